@@ -1,0 +1,1 @@
+//! The thread: an append-only log of messages.
