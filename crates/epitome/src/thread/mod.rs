@@ -1,1 +1,16 @@
-//! The thread: an append-only log of messages.
+//! The thread: an append-only log of messages, with its exchanges, turns and legal cuts.
+
+mod chain;
+mod envelope;
+mod exchange;
+mod log;
+mod message;
+mod raw;
+
+pub use chain::Chain;
+pub use envelope::{Determinism, Durability, Outcome, ToolResult};
+pub use exchange::{Cut, Exchange, Span};
+pub use log::{Relation, Thread};
+pub use message::{Image, Message, MessageId, NewMessage, Opaque, Part, Reasoning, Role, Seal, ToolCall};
+pub use raw::Raw;
+pub(crate) use raw::offset_range;

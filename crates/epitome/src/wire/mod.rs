@@ -1,5 +1,13 @@
 //! The wire: requests and message lists of four dialects, decoded into messages and written back byte for byte.
 
+mod compose;
+mod decode;
 mod dialect;
+mod document;
 
+pub use compose::{PartEdit, Voice, answer, count_marks, edit, mark_cached, say, without_id};
+#[allow(unused_imports)]
+pub(crate) use decode::RawFields;
+pub use decode::decode_message;
 pub use dialect::Dialect;
+pub use document::{Document, DocumentError, Item, Layout};

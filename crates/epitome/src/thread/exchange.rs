@@ -1,0 +1,78 @@
+//! Exchanges, spans and cuts: what may be parted and what may not.
+//!
+//! The partition is kept up on append, so that asking costs nothing. A [`Span`] can only be made here and only of
+//! whole exchanges: no plan can part a result from its call.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::message::MessageId;
+
+/// The atom nobody may split: a user message, or an assistant message with its calls and all their results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    pub(super) first: usize,
+    pub(super) end: usize,
+    pub(super) unanswered: u32,
+}
+
+impl Exchange {
+    /// The places of its messages in the thread.
+    pub fn range(&self) -> Range<usize> {
+        self.first..self.end
+    }
+
+    /// How many of its calls have no result.
+    pub fn unanswered(&self) -> u32 {
+        self.unanswered
+    }
+}
+
+/// A place where a thread may be cut, and what kind of place it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Before the message that opens a turn.
+    Turn(usize),
+    /// Before an exchange inside a turn: cutting here splits the turn.
+    Message(usize),
+}
+
+impl Cut {
+    /// The place of the first message after the cut.
+    pub fn place(self) -> usize {
+        match self {
+            Cut::Turn(place) | Cut::Message(place) => place,
+        }
+    }
+}
+
+/// A run of whole exchanges, named by the ids of their messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    pub(super) first: usize,
+    pub(super) messages: Vec<MessageId>,
+    pub(super) turns: (u32, u32),
+}
+
+impl Span {
+    /// The places of its messages in the thread.
+    pub fn range(&self) -> Range<usize> {
+        self.first..self.first + self.messages.len()
+    }
+
+    /// The ids of its messages, in order. Never empty.
+    pub fn messages(&self) -> &[MessageId] {
+        &self.messages
+    }
+
+    /// The first and the last turn it touches.
+    pub fn turns(&self) -> (u32, u32) {
+        self.turns
+    }
+
+    /// Whether a place in the thread is inside it.
+    pub fn contains(&self, place: usize) -> bool {
+        self.range().contains(&place)
+    }
+}

@@ -1,0 +1,319 @@
+//! The log itself: append, fork, match, and the partition into exchanges and turns.
+//!
+//! A message in the log is never changed and never removed. Hiding one is a note beside the log.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::chain::Chain;
+use super::exchange::{Cut, Exchange, Span};
+use super::message::{Message, MessageId, NewMessage, Part, Role};
+use crate::budget::{Meter, Tokens};
+
+/// An append-only log of messages.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    messages: Vec<Arc<Message>>,
+    totals: Vec<Tokens>,
+    exchanges: Vec<Exchange>,
+    calls: HashMap<Box<str>, CallSite>,
+    chain: Chain,
+    base: MessageId,
+    turn: u32,
+    hidden: BTreeMap<usize, Box<str>>,
+}
+
+/// Where a call was made and whether it has its result.
+#[derive(Clone, Debug)]
+struct CallSite {
+    message: usize,
+    tool: Box<str>,
+    answered: bool,
+}
+
+/// How an incoming history relates to a known thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// It goes on from the thread's end; its messages from here on are new.
+    Continue {
+        /// The place of the first new message.
+        from: usize,
+    },
+    /// It leaves the thread before its end.
+    Fork {
+        /// The place of the first message that differs.
+        at: usize,
+    },
+    /// It shares nothing with the thread.
+    New,
+}
+
+impl Default for Thread {
+    fn default() -> Self {
+        Thread::new()
+    }
+}
+
+impl Thread {
+    /// An empty thread.
+    pub fn new() -> Self {
+        Thread::continuing(MessageId::ROOT, 0)
+    }
+
+    /// A thread that is loaded from some message onward: `parent` is the id of the last message left unloaded, `turn`
+    /// its turn.
+    pub fn continuing(parent: MessageId, turn: u32) -> Self {
+        Thread {
+            messages: Vec::new(),
+            totals: Vec::new(),
+            exchanges: Vec::new(),
+            calls: HashMap::new(),
+            chain: Chain::from(parent),
+            base: parent,
+            turn,
+            hidden: BTreeMap::new(),
+        }
+    }
+
+    /// Appends one message and gives it its id, its turn and its count.
+    pub fn append(&mut self, message: NewMessage, meter: &Meter<'_>) -> MessageId {
+        let part_tokens = meter.parts(&message);
+        self.place(message, part_tokens, meter)
+    }
+
+    /// Appends many messages; the counting is shared out over the cores.
+    pub fn extend(&mut self, messages: Vec<NewMessage>, meter: &Meter<'_>) {
+        let counts = meter.parts_of_all(&messages);
+        for (message, part_tokens) in messages.into_iter().zip(counts) {
+            self.place(message, part_tokens, meter);
+        }
+    }
+
+    fn place(&mut self, mut body: NewMessage, part_tokens: Vec<Tokens>, meter: &Meter<'_>) -> MessageId {
+        let place = self.messages.len();
+        let id = self.chain.push(&body);
+        self.name_results(&mut body);
+        let tokens = meter.message(&part_tokens);
+        let mut message = Message { id, body, turn: 0, tokens, part_tokens };
+        if message.opens_turn() {
+            self.turn += 1;
+        }
+        message.turn = self.turn;
+        self.join_exchange(place, &message);
+        self.totals.push(self.total() + tokens);
+        self.messages.push(Arc::new(message));
+        id
+    }
+
+    /// Fills in the tool's name where only the call knew it.
+    fn name_results(&self, body: &mut NewMessage) {
+        for part in &mut body.parts {
+            if let Part::ToolResult(result) = part
+                && result.tool.is_empty()
+                && let Some(site) = self.calls.get(&result.call_id)
+            {
+                result.tool = site.tool.clone();
+            }
+        }
+    }
+
+    fn join_exchange(&mut self, place: usize, message: &Message) {
+        let from = self.exchange_for(place, message);
+        while self.exchanges.last().is_some_and(|exchange| exchange.first > from) {
+            let late = self.exchanges.pop().expect("just seen");
+            let before = self.exchanges.last_mut().expect("an earlier exchange holds `from`");
+            before.unanswered += late.unanswered;
+        }
+        match self.exchanges.last_mut() {
+            Some(last) if last.first == from && from < place => last.end = place + 1,
+            _ => self.exchanges.push(Exchange { first: place, end: place + 1, unanswered: 0 }),
+        }
+        self.note_calls(place, message);
+    }
+
+    /// The place where the exchange that a message belongs to begins; its own place if it begins one.
+    fn exchange_for(&self, place: usize, message: &Message) -> usize {
+        let mut from = place;
+        for (_, result) in message.results() {
+            if let Some(site) = self.calls.get(&result.call_id)
+                && (!site.answered || self.is_in_last(site.message))
+            {
+                from = from.min(self.exchange_at(site.message).first);
+            }
+        }
+        if message.role() == Role::Assistant
+            && let Some(last) = self.exchanges.last()
+            && self.continues_response(message)
+        {
+            from = from.min(last.first);
+        }
+        from
+    }
+
+    fn is_in_last(&self, place: usize) -> bool {
+        self.exchanges.last().is_some_and(|last| last.range().contains(&place))
+    }
+
+    fn continues_response(&self, message: &Message) -> bool {
+        let Some(before) = self.messages.last() else { return false };
+        if before.role() == Role::Assistant {
+            return true;
+        }
+        let Some(response) = &message.body.response else { return false };
+        let last = self.exchanges.last().expect("a message has an exchange");
+        self.messages[last.range()].iter().any(|m| m.body.response.as_ref() == Some(response))
+    }
+
+    fn note_calls(&mut self, place: usize, message: &Message) {
+        let mut balance = 0i64;
+        for part in message.parts() {
+            match part {
+                Part::ToolCall(call) => {
+                    let site = CallSite { message: place, tool: call.name.clone(), answered: false };
+                    self.calls.insert(call.id.clone(), site);
+                    balance += 1;
+                }
+                Part::ToolResult(result) => {
+                    if let Some(site) = self.calls.get_mut(&result.call_id)
+                        && !site.answered
+                    {
+                        site.answered = true;
+                        balance -= 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        let last = self.exchanges.last_mut().expect("just joined");
+        last.unanswered = u32::try_from(i64::from(last.unanswered) + balance).unwrap_or(0);
+    }
+
+    /// Hides a message from prompts; the replacement is shown in its place.
+    pub fn hide(&mut self, place: usize, replacement: impl Into<Box<str>>) {
+        assert!(place < self.len(), "message {place} does not exist");
+        self.hidden.insert(place, replacement.into());
+    }
+
+    /// The replacement of a hidden message.
+    pub fn hidden(&self, place: usize) -> Option<&str> {
+        self.hidden.get(&place).map(|text| &**text)
+    }
+
+    /// The places of all hidden messages with their replacements.
+    pub fn all_hidden(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.hidden.iter().map(|(place, text)| (*place, &**text))
+    }
+
+    /// A thread that shares the first `at` messages with this one. No message is copied.
+    pub fn fork(&self, at: usize) -> Thread {
+        let mut fork = Thread::continuing(self.base, 0);
+        for message in &self.messages[..at] {
+            let place = fork.messages.len();
+            fork.chain.push(&message.body);
+            fork.turn = message.turn;
+            fork.join_exchange(place, message);
+            fork.totals.push(fork.total() + message.tokens);
+            fork.messages.push(Arc::clone(message));
+        }
+        fork.hidden = self.hidden.range(..at).map(|(k, v)| (*k, v.clone())).collect();
+        fork
+    }
+
+    /// How an incoming history, given by its ids, relates to this thread. Looks from the newest message back.
+    pub fn relate(&self, incoming: &[MessageId]) -> Relation {
+        let shared = (0..incoming.len().min(self.len())).rev().find(|at| self.messages[*at].id == incoming[*at]);
+        match shared.map(|at| at + 1) {
+            Some(from) if from == self.len() => Relation::Continue { from },
+            Some(at) => Relation::Fork { at },
+            None if self.is_empty() => Relation::Continue { from: 0 },
+            None => Relation::New,
+        }
+    }
+
+    /// How many messages it has.
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Its messages, oldest first.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// The message at a place.
+    pub fn message(&self, place: usize) -> &Message {
+        &self.messages[place]
+    }
+
+    /// The id of the newest message.
+    pub fn tip(&self) -> MessageId {
+        self.chain.tip()
+    }
+
+    /// The tokens of all its messages.
+    pub fn total(&self) -> Tokens {
+        self.totals.last().copied().unwrap_or_default()
+    }
+
+    /// The tokens of the messages in a range.
+    pub fn tokens(&self, range: Range<usize>) -> Tokens {
+        if range.is_empty() {
+            return Tokens::ZERO;
+        }
+        let before = if range.start == 0 { Tokens::ZERO } else { self.totals[range.start - 1] };
+        self.totals[range.end - 1] - before
+    }
+
+    /// The number of the current turn.
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Its exchanges, oldest first.
+    pub fn exchanges(&self) -> &[Exchange] {
+        &self.exchanges
+    }
+
+    /// The exchange that a message belongs to.
+    pub fn exchange_at(&self, place: usize) -> Exchange {
+        self.exchanges[self.exchanges.partition_point(|exchange| exchange.end <= place)]
+    }
+
+    /// The places where it may be cut, oldest first.
+    pub fn cuts(&self) -> impl DoubleEndedIterator<Item = Cut> {
+        self.exchanges.iter().map(|exchange| {
+            if self.messages[exchange.first].opens_turn() { Cut::Turn(exchange.first) } else { Cut::Message(exchange.first) }
+        })
+    }
+
+    /// Where the last exchange with a call still waiting for its result begins, if that call can still be answered.
+    pub fn in_flight(&self) -> Option<usize> {
+        self.exchanges.last().filter(|exchange| exchange.unanswered > 0).map(|exchange| exchange.first)
+    }
+
+    /// The place of the message that opened the current turn.
+    pub fn turn_start(&self) -> usize {
+        self.messages.iter().rposition(|message| message.opens_turn()).unwrap_or(0)
+    }
+
+    /// The smallest span of whole exchanges that covers a range of messages; `None` for an empty range.
+    pub fn span(&self, range: Range<usize>) -> Option<Span> {
+        if range.is_empty() || range.end > self.len() {
+            return None;
+        }
+        let first = self.exchange_at(range.start).first;
+        let end = self.exchange_at(range.end - 1).end;
+        let messages = &self.messages[first..end];
+        Some(Span {
+            first,
+            messages: messages.iter().map(|message| message.id).collect(),
+            turns: (messages[0].turn, messages[messages.len() - 1].turn),
+        })
+    }
+}

@@ -1,0 +1,279 @@
+//! A message: one immutable entry of a thread, typed, with the raw JSON it came as.
+//!
+//! A message never knows how to write itself; that is the wire's affair.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::envelope::ToolResult;
+use super::raw::Raw;
+use crate::budget::Tokens;
+
+/// Identifies a message by its content and its place: the hash of its parent's id and its own canonical content.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MessageId([u8; 32]);
+
+impl MessageId {
+    /// The parent of every first message.
+    pub const ROOT: MessageId = MessageId([0; 32]);
+
+    pub(crate) fn new(hash: blake3::Hash) -> Self {
+        MessageId(*hash.as_bytes())
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Reads an id from its 64 hexadecimal digits.
+    pub fn parse(hex: &str) -> Option<Self> {
+        blake3::Hash::from_hex(hex).ok().map(MessageId::new)
+    }
+
+    /// The first twelve hexadecimal digits: enough to tell messages of one thread apart.
+    pub fn short(&self) -> String {
+        self.to_string()[..12].to_owned()
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
+
+impl fmt::Debug for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.short())
+    }
+}
+
+impl Serialize for MessageId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MessageId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let hex = String::deserialize(deserializer)?;
+        MessageId::parse(&hex).ok_or_else(|| serde::de::Error::custom(format!("`{hex}` is not a message id")))
+    }
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The operator: system and developer messages.
+    System,
+    /// The person, or whoever stands in for one.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool.
+    Tool,
+    /// A role this library does not know; carried through untouched.
+    Other,
+}
+
+impl Role {
+    /// The role's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+            Role::Other => "other",
+        }
+    }
+}
+
+/// One piece of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Words.
+    Text(Box<str>),
+    /// A picture.
+    Image(Image),
+    /// The model's thinking.
+    Reasoning(Reasoning),
+    /// The model asks for a tool.
+    ToolCall(ToolCall),
+    /// A tool answers.
+    ToolResult(ToolResult),
+    /// Something this library does not know; carried through untouched.
+    Opaque(Opaque),
+}
+
+/// A picture: what is known of it without looking at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The media type, where it is given.
+    pub media_type: Option<Box<str>>,
+    /// The base64 data, or the address, as it came.
+    pub source: Box<str>,
+    /// Width and height, where the data tells.
+    pub size: Option<(u32, u32)>,
+    /// The tokens it costs.
+    pub tokens: Tokens,
+}
+
+/// The model's thinking, and who can still read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reasoning {
+    /// What is readable of it.
+    pub text: Box<str>,
+    /// Whether the provider signed or encrypted it, so that it is immutable or absent.
+    pub seal: Seal,
+}
+
+/// How a provider binds reasoning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seal {
+    /// Plain text.
+    Open,
+    /// Readable, with a signature over it.
+    Signed,
+    /// Unreadable.
+    Encrypted,
+}
+
+/// The model asks for a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The provider's id of the call, which its result repeats.
+    pub id: Box<str>,
+    /// The tool's name.
+    pub name: Box<str>,
+    /// The arguments as JSON text (or, for free-form tools, as text).
+    pub arguments: Box<str>,
+}
+
+/// Something this library does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opaque {
+    /// Its `type`, where it has one.
+    pub kind: Box<str>,
+    /// Its JSON.
+    pub json: Raw,
+}
+
+/// A message that has not been given its place yet.
+#[derive(Clone, Debug)]
+pub struct NewMessage {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub parts: Vec<Part>,
+    /// The JSON it came as.
+    pub raw: Raw,
+    /// The name of the speaker, where one is given.
+    pub name: Option<Box<str>>,
+    /// The provider's id of the response this message is a piece of: pieces of one response are one exchange.
+    pub response: Option<Box<str>>,
+    /// Whether this is what an earlier compaction left behind.
+    pub summary: bool,
+}
+
+impl NewMessage {
+    /// A message with nothing special about it.
+    pub fn new(role: Role, parts: Vec<Part>, raw: Raw) -> Self {
+        NewMessage { role, parts, raw, name: None, response: None, summary: false }
+    }
+}
+
+/// One immutable entry of a thread.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub(super) id: MessageId,
+    pub(super) body: NewMessage,
+    pub(super) turn: u32,
+    pub(super) tokens: Tokens,
+    pub(super) part_tokens: Vec<Tokens>,
+}
+
+impl Message {
+    /// The id: content and place.
+    pub fn id(&self) -> MessageId {
+        self.id
+    }
+
+    /// Who speaks.
+    pub fn role(&self) -> Role {
+        self.body.role
+    }
+
+    /// What is said.
+    pub fn parts(&self) -> &[Part] {
+        &self.body.parts
+    }
+
+    /// The JSON it came as.
+    pub fn raw(&self) -> &Raw {
+        &self.body.raw
+    }
+
+    /// The name of the speaker, where one is given.
+    pub fn name(&self) -> Option<&str> {
+        self.body.name.as_deref()
+    }
+
+    /// Whether this is what an earlier compaction left behind.
+    pub fn is_summary(&self) -> bool {
+        self.body.summary
+    }
+
+    /// The turn it belongs to, from 1; 0 before the first user message.
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// What it costs in a prompt, with what the provider adds.
+    pub fn tokens(&self) -> Tokens {
+        self.tokens
+    }
+
+    /// What one part of it costs.
+    pub fn part_tokens(&self, part: usize) -> Tokens {
+        self.part_tokens.get(part).copied().unwrap_or_default()
+    }
+
+    /// Its words: text parts joined by newlines.
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self.texts().collect();
+        texts.join("\n")
+    }
+
+    /// Its text parts.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.parts().iter().filter_map(|part| match part {
+            Part::Text(text) => Some(&**text),
+            _ => None,
+        })
+    }
+
+    /// The tool calls in it.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.parts().iter().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// The tool results in it, each with its place among the parts.
+    pub fn results(&self) -> impl Iterator<Item = (usize, &ToolResult)> {
+        self.parts().iter().enumerate().filter_map(|(at, part)| match part {
+            Part::ToolResult(result) => Some((at, result)),
+            _ => None,
+        })
+    }
+
+    /// Whether a person says something in it: a user message that is not only tool results.
+    pub fn opens_turn(&self) -> bool {
+        self.role() == Role::User && self.parts().iter().any(|part| !matches!(part, Part::ToolResult(_)))
+            || self.role() == Role::User && self.parts().is_empty()
+    }
+}

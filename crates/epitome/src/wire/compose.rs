@@ -1,0 +1,214 @@
+//! Composing messages: new ones, and kept ones with a part exchanged.
+//!
+//! What is not exchanged is spliced over byte for byte. Nothing here decides what to exchange.
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::Dialect;
+use super::decode::RawFields;
+use crate::thread::{Message, Part, Role, offset_range};
+
+/// In whose name a new message speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Voice {
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+    /// The operator.
+    System,
+}
+
+impl Voice {
+    fn role(self) -> &'static str {
+        match self {
+            Voice::User => "user",
+            Voice::Assistant => "assistant",
+            Voice::System => "system",
+        }
+    }
+}
+
+/// What becomes of one part of a kept message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartEdit {
+    /// The tool's answer reads differently; the call it answers stays.
+    Result(String),
+    /// Words stand in its place.
+    Words(String),
+    /// It goes.
+    Remove,
+}
+
+/// A new message of plain words.
+pub fn say(dialect: Dialect, voice: Voice, text: &str) -> String {
+    let role = voice.role();
+    match (dialect, voice) {
+        (Dialect::Responses, Voice::Assistant) => {
+            json!({"type": "message", "role": role, "content": [{"type": "output_text", "text": text}]})
+        }
+        (Dialect::Responses, _) => {
+            json!({"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]})
+        }
+        (Dialect::Anthropic, Voice::System) => json!({"role": "user", "content": text}),
+        _ => json!({"role": role, "content": text}),
+    }
+    .to_string()
+}
+
+/// A new message that answers a call which never got its result.
+pub fn answer(dialect: Dialect, call_id: &str, tool: &str, text: &str) -> String {
+    match dialect {
+        Dialect::Chat => json!({"role": "tool", "tool_call_id": call_id, "content": text}),
+        Dialect::Responses => json!({"type": "function_call_output", "call_id": call_id, "output": text}),
+        Dialect::Anthropic => {
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call_id, "is_error": true, "content": text}]})
+        }
+        Dialect::AiSdk => json!({"role": "tool", "content": [{
+            "type": "tool-result", "toolCallId": call_id, "toolName": tool, "output": {"type": "error-text", "value": text}}]}),
+    }
+    .to_string()
+}
+
+/// A kept message with some of its parts exchanged; `None` when nothing is left of it.
+pub fn edit(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) -> Option<String> {
+    let raw = message.raw().as_str();
+    if let Some(json) = edit_whole(dialect, message, edits) {
+        return json;
+    }
+    let fields: RawFields<'_> = serde_json::from_str(raw).ok()?;
+    let content = fields.get("content")?;
+    let blocks: Vec<&RawValue> = match serde_json::from_str(content.get()) {
+        Ok(blocks) => blocks,
+        Err(_) => return edit_string(raw, content, edits),
+    };
+    let first = first_block(dialect, message);
+    let mut kept = Vec::with_capacity(blocks.len());
+    for (at, block) in blocks.iter().enumerate() {
+        match edits.iter().find(|(part, _)| *part == at + first) {
+            None => kept.push(block.get().to_owned()),
+            Some((_, PartEdit::Remove)) => {}
+            Some((_, PartEdit::Words(text))) => kept.push(text_block(dialect, message.role(), text)),
+            Some((_, PartEdit::Result(text))) => kept.push(result_block(dialect, block.get(), text)),
+        }
+    }
+    let has_calls = message.calls().next().is_some() && dialect == Dialect::Chat;
+    match (kept.is_empty(), has_calls) {
+        (true, false) => None,
+        (true, true) => Some(splice(raw, content.get(), "null")),
+        (false, _) => Some(splice(raw, content.get(), &format!("[{}]", kept.join(",")))),
+    }
+}
+
+/// Messages that hold a single part outside a list of blocks.
+fn edit_whole(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) -> Option<Option<String>> {
+    let raw = message.raw().as_str();
+    let field = match (dialect, message.parts()) {
+        (Dialect::Chat, [Part::ToolResult(_)]) => "content",
+        (Dialect::Responses, [Part::ToolResult(_)]) => "output",
+        (Dialect::Responses, [Part::Reasoning(_)]) if matches!(edits, [(0, PartEdit::Remove)]) => return Some(None),
+        _ => return None,
+    };
+    match edits {
+        [(0, PartEdit::Result(text) | PartEdit::Words(text))] => Some(Some(set_field(raw, field, &quoted(text)))),
+        [(0, PartEdit::Remove)] => Some(None),
+        _ => None,
+    }
+}
+
+fn edit_string(raw: &str, content: &RawValue, edits: &[(usize, PartEdit)]) -> Option<String> {
+    match edits {
+        [(_, PartEdit::Words(text) | PartEdit::Result(text))] => Some(splice(raw, content.get(), &quoted(text))),
+        [(_, PartEdit::Remove)] => None,
+        _ => Some(raw.to_owned()),
+    }
+}
+
+/// The part that the first content block became: Chat keeps its reasoning beside the content.
+fn first_block(dialect: Dialect, message: &Message) -> usize {
+    usize::from(dialect == Dialect::Chat && matches!(message.parts().first(), Some(Part::Reasoning(_))))
+}
+
+fn text_block(dialect: Dialect, role: Role, text: &str) -> String {
+    let kind = match (dialect, role) {
+        (Dialect::Responses, Role::Assistant) => "output_text",
+        (Dialect::Responses, _) => "input_text",
+        _ => "text",
+    };
+    json!({"type": kind, "text": text}).to_string()
+}
+
+fn result_block(dialect: Dialect, block: &str, text: &str) -> String {
+    match dialect {
+        Dialect::AiSdk if block_has(block, "output") => {
+            set_field(block, "output", &json!({"type": "text", "value": text}).to_string())
+        }
+        Dialect::AiSdk => set_field(block, "result", &quoted(text)),
+        _ => set_field(block, "content", &quoted(text)),
+    }
+}
+
+fn block_has(block: &str, key: &str) -> bool {
+    serde_json::from_str::<RawFields<'_>>(block).is_ok_and(|fields| fields.get(key).is_some())
+}
+
+/// A Responses item without the provider's id, which only means something beside the reasoning that was dropped.
+pub fn without_id(raw: &str) -> String {
+    let Ok(fields) = serde_json::from_str::<RawFields<'_>>(raw) else { return raw.to_owned() };
+    let kept: Vec<String> =
+        fields.iter().filter(|(key, _)| *key != "id").map(|(key, value)| format!("{}:{}", quoted(key), value.get())).collect();
+    format!("{{{}}}", kept.join(","))
+}
+
+/// An Anthropic message with a cache mark on its last block; as it was when it cannot carry one.
+pub fn mark_cached(raw: &str) -> String {
+    let Ok(mut message) = serde_json::from_str::<Value>(raw) else { return raw.to_owned() };
+    let mark = json!({"type": "ephemeral"});
+    if let Some(text) = message.get("content").and_then(Value::as_str).map(str::to_owned) {
+        if text.trim().is_empty() {
+            return raw.to_owned();
+        }
+        message["content"] = json!([{"type": "text", "text": text, "cache_control": mark}]);
+        return message.to_string();
+    }
+    let Some(block) = message.get_mut("content").and_then(Value::as_array_mut).and_then(|blocks| blocks.last_mut()) else {
+        return raw.to_owned();
+    };
+    let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
+    let empty = kind == "text" && block.get("text").and_then(Value::as_str).is_none_or(|text| text.trim().is_empty());
+    if empty || kind.contains("thinking") || block.get("cache_control").is_some() || !block.is_object() {
+        return raw.to_owned();
+    }
+    block["cache_control"] = mark;
+    message.to_string()
+}
+
+/// How many cache marks a message carries.
+pub fn count_marks(raw: &str) -> usize {
+    raw.matches("\"cache_control\":").count()
+}
+
+fn quoted(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+/// An object's text with one field set; everything else stays as it was, byte for byte.
+fn set_field(object: &str, key: &str, value: &str) -> String {
+    let Ok(fields) = serde_json::from_str::<RawFields<'_>>(object) else { return object.to_owned() };
+    match fields.get(key) {
+        Some(old) => splice(object, old.get(), value),
+        None => {
+            let end = object.rfind('}').unwrap_or(object.len());
+            let comma = if fields.iter().next().is_some() { "," } else { "" };
+            format!("{}{comma}{}:{value}{}", object[..end].trim_end(), quoted(key), &object[end..])
+        }
+    }
+}
+
+/// `outer` with `inner`, borrowed from it, exchanged.
+fn splice(outer: &str, inner: &str, with: &str) -> String {
+    let range = offset_range(outer, inner);
+    format!("{}{with}{}", &outer[..range.start], &outer[range.end..])
+}

@@ -1,0 +1,377 @@
+//! Decoding one message of a dialect into its typed form.
+//!
+//! Decoding cannot fail: what is not understood becomes an opaque part and is carried through. The raw JSON stays the
+//! truth; the typed form is a reading of it.
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::Dialect;
+use crate::budget::{image_size, image_tokens};
+use crate::thread::{
+    Image, NewMessage, Opaque, Outcome, Part, Raw, Reasoning, Role, Seal, ToolCall, ToolResult, offset_range,
+};
+
+/// Reads one message or item of a dialect.
+pub fn decode_message(dialect: Dialect, raw: &Raw) -> NewMessage {
+    let Ok(Value::Object(object)) = serde_json::from_str::<Value>(raw.as_str()) else {
+        return NewMessage::new(Role::Other, vec![opaque(raw, "")], raw.clone());
+    };
+    let mut message = match dialect {
+        Dialect::Chat => chat(&object, raw),
+        Dialect::Responses => responses(object, raw),
+        Dialect::Anthropic => anthropic(&object, raw),
+        Dialect::AiSdk => ai_sdk(&object, raw),
+    };
+    message.parts.shrink_to_fit();
+    message
+}
+
+fn role_named(name: &str) -> Role {
+    match name {
+        "system" | "developer" => Role::System,
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "tool" | "function" | "toolResult" => Role::Tool,
+        _ => Role::Other,
+    }
+}
+
+fn role_of(object: &Map<String, Value>) -> Role {
+    object.get("role").and_then(Value::as_str).map_or(Role::Other, role_named)
+}
+
+fn opaque(raw: &Raw, kind: &str) -> Part {
+    Part::Opaque(Opaque { kind: kind.into(), json: raw.clone() })
+}
+
+fn str_of<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
+    object.get(key).and_then(Value::as_str)
+}
+
+fn kind_of(block: &Value) -> &str {
+    block.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn text(text: &str) -> Part {
+    Part::Text(text.into())
+}
+
+/// An argument value as the text a model would have written.
+fn argument_text(value: Option<&Value>) -> Box<str> {
+    match value {
+        None | Some(Value::Null) => Box::default(),
+        Some(Value::String(text)) => text.as_str().into(),
+        Some(other) => other.to_string().into(),
+    }
+}
+
+fn image(source: &str, media_type: Option<&str>) -> Image {
+    let (media_type, data) = match source.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
+        Some((media, data)) => (Some(media), data),
+        None => (media_type, source),
+    };
+    let size = image_size(data);
+    Image { media_type: media_type.map(Into::into), source: data.into(), size, tokens: image_tokens(size) }
+}
+
+/// The raw JSON of each element of the list under `key`, for parts that are kept as they came.
+fn raw_elements(raw: &Raw, key: &str) -> Vec<Raw> {
+    let Ok(fields) = serde_json::from_str::<RawFields<'_>>(raw.as_str()) else { return Vec::new() };
+    let Some(list) = fields.get(key) else { return Vec::new() };
+    let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list.get()) else { return Vec::new() };
+    items.iter().map(|item| raw.slice(offset_range(raw.as_str(), item.get()))).collect()
+}
+
+/// The fields of an object, borrowed from its text.
+pub(crate) struct RawFields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> RawFields<'a> {
+    /// The last field of a name, as JSON readers see it.
+    pub(crate) fn get(&self, key: &str) -> Option<&'a RawValue> {
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| *value)
+    }
+
+    /// All fields, in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+}
+
+impl<'de: 'a, 'a> serde::Deserialize<'de> for RawFields<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<'a>(std::marker::PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> serde::de::Visitor<'de> for Fields<'a> {
+            type Value = RawFields<'a>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    fields.push(entry);
+                }
+                Ok(RawFields(fields))
+            }
+        }
+        deserializer.deserialize_map(Fields(std::marker::PhantomData))
+    }
+}
+
+/// Reads a content value: a string, or a list of blocks read one by one.
+fn content(
+    raw: &Raw,
+    value: Option<&Value>,
+    mut block: impl FnMut(&Value) -> Option<Part>,
+) -> Vec<Part> {
+    match value {
+        Some(Value::String(words)) => vec![text(words)],
+        Some(Value::Array(blocks)) => {
+            let mut elements: Option<Vec<Raw>> = None;
+            let part = |(at, value): (usize, &Value)| {
+                block(value).unwrap_or_else(|| {
+                    let elements = elements.get_or_insert_with(|| raw_elements(raw, "content"));
+                    opaque(elements.get(at).unwrap_or(raw), kind_of(value))
+                })
+            };
+            blocks.iter().enumerate().map(part).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The text and pictures of a tool's answer, whatever shape it has.
+fn fill_result(result: &mut ToolResult, value: Option<&Value>, picture: fn(&Value) -> Option<Image>) {
+    match value {
+        None | Some(Value::Null) => {}
+        Some(Value::String(words)) => result.text = words.as_str().into(),
+        Some(Value::Array(blocks)) if blocks.iter().all(|block| !kind_of(block).is_empty()) => {
+            let mut texts: Vec<String> = Vec::new();
+            for block in blocks {
+                match (block.get("text").and_then(Value::as_str), picture(block)) {
+                    (Some(words), _) => texts.push(words.to_owned()),
+                    (None, Some(found)) => result.images.push(found),
+                    (None, None) => texts.push(block.to_string()),
+                }
+            }
+            result.text = texts.join("\n").into();
+        }
+        Some(other) => result.text = other.to_string().into(),
+    }
+}
+
+// --- OpenAI Chat ---------------------------------------------------------------------------------------------------
+
+fn chat(object: &Map<String, Value>, raw: &Raw) -> NewMessage {
+    let role = role_of(object);
+    let mut message = NewMessage::new(role, Vec::new(), raw.clone());
+    message.name = str_of(object, "name").map(Into::into);
+    if role == Role::Tool {
+        message.parts.push(Part::ToolResult(chat_result(object)));
+        return message;
+    }
+    if let Some(words) = str_of(object, "reasoning_content").or_else(|| str_of(object, "reasoning"))
+        && !words.is_empty()
+    {
+        message.parts.push(Part::Reasoning(Reasoning { text: words.into(), seal: Seal::Open }));
+    }
+    message.parts.extend(content(raw, object.get("content"), chat_block));
+    if let Some(words) = str_of(object, "refusal") {
+        message.parts.push(text(words));
+    }
+    let calls = object.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
+    message.parts.extend(calls.filter_map(chat_call));
+    if let Some(call) = object.get("function_call").filter(|call| call.is_object()) {
+        let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
+        message.parts.push(Part::ToolCall(ToolCall {
+            id: format!("function:{name}").into(),
+            name: name.into(),
+            arguments: argument_text(call.get("arguments")),
+        }));
+    }
+    message
+}
+
+fn chat_result(object: &Map<String, Value>) -> ToolResult {
+    let legacy = || str_of(object, "name").map(|name| format!("function:{name}"));
+    let id = str_of(object, "tool_call_id").map(str::to_owned).or_else(legacy).unwrap_or_default();
+    let mut result = ToolResult::new(&id, "", Outcome::Success);
+    result.tool = str_of(object, "name").unwrap_or_default().into();
+    fill_result(&mut result, object.get("content"), chat_image);
+    result
+}
+
+fn chat_block(block: &Value) -> Option<Part> {
+    match kind_of(block) {
+        "text" => block.get("text").and_then(Value::as_str).map(text),
+        "refusal" => block.get("refusal").and_then(Value::as_str).map(text),
+        "image_url" => chat_image(block).map(Part::Image),
+        _ => block.as_str().map(text),
+    }
+}
+
+fn chat_image(block: &Value) -> Option<Image> {
+    let url = block.get("image_url")?;
+    url.as_str().or_else(|| url.get("url")?.as_str()).map(|source| image(source, None))
+}
+
+fn chat_call(call: &Value) -> Option<Part> {
+    let id = call.get("id").and_then(Value::as_str).unwrap_or_default().into();
+    let (body, arguments) = match call.get("custom") {
+        Some(custom) => (custom, "input"),
+        None => (call.get("function")?, "arguments"),
+    };
+    let name = body.get("name").and_then(Value::as_str).unwrap_or_default().into();
+    Some(Part::ToolCall(ToolCall { id, name, arguments: argument_text(body.get(arguments)) }))
+}
+
+// --- OpenAI Responses ----------------------------------------------------------------------------------------------
+
+fn responses(object: Map<String, Value>, raw: &Raw) -> NewMessage {
+    let kind = str_of(&object, "type").unwrap_or("message").to_owned();
+    let (role, parts) = match kind.as_str() {
+        "message" => (role_of(&object), content(raw, object.get("content"), responses_block)),
+        "reasoning" => (Role::Assistant, vec![Part::Reasoning(responses_reasoning(&object))]),
+        "compaction" => (Role::System, vec![opaque(raw, &kind)]),
+        kind if kind.ends_with("_output") && object.contains_key("call_id") => {
+            (Role::Tool, vec![Part::ToolResult(responses_result(&object))])
+        }
+        kind if kind.ends_with("_call") && object.contains_key("call_id") => {
+            (Role::Assistant, vec![Part::ToolCall(responses_call(&object, kind))])
+        }
+        kind => (Role::Assistant, vec![opaque(raw, kind)]),
+    };
+    NewMessage::new(role, parts, raw.clone())
+}
+
+fn responses_block(block: &Value) -> Option<Part> {
+    match kind_of(block) {
+        "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text" => {
+            block.get("text").and_then(Value::as_str).map(text)
+        }
+        "refusal" => block.get("refusal").and_then(Value::as_str).map(text),
+        "input_image" => responses_image(block).map(Part::Image),
+        _ => None,
+    }
+}
+
+fn responses_image(block: &Value) -> Option<Image> {
+    block.get("image_url").and_then(Value::as_str).map(|source| image(source, None))
+}
+
+fn responses_reasoning(object: &Map<String, Value>) -> Reasoning {
+    let lines = |key: &str| -> Vec<String> {
+        let blocks = object.get(key).and_then(Value::as_array).into_iter().flatten();
+        blocks.filter_map(|block| Some(block.get("text")?.as_str()?.to_owned())).collect()
+    };
+    let mut words = lines("summary");
+    words.extend(lines("content"));
+    let encrypted = str_of(object, "encrypted_content").is_some_and(|data| !data.is_empty());
+    let sealed = encrypted || object.contains_key("id");
+    Reasoning { text: words.join("\n").into(), seal: if sealed { Seal::Encrypted } else { Seal::Open } }
+}
+
+fn responses_call(object: &Map<String, Value>, kind: &str) -> ToolCall {
+    let arguments = ["arguments", "input", "action", "operation"].iter().find_map(|key| object.get(*key));
+    ToolCall {
+        id: str_of(object, "call_id").unwrap_or_default().into(),
+        name: str_of(object, "name").unwrap_or(kind.trim_end_matches("_call")).into(),
+        arguments: argument_text(arguments),
+    }
+}
+
+fn responses_result(object: &Map<String, Value>) -> ToolResult {
+    let mut result = ToolResult::new(str_of(object, "call_id").unwrap_or_default(), "", Outcome::Success);
+    if str_of(object, "status") == Some("incomplete") {
+        result.outcome = Outcome::Partial;
+    }
+    fill_result(&mut result, object.get("output"), responses_image);
+    result
+}
+
+// --- Anthropic Messages --------------------------------------------------------------------------------------------
+
+fn anthropic(object: &Map<String, Value>, raw: &Raw) -> NewMessage {
+    let parts = content(raw, object.get("content"), anthropic_block);
+    NewMessage::new(role_of(object), parts, raw.clone())
+}
+
+fn anthropic_block(block: &Value) -> Option<Part> {
+    match kind_of(block) {
+        "text" => block.get("text").and_then(Value::as_str).map(text),
+        "image" => anthropic_image(block).map(Part::Image),
+        "thinking" => Some(Part::Reasoning(Reasoning {
+            text: block.get("thinking").and_then(Value::as_str).unwrap_or_default().into(),
+            seal: match block.get("signature").and_then(Value::as_str) {
+                None | Some("") => Seal::Open,
+                Some(_) => Seal::Signed,
+            },
+        })),
+        "redacted_thinking" => Some(Part::Reasoning(Reasoning { text: Box::default(), seal: Seal::Encrypted })),
+        "tool_use" | "server_tool_use" | "mcp_tool_use" => anthropic_call(block).map(Part::ToolCall),
+        kind if kind.ends_with("tool_result") => anthropic_result(block).map(Part::ToolResult),
+        _ => block.as_str().map(text),
+    }
+}
+
+fn anthropic_image(block: &Value) -> Option<Image> {
+    let source = block.get("source")?;
+    let media = source.get("media_type").and_then(Value::as_str);
+    ["data", "url", "file_id"].iter().find_map(|key| source.get(*key)?.as_str()).map(|data| image(data, media))
+}
+
+fn anthropic_call(block: &Value) -> Option<ToolCall> {
+    Some(ToolCall {
+        id: block.get("id")?.as_str()?.into(),
+        name: block.get("name").and_then(Value::as_str).unwrap_or_default().into(),
+        arguments: argument_text(block.get("input")),
+    })
+}
+
+fn anthropic_result(block: &Value) -> Option<ToolResult> {
+    let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+    let outcome = if failed { Outcome::Failure } else { Outcome::Success };
+    let mut result = ToolResult::new(block.get("tool_use_id")?.as_str()?, "", outcome);
+    fill_result(&mut result, block.get("content"), anthropic_image);
+    Some(result)
+}
+
+// --- AI SDK --------------------------------------------------------------------------------------------------------
+
+fn ai_sdk(object: &Map<String, Value>, raw: &Raw) -> NewMessage {
+    NewMessage::new(role_of(object), content(raw, object.get("content"), ai_sdk_part), raw.clone())
+}
+
+fn ai_sdk_part(part: &Value) -> Option<Part> {
+    match kind_of(part) {
+        "text" => part.get("text").and_then(Value::as_str).map(text),
+        "image" => part.get("image").and_then(Value::as_str).map(|data| Part::Image(image(data, None))),
+        "reasoning" => Some(Part::Reasoning(Reasoning {
+            text: part.get("text").and_then(Value::as_str).unwrap_or_default().into(),
+            seal: if part.get("providerOptions").is_some() { Seal::Signed } else { Seal::Open },
+        })),
+        "tool-call" => Some(Part::ToolCall(ToolCall {
+            id: part.get("toolCallId")?.as_str()?.into(),
+            name: part.get("toolName").and_then(Value::as_str).unwrap_or_default().into(),
+            arguments: argument_text(part.get("input").or_else(|| part.get("args"))),
+        })),
+        "tool-result" => ai_sdk_result(part).map(Part::ToolResult),
+        _ => None,
+    }
+}
+
+fn ai_sdk_result(part: &Value) -> Option<ToolResult> {
+    let mut result = ToolResult::new(part.get("toolCallId")?.as_str()?, "", Outcome::Success);
+    result.tool = part.get("toolName").and_then(Value::as_str).unwrap_or_default().into();
+    let output = part.get("output").or_else(|| part.get("result"));
+    let kind = output.map(kind_of).unwrap_or_default();
+    if part.get("isError").and_then(Value::as_bool).unwrap_or(false) || kind.starts_with("error") {
+        result.outcome = Outcome::Failure;
+    }
+    let value = match kind {
+        "" => output,
+        _ => output.and_then(|output| output.get("value")).or(output),
+    };
+    fill_result(&mut result, value, |_| None);
+    Some(result)
+}

@@ -1,0 +1,289 @@
+//! A document: a request, a list or lines of messages, held as it came and written back byte for byte where kept.
+//!
+//! It does not know what a plan is: it is told, item by item, what to keep and what to write instead.
+
+use serde_json::value::RawValue;
+
+use super::Dialect;
+use super::decode::{RawFields, decode_message};
+use crate::thread::{NewMessage, Raw, offset_range};
+
+/// A request or a bare message list.
+#[derive(Clone, Debug)]
+pub struct Document {
+    dialect: Dialect,
+    layout: Layout,
+    source: Raw,
+    items: Vec<Raw>,
+    system: Option<Raw>,
+    tools: Option<Raw>,
+    model: Option<String>,
+    max_output: Option<u64>,
+}
+
+/// How the messages are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// A request object with a list in it.
+    Request,
+    /// A JSON list.
+    List,
+    /// One message a line.
+    Lines,
+}
+
+/// One item of a document to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// The item at this place, byte for byte.
+    Kept(usize),
+    /// New JSON.
+    Written(String),
+}
+
+/// Why a text is not a document.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// The text is empty.
+    #[error("there is nothing in it: an empty text is not a message list")]
+    Empty,
+    /// The JSON breaks off or is not JSON.
+    #[error("line {line}, column {column}: {reason}")]
+    NotJson {
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+        /// The parser's reason.
+        reason: String,
+        /// Whether the text simply ends too early.
+        truncated: bool,
+    },
+    /// The JSON is something else.
+    #[error("this is {found}, neither a request nor a list of messages")]
+    NotMessages {
+        /// What it is instead.
+        found: &'static str,
+    },
+}
+
+impl Document {
+    /// Reads a request object, a JSON list, or lines of messages; the dialect is found out unless it is given.
+    pub fn decode(text: &str, dialect: Option<Dialect>) -> Result<Document, DocumentError> {
+        let source = Raw::whole(text);
+        let trimmed = text.trim_start_matches('\u{feff}').trim_start();
+        match trimmed.as_bytes().first() {
+            None => Err(DocumentError::Empty),
+            Some(b'[') => Document::list(source, dialect),
+            Some(b'{') => match serde_json::from_str::<RawFields<'_>>(trimmed) {
+                Ok(fields) if list_of(&fields).is_some() => Document::request(source.clone(), &fields, dialect),
+                Ok(_) | Err(_) if is_lines(trimmed) => Document::lines(source, dialect),
+                Ok(_) => Document::lines(source, dialect),
+                Err(error) => Err(not_json(text, trimmed, &error)),
+            },
+            Some(_) => Err(DocumentError::NotMessages { found: "not JSON" }),
+        }
+    }
+
+    fn list(source: Raw, dialect: Option<Dialect>) -> Result<Document, DocumentError> {
+        let text = source.as_str().trim_start_matches('\u{feff}');
+        let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| not_json(source.as_str(), text, &error))?;
+        let items = pieces(&source, &items);
+        let dialect = dialect.unwrap_or_else(|| detect(&items));
+        Ok(Document { dialect, layout: Layout::List, source, items, system: None, tools: None, model: None, max_output: None })
+    }
+
+    fn request(source: Raw, fields: &RawFields<'_>, dialect: Option<Dialect>) -> Result<Document, DocumentError> {
+        let (key, list) = list_of(fields).expect("the caller looked");
+        let items: Vec<&RawValue> =
+            serde_json::from_str(list.get()).map_err(|error| not_json(source.as_str(), list.get(), &error))?;
+        let piece = |key: &str| {
+            let value = fields.get(key).filter(|value| value.get() != "null")?;
+            Some(source.slice(offset_range(source.as_str(), value.get())))
+        };
+        let items = pieces(&source, &items);
+        let found = || match key {
+            "input" => Dialect::Responses,
+            _ if piece("system").is_some() || tools_are_anthropic(&piece("tools")) => Dialect::Anthropic,
+            _ => detect(&items),
+        };
+        Ok(Document {
+            dialect: dialect.unwrap_or_else(found),
+            layout: Layout::Request,
+            system: piece("system").or_else(|| piece("instructions")),
+            tools: piece("tools"),
+            model: fields.get("model").and_then(|model| serde_json::from_str(model.get()).ok()),
+            max_output: ["max_completion_tokens", "max_output_tokens", "max_tokens"]
+                .iter()
+                .find_map(|key| serde_json::from_str(fields.get(key)?.get()).ok()),
+            items,
+            source,
+        })
+    }
+
+    fn lines(source: Raw, dialect: Option<Dialect>) -> Result<Document, DocumentError> {
+        let text = source.as_str().trim_start_matches('\u{feff}');
+        let mut items = Vec::new();
+        for line in text.lines() {
+            let line = line.trim();
+            if line.is_empty() {
+                continue;
+            }
+            serde_json::from_str::<&RawValue>(line).map_err(|error| not_json(source.as_str(), line, &error))?;
+            items.push(source.piece(line));
+        }
+        let dialect = dialect.unwrap_or_else(|| detect(&items));
+        Ok(Document { dialect, layout: Layout::Lines, source, items, system: None, tools: None, model: None, max_output: None })
+    }
+
+    /// The dialect.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// How the messages are laid out.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The raw JSON of each message.
+    pub fn items(&self) -> &[Raw] {
+        &self.items
+    }
+
+    /// The system prompt beside the messages: Anthropic's `system`, the Responses API's `instructions`.
+    pub fn system(&self) -> Option<&Raw> {
+        self.system.as_ref()
+    }
+
+    /// The tool schemas.
+    pub fn tools(&self) -> Option<&Raw> {
+        self.tools.as_ref()
+    }
+
+    /// The model the request names.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// The output the request reserves.
+    pub fn max_output(&self) -> Option<u64> {
+        self.max_output
+    }
+
+    /// Its messages, typed.
+    pub fn messages(&self) -> Vec<NewMessage> {
+        self.items.iter().map(|raw| decode_message(self.dialect, raw)).collect()
+    }
+
+    /// The document with these items in the place of its own. With nothing changed it is the source, byte for byte.
+    pub fn encode(&self, items: &[Item]) -> String {
+        if self.is_whole(items) {
+            return self.source.as_str().to_owned();
+        }
+        let separator = self.separator();
+        let (before, after) = self.around();
+        let mut out = String::with_capacity(self.source.len() / 2);
+        out.push_str(before);
+        for (at, item) in items.iter().enumerate() {
+            if at > 0 {
+                out.push_str(separator);
+            }
+            out.push_str(self.item_text(item));
+        }
+        out.push_str(after);
+        out
+    }
+
+    fn item_text<'a>(&'a self, item: &'a Item) -> &'a str {
+        match item {
+            Item::Kept(at) => self.items[*at].as_str(),
+            Item::Written(json) => json,
+        }
+    }
+
+    fn is_whole(&self, items: &[Item]) -> bool {
+        items.len() == self.items.len() && items.iter().enumerate().all(|(at, item)| *item == Item::Kept(at))
+    }
+
+    /// The text before the first item and after the last.
+    fn around(&self) -> (&str, &str) {
+        let source = self.source.as_str();
+        match (self.items.first(), self.items.last()) {
+            (Some(first), Some(last)) => {
+                let start = offset_range(source, first.as_str()).start;
+                let end = offset_range(source, last.as_str()).end;
+                (&source[..start], &source[end..])
+            }
+            _ => (source, ""),
+        }
+    }
+
+    /// What stands between two items.
+    fn separator(&self) -> &str {
+        let source = self.source.as_str();
+        match &self.items[..] {
+            _ if self.layout == Layout::Lines => "\n",
+            [first, second, ..] => {
+                let end = offset_range(source, first.as_str()).end;
+                &source[end..offset_range(source, second.as_str()).start]
+            }
+            _ => ",",
+        }
+    }
+}
+
+fn pieces(source: &Raw, items: &[&RawValue]) -> Vec<Raw> {
+    items.iter().map(|item| source.slice(offset_range(source.as_str(), item.get()))).collect()
+}
+
+fn list_of<'a>(fields: &RawFields<'a>) -> Option<(&'static str, &'a RawValue)> {
+    ["messages", "input"].into_iter().find_map(|key| {
+        let value = fields.get(key)?;
+        value.get().starts_with('[').then_some((key, value))
+    })
+}
+
+fn is_lines(text: &str) -> bool {
+    text.lines().next().is_some_and(|line| serde_json::from_str::<&RawValue>(line.trim()).is_ok())
+}
+
+fn tools_are_anthropic(tools: &Option<Raw>) -> bool {
+    tools.as_ref().is_some_and(|tools| tools.as_str().contains("\"input_schema\""))
+}
+
+fn not_json(source: &str, part: &str, error: &serde_json::Error) -> DocumentError {
+    let start = offset_range(source, part).start;
+    let lines_before = source[..start].matches('\n').count();
+    let reason = error.to_string();
+    let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
+    DocumentError::NotJson {
+        line: lines_before + error.line().max(1),
+        column: error.column(),
+        reason,
+        truncated: error.is_eof(),
+    }
+}
+
+/// Finds out in which dialect messages are written, from what only one of them has.
+fn detect(items: &[Raw]) -> Dialect {
+    for item in items {
+        let text = item.as_str();
+        let has = |needle: &str| text.contains(needle);
+        if has("\"tool-call\"") || has("\"tool-result\"") || has("\"toolCallId\"") {
+            return Dialect::AiSdk;
+        }
+        if has("\"tool_calls\"") || has("\"tool_call_id\"") || has("\"image_url\":{") {
+            return Dialect::Chat;
+        }
+        let Ok(fields) = serde_json::from_str::<RawFields<'_>>(text) else { continue };
+        let kind = fields.get("type").map(|kind| kind.get().trim_matches('"'));
+        if kind.is_some_and(|kind| kind != "message" || has("\"input_text\"") || has("\"output_text\"")) {
+            return Dialect::Responses;
+        }
+        if has("\"tool_use\"") || has("\"tool_result\"") || has("\"thinking\"") || has("\"input_text\"") {
+            return if has("\"input_text\"") { Dialect::Responses } else { Dialect::Anthropic };
+        }
+    }
+    Dialect::Chat
+}
