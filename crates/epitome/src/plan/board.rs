@@ -1,0 +1,158 @@
+//! The board: the state that rungs work on while a plan is made.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+
+use super::budget::Room;
+use super::record::{Action, ArtifactId, Part, Record};
+use super::tail::Tail;
+use crate::budget::{Meter, Tokens};
+use crate::policy::{Policy, Rung};
+use crate::render::stand_in;
+use crate::summary::Pending;
+use crate::thread::{Determinism, Thread};
+
+/// A plan in the making.
+pub struct Board<'a> {
+    /// The thread.
+    pub thread: &'a Thread,
+    /// Counts stand-ins.
+    pub meter: Meter<'a>,
+    /// The policy.
+    pub policy: &'a Policy,
+    /// The room.
+    pub room: Room,
+    /// What stays verbatim.
+    pub tail: Tail,
+    /// The sources' state now, by call id.
+    pub current: &'a BTreeMap<String, Determinism>,
+    /// The prompt's tokens as planned so far.
+    pub total: Tokens,
+    /// What was decided.
+    pub records: Vec<Record>,
+    /// The summary to be written, if one is planned.
+    pub pending: Option<Pending>,
+    /// The parts that a record is about already.
+    taken: HashSet<Part>,
+    /// The messages that left the prompt as part of a span.
+    gone: Vec<bool>,
+}
+
+impl<'a> Board<'a> {
+    /// A board that starts from an earlier plan's records.
+    pub fn new(
+        thread: &'a Thread,
+        meter: Meter<'a>,
+        policy: &'a Policy,
+        room: Room,
+        tail: Tail,
+        current: &'a BTreeMap<String, Determinism>,
+        (records, total): (Vec<Record>, Tokens),
+    ) -> Self {
+        let (taken, gone) = (HashSet::new(), Vec::new());
+        let mut board = Board { thread, meter, policy, room, tail, current, total, records, pending: None, taken, gone };
+        board.index();
+        board
+    }
+
+    fn index(&mut self) {
+        self.taken = self.records.iter().filter_map(|record| record.part).collect();
+        self.gone = vec![false; self.thread.len()];
+        for record in self.records.iter().filter(|record| record.part.is_none()) {
+            for place in record.span.range() {
+                let id = self.thread.message(place).id();
+                self.gone[place] = !matches!(&record.action, Action::Summarise { kept, .. } if kept.contains(&id));
+            }
+        }
+    }
+
+    /// Whether the target is reached.
+    pub fn is_done(&self) -> bool {
+        self.total <= self.room.target
+    }
+
+    /// The places that rungs may touch: outside the tail, and not yet summarised or dropped.
+    pub fn open(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.tail.from).filter(|place| !self.is_gone(*place) && !self.tail.holds(*place))
+    }
+
+    /// Whether a message left the prompt as part of a span.
+    pub fn is_gone(&self, place: usize) -> bool {
+        self.gone[place]
+    }
+
+    /// Whether a part has been dealt with.
+    pub fn is_taken(&self, place: usize, part: usize) -> bool {
+        self.taken.contains(&Part { place, part })
+    }
+
+    /// The tokens of the messages in a range as planned so far.
+    pub fn tokens(&self, range: Range<usize>) -> Tokens {
+        let mut tokens = self.thread.tokens(range.clone());
+        for record in &self.records {
+            if let Some(part) = record.part
+                && range.contains(&part.place)
+            {
+                tokens = tokens - record.before + record.after;
+            }
+        }
+        tokens
+    }
+
+    /// Exchanges one part for its stand-in, if that is smaller. Answers what was freed.
+    pub fn exchange_part(&mut self, rung: Rung, place: usize, part: usize, action: Action) -> Option<Tokens> {
+        let message = self.thread.message(place);
+        let before = message.part_tokens(part);
+        let record = Record {
+            rung,
+            span: self.thread.span(place..place + 1)?,
+            part: Some(Part { place, part }),
+            action,
+            before,
+            after: Tokens::ZERO,
+        };
+        let after = self.meter.text(&stand_in(self.thread, &record, self.meter));
+        if after >= before || self.is_taken(place, part) {
+            return None;
+        }
+        self.total = self.total - before + after;
+        self.taken.insert(Part { place, part });
+        self.records.push(Record { after, ..record });
+        Some(before - after)
+    }
+
+    /// Takes a span out of the prompt; what was decided inside it before is forgotten. Answers what was freed.
+    pub fn take_span(&mut self, record: Record) -> Tokens {
+        let range = record.span.range();
+        let total_before = self.total;
+        let inside: Vec<Record> = self.records.extract_if(.., |old| range.contains(&old.span.range().start)).collect();
+        for old in &inside {
+            if old.part.is_some() {
+                self.total = self.total - old.after + old.before;
+            } else {
+                let kept = kept_tokens(self.thread, old);
+                self.total = self.total - old.after + (self.thread.tokens(old.span.range()) - kept);
+            }
+        }
+        let gone = self.thread.tokens(range) - kept_tokens(self.thread, &record);
+        self.total = self.total - gone + record.after;
+        self.records.push(record);
+        self.index();
+        total_before - self.total
+    }
+
+    /// The artifact that a part's content would become.
+    pub fn artifact(&self, place: usize, part: usize) -> Option<ArtifactId> {
+        super::part_content(self.thread, place, part).map(|content| ArtifactId::of(content.as_bytes()))
+    }
+
+}
+
+/// The tokens of the messages that a summary's span keeps.
+fn kept_tokens(thread: &Thread, record: &Record) -> Tokens {
+    let Action::Summarise { kept, .. } = &record.action else { return Tokens::ZERO };
+    if kept.is_empty() {
+        return Tokens::ZERO;
+    }
+    record.span.range().map(|place| thread.message(place)).filter(|m| kept.contains(&m.id())).map(|m| m.tokens()).sum()
+}

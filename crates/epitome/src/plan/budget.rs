@@ -1,0 +1,31 @@
+//! The room that messages have: where to act, where to stop, and what must not be exceeded.
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Tokens;
+use crate::policy::Policy;
+
+/// The room for the messages of one prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// From this size on the policy acts.
+    pub trigger: Tokens,
+    /// Down to this size.
+    pub target: Tokens,
+    /// Above this size the provider refuses.
+    pub limit: Tokens,
+}
+
+impl Room {
+    /// Exactly this many tokens for the messages, nothing else reserved.
+    pub fn exactly(tokens: Tokens) -> Self {
+        Room { trigger: tokens, target: tokens, limit: tokens }
+    }
+
+    /// The room that a policy leaves in a window beside the system prompt and the tools.
+    pub fn in_window(policy: &Policy, window: Tokens, fixed: Tokens) -> Self {
+        let reserved = fixed + policy.reserve.safety + policy.reserve.rehydration;
+        let trigger = policy.trigger.at.trigger_at(window) - reserved;
+        Room { trigger, target: trigger.share(policy.target.low_water), limit: (window - reserved).max(trigger) }
+    }
+}

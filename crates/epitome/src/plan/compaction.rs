@@ -1,0 +1,121 @@
+//! A plan, and the compaction that carries it out: the plan with its summaries and its receipt.
+
+use serde::{Deserialize, Serialize};
+
+use super::budget::Room;
+use super::record::{Action, ArtifactId, Record};
+use crate::budget::Tokens;
+use crate::policy::Rung;
+use crate::summary::{Receipt, Summary};
+use crate::thread::{MessageId, Part, Thread};
+
+/// What leaves the prompt, as data tied to the thread it was made for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The policy's name and version.
+    pub policy: String,
+    /// Which compaction of the thread this is, from 1.
+    pub round: u32,
+    /// The newest message when it was made.
+    pub tip: MessageId,
+    /// How many messages the thread had.
+    pub covers: usize,
+    /// The thread's tokens when it was made.
+    pub thread_tokens: Tokens,
+    /// The room it was made for.
+    pub room: Room,
+    /// What becomes of what, in thread order, each part once.
+    pub records: Vec<Record>,
+    /// Sealed reasoning in kept messages before this place is left out.
+    pub reasoning_from: usize,
+    /// Where the verbatim tail began.
+    pub tail_from: usize,
+    /// The prompt's tokens before.
+    pub before: Tokens,
+    /// The prompt's tokens after.
+    pub after: Tokens,
+    /// What each rung did, in the order climbed.
+    pub steps: Vec<Step>,
+    /// By how much it does not fit, and why.
+    pub shortfall: Option<Shortfall>,
+    /// What normalisation and the rungs have to say.
+    pub warnings: Vec<String>,
+}
+
+/// What one rung did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// The rung; `None` for the caller's own.
+    pub rung: Option<Rung>,
+    /// How many parts or spans it touched.
+    pub touched: usize,
+    /// What it bought.
+    pub freed: Tokens,
+    /// The prompt's tokens after it.
+    pub after: Tokens,
+    /// Why it did nothing or not all.
+    pub note: String,
+}
+
+/// By how much a plan does not fit, and what its irreducible floor is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shortfall {
+    /// Tokens above the limit.
+    pub over: Tokens,
+    /// The smallest prompt there can be.
+    pub floor: Tokens,
+    /// What it is made of.
+    pub parts: Vec<(String, Tokens)>,
+}
+
+/// A plan carried out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// What leaves the prompt.
+    pub plan: Plan,
+    /// What stands in its place.
+    pub summaries: Vec<Summary>,
+    /// What became of every item.
+    pub receipt: Receipt,
+}
+
+/// Content that a plan took out of the prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifact<'a> {
+    /// Its id.
+    pub id: ArtifactId,
+    /// The place of the message it came from.
+    pub place: usize,
+    /// The content.
+    pub content: &'a str,
+}
+
+impl Compaction {
+    /// The content that left the prompt part by part, each with its id.
+    pub fn artifacts<'a>(&self, thread: &'a Thread) -> Vec<Artifact<'a>> {
+        let mut found = Vec::new();
+        for record in &self.plan.records {
+            let (Action::Externalise { artifact, .. } | Action::Clear { artifact, .. }) = &record.action else { continue };
+            let Some(part) = record.part else { continue };
+            if let Some(content) = part_content(thread, part.place, part.part) {
+                found.push(Artifact { id: artifact.clone(), place: part.place, content });
+            }
+        }
+        found
+    }
+
+    /// The tokens of the prompt for a thread that may have grown since: what was planned plus what is new.
+    pub fn prompt_tokens(&self, thread: &Thread) -> Tokens {
+        self.plan.after + (thread.total() - self.plan.thread_tokens)
+    }
+}
+
+/// The content of a part that can be moved out.
+pub fn part_content(thread: &Thread, place: usize, part: usize) -> Option<&str> {
+    match thread.message(place).parts().get(part)? {
+        Part::ToolResult(result) => Some(&result.text),
+        Part::Image(image) => Some(&image.source),
+        Part::Text(text) => Some(text),
+        _ => None,
+    }
+}

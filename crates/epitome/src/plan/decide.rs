@@ -1,0 +1,254 @@
+//! Deciding: whether to act, and the plan when it is time.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::board::Board;
+use super::budget::Room;
+use super::compaction::{Compaction, Plan, Shortfall, Step};
+use super::draft::Draft;
+use super::normalise::normalise;
+use super::price::{Cache, Worth};
+use super::record::{Action, ArtifactId, Cleared, Record};
+use super::rungs::climb;
+use super::tail::Tail;
+use crate::budget::{Meter, Tokens};
+use crate::policy::{Policy, Rung};
+use crate::thread::{Determinism, Thread};
+
+/// A compaction that fell short is tried again once the thread has grown by this share of its target.
+const GROWTH_BEFORE_RETRY: f64 = 0.1;
+
+/// A caller's own rung: given the thread and the places it may touch, names parts and what should stand there.
+pub type OwnRung<'a> = &'a dyn Fn(&Thread, Range<usize>) -> Vec<OwnProposal>;
+
+/// One part that a caller's own rung wants cleared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnProposal {
+    /// The message's place.
+    pub place: usize,
+    /// The part's place in it.
+    pub part: usize,
+    /// What should stand there.
+    pub placeholder: String,
+}
+
+/// Which prompts a format can express.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// Any.
+    #[default]
+    Free,
+    /// One summary, then a verbatim tail.
+    SummaryThenTail,
+}
+
+/// What is asked of the planner besides thread, room and policy.
+#[derive(Clone, Default)]
+pub struct Ask<'a> {
+    /// The compaction that the thread is under.
+    pub previous: Option<&'a Compaction>,
+    /// Act even below the trigger.
+    pub force: bool,
+    /// What the result must look like.
+    pub shape: Shape,
+    /// Words that every later prompt must hold, besides the policy's.
+    pub pins: Vec<String>,
+    /// What the user wants the summary to look at.
+    pub instructions: Option<String>,
+    /// What is known of the provider's cache.
+    pub cache: Cache,
+    /// The state of tool results' sources now, by call id.
+    pub current: BTreeMap<String, Determinism>,
+    /// Content was brought back in this turn: nothing is moved out or dropped.
+    pub rehydrated: bool,
+    /// The caller's own rung, climbed after the free ones.
+    pub own: Option<OwnRung<'a>>,
+}
+
+/// What the planner decided.
+#[derive(Debug)]
+pub enum Verdict<'a> {
+    /// The prompt is below the trigger.
+    Fits {
+        /// Its tokens.
+        tokens: Tokens,
+    },
+    /// The prompt is above the trigger, and acting would not help.
+    Wait {
+        /// Its tokens.
+        tokens: Tokens,
+        /// Why not.
+        reason: String,
+    },
+    /// A plan, which may still need its summary.
+    Act(Box<Draft<'a>>),
+}
+
+/// Decides what the model sees next. Costs next to nothing while the prompt fits.
+pub fn decide<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Meter<'a>, ask: &Ask<'a>) -> Verdict<'a> {
+    let tokens = ask.previous.map_or_else(|| thread.total(), |previous| previous.prompt_tokens(thread));
+    if !ask.force && !is_due(thread, room, policy, tokens) && !is_eager(policy) {
+        return Verdict::Fits { tokens };
+    }
+    if !ask.force && let Some(reason) = no_progress(thread, room, ask.previous) {
+        return Verdict::Wait { tokens, reason };
+    }
+    let draft = draft(thread, room, policy, meter, ask, tokens);
+    match refusal(&draft, room, policy, ask, tokens) {
+        Some(_) if tokens <= room.trigger => Verdict::Fits { tokens },
+        Some(reason) => Verdict::Wait { tokens, reason },
+        None => Verdict::Act(Box::new(draft)),
+    }
+}
+
+fn is_due(thread: &Thread, room: Room, policy: &Policy, tokens: Tokens) -> bool {
+    policy.trigger.auto && tokens > room.trigger && thread.len() >= policy.trigger.messages_min
+}
+
+fn is_eager(policy: &Policy) -> bool {
+    policy.clear.eager && policy.rungs.contains(&Rung::Clear)
+}
+
+/// A compaction that fell short is not tried again until something has changed.
+fn no_progress(thread: &Thread, room: Room, previous: Option<&Compaction>) -> Option<String> {
+    let plan = &previous?.plan;
+    let shortfall = plan.shortfall.as_ref()?;
+    let grown = thread.total() - plan.thread_tokens;
+    let same = plan.room == room && grown < room.target.share(GROWTH_BEFORE_RETRY);
+    same.then(|| format!("the last compaction reached its floor of {} tokens and nothing has changed since", shortfall.floor))
+}
+
+/// Why a plan is not worth carrying out.
+fn refusal(draft: &Draft<'_>, room: Room, policy: &Policy, ask: &Ask<'_>, tokens: Tokens) -> Option<String> {
+    let plan = draft.plan();
+    if plan.after >= tokens {
+        return Some(match &plan.shortfall {
+            Some(shortfall) => format!("nothing can shrink: the floor is {} tokens", shortfall.floor),
+            None => "nothing can shrink".to_owned(),
+        });
+    }
+    if ask.force || tokens > room.limit || policy.price.calls_expected == 0 {
+        return None;
+    }
+    let worth = Worth::of(&policy.price, ask.cache, tokens, plan.after, draft.unchanged());
+    (!worth.pays()).then(|| {
+        format!("rewriting the cached prompt would cost {:.0} tokens to save {:.0}", worth.rebilled, worth.saved)
+    })
+}
+
+fn draft<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Meter<'a>, ask: &Ask<'a>, tokens: Tokens) -> Draft<'a> {
+    let tail = Tail::of(thread, &policy.protect, room.target);
+    let (mut steps, mut board) = climb_all(thread, room, policy, meter, ask, tokens, tail);
+    if board.total > room.limit && !ask.force_keeps_tail() {
+        // The tail as the policy wants it leaves no room: once more with the newest exchange alone.
+        let smallest = Tail::smallest(thread, &policy.protect, room.target);
+        if smallest.from > board.tail.from {
+            (steps, board) = climb_all(thread, room, policy, meter, ask, tokens, smallest);
+        }
+    }
+    let shortfall = shortfall(&board);
+    let (records, mut warnings) = normalise(std::mem::take(&mut board.records));
+    if let Some(shortfall) = &shortfall {
+        warnings.push(format!("{} tokens above the limit; the floor is {}", shortfall.over, shortfall.floor));
+    }
+    let plan = Plan {
+        policy: policy.label(),
+        round: ask.previous.map_or(0, |previous| previous.plan.round) + 1,
+        tip: thread.tip(),
+        covers: thread.len(),
+        thread_tokens: thread.total(),
+        room,
+        records,
+        reasoning_from: thread.turn_start().min(thread.len()),
+        tail_from: board.tail.from,
+        before: tokens,
+        after: board.total,
+        steps,
+        shortfall,
+        warnings,
+    };
+    Draft::new(thread, policy, meter, ask, plan, board.pending)
+}
+
+impl Ask<'_> {
+    fn force_keeps_tail(&self) -> bool {
+        false
+    }
+}
+
+fn climb_all<'a>(
+    thread: &'a Thread,
+    room: Room,
+    policy: &'a Policy,
+    meter: Meter<'a>,
+    ask: &Ask<'a>,
+    tokens: Tokens,
+    tail: Tail,
+) -> (Vec<Step>, Board<'a>) {
+    let earlier = ask.previous.map(|previous| previous.plan.records.clone()).unwrap_or_default();
+    let mut board = Board::new(thread, meter, policy, room, tail, ask, (earlier, tokens));
+    let mut steps = Vec::new();
+    for (at, rung) in policy.rungs.iter().enumerate() {
+        if at > 0 && is_ladder(*rung) && !steps.iter().any(|step: &Step| step.rung.is_none()) {
+            steps.extend(own_rung(&mut board, ask));
+        }
+        if !is_allowed(*rung, ask) || (board.is_done() && !(ask.force && steps.iter().all(|step| step.touched == 0))) {
+            continue;
+        }
+        steps.push(climb(&mut board, *rung));
+    }
+    (steps, board)
+}
+
+fn is_ladder(rung: Rung) -> bool {
+    !matches!(rung, Rung::Deduplicate | Rung::Supersede)
+}
+
+fn is_allowed(rung: Rung, ask: &Ask<'_>) -> bool {
+    let aggressive = matches!(rung, Rung::Externalise | Rung::Drop);
+    (ask.shape == Shape::Free || rung == Rung::Summarise) && !(ask.rehydrated && aggressive)
+}
+
+fn own_rung(board: &mut Board<'_>, ask: &Ask<'_>) -> Option<Step> {
+    let own = ask.own?;
+    let before = board.total;
+    let mut touched = 0;
+    for proposal in own(board.thread, 0..board.tail.from) {
+        let OwnProposal { place, part, placeholder } = proposal;
+        if place >= board.tail.from || board.tail.holds(place) || board.is_gone(place) {
+            continue;
+        }
+        let Some(artifact) = board.artifact(place, part) else { continue };
+        let action = Action::Clear { why: Cleared::Own { placeholder }, artifact, preserved: BTreeMap::new() };
+        touched += usize::from(board.exchange_part(Rung::Clear, place, part, action).is_some());
+    }
+    Some(Step { rung: None, touched, freed: before - board.total, after: board.total, note: String::new() })
+}
+
+/// What cannot shrink, when the plan does not fit.
+fn shortfall(board: &Board<'_>) -> Option<Shortfall> {
+    let over = board.total - board.room.limit;
+    if over == Tokens::ZERO {
+        return None;
+    }
+    let thread = board.thread;
+    let held: Tokens = (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|p| thread.message(p).tokens()).sum();
+    let tail = board.tokens(board.tail.from..thread.len());
+    let rest = board.total - held - tail;
+    let named = [("what is protected before the tail", held), ("summaries and placeholders", rest), ("the newest exchanges", tail)];
+    let parts = named.into_iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
+    Some(Shortfall { over, floor: board.total, parts: parts.map(|(name, tokens)| (name.to_owned(), tokens)).collect() })
+}
+
+/// Whether a record still names messages of a thread: plans survive appends and nothing else.
+pub fn is_valid_for(plan: &Plan, thread: &Thread) -> bool {
+    plan.covers <= thread.len()
+        && (plan.covers == 0 || thread.message(plan.covers - 1).id() == plan.tip)
+        && plan.records.iter().all(|record: &Record| record.span.range().end <= plan.covers)
+}
+
+/// The id that a text's content would have as an artifact.
+pub fn artifact_of(text: &str) -> ArtifactId {
+    ArtifactId::of(text.as_bytes())
+}

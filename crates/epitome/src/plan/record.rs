@@ -1,0 +1,171 @@
+//! Records: what becomes of a span or of one part of a message, as data.
+//!
+//! A record names messages by id and never holds their content.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Tokens;
+use crate::policy::Rung;
+use crate::thread::{MessageId, Span};
+
+/// Content that left the prompt, by the hash of its bytes.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ArtifactId(String);
+
+impl ArtifactId {
+    /// The id of some content.
+    pub fn of(content: &[u8]) -> Self {
+        ArtifactId(blake3::hash(content).to_hex()[..16].to_owned())
+    }
+
+    /// Reads an id: sixteen lower-case hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fine = text.len() == 16 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        fine.then(|| ArtifactId(text.to_owned()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ArtifactId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ArtifactId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What stands where something left the prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "action")]
+pub enum Action {
+    /// Nothing but an entry in the index of what was dropped.
+    Drop {
+        /// Words to find it by.
+        keywords: Vec<String>,
+    },
+    /// A pointer with the beginning and the end of the content.
+    Externalise {
+        /// Where the content went.
+        artifact: ArtifactId,
+        /// Tokens kept of its beginning.
+        head: Tokens,
+        /// Tokens kept of its end.
+        tail: Tokens,
+    },
+    /// A summary.
+    Summarise {
+        /// Which one, among the compaction's summaries.
+        summary: usize,
+        /// Messages of the span that stay nevertheless.
+        kept: Vec<MessageId>,
+    },
+    /// A placeholder.
+    Clear {
+        /// Why it could go.
+        why: Cleared,
+        /// Where the content went.
+        artifact: ArtifactId,
+        /// Fields of it that stay.
+        preserved: BTreeMap<String, String>,
+    },
+}
+
+impl Action {
+    /// Which action wins when two want the same message.
+    pub fn precedence(&self) -> u8 {
+        match self {
+            Action::Drop { .. } => 4,
+            Action::Externalise { .. } => 3,
+            Action::Summarise { .. } => 2,
+            Action::Clear { .. } => 1,
+        }
+    }
+
+    /// The action's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Action::Drop { .. } => "drop",
+            Action::Externalise { .. } => "externalise",
+            Action::Summarise { .. } => "summarise",
+            Action::Clear { .. } => "clear",
+        }
+    }
+}
+
+/// Why a result could be cleared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "why")]
+pub enum Cleared {
+    /// A later message holds the same result.
+    Duplicate {
+        /// Which one.
+        of: MessageId,
+    },
+    /// A later message read or wrote the same thing.
+    Superseded {
+        /// Which one.
+        by: MessageId,
+    },
+    /// Its durability allows it.
+    Durability,
+    /// The policy's own words stand there.
+    Policy {
+        /// The words.
+        placeholder: String,
+    },
+    /// The caller's own rung asked for it.
+    Own {
+        /// The words.
+        placeholder: String,
+    },
+}
+
+/// What becomes of a span, or of one part of one message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Which rung decided it.
+    pub rung: Rung,
+    /// Which messages.
+    pub span: Span,
+    /// Which part, when only one part of a single message is meant.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub part: Option<Part>,
+    /// What becomes of it.
+    #[serde(flatten)]
+    pub action: Action,
+    /// Its tokens before.
+    pub before: Tokens,
+    /// Its tokens after.
+    pub after: Tokens,
+}
+
+/// One part of one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Part {
+    /// The message's place in the thread.
+    pub place: usize,
+    /// The part's place in the message.
+    pub part: usize,
+}
+
+impl Record {
+    /// Whether it is about a place, or a part at that place.
+    pub fn covers(&self, place: usize, part: Option<usize>) -> bool {
+        match self.part {
+            Some(own) => own.place == place && part.is_none_or(|part| part == own.part),
+            None => self.span.contains(place),
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! The rungs, least to most aggressive. Each is a function on the board; the set is closed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::board::Board;
+use super::compaction::Step;
+use super::record::{Action, Cleared, Record};
+use crate::budget::Tokens;
+use crate::policy::{Meaning, Rung, ToolClass};
+use crate::summary::{Pending, keywords};
+use crate::thread::{Durability, MessageId, Part, Thread, ToolResult};
+
+/// Results smaller than this are not worth a placeholder.
+const WORTH_CLEARING: Tokens = Tokens::new(40);
+/// The least room a summary is given, however tight the prompt.
+const SUMMARY_MIN: Tokens = Tokens::new(256);
+/// The most keywords an index entry of a dropped span carries.
+const KEYWORDS_MAX: usize = 16;
+
+/// Climbs one rung and tells what it did.
+pub fn climb(board: &mut Board<'_>, rung: Rung) -> Step {
+    let before = board.total;
+    let (touched, note) = match rung {
+        Rung::Deduplicate => (deduplicate(board), String::new()),
+        Rung::Supersede => (supersede(board), String::new()),
+        Rung::Externalise => (externalise(board), String::new()),
+        Rung::Summarise => summarise(board),
+        Rung::Clear => clear(board),
+        Rung::Drop => (drop_spans(board), String::new()),
+        Rung::Trim => (trim(board), String::new()),
+    };
+    Step { rung: Some(rung), touched, freed: before - board.total, after: board.total, note }
+}
+
+/// The results that rungs may touch, oldest first.
+fn open_results<'t>(board: &Board<'t>) -> Vec<(usize, usize, &'t ToolResult)> {
+    let thread = board.thread;
+    let mut found = Vec::new();
+    for place in board.open() {
+        for (part, result) in thread.message(place).results() {
+            if !board.is_taken(place, part) {
+                found.push((place, part, result));
+            }
+        }
+    }
+    found
+}
+
+/// Fields that a placeholder must keep: the envelope's own, and those the tool's rule names.
+fn preserved(board: &Board<'_>, result: &ToolResult) -> BTreeMap<String, String> {
+    let mut fields = result.key_fields.clone();
+    let Some(rule) = board.policy.tools.rule(&result.tool) else { return fields };
+    if let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&result.text) {
+        for name in &rule.preserve {
+            if let Some(value) = object.get(name) {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                fields.insert(name.clone(), text);
+            }
+        }
+    }
+    fields
+}
+
+fn clear_part(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, why: Cleared) -> bool {
+    let Part::ToolResult(result) = &board.thread.message(place).parts()[part] else { return false };
+    let Some(artifact) = board.artifact(place, part) else { return false };
+    let preserved = preserved(board, result);
+    board.exchange_part(rung, place, part, Action::Clear { why, artifact, preserved }).is_some()
+}
+
+/// The same result twice: the older one points to the newer.
+fn deduplicate(board: &mut Board<'_>) -> usize {
+    let thread = board.thread;
+    let mut newest: HashMap<&str, MessageId> = HashMap::new();
+    for message in thread.messages() {
+        for (part, result) in message.results() {
+            if message.part_tokens(part) >= WORTH_CLEARING {
+                newest.insert(&result.text, message.id());
+            }
+        }
+    }
+    let mut touched = 0;
+    for (place, part, result) in open_results(board) {
+        let own = thread.message(place).id();
+        if let Some(of) = newest.get(&*result.text).copied().filter(|of| *of != own) {
+            touched += usize::from(clear_part(board, Rung::Deduplicate, place, part, Cleared::Duplicate { of }));
+        }
+    }
+    touched
+}
+
+/// A read that a later read or write of the same file made stale.
+fn supersede(board: &mut Board<'_>) -> usize {
+    let thread = board.thread;
+    let calls = Calls::of(thread, board);
+    let mut touched = 0;
+    for (place, part, result) in open_results(board) {
+        if thread.message(place).part_tokens(part) < WORTH_CLEARING {
+            continue;
+        }
+        if let Some(by) = calls.superseded_by(place, result) {
+            touched += usize::from(clear_part(board, Rung::Supersede, place, part, Cleared::Superseded { by }));
+        }
+    }
+    touched
+}
+
+/// What the thread's calls mean, and the newest that touched each path.
+struct Calls {
+    meanings: HashMap<Box<str>, (usize, Meaning)>,
+    newest: HashMap<String, (usize, MessageId)>,
+}
+
+impl Calls {
+    fn of(thread: &Thread, board: &Board<'_>) -> Calls {
+        let mut calls = Calls { meanings: HashMap::new(), newest: HashMap::new() };
+        for (place, message) in thread.messages().iter().enumerate() {
+            for call in message.calls() {
+                let meaning = board.policy.tools.meaning(call);
+                let settles = match meaning.class {
+                    Some(ToolClass::Read) => !meaning.partial,
+                    Some(ToolClass::Write | ToolClass::Patch) => true,
+                    _ => false,
+                };
+                if settles {
+                    calls.newest.extend(meaning.paths.iter().map(|path| (path.clone(), (place, message.id()))));
+                }
+                calls.meanings.insert(call.id.clone(), (place, meaning));
+            }
+        }
+        calls
+    }
+
+    /// The later call that made a read's result stale.
+    fn superseded_by(&self, place: usize, result: &ToolResult) -> Option<MessageId> {
+        let (called, meaning) = self.meanings.get(&result.call_id)?;
+        if meaning.class != Some(ToolClass::Read) || *called > place {
+            return None;
+        }
+        let [path] = &meaning.paths[..] else { return None };
+        self.newest.get(path).filter(|(later, _)| *later > place).map(|(_, id)| *id)
+    }
+}
+
+/// Large results and pictures move out, oldest first, until the target is reached.
+fn externalise(board: &mut Board<'_>) -> usize {
+    let thread = board.thread;
+    let mut touched = 0;
+    let open: Vec<usize> = board.open().collect();
+    for place in open {
+        for (part, content) in thread.message(place).parts().iter().enumerate() {
+            if board.is_done() {
+                return touched;
+            }
+            if should_move(board, place, part, content) && !board.is_taken(place, part) {
+                touched += usize::from(move_out(board, Rung::Externalise, place, part, board.policy.externalise.preview, Tokens::ZERO));
+            }
+        }
+    }
+    touched
+}
+
+fn should_move(board: &Board<'_>, place: usize, part: usize, content: &Part) -> bool {
+    match content {
+        Part::ToolResult(result) => {
+            let own = board.policy.tools.rule(&result.tool).and_then(|rule| rule.externalise_from);
+            board.thread.message(place).part_tokens(part) >= own.unwrap_or(board.policy.externalise.tokens_min)
+        }
+        Part::Image(_) => board.thread.message(place).turn() < board.thread.turn(),
+        _ => false,
+    }
+}
+
+fn move_out(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, head: Tokens, tail: Tokens) -> bool {
+    let Some(artifact) = board.artifact(place, part) else { return false };
+    board.exchange_part(rung, place, part, Action::Externalise { artifact, head, tail }).is_some()
+}
+
+/// Everything between the protected head and the tail becomes one summary.
+fn summarise(board: &mut Board<'_>) -> (usize, String) {
+    let Some(range) = summary_range(board) else {
+        return (0, "nothing between what is protected".to_owned());
+    };
+    let Some(span) = board.thread.span(range) else { return (0, "nothing to summarise".to_owned()) };
+    let kept = kept_in(board, span.range());
+    let kept_tokens: Tokens = kept.iter().map(|(_, tokens)| *tokens).sum();
+    let whole = board.thread.tokens(span.range()) - kept_tokens;
+    let now = tokens_in_prompt(board, span.range()) - kept_tokens;
+    let rest = board.total - now;
+    let limit = summary_limit(board, whole, rest);
+    if limit >= now {
+        return (0, "a summary would not be smaller".to_owned());
+    }
+    let pending = Pending::new(board, span.clone(), kept.iter().map(|(id, _)| *id).collect(), limit);
+    let kept = pending.kept.clone();
+    let record = Record {
+        rung: Rung::Summarise,
+        span: span.clone(),
+        part: None,
+        action: Action::Summarise { summary: 0, kept },
+        before: whole,
+        after: limit,
+    };
+    board.take_span(record);
+    board.pending = Some(pending);
+    (span.messages().len(), String::new())
+}
+
+/// From the first message that is not protected to the tail.
+fn summary_range(board: &Board<'_>) -> Option<std::ops::Range<usize>> {
+    let first = (0..board.tail.from).find(|place| !board.tail.holds(*place))?;
+    // Unless something new left the tail's reach, summarising again would only stir.
+    let fresh = (first..board.tail.from).any(|place| !board.is_gone(place) && !board.tail.holds(place));
+    fresh.then_some(first..board.tail.from)
+}
+
+/// What of the span stays as it is: held messages, and as many of the user's own as the policy keeps.
+fn kept_in(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(MessageId, Tokens)> {
+    let mut left = board.policy.summarise.user_messages;
+    let mut kept = Vec::new();
+    for place in range.rev() {
+        let message = board.thread.message(place);
+        let own = message.opens_turn() && !message.is_summary() && message.tokens() <= left;
+        if own {
+            left -= message.tokens();
+        }
+        if own || board.tail.holds(place) {
+            kept.push((message.id(), message.tokens()));
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// What a range takes in the prompt as planned so far.
+fn tokens_in_prompt(board: &Board<'_>, range: std::ops::Range<usize>) -> Tokens {
+    let mut tokens = board.tokens(range.clone());
+    for record in board.records.iter().filter(|record| record.part.is_none()) {
+        if range.contains(&record.span.range().start) {
+            let inside = board.thread.tokens(record.span.range());
+            tokens = tokens - inside + record.after;
+            if let Action::Summarise { kept, .. } = &record.action {
+                let stayed = record.span.range().map(|place| board.thread.message(place));
+                tokens += stayed.filter(|m| kept.contains(&m.id())).map(|m| m.tokens()).sum();
+            }
+        }
+    }
+    tokens
+}
+
+fn summary_limit(board: &Board<'_>, whole: Tokens, rest: Tokens) -> Tokens {
+    let policy = &board.policy.summarise;
+    let mut limit = board.room.target - rest;
+    if board.room.target < board.room.limit || board.room.trigger < board.room.limit {
+        limit = limit.min(whole.share(policy.ratio).max(SUMMARY_MIN));
+    }
+    if policy.tokens_max > Tokens::ZERO {
+        limit = limit.min(policy.tokens_max);
+    }
+    limit.max(SUMMARY_MIN.min(board.room.target.share(0.5)))
+}
+
+/// Results are cleared, as their durability and the policy's protections allow.
+fn clear(board: &mut Board<'_>) -> (usize, String) {
+    let candidates = clearable(board);
+    let gain: Tokens = candidates.iter().map(|(place, part)| board.thread.message(*place).part_tokens(*part)).sum();
+    if gain < board.policy.clear.minimum {
+        return (0, format!("{gain} tokens could be cleared, fewer than the minimum of {}", board.policy.clear.minimum));
+    }
+    let placeholder = board.policy.clear.placeholder.clone();
+    let mut touched = 0;
+    for (place, part) in candidates {
+        if board.is_done() && !board.policy.clear.eager {
+            break;
+        }
+        let why = match placeholder.is_empty() {
+            true => Cleared::Durability,
+            false => Cleared::Policy { placeholder: placeholder.clone() },
+        };
+        touched += usize::from(clear_part(board, Rung::Clear, place, part, why));
+    }
+    (touched, String::new())
+}
+
+/// The results that may be cleared, oldest first.
+fn clearable(board: &Board<'_>) -> Vec<(usize, usize)> {
+    let (thread, rules) = (board.thread, &board.policy.clear);
+    let last_turn = thread.turn().saturating_sub(rules.skip_turns);
+    let mut left = rules.protect;
+    let mut keep = rules.keep_last;
+    let mut found = Vec::new();
+    for place in (0..thread.len()).rev() {
+        let message = thread.message(place);
+        for (part, result) in message.results() {
+            let tokens = message.part_tokens(part);
+            let recent = rules.skip_turns > 0 && message.turn() > last_turn;
+            let protected = recent || left > Tokens::ZERO || keep > 0;
+            if !recent {
+                left -= tokens;
+                keep = keep.saturating_sub(1);
+            }
+            let exempt = rules.exempt.iter().any(|tool| **tool == *result.tool) || tokens < WORTH_CLEARING;
+            let outside = place < board.tail.from || !rules.by_durability;
+            let free = outside && !board.is_gone(place) && !board.tail.holds(place) && !board.is_taken(place, part);
+            if !protected && !exempt && free && may_clear(board, result) {
+                found.push((place, part));
+            }
+        }
+    }
+    found.reverse();
+    found
+}
+
+fn may_clear(board: &Board<'_>, result: &ToolResult) -> bool {
+    if !board.policy.clear.by_durability {
+        return true;
+    }
+    match board.policy.tools.durability(result) {
+        Durability::Ephemeral | Durability::Anchoring => true,
+        Durability::NonReplayable => false,
+        Durability::Replayable => match (&result.determinism, board.current.get(&*result.call_id)) {
+            (Some(then), Some(now)) => !then.has_drifted(now),
+            _ => false,
+        },
+    }
+}
+
+/// Older spans go, oldest first, until the target is reached.
+fn drop_spans(board: &mut Board<'_>) -> usize {
+    if board.is_done() {
+        return 0;
+    }
+    let open: Vec<usize> = board.open().collect();
+    let Some(first) = open.first().copied() else { return 0 };
+    let mut end = first;
+    let mut freed = Tokens::ZERO;
+    let over = board.total - board.room.target;
+    for exchange in board.thread.exchanges() {
+        let range = exchange.range();
+        if range.start < first || range.end > board.tail.from || freed >= over {
+            continue;
+        }
+        if range.clone().any(|place| board.tail.holds(place) || board.is_gone(place)) || range.start != end {
+            break;
+        }
+        freed += board.tokens(range.clone());
+        end = range.end;
+    }
+    let Some(span) = board.thread.span(first..end) else { return 0 };
+    let keywords = keywords(board.thread, span.range(), KEYWORDS_MAX);
+    let mut record = Record {
+        rung: Rung::Drop,
+        span: span.clone(),
+        part: None,
+        action: Action::Drop { keywords },
+        before: board.thread.tokens(span.range()),
+        after: Tokens::ZERO,
+    };
+    record.after = board.meter.text_message(&crate::render::stand_in(board.thread, &record, board.meter));
+    board.take_span(record);
+    span.messages().len()
+}
+
+/// The largest results of what is left lose their middle, largest first, until the prompt fits.
+fn trim(board: &mut Board<'_>) -> usize {
+    let thread = board.thread;
+    let mut results: Vec<(Tokens, usize, usize)> = Vec::new();
+    for place in (0..thread.len()).filter(|place| !board.is_gone(*place)) {
+        for (part, _) in thread.message(place).results() {
+            let tokens = thread.message(place).part_tokens(part);
+            if tokens > board.policy.trim.keep.min(board.room.target.share(0.05)) && !board.is_taken(place, part) {
+                results.push((tokens, place, part));
+            }
+        }
+    }
+    results.sort_by_key(|(tokens, place, _)| (std::cmp::Reverse(*tokens), *place));
+    let mut touched = 0;
+    for (_, place, part) in results {
+        if board.is_done() {
+            break;
+        }
+        let keep = board.policy.trim.keep.min(board.room.target.share(0.05));
+        let head = keep.share(0.5);
+        touched += usize::from(move_out(board, Rung::Trim, place, part, head, keep - head));
+    }
+    touched
+}

@@ -1,0 +1,18 @@
+//! The policy: data that says when to act, what to protect, which rungs to climb, how to summarise and how to render.
+//!
+//! A policy is read from TOML, checked once, and never changed by the engine.
+
+mod error;
+mod meaning;
+mod preset;
+mod schema;
+mod tools;
+
+pub use error::PolicyError;
+pub use meaning::Meaning;
+pub use preset::{Preset, preset};
+pub use schema::{
+    Clear, Counting, Externalise, Form, Layout, Place, Policy, Price, Protect, Rehydrate, Reserve, Rung, Summarise,
+    TailLimit, Target, Trigger, Trim,
+};
+pub use tools::{ReplayCost, ToolClass, ToolRule, Tools};

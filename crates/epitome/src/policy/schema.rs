@@ -1,0 +1,469 @@
+//! What a policy file may say, with the defaults of the `ladder` preset.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::PolicyError;
+use super::tools::Tools;
+use crate::budget::{Threshold, Tokens};
+use crate::wire::Voice;
+
+/// A whole policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// What people call it.
+    pub name: String,
+    /// Bumped when its meaning changes; part of every summary's cache key.
+    pub version: u32,
+    /// One line for `epitome policy list`.
+    pub about: String,
+    /// Which counter to use.
+    #[serde(default)]
+    pub count: Counting,
+    /// When to act.
+    pub trigger: Trigger,
+    /// What of the window is not for messages.
+    #[serde(default)]
+    pub reserve: Reserve,
+    /// How deep to go.
+    #[serde(default)]
+    pub target: Target,
+    /// What stays.
+    #[serde(default)]
+    pub protect: Protect,
+    /// The rungs, in the order they are climbed.
+    pub rungs: Vec<Rung>,
+    /// The externalise rung.
+    #[serde(default)]
+    pub externalise: Externalise,
+    /// The clear rung.
+    #[serde(default)]
+    pub clear: Clear,
+    /// The summarise rung.
+    #[serde(default)]
+    pub summarise: Summarise,
+    /// The trim rung.
+    #[serde(default)]
+    pub trim: Trim,
+    /// Where and as whom the summary speaks.
+    #[serde(default)]
+    pub render: Layout,
+    /// What the prompt cache costs.
+    #[serde(default)]
+    pub price: Price,
+    /// What is known of tools.
+    #[serde(default)]
+    pub tools: Tools,
+    /// How moved-out content comes back by itself.
+    #[serde(default)]
+    pub rehydrate: Rehydrate,
+}
+
+/// Which counter to use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Counting {
+    /// `auto` takes the model's own; else `o200k`, `cl100k`, `estimate`, `chars/4` or `chars/3`.
+    pub tokenizer: String,
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Counting { tokenizer: "auto".into() }
+    }
+}
+
+/// When to act.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trigger {
+    /// Whether to act without being asked.
+    #[serde(default = "yes")]
+    pub auto: bool,
+    /// The size of the prompt from which to act.
+    pub at: Threshold,
+    /// The window to assume when the model is unknown.
+    #[serde(default = "window")]
+    pub window: Tokens,
+    /// Below this many messages there is nothing to compact.
+    #[serde(default)]
+    pub messages_min: usize,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn window() -> Tokens {
+    Tokens::new(128_000)
+}
+
+/// What of the window is not for messages, besides the system prompt and the tool schemas, which are counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Reserve {
+    /// For the answer and for being wrong.
+    pub safety: Tokens,
+    /// For content that is brought back.
+    pub rehydration: Tokens,
+}
+
+/// How deep to go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Target {
+    /// The low-water mark, as a share of the trigger.
+    pub low_water: f64,
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Target { low_water: 0.5 }
+    }
+}
+
+/// What stays verbatim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Protect {
+    /// The newest turns.
+    pub recent_turns: u32,
+    /// The newest messages.
+    pub recent_messages: usize,
+    /// The newest tokens, in whole exchanges.
+    pub recent_tokens: Tokens,
+    /// The newest tokens, as a share of the target.
+    pub recent_share: f64,
+    /// The most that the rules above may keep, as a share of the target; a larger tail is cut inside its turn.
+    pub tail_max: f64,
+    /// The fewest and the most tokens of `recent_share`.
+    pub tail_limit: Option<TailLimit>,
+    /// The first thing the user asked for.
+    pub first_task: bool,
+    /// Words that every prompt must hold.
+    pub pins: Vec<String>,
+}
+
+/// Bounds of a share.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TailLimit {
+    /// At least.
+    pub min: Tokens,
+    /// At most.
+    pub max: Tokens,
+}
+
+impl Default for Protect {
+    fn default() -> Self {
+        Protect {
+            recent_turns: 0,
+            recent_messages: 0,
+            recent_tokens: Tokens::ZERO,
+            recent_share: 0.0,
+            tail_max: 1.0,
+            tail_limit: None,
+            first_task: false,
+            pins: Vec::new(),
+        }
+    }
+}
+
+/// One way to make a prompt smaller. The set is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rung {
+    /// The same result twice: the older one points to the newer.
+    Deduplicate,
+    /// A result that a later read or write of the same thing made stale.
+    Supersede,
+    /// Large results move out; a pointer and a preview stay.
+    Externalise,
+    /// Older spans become a summary.
+    Summarise,
+    /// Results are cleared, by their durability.
+    Clear,
+    /// Older spans go; an index of them stays.
+    Drop,
+    /// The largest results of the protected tail lose their middle.
+    Trim,
+}
+
+impl Rung {
+    /// The rung's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rung::Deduplicate => "deduplicate",
+            Rung::Supersede => "supersede",
+            Rung::Externalise => "externalise",
+            Rung::Summarise => "summarise",
+            Rung::Clear => "clear",
+            Rung::Drop => "drop",
+            Rung::Trim => "trim",
+        }
+    }
+}
+
+/// The externalise rung.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Externalise {
+    /// Results from this size on move out.
+    pub tokens_min: Tokens,
+    /// How much of the beginning stays as a preview.
+    pub preview: Tokens,
+}
+
+impl Default for Externalise {
+    fn default() -> Self {
+        Externalise { tokens_min: Tokens::new(1000), preview: Tokens::new(60) }
+    }
+}
+
+/// The clear rung.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Clear {
+    /// The newest tokens of tool output that are never cleared.
+    pub protect: Tokens,
+    /// Clear only when at least this much is gained.
+    pub minimum: Tokens,
+    /// The newest turns that are never touched.
+    pub skip_turns: u32,
+    /// The newest results that are never cleared.
+    pub keep_last: usize,
+    /// Tools whose results are never cleared.
+    pub exempt: Vec<String>,
+    /// Words in place of the result; empty: the envelope's own placeholder.
+    pub placeholder: String,
+    /// Whether durability decides; if not, everything outside the protections may go.
+    pub by_durability: bool,
+    /// Whether it acts below the trigger too, as soon as its minimum is reached.
+    pub eager: bool,
+}
+
+impl Default for Clear {
+    fn default() -> Self {
+        Clear {
+            protect: Tokens::ZERO,
+            minimum: Tokens::ZERO,
+            skip_turns: 0,
+            keep_last: 0,
+            exempt: Vec::new(),
+            placeholder: String::new(),
+            by_durability: true,
+            eager: false,
+        }
+    }
+}
+
+/// The summarise rung.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Summarise {
+    /// The summary's size as a share of what it stands for.
+    pub ratio: f64,
+    /// The most tokens a summary may take; 0: no bound of its own.
+    pub tokens_max: Tokens,
+    /// How many summaries may stand side by side before they are merged into one.
+    pub summaries_max: usize,
+    /// How the summary is laid out.
+    pub form: Form,
+    /// User messages of the span that stay verbatim, newest first, up to this many tokens.
+    pub user_messages: Tokens,
+    /// The most characters of one part that a model's summariser is shown.
+    pub part_chars_max: usize,
+    /// The most characters of a transcript in one request; longer ones are chunked.
+    pub chunk_chars_max: usize,
+    /// A summary above this size is itself rolled up.
+    pub rollup: Tokens,
+    /// Words in front of the user's own instructions to the summariser.
+    pub focus: String,
+}
+
+impl Default for Summarise {
+    fn default() -> Self {
+        Summarise {
+            ratio: 0.25,
+            tokens_max: Tokens::ZERO,
+            summaries_max: 1,
+            form: Form::Structured,
+            user_messages: Tokens::ZERO,
+            part_chars_max: 2000,
+            chunk_chars_max: 120_000,
+            rollup: Tokens::new(80_000),
+            focus: String::new(),
+        }
+    }
+}
+
+/// How a summary is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// Sections of facts, decisions, open items, artifacts and outcomes.
+    Structured,
+    /// Structured, with the digest of what tools did and an inventory of what was hidden.
+    Digest,
+    /// A round-numbered session summary with a table of completed work.
+    Session,
+    /// Key facts, conversation flow, open threads, and a capped state.
+    Workstream,
+    /// Goal, constraints, progress, decisions, next steps, critical context, files.
+    Handoff,
+}
+
+/// The trim rung.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Trim {
+    /// What stays of a trimmed result, head and tail together.
+    pub keep: Tokens,
+}
+
+impl Default for Trim {
+    fn default() -> Self {
+        Trim { keep: Tokens::new(400) }
+    }
+}
+
+/// Where and as whom the summary speaks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Layout {
+    /// In whose name. A dialect that forbids it gets the user's.
+    pub role: Voice,
+    /// At which place.
+    pub place: Place,
+    /// Words in front of the summary.
+    pub prefix: String,
+    /// Words after it.
+    pub suffix: String,
+    /// A user message that the summary answers; empty: none.
+    pub question: String,
+    /// Whether cache checkpoints are placed before the tail and at it.
+    pub checkpoints: bool,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Layout {
+            role: Voice::Assistant,
+            place: Place::Span,
+            prefix: String::new(),
+            suffix: String::new(),
+            question: String::new(),
+            checkpoints: false,
+        }
+    }
+}
+
+/// Where a summary stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// At the first position of its span.
+    Span,
+    /// At the end of its span: after whatever of it stayed, before the tail.
+    Cut,
+}
+
+/// What the prompt cache costs, relative to uncached input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Price {
+    /// A cached token.
+    pub read: f64,
+    /// A token written to the cache.
+    pub write: f64,
+    /// How long the cache lives.
+    pub ttl_s: u64,
+    /// How many more calls the thread is expected to make.
+    pub calls_expected: u32,
+}
+
+impl Default for Price {
+    fn default() -> Self {
+        Price { read: 0.1, write: 1.25, ttl_s: 300, calls_expected: 20 }
+    }
+}
+
+/// How moved-out content comes back by itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rehydrate {
+    /// Whether it does.
+    pub enabled: bool,
+    /// The most artifacts in one turn.
+    pub artifacts_max: usize,
+    /// The most tokens of one artifact.
+    pub tokens_max: Tokens,
+    /// The most tokens together.
+    pub total: Tokens,
+    /// Turns before the same artifact may come again.
+    pub cooldown_turns: u32,
+}
+
+impl Default for Rehydrate {
+    fn default() -> Self {
+        Rehydrate {
+            enabled: true,
+            artifacts_max: 3,
+            tokens_max: Tokens::new(4000),
+            total: Tokens::new(8000),
+            cooldown_turns: 2,
+        }
+    }
+}
+
+impl Policy {
+    /// Reads and checks a policy.
+    pub fn parse(toml: &str) -> Result<Policy, PolicyError> {
+        let policy: Policy = toml::from_str(toml).map_err(|error| PolicyError::from_toml(toml, &error))?;
+        policy.check(toml)?;
+        Ok(policy)
+    }
+
+    /// The policy's name and version, as plans and cache keys carry it.
+    pub fn label(&self) -> String {
+        format!("{}@{}", self.name, self.version)
+    }
+
+    fn check(&self, toml: &str) -> Result<(), PolicyError> {
+        let share = "a number above 0 and up to 1";
+        let checks = [
+            ("target.low_water", self.target.low_water, share, 0.0 < self.target.low_water && self.target.low_water <= 1.0),
+            ("protect.recent_share", self.protect.recent_share, "a number from 0 to 1", (0.0..=1.0).contains(&self.protect.recent_share)),
+            ("protect.tail_max", self.protect.tail_max, share, 0.0 < self.protect.tail_max && self.protect.tail_max <= 1.0),
+            ("summarise.ratio", self.summarise.ratio, share, 0.0 < self.summarise.ratio && self.summarise.ratio <= 1.0),
+            ("price.read", self.price.read, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.read)),
+            ("price.write", self.price.write, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.write)),
+        ];
+        for (key, value, allowed, fine) in checks {
+            if !fine {
+                return Err(PolicyError::value(toml, key, &value.to_string(), allowed));
+            }
+        }
+        self.check_names(toml)
+    }
+
+    fn check_names(&self, toml: &str) -> Result<(), PolicyError> {
+        let tokenizers = ["auto", "o200k", "cl100k", "estimate", "chars/4", "chars/3"];
+        if !tokenizers.contains(&self.count.tokenizer.as_str()) {
+            let allowed = format!("one of {}", tokenizers.join(", "));
+            return Err(PolicyError::value(toml, "count.tokenizer", &format!("{:?}", self.count.tokenizer), &allowed));
+        }
+        if self.name.trim().is_empty() {
+            return Err(PolicyError::value(toml, "name", "\"\"", "a name"));
+        }
+        if self.summarise.summaries_max == 0 {
+            return Err(PolicyError::value(toml, "summarise.summaries_max", "0", "1 or more"));
+        }
+        for (at, rung) in self.rungs.iter().enumerate() {
+            if self.rungs[..at].contains(rung) {
+                return Err(PolicyError::value(toml, "rungs", &format!("{:?}", rung.name()), "each rung once"));
+            }
+        }
+        self.trigger.at.check().map_err(|(value, allowed)| PolicyError::value(toml, "trigger.at", &value, &allowed))
+    }
+}

@@ -1,0 +1,211 @@
+//! What a policy knows of tools: how durable their results are, what they do, and which of them a summariser sees.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Tokens;
+use crate::thread::{Durability, ToolResult};
+
+/// What is known of tools.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tools {
+    /// The durability of tools without a rule.
+    pub default_durability: Durability,
+    /// Rules by tool name; a trailing `*` matches any ending.
+    pub rules: BTreeMap<String, ToolRule>,
+    /// What tools do, by name; a trailing `*` matches any ending, case is ignored.
+    pub classes: BTreeMap<ToolClass, Vec<String>>,
+    /// When given, only these tools' parts are shown to a summariser; a trailing `*` matches any ending.
+    pub summarised: Option<Vec<String>>,
+}
+
+impl Default for Tools {
+    fn default() -> Self {
+        Tools { default_durability: Durability::Anchoring, rules: BTreeMap::new(), classes: default_classes(), summarised: None }
+    }
+}
+
+/// One tool's rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolRule {
+    /// How safe its results are to clear.
+    pub durability: Option<Durability>,
+    /// Fields of its results that must survive.
+    pub preserve: Vec<String>,
+    /// Its own size from which results move out.
+    pub externalise_from: Option<Tokens>,
+    /// What running it again costs.
+    pub replay_cost: ReplayCost,
+}
+
+impl Default for ToolRule {
+    fn default() -> Self {
+        ToolRule { durability: None, preserve: Vec::new(), externalise_from: None, replay_cost: ReplayCost::Cheap }
+    }
+}
+
+/// What running a tool again costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplayCost {
+    /// Nothing.
+    Free,
+    /// Little.
+    Cheap,
+    /// Much: such a result is treated as non-replayable.
+    Expensive,
+}
+
+/// What a tool does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToolClass {
+    /// Reads a file.
+    Read,
+    /// Writes a file whole.
+    Write,
+    /// Changes a file in part.
+    Patch,
+    /// Runs a command.
+    Exec,
+    /// Searches files or the web.
+    Search,
+    /// Reads a memory.
+    MemoryRead,
+    /// Streams an artifact to the user.
+    Artifact,
+    /// Keeps a plan or a list of things to do.
+    Plan,
+}
+
+impl ToolClass {
+    /// Every class.
+    pub const ALL: [ToolClass; 8] = [
+        ToolClass::Read,
+        ToolClass::Write,
+        ToolClass::Patch,
+        ToolClass::Exec,
+        ToolClass::Search,
+        ToolClass::MemoryRead,
+        ToolClass::Artifact,
+        ToolClass::Plan,
+    ];
+
+    /// The class's name in a policy.
+    pub fn name(self) -> &'static str {
+        match self {
+            ToolClass::Read => "read",
+            ToolClass::Write => "write",
+            ToolClass::Patch => "patch",
+            ToolClass::Exec => "exec",
+            ToolClass::Search => "search",
+            ToolClass::MemoryRead => "memory-read",
+            ToolClass::Artifact => "artifact",
+            ToolClass::Plan => "plan",
+        }
+    }
+}
+
+impl Tools {
+    /// What a tool does, if a class names it.
+    pub fn class(&self, tool: &str) -> Option<ToolClass> {
+        let tool = tool.to_lowercase();
+        self.classes.iter().find(|(_, names)| names.iter().any(|name| matches(name, &tool))).map(|(class, _)| *class)
+    }
+
+    /// The rule of a tool; an exact name wins over a pattern, a longer pattern over a shorter one.
+    pub fn rule(&self, tool: &str) -> Option<&ToolRule> {
+        self.rules.get(tool).or_else(|| {
+            let fitting = self.rules.iter().filter(|(name, _)| matches(name, &tool.to_lowercase()));
+            fitting.max_by_key(|(name, _)| name.len()).map(|(_, rule)| rule)
+        })
+    }
+
+    /// How durable a result is: as the caller said, else as the rule says, else the default.
+    pub fn durability(&self, result: &ToolResult) -> Durability {
+        let rule = self.rule(&result.tool);
+        let declared = result.durability.or_else(|| rule.and_then(|rule| rule.durability));
+        match (declared.unwrap_or(self.default_durability), rule.map(|rule| rule.replay_cost)) {
+            (Durability::Replayable, Some(ReplayCost::Expensive)) => Durability::NonReplayable,
+            (durability, _) => durability,
+        }
+    }
+
+    /// Whether a tool's parts are shown to a summariser.
+    pub fn is_summarised(&self, tool: &str) -> bool {
+        let tool = tool.to_lowercase();
+        self.summarised.as_ref().is_none_or(|names| names.iter().any(|name| matches(name, &tool)))
+    }
+}
+
+/// Whether a pattern names a tool, which is given in lower case.
+fn matches(pattern: &str, tool: &str) -> bool {
+    let pattern = pattern.to_lowercase();
+    match pattern.strip_suffix('*') {
+        Some(start) => tool.starts_with(start),
+        None => tool == pattern,
+    }
+}
+
+/// The names under which agents offer the usual tools.
+fn default_classes() -> BTreeMap<ToolClass, Vec<String>> {
+    let names = |list: &str| list.split_whitespace().map(str::to_owned).collect();
+    BTreeMap::from([
+        (ToolClass::Read, names("read read_file readfile view open_file cat get_file_contents fs_read notebookread read_many_files")),
+        (ToolClass::Write, names("write write_file create create_file save_file fs_write notebookwrite")),
+        (
+            ToolClass::Patch,
+            names("edit multiedit apply_patch patch str_replace str_replace_editor str_replace_based_edit_tool replace edit_file notebookedit replace_in_file update_file"),
+        ),
+        (ToolClass::Exec, names("bash shell exec exec_command run run_command execute terminal local_shell run_shell_command run_terminal_cmd execute_command python container.exec")),
+        (ToolClass::Search, names("grep glob search find ls list list_dir list_files search_files web_search websearch webfetch web_fetch fetch codebase_search")),
+        (ToolClass::MemoryRead, names("memory_read memory_search recall read_memory memsearch react.memsearch react.read")),
+        (ToolClass::Artifact, names("artifact write_artifact stream_artifact canvas render_artifact")),
+        (ToolClass::Plan, names("todowrite todo_write todo update_plan plan todoread write_todos update_todo_list exitplanmode")),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ReplayCost, ToolClass, ToolRule, Tools};
+    use crate::thread::{Durability, Outcome, ToolResult};
+
+    #[test]
+    fn a_result_is_as_durable_as_its_caller_then_its_rule_then_the_default_says() {
+        let mut tools = Tools::default();
+        let rule = |durability| ToolRule { durability: Some(durability), ..ToolRule::default() };
+        tools.rules.insert("ls".into(), rule(Durability::Ephemeral));
+        tools.rules.insert("linear*".into(), rule(Durability::NonReplayable));
+        let dear = ToolRule { replay_cost: ReplayCost::Expensive, ..rule(Durability::Replayable) };
+        tools.rules.insert("crawl".into(), dear);
+        let result = |tool: &str, own: Option<Durability>| {
+            let mut result = ToolResult::new("c", "x", Outcome::Success);
+            result.tool = tool.into();
+            result.durability = own;
+            result
+        };
+        let cases = [
+            ("ls", None, Durability::Ephemeral),
+            ("ls", Some(Durability::Anchoring), Durability::Anchoring),
+            ("linearCreateIssue", None, Durability::NonReplayable),
+            ("crawl", None, Durability::NonReplayable),
+            ("never heard of", None, Durability::Anchoring),
+        ];
+        for (tool, own, expected) in cases {
+            assert_eq!(tools.durability(&result(tool, own)), expected, "{tool}");
+        }
+    }
+
+    #[test]
+    fn tools_are_classed_by_name_whatever_their_case() {
+        let tools = Tools::default();
+        let cases =
+            [("Read", Some(ToolClass::Read)), ("apply_patch", Some(ToolClass::Patch)), ("Bash", Some(ToolClass::Exec)), ("dance", None)];
+        for (tool, class) in cases {
+            assert_eq!(tools.class(tool), class, "{tool}");
+        }
+    }
+}
