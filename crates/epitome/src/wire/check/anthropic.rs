@@ -80,6 +80,10 @@ impl Piece<'_> {
         matches!(self, Piece::Block(block) if is_result(block))
     }
 
+    fn is_compaction(self) -> bool {
+        matches!(self, Piece::Block(block) if is_compaction(block))
+    }
+
     fn is_thinking(self) -> bool {
         matches!(self, Piece::Block(block) if is_thinking(block))
     }
@@ -110,13 +114,17 @@ fn is_result(block: &Value) -> bool {
     text(block, "type") == Some("tool_result")
 }
 
+fn is_compaction(block: &Value) -> bool {
+    text(block, "type") == Some("compaction")
+}
+
 fn is_thinking(block: &Value) -> bool {
     matches!(text(block, "type"), Some("thinking" | "redacted_thinking"))
 }
 
 fn check_first(messages: &[Value], report: &mut Report) {
     let Some(first) = messages.first() else { return };
-    let compaction = parts(first).first().is_some_and(|block| text(block, "type") == Some("compaction"));
+    let compaction = parts(first).first().is_some_and(is_compaction);
     if matches!(role(first), Some(Role::Assistant | Role::System)) && !compaction {
         report.add(Rule::A4, Place::entry(List::Messages, 0), "The first message must be the user's, or a compaction.");
     }
@@ -376,7 +384,7 @@ fn check_loop_opening(turns: &[Turn<'_>], report: &mut Report) {
     let asks = |turn: &Turn<'_>| turn.role == Some(Role::User) && !turn.pieces().any(|(_, piece)| piece.is_result());
     let start = turns.iter().rposition(asks).map_or(0, |at| at + 1);
     let answer = turns.iter().skip(start).find(|turn| turn.role == Some(Role::Assistant));
-    if let Some((place, opening)) = answer.and_then(|turn| turn.pieces().next())
+    if let Some((place, opening)) = answer.and_then(|turn| turn.pieces().find(|(_, piece)| !piece.is_compaction()))
         && !opening.is_thinking()
     {
         report.add(
@@ -696,6 +704,14 @@ pub(super) mod tests {
                 {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]},
                 {"role":"assistant","content":[{"type":"tool_use","id":"b","name":"f","input":{}}]},
                 {"role":"user","content":[{"type":"tool_result","tool_use_id":"b"}]}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "a loop that was compacted goes on with a thought",
+            request: r#"{"thinking":{"type":"enabled"},"tools":[{"name":"f"}],"messages":[
+                {"role":"assistant","content":[{"type":"compaction","content":"s"},{"type":"thinking","thinking":"t","signature":"s"},
+                    {"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
             expect: "",
         },
         Case {

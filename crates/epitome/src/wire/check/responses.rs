@@ -192,27 +192,23 @@ fn check_pairs(request: &Request<'_>, items: &[Item<'_>], tail: Tail, report: &m
     let referenced = items.iter().any(|item| matches!(item, Item::Reference));
     let hidden = referenced || held_by_server(request);
     let last = last_exchange(items);
-    for Fault { at, kind, tool, id } in Pairs::faults_of(items) {
-        let tool = tool.name();
-        match kind {
-            Mismatch::Unanswered if referenced || (tail == Tail::Open && at >= last) => {}
-            Mismatch::Stray if hidden => {}
-            Mismatch::Unanswered => report.add(Rule::R1, place(at), format!("No tool output found for {tool} `{id}`.")),
-            Mismatch::Stray => {
-                report.add(Rule::R2, place(at), format!("No {tool} found for the output with call_id `{id}`."));
-            }
-            Mismatch::Repeated => report.add(Rule::R2, place(at), format!("The {tool} `{id}` already has an output.")),
-            Mismatch::Reversed => {
-                report.add(Rule::R6, place(at), format!("The output comes before its {tool} `{id}`."));
-            }
+    for fault in Pairs::faults_of(items) {
+        let excused = match fault.kind {
+            Mismatch::Unanswered => referenced || (tail == Tail::Open && fault.at >= last),
+            Mismatch::Stray => hidden,
+            Mismatch::Repeated | Mismatch::Reversed => false,
+        };
+        if !excused {
+            fault.tell(report);
         }
     }
 }
 
 /// The first index of the last exchange: the outputs at the end and the model's items right before them.
 fn last_exchange(items: &[Item<'_>]) -> usize {
-    let outputs = items.iter().rev().take_while(|item| matches!(item, Item::Output(..))).count();
-    let models = items.iter().rev().skip(outputs).take_while(|item| item.is_models()).count();
+    let carried = |item: &Item<'_>| matches!(item, Item::Carried);
+    let outputs = items.iter().rev().take_while(|item| carried(item) || matches!(item, Item::Output(..))).count();
+    let models = items.iter().rev().skip(outputs).take_while(|item| carried(item) || item.is_models()).count();
     items.len() - outputs - models
 }
 
@@ -222,6 +218,19 @@ struct Fault<'a> {
     kind: Mismatch,
     tool: Tool,
     id: &'a str,
+}
+
+impl Fault<'_> {
+    fn tell(&self, report: &mut Report) {
+        let (tool, id) = (self.tool.name(), self.id);
+        let (rule, detail) = match self.kind {
+            Mismatch::Unanswered => (Rule::R1, format!("No tool output found for {tool} `{id}`.")),
+            Mismatch::Stray => (Rule::R2, format!("No {tool} found for the output with call_id `{id}`.")),
+            Mismatch::Repeated => (Rule::R2, format!("The {tool} `{id}` already has an output.")),
+            Mismatch::Reversed => (Rule::R6, format!("The output comes before its {tool} `{id}`.")),
+        };
+        report.add(rule, place(self.at), detail);
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -451,6 +460,11 @@ pub(super) mod tests {
                 {"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
                 {"type":"function_call","call_id":"b","name":"f","arguments":"{}"},
                 {"type":"function_call_output","call_id":"a","output":"r"}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "an item nobody knows does not end an open tail",
+            request: r#"{"open":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"new_kind"}]}"#,
             expect: "",
         },
         Case {
