@@ -280,20 +280,11 @@ fn check_system(request: &Request<'_>, report: &mut Report) {
 
 fn check_pairs(turns: &[Turn<'_>], tail: Tail, report: &mut Report) {
     let mut pairs = Pairs::default();
-    for (at, turn) in turns.iter().enumerate() {
+    for turn in turns {
         match turn.role {
             Some(Role::User) => pairs.read_user(turn, report),
-            Some(Role::Assistant) => {
-                pairs.close(report);
-                pairs.read_assistant(turn, report);
-                continue;
-            }
-            Some(Role::System) | None => {}
-        }
-        let in_flight =
-            tail == Tail::Open && at + 1 == turns.len() && turn.pieces().all(|(_, piece)| piece.is_result());
-        if !in_flight {
-            pairs.close(report);
+            Some(Role::Assistant) => pairs.read_assistant(turn, report),
+            Some(Role::System) | None => pairs.close(report),
         }
     }
     if tail == Tail::Closed {
@@ -311,6 +302,7 @@ struct Pairs<'a> {
 
 impl<'a> Pairs<'a> {
     fn read_assistant(&mut self, turn: &Turn<'a>, report: &mut Report) {
+        self.close(report);
         for (place, block) in turn.blocks() {
             match text(block, "type") {
                 Some("tool_use") => self.make(block, place, report),
@@ -338,13 +330,16 @@ impl<'a> Pairs<'a> {
         }
     }
 
+    /// More results may follow a user turn of results only; once the user says more, the calls are over.
     fn read_user(&mut self, turn: &Turn<'a>, report: &mut Report) {
         for (place, block) in turn.blocks().filter(|(_, block)| is_result(block)) {
             self.answer(block, place, report);
         }
-        let after_others =
-            turn.pieces().skip_while(|(_, piece)| piece.is_result()).find(|(_, piece)| piece.is_result());
-        if let Some((place, _)) = after_others {
+        let mut from_others = turn.pieces().skip_while(|(_, piece)| piece.is_result()).peekable();
+        if from_others.peek().is_some() {
+            self.close(report);
+        }
+        if let Some((place, _)) = from_others.find(|(_, piece)| piece.is_result()) {
             report.add(Rule::A3, place, "The tool_result comes after other content of the same turn.");
         }
     }

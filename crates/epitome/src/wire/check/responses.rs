@@ -507,6 +507,12 @@ pub(super) mod tests {
             expect: "R3 input.0",
         },
         Case {
+            claim: "an output is not what the model made of its reasoning",
+            request: r#"[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"reasoning","summary":[]},
+                {"type":"function_call_output","call_id":"a","output":"r"}]"#,
+            expect: "R3 input.1",
+        },
+        Case {
             claim: "reasoning does not come last",
             request: r#"[{"role":"user","content":"q"},{"type":"reasoning","id":"rs_1","summary":[]}]"#,
             expect: "R3 input.1",
