@@ -1,10 +1,12 @@
 //! The wire: requests and message lists of four dialects, decoded into messages and written back byte for byte.
 
+mod check;
 mod compose;
 mod decode;
 mod dialect;
 mod document;
 
+pub use check::{Place, Reach, Rule, Severity, Tail, Violation, check};
 pub use compose::{PartEdit, Voice, answer, count_marks, edit, mark_cached, say, without_id};
 #[allow(unused_imports)]
 pub(crate) use decode::RawFields;

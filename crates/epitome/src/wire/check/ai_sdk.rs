@@ -1,0 +1,344 @@
+//! The rules of Vercel AI SDK message lists (`CoreMessage`, `ModelMessage`), S1 to S7.
+//!
+//! The SDK's own versions differ in field names (`args` or `input`, `result` or `output`), so only what all of them
+//! share is judged. What the provider behind the SDK asks for in addition is not.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::calls::{Answer, Calls};
+use super::{List, Place, Report, Request, Rule, Tail, parts, text};
+
+/// Checks an AI SDK request or message list.
+pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
+    let Some(request) = Request::open(request, List::Messages).filter(|request| !request.entries.is_empty()) else {
+        let whole = Place::whole(List::Messages);
+        return report.add(Rule::S3, whole, "`messages` must be a list with at least one message.");
+    };
+    for (at, message) in request.entries.iter().enumerate() {
+        check_message(message, Place::entry(List::Messages, at), report);
+    }
+    check_pairs(request.entries, tail, report);
+    check_system(request.entries, report);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    System,
+    User,
+    Assistant,
+    Tool,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+        }
+    }
+}
+
+fn role(message: &Value) -> Option<Role> {
+    let name = text(message, "role")?;
+    [Role::System, Role::User, Role::Assistant, Role::Tool].into_iter().find(|role| role.name() == name)
+}
+
+fn check_message(message: &Value, place: Place, report: &mut Report) {
+    let Some(role) = role(message) else {
+        return report.add(Rule::S3, place, "A message must have a role of system, user, assistant or tool.");
+    };
+    match (role, message.get("content")) {
+        (Role::Tool, Some(Value::String(_))) => {
+            report.add(Rule::S3, place, "The `content` of a tool message must be a list of parts.");
+        }
+        (Role::System, Some(Value::Array(_))) => {
+            report.add(Rule::S3, place, "The `content` of a system message must be a string.");
+        }
+        (_, Some(Value::String(text))) if text.is_empty() => report.add(Rule::S4, place, "The message is empty."),
+        (_, Some(Value::Array(parts))) if parts.iter().all(is_empty_text) => {
+            report.add(Rule::S4, place, "The message has no part that says anything.");
+        }
+        (_, Some(Value::String(_) | Value::Array(_))) => {}
+        _ => report.add(Rule::S3, place, "`content` must be a string or a list of parts."),
+    }
+    for (at, part) in parts(message).iter().enumerate() {
+        check_part(part, role, place.content(at), report);
+    }
+}
+
+/// The SDK itself drops such parts before it sends a message.
+fn is_empty_text(part: &Value) -> bool {
+    text(part, "type") == Some("text") && text(part, "text") == Some("")
+}
+
+fn check_part(part: &Value, role: Role, place: Place, report: &mut Report) {
+    let Some(kind) = text(part, "type") else {
+        return report.add(Rule::S3, place, "A part must be an object with a `type`.");
+    };
+    for field in fields_of(kind).iter().filter(|field| text(part, field).is_none()) {
+        report.add(Rule::S3, place, format!("The `{field}` of a {kind} part must be a string."));
+    }
+    if !may_hold(role, kind) {
+        report.add(Rule::S6, place, format!("A {kind} part does not belong in a {} message.", role.name()));
+    }
+}
+
+/// The textual fields that every version of the SDK asks for.
+fn fields_of(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "text" | "reasoning" => &["text"],
+        "tool-call" | "tool-result" => &["toolCallId", "toolName"],
+        "tool-approval-request" => &["approvalId", "toolCallId"],
+        "tool-approval-response" => &["approvalId"],
+        _ => &[],
+    }
+}
+
+fn may_hold(role: Role, kind: &str) -> bool {
+    match kind {
+        "tool-call" | "reasoning" | "redacted-reasoning" | "tool-approval-request" => role == Role::Assistant,
+        "tool-result" => matches!(role, Role::Tool | Role::Assistant),
+        "tool-approval-response" => role == Role::Tool,
+        "text" | "image" | "file" => role != Role::Tool,
+        _ => true,
+    }
+}
+
+fn check_pairs(messages: &[Value], tail: Tail, report: &mut Report) {
+    let mut exchange = Exchange::default();
+    let mut last = None;
+    for (at, message) in messages.iter().enumerate() {
+        let role = role(message);
+        if exchange_ends(last, role) {
+            exchange.close(report);
+        }
+        for (part_at, part) in parts(message).iter().enumerate() {
+            let place = Place::entry(List::Messages, at).content(part_at);
+            match role {
+                Some(Role::Assistant) => exchange.read_said(part, place, report),
+                Some(Role::Tool) => exchange.read_answer(part, place, report),
+                _ => {}
+            }
+        }
+        last = role;
+    }
+    if tail == Tail::Closed {
+        exchange.close(report);
+    }
+}
+
+/// An exchange is a run of assistant messages and the run of tool messages after it.
+fn exchange_ends(last: Option<Role>, role: Option<Role>) -> bool {
+    match role {
+        Some(Role::Tool) => false,
+        Some(Role::Assistant) => last != Some(Role::Assistant),
+        Some(Role::System | Role::User) | None => true,
+    }
+}
+
+/// The calls of an exchange, and what excuses some of them from an answer.
+#[derive(Default)]
+struct Exchange<'a> {
+    calls: Calls<'a>,
+    /// The calls that wait for an approval, by the approval's id.
+    approvals: HashMap<&'a str, &'a str>,
+    /// Calls whose approval was answered; the SDK runs them, or not, itself.
+    decided: HashSet<&'a str>,
+    /// Calls that the provider runs, of all exchanges: their results may come late.
+    provider: HashSet<&'a str>,
+}
+
+impl<'a> Exchange<'a> {
+    fn read_said(&mut self, part: &'a Value, place: Place, report: &mut Report) {
+        let Some(id) = text(part, "toolCallId") else { return };
+        match text(part, "type") {
+            Some("tool-call") => self.make(part, id, place, report),
+            Some("tool-result") => self.answer(id, place, report),
+            Some("tool-approval-request") => {
+                self.approvals.extend(text(part, "approvalId").map(|approval| (approval, id)));
+            }
+            _ => {}
+        }
+    }
+
+    fn read_answer(&mut self, part: &'a Value, place: Place, report: &mut Report) {
+        match text(part, "type") {
+            Some("tool-result") => {
+                if let Some(id) = text(part, "toolCallId") {
+                    self.answer(id, place, report);
+                }
+            }
+            Some("tool-approval-response") => {
+                let call = text(part, "approvalId").and_then(|approval| self.approvals.get(approval));
+                self.decided.extend(call);
+            }
+            _ => {}
+        }
+    }
+
+    fn make(&mut self, part: &'a Value, id: &'a str, place: Place, report: &mut Report) {
+        if part.get("providerExecuted").and_then(Value::as_bool) == Some(true) {
+            self.provider.insert(id);
+        } else if !self.calls.make(id, place) {
+            report.add(Rule::S5, place, format!("Two calls of the exchange have the id `{id}`."));
+        }
+    }
+
+    fn answer(&mut self, id: &str, place: Place, report: &mut Report) {
+        match self.calls.answer(id) {
+            Answer::First => {}
+            Answer::Again => report.add(Rule::S5, place, format!("The call `{id}` has more than one result.")),
+            Answer::Stray if self.provider.contains(id) => {}
+            Answer::Stray => {
+                report.add(
+                    Rule::S2,
+                    place,
+                    format!("No tool-call `{id}` in the assistant messages before the result."),
+                );
+            }
+        }
+    }
+
+    fn close(&mut self, report: &mut Report) {
+        for (id, place) in self.calls.close().filter(|(id, _)| !self.decided.contains(id)) {
+            report.add(Rule::S1, place, format!("Tool result is missing for tool call `{id}`."));
+        }
+        self.approvals.clear();
+        self.decided.clear();
+    }
+}
+
+fn check_system(messages: &[Value], report: &mut Report) {
+    let late = messages.iter().enumerate().skip_while(|(_, message)| role(message) == Some(Role::System));
+    for (at, _) in late.filter(|(_, message)| role(message) == Some(Role::System)) {
+        let place = Place::entry(List::Messages, at);
+        report.add(Rule::S7, place, "Providers behind the SDK refuse a system message after other messages.");
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::tests::{Case, check};
+    use crate::wire::Dialect;
+
+    #[test]
+    fn message_lists_are_judged_as_the_sdk_judges_them() {
+        check(Dialect::AiSdk, CASES);
+    }
+
+    pub(in super::super) const CASES: &[Case] = &[
+        Case {
+            claim: "a call is answered before the user speaks",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}}]},
+                {"role":"user","content":"and?"}]"#,
+            expect: "S1 messages.1.content.0",
+        },
+        Case {
+            claim: "calls of a run of assistant messages are answered in the run of tool messages after it",
+            request: r#"[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"q"},{"type":"image","image":"u"}]},
+                {"role":"assistant","content":[{"type":"reasoning","text":"t"},{"type":"tool-call","toolCallId":"a","toolName":"f","args":{}}]},
+                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"b","toolName":"f","input":{}}]},
+                {"role":"tool","content":[{"type":"tool-result","toolCallId":"b","toolName":"f","result":"r"}]},
+                {"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"f","output":{"type":"text","value":"r"}}]},
+                {"role":"assistant","content":"x"}]"#,
+            expect: "",
+        },
+        Case {
+            claim: "an answered approval settles a call, and its result may follow",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}},{"type":"tool-approval-request","approvalId":"p","toolCallId":"a"},
+                    {"type":"tool-call","toolCallId":"b","toolName":"f","input":{}},{"type":"tool-approval-request","approvalId":"r","toolCallId":"b"}]},
+                {"role":"tool","content":[{"type":"tool-approval-response","approvalId":"p","approved":true},{"type":"tool-approval-response","approvalId":"r","approved":true}]},
+                {"role":"tool","content":[{"type":"tool-result","toolCallId":"b","toolName":"f"}]}]"#,
+            expect: "",
+        },
+        Case {
+            claim: "the provider answers its own calls, now or later",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{},"providerExecuted":true}]},
+                {"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool-result","toolCallId":"a","toolName":"f"}]}]"#,
+            expect: "",
+        },
+        Case {
+            claim: "an open tail waits for the last exchange",
+            request: r#"{"open":[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}},{"type":"tool-call","toolCallId":"b","toolName":"f","input":{}}]},
+                {"role":"tool","content":[{"type":"tool-result","toolCallId":"b","toolName":"f"}]}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "a result needs its call",
+            request: r#"[{"role":"user","content":"q"},{"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"f"}]}]"#,
+            expect: "S2 messages.1.content.0",
+        },
+        Case {
+            claim: "roles are a closed set, and messages are objects",
+            request: r#"[{"role":"developer","content":"q"},7]"#,
+            expect: "S3 messages.0; S3 messages.1",
+        },
+        Case {
+            claim: "a tool answers in parts, a system speaks in a string",
+            request: r#"[{"role":"system","content":[{"type":"text","text":"s"}]},{"role":"tool","content":"r"},{"role":"user","content":null}]"#,
+            expect: "S3 messages.0; S3 messages.1; S3 messages.2",
+        },
+        Case {
+            claim: "a part has a type, a call an id and a name",
+            request: r#"[{"role":"assistant","content":[7,{"type":"tool-call"},{"type":"new-kind"}]}]"#,
+            expect: "S3 messages.0.content.0; S3 messages.0.content.1; S3 messages.0.content.1",
+        },
+        Case { claim: "no message is no request", request: "[]", expect: "S3 messages" },
+        Case {
+            claim: "messages are not empty",
+            request: r#"[{"role":"user","content":""},{"role":"assistant","content":[]},{"role":"assistant","content":[{"type":"text","text":""}]}]"#,
+            expect: "S4 messages.0; S4 messages.1; S4 messages.2",
+        },
+        Case {
+            claim: "an empty text beside something does no harm",
+            request: r#"[{"role":"user","content":[{"type":"text","text":""},{"type":"text","text":"q"}]}]"#,
+            expect: "",
+        },
+        Case {
+            claim: "an id is used once in an exchange",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}},{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}}]},
+                {"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"f"},{"type":"tool-result","toolCallId":"a","toolName":"f"}]}]"#,
+            expect: "S5 messages.1.content.1; S5 messages.2.content.1",
+        },
+        Case {
+            claim: "an id may come back in a later exchange",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}}]},
+                {"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"f"}]},
+                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}}]},
+                {"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"f"}]}]"#,
+            expect: "",
+        },
+        Case {
+            claim: "calls are the assistant's, texts are not a tool's",
+            request: r#"[{"role":"user","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}}]},
+                {"role":"tool","content":[{"type":"text","text":"r"}]}]"#,
+            expect: "S6 messages.0.content.0; S6 messages.1.content.0",
+        },
+        Case {
+            claim: "the assistant may think and attach files",
+            request: r#"[{"role":"assistant","content":[{"type":"reasoning","text":""},{"type":"file","data":"d"}]}]"#,
+            expect: "",
+        },
+        Case {
+            claim: "the system speaks first",
+            request: r#"[{"role":"user","content":"q"},{"role":"system","content":"s"}]"#,
+            expect: "S7 messages.1",
+        },
+        Case {
+            claim: "the system may speak twice, at first",
+            request: r#"[{"role":"system","content":"s"},{"role":"system","content":"s"},{"role":"user","content":"q"}]"#,
+            expect: "",
+        },
+    ];
+}

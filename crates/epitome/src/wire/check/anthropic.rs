@@ -1,0 +1,837 @@
+//! The rules of Anthropic Messages, A1 to A16.
+//!
+//! Consecutive messages of one role are judged as the one turn that the API merges them into. Signatures, original
+//! bytes and headers are not in a request, so what depends on them (A10, A15, most of A8 and A9) is not judged.
+
+use std::collections::HashSet;
+use std::io;
+use std::ops::Range;
+
+use serde_json::Value;
+
+use super::calls::{Answer, Calls};
+use super::{List, Place, Report, Request, Rule, Tail, list, parts, present, text};
+
+/// Checks a Messages request or message list.
+pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
+    let body = request;
+    let Some(request) = Request::open(request, List::Messages).filter(|request| !request.entries.is_empty()) else {
+        let whole = Place::whole(List::Messages);
+        return report.add(Rule::A5, whole, "`messages` must be a list with at least one message.");
+    };
+    let turns = turns(request.entries);
+    check_first(request.entries, report);
+    check_messages(request.entries, report);
+    check_system(&request, report);
+    check_pairs(&turns, tail, report);
+    check_thinking(&request, &turns, report);
+    check_tools(&request, report);
+    if tail == Tail::Closed {
+        check_end(request.entries, report);
+    }
+    check_marks(&request, report);
+    check_size(body, request.entries, report);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    System,
+    User,
+    Assistant,
+}
+
+fn role(message: &Value) -> Option<Role> {
+    match text(message, "role")? {
+        "system" => Some(Role::System),
+        "user" => Some(Role::User),
+        "assistant" => Some(Role::Assistant),
+        _ => None,
+    }
+}
+
+/// Consecutive messages of one role, which the API merges.
+struct Turn<'a> {
+    role: Option<Role>,
+    messages: &'a [Value],
+    at: Range<usize>,
+}
+
+fn turns(messages: &[Value]) -> Vec<Turn<'_>> {
+    let mut start = 0;
+    messages
+        .chunk_by(|one, next| role(one).is_some() && role(one) == role(next))
+        .map(|run| {
+            let at = start..start + run.len();
+            start = at.end;
+            Turn { role: run.first().and_then(role), messages: run, at }
+        })
+        .collect()
+}
+
+/// A piece of content: a plain string, or one block of a list.
+#[derive(Clone, Copy)]
+enum Piece<'a> {
+    Plain(&'a str),
+    Block(&'a Value),
+}
+
+impl Piece<'_> {
+    fn is_result(self) -> bool {
+        matches!(self, Piece::Block(block) if is_result(block))
+    }
+
+    fn is_compaction(self) -> bool {
+        matches!(self, Piece::Block(block) if is_compaction(block))
+    }
+
+    fn is_thinking(self) -> bool {
+        matches!(self, Piece::Block(block) if is_thinking(block))
+    }
+}
+
+fn pieces(message: &Value, at: usize) -> impl Iterator<Item = (Place, Piece<'_>)> {
+    let place = Place::entry(List::Messages, at);
+    let plain = text(message, "content").map(|text| (place, Piece::Plain(text)));
+    plain.into_iter().chain(blocks(message, at).map(|(place, block)| (place, Piece::Block(block))))
+}
+
+fn blocks(message: &Value, at: usize) -> impl Iterator<Item = (Place, &Value)> {
+    let place = Place::entry(List::Messages, at);
+    parts(message).iter().enumerate().map(move |(part, block)| (place.content(part), block))
+}
+
+impl<'a> Turn<'a> {
+    fn pieces(&self) -> impl Iterator<Item = (Place, Piece<'a>)> + use<'a> {
+        self.at.clone().zip(self.messages).flat_map(|(at, message)| pieces(message, at))
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = (Place, &'a Value)> + use<'a> {
+        self.at.clone().zip(self.messages).flat_map(|(at, message)| blocks(message, at))
+    }
+}
+
+fn is_result(block: &Value) -> bool {
+    text(block, "type") == Some("tool_result")
+}
+
+fn is_compaction(block: &Value) -> bool {
+    text(block, "type") == Some("compaction")
+}
+
+fn is_thinking(block: &Value) -> bool {
+    matches!(text(block, "type"), Some("thinking" | "redacted_thinking"))
+}
+
+fn check_first(messages: &[Value], report: &mut Report) {
+    let Some(first) = messages.first() else { return };
+    let compaction = parts(first).first().is_some_and(is_compaction);
+    if matches!(role(first), Some(Role::Assistant | Role::System)) && !compaction {
+        report.add(Rule::A4, Place::entry(List::Messages, 0), "The first message must be the user's, or a compaction.");
+    }
+}
+
+fn check_messages(messages: &[Value], report: &mut Report) {
+    let last = messages.len() - 1;
+    for (at, message) in messages.iter().enumerate() {
+        let place = Place::entry(List::Messages, at);
+        let role = role(message);
+        if role.is_none() {
+            report.add(Rule::A5, place, unknown_role(message));
+        }
+        let may_be_empty = at == last && role == Some(Role::Assistant);
+        check_content(message, may_be_empty, place, report);
+        for (place, block) in blocks(message, at) {
+            check_block(block, role, place, report);
+        }
+    }
+}
+
+fn unknown_role(message: &Value) -> String {
+    match present(message, "role") {
+        Some(role) => format!("{role} is not a role; the roles are user, assistant and system."),
+        None => "A message must be an object with a role.".into(),
+    }
+}
+
+fn check_content(message: &Value, may_be_empty: bool, place: Place, report: &mut Report) {
+    match message.get("content") {
+        Some(Value::String(text)) if !may_be_empty && is_blank(text) => {
+            report.add(Rule::A5, place, "All messages must have non-empty content.");
+        }
+        Some(Value::Array(blocks)) if !may_be_empty && blocks.is_empty() => {
+            report.add(Rule::A5, place, "All messages must have non-empty content.");
+        }
+        Some(Value::String(_) | Value::Array(_)) => {}
+        _ if !message.is_object() => {}
+        _ => report.add(Rule::A5, place, "`content` must be a string or a list of blocks."),
+    }
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+fn check_block(block: &Value, role: Option<Role>, place: Place, report: &mut Report) {
+    match text(block, "type") {
+        Some("text") => check_text(block, place, report),
+        Some("thinking" | "redacted_thinking") => check_thought(block, role, place, report),
+        Some("tool_use") => check_call(block, role, place, report),
+        Some("tool_result") => check_result(block, role, place, report),
+        Some(_) => {}
+        None => report.add(Rule::A5, place, "A block must be an object with a `type`."),
+    }
+}
+
+fn check_text(block: &Value, place: Place, report: &mut Report) {
+    match text(block, "text") {
+        Some(text) if !is_blank(text) => {}
+        Some(_) => report.add(Rule::A5, place, "Text content blocks must be non-empty."),
+        None => report.add(Rule::A5, place, "The `text` of a text block must be a string."),
+    }
+}
+
+fn check_thought(block: &Value, role: Option<Role>, place: Place, report: &mut Report) {
+    if matches!(role, Some(Role::User | Role::System)) {
+        report.add(Rule::A8, place, "A thinking block belongs to the assistant's message.");
+    }
+    let redacted = text(block, "type") == Some("redacted_thinking");
+    if text(block, if redacted { "data" } else { "thinking" }).is_none() {
+        report.add(Rule::A8, place, "The block's own content is gone, so it is not what the model made.");
+    }
+    if !redacted && text(block, "signature").is_none_or(str::is_empty) {
+        report.add(Rule::A9, place, "The thinking block has no `signature`.");
+    }
+}
+
+fn check_call(block: &Value, role: Option<Role>, place: Place, report: &mut Report) {
+    if matches!(role, Some(Role::User | Role::System)) {
+        report.add(Rule::A5, place, "A tool_use block is only taken in an assistant message.");
+    }
+    match text(block, "id") {
+        Some(id) if is_word(id) => {}
+        Some(id) => {
+            report.add(Rule::A12, place, format!("The id `{id}` must be made of letters, digits, `_` and `-`."));
+        }
+        None => report.add(Rule::A5, place, "A tool_use block must have an `id`."),
+    }
+    match text(block, "name") {
+        Some(name) => check_name(name, place, report),
+        None => report.add(Rule::A5, place, "A tool_use block must have a `name`."),
+    }
+    if !block.get("input").is_some_and(Value::is_object) {
+        report.add(Rule::A5, place, "The `input` of a tool_use block must be an object.");
+    }
+}
+
+fn is_word(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// The most characters a tool's name may have.
+const NAME_CHARS_MAX: usize = 128;
+
+fn check_name(name: &str, place: Place, report: &mut Report) {
+    if !is_word(name) || name.len() > NAME_CHARS_MAX {
+        let detail = format!("The name `{name}` must be 1 to 128 letters, digits, `_` and `-`.");
+        report.add(Rule::A12, place, detail);
+    }
+}
+
+fn check_result(block: &Value, role: Option<Role>, place: Place, report: &mut Report) {
+    if matches!(role, Some(Role::Assistant | Role::System)) {
+        report.add(Rule::A5, place, "A tool_result block is only taken in a user message.");
+    }
+    if text(block, "tool_use_id").is_none() {
+        report.add(Rule::A5, place, "A tool_result block must have a `tool_use_id`.");
+    }
+    match present(block, "content") {
+        Some(Value::Array(nested)) => check_nested(nested, place, report),
+        Some(Value::String(_)) | None => {}
+        Some(_) => report.add(Rule::A5, place, "The `content` of a tool_result must be a string or a list of blocks."),
+    }
+}
+
+/// A result may be blank, but a text block in it may not be empty.
+fn check_nested(nested: &[Value], place: Place, report: &mut Report) {
+    for block in nested {
+        match text(block, "type") {
+            Some("text") if text(block, "text").is_none_or(str::is_empty) => {
+                report.add(Rule::A5, place, "Text content blocks must be non-empty, also inside a tool_result.");
+            }
+            Some(_) => {}
+            None => report.add(Rule::A5, place, "A block inside a tool_result must be an object with a `type`."),
+        }
+    }
+}
+
+fn check_system(request: &Request<'_>, report: &mut Report) {
+    match request.field("system") {
+        Some(Value::Array(blocks)) => {
+            for (at, block) in blocks.iter().enumerate() {
+                check_block(block, Some(Role::System), Place::entry(List::System, at), report);
+            }
+        }
+        Some(Value::String(_)) | None => {}
+        Some(_) => {
+            report.add(Rule::A5, Place::whole(List::System), "`system` must be a string or a list of text blocks.");
+        }
+    }
+}
+
+fn check_pairs(turns: &[Turn<'_>], tail: Tail, report: &mut Report) {
+    let mut pairs = Pairs::default();
+    for turn in turns {
+        match turn.role {
+            Some(Role::User) => pairs.read_user(turn, report),
+            Some(Role::Assistant) => pairs.read_assistant(turn, report),
+            Some(Role::System) | None => pairs.close(report),
+        }
+    }
+    if tail == Tail::Closed {
+        pairs.close(report);
+    }
+}
+
+/// The calls of the turn before, and every id seen so far.
+#[derive(Default)]
+struct Pairs<'a> {
+    calls: Calls<'a>,
+    used: HashSet<&'a str>,
+    server: HashSet<&'a str>,
+}
+
+impl<'a> Pairs<'a> {
+    fn read_assistant(&mut self, turn: &Turn<'a>, report: &mut Report) {
+        self.close(report);
+        for (place, block) in turn.blocks() {
+            match text(block, "type") {
+                Some("tool_use") => self.make(block, place, report),
+                Some("server_tool_use" | "mcp_tool_use") => self.server.extend(text(block, "id")),
+                Some(kind) if kind.ends_with("_tool_result") => self.check_server_result(block, kind, place, report),
+                _ => {}
+            }
+        }
+    }
+
+    fn make(&mut self, block: &'a Value, place: Place, report: &mut Report) {
+        let Some(id) = text(block, "id") else { return };
+        if !self.used.insert(id) {
+            report.add(Rule::A16, place, format!("`tool_use` ids must be unique, but `{id}` was used before."));
+        }
+        self.calls.make(id, place);
+    }
+
+    /// A server's result may come turns after its call, when code it ran called the client's tools in between.
+    fn check_server_result(&self, block: &Value, kind: &str, place: Place, report: &mut Report) {
+        if let Some(id) = text(block, "tool_use_id").filter(|id| !self.server.contains(id)) {
+            let detail =
+                format!("The `{kind}` for `{id}` must have a corresponding `server_tool_use` block before it.");
+            report.add(Rule::A2, place, detail);
+        }
+    }
+
+    /// More results may follow a user turn of results only; once the user says more, the calls are over.
+    fn read_user(&mut self, turn: &Turn<'a>, report: &mut Report) {
+        for (place, block) in turn.blocks().filter(|(_, block)| is_result(block)) {
+            self.answer(block, place, report);
+        }
+        let mut from_others = turn.pieces().skip_while(|(_, piece)| piece.is_result()).peekable();
+        if from_others.peek().is_some() {
+            self.close(report);
+        }
+        if let Some((place, _)) = from_others.find(|(_, piece)| piece.is_result()) {
+            report.add(Rule::A3, place, "The tool_result comes after other content of the same turn.");
+        }
+    }
+
+    fn answer(&mut self, block: &Value, place: Place, report: &mut Report) {
+        let Some(id) = text(block, "tool_use_id") else { return };
+        match self.calls.answer(id) {
+            Answer::First => {}
+            Answer::Again => {
+                report.add(Rule::A16, place, format!("`{id}` has more than one tool_result."));
+            }
+            Answer::Stray => {
+                let detail = format!("The tool_result for `{id}` has no `tool_use` block in the previous message.");
+                report.add(Rule::A2, place, detail);
+            }
+        }
+    }
+
+    fn close(&mut self, report: &mut Report) {
+        for (id, place) in self.calls.close() {
+            let detail = format!("The tool_use `{id}` was found without a tool_result block in the next message.");
+            report.add(Rule::A1, place, detail);
+        }
+    }
+}
+
+fn check_thinking(request: &Request<'_>, turns: &[Turn<'_>], report: &mut Report) {
+    match request.field("thinking").and_then(|thinking| text(thinking, "type")) {
+        Some("enabled") => check_loop_opening(turns, report),
+        Some("disabled") => check_no_final_thinking(turns, report),
+        _ => {}
+    }
+}
+
+/// The open loop runs from the last user turn without results; the model thinks at its start, and need not again.
+fn check_loop_opening(turns: &[Turn<'_>], report: &mut Report) {
+    let asks = |turn: &Turn<'_>| turn.role == Some(Role::User) && !turn.pieces().any(|(_, piece)| piece.is_result());
+    let start = turns.iter().rposition(asks).map_or(0, |at| at + 1);
+    let answer = turns.iter().skip(start).find(|turn| turn.role == Some(Role::Assistant));
+    if let Some((place, opening)) = answer.and_then(|turn| turn.pieces().find(|(_, piece)| !piece.is_compaction()))
+        && !opening.is_thinking()
+    {
+        report.add(
+            Rule::A6,
+            place,
+            "When `thinking` is enabled, a final assistant turn must start with a thinking block.",
+        );
+    }
+}
+
+fn check_no_final_thinking(turns: &[Turn<'_>], report: &mut Report) {
+    let last = turns.last().filter(|turn| turn.role == Some(Role::Assistant));
+    if let Some((place, _)) = last.and_then(|turn| turn.pieces().find(|(_, piece)| piece.is_thinking())) {
+        let detail = "When thinking is disabled, an assistant message in the final position cannot contain thinking.";
+        report.add(Rule::A7, place, detail);
+    }
+}
+
+fn check_tools(request: &Request<'_>, report: &mut Report) {
+    if request.field("tools").is_some_and(|tools| !tools.is_array()) {
+        report.add(Rule::A5, Place::whole(List::Tools), "`tools` must be a list.");
+    }
+    for (at, tool) in tools(request).iter().enumerate() {
+        if let Some(name) = text(tool, "name") {
+            check_name(name, Place::entry(List::Tools, at), report);
+        }
+    }
+    if request.lacks_tools()
+        && let Some(place) = first_use(request.entries)
+    {
+        report.add(Rule::A11, place, "Requests which include tool_use or tool_result blocks must define `tools`.");
+    }
+}
+
+fn tools<'a>(request: &Request<'a>) -> &'a [Value] {
+    request.field("tools").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn first_use(messages: &[Value]) -> Option<Place> {
+    let mut all = messages.iter().enumerate().flat_map(|(at, message)| blocks(message, at));
+    all.find(|(_, block)| matches!(text(block, "type"), Some("tool_use" | "tool_result"))).map(|(place, _)| place)
+}
+
+fn check_end(messages: &[Value], report: &mut Report) {
+    let Some(last) = messages.last().filter(|last| role(last) == Some(Role::Assistant)) else { return };
+    let end = pieces(last, messages.len() - 1).last();
+    let (place, text) = match end {
+        Some((place, Piece::Plain(plain))) => (place, plain),
+        Some((place, Piece::Block(block))) => (place, text(block, "text").filter(|text| !is_blank(text)).unwrap_or("")),
+        None => return,
+    };
+    if text.ends_with(char::is_whitespace) {
+        report.add(Rule::A13, place, "Final assistant content cannot end with trailing whitespace.");
+    }
+}
+
+/// The most cache marks a request may have.
+const MARKS_MAX: usize = 4;
+
+fn check_marks(request: &Request<'_>, report: &mut Report) {
+    let marks = marks(request);
+    let automatic = usize::from(request.field("cache_control").is_some());
+    let found = marks.len() + automatic;
+    if found > MARKS_MAX
+        && let Some(mark) = marks.get(MARKS_MAX - automatic)
+    {
+        let detail = format!("A maximum of 4 blocks with cache_control may be provided, and {found} were found.");
+        report.add(Rule::A14, mark.place, detail);
+    }
+    for mark in marks.iter().filter(|mark| mark.on_thinking) {
+        report.add(Rule::A14, mark.place, "A thinking block cannot carry cache_control.");
+    }
+    check_lifetimes(&marks, report);
+}
+
+/// A block that ends a cached prefix.
+struct Mark {
+    place: Place,
+    lives_long: bool,
+    on_thinking: bool,
+}
+
+impl Mark {
+    fn on(place: Place, block: &Value) -> Option<Self> {
+        let control = present(block, "cache_control")?;
+        Some(Mark { place, lives_long: text(control, "ttl") == Some("1h"), on_thinking: is_thinking(block) })
+    }
+}
+
+/// The marks in the order in which the provider reads a request: tools, system, messages.
+fn marks(request: &Request<'_>) -> Vec<Mark> {
+    let system = request.field("system").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let mut marks = marks_in(List::Tools, tools(request));
+    marks.extend(marks_in(List::System, system));
+    for (at, message) in request.entries.iter().enumerate() {
+        for (place, block) in blocks(message, at) {
+            marks.extend(list(block, "content").iter().filter_map(|nested| Mark::on(place, nested)));
+            marks.extend(Mark::on(place, block));
+        }
+    }
+    marks
+}
+
+fn marks_in(list: List, entries: &[Value]) -> Vec<Mark> {
+    entries.iter().enumerate().filter_map(|(at, entry)| Mark::on(Place::entry(list, at), entry)).collect()
+}
+
+fn check_lifetimes(marks: &[Mark], report: &mut Report) {
+    if let Some(mark) = marks.iter().skip_while(|mark| mark.lives_long).find(|mark| mark.lives_long) {
+        report.add(Rule::A14, mark.place, "A cache mark with a ttl of 1h must not come after one of 5m.");
+    }
+}
+
+/// The most messages a request may have.
+const MESSAGES_MAX: usize = 100_000;
+/// The most bytes a request's body may have.
+const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+fn check_size(body: &Value, messages: &[Value], report: &mut Report) {
+    if messages.len() > MESSAGES_MAX {
+        let detail = format!("A request may have 100 000 messages, and this one has {}.", messages.len());
+        report.add(Rule::A14, Place::whole(List::Messages), detail);
+    }
+    let bytes = json_bytes(body);
+    if bytes > BODY_BYTES_MAX {
+        let detail = format!("A request may have 32 MB, and the shortest JSON of this one has {bytes} bytes.");
+        report.add(Rule::A14, Place::whole(List::Request), detail);
+    }
+}
+
+fn json_bytes(value: &Value) -> usize {
+    struct Counter(usize);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // A value that cannot be written is no longer than what was written of it.
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::tests::{Case, check, verdict};
+    use crate::wire::{Dialect, Tail};
+
+    #[test]
+    fn messages_requests_are_judged_as_anthropic_judges_them() {
+        check(Dialect::Anthropic, CASES);
+    }
+
+    #[test]
+    fn a_request_has_at_most_100_000_messages() {
+        let messages = |count| Value::Array(vec![json!({"role": "user", "content": "q"}); count]);
+        assert_eq!(verdict(Dialect::Anthropic, &messages(100_000), Tail::Closed), "");
+        assert_eq!(verdict(Dialect::Anthropic, &messages(100_001), Tail::Closed), "A14 messages");
+    }
+
+    #[test]
+    fn a_request_has_at_most_32_mb() {
+        let request = |bytes| json!([{"role": "user", "content": "x".repeat(bytes)}]);
+        assert_eq!(verdict(Dialect::Anthropic, &request(33_000_000), Tail::Closed), "");
+        assert_eq!(verdict(Dialect::Anthropic, &request(34_000_000), Tail::Closed), "A14 request");
+    }
+
+    pub(in super::super) const CASES: &[Case] = &[
+        Case {
+            claim: "a call is answered in the next message",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"text","text":"t"},{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":"and?"}]"#,
+            expect: "A1 messages.1.content.1",
+        },
+        Case {
+            claim: "a system message between a call and its result parts them",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"system","content":"s"},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]"#,
+            expect: "A1 messages.1.content.0; A2 messages.3.content.0",
+        },
+        Case {
+            claim: "messages of one role are one turn",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"assistant","content":[{"type":"tool_use","id":"b","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"b","content":""}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[]}]},
+                {"role":"user","content":"next"},{"role":"system","content":"mid"},{"role":"assistant","content":"x"}]"#,
+            expect: "",
+        },
+        Case {
+            claim: "an open tail waits for the last exchange",
+            request: r#"{"open":[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}},{"type":"tool_use","id":"b","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"b"}]}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "an open tail may end in calls",
+            request: r#"{"open":[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "an open tail is over when the user speaks",
+            request: r#"{"open":[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":"stop"}]}"#,
+            expect: "A1 messages.1.content.0",
+        },
+        Case {
+            claim: "a result needs its call in the message before",
+            request: r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"r"}]}]"#,
+            expect: "A2 messages.0.content.0",
+        },
+        Case {
+            claim: "a server's result needs its call before it",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"web_search_tool_result","tool_use_id":"s","content":[]}]}]"#,
+            expect: "A2 messages.1.content.0",
+        },
+        Case {
+            claim: "code on the server may call the client before it ends",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"server_tool_use","id":"s","name":"code_execution","input":{}},{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]},
+                {"role":"assistant","content":[{"type":"code_execution_tool_result","tool_use_id":"s","content":{}}]}]"#,
+            expect: "",
+        },
+        Case {
+            claim: "results come first",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"text","text":"t"},{"type":"tool_result","tool_use_id":"a"}]}]"#,
+            expect: "A3 messages.2.content.1",
+        },
+        Case {
+            claim: "results come first in the merged turn",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":"t"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]"#,
+            expect: "A3 messages.3.content.0",
+        },
+        Case {
+            claim: "text may come after results",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"text","text":"t"}]}]"#,
+            expect: "",
+        },
+        Case {
+            claim: "the user speaks first",
+            request: r#"[{"role":"assistant","content":"x"},{"role":"user","content":"q"}]"#,
+            expect: "A4 messages.0",
+        },
+        Case {
+            claim: "a compaction may come first",
+            request: r#"[{"role":"assistant","content":[{"type":"compaction","content":"s"}]},{"role":"user","content":"q"}]"#,
+            expect: "",
+        },
+        Case {
+            claim: "messages are not empty, except the assistant's last",
+            request: r#"[{"role":"user","content":" "},{"role":"assistant","content":[]},{"role":"user","content":"q"},{"role":"assistant","content":""}]"#,
+            expect: "A5 messages.0; A5 messages.1",
+        },
+        Case {
+            claim: "texts are not blank, nor empty inside a result",
+            request: r#"[{"role":"user","content":[{"type":"text","text":"\n"},{"type":"new_kind"}]},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":""}]}]}]"#,
+            expect: "A5 messages.0.content.0; A5 messages.2.content.0",
+        },
+        Case {
+            claim: "roles are a closed set, and messages are objects",
+            request: r#"[{"role":"user","content":"q"},{"role":"tool","content":"q"},7]"#,
+            expect: "A5 messages.1; A5 messages.2",
+        },
+        Case {
+            claim: "blocks have a type and calls an object as input",
+            request: r#"[{"role":"user","content":[null]},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":"{}"}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":7}]},{"role":"user","content":{}}]"#,
+            expect: "A5 messages.0.content.0; A5 messages.1.content.0; A5 messages.2.content.0; A5 messages.3",
+        },
+        Case {
+            claim: "calls are the assistant's",
+            request: r#"[{"role":"user","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]}]"#,
+            expect: "A5 messages.0.content.0",
+        },
+        Case {
+            claim: "the system prompt has no empty text",
+            request: r#"{"system":[{"type":"text","text":"s"},{"type":"text","text":""}],"messages":[{"role":"user","content":"q"}]}"#,
+            expect: "A5 system.1",
+        },
+        Case { claim: "no message is no request", request: r#"{"messages":[]}"#, expect: "A5 messages" },
+        Case { claim: "nothing is no request", request: "null", expect: "A5 messages" },
+        Case {
+            claim: "an open loop starts with a thought",
+            request: r#"{"thinking":{"type":"enabled"},"tools":[{"name":"f"}],"messages":[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
+            expect: "A6 messages.1.content.0",
+        },
+        Case {
+            claim: "a closed loop need not start with a thought, nor each step of an open one",
+            request: r#"{"thinking":{"type":"enabled"},"tools":[{"name":"f"}],"messages":[{"role":"user","content":"q"},
+                {"role":"assistant","content":"x"},{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"redacted_thinking","data":"d"},{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]},
+                {"role":"assistant","content":[{"type":"tool_use","id":"b","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"b"}]}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "a loop that was compacted goes on with a thought",
+            request: r#"{"thinking":{"type":"enabled"},"tools":[{"name":"f"}],"messages":[
+                {"role":"assistant","content":[{"type":"compaction","content":"s"},{"type":"thinking","thinking":"t","signature":"s"},
+                    {"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "adaptive thinking asks for nothing",
+            request: r#"{"thinking":{"type":"adaptive"},"tools":[{"name":"f"}],"messages":[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "a final message does not think when thinking is off",
+            request: r#"{"thinking":{"type":"disabled"},"messages":[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"x"}]}]}"#,
+            expect: "A7 messages.1.content.0",
+        },
+        Case {
+            claim: "an earlier thought does no harm when thinking is off",
+            request: r#"{"thinking":{"type":"disabled"},"messages":[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"text","text":"x"}]},
+                {"role":"user","content":"q"}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "a thought that lost its words is not the model's",
+            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":[
+                {"type":"thinking","signature":"s"},{"type":"redacted_thinking"},{"type":"text","text":"x"}]}]"#,
+            expect: "A8 messages.1.content.0; A8 messages.1.content.1",
+        },
+        Case {
+            claim: "the user does not think",
+            request: r#"[{"role":"user","content":[{"type":"thinking","thinking":"t","signature":"s"}]}]"#,
+            expect: "A8 messages.0.content.0",
+        },
+        Case {
+            claim: "a thought is signed",
+            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":[
+                {"type":"thinking","thinking":"t"},{"type":"thinking","thinking":"t","signature":""},
+                {"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"x"}]}]"#,
+            expect: "A9 messages.1.content.0; A9 messages.1.content.1",
+        },
+        Case {
+            claim: "a request with calls declares tools",
+            request: r#"{"messages":[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
+            expect: "A11 messages.1.content.0",
+        },
+        Case {
+            claim: "a request without calls needs no tools",
+            request: r#"{"messages":[{"role":"user","content":"q"}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "ids and names are words",
+            request: r#"{"tools":[{"name":"g.h"}],"messages":[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a:1","name":"f","input":{}},{"type":"tool_use","id":"b","name":"","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a:1"},{"type":"tool_result","tool_use_id":"b"}]}]}"#,
+            expect: "A12 tools.0; A12 messages.1.content.0; A12 messages.1.content.1",
+        },
+        Case {
+            claim: "dashes and underscores are part of words",
+            request: r#"{"tools":[{"name":"mcp__x-Y_9"}],"messages":[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"toolu_01-Z","name":"mcp__x-Y_9","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01-Z"}]}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "a prefill does not end in whitespace",
+            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"text","text":"so "}]}]"#,
+            expect: "A13 messages.1.content.0",
+        },
+        Case {
+            claim: "a message that is not the last may end in whitespace",
+            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":"so\n"},{"role":"user","content":"q\n"}]"#,
+            expect: "",
+        },
+        Case {
+            claim: "a session that stopped is no prefill",
+            request: r#"{"open":[{"role":"user","content":"q"},{"role":"assistant","content":"so\n"}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "four marks are enough, wherever they are",
+            request: r#"{"cache_control":{"type":"ephemeral"},"tools":[{"name":"f","cache_control":{}}],
+                "system":[{"type":"text","text":"s","cache_control":{}}],
+                "messages":[{"role":"user","content":[{"type":"text","text":"q","cache_control":{}}]},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"r","cache_control":{}}]}]}]}"#,
+            expect: "A14 messages.2.content.0",
+        },
+        Case {
+            claim: "a mark that is null is none",
+            request: r#"{"tools":[{"name":"f","cache_control":{}}],
+                "system":[{"type":"text","text":"s","cache_control":{"ttl":"1h"}},{"type":"text","text":"s","cache_control":null}],
+                "messages":[{"role":"user","content":[{"type":"text","text":"q","cache_control":{}},{"type":"text","text":"q","cache_control":{}}]}]}"#,
+            expect: "A14 system.0",
+        },
+        Case {
+            claim: "four marks with the longest-lived first are taken",
+            request: r#"{"tools":[{"name":"f","cache_control":{"ttl":"1h"}}],
+                "system":[{"type":"text","text":"s","cache_control":{"ttl":"1h"}}],
+                "messages":[{"role":"user","content":[{"type":"text","text":"q","cache_control":{"ttl":"5m"}},{"type":"text","text":"q","cache_control":{}}]}]}"#,
+            expect: "",
+        },
+        Case {
+            claim: "a thought carries no mark",
+            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":[
+                {"type":"thinking","thinking":"t","signature":"s","cache_control":{}},{"type":"text","text":"x"}]}]"#,
+            expect: "A14 messages.1.content.0",
+        },
+        Case {
+            claim: "an id is used once in a conversation",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]"#,
+            expect: "A16 messages.3.content.0",
+        },
+        Case {
+            claim: "a call has one result",
+            request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
+                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"a"}]}]"#,
+            expect: "A16 messages.2.content.1",
+        },
+    ];
+}
