@@ -1,0 +1,21 @@
+//! The plan: what leaves the prompt and what stands in its place, as data.
+
+mod board;
+mod budget;
+mod compaction;
+mod decide;
+mod draft;
+mod normalise;
+mod price;
+mod record;
+mod rungs;
+mod tail;
+
+pub(crate) use board::Board;
+pub use budget::Room;
+pub use compaction::{Artifact, Compaction, Plan, Shortfall, Step, part_content};
+pub use decide::{Ask, OwnProposal, OwnRung, Shape, Verdict, decide, is_valid_for};
+pub use draft::Draft;
+pub use normalise::normalise;
+pub use price::{Cache, Worth};
+pub use record::{Action, ArtifactId, Cleared, Part, Record};

@@ -1,0 +1,56 @@
+//! The layout of a prompt: one line for each message, for people and for golden files.
+
+use super::prompt::{Piece, Prompt};
+use crate::thread::{Message, Part, Thread};
+use crate::wire::Voice;
+
+/// How much of a message's words a line shows.
+const WORDS_MAX: usize = 72;
+
+/// One line for each message of a prompt: its number, who speaks, and how it begins.
+pub fn layout(prompt: &Prompt, thread: &Thread) -> String {
+    let mut lines = Vec::with_capacity(prompt.pieces.len());
+    for (at, piece) in prompt.pieces.iter().enumerate() {
+        let line = match piece {
+            Piece::Kept(place) => kept(thread.message(*place), *place, ""),
+            Piece::Edited { place, .. } => kept(thread.message(*place), *place, "~"),
+            Piece::Written { voice, text, summary } => written(*voice, text, *summary),
+        };
+        lines.push(format!("{at:02} {line}"));
+    }
+    lines.join("\n")
+}
+
+fn kept(message: &Message, place: usize, mark: &str) -> String {
+    let what: Vec<String> = message.parts().iter().map(part).collect();
+    format!("{}{mark} m{} {}", message.role().name(), place + 1, what.join(" + "))
+}
+
+fn part(part: &Part) -> String {
+    match part {
+        Part::Text(text) => begin(text),
+        Part::Image(_) => "image".to_owned(),
+        Part::Reasoning(_) => "reasoning".to_owned(),
+        Part::ToolCall(call) => format!("call {}", call.name),
+        Part::ToolResult(result) => format!("result {}", begin(&result.text)),
+        Part::Opaque(opaque) => format!("opaque {}", opaque.kind),
+    }
+}
+
+fn written(voice: Voice, text: &str, summary: bool) -> String {
+    let who = match voice {
+        Voice::User => "user",
+        Voice::Assistant => "assistant",
+        Voice::System => "system",
+    };
+    let what = if summary { "summary" } else { "note" };
+    format!("{who}+ {what} {}", begin(text))
+}
+
+fn begin(text: &str) -> String {
+    let line = text.trim().replace('\n', "⏎");
+    match line.char_indices().nth(WORDS_MAX) {
+        Some((at, _)) => format!("{:?}…", &line[..at]),
+        None => format!("{line:?}"),
+    }
+}

@@ -1,0 +1,119 @@
+//! What stands where something left the prompt, in words.
+
+use serde_json::Value;
+
+use crate::budget::{Meter, Tokens, tail, truncate};
+use crate::plan::{Action, Cleared, Record, part_content};
+use crate::summary::middle_out;
+use crate::thread::{Image, MessageId, Part, Thread, ToolResult};
+
+/// The words that stand in the place of a record's span or part; empty for a summary, which has its own.
+pub fn stand_in(thread: &Thread, record: &Record, meter: Meter<'_>) -> String {
+    match (&record.action, record.part) {
+        (Action::Drop { keywords }, _) => dropped(record, keywords),
+        (Action::Externalise { artifact, head, tail }, Some(part)) => {
+            match &thread.message(part.place).parts()[part.part] {
+                Part::Image(image) => picture(image, part.place),
+                Part::ToolCall(call) => shortened_arguments(&call.arguments, *head + *tail, meter),
+                _ if *tail > Tokens::ZERO => trimmed(thread, part.place, part.part, *head, *tail, meter),
+                _ => pointer(thread, part.place, part.part, artifact.as_str(), *head, meter),
+            }
+        }
+        (Action::Clear { why, preserved, .. }, Some(part)) => {
+            let Part::ToolResult(result) = &thread.message(part.place).parts()[part.part] else { return String::new() };
+            cleared(thread, result, why, preserved)
+        }
+        _ => String::new(),
+    }
+}
+
+fn dropped(record: &Record, keywords: &[String]) -> String {
+    let (first, last) = record.span.turns();
+    let range = record.span.range();
+    let mut text = format!("[Dropped - Turns {first}-{last}, m{}-m{}]", range.start + 1, range.end);
+    if !keywords.is_empty() {
+        text.push_str("\nIt was about: ");
+        text.push_str(&keywords.join(", "));
+    }
+    text
+}
+
+fn picture(image: &Image, place: usize) -> String {
+    let kind = image.media_type.as_deref().unwrap_or("image");
+    match image.size {
+        Some((width, height)) => format!("[Image m{}: {kind}, {width}x{height}, moved out]", place + 1),
+        None => format!("[Image m{}: {kind}, {} bytes, moved out]", place + 1, image.source.len() * 3 / 4),
+    }
+}
+
+fn pointer(thread: &Thread, place: usize, part: usize, artifact: &str, head: Tokens, meter: Meter<'_>) -> String {
+    let content = part_content(thread, place, part).unwrap_or_default();
+    let preview = truncate(meter.counter(), content, head).trim_end();
+    let lines = content.lines().count();
+    let s = if lines == 1 { "" } else { "s" };
+    format!(
+        "[Externalized Content - artifact:{artifact}]\nSummary: m{}, {lines} line{s}, beginning:\n{preview}\nTo retrieve full content, call: read_artifact(\"{artifact}\")",
+        place + 1
+    )
+}
+
+fn trimmed(thread: &Thread, place: usize, part: usize, head: Tokens, end: Tokens, meter: Meter<'_>) -> String {
+    let content = part_content(thread, place, part).unwrap_or_default();
+    let first = truncate(meter.counter(), content, head);
+    let last = tail(meter.counter(), content, end);
+    if first.len() + last.len() >= content.len() {
+        return content.to_owned();
+    }
+    format!("{}\n[... the middle is left out; whole: m{} ...]\n{}", first.trim_end(), place + 1, last.trim_start())
+}
+
+/// Arguments with their long strings shortened; still JSON.
+fn shortened_arguments(arguments: &str, keep: Tokens, meter: Meter<'_>) -> String {
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(mut value) => {
+            shorten(&mut value, keep, meter);
+            value.to_string()
+        }
+        Err(_) => arguments.to_owned(),
+    }
+}
+
+fn shorten(value: &mut Value, keep: Tokens, meter: Meter<'_>) {
+    match value {
+        Value::String(text) => {
+            if let Some(short) = middle_out(text, keep, &|text| meter.text(text)) {
+                *text = short;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| shorten(item, keep, meter)),
+        Value::Object(fields) => fields.values_mut().for_each(|item| shorten(item, keep, meter)),
+        _ => {}
+    }
+}
+
+fn cleared(
+    thread: &Thread,
+    result: &ToolResult,
+    why: &Cleared,
+    preserved: &std::collections::BTreeMap<String, String>,
+) -> String {
+    let mark = |id: &MessageId| {
+        let place = thread.messages().iter().position(|message| message.id() == *id);
+        place.map_or_else(|| "a later message".to_owned(), |place| format!("m{}", place + 1))
+    };
+    let tool = if result.tool.is_empty() { "tool" } else { &result.tool };
+    let mut text = match why {
+        Cleared::Policy { placeholder } | Cleared::Own { placeholder } => placeholder.clone(),
+        _ => format!("[{tool}: {}]", result.outcome),
+    };
+    match why {
+        Cleared::Duplicate { of } => text.push_str(&format!("\nThe same as in {}.", mark(of))),
+        Cleared::Superseded { by } => text.push_str(&format!("\nOut of date since {}.", mark(by))),
+        _ => {}
+    }
+    if !preserved.is_empty() {
+        let fields = serde_json::to_string(preserved).unwrap_or_default();
+        text.push_str(&format!("\nKey data: {fields}"));
+    }
+    text
+}

@@ -1,0 +1,264 @@
+//! The deterministic extraction: what a span of a thread holds that must not depend on anyone's prose.
+//!
+//! Reads the typed messages and nothing else. What it finds is quoted as it stands, in whatever language it is in.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use super::command::{Ending, ending, error_line};
+use super::constraint::constraints;
+use super::structured::{
+    CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, Request, RequestState,
+    StructuredSummary, ToolOutcome, TurnContext,
+};
+use crate::policy::{Meaning, ToolClass, Tools};
+use crate::thread::{Message, Outcome, Part, Thread, ToolCall, ToolResult};
+
+/// User messages longer than this are pasted material, not orders.
+const ORDER_CHARS_MAX: usize = 4000;
+/// The most progress lines of a split turn.
+const PROGRESS_MAX: usize = 12;
+/// The most lines that are remembered of one kind; the newest stay.
+const LINES_MAX: usize = 200;
+
+/// Extracts everything from the messages in a range.
+pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> StructuredSummary {
+    let mut facts = StructuredSummary { span: thread.span(range.clone()), rounds: 1, ..StructuredSummary::default() };
+    let mut calls = HashMap::new();
+    for place in range.clone() {
+        let message = thread.message(place);
+        if message.is_summary() {
+            super::carry::carry_over(&message.text(), place, &mut facts);
+        } else if message.opens_turn() {
+            note_request(&mut facts, thread, place, message);
+        }
+        note_calls(&mut facts, &mut calls, place, message, tools);
+        for (_, result) in message.results() {
+            note_result(&mut facts, &calls, place, message, result, tools);
+        }
+        note_words(&mut facts, place, message);
+        if let Some(replacement) = thread.hidden(place) {
+            facts.hidden.push(Quote { text: replacement.to_owned(), place });
+        }
+    }
+    facts.open_items = open_items(&facts.current_plan);
+    facts.current_task = facts.requests.last().map(|request| Quote { text: request.text.clone(), place: request.place });
+    settle_requests(&mut facts, thread);
+    newest_only(&mut facts);
+    facts
+}
+
+/// The part of the current turn that lies in the range, when a cut at its end splits the turn.
+pub fn turn_context(thread: &Thread, range: Range<usize>, facts: &StructuredSummary) -> Option<TurnContext> {
+    let turn = thread.message(range.end - 1).turn();
+    let start = range.clone().find(|place| thread.message(*place).turn() == turn && thread.message(*place).opens_turn())?;
+    let request = Quote { text: thread.message(start).text(), place: start };
+    let mut progress: Vec<Quote> = Vec::new();
+    progress.extend(facts.files.iter().filter(|file| file.last() > start).map(|file| Quote {
+        text: format!("{} {}", file.deed(), file.path),
+        place: file.last(),
+    }));
+    progress.extend(facts.commands.iter().filter(|command| command.place > start).map(|command| Quote {
+        text: first_line(&command.command).to_owned(),
+        place: command.place,
+    }));
+    progress.sort_by_key(|quote| quote.place);
+    let late = progress.len().saturating_sub(PROGRESS_MAX);
+    Some(TurnContext { request, progress: progress.split_off(late) })
+}
+
+fn note_request(facts: &mut StructuredSummary, thread: &Thread, place: usize, message: &Message) {
+    let text = message.text();
+    let text = text.trim();
+    if text.is_empty() {
+        return;
+    }
+    if text.chars().count() <= ORDER_CHARS_MAX && !text.starts_with('<') {
+        for sentence in constraints(text) {
+            if facts.constraints.iter().all(|known| known.text != sentence) {
+                facts.constraints.push(Quote { text: sentence.to_owned(), place });
+            }
+        }
+    }
+    let followed = thread.messages().get(place + 1);
+    let state = match followed {
+        Some(next) if next.opens_turn() => RequestState::Superseded,
+        _ => RequestState::Answered,
+    };
+    facts.requests.push(Request { text: text.to_owned(), place, turn: message.turn(), state });
+}
+
+/// The newest request is open; one that is answered in full by a later turn is not.
+fn settle_requests(facts: &mut StructuredSummary, thread: &Thread) {
+    let current = thread.turn();
+    for request in &mut facts.requests {
+        if request.turn == current {
+            request.state = RequestState::Open;
+        }
+    }
+}
+
+fn note_calls<'t>(
+    facts: &mut StructuredSummary,
+    calls: &mut HashMap<&'t str, (&'t ToolCall, Meaning)>,
+    place: usize,
+    message: &'t Message,
+    tools: &Tools,
+) {
+    for call in message.calls() {
+        let meaning = tools.meaning(call);
+        for path in &meaning.paths {
+            note_file(facts, path, &meaning, place);
+        }
+        if meaning.class == Some(ToolClass::Plan)
+            && let Some(plan) = plan_items(&call.arguments)
+        {
+            facts.current_plan = plan;
+        }
+        calls.insert(&call.id, (call, meaning));
+    }
+}
+
+fn note_file(facts: &mut StructuredSummary, path: &str, meaning: &Meaning, place: usize) {
+    let at = match facts.files.iter().position(|file| file.path == path) {
+        Some(at) => at,
+        None => {
+            facts.files.push(FileFact { path: path.to_owned(), read: None, written: None, patched: None });
+            facts.files.len() - 1
+        }
+    };
+    let file = &mut facts.files[at];
+    match meaning.class {
+        Some(ToolClass::Write) => file.written = Some(place),
+        Some(ToolClass::Patch) => file.patched = Some(place),
+        _ => file.read = Some(place),
+    }
+}
+
+/// The entries of a plan or to-do list as agents write it: objects with words and a state.
+fn plan_items(arguments: &str) -> Option<Vec<PlanItem>> {
+    let value: serde_json::Value = serde_json::from_str(arguments).ok()?;
+    let list = ["todos", "plan", "items", "tasks"].iter().find_map(|key| value.get(*key)?.as_array())?;
+    let word = |item: &serde_json::Value, keys: &[&str]| -> Option<String> {
+        keys.iter().find_map(|key| Some(item.get(*key)?.as_str()?.to_owned()))
+    };
+    let items = list.iter().filter_map(|item| {
+        let text = word(item, &["content", "step", "text", "title", "description", "task"])?;
+        Some(PlanItem { text, state: word(item, &["status", "state"]).unwrap_or_else(|| "pending".to_owned()) })
+    });
+    Some(items.collect())
+}
+
+fn open_items(plan: &[PlanItem]) -> Vec<OpenItem> {
+    let open = plan.iter().filter(|item| !item.is_done());
+    open.map(|item| OpenItem {
+        description: item.text.clone(),
+        context: String::new(),
+        priority: if item.state == "in_progress" { Priority::High } else { Priority::Medium },
+    })
+    .collect()
+}
+
+fn note_result(
+    facts: &mut StructuredSummary,
+    calls: &HashMap<&str, (&ToolCall, Meaning)>,
+    place: usize,
+    message: &Message,
+    result: &ToolResult,
+    tools: &Tools,
+) {
+    let call = calls.get(&*result.call_id);
+    let end = ending(&result.text);
+    let failed = result.outcome == Outcome::Failure || matches!(end, Ending::Failed(_));
+    let about = call.map_or_else(|| result.tool.to_string(), |(call, meaning)| subject(call, meaning));
+    if let Some((_, Meaning { command: Some(command), .. })) = call {
+        facts.commands.push(CommandFact { command: command.clone(), exit: end.code(), failed, place });
+    }
+    if failed {
+        let line = error_line(&result.text).to_owned();
+        facts.errors.push(ErrorFact { line, about, place, fixed: None });
+    } else {
+        for error in facts.errors.iter_mut().filter(|error| error.about == about && error.fixed.is_none()) {
+            error.fixed = Some(place);
+        }
+    }
+    note_outcome(facts, message, result, tools);
+}
+
+/// What a call is about, so that a later success can be told to have fixed an earlier failure.
+fn subject(call: &ToolCall, meaning: &Meaning) -> String {
+    match (&meaning.command, meaning.paths.first()) {
+        (Some(command), _) => first_line(command).to_owned(),
+        (None, Some(path)) => format!("{} {path}", call.name),
+        (None, None) => call.name.to_string(),
+    }
+}
+
+fn note_outcome(facts: &mut StructuredSummary, message: &Message, result: &ToolResult, tools: &Tools) {
+    let mut key_fields: BTreeMap<String, String> = result.key_fields.clone();
+    if let Some(rule) = tools.rule(&result.tool)
+        && let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&result.text)
+    {
+        for name in &rule.preserve {
+            if let Some(value) = object.get(name) {
+                key_fields.insert(name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            }
+        }
+    }
+    if !key_fields.is_empty() {
+        facts.tool_outcomes.push(ToolOutcome {
+            tool: result.tool.to_string(),
+            outcome: result.outcome,
+            key_fields,
+            error: None,
+            message: Some(message.id()),
+        });
+    }
+}
+
+fn note_words(facts: &mut StructuredSummary, place: usize, message: &Message) {
+    for part in message.parts() {
+        let Part::Text(text) = part else { continue };
+        if message.role() == crate::thread::Role::Assistant {
+            for sentence in super::constraint::decisions(text) {
+                let decision = sentence.to_owned();
+                facts.decisions.push(Decision { decision, rationale: String::new(), turn: message.turn(), place });
+            }
+        }
+        for url in urls(text) {
+            if facts.urls.iter().all(|known| known.text != url) {
+                facts.urls.push(Quote { text: url.to_owned(), place });
+            }
+        }
+    }
+}
+
+/// The addresses in a text.
+fn urls(text: &str) -> impl Iterator<Item = &str> {
+    let starts = text.match_indices("http").filter(|(at, _)| {
+        let rest = &text[*at..];
+        rest.starts_with("http://") || rest.starts_with("https://")
+    });
+    starts.map(|(at, _)| {
+        let rest = &text[at..];
+        let end = rest.find(|c: char| c.is_whitespace() || "\"'<>)]}`|\\".contains(c)).unwrap_or(rest.len());
+        rest[..end].trim_end_matches(['.', ',', ';', ':'])
+    })
+}
+
+fn newest_only(facts: &mut StructuredSummary) {
+    keep_newest(&mut facts.decisions);
+    keep_newest(&mut facts.commands);
+    keep_newest(&mut facts.errors);
+    keep_newest(&mut facts.urls);
+}
+
+fn keep_newest<T>(items: &mut Vec<T>) {
+    let late = items.len().saturating_sub(LINES_MAX);
+    items.drain(..late);
+}
+
+/// The first line of a text.
+pub(super) fn first_line(text: &str) -> &str {
+    text.trim().lines().next().unwrap_or_default().trim()
+}

@@ -1,0 +1,47 @@
+//! Merging rounds by code: what an earlier summary held joins what the new span holds.
+//!
+//! Nothing that code carries passes through a model again, so it is as exact in round fifty as in round one.
+
+use super::structured::StructuredSummary;
+
+/// Adds an earlier round's items in front; the newer word on the same thing wins.
+pub fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) {
+    in_front(&mut items.pins, &earlier.pins, |a, b| a == b);
+    in_front(&mut items.constraints, &earlier.constraints, |a, b| a.text == b.text);
+    in_front(&mut items.requests, &earlier.requests, |a, b| a.text == b.text);
+    in_front(&mut items.facts, &earlier.facts, |a, b| a.text == b.text);
+    in_front(&mut items.decisions, &earlier.decisions, |a, b| a.decision == b.decision);
+    in_front(&mut items.files, &earlier.files, |a, b| a.path == b.path);
+    in_front(&mut items.commands, &earlier.commands, |a, b| a.command == b.command && a.place == b.place);
+    in_front(&mut items.errors, &earlier.errors, |a, b| a.about == b.about);
+    in_front(&mut items.artifacts, &earlier.artifacts, |a, b| a.id == b.id);
+    in_front(&mut items.tool_outcomes, &earlier.tool_outcomes, |a, b| a == b);
+    in_front(&mut items.urls, &earlier.urls, |a, b| a.text == b.text);
+    in_front(&mut items.hidden, &earlier.hidden, |a, b| a.place == b.place);
+    if items.current_plan.is_empty() {
+        items.current_plan.clone_from(&earlier.current_plan);
+        items.open_items.clone_from(&earlier.open_items);
+    }
+    if items.current_task.is_none() {
+        items.current_task.clone_from(&earlier.current_task);
+    }
+}
+
+/// Adds what only a model can say: facts, decisions, open items. What code extracted stays as it is.
+pub fn merge_model(items: &mut StructuredSummary, model: StructuredSummary) {
+    let joined = |mut own: Vec<_>, more: Vec<_>| {
+        own.extend(more);
+        own
+    };
+    items.facts = joined(std::mem::take(&mut items.facts), model.facts);
+    items.decisions = model.decisions.into_iter().chain(std::mem::take(&mut items.decisions)).collect();
+    if !model.open_items.is_empty() {
+        items.open_items = model.open_items;
+    }
+}
+
+fn in_front<T: Clone>(items: &mut Vec<T>, earlier: &[T], same: impl Fn(&T, &T) -> bool) {
+    let mut merged: Vec<T> = earlier.iter().filter(|old| !items.iter().any(|new| same(new, old))).cloned().collect();
+    merged.append(items);
+    *items = merged;
+}

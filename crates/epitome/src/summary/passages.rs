@@ -1,0 +1,258 @@
+//! The past as passages: who said it, through which tool, about which file, under which heading.
+//!
+//! It slices; it does not copy, rank or drop anything but blank text.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::command::{Ending, ending, floor_boundary};
+use super::slots::{self, Slot};
+use crate::policy::{ToolClass, Tools};
+use crate::thread::{Message, Outcome, Part, Role, Thread, ToolCall, ToolResult};
+
+/// Whose words a passage holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// The user's.
+    User,
+    /// The agent's.
+    Agent,
+    /// The agent's, as arguments of a call.
+    Call,
+    /// A tool's.
+    Tool,
+}
+
+/// A stretch of text with one origin.
+#[derive(Clone, Debug)]
+pub(crate) struct Passage<'a> {
+    pub(crate) voice: Voice,
+    pub(crate) text: &'a str,
+    pub(crate) message: usize,
+    /// How many turns there were up to it.
+    pub(crate) turn: usize,
+    pub(crate) class: Option<ToolClass>,
+    /// What of the call it is, for the voice `Call`.
+    pub(crate) slot: Option<Slot>,
+    /// The heading it is shown under: an index into `Past::sources`.
+    pub(crate) source: usize,
+    pub(crate) failed: bool,
+}
+
+/// What passages are grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Request,
+    Note,
+    File,
+    Command,
+    Call,
+}
+
+/// A heading, and when its thing was first and last touched.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) kind: Kind,
+    pub(crate) label: String,
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+    pub(crate) edited: Option<usize>,
+    pub(crate) read: Option<usize>,
+}
+
+/// All passages of a thread with their headings.
+#[derive(Default)]
+pub(crate) struct Past<'a> {
+    pub(crate) passages: Vec<Passage<'a>>,
+    pub(crate) sources: Vec<Source>,
+    /// The directory nearly all files are in, left out of their labels.
+    pub(crate) root: String,
+}
+
+/// The arguments of a thread's calls, read once; passages borrow from them.
+pub(crate) struct Arguments(Vec<Vec<Value>>);
+
+impl Arguments {
+    pub(crate) fn of(thread: &Thread) -> Arguments {
+        let read = |call: &ToolCall| {
+            serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::String(call.arguments.to_string()))
+        };
+        Arguments(thread.messages().iter().map(|message| message.calls().map(read).collect()).collect())
+    }
+}
+
+/// Cuts a thread into passages.
+pub(crate) fn cut<'a>(thread: &'a Thread, arguments: &'a Arguments, tools: &'a Tools) -> Past<'a> {
+    let past = Past { root: root(arguments), ..Past::default() };
+    let mut cutter = Cutter { past, tools, calls: HashMap::new(), files: HashMap::new() };
+    for (at, message) in thread.messages().iter().enumerate() {
+        cutter.message(at, message, &arguments.0[at]);
+    }
+    cutter.past
+}
+
+struct Cutter<'a> {
+    past: Past<'a>,
+    tools: &'a Tools,
+    /// Source and class of each call by its id.
+    calls: HashMap<&'a str, (usize, Option<ToolClass>)>,
+    files: HashMap<&'a str, usize>,
+}
+
+impl<'a> Cutter<'a> {
+    fn message(&mut self, at: usize, message: &'a Message, arguments: &'a [Value]) {
+        let mut calls = arguments.iter();
+        for part in message.parts() {
+            match part {
+                Part::Text(text) => self.words(at, message, text),
+                Part::ToolCall(call) => {
+                    if let Some(arguments) = calls.next() {
+                        self.call(at, message, call, arguments);
+                    }
+                }
+                Part::ToolResult(result) => self.result(at, message, result),
+                Part::Image(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
+            }
+        }
+    }
+
+    fn words(&mut self, at: usize, message: &'a Message, text: &'a str) {
+        if text.trim().is_empty() {
+            return;
+        }
+        let label = format!("m{}:", at + 1);
+        match message.role() {
+            Role::System => {}
+            Role::User if !message.is_summary() => {
+                let source = self.source(Kind::Request, label, at);
+                self.passage(Voice::User, text, at, message, source);
+            }
+            _ => {
+                let source = self.source(Kind::Note, label, at);
+                self.passage(Voice::Agent, text, at, message, source);
+            }
+        }
+    }
+
+    fn call(&mut self, at: usize, message: &'a Message, call: &'a ToolCall, arguments: &'a Value) {
+        let class = self.tools.class(&call.name);
+        let mut command = None;
+        slots::strings(arguments, &mut |slot, text| {
+            if slot == Slot::Command {
+                command.get_or_insert(text);
+            }
+        });
+        let file = slots::path(arguments)
+            .filter(|_| class != Some(ToolClass::Search))
+            .or_else(|| command.and_then(slots::printed_file));
+        let source = match (file, command) {
+            (Some(path), _) => self.file(path, at),
+            (None, Some(command)) => self.source(Kind::Command, format!("m{} $ {}", at + 1, first_line(command)), at),
+            (None, None) => self.source(Kind::Call, format!("m{} {}", at + 1, call.name), at),
+        };
+        let class = if file.is_some() && class == Some(ToolClass::Exec) { Some(ToolClass::Read) } else { class };
+        self.touch(source, class, at);
+        self.calls.insert(&call.id, (source, class));
+        slots::strings(arguments, &mut |slot, text| {
+            let is_label = slot == Slot::Path && file.is_some();
+            if !is_label && !text.trim().is_empty() {
+                self.passage(Voice::Call, text, at, message, source);
+                if let Some(passage) = self.past.passages.last_mut() {
+                    passage.class = class;
+                    passage.slot = Some(slot);
+                }
+            }
+        });
+    }
+
+    fn result(&mut self, at: usize, message: &'a Message, result: &'a ToolResult) {
+        let known = self.calls.get(&*result.call_id).copied();
+        let (source, class) = known.unwrap_or_else(|| (self.source(Kind::Call, format!("m{}", at + 1), at), None));
+        let from = self.past.passages.len();
+        match class {
+            Some(ToolClass::Search | ToolClass::Exec) => self.found(&result.text, at, message, source),
+            _ => self.unless_blank(&result.text, at, message, source),
+        }
+        let failed = result.outcome == Outcome::Failure || matches!(ending(&result.text), Ending::Failed(_));
+        for passage in &mut self.past.passages[from..] {
+            passage.class = class;
+            passage.failed = failed;
+        }
+    }
+
+    /// Cuts a result into what it found in files, each under its file, and the rest.
+    fn found(&mut self, text: &'a str, at: usize, message: &'a Message, source: usize) {
+        let mut rest = 0;
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            if let Some((path, hit)) = slots::hit(line) {
+                self.unless_blank(&text[rest..start], at, message, source);
+                let file = self.file(path, at);
+                self.unless_blank(hit, at, message, file);
+                rest = start + line.len();
+            }
+            start += line.len();
+        }
+        self.unless_blank(&text[rest..], at, message, source);
+    }
+
+    fn unless_blank(&mut self, text: &'a str, at: usize, message: &'a Message, source: usize) {
+        if !text.trim().is_empty() {
+            self.passage(Voice::Tool, text, at, message, source);
+        }
+    }
+
+    fn passage(&mut self, voice: Voice, text: &'a str, at: usize, message: &'a Message, source: usize) {
+        let turn = message.turn() as usize;
+        let (class, slot, failed) = (None, None, false);
+        self.past.passages.push(Passage { voice, text, message: at, turn, class, slot, source, failed });
+    }
+
+    fn source(&mut self, kind: Kind, label: String, at: usize) -> usize {
+        self.past.sources.push(Source { kind, label, first: at, last: at, edited: None, read: None });
+        self.past.sources.len() - 1
+    }
+
+    fn file(&mut self, path: &'a str, at: usize) -> usize {
+        if let Some(&source) = self.files.get(path) {
+            return source;
+        }
+        let short = path.strip_prefix(self.past.root.as_str()).filter(|rest| rest.contains('/'));
+        let source = self.source(Kind::File, short.unwrap_or(path).to_owned(), at);
+        self.files.insert(path, source);
+        source
+    }
+
+    fn touch(&mut self, source: usize, class: Option<ToolClass>, at: usize) {
+        let source = &mut self.past.sources[source];
+        source.last = at;
+        match class {
+            Some(ToolClass::Patch | ToolClass::Write) => source.edited = Some(at),
+            Some(ToolClass::Read) => source.read = Some(at),
+            _ => {}
+        }
+    }
+}
+
+/// The longest label taken from a command.
+const LABEL_CHARS_MAX: usize = 240;
+
+fn first_line(text: &str) -> &str {
+    let line = text.trim().lines().next().unwrap_or_default();
+    &line[..floor_boundary(line, LABEL_CHARS_MAX)]
+}
+
+/// The deepest directory, with its slash, that holds nine of ten absolute paths.
+fn root(arguments: &Arguments) -> String {
+    let calls = arguments.0.iter().flatten();
+    let paths: Vec<&str> = calls.filter_map(slots::path).filter(|path| path.starts_with('/')).collect();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for path in &paths {
+        for (slash, _) in path.match_indices('/').skip(1) {
+            *counts.entry(&path[..=slash]).or_default() += 1;
+        }
+    }
+    let common = counts.into_iter().filter(|(_, n)| n * 10 >= paths.len() * 9);
+    common.map(|(directory, _)| directory).max_by_key(|directory| (directory.len(), *directory)).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,131 @@
+//! The receipt: what became of every item that a compaction took out of the prompt.
+
+use serde::{Deserialize, Serialize};
+
+use super::structured::StructuredSummary;
+
+/// What became of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fate {
+    /// Its words are in the prompt.
+    Retained,
+    /// It is out of the prompt and can be read back by the reference.
+    Recoverable,
+    /// It is nowhere.
+    Lost,
+}
+
+/// What kind of thing an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A pin.
+    Pin,
+    /// A constraint.
+    Constraint,
+    /// A request.
+    Request,
+    /// A decision.
+    Decision,
+    /// A file.
+    File,
+    /// A command.
+    Command,
+    /// An error.
+    Error,
+    /// An address.
+    Url,
+    /// An item of the plan.
+    Plan,
+    /// A tool outcome.
+    Outcome,
+}
+
+/// One item of the receipt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What it is.
+    pub kind: Kind,
+    /// The item, shortened.
+    pub item: String,
+    /// What became of it.
+    pub fate: Fate,
+    /// The message to read it back from, such as `m41`.
+    pub reference: String,
+}
+
+/// What became of every item.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// Item by item.
+    pub entries: Vec<Entry>,
+    /// Items that a summary had dropped and code carried over verbatim.
+    pub repaired: usize,
+}
+
+/// The longest item shown.
+const ITEM_CHARS_MAX: usize = 120;
+
+impl Receipt {
+    /// Classes every item by whether its words are in the prompt. Everything is in the log, so nothing is lost unless
+    /// the log itself lacks it (`in_log` says how many messages it holds).
+    pub fn of(items: &StructuredSummary, prompt: &str, in_log: usize) -> Receipt {
+        let mut receipt = Receipt::default();
+        for (kind, text, place) in list(items) {
+            let fate = match prompt.contains(text) {
+                true => Fate::Retained,
+                false if place.is_some_and(|place| place < in_log) => Fate::Recoverable,
+                false => Fate::Lost,
+            };
+            let reference = place.map_or_else(String::new, |place| format!("m{}", place + 1));
+            receipt.entries.push(Entry { kind, item: short(text), fate, reference });
+        }
+        receipt
+    }
+
+    /// How many items met a fate.
+    pub fn count(&self, fate: Fate) -> usize {
+        self.entries.iter().filter(|entry| entry.fate == fate).count()
+    }
+
+    /// The items of a kind that met a fate.
+    pub fn of_kind(&self, kind: Kind, fate: Fate) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |entry| entry.kind == kind && entry.fate == fate)
+    }
+
+    /// Pins and constraints that are not in the prompt: there must be none.
+    pub fn broken(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| matches!(entry.kind, Kind::Pin | Kind::Constraint) && entry.fate != Fate::Retained)
+    }
+}
+
+fn list(items: &StructuredSummary) -> Vec<(Kind, &str, Option<usize>)> {
+    let mut list: Vec<(Kind, &str, Option<usize>)> = Vec::new();
+    list.extend(items.pins.iter().map(|pin| (Kind::Pin, pin.as_str(), None)));
+    list.extend(items.constraints.iter().map(|quote| (Kind::Constraint, quote.text.as_str(), Some(quote.place))));
+    list.extend(items.requests.iter().map(|request| (Kind::Request, request.text.as_str(), Some(request.place))));
+    list.extend(items.decisions.iter().map(|decision| (Kind::Decision, decision.decision.as_str(), Some(decision.place))));
+    list.extend(items.files.iter().map(|file| (Kind::File, file_name(&file.path), Some(file.last()))));
+    list.extend(items.commands.iter().map(|command| (Kind::Command, super::extract::first_line(&command.command), Some(command.place))));
+    list.extend(items.errors.iter().map(|error| (Kind::Error, error.line.as_str(), Some(error.place))));
+    list.extend(items.urls.iter().map(|url| (Kind::Url, url.text.as_str(), Some(url.place))));
+    list.extend(items.current_plan.iter().map(|item| (Kind::Plan, item.text.as_str(), None)));
+    list
+}
+
+/// The last two pieces of a path: what identifies a file when a common root is left out.
+fn file_name(path: &str) -> &str {
+    match path.match_indices('/').rev().nth(1) {
+        Some((at, _)) => &path[at + 1..],
+        None => path,
+    }
+}
+
+fn short(text: &str) -> String {
+    let line = text.trim().replace('\n', " ");
+    match line.char_indices().nth(ITEM_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}

@@ -1,0 +1,107 @@
+//! What the arguments of tool calls hold, by their names, as data.
+//!
+//! It knows no agent in particular: an unknown argument is something the agent wrote.
+
+use serde_json::Value;
+
+/// What one argument of a call holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    Path,
+    Command,
+    /// Text the agent put into a file or sent somewhere.
+    Wrote,
+    /// Text an edit took out.
+    Replaced,
+    /// What the agent looked for.
+    Asked,
+    /// Numbers, switches and descriptions of the call itself.
+    Aside,
+}
+
+const SLOTS: &[(Slot, &[&str])] = &[
+    (Slot::Path, &["path", "file_path", "filepath", "filename", "file", "notebook_path", "target_file", "uri"]),
+    (Slot::Command, &["command", "cmd", "script", "code"]),
+    (Slot::Replaced, &["old_string", "old_str", "oldtext", "old_text", "search"]),
+    (Slot::Asked, &["pattern", "query", "glob", "regex", "url"]),
+    (Slot::Aside, &["description", "timeout", "limit", "offset", "output_mode", "activeform", "type", "subagent_type", "workdir", "cwd"]),
+];
+
+/// What the argument called `key` holds.
+pub fn slot(key: &str) -> Slot {
+    look_up(SLOTS, key).unwrap_or(Slot::Wrote)
+}
+
+fn look_up<T: Copy>(table: &[(T, &[&str])], name: &str) -> Option<T> {
+    let row = table.iter().find(|(_, names)| names.iter().any(|known| known.eq_ignore_ascii_case(name)));
+    row.map(|(meaning, _)| *meaning)
+}
+
+/// Calls `visit` with every string of the arguments and what it holds.
+pub fn strings<'a>(arguments: &'a Value, visit: &mut dyn FnMut(Slot, &'a str)) {
+    walk(arguments, Slot::Wrote, visit);
+}
+
+fn walk<'a>(value: &'a Value, slot_here: Slot, visit: &mut dyn FnMut(Slot, &'a str)) {
+    match value {
+        Value::String(text) => visit(slot_here, text),
+        // ["bash", "-lc", "make"]: the last word of an argument vector is the command.
+        Value::Array(items) if slot_here == Slot::Command => {
+            items.last().into_iter().for_each(|item| walk(item, slot_here, visit));
+        }
+        Value::Array(items) => items.iter().for_each(|item| walk(item, slot_here, visit)),
+        Value::Object(fields) => fields.iter().for_each(|(key, item)| walk(item, slot(key), visit)),
+        _ => {}
+    }
+}
+
+/// The first path among the arguments.
+pub fn path(arguments: &Value) -> Option<&str> {
+    let mut found = None;
+    strings(arguments, &mut |slot, text| {
+        if slot == Slot::Path && found.is_none() {
+            found = Some(text);
+        }
+    });
+    found
+}
+
+/// Programs whose output is the text of the file they are given.
+const PRINTERS: &[&str] = &["cat", "head", "tail", "sed", "nl", "less", "bat", "type"];
+
+/// The file a shell command prints, when printing one file is all it does.
+pub fn printed_file(command: &str) -> Option<&str> {
+    let last = command.rsplit("&&").next().unwrap_or(command).trim();
+    if last.contains(['|', '>', '<', '\n', ';']) {
+        return None;
+    }
+    let mut words = last.split_whitespace();
+    let program = words.next()?;
+    let file = words.next_back()?.trim_matches(['"', '\'']);
+    let is_file = file.contains(['/', '.']) && !file.starts_with('-');
+    (PRINTERS.contains(&program) && is_file).then_some(file)
+}
+
+/// The file and the text of a search hit: `path:12:text`, or `path-12-text` for a line around one.
+pub fn hit(line: &str) -> Option<(&str, &str)> {
+    let bytes = line.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() && at < PATH_BYTES_MAX {
+        let sign = bytes[at];
+        if sign == b' ' || sign == b'\t' || sign == b'"' || sign == b'(' {
+            return None;
+        }
+        if sign == b':' || sign == b'-' {
+            let digits = bytes[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let end = at + 1 + digits;
+            let path = &line[..at];
+            if digits > 0 && bytes.get(end) == Some(&sign) && path.contains(['/', '.']) && path.contains(|c: char| c.is_alphabetic()) {
+                return Some((path, &line[end + 1..]));
+            }
+        }
+        at += 1;
+    }
+    None
+}
+
+const PATH_BYTES_MAX: usize = 200;
