@@ -1,5 +1,9 @@
 //! Tokens and the budget: what a prompt costs and what it may cost.
 
+mod bpe;
+mod cut;
 mod tokens;
 
+pub use bpe::Bpe;
+pub use cut::{tail, truncate};
 pub use tokens::{Count, CountSource, TokenCounter, Tokens};
