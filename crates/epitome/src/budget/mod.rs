@@ -2,8 +2,10 @@
 
 mod bpe;
 mod cut;
+mod estimate;
 mod tokens;
 
 pub use bpe::Bpe;
 pub use cut::{tail, truncate};
+pub use estimate::{Characters, Estimate};
 pub use tokens::{Count, CountSource, TokenCounter, Tokens};
