@@ -93,9 +93,7 @@ fn ends_piece(left: char, right: char) -> bool {
         ' ' | '\t' => !left.is_whitespace(),
         // Punctuation swallows the line ends after it, and a word its contraction.
         '\'' => false,
-        _ if right.is_ascii_punctuation() || matches!(right, '\r' | '\n') => {
-            left.is_ascii_alphanumeric()
-        }
+        _ if right.is_ascii_punctuation() || matches!(right, '\r' | '\n') => left.is_ascii_alphanumeric(),
         '、' | '。' | '，' | '！' | '？' | '；' | '：' => is_cjk_letter(left),
         _ => false,
     }
@@ -116,27 +114,15 @@ mod tests {
         ("", 0, 0),
         ("hello world", 2, 2),
         ("The quick brown fox jumps over the lazy dog.", 10, 10),
-        (
-            "fn main() {\n    println!(\"{}\", 1_000 + 0x2f);\n}\n",
-            19,
-            19,
-        ),
-        (
-            "{\"role\":\"tool\",\"content\":null,\"n\":[1,2.5,-3e10]}",
-            21,
-            21,
-        ),
+        ("fn main() {\n    println!(\"{}\", 1_000 + 0x2f);\n}\n", 19, 19),
+        ("{\"role\":\"tool\",\"content\":null,\"n\":[1,2.5,-3e10]}", 21, 21),
         ("東京は日本の首都です。", 8, 11),
         ("你好，世界！今天天气怎么样？", 9, 17),
         ("Съешь же ещё этих мягких французских булок.", 13, 29),
         ("مرحبا بالعالم", 4, 10),
         ("नमस्ते दुनिया", 5, 13),
         ("<|endoftext|>", 7, 7),
-        (
-            "2026-11-15T21:33:35.123Z ERROR [db] timeout after 30000ms",
-            25,
-            25,
-        ),
+        ("2026-11-15T21:33:35.123Z ERROR [db] timeout after 30000ms", 25, 25),
         ("   \n\n\t  x  ", 4, 4),
         ("don't they'll WE'VE", 5, 7),
     ];
@@ -144,16 +130,8 @@ mod tests {
     #[test]
     fn counts_equal_those_of_the_reference_tokenizer() {
         for (text, o200k, cl100k) in GOLDEN {
-            assert_eq!(
-                Bpe::O200k.count(text),
-                Tokens::new(o200k),
-                "o200k of {text:?}"
-            );
-            assert_eq!(
-                Bpe::Cl100k.count(text),
-                Tokens::new(cl100k),
-                "cl100k of {text:?}"
-            );
+            assert_eq!(Bpe::O200k.count(text), Tokens::new(o200k), "o200k of {text:?}");
+            assert_eq!(Bpe::Cl100k.count(text), Tokens::new(cl100k), "cl100k of {text:?}");
         }
     }
 
@@ -163,10 +141,7 @@ mod tests {
             let text = character.repeat(200_000);
             let whole = Bpe::O200k.vocabulary().count(&text);
             let counted = count_in_blocks(Bpe::O200k.vocabulary(), &text, BLOCK_BYTES);
-            assert!(
-                (whole..=whole + whole / 20).contains(&counted),
-                "{character:?}: {counted} for {whole}"
-            );
+            assert!((whole..=whole + whole / 20).contains(&counted), "{character:?}: {counted} for {whole}");
         }
     }
 

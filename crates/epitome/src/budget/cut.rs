@@ -11,38 +11,28 @@ const BYTES_FOR_TOKEN: usize = 4;
 /// The start of `text` that fits `max` tokens, as long as the search can make it.
 pub fn truncate<'a>(counter: &(impl TokenCounter + ?Sized), text: &'a str, max: Tokens) -> &'a str {
     let prefix = |bytes: usize| &text[..text.floor_char_boundary(bytes)];
-    prefix(longest(text.len(), max, |bytes| {
-        counter.count(prefix(bytes))
-    }))
+    prefix(longest(text.len(), max, |bytes| counter.count(prefix(bytes))))
 }
 
 /// The end of `text` that fits `max` tokens, as long as the search can make it.
 pub fn tail<'a>(counter: &(impl TokenCounter + ?Sized), text: &'a str, max: Tokens) -> &'a str {
     let suffix = |bytes: usize| &text[text.ceil_char_boundary(text.len() - bytes)..];
-    suffix(longest(text.len(), max, |bytes| {
-        counter.count(suffix(bytes))
-    }))
+    suffix(longest(text.len(), max, |bytes| counter.count(suffix(bytes))))
 }
 
 /// The most bytes found to fit: a doubling guess, then halves between what fits and what does not.
 fn longest(len: usize, max: Tokens, cost: impl Fn(usize) -> Tokens) -> usize {
     let mut fits = 0;
     let mut fails = len + 1;
-    let mut guess = (max.get() as usize)
-        .saturating_mul(BYTES_FOR_TOKEN)
-        .clamp(1, len.max(1))
-        .min(len);
+    let mut guess = (max.get() as usize).saturating_mul(BYTES_FOR_TOKEN).clamp(1, len.max(1)).min(len);
     while fails - fits > 1 {
         if cost(guess) <= max {
             fits = guess;
         } else {
             fails = guess;
         }
-        guess = if fails > len {
-            fits.saturating_mul(2).clamp(fits + 1, len.max(fits + 1))
-        } else {
-            fits.midpoint(fails)
-        };
+        guess =
+            if fails > len { fits.saturating_mul(2).clamp(fits + 1, len.max(fits + 1)) } else { fits.midpoint(fails) };
         if guess > len {
             break;
         }
@@ -65,12 +55,7 @@ mod tests {
     fn each_cut(check: impl Fn(&str, Tokens, &str, &str)) {
         for text in TEXTS {
             for max in (0..40).map(Tokens::new) {
-                check(
-                    text,
-                    max,
-                    truncate(&Bpe::O200k, text, max),
-                    tail(&Bpe::O200k, text, max),
-                );
+                check(text, max, truncate(&Bpe::O200k, text, max), tail(&Bpe::O200k, text, max));
             }
         }
     }

@@ -101,9 +101,7 @@ impl Kind {
 
     fn beyond_ascii(c: char) -> Kind {
         match c as u32 {
-            0x80..=0xBF | 0x2000..=0x206F | 0x3000..=0x303F | 0xFF00..=0xFFEF => {
-                Kind::WidePunctuation
-            }
+            0x80..=0xBF | 0x2000..=0x206F | 0x3000..=0x303F | 0xFF00..=0xFFEF => Kind::WidePunctuation,
             0xC0..=0x24F | 0x1E00..=0x1EFF => Kind::Latin,
             0x370..=0x3FF | 0x1F00..=0x1FFF => Kind::Greek,
             0x400..=0x52F => Kind::Cyrillic,
@@ -191,11 +189,7 @@ impl Word {
     }
 
     fn length_price(&self) -> u64 {
-        if self.capitals >= 2 {
-            26 * self.letters.saturating_sub(2)
-        } else {
-            31 * self.letters.saturating_sub(6)
-        }
+        if self.capitals >= 2 { 26 * self.letters.saturating_sub(2) } else { 31 * self.letters.saturating_sub(6) }
     }
 }
 
@@ -258,10 +252,7 @@ mod tests {
             "hindi",
             "यह प्रणाली सभी संदेशों का पूरा अभिलेख रखती है और तय करती है कि मॉडल आगे क्या देखेगा। पुराने भागों का सारांश बनाया जाता है और कुछ भी खोता नहीं है।",
         ),
-        (
-            "thai",
-            "ระบบเก็บบันทึกข้อความทั้งหมดไว้และตัดสินใจว่าโมเดลจะเห็นอะไรต่อไป ส่วนเก่าของการสนทนาจะถูกสรุป และไม่มีสิ่งใดสูญหาย",
-        ),
+        ("thai", "ระบบเก็บบันทึกข้อความทั้งหมดไว้และตัดสินใจว่าโมเดลจะเห็นอะไรต่อไป ส่วนเก่าของการสนทนาจะถูกสรุป และไม่มีสิ่งใดสูญหาย"),
         (
             "chinese",
             "系统保存完整的消息日志，并决定模型接下来看到什么。较早的对话内容会被总结，较大的工具结果会被移到外部存储，用户随时可以查看被省略的部分。",
@@ -312,12 +303,7 @@ mod tests {
     fn the_estimate_is_within_fifteen_percent_of_o200k_in_every_script() {
         let off: Vec<String> = SAMPLES
             .iter()
-            .map(|(name, text)| {
-                (
-                    name,
-                    Estimate.count(text).get() as f64 / Bpe::O200k.count(text).get() as f64,
-                )
-            })
+            .map(|(name, text)| (name, Estimate.count(text).get() as f64 / Bpe::O200k.count(text).get() as f64))
             .filter(|(_, ratio)| !(0.85..=1.15).contains(ratio))
             .map(|(name, ratio)| format!("{name}: {ratio:.2}"))
             .collect();
@@ -326,28 +312,16 @@ mod tests {
 
     #[test]
     fn the_estimate_errs_high_over_all_samples() {
-        let sum = |counter: &dyn TokenCounter| {
-            SAMPLES
-                .iter()
-                .map(|(_, text)| counter.count(text))
-                .sum::<Tokens>()
-        };
+        let sum = |counter: &dyn TokenCounter| SAMPLES.iter().map(|(_, text)| counter.count(text)).sum::<Tokens>();
         let (estimated, exact) = (sum(&Estimate), sum(&Bpe::O200k));
-        assert!(
-            exact <= estimated && estimated <= exact.scaled(1.08),
-            "{estimated} for {exact}"
-        );
+        assert!(exact <= estimated && estimated <= exact.scaled(1.08), "{estimated} for {exact}");
     }
 
     #[test]
     fn characters_are_unicode_characters_rounded_up() {
-        for (text, four, three) in [
-            ("", 0, 0),
-            ("a", 1, 1),
-            ("abcd", 1, 2),
-            ("日本語のテキスト", 2, 3),
-            ("🙂🙂🙂🙂🙂", 2, 2),
-        ] {
+        for (text, four, three) in
+            [("", 0, 0), ("a", 1, 1), ("abcd", 1, 2), ("日本語のテキスト", 2, 3), ("🙂🙂🙂🙂🙂", 2, 2)]
+        {
             assert_eq!(Characters::Four.count(text), Tokens::new(four), "{text}");
             assert_eq!(Characters::Three.count(text), Tokens::new(three), "{text}");
         }

@@ -18,12 +18,7 @@ pub enum Dialect {
 
 impl Dialect {
     /// Every dialect, in the order in which they are listed to people.
-    pub const ALL: [Dialect; 4] = [
-        Dialect::Chat,
-        Dialect::Responses,
-        Dialect::Anthropic,
-        Dialect::AiSdk,
-    ];
+    pub const ALL: [Dialect; 4] = [Dialect::Chat, Dialect::Responses, Dialect::Anthropic, Dialect::AiSdk];
 
     /// The name used in commands and messages.
     pub fn name(self) -> &'static str {
