@@ -3,9 +3,17 @@
 mod bpe;
 mod cut;
 mod estimate;
+mod image;
+mod models;
+mod scaled;
 mod tokens;
+mod windows;
 
 pub use bpe::Bpe;
 pub use cut::{tail, truncate};
 pub use estimate::{Characters, Estimate};
+pub use image::{ImageDetail, ImageRule, ImageSize};
+pub use models::{FALLBACK_WINDOW, Known, Model, Tokenizer, UnknownCounter, counter_for, counter_named};
+pub use scaled::Scaled;
 pub use tokens::{Count, CountSource, TokenCounter, Tokens};
+pub use windows::{Window, Windows};
