@@ -1,6 +1,7 @@
 //! Tokens and the budget: what a prompt costs and what it may cost.
 
 mod bpe;
+mod calibration;
 mod cut;
 mod estimate;
 mod image;
@@ -10,6 +11,7 @@ mod tokens;
 mod windows;
 
 pub use bpe::Bpe;
+pub use calibration::Calibration;
 pub use cut::{tail, truncate};
 pub use estimate::{Characters, Estimate};
 pub use image::{ImageDetail, ImageRule, ImageSize};
