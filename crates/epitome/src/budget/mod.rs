@@ -7,6 +7,8 @@ mod estimate;
 mod image;
 mod models;
 mod scaled;
+mod threshold;
+mod token_budget;
 mod tokens;
 mod windows;
 
@@ -17,5 +19,7 @@ pub use estimate::{Characters, Estimate};
 pub use image::{ImageDetail, ImageRule, ImageSize};
 pub use models::{FALLBACK_WINDOW, Known, Model, Tokenizer, UnknownCounter, counter_for, counter_named};
 pub use scaled::Scaled;
+pub use threshold::{Threshold, ThresholdError};
+pub use token_budget::TokenBudget;
 pub use tokens::{Count, CountSource, TokenCounter, Tokens};
 pub use windows::{Window, Windows};
