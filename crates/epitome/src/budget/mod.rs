@@ -1,4 +1,8 @@
 //! Tokens and the budget: what a prompt costs and what it may cost.
+//!
+//! A [`TokenCounter`] prices text; [`Overhead`] and [`ImageRule`] price what is around and between it; [`Model`] and
+//! [`Windows`] say how much there may be; [`TokenBudget`] and [`Threshold`] say when it is too much; [`Calibration`] and
+//! [`classify`] learn from what the provider answered.
 
 mod bpe;
 mod calibration;
@@ -12,6 +16,8 @@ mod phrase;
 mod scaled;
 mod threshold;
 mod token_budget;
+#[cfg(feature = "tokenizer-json")]
+mod tokenizer_json;
 mod tokens;
 mod windows;
 
@@ -26,5 +32,7 @@ pub use overhead::Overhead;
 pub use scaled::Scaled;
 pub use threshold::{Threshold, ThresholdError};
 pub use token_budget::TokenBudget;
+#[cfg(feature = "tokenizer-json")]
+pub use tokenizer_json::{TokenizerJson, TokenizerJsonError};
 pub use tokens::{Count, CountSource, TokenCounter, Tokens};
 pub use windows::{Window, Windows};
