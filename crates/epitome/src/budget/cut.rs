@@ -20,24 +20,43 @@ pub fn tail<'a>(counter: &(impl TokenCounter + ?Sized), text: &'a str, max: Toke
     suffix(longest(text.len(), max, |bytes| counter.count(suffix(bytes))))
 }
 
-/// The most bytes found to fit: a doubling guess, then halves between what fits and what does not.
+/// A length that was tried, and what it cost.
+#[derive(Clone, Copy)]
+struct Tried {
+    bytes: usize,
+    cost: u64,
+}
+
+/// The most bytes found to fit: a doubling guess until one fails, then guesses between what fits and what does not.
 fn longest(len: usize, max: Tokens, cost: impl Fn(usize) -> Tokens) -> usize {
-    let mut fits = 0;
-    let mut fails = len + 1;
-    let mut guess = (max.get() as usize).saturating_mul(BYTES_FOR_TOKEN).clamp(1, len.max(1)).min(len);
-    while fails - fits > 1 {
-        if cost(guess) <= max {
-            fits = guess;
+    let max = max.get();
+    let mut fits = Tried { bytes: 0, cost: 0 };
+    let mut fails = None;
+    let mut guess = (max as usize).saturating_mul(BYTES_FOR_TOKEN).max(1).min(len);
+    for step in 0.. {
+        let tried = Tried { bytes: guess, cost: cost(guess).get() };
+        if tried.cost > max {
+            fails = Some(tried);
+        } else if tried.bytes == len {
+            return tried.bytes;
         } else {
-            fails = guess;
+            fits = tried;
         }
-        guess =
-            if fails > len { fits.saturating_mul(2).clamp(fits + 1, len.max(fits + 1)) } else { fits.midpoint(fails) };
-        if guess > len {
-            break;
-        }
+        guess = match fails {
+            None => guess.saturating_mul(2).min(len),
+            Some(fails) if fails.bytes - fits.bytes < 2 => break,
+            Some(fails) => between(fits, fails, max, step),
+        };
     }
-    fits
+    fits.bytes
+}
+
+/// Where a line through both costs meets the most allowed; the middle every third time, against a crooked text.
+fn between(fits: Tried, fails: Tried, max: u64, step: usize) -> usize {
+    let room = fails.bytes - fits.bytes;
+    let share = (max - fits.cost) as f64 / (fails.cost - fits.cost) as f64;
+    let part = if step % 3 == 2 || fits.cost == max { room / 2 } else { (room as f64 * share) as usize };
+    fits.bytes + part.clamp(1, room - 1)
 }
 
 #[cfg(test)]
