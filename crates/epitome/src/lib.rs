@@ -5,6 +5,9 @@
 //! async task, reads no clock and draws no random number.
 
 pub mod budget;
+pub mod plan;
+pub mod policy;
+pub mod render;
 pub mod summary;
 pub mod thread;
 pub mod wire;

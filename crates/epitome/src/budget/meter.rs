@@ -1,7 +1,8 @@
 //! The meter: a counter together with what the provider adds to each message.
 
-use super::{TokenCounter, Tokens};
-use crate::thread::{NewMessage, Part, ToolResult};
+use super::{ImageDetail, ImageRule, Overhead, TokenCounter, Tokens};
+use crate::thread::{Image, NewMessage, Part, ToolResult};
+use crate::wire::Dialect;
 
 /// Texts below this size are not worth a second thread.
 const PARALLEL_BYTES_MIN: usize = 256 * 1024;
@@ -10,14 +11,15 @@ const PARALLEL_BYTES_MIN: usize = 256 * 1024;
 #[derive(Clone, Copy)]
 pub struct Meter<'a> {
     counter: &'a dyn TokenCounter,
-    per_message: Tokens,
-    per_call: Tokens,
+    overhead: Overhead,
+    images: ImageRule,
 }
 
 impl<'a> Meter<'a> {
-    /// A meter with the usual overhead: four tokens for a message, eight for a tool call.
-    pub fn new(counter: &'a dyn TokenCounter) -> Self {
-        Meter { counter, per_message: Tokens::new(4), per_call: Tokens::new(8) }
+    /// A meter for messages of a dialect.
+    pub fn new(counter: &'a dyn TokenCounter, dialect: Dialect) -> Self {
+        let images = if dialect == Dialect::Anthropic { ImageRule::Anthropic } else { ImageRule::OpenAi };
+        Meter { counter, overhead: Overhead::of(dialect), images }
     }
 
     /// The counter inside.
@@ -32,12 +34,12 @@ impl<'a> Meter<'a> {
 
     /// The tokens of a message that holds nothing but a text.
     pub fn text_message(&self, text: &str) -> Tokens {
-        self.per_message + self.text(text)
+        self.overhead.per_message + self.text(text)
     }
 
     /// The tokens of a message whose parts are counted.
     pub fn message(&self, parts: &[Tokens]) -> Tokens {
-        self.per_message + parts.iter().copied().sum()
+        self.overhead.per_message + parts.iter().copied().sum()
     }
 
     /// The tokens of each part of a message.
@@ -48,16 +50,21 @@ impl<'a> Meter<'a> {
     fn part(&self, part: &Part) -> Tokens {
         match part {
             Part::Text(text) => self.text(text),
-            Part::Image(image) => image.tokens,
+            Part::Image(image) => self.image(image),
             Part::Reasoning(reasoning) => self.text(&reasoning.text),
-            Part::ToolCall(call) => self.per_call + self.text(&call.name) + self.text(&call.arguments),
+            Part::ToolCall(call) => self.overhead.per_call + self.text(&call.name) + self.text(&call.arguments),
             Part::ToolResult(result) => self.result(result),
             Part::Opaque(opaque) => self.text(opaque.json.as_str()),
         }
     }
 
     fn result(&self, result: &ToolResult) -> Tokens {
-        self.text(&result.text) + result.images.iter().map(|image| image.tokens).sum()
+        let images = result.images.iter().map(|image| self.image(image)).sum();
+        self.overhead.per_result + self.text(&result.text) + images
+    }
+
+    fn image(&self, image: &Image) -> Tokens {
+        self.images.tokens(image.size, ImageDetail::High)
     }
 
     /// The tokens of each part of many messages, counted on as many threads as help.

@@ -1,12 +1,40 @@
 //! Tokens and the budget: what a prompt costs and what it may cost.
+//!
+//! A [`TokenCounter`] prices text; [`Overhead`] and [`ImageRule`] price what is around and between it; [`Model`] and
+//! [`Windows`] say how much there may be; [`TokenBudget`] and [`Threshold`] say when it is too much; [`Calibration`] and
+//! [`classify`] learn from what the provider answered.
 
+mod bpe;
+mod calibration;
+mod cut;
+mod estimate;
+mod image;
 mod meter;
+mod models;
+mod overflow;
+mod overhead;
+mod phrase;
+mod scaled;
+mod threshold;
+mod token_budget;
+#[cfg(feature = "tokenizer-json")]
+mod tokenizer_json;
 mod tokens;
+mod windows;
 
+pub use bpe::Bpe;
+pub use calibration::Calibration;
+pub use cut::{tail, truncate};
+pub use estimate::{Characters, Estimate};
+pub use image::{ImageDetail, ImageRule, ImageSize};
 pub use meter::Meter;
+pub use models::{FALLBACK_WINDOW, Known, Model, Tokenizer, UnknownCounter, counter_for, counter_named};
+pub use overflow::{Overflow, classify};
+pub use overhead::Overhead;
+pub use scaled::Scaled;
+pub use threshold::{Threshold, ThresholdError};
+pub use token_budget::TokenBudget;
+#[cfg(feature = "tokenizer-json")]
+pub use tokenizer_json::{TokenizerJson, TokenizerJsonError};
 pub use tokens::{Count, CountSource, TokenCounter, Tokens};
-
-/// Placeholder until the overhead module lands.
-pub fn image_size(_: &str) -> Option<(u32, u32)> { None }
-/// Placeholder until the overhead module lands.
-pub fn image_tokens(_: Option<(u32, u32)>) -> Tokens { Tokens::new(1000) }
+pub use windows::{Window, Windows};

@@ -1,16 +1,17 @@
 //! The board: the state that rungs work on while a plan is made.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::budget::Room;
+use super::decide::Ask;
 use super::record::{Action, ArtifactId, Part, Record};
 use super::tail::Tail;
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
 use crate::render::stand_in;
 use crate::summary::Pending;
-use crate::thread::{Determinism, Thread};
+use crate::thread::Thread;
 
 /// A plan in the making.
 pub struct Board<'a> {
@@ -24,14 +25,14 @@ pub struct Board<'a> {
     pub room: Room,
     /// What stays verbatim.
     pub tail: Tail,
-    /// The sources' state now, by call id.
-    pub current: &'a BTreeMap<String, Determinism>,
+    /// What is asked for.
+    pub ask: Ask<'a>,
     /// The prompt's tokens as planned so far.
     pub total: Tokens,
     /// What was decided.
     pub records: Vec<Record>,
     /// The summary to be written, if one is planned.
-    pub pending: Option<Pending>,
+    pub pending: Option<Pending<'a>>,
     /// The parts that a record is about already.
     taken: HashSet<Part>,
     /// The messages that left the prompt as part of a span.
@@ -46,11 +47,11 @@ impl<'a> Board<'a> {
         policy: &'a Policy,
         room: Room,
         tail: Tail,
-        current: &'a BTreeMap<String, Determinism>,
+        ask: &Ask<'a>,
         (records, total): (Vec<Record>, Tokens),
     ) -> Self {
         let (taken, gone) = (HashSet::new(), Vec::new());
-        let mut board = Board { thread, meter, policy, room, tail, current, total, records, pending: None, taken, gone };
+        let mut board = Board { thread, meter, policy, room, tail, ask: ask.clone(), total, records, pending: None, taken, gone };
         board.index();
         board
     }

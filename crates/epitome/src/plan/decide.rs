@@ -9,7 +9,7 @@ use super::compaction::{Compaction, Plan, Shortfall, Step};
 use super::draft::Draft;
 use super::normalise::normalise;
 use super::price::{Cache, Worth};
-use super::record::{Action, ArtifactId, Cleared, Record};
+use super::record::{Action, Cleared, Record};
 use super::rungs::climb;
 use super::tail::Tail;
 use crate::budget::{Meter, Tokens};
@@ -140,7 +140,7 @@ fn refusal(draft: &Draft<'_>, room: Room, policy: &Policy, ask: &Ask<'_>, tokens
 fn draft<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Meter<'a>, ask: &Ask<'a>, tokens: Tokens) -> Draft<'a> {
     let tail = Tail::of(thread, &policy.protect, room.target);
     let (mut steps, mut board) = climb_all(thread, room, policy, meter, ask, tokens, tail);
-    if board.total > room.limit && !ask.force_keeps_tail() {
+    if board.total > room.limit {
         // The tail as the policy wants it leaves no room: once more with the newest exchange alone.
         let smallest = Tail::smallest(thread, &policy.protect, room.target);
         if smallest.from > board.tail.from {
@@ -169,12 +169,6 @@ fn draft<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Meter<'a
         warnings,
     };
     Draft::new(thread, policy, meter, ask, plan, board.pending)
-}
-
-impl Ask<'_> {
-    fn force_keeps_tail(&self) -> bool {
-        false
-    }
 }
 
 fn climb_all<'a>(
@@ -246,9 +240,4 @@ pub fn is_valid_for(plan: &Plan, thread: &Thread) -> bool {
     plan.covers <= thread.len()
         && (plan.covers == 0 || thread.message(plan.covers - 1).id() == plan.tip)
         && plan.records.iter().all(|record: &Record| record.span.range().end <= plan.covers)
-}
-
-/// The id that a text's content would have as an artifact.
-pub fn artifact_of(text: &str) -> ArtifactId {
-    ArtifactId::of(text.as_bytes())
 }

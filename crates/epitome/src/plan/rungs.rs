@@ -1,14 +1,15 @@
 //! The rungs, least to most aggressive. Each is a function on the board; the set is closed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::board::Board;
 use super::compaction::Step;
 use super::record::{Action, Cleared, Record};
 use crate::budget::Tokens;
 use crate::policy::{Meaning, Rung, ToolClass};
-use crate::summary::{Pending, keywords};
-use crate::thread::{Durability, MessageId, Part, Thread, ToolResult};
+use crate::render::stand_in;
+use crate::summary::{Pending, all_words, keywords};
+use crate::thread::{Durability, MessageId, Part, Span, Thread, ToolResult};
 
 /// Results smaller than this are not worth a placeholder.
 const WORTH_CLEARING: Tokens = Tokens::new(40);
@@ -191,8 +192,8 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
     if limit >= now {
         return (0, "a summary would not be smaller".to_owned());
     }
-    let pending = Pending::new(board, span.clone(), kept.iter().map(|(id, _)| *id).collect(), limit);
-    let kept = pending.kept.clone();
+    let kept: Vec<MessageId> = kept.into_iter().map(|(id, _)| id).collect();
+    let pending = pending(board, &span, &kept, limit);
     let record = Record {
         rung: Rung::Summarise,
         span: span.clone(),
@@ -204,6 +205,43 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
     board.take_span(record);
     board.pending = Some(pending);
     (span.messages().len(), String::new())
+}
+
+/// The summary to be written: what it stands for and what stays beside it.
+fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens) -> Pending<'t> {
+    let thread = board.thread;
+    let stays = |place: &usize| !span.contains(*place) && !board.is_gone(*place) || kept.contains(&thread.message(*place).id());
+    let (mut beside, mut whole) = (Vec::new(), HashSet::new());
+    for place in (0..thread.len()).filter(stays) {
+        let edited = board.records.iter().filter(|record| record.part.is_some_and(|part| part.place == place));
+        let stand_ins: Vec<String> = edited.map(|record| stand_in(thread, record, board.meter)).collect();
+        if stand_ins.is_empty() {
+            whole.insert(place);
+            beside.push(all_words(thread, place));
+        } else {
+            beside.push(thread.message(place).text());
+            beside.extend(stand_ins);
+        }
+    }
+    let question = match board.policy.render.question.is_empty() {
+        true => Tokens::ZERO,
+        false => board.meter.text_message(&board.policy.render.question),
+    };
+    let previous = board.ask.previous;
+    Pending {
+        thread,
+        policy: board.policy,
+        meter: board.meter,
+        span: span.clone(),
+        kept: kept.to_vec(),
+        limit: limit - question,
+        splits_turn: board.tail.splits_turn,
+        pins: Vec::new(),
+        round: previous.map_or(0, |previous| previous.plan.round) + 1,
+        earlier: previous.and_then(|previous| previous.summaries.first()).map(|summary| summary.items.clone()),
+        beside,
+        whole,
+    }
 }
 
 /// From the first message that is not protected to the tail.
@@ -318,7 +356,7 @@ fn may_clear(board: &Board<'_>, result: &ToolResult) -> bool {
     match board.policy.tools.durability(result) {
         Durability::Ephemeral | Durability::Anchoring => true,
         Durability::NonReplayable => false,
-        Durability::Replayable => match (&result.determinism, board.current.get(&*result.call_id)) {
+        Durability::Replayable => match (&result.determinism, board.ask.current.get(&*result.call_id)) {
             (Some(then), Some(now)) => !then.has_drifted(now),
             _ => false,
         },
@@ -356,7 +394,7 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
         before: board.thread.tokens(span.range()),
         after: Tokens::ZERO,
     };
-    record.after = board.meter.text_message(&crate::render::stand_in(board.thread, &record, board.meter));
+    record.after = board.meter.text_message(&stand_in(board.thread, &record, board.meter));
     board.take_span(record);
     span.messages().len()
 }

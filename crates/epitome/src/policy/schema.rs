@@ -265,8 +265,6 @@ pub struct Summarise {
     pub ratio: f64,
     /// The most tokens a summary may take; 0: no bound of its own.
     pub tokens_max: Tokens,
-    /// How many summaries may stand side by side before they are merged into one.
-    pub summaries_max: usize,
     /// How the summary is laid out.
     pub form: Form,
     /// User messages of the span that stay verbatim, newest first, up to this many tokens.
@@ -286,7 +284,6 @@ impl Default for Summarise {
         Summarise {
             ratio: 0.25,
             tokens_max: Tokens::ZERO,
-            summaries_max: 1,
             form: Form::Structured,
             user_messages: Tokens::ZERO,
             part_chars_max: 2000,
@@ -456,14 +453,11 @@ impl Policy {
         if self.name.trim().is_empty() {
             return Err(PolicyError::value(toml, "name", "\"\"", "a name"));
         }
-        if self.summarise.summaries_max == 0 {
-            return Err(PolicyError::value(toml, "summarise.summaries_max", "0", "1 or more"));
-        }
         for (at, rung) in self.rungs.iter().enumerate() {
             if self.rungs[..at].contains(rung) {
                 return Err(PolicyError::value(toml, "rungs", &format!("{:?}", rung.name()), "each rung once"));
             }
         }
-        self.trigger.at.check().map_err(|(value, allowed)| PolicyError::value(toml, "trigger.at", &value, &allowed))
+        Ok(())
     }
 }

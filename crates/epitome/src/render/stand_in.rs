@@ -41,7 +41,7 @@ fn dropped(record: &Record, keywords: &[String]) -> String {
 fn picture(image: &Image, place: usize) -> String {
     let kind = image.media_type.as_deref().unwrap_or("image");
     match image.size {
-        Some((width, height)) => format!("[Image m{}: {kind}, {width}x{height}, moved out]", place + 1),
+        Some(size) => format!("[Image m{}: {kind}, {}x{}, moved out]", place + 1, size.width, size.height),
         None => format!("[Image m{}: {kind}, {} bytes, moved out]", place + 1, image.source.len() * 3 / 4),
     }
 }

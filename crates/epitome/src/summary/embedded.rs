@@ -66,7 +66,7 @@ fn items(pending: &Pending<'_>, model: Option<StructuredSummary>) -> StructuredS
     if let Some(model) = model {
         super::merge::merge_model(&mut items, model);
     }
-    for pin in pending.pins {
+    for pin in &pending.pins {
         if !items.pins.contains(pin) {
             items.pins.push(pin.clone());
         }

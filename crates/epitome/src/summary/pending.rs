@@ -24,7 +24,7 @@ pub struct Pending<'a> {
     /// Whether the span ends inside a turn.
     pub splits_turn: bool,
     /// Words that must be in every later prompt.
-    pub pins: &'a [String],
+    pub pins: Vec<String>,
     /// Which round this is, from 1.
     pub round: u32,
     /// The items of the summary that this one takes the place of.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::envelope::ToolResult;
 use super::raw::Raw;
-use crate::budget::Tokens;
+use crate::budget::{ImageSize, Tokens};
 
 /// Identifies a message by its content and its place: the hash of its parent's id and its own canonical content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,9 +116,7 @@ pub struct Image {
     /// The base64 data, or the address, as it came.
     pub source: Box<str>,
     /// Width and height, where the data tells.
-    pub size: Option<(u32, u32)>,
-    /// The tokens it costs.
-    pub tokens: Tokens,
+    pub size: Option<ImageSize>,
 }
 
 /// The model's thinking, and who can still read it.

@@ -38,6 +38,8 @@ pub enum PartEdit {
     Result(String),
     /// Words stand in its place.
     Words(String),
+    /// A call's arguments read differently; they are JSON.
+    Arguments(String),
     /// It goes.
     Remove,
 }
@@ -92,6 +94,7 @@ pub fn edit(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) ->
             Some((_, PartEdit::Remove)) => {}
             Some((_, PartEdit::Words(text))) => kept.push(text_block(dialect, message.role(), text)),
             Some((_, PartEdit::Result(text))) => kept.push(result_block(dialect, block.get(), text)),
+            Some((_, PartEdit::Arguments(json))) => kept.push(call_block(dialect, block.get(), json)),
         }
     }
     let has_calls = message.calls().next().is_some() && dialect == Dialect::Chat;
@@ -147,6 +150,13 @@ fn result_block(dialect: Dialect, block: &str, text: &str) -> String {
         }
         Dialect::AiSdk => set_field(block, "result", &quoted(text)),
         _ => set_field(block, "content", &quoted(text)),
+    }
+}
+
+fn call_block(dialect: Dialect, block: &str, arguments: &str) -> String {
+    match dialect {
+        Dialect::AiSdk if block_has(block, "args") => set_field(block, "args", arguments),
+        _ => set_field(block, "input", arguments),
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Dialect;
-use crate::budget::{image_size, image_tokens};
+use crate::budget::ImageSize;
 use crate::thread::{
     Image, NewMessage, Opaque, Outcome, Part, Raw, Reasoning, Role, Seal, ToolCall, ToolResult, offset_range,
 };
@@ -71,8 +71,7 @@ fn image(source: &str, media_type: Option<&str>) -> Image {
         Some((media, data)) => (Some(media), data),
         None => (media_type, source),
     };
-    let size = image_size(data);
-    Image { media_type: media_type.map(Into::into), source: data.into(), size, tokens: image_tokens(size) }
+    Image { media_type: media_type.map(Into::into), source: data.into(), size: ImageSize::of_base64(data) }
 }
 
 /// The raw JSON of each element of the list under `key`, for parts that are kept as they came.

@@ -1,0 +1,122 @@
+//! What reported usage teaches about our counts: one factor for each model.
+//!
+//! Plain data that can be stored and sent. It refuses to learn from usage that is absent, zero, or so far off that
+//! something other than a tokenizer explains it (a server that silently truncated, a cache that was not reported).
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::scaled::Scaled;
+use super::tokens::{TokenCounter, Tokens};
+
+/// How much a new observation weighs against all earlier ones.
+const NEWEST_WEIGHT: f64 = 0.2;
+
+/// What a factor is kept within.
+const FACTORS: RangeInclusive<f64> = 0.5..=2.0;
+
+/// Ratios that a tokenizer can explain; others are ignored.
+const BELIEVABLE: RangeInclusive<f64> = 0.25..=4.0;
+
+/// Factors learned so far, by model id as the caller spells it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Calibration {
+    factors: BTreeMap<String, f64>,
+}
+
+impl Calibration {
+    /// Learns from one request: what we counted for it, and what the provider reported for it.
+    pub fn learn(&mut self, model: &str, counted: Tokens, reported: Option<Tokens>) {
+        let Some(ratio) = believable_ratio(counted, reported) else {
+            return;
+        };
+        let learned = match self.factors.get(model) {
+            Some(factor) => factor + NEWEST_WEIGHT * (ratio - factor),
+            None => ratio,
+        };
+        self.factors.insert(model.to_owned(), learned.clamp(*FACTORS.start(), *FACTORS.end()));
+    }
+
+    /// What counts for this model are to be multiplied by, once anything was learned.
+    pub fn factor(&self, model: &str) -> Option<f64> {
+        self.factors.get(model).copied()
+    }
+
+    /// The counter corrected for this model, or the counter itself while nothing was learned.
+    pub fn apply(&self, model: &str, counter: Arc<dyn TokenCounter>) -> Arc<dyn TokenCounter> {
+        match self.factor(model) {
+            Some(factor) => Arc::new(Scaled::calibrated(counter, factor)),
+            None => counter,
+        }
+    }
+}
+
+fn believable_ratio(counted: Tokens, reported: Option<Tokens>) -> Option<f64> {
+    let ratio = reported?.get() as f64 / counted.get() as f64;
+    BELIEVABLE.contains(&ratio).then_some(ratio)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::{Bpe, CountSource};
+
+    fn after(observations: &[(u64, Option<u64>)]) -> Option<f64> {
+        let mut calibration = Calibration::default();
+        for &(counted, reported) in observations {
+            calibration.learn("m", Tokens::new(counted), reported.map(Tokens::new));
+        }
+        calibration.factor("m").map(|factor| (factor * 1e6).round() / 1e6)
+    }
+
+    #[test]
+    fn the_first_usage_is_believed_and_later_ones_weigh_a_fifth() {
+        for (observations, factor) in [
+            (&[(1_000, Some(1_200))][..], 1.2),
+            (&[(1_000, Some(1_200)), (1_000, Some(1_200))], 1.2),
+            (&[(1_000, Some(1_200)), (1_000, Some(1_700))], 1.3),
+            (&[(1_000, Some(3_900))], 2.0),
+            (&[(1_000, Some(300))], 0.5),
+        ] {
+            assert_eq!(after(observations), Some(factor), "{observations:?}");
+        }
+    }
+
+    #[test]
+    fn usage_that_is_absent_or_absurd_teaches_nothing() {
+        for observation in [
+            (1_000, None),
+            (1_000, Some(0)),
+            (0, Some(1_000)),
+            (0, Some(0)),
+            (1_000, Some(9_000)),
+            (50_000, Some(4_096)),
+        ] {
+            assert_eq!(after(&[observation]), None, "{observation:?}");
+            assert_eq!(after(&[(1_000, Some(1_500)), observation]), Some(1.5), "{observation:?}");
+        }
+    }
+
+    #[test]
+    fn a_learned_factor_changes_the_counts_and_their_source() {
+        let mut calibration = Calibration::default();
+        let plain: Arc<dyn TokenCounter> = Arc::new(Bpe::O200k);
+        assert_eq!(calibration.apply("m", plain.clone()).source(), CountSource::Exact);
+        calibration.learn("m", Tokens::new(100), Some(Tokens::new(150)));
+        let counter = calibration.apply("m", plain);
+        assert_eq!((counter.count("hello world"), counter.source()), (Tokens::new(3), CountSource::Calibrated));
+    }
+
+    #[test]
+    fn factors_survive_being_written_down() {
+        let mut calibration = Calibration::default();
+        calibration.learn("m", Tokens::new(100), Some(Tokens::new(125)));
+        let written = serde_json::to_string(&calibration).expect("plain data");
+        assert_eq!(written, r#"{"m":1.25}"#);
+        assert_eq!(serde_json::from_str::<Calibration>(&written).ok(), Some(calibration));
+    }
+}
