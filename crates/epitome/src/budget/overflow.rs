@@ -162,17 +162,16 @@ impl Refusal {
                 }
             }
             Value::Array(values) => values.iter().for_each(|value| self.walk(value, trusted, depth + 1)),
-            Value::String(text) => self.text(text, trusted, depth),
+            Value::String(text) if trusted => self.text(text, depth),
             _ => {}
         }
     }
 
     /// A text, or another error written down in it.
-    fn text(&mut self, text: &str, trusted: bool, depth: usize) {
+    fn text(&mut self, text: &str, depth: usize) {
         match serde_json::from_str::<Value>(text) {
-            Ok(inner @ (Value::Object(_) | Value::Array(_))) => self.walk(&inner, trusted, depth + 1),
-            _ if trusted => self.say(text),
-            _ => {}
+            Ok(inner @ (Value::Object(_) | Value::Array(_))) => self.walk(&inner, true, depth + 1),
+            _ => self.say(text),
         }
     }
 
@@ -202,7 +201,7 @@ impl Refusal {
 }
 
 /// Keys under which an error, its text, or another error stands. Others may echo the request.
-const WRAPPERS: [&str; 14] = [
+const WRAPPERS: [&str; 15] = [
     "error",
     "errors",
     "message",
@@ -216,6 +215,7 @@ const WRAPPERS: [&str; 14] = [
     "reason",
     "cause",
     "choices",
+    "delta",
     "description",
 ];
 
@@ -600,6 +600,12 @@ mod tests {
             ),
             ("z.ai", 400, r#"{"error":{"code":"1261","message":"Prompt exceeds max length"}}"#, Long(None, None)),
             (
+                "anthropic, cut in a stream",
+                200,
+                r#"{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"},"usage":{"output_tokens":7}}"#,
+                Long(None, None),
+            ),
+            (
                 "z.ai, silent",
                 200,
                 r#"{"choices":[{"index":0,"message":{"role":"assistant","content":""},"finish_reason":"model_context_window_exceeded"}]}"#,
@@ -779,6 +785,7 @@ mod tests {
                 Not,
             ),
             ("plain answer about it", 200, "prompt is too long: 3 tokens > 2 maximum", Not),
+            ("delta that is json", 200, "data: {\"delta\":\"{\\\"error\\\":\\\"prompt is too long\\\"}\"}\n\n", Not),
             (
                 "delta about it",
                 200,
