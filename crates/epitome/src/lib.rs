@@ -5,5 +5,6 @@
 //! async task, reads no clock and draws no random number.
 
 pub mod budget;
+pub mod session;
 pub mod thread;
 pub mod wire;
