@@ -8,6 +8,7 @@ pub mod budget;
 pub mod plan;
 pub mod policy;
 pub mod render;
+pub mod session;
 pub mod summary;
 pub mod thread;
 pub mod wire;

@@ -1,0 +1,266 @@
+//! Claude Code's transcripts: entries chained by `uuid` and `parentUuid`, cut by `compact_boundary` entries.
+//!
+//! The chain from the newest message back to the last boundary is what the model sees. Sub-agents' entries and notes
+//! are carried and never shown. What Claude Code adds to a prompt by itself (reminders, attachments) is not guessed.
+
+use std::collections::{HashMap, HashSet};
+
+use super::fields::Fields;
+use super::lines::Line;
+use super::notice::{Notice, NoticeKind, duplicate_ids};
+use super::reading::{Reading, Visible};
+use crate::thread::{Part, Role};
+use crate::wire::{Dialect, decode_message};
+
+/// What Claude Code's loader goes by.
+#[derive(Clone, Debug)]
+pub(super) struct Claude {
+    nodes: Vec<Node>,
+}
+
+/// One entry, by what the loader needs of it.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    uuid: Option<Box<str>>,
+    parent_uuid: Option<Box<str>>,
+    parent: Option<usize>,
+    kind: Kind,
+    sidechain: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Kind {
+    Turn(Turn),
+    Boundary(Box<Kept>),
+    #[default]
+    Note,
+}
+
+#[derive(Clone, Debug)]
+struct Turn {
+    log: usize,
+    /// The provider's id of the response it is a piece of.
+    response: Option<Box<str>>,
+    answers: bool,
+    shown: bool,
+}
+
+/// Messages before a boundary that Claude Code kept after it: they follow `anchor`, from `head` to `tail`.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    anchor: Option<Box<str>>,
+    uuids: Vec<Box<str>>,
+    tail: Option<Box<str>>,
+}
+
+impl Claude {
+    pub(super) fn read(lines: &[Line], notices: &mut Vec<Notice>) -> (Reading, Claude) {
+        let mut reading = Reading::default();
+        let mut nodes: Vec<Node> = lines.iter().map(|line| read_node(line, &mut reading)).collect();
+        let with_uuid = |(at, node): (usize, &Node)| Some((node.uuid.clone()?, at));
+        let places: HashMap<Box<str>, usize> = nodes.iter().enumerate().filter_map(with_uuid).collect();
+        duplicate_ids(nodes.iter().zip(lines).filter_map(|(node, line)| Some((line.number, node.uuid.as_deref()?))), notices);
+        for (node, line) in nodes.iter_mut().zip(lines) {
+            node.parent = node.parent_uuid.as_ref().and_then(|uuid| places.get(uuid).copied());
+            if let (None, Some(uuid), Kind::Turn(_)) = (node.parent, &node.parent_uuid, &node.kind) {
+                let what = format!("follows the entry `{uuid}`, which is not in the file");
+                notices.push(Notice::new(line.number, NoticeKind::LostParent, what));
+            }
+        }
+        let claude = Claude { nodes };
+        claude.settle_marks(&mut reading);
+        (reading, claude)
+    }
+
+    /// Gives each compaction its summary, and the entries that belong to it.
+    fn settle_marks(&self, reading: &mut Reading) {
+        for mark in &mut reading.marks {
+            for at in mark.entry + 1..self.nodes.len() {
+                let Kind::Turn(turn) = &self.nodes[at].kind else { continue };
+                let logged = &reading.log[turn.log];
+                if mark.summary.is_empty() && logged.message.summary {
+                    mark.summary = text_of(&logged.message.parts);
+                } else if logged.copy_of.is_none() && !logged.message.summary {
+                    break;
+                }
+                mark.settled = at + 1;
+            }
+        }
+    }
+
+    /// What the model saw when only the first `upto` entries were there.
+    pub(super) fn visible(&self, upto: usize) -> Vec<Visible> {
+        let chain = self.chain(upto);
+        let chain = self.with_parallel(chain, upto);
+        chain.into_iter().filter_map(|at| self.shown(at)).map(Visible::Logged).collect()
+    }
+
+    fn shown(&self, at: usize) -> Option<usize> {
+        match &self.nodes[at].kind {
+            Kind::Turn(turn) if turn.shown && !self.nodes[at].sidechain => Some(turn.log),
+            _ => None,
+        }
+    }
+
+    /// The entries from the last boundary to the newest message, oldest first.
+    fn chain(&self, upto: usize) -> Vec<usize> {
+        let boundary = self.boundary(upto);
+        let kept = boundary.map(|(_, kept)| self.relinks(kept)).unwrap_or_default();
+        let mut chain = Vec::new();
+        let mut at = (boundary.map_or(0, |(at, _)| at)..upto).rev().find(|at| self.is_turn(*at));
+        while let Some(node) = at.filter(|_| chain.len() < upto) {
+            if matches!(self.nodes[node].kind, Kind::Boundary(_)) {
+                break;
+            }
+            chain.push(node);
+            at = kept.parent(node, self.nodes[node].parent).filter(|parent| *parent < upto);
+        }
+        chain.reverse();
+        chain
+    }
+
+    fn is_turn(&self, at: usize) -> bool {
+        !self.nodes[at].sidechain && matches!(self.nodes[at].kind, Kind::Turn(_))
+    }
+
+    fn boundary(&self, upto: usize) -> Option<(usize, &Kept)> {
+        (0..upto).rev().find_map(|at| match &self.nodes[at].kind {
+            Kind::Boundary(kept) if !self.nodes[at].sidechain => Some((at, &**kept)),
+            _ => None,
+        })
+    }
+
+    fn relinks(&self, kept: &Kept) -> Relinks {
+        let place = |uuid: &Box<str>| self.nodes.iter().rposition(|node| node.uuid.as_ref() == Some(uuid));
+        let uuids: Vec<usize> = kept.uuids.iter().filter_map(place).collect();
+        let anchor = kept.anchor.as_ref().and_then(place);
+        let (Some(anchor), Some(head)) = (anchor, uuids.first().copied()) else { return Relinks::default() };
+        let tail = kept.tail.as_ref().and_then(place).or(uuids.last().copied());
+        let mut parents: HashMap<usize, usize> = uuids.windows(2).map(|pair| (pair[1], pair[0])).collect();
+        parents.insert(head, anchor);
+        Relinks { parents, anchor: Some(anchor), tail }
+    }
+
+    /// The chain with the pieces that parallel calls left beside it: other entries of one response, and their results.
+    fn with_parallel(&self, chain: Vec<usize>, upto: usize) -> Vec<usize> {
+        let on_chain: HashSet<usize> = chain.iter().copied().collect();
+        let responses: HashMap<&str, usize> =
+            chain.iter().filter_map(|at| Some((self.response(*at)?, *at))).collect();
+        let start = chain.iter().copied().min().unwrap_or(upto);
+        let mut beside: HashMap<usize, Vec<usize>> = HashMap::new();
+        let mut pieces: HashMap<usize, usize> = on_chain.iter().filter_map(|at| Some((*at, *responses.get(self.response(*at)?)?))).collect();
+        for at in (start..upto).filter(|at| self.is_turn(*at) && !on_chain.contains(at)) {
+            let owner = match self.response(at) {
+                Some(response) => responses.get(response).copied(),
+                None if self.answers(at) => self.nodes[at].parent.and_then(|parent| pieces.get(&parent).copied()),
+                None => None,
+            };
+            if let Some(owner) = owner {
+                pieces.insert(at, owner);
+                beside.entry(owner).or_default().push(at);
+            }
+        }
+        let with = |at: usize| std::iter::once(at).chain(beside.get(&at).cloned().unwrap_or_default());
+        chain.into_iter().flat_map(with).collect()
+    }
+
+    fn response(&self, at: usize) -> Option<&str> {
+        match &self.nodes[at].kind {
+            Kind::Turn(turn) => turn.response.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn answers(&self, at: usize) -> bool {
+        matches!(&self.nodes[at].kind, Kind::Turn(turn) if turn.answers)
+    }
+}
+
+/// Parents that differ from what the entries say, because a boundary kept messages from before it.
+#[derive(Default)]
+struct Relinks {
+    parents: HashMap<usize, usize>,
+    anchor: Option<usize>,
+    tail: Option<usize>,
+}
+
+impl Relinks {
+    fn parent(&self, node: usize, own: Option<usize>) -> Option<usize> {
+        match self.parents.get(&node) {
+            Some(parent) => Some(*parent),
+            None if own.is_some() && own == self.anchor => self.tail,
+            None => own,
+        }
+    }
+}
+
+fn read_node(line: &Line, reading: &mut Reading) -> Node {
+    let Some(fields) = Fields::parse(line.raw.as_str()) else {
+        reading.note(line, "value");
+        return Node::default();
+    };
+    if let Some(id) = fields.text("sessionId") {
+        reading.facts.id = Some(id);
+    }
+    let kind = fields.text("type").unwrap_or_default();
+    let subtype = fields.text("subtype").unwrap_or_default();
+    let kind = match (kind.as_str(), subtype.as_str()) {
+        ("user" | "assistant", _) => read_turn(line, &fields, reading),
+        ("system", "compact_boundary") => read_boundary(line, &fields, reading),
+        _ => {
+            reading.note(line, if subtype.is_empty() { &kind } else { &subtype });
+            Kind::Note
+        }
+    };
+    let (uuid, parent_uuid) = (fields.id("uuid"), fields.id("parentUuid"));
+    Node { uuid, parent_uuid, parent: None, kind, sidechain: fields.flag("isSidechain") }
+}
+
+fn read_turn(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
+    let Some(raw) = fields.piece("message", &line.raw) else {
+        reading.note(line, "message without content");
+        return Kind::Note;
+    };
+    let inner = Fields::parse(raw.as_str());
+    let text = |key: &str| inner.as_ref().and_then(|inner| inner.text(key));
+    let mut message = decode_message(Dialect::Anthropic, &raw);
+    let answers = message.role == Role::User && message.parts.iter().any(|part| matches!(part, Part::ToolResult(_)));
+    let response: Option<Box<str>> = text("id").filter(|_| message.role == Role::Assistant).map(Into::into);
+    message.response = response.clone();
+    message.summary = fields.flag("isCompactSummary");
+    if let Some(model) = text("model").filter(|model| model != "<synthetic>") {
+        reading.facts.model = Some(model);
+    }
+    let log = reading.log.len();
+    let copied = fields.text("copyOf").and_then(|uuid| {
+        reading.log.iter().rposition(|logged| logged.id.as_deref() == Some(&*uuid))
+    });
+    let logged = reading.message(line, message, fields.id("uuid"));
+    logged.sidechain = fields.flag("isSidechain");
+    logged.copy_of = copied;
+    Kind::Turn(Turn { log, response, answers, shown: !fields.flag("isApiErrorMessage") })
+}
+
+fn read_boundary(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
+    let about = fields.inner("compactMetadata");
+    reading.compaction(line, String::new(), about.as_ref().and_then(|about| about.number("preTokens")));
+    Kind::Boundary(Box::new(about.map(|about| read_kept(&about)).unwrap_or_default()))
+}
+
+fn read_kept(about: &Fields<'_>) -> Kept {
+    if let Some(segment) = about.inner("preservedSegment") {
+        let uuids = segment.id("headUuid").into_iter().collect();
+        return Kept { anchor: segment.id("anchorUuid"), uuids, tail: segment.id("tailUuid") };
+    }
+    let Some(messages) = about.inner("preservedMessages") else { return Kept::default() };
+    let uuids = messages.raw("uuids").and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
+    Kept { anchor: messages.id("anchorUuid"), uuids, tail: None }
+}
+
+fn text_of(parts: &[Part]) -> String {
+    let texts: Vec<&str> = parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(&**text),
+        _ => None,
+    }).collect();
+    texts.join("\n")
+}

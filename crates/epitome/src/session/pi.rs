@@ -1,0 +1,234 @@
+//! pi's sessions: the first format, a list of events, and the tree of entries that followed it.
+//!
+//! In both, a compaction holds a summary and says from where on the messages before it are kept; it cannot hold other
+//! messages than that.
+
+use std::collections::{HashMap, HashSet};
+
+use super::fields::Fields;
+use super::lines::Line;
+use super::notice::{Notice, NoticeKind, duplicate_ids};
+use super::pi_message;
+use super::reading::{Reading, Visible};
+use super::Format;
+use crate::thread::{NewMessage, Part, Raw, Role};
+
+/// What pi's loader goes by.
+#[derive(Clone, Debug)]
+pub(super) struct Pi {
+    format: Format,
+    nodes: Vec<Node>,
+}
+
+/// One entry, by what the loader needs of it.
+#[derive(Clone, Debug)]
+struct Node {
+    id: Option<Box<str>>,
+    parent: Option<usize>,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Message { log: usize, role: Role },
+    Compaction { summary: String, keep: Keep, raw: Raw },
+    /// The header, a setting, or a message that the model is never shown.
+    Other { header: bool },
+    Broken,
+}
+
+/// From where on a compaction keeps the messages before it.
+#[derive(Clone, Debug)]
+enum Keep {
+    /// So many messages, but whole turns.
+    Last(usize),
+    /// From this entry on, counted with the header.
+    Index(usize),
+    /// From the entry of this id on.
+    Id(Box<str>),
+    Nothing,
+}
+
+impl Pi {
+    pub(super) fn read(format: Format, lines: &[Line], notices: &mut Vec<Notice>) -> (Reading, Pi) {
+        let mut reading = Reading::default();
+        let mut nodes = Vec::with_capacity(lines.len());
+        let mut parents = Vec::with_capacity(lines.len());
+        for line in lines {
+            let fields = Fields::parse(line.raw.as_str());
+            parents.push(fields.as_ref().and_then(|fields| fields.id("parentId")));
+            nodes.push(read_node(line, fields.as_ref(), &mut reading));
+        }
+        if format == Format::PiTree {
+            link(&mut nodes, &parents, lines, notices);
+        }
+        (reading, Pi { format, nodes })
+    }
+
+    /// What the model saw when only the first `upto` entries were there.
+    pub(super) fn visible(&self, upto: usize) -> Vec<Visible> {
+        let path = self.path(upto);
+        let compaction = path.iter().rposition(|at| matches!(self.nodes[*at].what, What::Compaction { .. }));
+        let Some(compaction) = compaction else { return self.messages(&path) };
+        let mut seen = vec![self.summary(path[compaction])];
+        seen.extend(self.messages(&path[self.kept_from(&path, compaction)..]));
+        seen
+    }
+
+    /// The entries the conversation went through, oldest first.
+    fn path(&self, upto: usize) -> Vec<usize> {
+        if self.format == Format::PiEvents {
+            return (0..upto).collect();
+        }
+        let mut path: Vec<usize> = Vec::new();
+        let mut at = self.leaf(upto);
+        while let Some(node) = at.filter(|_| path.len() < upto) {
+            path.push(node);
+            at = self.nodes[node].parent.filter(|parent| *parent < upto);
+        }
+        path.reverse();
+        path
+    }
+
+    /// The entry that the next one will follow.
+    fn leaf(&self, upto: usize) -> Option<usize> {
+        (0..upto).rev().find(|at| self.nodes[*at].id.is_some() && !self.nodes[*at].is_header())
+    }
+
+    fn messages(&self, path: &[usize]) -> Vec<Visible> {
+        path.iter().filter_map(|at| self.nodes[*at].log().map(Visible::Logged)).collect()
+    }
+
+    fn summary(&self, entry: usize) -> Visible {
+        let What::Compaction { summary, raw, .. } = &self.nodes[entry].what else { unreachable!("the caller looked") };
+        let words = Part::Text(self.format.worded(summary).into());
+        let mut message = NewMessage::new(Role::User, vec![words], raw.clone());
+        message.summary = true;
+        Visible::Made { message, entry }
+    }
+
+    /// The place in the path of the first entry that the compaction at `compaction` kept.
+    fn kept_from(&self, path: &[usize], compaction: usize) -> usize {
+        let What::Compaction { keep, .. } = &self.nodes[path[compaction]].what else { return compaction };
+        let found = match keep {
+            Keep::Last(count) => Some(self.last_turns(path, compaction, *count)),
+            Keep::Index(index) => {
+                let json: Vec<usize> = path.iter().copied().filter(|at| !self.nodes[*at].is_broken()).collect();
+                json.get(*index).and_then(|entry| path.iter().position(|at| at == entry))
+            }
+            Keep::Id(id) => path[..compaction].iter().position(|at| self.nodes[*at].id.as_ref() == Some(id)),
+            Keep::Nothing => None,
+        };
+        found.filter(|at| *at < compaction).unwrap_or(compaction)
+    }
+
+    /// Where the last `count` messages before a compaction begin: never before an earlier compaction, and at a user
+    /// message where there is one among them, so that no turn is cut.
+    fn last_turns(&self, path: &[usize], compaction: usize, count: usize) -> usize {
+        let is_compaction = |at: &usize| matches!(self.nodes[*at].what, What::Compaction { .. });
+        let floor = path[..compaction].iter().rposition(is_compaction).map_or(0, |at| at + 1);
+        let roles = (floor..compaction).filter_map(|at| self.nodes[path[at]].role().map(|role| (at, role)));
+        let roles: Vec<(usize, Role)> = roles.collect();
+        let last = &roles[roles.len().saturating_sub(count)..];
+        let turn = last.iter().find(|(_, role)| *role == Role::User);
+        let whole = || last.iter().find(|(_, role)| *role != Role::Tool);
+        turn.or_else(whole).map_or(compaction, |(at, _)| *at)
+    }
+}
+
+impl Node {
+    fn log(&self) -> Option<usize> {
+        match self.what {
+            What::Message { log, .. } => Some(log),
+            _ => None,
+        }
+    }
+
+    fn role(&self) -> Option<Role> {
+        match self.what {
+            What::Message { role, .. } => Some(role),
+            _ => None,
+        }
+    }
+
+    fn is_header(&self) -> bool {
+        matches!(self.what, What::Other { header: true })
+    }
+
+    fn is_broken(&self) -> bool {
+        matches!(self.what, What::Broken)
+    }
+}
+
+fn read_node(line: &Line, fields: Option<&Fields<'_>>, reading: &mut Reading) -> Node {
+    let Some(fields) = fields else {
+        reading.note(line, "value");
+        return Node { id: None, parent: None, what: if line.broken { What::Broken } else { What::Other { header: false } } };
+    };
+    let id = fields.id("id");
+    let kind = fields.text("type").unwrap_or_default();
+    let what = match kind.as_str() {
+        "message" => read_message(line, fields.piece("message", &line.raw), &id, reading),
+        "custom_message" | "branch_summary" => read_message(line, Some(line.raw.clone()), &id, reading),
+        "compaction" => read_compaction(line, fields, reading),
+        _ => {
+            read_note(line, &kind, fields, reading);
+            What::Other { header: kind == "session" }
+        }
+    };
+    Node { id, parent: None, what }
+}
+
+fn read_message(line: &Line, raw: Option<Raw>, id: &Option<Box<str>>, reading: &mut Reading) -> What {
+    let read = pi_message::decode(raw.as_ref().unwrap_or(&line.raw));
+    let role = read.message.role;
+    if role == Role::Assistant
+        && let Some(model) = raw.as_ref().and_then(|raw| Fields::parse(raw.as_str())?.text("model"))
+    {
+        reading.facts.model = Some(model);
+    }
+    let log = reading.log.len();
+    reading.message(line, read.message, id.clone());
+    if read.hidden { What::Other { header: false } } else { What::Message { log, role } }
+}
+
+fn read_compaction(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> What {
+    let summary = fields.text("summary").unwrap_or_default();
+    let place = |key: &str| fields.number(key).and_then(|number| usize::try_from(number).ok());
+    let keep = match (fields.id("firstKeptEntryId"), place("keepLastMessages"), place("firstKeptEntryIndex")) {
+        (Some(id), _, _) => Keep::Id(id),
+        (_, Some(count), _) => Keep::Last(count),
+        (_, _, Some(index)) => Keep::Index(index),
+        _ => Keep::Nothing,
+    };
+    reading.compaction(line, summary.clone(), fields.number("tokensBefore"));
+    What::Compaction { summary, keep, raw: line.raw.clone() }
+}
+
+fn read_note(line: &Line, kind: &str, fields: &Fields<'_>, reading: &mut Reading) {
+    if let Some(model) = fields.text("modelId") {
+        reading.facts.model = Some(model);
+    }
+    if kind == "session" {
+        reading.facts.id = fields.text("id");
+        reading.facts.system = fields.piece("systemPrompt", &line.raw);
+    }
+    reading.note(line, kind);
+}
+
+/// Finds each entry's parent; of two entries with one id the later counts.
+fn link(nodes: &mut [Node], parents: &[Option<Box<str>>], lines: &[Line], notices: &mut Vec<Notice>) {
+    let with_id = |(at, node): (usize, &Node)| node.id.clone().filter(|_| !node.is_header()).map(|id| (id, at));
+    let places: HashMap<Box<str>, usize> = nodes.iter().enumerate().filter_map(with_id).collect();
+    duplicate_ids(nodes.iter().zip(lines).filter_map(|(node, line)| Some((line.number, node.id.as_deref()?))), notices);
+    let mut lost = HashSet::new();
+    for ((node, parent), line) in nodes.iter_mut().zip(parents).zip(lines) {
+        node.parent = parent.as_ref().and_then(|parent| places.get(parent).copied());
+        if let (None, Some(parent)) = (node.parent, parent)
+            && lost.insert(parent)
+        {
+            let what = format!("follows the entry `{parent}`, which is not in the file");
+            notices.push(Notice::new(line.number, NoticeKind::LostParent, what));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What every format's reader hands over: entries, log, marks of compactions, and facts.
+//!
+//! It knows no format.
+
+use std::sync::Arc;
+
+use super::lines::Line;
+use super::{Entry, EntryKind, LogMessage};
+use crate::thread::{NewMessage, Raw};
+
+/// A session as its reader found it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reading {
+    pub(super) entries: Vec<Entry>,
+    pub(super) log: Vec<LogMessage>,
+    pub(super) marks: Vec<Mark>,
+    pub(super) facts: Facts,
+}
+
+/// Where a compaction stands in a file.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    /// The entry that records it.
+    pub(super) entry: usize,
+    /// How many entries there are when it is complete.
+    pub(super) settled: usize,
+    pub(super) summary: String,
+    pub(super) tokens_before: Option<u64>,
+}
+
+/// What a file tells beside the conversation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    pub(super) id: Option<String>,
+    pub(super) system: Option<Raw>,
+    pub(super) tools: Option<Raw>,
+    pub(super) model: Option<String>,
+}
+
+/// One message of a context.
+#[derive(Clone, Debug)]
+pub(super) enum Visible {
+    /// A message of the log.
+    Logged(usize),
+    /// A message that a compaction made.
+    Made { message: NewMessage, entry: usize },
+}
+
+impl Visible {
+    pub(super) fn logged(&self) -> Option<usize> {
+        match self {
+            Visible::Logged(at) => Some(*at),
+            Visible::Made { .. } => None,
+        }
+    }
+}
+
+impl Reading {
+    /// Adds a line that holds a message.
+    pub(super) fn message(&mut self, line: &Line, message: NewMessage, id: Option<Box<str>>) -> &mut LogMessage {
+        let at = self.log.len();
+        self.log.push(LogMessage {
+            message: Arc::new(message),
+            line: line.number,
+            entry: self.entries.len(),
+            id,
+            in_context: false,
+            sidechain: false,
+            copy_of: None,
+        });
+        self.entry(line, EntryKind::Message(at));
+        &mut self.log[at]
+    }
+
+    /// Adds a line that records a compaction.
+    pub(super) fn compaction(&mut self, line: &Line, summary: String, tokens_before: Option<u64>) {
+        let entry = self.entries.len();
+        self.entry(line, EntryKind::Compaction(self.marks.len()));
+        self.marks.push(Mark { entry, settled: entry + 1, summary, tokens_before });
+    }
+
+    /// Adds a line that is neither.
+    pub(super) fn note(&mut self, line: &Line, kind: &str) {
+        let kind = if line.broken { EntryKind::Broken } else { EntryKind::Note(kind.into()) };
+        self.entry(line, kind);
+    }
+
+    fn entry(&mut self, line: &Line, kind: EntryKind) {
+        self.entries.push(Entry { line: line.number, raw: line.raw.clone(), kind });
+    }
+}
