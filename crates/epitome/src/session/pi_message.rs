@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::Format;
-use crate::budget::{image_size, image_tokens};
+use crate::budget::ImageSize;
 use crate::thread::{Image, NewMessage, Opaque, Outcome, Part, Raw, Reasoning, Role, Seal, ToolCall, ToolResult};
 
 /// A message, or an entry that stands for one, and whether the model is shown it.
@@ -87,8 +87,8 @@ fn seal(signature: Option<&str>, redacted: Option<&Value>) -> Seal {
 fn image(block: &Value) -> Image {
     let text = |key: &str| block.get(key).and_then(Value::as_str);
     let data = text("data").unwrap_or_default();
-    let size = image_size(data);
-    Image { media_type: text("mimeType").map(Into::into), source: data.into(), size, tokens: image_tokens(size) }
+    let size = ImageSize::of_base64(data);
+    Image { media_type: text("mimeType").map(Into::into), source: data.into(), size }
 }
 
 fn result(object: &Map<String, Value>) -> ToolResult {
