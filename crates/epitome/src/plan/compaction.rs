@@ -114,6 +114,7 @@ impl Compaction {
 pub fn part_content(thread: &Thread, place: usize, part: usize) -> Option<&str> {
     match thread.message(place).parts().get(part)? {
         Part::ToolResult(result) => Some(&result.text),
+        Part::ToolCall(call) => Some(&call.arguments),
         Part::Image(image) => Some(&image.source),
         Part::Text(text) => Some(text),
         _ => None,

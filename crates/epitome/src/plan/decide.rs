@@ -138,11 +138,11 @@ fn refusal(draft: &Draft<'_>, room: Room, policy: &Policy, ask: &Ask<'_>, tokens
 }
 
 fn draft<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Meter<'a>, ask: &Ask<'a>, tokens: Tokens) -> Draft<'a> {
-    let tail = Tail::of(thread, &policy.protect, room.target);
+    let tail = Tail::of(thread, policy, room.target);
     let (mut steps, mut board) = climb_all(thread, room, policy, meter, ask, tokens, tail);
     if board.total > room.limit {
-        // The tail as the policy wants it leaves no room: once more with the newest exchange alone.
-        let smallest = Tail::smallest(thread, &policy.protect, room.target);
+        // The tail as the policy wants it leaves no room: once more with what is in flight alone.
+        let smallest = Tail::smallest(thread, policy, room.target);
         if smallest.from > board.tail.from {
             (steps, board) = climb_all(thread, room, policy, meter, ask, tokens, smallest);
         }

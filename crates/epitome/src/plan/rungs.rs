@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::board::Board;
 use super::compaction::Step;
+use super::decide::Shape;
 use super::record::{Action, Cleared, Record};
 use crate::budget::Tokens;
 use crate::policy::{Meaning, Rung, ToolClass};
@@ -179,6 +180,7 @@ fn move_out(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, head: 
 
 /// Everything between the protected head and the tail becomes one summary.
 fn summarise(board: &mut Board<'_>) -> (usize, String) {
+    fit_tail(board);
     let Some(range) = summary_range(board) else {
         return (0, "nothing between what is protected".to_owned());
     };
@@ -399,27 +401,55 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
     span.messages().len()
 }
 
-/// The largest results of what is left lose their middle, largest first, until the prompt fits.
+/// The largest parts of what is left lose their middle, largest first, until the prompt fits.
 fn trim(board: &mut Board<'_>) -> usize {
-    let thread = board.thread;
-    let mut results: Vec<(Tokens, usize, usize)> = Vec::new();
-    for place in (0..thread.len()).filter(|place| !board.is_gone(*place)) {
-        for (part, _) in thread.message(place).results() {
-            let tokens = thread.message(place).part_tokens(part);
-            if tokens > board.policy.trim.keep.min(board.room.target.share(0.05)) && !board.is_taken(place, part) {
-                results.push((tokens, place, part));
-            }
-        }
-    }
-    results.sort_by_key(|(tokens, place, _)| (std::cmp::Reverse(*tokens), *place));
     let mut touched = 0;
-    for (_, place, part) in results {
+    for (_, place, part) in trimmable(board, 0..board.thread.len()) {
         if board.is_done() {
             break;
         }
-        let keep = board.policy.trim.keep.min(board.room.target.share(0.05));
-        let head = keep.share(0.5);
-        touched += usize::from(move_out(board, Rung::Trim, place, part, head, keep - head));
+        touched += usize::from(clip(board, place, part));
     }
     touched
+}
+
+/// Results and arguments in a range that are longer than what a trim keeps, largest first.
+fn trimmable(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(Tokens, usize, usize)> {
+    let thread = board.thread;
+    let clip = board.policy.trim.clip(board.room.target);
+    let mut found: Vec<(Tokens, usize, usize)> = Vec::new();
+    for place in range.filter(|place| !board.is_gone(*place)) {
+        let message = thread.message(place);
+        for (part, content) in message.parts().iter().enumerate() {
+            let long = message.part_tokens(part) > clip && matches!(content, Part::ToolResult(_) | Part::ToolCall(_));
+            if long && !board.is_taken(place, part) {
+                found.push((message.part_tokens(part), place, part));
+            }
+        }
+    }
+    found.sort_by_key(|(tokens, place, part)| (std::cmp::Reverse(*tokens), *place, *part));
+    found
+}
+
+fn clip(board: &mut Board<'_>, place: usize, part: usize) -> bool {
+    let keep = board.policy.trim.clip(board.room.target);
+    move_out(board, Rung::Trim, place, part, keep - keep.share(0.34), keep.share(0.34))
+}
+
+/// Clips long parts of the tail, and gives up its oldest exchanges, until it takes no more than its share.
+fn fit_tail(board: &mut Board<'_>) {
+    let most = board.room.target.share(board.policy.protect.tail_max);
+    let end = board.thread.len();
+    if board.ask.shape == Shape::Free && board.policy.rungs.contains(&Rung::Trim) {
+        for (_, place, part) in trimmable(board, board.tail.from..end) {
+            if board.tokens(board.tail.from..end) <= most {
+                return;
+            }
+            clip(board, place, part);
+        }
+    }
+    while board.tokens(board.tail.from..end) > most {
+        let Some(shorter) = board.tail.shorter(board.thread, board.policy, board.room.target) else { return };
+        board.tail = shorter;
+    }
 }

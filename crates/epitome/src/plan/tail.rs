@@ -1,8 +1,8 @@
 //! The tail: the newest exchanges, which stay verbatim.
 
 use crate::budget::Tokens;
-use crate::policy::Protect;
-use crate::thread::{Message, Role, Thread};
+use crate::policy::{Policy, Protect};
+use crate::thread::{Message, Part, Role, Thread};
 
 /// What stays: the newest messages from a place on, and single messages before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,22 +19,34 @@ pub struct Tail {
 
 impl Tail {
     /// What a policy protects of a thread when the prompt is to be brought down to `target`.
-    pub fn of(thread: &Thread, protect: &Protect, target: Tokens) -> Tail {
+    pub fn of(thread: &Thread, policy: &Policy, target: Tokens) -> Tail {
+        let protect = &policy.protect;
         let wanted = wanted_start(thread, protect, target);
-        let most = target.share(protect.tail_max);
+        let most = most(thread, protect, target);
         let from = match thread.tokens(wanted..thread.len()) > most {
-            true => newest(thread, most),
+            true => newest(thread, most, policy.trim.clip(target)),
             false => wanted,
         };
-        Tail::at(thread, protect, target, from.min(thread.in_flight().unwrap_or(from)))
+        Tail::at(thread, protect, target, from)
     }
 
-    /// The smallest tail: the newest exchange alone.
-    pub fn smallest(thread: &Thread, protect: &Protect, target: Tokens) -> Tail {
-        Tail::at(thread, protect, target, newest(thread, Tokens::ZERO))
+    /// The smallest tail: what is in flight, or nothing.
+    pub fn smallest(thread: &Thread, policy: &Policy, target: Tokens) -> Tail {
+        Tail::at(thread, &policy.protect, target, thread.len())
+    }
+
+    /// The same protection with the tail's oldest exchange given up, unless something in it is in flight.
+    pub fn shorter(&self, thread: &Thread, policy: &Policy, target: Tokens) -> Option<Tail> {
+        if self.from >= thread.len() {
+            return None;
+        }
+        let next = thread.exchange_at(self.from).range().end;
+        let tail = Tail::at(thread, &policy.protect, target, next);
+        (tail.from > self.from).then_some(tail)
     }
 
     fn at(thread: &Thread, protect: &Protect, target: Tokens, from: usize) -> Tail {
+        let from = from.min(thread.in_flight().unwrap_or(from));
         let held = (0..from).filter(|place| is_held(thread.message(*place))).collect();
         let first_task = first_task(thread, protect, target).filter(|place| *place < from);
         let splits_turn = from < thread.len() && from > 0 && !thread.message(from).opens_turn() && thread.message(from).turn() > 0;
@@ -79,7 +91,7 @@ fn wanted_start(thread: &Thread, protect: &Protect, target: Tokens) -> usize {
     };
     let by_tokens = match protect.recent_tokens.max(share) {
         Tokens::ZERO => end,
-        most => newest(thread, most),
+        most => newest(thread, most, Tokens::new(u64::MAX)),
     };
     let start = by_turns.min(by_messages).min(by_tokens);
     if start >= end { end } else { thread.exchange_at(start).range().start }
@@ -91,15 +103,36 @@ fn turn_start(thread: &Thread, turns: u32) -> usize {
     thread.messages().partition_point(|message| message.turn() < turn)
 }
 
-/// Where the newest exchanges that fit in `most` begin; at least the newest exchange.
-fn newest(thread: &Thread, most: Tokens) -> usize {
+/// The most that the tail may take: its share, and half of what the task and the open request leave.
+fn most(thread: &Thread, protect: &Protect, target: Tokens) -> Tokens {
+    let task = first_task(thread, protect, target);
+    let request = Some(thread.turn_start()).filter(|place| Some(*place) != task && *place < thread.len());
+    let fixed: Tokens = task.into_iter().chain(request).map(|place| thread.message(place).tokens()).sum();
+    target.share(protect.tail_max).min((target - fixed).share(0.5).max(target.share(0.05)))
+}
+
+/// Where the newest exchanges that fit in `most` begin, long parts counted at the `clip` they can be clipped to.
+fn newest(thread: &Thread, most: Tokens, clip: Tokens) -> usize {
     let mut start = thread.len();
+    let mut taken = Tokens::ZERO;
     for exchange in thread.exchanges().iter().rev() {
-        let first = exchange.range().start;
-        if start < thread.len() && thread.tokens(first..thread.len()) > most {
+        taken += exchange.range().map(|place| clipped(thread.message(place), clip)).sum();
+        if taken > most {
             break;
         }
-        start = first;
+        start = exchange.range().start;
     }
     start
+}
+
+/// What a message takes when its long results and arguments are clipped.
+fn clipped(message: &Message, clip: Tokens) -> Tokens {
+    let mut tokens = message.tokens();
+    for (at, part) in message.parts().iter().enumerate() {
+        let own = message.part_tokens(at);
+        if own > clip && matches!(part, Part::ToolResult(_) | Part::ToolCall(_)) {
+            tokens = tokens - own + clip;
+        }
+    }
+    tokens
 }

@@ -226,7 +226,7 @@ impl<'a> Renderer<'a> {
             Voice::Assistant => {
                 let next = self.thread.messages().get(record.span.range().end);
                 let before = self.pieces.iter().rev().find_map(|piece| self.voice_of(piece));
-                let fits = before == Some(Role::User) && next.is_none_or(|next| next.role() != Role::Assistant);
+                let fits = before == Some(Role::User) && next.is_some_and(|next| next.role() == Role::User);
                 if fits { Voice::Assistant } else { Voice::User }
             }
             Voice::System if self.dialect == Dialect::Anthropic => Voice::User,

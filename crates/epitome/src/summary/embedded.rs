@@ -182,7 +182,8 @@ impl<'p, 'a> Writer<'p, 'a> {
 
     /// The first request, when it does not stay as a message of its own.
     fn task(&mut self) {
-        let Some(first) = self.items.requests.first() else { return };
+        let opening = self.pending.thread.messages().iter().position(|message| message.opens_turn());
+        let Some(first) = self.items.requests.first().filter(|first| Some(first.place) == opening) else { return };
         if self.is_said(&first.text) || self.is_current(first.place) {
             return;
         }
@@ -210,7 +211,7 @@ impl<'p, 'a> Writer<'p, 'a> {
         let mut room = self.share(REQUESTS_SHARE);
         let each = self.limit.share(REQUEST_SHARE);
         let mut shown = Vec::new();
-        for request in self.items.requests.iter().skip(1).rev() {
+        for request in self.items.requests.iter().rev() {
             if room < WORTH_A_SECTION {
                 break;
             }
