@@ -1,7 +1,10 @@
 //! Summaries that do not drift: extracted by code, ranked, bounded, and rendered the same way every time.
-
+mod cache_key;
 mod structured;
+#[cfg(test)]
+mod testing;
 
+pub use cache_key::{CacheKey, ContentHash};
 pub use structured::{
     ArtifactNote, CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, Request, RequestState,
     SCHEMA_VERSION, StructuredSummary, ToolOutcome, TurnContext,
