@@ -1,12 +1,23 @@
 //! Summaries that do not drift: extracted by code, ranked, bounded, and rendered the same way every time.
+
+mod answer;
 mod cache_key;
+mod dialogue;
+mod evidence;
 mod fence;
+mod request;
 mod state;
 mod structured;
 #[cfg(test)]
 mod testing;
+mod transcript;
+mod wording;
 
+pub use answer::{AnswerError, Dropped, Finish, Note, NotedDecision, NotedItem, Prose, Reply, read as read_answer};
 pub use cache_key::{CacheKey, ContentHash};
+pub use dialogue::{Dialogue, Progress, Summarised};
+pub use evidence::Evidence;
+pub use request::{Brief, Earlier, Limits, Prompt, Step, SummaryRequest};
 pub use state::{Caps, Contribution, Delta, Fallen, KeyDecision, MadeThing, Question, State, StateList, Task, TaskStatus};
 pub use structured::{
     ArtifactNote, CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, Request, RequestState,
