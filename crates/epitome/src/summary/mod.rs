@@ -5,6 +5,7 @@ mod cache_key;
 mod dialogue;
 mod evidence;
 mod fence;
+mod memory;
 mod request;
 mod state;
 mod structured;
@@ -17,6 +18,7 @@ pub use answer::{AnswerError, Dropped, Finish, Note, NotedDecision, NotedItem, P
 pub use cache_key::{CacheKey, ContentHash};
 pub use dialogue::{Dialogue, Progress, Summarised};
 pub use evidence::Evidence;
+pub use memory::{FoldError, MemoryBlock, MemoryRequest, PlainFold, Rhythm};
 pub use request::{Brief, Earlier, Limits, Prompt, Step, SummaryRequest};
 pub use state::{Caps, Contribution, Delta, Fallen, KeyDecision, MadeThing, Question, State, StateList, Task, TaskStatus};
 pub use structured::{
