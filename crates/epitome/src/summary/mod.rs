@@ -3,6 +3,7 @@
 mod answer;
 mod cache_key;
 mod dialogue;
+mod display;
 mod evidence;
 mod fence;
 mod memory;
@@ -17,6 +18,7 @@ mod wording;
 pub use answer::{AnswerError, Dropped, Finish, Note, NotedDecision, NotedItem, Prose, Reply, read as read_answer};
 pub use cache_key::{CacheKey, ContentHash};
 pub use dialogue::{Dialogue, Progress, Summarised};
+pub use display::{DISPLAY_CHARS_MAX, display};
 pub use evidence::Evidence;
 pub use memory::{FoldError, MemoryBlock, MemoryRequest, PlainFold, Rhythm};
 pub use request::{Brief, Earlier, Limits, Prompt, Step, SummaryRequest};
