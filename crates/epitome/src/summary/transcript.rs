@@ -41,7 +41,7 @@ pub(super) fn entries(thread: &Thread, span: &Span, chars_max: usize, shows: &dy
         match thread.hidden(place) {
             Some(replacement) => found.push(Entry::new(place, "hidden, in its place", replacement, chars_max)),
             None => {
-                found.extend(message.parts().iter().filter_map(|part| entry(place, message, part, chars_max, shows)))
+                found.extend(message.parts().iter().filter_map(|part| entry(place, message, part, chars_max, shows)));
             }
         }
     }
