@@ -7,7 +7,9 @@ use super::record::Action;
 use crate::budget::{Meter, Tokens};
 use crate::policy::Policy;
 use crate::render::prompt_words;
-use crate::summary::{Pending, Receipt, StructuredSummary, Summary, extract, summarise};
+use crate::summary::{
+    Brief, Dialogue, Earlier, Limits, Pending, Receipt, StructuredSummary, Summary, extract, summarise,
+};
 use crate::thread::Thread;
 
 /// A plan without its summary.
@@ -19,6 +21,7 @@ pub struct Draft<'a> {
     pending: Option<Pending<'a>>,
     earlier: Vec<Summary>,
     pins: Vec<String>,
+    instructions: Option<String>,
 }
 
 impl std::fmt::Debug for Draft<'_> {
@@ -38,7 +41,7 @@ impl<'a> Draft<'a> {
     ) -> Self {
         let earlier = ask.previous.map(|previous| previous.summaries.clone()).unwrap_or_default();
         let pins = policy.protect.pins.iter().chain(&ask.pins).cloned().collect();
-        Draft { thread, policy, meter, plan, pending, earlier, pins }
+        Draft { thread, policy, meter, plan, pending, earlier, pins, instructions: ask.instructions.clone() }
     }
 
     /// The plan so far; a summary is counted at its limit.
@@ -49,6 +52,29 @@ impl<'a> Draft<'a> {
     /// The summary that is needed, if one is.
     pub fn pending(&self) -> Option<&Pending<'a>> {
         self.pending.as_ref()
+    }
+
+    /// The request for a model's summary, as a dialogue that the caller drives: `None` when no summary is needed.
+    pub fn dialogue(&self, model: &str) -> Option<Dialogue> {
+        let pending = self.pending.as_ref()?;
+        let (policy, label) = (self.policy, self.policy.label());
+        let earlier = self.earlier.first().map(|summary| &summary.written);
+        let shows = |tool: &str| policy.tools.is_summarised(tool);
+        let instructions = match &self.instructions {
+            Some(words) => format!("{}{words}", policy.summarise.focus),
+            None => String::new(),
+        };
+        let mut brief = Brief::new(self.thread, &pending.span, &label, model);
+        brief.earlier = earlier.filter(|written| !written.is_empty()).map(Earlier::Summary);
+        brief.instructions = &instructions;
+        brief.shows = &shows;
+        brief.limits = Limits {
+            output: pending.limit,
+            part_chars_max: policy.summarise.part_chars_max,
+            chunk_chars_max: policy.summarise.chunk_chars_max,
+            rollup: policy.summarise.rollup,
+        };
+        Some(Dialogue::new(&brief))
     }
 
     /// The tokens before the first thing that changes.

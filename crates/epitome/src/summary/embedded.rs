@@ -21,6 +21,7 @@ use crate::policy::Form;
 const TASK_SHARE: f64 = 0.4;
 const REQUESTS_SHARE: f64 = 0.15;
 const REQUEST_SHARE: f64 = 0.05;
+const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
 /// A share smaller than this is not worth a heading.
 const WORTH_A_SECTION: Tokens = Tokens::new(16);
@@ -30,6 +31,8 @@ const WORTH_A_SECTION: Tokens = Tokens::new(16);
 pub struct Summary {
     /// Its items.
     pub items: StructuredSummary,
+    /// What of them a model wrote: the next round's model builds on it.
+    pub written: StructuredSummary,
     /// Its text, without the policy's prefix and suffix.
     pub text: String,
     /// The tokens of the message that holds it.
@@ -51,10 +54,11 @@ pub enum Author {
 /// Summarises a pending span within its limit.
 pub fn summarise(pending: &Pending<'_>, model: Option<StructuredSummary>) -> Summary {
     let author = if model.is_some() { Author::Model } else { Author::Embedded };
+    let written = model.clone().unwrap_or_default();
     let items = items(pending, model);
     let text = Writer::new(pending, &items).write();
     let tokens = pending.meter.text_message(&pending.dressed(&text));
-    Summary { items, text, tokens, author }
+    Summary { items, written, text, tokens, author }
 }
 
 /// What code extracted, with what a model added and what earlier rounds held.
@@ -104,6 +108,7 @@ impl<'p, 'a> Writer<'p, 'a> {
         self.requests();
         self.turn_context();
         self.constraints();
+        self.facts();
         self.plan();
         self.errors();
         self.decisions();
@@ -267,6 +272,11 @@ impl<'p, 'a> Writer<'p, 'a> {
             self.items.constraints.iter().map(|quote| quote.text.as_str()).filter(|text| !self.is_said(text)).collect();
         let lines: Vec<String> = missing.into_iter().map(str::to_owned).collect();
         self.bullets(Section::Constraints, &lines);
+    }
+
+    fn facts(&mut self) {
+        let lines: Vec<String> = self.items.facts.iter().map(|quote| quote.text.clone()).collect();
+        self.some(Section::Facts, lines, FACTS_SHARE);
     }
 
     fn plan(&mut self) {
