@@ -1,7 +1,7 @@
 //! Claude Code's transcripts: entries chained by `uuid` and `parentUuid`, cut by `compact_boundary` entries.
 //!
 //! The chain from the newest message back to the last boundary is what the model sees. Sub-agents' entries and notes
-//! are carried and never shown. What Claude Code adds to a prompt by itself (reminders, attachments) is not guessed.
+//! are carried and never shown. What Claude Code adds to a prompt by itself (reminders, listings) is not guessed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use super::lines::Line;
 use super::notice::{Notice, NoticeKind, duplicate_ids};
 use super::reading::{Reading, Visible, text_of};
 use super::{Compacted, CompactedItem, Session};
-use crate::thread::{Part, Role};
+use crate::thread::{Part, Raw, Role};
 use crate::wire::{Dialect, Voice, decode_message};
 
 /// What Claude Code's loader goes by.
@@ -290,7 +290,10 @@ impl Copies<'_> {
             changes.push(("sourceToolAssistantUUID", Some(quoted(asked))));
         }
         if edited.is_some() {
-            changes.push(("toolUseResult", None));
+            changes.extend([("toolUseResult", None), ("attachment", None)]);
+        }
+        if edited.is_some() && fields.has("attachment") {
+            changes.push(("type", Some(quoted("user"))));
         }
         if let Some(old) = old {
             self.renamed.insert(old, uuid.to_owned());
@@ -344,6 +347,7 @@ fn read_node(line: &Line, reading: &mut Reading) -> Node {
     let kind = match (kind.as_str(), subtype.as_str()) {
         ("user" | "assistant", _) => read_turn(line, &fields, reading),
         ("system", "compact_boundary") => read_boundary(line, &fields, reading),
+        ("attachment", _) => read_attachment(line, &fields, reading),
         _ => {
             reading.note(line, if subtype.is_empty() { &kind } else { &subtype });
             Kind::Note
@@ -372,6 +376,22 @@ fn read_turn(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
     let logged = reading.message(line, message, fields.id("uuid"));
     logged.sidechain = fields.flag("isSidechain");
     Kind::Turn(Turn { log, response, answers, shown: !fields.flag("isApiErrorMessage"), copy_of: fields.id("copyOf") })
+}
+
+/// What the user said while the model worked is an attachment; every other one Claude Code makes anew.
+fn read_attachment(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
+    let attachment = fields.inner("attachment");
+    let kind = attachment.as_ref().and_then(|attachment| attachment.text("type")).unwrap_or_default();
+    let prompt = attachment.as_ref().filter(|_| kind == "queued_command").and_then(|queued| queued.raw("prompt"));
+    let Some(prompt) = prompt else {
+        reading.note(line, &kind);
+        return Kind::Note;
+    };
+    let raw = Raw::whole(format!(r#"{{"role":"user","content":{prompt}}}"#));
+    let log = reading.log.len();
+    let logged = reading.message(line, decode_message(Dialect::Anthropic, &raw), fields.id("uuid"));
+    logged.sidechain = fields.flag("isSidechain");
+    Kind::Turn(Turn { log, response: None, answers: false, shown: true, copy_of: fields.id("copyOf") })
 }
 
 fn read_boundary(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {

@@ -187,6 +187,46 @@ fn claude_code_shows_no_sidechain_and_no_error_but_every_parallel_result() {
 }
 
 #[test]
+fn claude_code_shows_what_the_user_said_while_the_model_worked() {
+    let text = [
+        r#"{"type":"user","uuid":"1","parentUuid":null,"sessionId":"s","message":{"role":"user","content":"u1"}}"#,
+        r#"{"type":"attachment","uuid":"2","parentUuid":"1","sessionId":"s","attachment":{"type":"queued_command","prompt":"u2"}}"#,
+        r#"{"type":"attachment","uuid":"3","parentUuid":"2","sessionId":"s","attachment":{"type":"skill_listing","content":"x"}}"#,
+        r#"{"type":"assistant","uuid":"4","parentUuid":"3","sessionId":"s","message":{"role":"assistant","content":"a1"}}"#,
+    ];
+    let session = read(&text.join("\n"));
+    assert_eq!(seen(&session), "u1 u2 a1");
+    let mut new = compacted(&session, 2);
+    let kept = session.write(&new, STAMP).expect("it can be written").apply(session.source().as_str());
+    assert_eq!(seen(&read(&kept)), "[sum] u2 a1");
+    new.items[1] = CompactedItem::Edited(1, r#"{"role":"user","content":"u9"}"#.into());
+    let edited = session.write(&new, STAMP).expect("it can be written").apply(session.source().as_str());
+    assert_eq!(seen(&read(&edited)), "[sum] u9 a1");
+}
+
+#[test]
+fn codex_keeps_calls_and_their_results_byte_for_byte_and_renews_its_own_words() {
+    let item = |payload: &str| format!(r#"{{"timestamp":"t","ordinal":7,"type":"response_item","payload":{payload}}}"#);
+    let call = r#"{"type":"function_call","name":"look","arguments":"{ }","call_id":"k1","odd":1.50}"#;
+    let result = r#"{ "type":"function_call_output","call_id":"k1","output":"t1"}"#;
+    let text = [
+        item(r#"{"type":"message","role":"developer","content":[{"type":"input_text","text":"rules"}]}"#),
+        item(r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>x"}]}"#),
+        item(r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"u1"}]}"#),
+        item(call),
+        item(result),
+    ];
+    let session = read(&text.join("\n"));
+    assert_eq!((0..5).map(|at| session.is_renewed(at)).collect::<Vec<_>>(), [true, true, false, false, false]);
+    let text = session.write(&compacted(&session, 2), STAMP).expect("it can be written").apply(session.source().as_str());
+    let again = read(&text);
+    let raws: Vec<&str> = again.context()[1..].iter().map(|seen| seen.message.raw.as_str()).collect();
+    assert_eq!(raws, [call, result]);
+    let ordinals: Vec<bool> = [8, 9].iter().map(|at| text.contains(&format!(r#""ordinal":{at},"#))).collect();
+    assert_eq!(ordinals, [true, true]);
+}
+
+#[test]
 fn claude_code_puts_a_preserved_segment_after_the_summary() {
     let line = |kind: &str, uuid: &str, parent: &str, more: &str| {
         format!(r#"{{"type":"{kind}","uuid":"{uuid}","parentUuid":{parent},{more}"sessionId":"s","message":{{"role":"{kind}","content":"{uuid}"}}}}"#)
