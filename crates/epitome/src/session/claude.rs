@@ -271,29 +271,32 @@ impl Copies<'_> {
         with_fields(&entry.to_string(), &self.setting)
     }
 
+    /// A message's entry with new ids. Words that waited as an attachment become a message: Claude Code moves
+    /// attachments up, and asks for them to be addressed again.
     fn copy(&mut self, at: usize, edited: Option<&str>, uuid: &str, ids: &mut Ids) -> String {
-        let original = self.session.entries()[self.session.context()[at].entry].raw.as_str();
+        let seen = &self.session.context()[at];
+        let original = self.session.entries()[seen.entry].raw.as_str();
         let Some(fields) = Fields::parse(original) else { return original.to_owned() };
         let old = fields.text("uuid");
+        let message = edited.unwrap_or(seen.message.raw.as_str());
         let mut changes = vec![
             ("parentUuid", Some(quoted(&self.parent))),
             ("uuid", Some(quoted(uuid))),
             ("timestamp", Some(quoted(self.stamp))),
             ("isSidechain", Some("false".to_owned())),
             ("logicalParentUuid", None),
+            ("attachment", None),
+            ("message", Some(self.renewed(message, ids))),
             ("copyOf", old.as_deref().map(quoted)),
         ];
-        if let Some(message) = edited.or(fields.raw("message")) {
-            changes.push(("message", Some(self.renewed(message, ids))));
+        if fields.has("attachment") {
+            changes.push(("type", Some(quoted("user"))));
         }
         if let Some(asked) = fields.text("sourceToolAssistantUUID").and_then(|uuid| self.renamed.get(&uuid)) {
             changes.push(("sourceToolAssistantUUID", Some(quoted(asked))));
         }
         if edited.is_some() {
-            changes.extend([("toolUseResult", None), ("attachment", None)]);
-        }
-        if edited.is_some() && fields.has("attachment") {
-            changes.push(("type", Some(quoted("user"))));
+            changes.push(("toolUseResult", None));
         }
         if let Some(old) = old {
             self.renamed.insert(old, uuid.to_owned());
