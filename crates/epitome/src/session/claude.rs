@@ -69,7 +69,10 @@ impl Claude {
         let mut nodes: Vec<Node> = lines.iter().map(|line| read_node(line, &mut reading)).collect();
         let with_uuid = |(at, node): (usize, &Node)| Some((node.uuid.clone()?, at));
         let places: HashMap<Box<str>, usize> = nodes.iter().enumerate().filter_map(with_uuid).collect();
-        duplicate_ids(nodes.iter().zip(lines).filter_map(|(node, line)| Some((line.number, node.uuid.as_deref()?))), notices);
+        duplicate_ids(
+            nodes.iter().zip(lines).filter_map(|(node, line)| Some((line.number, node.uuid.as_deref()?))),
+            notices,
+        );
         for (node, line) in nodes.iter_mut().zip(lines) {
             node.parent = node.parent_uuid.as_ref().and_then(|uuid| places.get(uuid).copied());
             if let (None, Some(uuid), Kind::Turn(_)) = (node.parent, &node.parent_uuid, &node.kind) {
@@ -217,7 +220,8 @@ impl Claude {
             "compactMetadata": {"trigger": compacted.trigger.name(), "preTokens": compacted.tokens_before},
         });
         let mut lines = vec![with_fields(&boundary.to_string(), &setting)];
-        let mut copies = Copies { session, setting, stamp, parent: uuid, renamed: HashMap::new(), tokens: compacted.tokens_after };
+        let mut copies =
+            Copies { session, setting, stamp, parent: uuid, renamed: HashMap::new(), tokens: compacted.tokens_after };
         lines.extend(compacted.items.iter().map(|item| copies.line(item, ids)));
         lines
     }
@@ -253,11 +257,14 @@ impl Copies<'_> {
 
     fn said(&self, voice: Voice, text: &str, summary: bool, uuid: &str) -> String {
         let (role, message) = match voice {
-            Voice::Assistant => ("assistant", json!({
-                "id": format!("msg_{uuid}"), "type": "message", "role": "assistant", "model": "<synthetic>",
-                "content": [{"type": "text", "text": text}], "stop_reason": null, "stop_sequence": null,
-                "usage": {"input_tokens": self.tokens, "output_tokens": 0},
-            })),
+            Voice::Assistant => (
+                "assistant",
+                json!({
+                    "id": format!("msg_{uuid}"), "type": "message", "role": "assistant", "model": "<synthetic>",
+                    "content": [{"type": "text", "text": text}], "stop_reason": null, "stop_sequence": null,
+                    "usage": {"input_tokens": self.tokens, "output_tokens": 0},
+                }),
+            ),
             Voice::User | Voice::System => ("user", json!({"role": "user", "content": text})),
         };
         let mut entry = json!({

@@ -56,7 +56,11 @@ impl List {
         Ok((List { document, frame: None, broken }, reading))
     }
 
-    fn read_request(source: &Raw, request: &Fields<'_>, dialect: Option<Dialect>) -> Result<(List, Reading), SessionError> {
+    fn read_request(
+        source: &Raw,
+        request: &Fields<'_>,
+        dialect: Option<Dialect>,
+    ) -> Result<(List, Reading), SessionError> {
         let list = list_in(request).unwrap_or_default();
         let dialect = dialect.or_else(|| request_dialect(request));
         let document = Document::decode(list, dialect)?;
