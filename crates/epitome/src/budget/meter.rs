@@ -86,9 +86,11 @@ impl<'a> Meter<'a> {
 
 fn half_by_bytes(messages: &[NewMessage], bytes: usize) -> usize {
     let mut seen = 0;
-    messages.iter().position(|message| {
-        seen += message.raw.len();
-        seen * 2 >= bytes
-    })
-    .map_or(0, |at| at + 1)
+    messages
+        .iter()
+        .position(|message| {
+            seen += message.raw.len();
+            seen * 2 >= bytes
+        })
+        .map_or(0, |at| at + 1)
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::budget::Room;
 use super::decide::Ask;
 use super::record::{Action, ArtifactId, Part, Record};
-use super::tail::Tail;
+use super::tail::{Protection, Tail};
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
 use crate::render::stand_in;
@@ -51,7 +51,8 @@ impl<'a> Board<'a> {
         (records, total): (Vec<Record>, Tokens),
     ) -> Self {
         let (taken, gone) = (HashSet::new(), Vec::new());
-        let mut board = Board { thread, meter, policy, room, tail, ask: ask.clone(), total, records, pending: None, taken, gone };
+        let mut board =
+            Board { thread, meter, policy, room, tail, ask: ask.clone(), total, records, pending: None, taken, gone };
         board.index();
         board
     }
@@ -142,11 +143,16 @@ impl<'a> Board<'a> {
         total_before - self.total
     }
 
+    /// What decides the tail.
+    pub fn protection(&self) -> Protection<'a> {
+        let (shape, may_cut) = (self.ask.shape, self.ask.may_cut);
+        Protection { thread: self.thread, policy: self.policy, target: self.room.target, shape, may_cut }
+    }
+
     /// The artifact that a part's content would become.
     pub fn artifact(&self, place: usize, part: usize) -> Option<ArtifactId> {
         super::part_content(self.thread, place, part).map(|content| ArtifactId::of(content.as_bytes()))
     }
-
 }
 
 /// The tokens of the messages that a summary's span keeps.

@@ -95,7 +95,9 @@ impl Compaction {
     pub fn artifacts<'a>(&self, thread: &'a Thread) -> Vec<Artifact<'a>> {
         let mut found = Vec::new();
         for record in &self.plan.records {
-            let (Action::Externalise { artifact, .. } | Action::Clear { artifact, .. }) = &record.action else { continue };
+            let (Action::Externalise { artifact, .. } | Action::Clear { artifact, .. }) = &record.action else {
+                continue;
+            };
             let Some(part) = record.part else { continue };
             if let Some(content) = part_content(thread, part.place, part.part) {
                 found.push(Artifact { id: artifact.clone(), place: part.place, content });

@@ -8,6 +8,6 @@ mod stand_in;
 mod validity;
 
 pub use layout::layout;
-pub use prompt::{Piece, Prompt, Rehydrated, render};
 pub(crate) use prompt::prompt_words;
+pub use prompt::{Piece, Prompt, Rehydrated, render};
 pub use stand_in::stand_in;

@@ -9,7 +9,7 @@ use crate::plan::{Action, Compaction, Record};
 use crate::policy::{Place, Policy};
 use crate::summary::all_words;
 use crate::thread::{Message, Part, Role, Seal, Thread};
-use crate::wire::{Dialect, Item, PartEdit, Voice, answer, count_marks, edit, mark_cached, say, without_id};
+use crate::wire::{Dialect, Item, PartEdit, Voice, count_marks, edit, mark_cached, say, without_id};
 
 /// The most cache marks a provider takes.
 const MARKS_MAX: usize = 4;
@@ -158,7 +158,13 @@ struct Renderer<'a> {
 }
 
 impl<'a> Renderer<'a> {
-    fn new(thread: &'a Thread, compaction: &'a Compaction, policy: &'a Policy, dialect: Dialect, meter: Meter<'a>) -> Self {
+    fn new(
+        thread: &'a Thread,
+        compaction: &'a Compaction,
+        policy: &'a Policy,
+        dialect: Dialect,
+        meter: Meter<'a>,
+    ) -> Self {
         let mut parts: HashMap<usize, Vec<&Record>> = HashMap::new();
         let mut spans = BTreeMap::new();
         for record in &compaction.plan.records {
@@ -292,7 +298,9 @@ impl<'a> Renderer<'a> {
             return;
         }
         let edits = self.edits(place, message);
-        let stripped = edits.iter().any(|(at, edit)| *edit == PartEdit::Remove && matches!(message.parts()[*at], Part::Reasoning(_)));
+        let stripped = edits
+            .iter()
+            .any(|(at, edit)| *edit == PartEdit::Remove && matches!(message.parts()[*at], Part::Reasoning(_)));
         if edits.is_empty() {
             let piece = self.unbound(place, message).unwrap_or(Piece::Kept(place));
             self.pieces.push(piece);
@@ -396,7 +404,10 @@ impl Prompt {
             return;
         }
         let opens = thread.turn_start();
-        let at = self.pieces.iter().position(|piece| matches!(piece, Piece::Kept(p) | Piece::Edited { place: p, .. } if *p >= opens));
+        let at = self
+            .pieces
+            .iter()
+            .position(|piece| matches!(piece, Piece::Kept(p) | Piece::Edited { place: p, .. } if *p >= opens));
         let at = at.unwrap_or(self.pieces.len());
         let pieces = rehydrated.iter().map(|content| Piece::Written {
             voice: Voice::User,
@@ -442,9 +453,4 @@ impl Prompt {
         }
         total
     }
-}
-
-/// A result for a call that never got one, so that the prompt can be sent.
-pub fn missing_answer(dialect: Dialect, call_id: &str, tool: &str) -> String {
-    answer(dialect, call_id, tool, "[no result: the call was interrupted]")
 }

@@ -99,7 +99,15 @@ impl<'p, 'a> Writer<'p, 'a> {
     fn new(pending: &'p Pending<'a>, items: &'p StructuredSummary) -> Self {
         let form = pending.policy.summarise.form;
         let limit = pending.limit - pending.meter.text_message(&pending.dressed(""));
-        Writer { pending, items, form, limit, out: title(form, pending.span.turns(), pending.round), whole: Vec::new(), open: "" }
+        Writer {
+            pending,
+            items,
+            form,
+            limit,
+            out: title(form, pending.span.turns(), pending.round),
+            whole: Vec::new(),
+            open: "",
+        }
     }
 
     fn write(mut self) -> String {
@@ -331,7 +339,12 @@ impl<'p, 'a> Writer<'p, 'a> {
         }
         let lines = match self.form {
             Form::Session => super::digest::table(self.items),
-            _ => super::digest::inventory(self.pending.thread, self.pending.span.range(), &self.pending.policy.tools, self.items),
+            _ => super::digest::inventory(
+                self.pending.thread,
+                self.pending.span.range(),
+                &self.pending.policy.tools,
+                self.items,
+            ),
         };
         let mut room = self.share(0.3);
         let mut kept = Vec::new();

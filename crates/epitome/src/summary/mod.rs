@@ -35,24 +35,26 @@ mod testing;
 mod transcript;
 mod wording;
 
+pub use answer::{AnswerError, Dropped, Finish, Note, NotedDecision, NotedItem, Prose, Reply, read as read_answer};
+pub use cache_key::{CacheKey, ContentHash};
 pub use clip::{GAP, clip_bytes, middle_out};
+pub use dialogue::{Dialogue, Progress, Summarised};
 pub use digest::Digest;
+pub use display::{DISPLAY_CHARS_MAX, display};
 pub use embedded::{Author, Summary, summarise};
+pub use evidence::Evidence;
 pub use extract::extract;
 pub use form::RENDER_VERSION;
 pub use keywords::keywords;
+pub use memory::{FoldError, MemoryBlock, MemoryRequest, PlainFold, Rhythm};
 pub use pending::Pending;
 pub(crate) use pending::all_words;
 pub use receipt::{Entry, Fate, Kind, Receipt};
-pub use answer::{AnswerError, Dropped, Finish, Note, NotedDecision, NotedItem, Prose, Reply, read as read_answer};
-pub use cache_key::{CacheKey, ContentHash};
-pub use dialogue::{Dialogue, Progress, Summarised};
-pub use display::{DISPLAY_CHARS_MAX, display};
-pub use evidence::Evidence;
-pub use memory::{FoldError, MemoryBlock, MemoryRequest, PlainFold, Rhythm};
 pub use request::{Brief, Earlier, Limits, Prompt, Step, SummaryRequest};
-pub use state::{Caps, Contribution, Delta, Fallen, KeyDecision, MadeThing, Question, State, StateList, Task, TaskStatus};
+pub use state::{
+    Caps, Contribution, Delta, Fallen, KeyDecision, MadeThing, Question, State, StateList, Task, TaskStatus,
+};
 pub use structured::{
-    ArtifactNote, CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, Request, RequestState,
-    SCHEMA_VERSION, StructuredSummary, ToolOutcome, TurnContext,
+    ArtifactNote, CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, Request,
+    RequestState, SCHEMA_VERSION, StructuredSummary, ToolOutcome, TurnContext,
 };

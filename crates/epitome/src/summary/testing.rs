@@ -27,7 +27,7 @@ impl TokenCounter for Fours {
 pub(super) fn thread(lines: &str) -> Thread {
     let mut thread = Thread::new();
     for line in lines.lines() {
-        thread.append(message(line), &Meter::new(&Fours));
+        thread.append(message(line), &Meter::new(&Fours, crate::wire::Dialect::Chat));
     }
     thread
 }
