@@ -1,5 +1,7 @@
 //! The abstract form of a conversation, and strategies that make one.
 
+use std::fmt;
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -7,8 +9,23 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 /// A conversation in no dialect.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Script(pub Vec<Entry>);
+
+/// One line for each entry, long ones cut: a failing thread is to be read.
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for entry in &self.0 {
+            let line = format!("{entry:?}");
+            let shown: String = line.chars().take(400).collect();
+            write!(f, "\n    {shown}")?;
+            if shown.len() < line.len() {
+                write!(f, "… ({} bytes)", line.len())?;
+            }
+        }
+        Ok(())
+    }
+}
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
