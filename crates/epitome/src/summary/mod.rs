@@ -28,6 +28,7 @@ pub use embedded::{Author, Summary, summarise};
 pub use extract::extract;
 pub use form::RENDER_VERSION;
 pub use keywords::keywords;
+pub(crate) use merge::merge;
 pub use pending::Pending;
 pub(crate) use pending::all_words;
 pub use receipt::{Entry, Fate, Kind, Receipt};

@@ -147,7 +147,7 @@ fn anthropic(entry: &Entry, style: Style, at: usize, out: &mut Vec<Value>) {
             blocks.extend(calls.iter().map(|call| {
                 json!({"type": "tool_use", "id": call.id, "name": call.tool, "input": call.arguments})
             }));
-            if style.extra && at % 3 == 0 && let Some(last) = blocks.last_mut() && last["type"] != "thinking" {
+            if style.extra && at % 3 == 0 && at < 6 && let Some(last) = blocks.last_mut() && last["type"] != "thinking" {
                 last["cache_control"] = json!({"type": "ephemeral"});
             }
             out.push(json!({"role": "assistant", "content": content(blocks, style)}));

@@ -109,14 +109,23 @@ enum Beat {
     Unknown(u32),
 }
 
-/// Conversations that a provider would take: nothing is unanswered, misplaced or empty.
+/// Conversations that a provider would take: nothing is unanswered but what is still running, misplaced or empty.
 pub fn tidy() -> impl Strategy<Value = Script> {
+    conversation(any::<bool>())
+}
+
+/// Tidy conversations in which nothing is still running.
+pub fn finished() -> impl Strategy<Value = Script> {
+    conversation(Just(false))
+}
+
+fn conversation(in_flight: impl Strategy<Value = bool>) -> impl Strategy<Value = Script> {
     let beat = prop_oneof![
         3 => user_words().prop_map(|text| Beat::User(vec![Bit::Text(text)])),
         1 => user_words().prop_map(|text| Beat::User(vec![Bit::Text(text), Bit::Image])),
         6 => work(Just(Fate::Answered), option::of(words())).prop_map(Beat::Work),
     ];
-    (option::of(words()), user_words(), vec(beat, 2..24), any::<bool>()).prop_map(|(system, first, beats, in_flight)| {
+    (option::of(words()), user_words(), vec(beat, 2..24), in_flight).prop_map(|(system, first, beats, in_flight)| {
         let mut all: Vec<Beat> = system.map(Beat::System).into_iter().collect();
         all.push(Beat::User(vec![Bit::Text(first)]));
         all.extend(beats);
@@ -257,7 +266,7 @@ impl Loop {
         let many = self.calls.len();
         for (at, (deed, fate, text, image)) in self.calls.into_iter().enumerate() {
             *ids += 1;
-            let id = format!("call_{ids}");
+            let id = format!("toolu_{ids}");
             let failed = text.starts_with("Exit code 1");
             let answer = Answer { id: id.clone(), tool: deed.tool.into(), text, failed, image };
             match fate {
