@@ -30,6 +30,9 @@ pub struct Plan {
     pub reasoning_from: usize,
     /// Where the verbatim tail began.
     pub tail_from: usize,
+    /// Pins and constraints that nothing else in the prompt would hold; they stand before the tail.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carried: Vec<String>,
     /// The prompt's tokens before.
     pub before: Tokens,
     /// The prompt's tokens after.

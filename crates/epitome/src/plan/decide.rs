@@ -128,7 +128,8 @@ fn no_progress(thread: &Thread, room: Room, previous: Option<&Compaction>) -> Op
 /// Why a plan is not worth carrying out.
 fn refusal(draft: &Draft<'_>, room: Room, policy: &Policy, ask: &Ask<'_>, tokens: Tokens) -> Option<String> {
     let plan = draft.plan();
-    if plan.after >= tokens {
+    let known = ask.previous.map_or(&[][..], |previous| &previous.plan.records);
+    if plan.after >= tokens || plan.records == known {
         return Some(match &plan.shortfall {
             Some(shortfall) => format!("nothing can shrink: the floor is {} tokens", shortfall.floor),
             None => "nothing can shrink".to_owned(),
@@ -176,6 +177,7 @@ fn draft<'a>(
         records,
         reasoning_from: thread.turn_start().min(thread.len()),
         tail_from: board.tail.from,
+        carried: Vec::new(),
         before: tokens,
         after: board.total,
         steps,
@@ -195,9 +197,14 @@ fn climb_all<'a>(
     tail: Tail,
 ) -> (Vec<Step>, Board<'a>) {
     let earlier = ask.previous.map(|previous| previous.plan.records.clone()).unwrap_or_default();
-    let mut board = Board::new(thread, meter, policy, room, tail, ask, (earlier, tokens));
+    let mut board = Board::new(thread, meter, policy, room, tail, ask, earlier);
     let mut steps = Vec::new();
+    let due = ask.force || is_due(thread, room, policy, tokens);
     for (at, rung) in policy.rungs.iter().enumerate() {
+        // Below the trigger only what is eager happens.
+        if !due && *rung != Rung::Clear {
+            continue;
+        }
         if at > 0 && is_ladder(*rung) && !steps.iter().any(|step: &Step| step.rung.is_none()) {
             steps.extend(own_rung(&mut board, ask));
         }
@@ -242,7 +249,7 @@ fn shortfall(board: &Board<'_>) -> Option<Shortfall> {
     }
     let thread = board.thread;
     let held: Tokens =
-        (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|p| thread.message(p).tokens()).sum();
+        (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|p| board.whole(p..p + 1)).sum();
     let tail = board.tokens(board.tail.from..thread.len());
     let rest = board.total - held - tail;
     let named = [

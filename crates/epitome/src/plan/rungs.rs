@@ -194,7 +194,7 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
     let Some(span) = board.thread.span(range) else { return (0, "nothing to summarise".to_owned()) };
     let kept = kept_in(board, span.range());
     let kept_tokens: Tokens = kept.iter().map(|(_, tokens)| *tokens).sum();
-    let whole = board.thread.tokens(span.range()) - kept_tokens;
+    let whole = board.whole(span.range()) - kept_tokens;
     let now = tokens_in_prompt(board, span.range()) - kept_tokens;
     let rest = board.total - now;
     let limit = summary_limit(board, whole, rest);
@@ -276,7 +276,7 @@ fn kept_in(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(MessageId, 
             left -= message.tokens();
         }
         if own || board.tail.holds(place) {
-            kept.push((message.id(), message.tokens()));
+            kept.push((message.id(), board.whole(place..place + 1)));
         }
     }
     kept.reverse();
@@ -288,12 +288,7 @@ fn tokens_in_prompt(board: &Board<'_>, range: std::ops::Range<usize>) -> Tokens 
     let mut tokens = board.tokens(range.clone());
     for record in board.records.iter().filter(|record| record.part.is_none()) {
         if range.contains(&record.span.range().start) {
-            let inside = board.thread.tokens(record.span.range());
-            tokens = tokens - inside + record.after;
-            if let Action::Summarise { kept, .. } = &record.action {
-                let stayed = record.span.range().map(|place| board.thread.message(place));
-                tokens += stayed.filter(|m| kept.contains(&m.id())).map(|m| m.tokens()).sum();
-            }
+            tokens = tokens - board.whole(record.span.range()) + record.after + board.kept(record);
         }
     }
     tokens
@@ -407,7 +402,7 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
         span: span.clone(),
         part: None,
         action: Action::Drop { keywords },
-        before: board.thread.tokens(span.range()),
+        before: board.whole(span.range()),
         after: Tokens::ZERO,
     };
     record.after = board.meter.text_message(&stand_in(board.thread, &record, board.meter));

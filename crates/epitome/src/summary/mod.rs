@@ -47,6 +47,7 @@ pub use extract::extract;
 pub use form::RENDER_VERSION;
 pub use keywords::keywords;
 pub use memory::{FoldError, MemoryBlock, MemoryRequest, PlainFold, Rhythm};
+pub(crate) use merge::merge;
 pub use pending::Pending;
 pub(crate) use pending::all_words;
 pub use receipt::{Entry, Fate, Kind, Receipt};

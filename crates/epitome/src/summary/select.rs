@@ -146,8 +146,9 @@ impl<'a> Chances<'a> {
         for (at, passage) in past.passages.iter().enumerate() {
             left -= passage.text.len();
             let source = &past.sources[passage.source];
-            let ago =
-                left as f32 * (1.0 - options.last_touch) + behind[source.last].min(left as f32) * options.last_touch;
+            // What touched a source last may have said nothing, and then it has no passage.
+            let since = behind.get(source.last).copied().unwrap_or(0.0);
+            let ago = left as f32 * (1.0 - options.last_touch) + since.min(left as f32) * options.last_touch;
             let rate = rate(passage, last_turn, options) / (1.0 + ago / 4.0 / fade);
             let is_tool = passage.voice == Voice::Tool;
             lines::each(passage.text, is_tool, &mut |text| {
@@ -202,6 +203,9 @@ impl<'a> Chances<'a> {
     fn smooth(&mut self, power: f32) {
         let density: Vec<f32> = self.lines.iter().map(|line| self.gain(line.features.clone()) / line.cost).collect();
         let mean = density.iter().sum::<f32>() / density.len().max(1) as f32;
+        if mean <= 0.0 {
+            return;
+        }
         for at in 0..self.lines.len() {
             let (from, to) = (at.saturating_sub(4), (at + 5).min(self.lines.len()));
             let near = (from..to).filter(|&other| self.lines[other].passage == self.lines[at].passage);
