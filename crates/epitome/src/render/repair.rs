@@ -27,7 +27,7 @@ pub enum Repair {
 pub fn repairs(thread: &Thread, dialect: Dialect, reasoning_from: usize) -> Vec<Repair> {
     let mut repairs = Vec::with_capacity(thread.len());
     for exchange in thread.exchanges() {
-        let well_formed = is_well_formed(thread, exchange);
+        let well_formed = is_well_formed(thread, exchange, dialect);
         for place in exchange.range() {
             let message = thread.message(place);
             repairs.push(match well_formed && message.role() != Role::Other {
@@ -126,14 +126,15 @@ pub fn retold_voice(message: &Message) -> Voice {
 
 /// Whether every call of an exchange is answered once and in time, and every result has its call. The calls of the
 /// thread's last exchange may still be in flight.
-fn is_well_formed(thread: &Thread, exchange: &Exchange) -> bool {
+fn is_well_formed(thread: &Thread, exchange: &Exchange, dialect: Dialect) -> bool {
     let in_flight = exchange.range().end == thread.len();
     let mut open: HashSet<&str> = HashSet::new();
     let mut seen: HashSet<&str> = HashSet::new();
     let mut before = None;
     for place in exchange.range() {
         let message = thread.message(place);
-        let calls_follow_on = open.is_empty() || before == Some(Role::Assistant);
+        // Chat wants the results of each message directly after it; elsewhere one answer may be several messages.
+        let calls_follow_on = open.is_empty() || before == Some(Role::Assistant) && dialect != Dialect::Chat;
         for part in message.parts() {
             match part {
                 Part::ToolCall(call) => {
