@@ -8,4 +8,5 @@ mod forall;
 mod generate;
 mod matching;
 mod properties;
+mod robust;
 mod world;
