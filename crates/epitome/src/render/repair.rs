@@ -26,8 +26,10 @@ pub enum Repair {
 /// What must become of every message when sealed reasoning before `reasoning_from` is no longer valid.
 pub fn repairs(thread: &Thread, dialect: Dialect, reasoning_from: usize) -> Vec<Repair> {
     let mut repairs = Vec::with_capacity(thread.len());
+    let mut used: HashSet<&str> = HashSet::new();
     for exchange in thread.exchanges() {
-        let well_formed = is_well_formed(thread, exchange, dialect);
+        let well_formed = is_well_formed(thread, exchange, dialect) && !(dialect == Dialect::Anthropic && is_repeated(thread, exchange, &used));
+        used.extend(exchange.range().flat_map(|place| thread.message(place).calls()).map(|call| &*call.id));
         for place in exchange.range() {
             let message = thread.message(place);
             repairs.push(match well_formed && message.role() != Role::Other {
@@ -122,6 +124,11 @@ pub fn retold(thread: &Thread, place: usize, records: &[&Record], meter: Option<
 /// In whose name a message is retold.
 pub fn retold_voice(message: &Message) -> Voice {
     if message.role() == Role::Assistant { Voice::Assistant } else { Voice::User }
+}
+
+/// Whether a call of an exchange has an id that was used before: Anthropic takes each id once.
+fn is_repeated(thread: &Thread, exchange: &Exchange, used: &HashSet<&str>) -> bool {
+    exchange.range().flat_map(|place| thread.message(place).calls()).any(|call| used.contains(&*call.id))
 }
 
 /// Whether every call of an exchange is answered once and in time, and every result has its call. The calls of the

@@ -205,6 +205,12 @@ fn block_has(block: &str, key: &str) -> bool {
     serde_json::from_str::<RawFields<'_>>(block).is_ok_and(|fields| fields.get(key).is_some())
 }
 
+/// The provider's id of a Responses item.
+pub fn item_id(raw: &str) -> Option<String> {
+    let fields: RawFields<'_> = serde_json::from_str(raw).ok()?;
+    serde_json::from_str(fields.get("id")?.get()).ok()
+}
+
 /// A Responses item without the provider's id, which only means something beside the reasoning that was dropped.
 pub fn without_id(raw: &str) -> String {
     let Ok(fields) = serde_json::from_str::<RawFields<'_>>(raw) else { return raw.to_owned() };

@@ -11,4 +11,5 @@ mod matching;
 mod properties;
 mod recordings;
 mod robust;
+mod seeds;
 mod world;
