@@ -96,7 +96,10 @@ pub fn decide<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Met
     if !ask.force
         && let Some(reason) = no_progress(thread, room, ask.previous)
     {
-        return Verdict::Wait { tokens, reason };
+        return match tokens <= room.trigger {
+            true => Verdict::Fits { tokens },
+            false => Verdict::Wait { tokens, reason },
+        };
     }
     let draft = draft(thread, room, policy, meter, ask, tokens);
     match refusal(&draft, room, policy, ask, tokens) {
@@ -118,9 +121,12 @@ fn is_eager(thread: &Thread, policy: &Policy) -> bool {
         && thread.messages().last().is_some_and(|message| message.opens_turn())
 }
 
-/// A compaction that fell short is not tried again until something has changed.
+/// Planning twice is planning once, and a compaction that fell short is not tried again until something has changed.
 fn no_progress(thread: &Thread, room: Room, previous: Option<&Compaction>) -> Option<String> {
     let plan = &previous?.plan;
+    if plan.room == room && plan.tip == thread.tip() {
+        return Some("nothing was added since the last compaction".to_owned());
+    }
     let shortfall = plan.shortfall.as_ref()?;
     let grown = thread.total() - plan.thread_tokens;
     let same = plan.room == room && grown < room.target.share(GROWTH_BEFORE_RETRY);

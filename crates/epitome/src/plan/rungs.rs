@@ -194,7 +194,7 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
         Ok(touched) => (touched, String::new()),
         Err(note) => {
             board.restore(before);
-            (clip_tail(board, |board| board.is_done()), note.to_owned())
+            (clip_tail(board, board.room.target), note.to_owned())
         }
     }
 }
@@ -461,15 +461,15 @@ fn clip(board: &mut Board<'_>, place: usize, part: usize) -> bool {
 fn fit_tail(board: &mut Board<'_>) {
     let most = board.room.target.share(board.policy.protect.tail_max);
     let end = board.thread.len();
-    clip_tail(board, |_| false);
+    clip_tail(board, Tokens::ZERO);
     while board.tokens(board.tail.from..end) > most {
         let Some(shorter) = board.protection().shorter(&board.tail) else { return };
         board.tail = shorter;
     }
 }
 
-/// Clips the longest parts of a tail that takes more than its share, until it no longer does or that is enough.
-fn clip_tail(board: &mut Board<'_>, is_enough: impl Fn(&Board<'_>) -> bool) -> usize {
+/// Clips the longest parts of a tail that takes more than its share, until it no longer does or the prompt is small enough.
+fn clip_tail(board: &mut Board<'_>, enough: Tokens) -> usize {
     let most = board.room.target.share(board.policy.protect.tail_max);
     let tail = board.tail.from..board.thread.len();
     if board.ask.shape != Shape::Free || !board.policy.rungs.contains(&Rung::Trim) {
@@ -477,7 +477,7 @@ fn clip_tail(board: &mut Board<'_>, is_enough: impl Fn(&Board<'_>) -> bool) -> u
     }
     let mut touched = 0;
     for (_, place, part) in trimmable(board, tail.clone()) {
-        if board.tokens(tail.clone()) <= most || is_enough(board) {
+        if board.tokens(tail.clone()) <= most || board.total <= enough {
             break;
         }
         touched += usize::from(clip(board, place, part));

@@ -150,11 +150,7 @@ fn is_well_formed(thread: &Thread, exchange: &Exchange, dialect: Dialect) -> boo
                     }
                     open.insert(&call.id);
                 }
-                Part::ToolResult(result) => {
-                    if !open.remove(&*result.call_id) {
-                        return false;
-                    }
-                }
+                Part::ToolResult(result) if !open.remove(&*result.call_id) => return false,
                 _ => {}
             }
         }

@@ -15,7 +15,7 @@ use epitome::wire::{Dialect, Document};
 use crate::claims::compaction_holds;
 use crate::world::{PRESETS, Under, World, prompt};
 
-/// The fixtures, and how much smaller than a preset's own window theirs is.
+/// The fixtures.
 const FIXTURES: [(&str, Dialect); 4] =
     [("tools", Dialect::Chat), ("thinking", Dialect::Anthropic), ("constraints", Dialect::Chat), ("long-turn", Dialect::Responses)];
 
@@ -105,7 +105,7 @@ fn acted(out: &mut String, world: &World, under: &Under, ask: &Ask<'_>, compacti
         let note = if step.note.is_empty() { String::new() } else { format!(", {}", step.note) };
         let _ = writeln!(out, "# {rung}: {} touched, {} freed{note}", step.touched, step.freed);
     }
-    for shortfall in &plan.shortfall {
+    if let Some(shortfall) = &plan.shortfall {
         let _ = writeln!(out, "# {} over the limit; the floor is {}: {:?}", shortfall.over, shortfall.floor, shortfall.parts);
     }
     let rendered = prompt(&world.thread, Some(compaction), under, world.dialect);

@@ -2,7 +2,6 @@
 
 use epitome::thread::{Chain, MessageId, Relation};
 use epitome::wire::{Dialect, Document};
-use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::claims::hold;

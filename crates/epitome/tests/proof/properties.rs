@@ -76,7 +76,7 @@ fn planning_and_rendering_change_nothing_in_the_log() {
             readable_back(&world.thread, &compaction, &prompt(&world.thread, Some(&compaction), under, world.dialect))?;
         }
         hold!(fingerprint(&world.thread) == before, "the log changed");
-        let raws: Vec<&str> = world.document.items().iter().map(|raw| raw.as_str()).collect();
+        let raws: Vec<&str> = world.document.items().iter().map(epitome::thread::Raw::as_str).collect();
         hold!(before.iter().map(|(_, raw, _)| raw.as_str()).eq(raws), "the log is not the document");
         Ok(())
     });
@@ -154,7 +154,7 @@ fn every_claim_holds_round_after_round() {
             let ask = Ask {
                 previous: previous.as_ref(),
                 pins: pins.clone(),
-                force: !under.policy.trigger.auto && thread.len() % 20 == 0,
+                force: !under.policy.trigger.auto && thread.len().is_multiple_of(20),
                 ..Ask::default()
             };
             if let Some(compaction) = compact(&thread, room, under, dialect, &ask) {
