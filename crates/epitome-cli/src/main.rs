@@ -1,5 +1,5 @@
 //! The `epitome` binary.
-use epitome::budget::{Bpe, Meter, Tokens};
+use epitome::budget::{Meter, Tokens};
 use epitome::plan::{Ask, Room, Verdict, decide};
 use epitome::policy::preset;
 use epitome::render::render;
@@ -12,14 +12,14 @@ fn main() {
     let text = std::fs::read_to_string(&args[2]).unwrap();
     let budget: u64 = get("--budget").unwrap().parse().unwrap();
     let document = Document::decode(&text, None).unwrap();
-    let counter = Bpe::O200k;
+    let counter = epitome::budget::Cautious;
     let meter = Meter::new(&counter, document.dialect());
     let mut thread = Thread::new();
     thread.extend(document.messages(), &meter);
     let policy = preset(&get("--policy").unwrap_or("ladder".into())).unwrap();
     let system: Tokens =
         thread.messages().iter().filter(|m| m.role() == epitome::thread::Role::System).map(|m| m.tokens()).sum();
-    let room = Room::exactly(Tokens::new(budget).share(0.95) + system);
+    let room = Room::exactly(Tokens::new(budget) + system);
     let ask = Ask { force: true, ..Ask::default() };
     let verdict = decide(&thread, room, &policy, meter, &ask);
     let Verdict::Act(draft) = verdict else {

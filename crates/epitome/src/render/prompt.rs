@@ -258,7 +258,9 @@ impl<'a> Renderer<'a> {
     fn allowed_voice(&self, wanted: Voice, record: &Record) -> Voice {
         match wanted {
             Voice::Assistant => {
-                let next = self.thread.messages().get(record.span.range().end);
+                // What came after the plan was made must not change what was written before it.
+                let end = record.span.range().end;
+                let next = (end < self.compaction.plan.covers).then(|| self.thread.message(end));
                 let before = self.pieces.iter().rev().find_map(|piece| self.voice_of(piece));
                 let fits = before == Some(Role::User) && next.is_some_and(|next| next.role() == Role::User);
                 if fits { Voice::Assistant } else { Voice::User }

@@ -4,19 +4,29 @@
 use super::command::floor_boundary;
 
 /// Lines longer than this are cut into pieces.
-const LINE_BYTES_MAX: usize = 300;
+const LINE_BYTES_MAX: usize = 400;
 
-/// Calls `visit` with each line of `text` worth quoting.
-pub fn each<'a>(text: &'a str, is_printed: bool, visit: &mut dyn FnMut(&'a str)) {
+/// A line, or a piece of a long one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece<'a> {
+    pub text: &'a str,
+    /// Whether it goes on where the piece before it was cut.
+    pub continues: bool,
+}
+
+/// Calls `visit` with each line of `text` worth quoting; `is_printed` drops line numbers of tools.
+pub fn each<'a>(text: &'a str, is_printed: bool, visit: &mut dyn FnMut(Piece<'a>)) {
     for line in text.lines() {
         let mut rest = if is_printed { without_gutter(line).trim() } else { line.trim() };
+        let mut continues = false;
         while rest.len() > LINE_BYTES_MAX {
             let (piece, more) = rest.split_at(cut(rest));
-            visit(piece.trim());
-            rest = more.trim_start();
+            visit(Piece { text: piece, continues });
+            rest = more;
+            continues = true;
         }
         if rest.len() >= LINE_BYTES_MIN {
-            visit(rest);
+            visit(Piece { text: rest, continues });
         }
     }
 }

@@ -117,7 +117,7 @@ fn between_compactions_a_longer_threads_prompt_begins_with_the_shorter_ones_byte
         let short = prompt(&short, compaction.as_ref(), &under, dialect).to_json(&short);
         hold!(
             long.len() >= short.len() && long[..short.len()] == short[..],
-            "{}: the prefix was rewritten",
+            "{}: the prefix was rewritten\n{short:#?}\n{long:#?}",
             under.policy.name
         );
         Ok(())
@@ -234,6 +234,10 @@ fn a_step_counts_what_is_new_and_nothing_else_however_long_the_thread() {
                 };
                 let before = (tally.bytes.load(Relaxed), tally.calls.load(Relaxed));
                 thread.append(message, &meter);
+                // Pruning below the trigger looks at the whole thread, once for each turn.
+                if policy.clear.eager && thread.messages().last().is_some_and(|message| message.opens_turn()) {
+                    continue;
+                }
                 let verdict = decide(&thread, room, policy, meter, &Ask::default());
                 hold!(matches!(verdict, Verdict::Fits { .. }), "{}: it acts", policy.name);
                 let spent = (tally.bytes.load(Relaxed) - before.0, tally.calls.load(Relaxed) - before.1);
