@@ -28,7 +28,8 @@ pub fn repairs(thread: &Thread, dialect: Dialect, reasoning_from: usize) -> Vec<
     let mut repairs = Vec::with_capacity(thread.len());
     let mut used: HashSet<&str> = HashSet::new();
     for exchange in thread.exchanges() {
-        let well_formed = is_well_formed(thread, exchange, dialect) && !(dialect == Dialect::Anthropic && is_repeated(thread, exchange, &used));
+        let well_formed = is_well_formed(thread, exchange, dialect)
+            && !(dialect == Dialect::Anthropic && is_repeated(thread, exchange, &used));
         used.extend(exchange.range().flat_map(|place| thread.message(place).calls()).map(|call| &*call.id));
         for place in exchange.range() {
             let message = thread.message(place);

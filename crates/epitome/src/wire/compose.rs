@@ -243,7 +243,8 @@ fn marked(raw: &str) -> Option<String> {
         "image" | "document" | "tool_use" | "tool_result" => true,
         _ => false,
     };
-    (can_carry && block.get("cache_control").is_none()).then(|| splice(raw, last, &set_field(last, "cache_control", MARK)))
+    (can_carry && block.get("cache_control").is_none())
+        .then(|| splice(raw, last, &set_field(last, "cache_control", MARK)))
 }
 
 /// How many cache marks a message carries.

@@ -16,8 +16,12 @@ use crate::claims::compaction_holds;
 use crate::world::{PRESETS, Under, World, prompt};
 
 /// The fixtures.
-const FIXTURES: [(&str, Dialect); 4] =
-    [("tools", Dialect::Chat), ("thinking", Dialect::Anthropic), ("constraints", Dialect::Chat), ("long-turn", Dialect::Responses)];
+const FIXTURES: [(&str, Dialect); 4] = [
+    ("tools", Dialect::Chat),
+    ("thinking", Dialect::Anthropic),
+    ("constraints", Dialect::Chat),
+    ("long-turn", Dialect::Responses),
+];
 
 fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
@@ -85,8 +89,18 @@ fn golden(text: &str, dialect: Dialect, under: &Under) -> String {
     let room = room(&under.policy, factor);
     let verdict = decide(&world.thread, room, &small.policy, small.meter(dialect), &ask);
     let mut out = String::new();
-    let _ = writeln!(out, "# {} on {} messages of {} tokens, {dialect}", under.policy.name, world.thread.len(), world.thread.total());
-    let _ = writeln!(out, "# window {} x {factor:.4}: trigger {}, target {}, limit {}", under.policy.trigger.window, room.trigger, room.target, room.limit);
+    let _ = writeln!(
+        out,
+        "# {} on {} messages of {} tokens, {dialect}",
+        under.policy.name,
+        world.thread.len(),
+        world.thread.total()
+    );
+    let _ = writeln!(
+        out,
+        "# window {} x {factor:.4}: trigger {}, target {}, limit {}",
+        under.policy.trigger.window, room.trigger, room.target, room.limit
+    );
     match verdict {
         Verdict::Act(draft) => acted(&mut out, &world, &small, &ask, &draft.finish()),
         other => {
@@ -97,7 +111,8 @@ fn golden(text: &str, dialect: Dialect, under: &Under) -> String {
 }
 
 fn acted(out: &mut String, world: &World, under: &Under, ask: &Ask<'_>, compaction: &Compaction) {
-    compaction_holds(world, under, ask, compaction).unwrap_or_else(|wrong| panic!("{}: {wrong}\n{out}", under.policy.name));
+    compaction_holds(world, under, ask, compaction)
+        .unwrap_or_else(|wrong| panic!("{}: {wrong}\n{out}", under.policy.name));
     let plan = &compaction.plan;
     let _ = writeln!(out, "# {} -> {} tokens", plan.before, plan.after);
     for step in &plan.steps {
@@ -106,7 +121,11 @@ fn acted(out: &mut String, world: &World, under: &Under, ask: &Ask<'_>, compacti
         let _ = writeln!(out, "# {rung}: {} touched, {} freed{note}", step.touched, step.freed);
     }
     if let Some(shortfall) = &plan.shortfall {
-        let _ = writeln!(out, "# {} over the limit; the floor is {}: {:?}", shortfall.over, shortfall.floor, shortfall.parts);
+        let _ = writeln!(
+            out,
+            "# {} over the limit; the floor is {}: {:?}",
+            shortfall.over, shortfall.floor, shortfall.parts
+        );
     }
     let rendered = prompt(&world.thread, Some(compaction), under, world.dialect);
     let _ = writeln!(out, "\n{}", layout(&rendered, &world.thread));

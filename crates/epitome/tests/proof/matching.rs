@@ -27,10 +27,20 @@ fn a_history_sent_again_continues_whatever_its_spaces_key_order_marks_and_ids() 
     forall(200, &values, |(script, dialect, first, again, cut)| {
         let world = World::of(&script, dialect, first, &PRESETS[0]);
         let incoming = ids(&sent_again(&script, dialect, again), dialect);
-        hold!(incoming.len() == world.thread.len(), "{dialect}: {} and {} messages", incoming.len(), world.thread.len());
+        hold!(
+            incoming.len() == world.thread.len(),
+            "{dialect}: {} and {} messages",
+            incoming.len(),
+            world.thread.len()
+        );
         let known = world.thread.fork((cut * world.thread.len() as f64) as usize);
         let relation = known.relate(&incoming);
-        hold!(relation == Relation::Continue { from: known.len() }, "{dialect}: {relation:?} at {} of {}", known.len(), incoming.len());
+        hold!(
+            relation == Relation::Continue { from: known.len() },
+            "{dialect}: {relation:?} at {} of {}",
+            known.len(),
+            incoming.len()
+        );
         Ok(())
     });
 }
@@ -55,10 +65,26 @@ fn a_history_that_says_something_else_forks_where_it_does() {
 #[test]
 fn a_string_and_a_list_of_one_text_are_the_same_message() {
     let cases = [
-        (Dialect::Chat, r#"[{"role":"user","content":"hi"}]"#, r#"[{"content":[{"text":"hi","type":"text"}],"role":"user"}]"#),
-        (Dialect::Anthropic, r#"[{"role":"user","content":"hi"}]"#, r#"[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]"#),
-        (Dialect::Responses, r#"[{"role":"user","content":"hi"}]"#, r#"[{"type":"message","id":"msg_9","role":"user","content":[{"type":"input_text","text":"hi"}]}]"#),
-        (Dialect::AiSdk, r#"[{"role":"user","content":"hi"}]"#, r#"[{"role":"user","content":[{"type":"text","text":"hi","providerOptions":{"a":{}}}]}]"#),
+        (
+            Dialect::Chat,
+            r#"[{"role":"user","content":"hi"}]"#,
+            r#"[{"content":[{"text":"hi","type":"text"}],"role":"user"}]"#,
+        ),
+        (
+            Dialect::Anthropic,
+            r#"[{"role":"user","content":"hi"}]"#,
+            r#"[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]"#,
+        ),
+        (
+            Dialect::Responses,
+            r#"[{"role":"user","content":"hi"}]"#,
+            r#"[{"type":"message","id":"msg_9","role":"user","content":[{"type":"input_text","text":"hi"}]}]"#,
+        ),
+        (
+            Dialect::AiSdk,
+            r#"[{"role":"user","content":"hi"}]"#,
+            r#"[{"role":"user","content":[{"type":"text","text":"hi","providerOptions":{"a":{}}}]}]"#,
+        ),
     ];
     for (dialect, plain, blocks) in cases {
         assert_eq!(ids(plain, dialect), ids(blocks, dialect), "{dialect}");

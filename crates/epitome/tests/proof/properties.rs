@@ -133,7 +133,7 @@ fn every_claim_holds_round_after_round() {
         0..PRESETS.len(),
         select(vec![300u64, 1500, 5000]),
     );
-    forall(60, &values, |(scripts, dialect, style, preset, size)| {
+    forall(40, &values, |(scripts, dialect, style, preset, size)| {
         // Cache marks are for one request, not for many in one.
         let style = Style { extra: false, ..style };
         let under = &PRESETS[preset];

@@ -19,13 +19,18 @@ fn recordings() -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     for family in ["entire", "miniswe", "pi", "tau"] {
         let entries = std::fs::read_dir(folder.join(family)).into_iter().flatten();
-        files.extend(entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.extension().is_some_and(|end| end == "jsonl")));
+        files.extend(
+            entries
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .filter(|path| path.extension().is_some_and(|end| end == "jsonl")),
+        );
     }
     if files.is_empty() {
         eprintln!("skipped: there are no recordings in {}", folder.display());
     }
     files.sort();
-    let mut read: Vec<_> = files.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).expect("a recording"))).collect();
+    let mut read: Vec<_> =
+        files.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).expect("a recording"))).collect();
     read.sort_by_key(|(_, text)| text.len());
     read
 }
@@ -37,7 +42,8 @@ fn is_full() -> bool {
 #[test]
 fn every_recording_under_budget_goes_out_as_it_came_in() {
     for (path, text) in recordings() {
-        let document = Document::decode(&text, Some(Dialect::Chat)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let document =
+            Document::decode(&text, Some(Dialect::Chat)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let kept: Vec<Item> = (0..document.items().len()).map(Item::Kept).collect();
         assert_eq!(document.encode(&kept), text, "{}", path.display());
         let under = &PRESETS[2];
@@ -93,7 +99,13 @@ fn script(text: &str) -> Script {
             }
             Some("tool") => {
                 let id = message["tool_call_id"].as_str().unwrap_or_default().to_owned();
-                Entry::Results(vec![Answer { id, tool: "tool".into(), text: words.unwrap_or_default(), failed: false, image: false }])
+                Entry::Results(vec![Answer {
+                    id,
+                    tool: "tool".into(),
+                    text: words.unwrap_or_default(),
+                    failed: false,
+                    image: false,
+                }])
             }
             _ => Entry::User(vec![Bit::Text(words.unwrap_or_default())]),
         });

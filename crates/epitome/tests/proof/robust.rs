@@ -16,14 +16,73 @@ const FORMATS: [Format; 4] = [Format::PiEvents, Format::PiTree, Format::ClaudeCo
 
 /// Words that decoders look for.
 const WORDS: &[&str] = &[
-    "", " ", "user", "assistant", "tool", "system", "developer", "text", "thinking", "redacted_thinking", "tool_use", "tool_result",
-    "function_call", "function_call_output", "reasoning", "message", "tool-call", "tool-result", "compaction", "session", "summary",
-    "compact_boundary", "response_item", "compacted", "turn_context", "event_msg", "data:image/png;base64,AAAA", "{}", "a", "\u{0}", "🏳️‍🌈",
+    "",
+    " ",
+    "user",
+    "assistant",
+    "tool",
+    "system",
+    "developer",
+    "text",
+    "thinking",
+    "redacted_thinking",
+    "tool_use",
+    "tool_result",
+    "function_call",
+    "function_call_output",
+    "reasoning",
+    "message",
+    "tool-call",
+    "tool-result",
+    "compaction",
+    "session",
+    "summary",
+    "compact_boundary",
+    "response_item",
+    "compacted",
+    "turn_context",
+    "event_msg",
+    "data:image/png;base64,AAAA",
+    "{}",
+    "a",
+    "\u{0}",
+    "🏳️‍🌈",
 ];
 const FIELDS: &[&str] = &[
-    "role", "content", "type", "id", "call_id", "tool_use_id", "tool_call_id", "toolCallId", "toolName", "name", "input", "output", "text",
-    "signature", "tool_calls", "function", "arguments", "cache_control", "encrypted_content", "messages", "uuid", "parentUuid", "message",
-    "parentId", "firstKeptEntryId", "payload", "timestamp", "isSidechain", "subtype", "source", "data", "image_url", "summary", "replacement_history",
+    "role",
+    "content",
+    "type",
+    "id",
+    "call_id",
+    "tool_use_id",
+    "tool_call_id",
+    "toolCallId",
+    "toolName",
+    "name",
+    "input",
+    "output",
+    "text",
+    "signature",
+    "tool_calls",
+    "function",
+    "arguments",
+    "cache_control",
+    "encrypted_content",
+    "messages",
+    "uuid",
+    "parentUuid",
+    "message",
+    "parentId",
+    "firstKeptEntryId",
+    "payload",
+    "timestamp",
+    "isSidechain",
+    "subtype",
+    "source",
+    "data",
+    "image_url",
+    "summary",
+    "replacement_history",
 ];
 
 /// Any JSON made of words that decoders know.
@@ -45,9 +104,11 @@ fn known_json() -> impl Strategy<Value = Value> {
 
 /// Texts near what decoders read: JSON, lines of JSON, documents cut off or with bytes exchanged, and plain noise.
 fn texts() -> impl Strategy<Value = String> {
-    let lines = prop::collection::vec(known_json(), 0..8).prop_map(|values| values.iter().map(|value| format!("{value}\n")).collect::<String>());
+    let lines = prop::collection::vec(known_json(), 0..8)
+        .prop_map(|values| values.iter().map(|value| format!("{value}\n")).collect::<String>());
     let list = prop::collection::vec(known_json(), 0..8).prop_map(|values| Value::Array(values).to_string());
-    let written = (script(), select(&Dialect::ALL[..]), style()).prop_map(|(script, dialect, style)| document(&script, dialect, style));
+    let written = (script(), select(&Dialect::ALL[..]), style())
+        .prop_map(|(script, dialect, style)| document(&script, dialect, style));
     let damaged = (written, any::<prop::sample::Index>(), any::<u8>()).prop_map(|(text, at, byte)| {
         let mut bytes = text.into_bytes();
         let at = at.index(bytes.len().max(1)).min(bytes.len().saturating_sub(1));
@@ -58,7 +119,8 @@ fn texts() -> impl Strategy<Value = String> {
         }
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    let noise = prop::collection::vec(any::<u8>(), 0..200).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let noise =
+        prop::collection::vec(any::<u8>(), 0..200).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     prop_oneof![2 => lines.boxed(), 2 => list.boxed(), 2 => known_json().prop_map(|value| value.to_string()).boxed(), 2 => damaged.boxed(), 1 => noise.boxed()]
 }
 
@@ -76,13 +138,17 @@ fn no_text_makes_a_document_panic_and_what_is_read_is_written_back() {
 
 #[test]
 fn no_text_makes_a_session_panic_and_every_line_is_carried() {
-    forall(1500, &(texts(), prop::option::of(select(&FORMATS[..])), any::<bool>()), |(text, format, skip_bad_lines)| {
-        if let Ok(session) = Session::read(&text, &ReadOptions { format, skip_bad_lines }) {
-            hold!(session.source().as_str() == text, "other bytes");
-            hold!(session.messages().len() == session.context().len(), "a message went missing");
-        }
-        Ok(())
-    });
+    forall(
+        1500,
+        &(texts(), prop::option::of(select(&FORMATS[..])), any::<bool>()),
+        |(text, format, skip_bad_lines)| {
+            if let Ok(session) = Session::read(&text, &ReadOptions { format, skip_bad_lines }) {
+                hold!(session.source().as_str() == text, "other bytes");
+                hold!(session.messages().len() == session.context().len(), "a message went missing");
+            }
+            Ok(())
+        },
+    );
 }
 
 #[test]
@@ -96,7 +162,11 @@ fn no_json_makes_a_message_panic_and_its_raw_text_stays() {
 
 #[test]
 fn no_text_makes_a_policy_panic_and_a_damaged_preset_is_read_or_refused_with_a_sentence() {
-    let damaged = (select(&Preset::ALL[..]), any::<prop::sample::Index>(), prop_oneof!["[a-z_.=\\[\\]\"0-9 \n-]{0,12}", ".{0,6}"]);
+    let damaged = (
+        select(&Preset::ALL[..]),
+        any::<prop::sample::Index>(),
+        prop_oneof!["[a-z_.=\\[\\]\"0-9 \n-]{0,12}", ".{0,6}"],
+    );
     forall(600, &damaged, |(preset, at, noise)| {
         let at = at.index(preset.toml.len());
         let at = (0..=at).rev().find(|at| preset.toml.is_char_boundary(*at)).unwrap_or(0);

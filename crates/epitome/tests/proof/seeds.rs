@@ -31,7 +31,8 @@ fn chat(turns: usize, lines: usize) -> Vec<Value> {
 fn step(turn: usize, at: usize, lines: usize) -> [Value; 2] {
     let id = format!("call_{turn}_{at}");
     let arguments = json!({"path": format!("src/file_{turn}_{at}.rs")}).to_string();
-    let text: String = (0..lines).map(|line| format!("{line}: let part_{turn}_{at}_{line} = shape({line});\n")).collect();
+    let text: String =
+        (0..lines).map(|line| format!("{line}: let part_{turn}_{at}_{line} = shape({line});\n")).collect();
     [
         json!({"role": "assistant", "content": null, "tool_calls": [{"id": id, "type": "function", "function": {"name": "read", "arguments": arguments}}]}),
         json!({"role": "tool", "tool_call_id": id, "content": text}),
@@ -51,7 +52,10 @@ fn compacted(world: &World, under: &Under, share: f64, ask: &Ask<'_>) -> Compact
 }
 
 fn shown(world: &World, under: &Under, compaction: &Compaction) -> Vec<String> {
-    layout(&prompt(&world.thread, Some(compaction), under, world.dialect), &world.thread).lines().map(str::to_owned).collect()
+    layout(&prompt(&world.thread, Some(compaction), under, world.dialect), &world.thread)
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 // --- Seed 000: the timeline ----------------------------------------------------------------------------------------
@@ -99,11 +103,16 @@ fn seed_000_case_4_a_second_compaction_takes_in_the_first_and_comes_after_it() {
     let once = compacted(&first, &under, 0.8, &Ask::default());
     let longer = world(&chat(32, 6), &under);
     let ask = Ask { previous: Some(&once), ..Ask::default() };
-    let twice = compact(&longer.thread, once.plan.room, &under, Dialect::Chat, &ask).expect("it is over the trigger again");
+    let twice =
+        compact(&longer.thread, once.plan.room, &under, Dialect::Chat, &ask).expect("it is over the trigger again");
     assert_eq!(twice.plan.round, 2);
     assert!(twice.plan.tail_from > once.plan.tail_from);
     let lines = shown(&longer, &under, &twice);
-    assert_eq!(lines.iter().filter(|line| line.contains("+ summary")).count(), 1, "one summary stands for both: {lines:#?}");
+    assert_eq!(
+        lines.iter().filter(|line| line.contains("+ summary")).count(),
+        1,
+        "one summary stands for both: {lines:#?}"
+    );
     assert!(twice.summaries[0].items.requests.iter().any(|request| request.text.starts_with("Request 1:")));
 }
 
@@ -113,7 +122,8 @@ fn seed_000_case_5_hidden_messages_are_surfaced_in_the_digest() {
     let mut world = world(&chat(16, 6), &under);
     world.thread.hide(2, "[hidden: a listing of no interest]");
     let room = under.room(world.thread.total(), 0.8);
-    let compaction = compact(&world.thread, room, &under, Dialect::Chat, &Ask::default()).expect("it is over the trigger");
+    let compaction =
+        compact(&world.thread, room, &under, Dialect::Chat, &Ask::default()).expect("it is over the trigger");
     let summary = &compaction.summaries[0];
     let digest = Digest::of(&world.thread, 0..compaction.plan.tail_from, &under.policy.tools, &summary.items);
     assert_eq!(digest.hidden, ["m3: [hidden: a listing of no interest]"]);
@@ -143,7 +153,11 @@ fn seed_000_case_7_cache_checkpoints_are_in_the_prompt_after_a_compaction() {
     let rendered = prompt(&world.thread, Some(&compaction), &under, Dialect::Anthropic);
     let json = rendered.to_json(&world.thread);
     let marked: Vec<usize> = (0..json.len()).filter(|at| json[*at].contains("cache_control")).collect();
-    let summary = rendered.pieces.iter().position(|piece| matches!(piece, Piece::Written { summary: true, .. })).expect("a summary");
+    let summary = rendered
+        .pieces
+        .iter()
+        .position(|piece| matches!(piece, Piece::Written { summary: true, .. }))
+        .expect("a summary");
     assert_eq!(marked, [summary, json.len() - 1], "one before the tail and one at its end");
 }
 
@@ -198,8 +212,10 @@ fn seed_002_a_request_stays_under_budget_with_its_system_prompt_tools_and_format
     let window = Tokens::new(20_000);
     for fixed in [0, 2_000, 6_000] {
         let room = Room::in_window(&under.policy, window, Tokens::new(fixed));
-        let compaction = compact(&world.thread, room, &under, Dialect::Chat, &Ask::default()).expect("it is over the trigger");
-        let tokens = prompt(&world.thread, Some(&compaction), &under, Dialect::Chat).tokens(&world.thread, under.meter(Dialect::Chat));
+        let compaction =
+            compact(&world.thread, room, &under, Dialect::Chat, &Ask::default()).expect("it is over the trigger");
+        let tokens = prompt(&world.thread, Some(&compaction), &under, Dialect::Chat)
+            .tokens(&world.thread, under.meter(Dialect::Chat));
         let reserved = under.policy.reserve.safety + under.policy.reserve.rehydration;
         assert!(tokens + Tokens::new(fixed) + reserved <= window, "{tokens} beside {fixed}");
         assert_eq!(compaction.plan.shortfall, None);
@@ -221,14 +237,19 @@ fn seed_003_the_boundary_moves_back_rather_than_part_a_result_from_its_call() {
     for extra in 0..4 {
         let mut messages = vec![json!({"role": "system", "content": "Build a flashcard app."})];
         messages.extend(chat(12, 8));
-        (0..extra).for_each(|at| messages.push(json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": "Go on."})));
+        (0..extra).for_each(|at| {
+            messages.push(json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": "Go on."}))
+        });
         let world = world(&messages, &under);
         let compaction = compacted(&world, &under, 0.6, &Ask::default());
         let (from, end) = (compaction.plan.tail_from, world.thread.len());
         assert_ne!(world.thread.message(from).role(), Role::Tool, "{extra}");
         assert!((10..=11).contains(&(end - from)), "{extra}: {} messages stay", end - from);
         let lines = shown(&world, &under, &compaction);
-        assert!(lines[0].contains("system m1") && lines[1].contains("## Session Summary (Compaction Round 1)"), "{lines:#?}");
+        assert!(
+            lines[0].contains("system m1") && lines[1].contains("## Session Summary (Compaction Round 1)"),
+            "{lines:#?}"
+        );
     }
 }
 
