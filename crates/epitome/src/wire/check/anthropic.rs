@@ -4,7 +4,7 @@
 //! bytes and headers are not in a request, so what depends on them (A10, A15, most of A8 and A9) is not judged.
 
 use std::collections::HashSet;
-use std::io;
+use std::fmt;
 use std::ops::Range;
 
 use serde_json::Value;
@@ -512,18 +512,15 @@ fn check_size(body: &Value, messages: &[Value], report: &mut Report) {
 
 fn json_bytes(value: &Value) -> usize {
     struct Counter(usize);
-    impl io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
+    impl fmt::Write for Counter {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 += text.len();
             Ok(())
         }
     }
     let mut counter = Counter(0);
     // A value that cannot be written is no longer than what was written of it.
-    let _ = serde_json::to_writer(&mut counter, value);
+    let _ = fmt::write(&mut counter, format_args!("{value}"));
     counter.0
 }
 
