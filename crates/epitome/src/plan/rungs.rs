@@ -155,7 +155,14 @@ fn externalise(board: &mut Board<'_>) -> usize {
                 return touched;
             }
             if should_move(board, place, part, content) && !board.is_taken(place, part) {
-                touched += usize::from(move_out(board, Rung::Externalise, place, part, board.policy.externalise.preview, Tokens::ZERO));
+                touched += usize::from(move_out(
+                    board,
+                    Rung::Externalise,
+                    place,
+                    part,
+                    board.policy.externalise.preview,
+                    Tokens::ZERO,
+                ));
             }
         }
     }
@@ -187,7 +194,7 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
     let Some(span) = board.thread.span(range) else { return (0, "nothing to summarise".to_owned()) };
     let kept = kept_in(board, span.range());
     let kept_tokens: Tokens = kept.iter().map(|(_, tokens)| *tokens).sum();
-    let whole = board.thread.tokens(span.range()) - kept_tokens;
+    let whole = board.whole(span.range()) - kept_tokens;
     let now = tokens_in_prompt(board, span.range()) - kept_tokens;
     let rest = board.total - now;
     let limit = summary_limit(board, whole, rest);
@@ -212,7 +219,8 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
 /// The summary to be written: what it stands for and what stays beside it.
 fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens) -> Pending<'t> {
     let thread = board.thread;
-    let stays = |place: &usize| !span.contains(*place) && !board.is_gone(*place) || kept.contains(&thread.message(*place).id());
+    let stays =
+        |place: &usize| !span.contains(*place) && !board.is_gone(*place) || kept.contains(&thread.message(*place).id());
     let (mut beside, mut whole) = (Vec::new(), HashSet::new());
     for place in (0..thread.len()).filter(stays) {
         let edited = board.records.iter().filter(|record| record.part.is_some_and(|part| part.place == place));
@@ -256,6 +264,9 @@ fn summary_range(board: &Board<'_>) -> Option<std::ops::Range<usize>> {
 
 /// What of the span stays as it is: held messages, and as many of the user's own as the policy keeps.
 fn kept_in(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(MessageId, Tokens)> {
+    if board.ask.shape != Shape::Free {
+        return Vec::new();
+    }
     let mut left = board.policy.summarise.user_messages;
     let mut kept = Vec::new();
     for place in range.rev() {
@@ -265,7 +276,7 @@ fn kept_in(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(MessageId, 
             left -= message.tokens();
         }
         if own || board.tail.holds(place) {
-            kept.push((message.id(), message.tokens()));
+            kept.push((message.id(), board.whole(place..place + 1)));
         }
     }
     kept.reverse();
@@ -277,12 +288,7 @@ fn tokens_in_prompt(board: &Board<'_>, range: std::ops::Range<usize>) -> Tokens 
     let mut tokens = board.tokens(range.clone());
     for record in board.records.iter().filter(|record| record.part.is_none()) {
         if range.contains(&record.span.range().start) {
-            let inside = board.thread.tokens(record.span.range());
-            tokens = tokens - inside + record.after;
-            if let Action::Summarise { kept, .. } = &record.action {
-                let stayed = record.span.range().map(|place| board.thread.message(place));
-                tokens += stayed.filter(|m| kept.contains(&m.id())).map(|m| m.tokens()).sum();
-            }
+            tokens = tokens - board.whole(record.span.range()) + record.after + board.kept(record);
         }
     }
     tokens
@@ -305,7 +311,10 @@ fn clear(board: &mut Board<'_>) -> (usize, String) {
     let candidates = clearable(board);
     let gain: Tokens = candidates.iter().map(|(place, part)| board.thread.message(*place).part_tokens(*part)).sum();
     if gain < board.policy.clear.minimum {
-        return (0, format!("{gain} tokens could be cleared, fewer than the minimum of {}", board.policy.clear.minimum));
+        return (
+            0,
+            format!("{gain} tokens could be cleared, fewer than the minimum of {}", board.policy.clear.minimum),
+        );
     }
     let placeholder = board.policy.clear.placeholder.clone();
     let mut touched = 0;
@@ -393,7 +402,7 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
         span: span.clone(),
         part: None,
         action: Action::Drop { keywords },
-        before: board.thread.tokens(span.range()),
+        before: board.whole(span.range()),
         after: Tokens::ZERO,
     };
     record.after = board.meter.text_message(&stand_in(board.thread, &record, board.meter));
@@ -449,7 +458,7 @@ fn fit_tail(board: &mut Board<'_>) {
         }
     }
     while board.tokens(board.tail.from..end) > most {
-        let Some(shorter) = board.tail.shorter(board.thread, board.policy, board.room.target) else { return };
+        let Some(shorter) = board.protection().shorter(&board.tail) else { return };
         board.tail = shorter;
     }
 }

@@ -1,5 +1,6 @@
 //! The tail: the newest exchanges, which stay verbatim.
 
+use super::decide::Shape;
 use crate::budget::Tokens;
 use crate::policy::{Policy, Protect};
 use crate::thread::{Message, Part, Role, Thread};
@@ -17,42 +18,74 @@ pub struct Tail {
     held: Vec<usize>,
 }
 
-impl Tail {
-    /// What a policy protects of a thread when the prompt is to be brought down to `target`.
-    pub fn of(thread: &Thread, policy: &Policy, target: Tokens) -> Tail {
-        let protect = &policy.protect;
-        let wanted = wanted_start(thread, protect, target);
-        let most = most(thread, protect, target);
+/// What decides the tail.
+#[derive(Clone, Copy)]
+pub struct Protection<'a> {
+    /// The thread.
+    pub thread: &'a Thread,
+    /// The policy.
+    pub policy: &'a Policy,
+    /// What the prompt is brought down to.
+    pub target: Tokens,
+    /// What the prompt must look like.
+    pub shape: Shape,
+    /// Whether the tail may begin at a place; `None`: before any exchange.
+    pub may_cut: Option<&'a dyn Fn(usize) -> bool>,
+}
+
+impl Protection<'_> {
+    /// What the policy protects.
+    pub fn tail(&self) -> Tail {
+        let (thread, protect) = (self.thread, &self.policy.protect);
+        let wanted = wanted_start(thread, protect, self.target);
+        let most = most(thread, protect, self.target);
         let from = match thread.tokens(wanted..thread.len()) > most {
-            true => newest(thread, most, policy.trim.clip(target)),
+            true => newest(thread, most, self.policy.trim.clip(self.target)),
             false => wanted,
         };
-        Tail::at(thread, protect, target, from)
+        self.at(from)
     }
 
     /// The smallest tail: what is in flight, or nothing.
-    pub fn smallest(thread: &Thread, policy: &Policy, target: Tokens) -> Tail {
-        Tail::at(thread, &policy.protect, target, thread.len())
+    pub fn smallest(&self) -> Tail {
+        self.at(self.thread.len())
     }
 
-    /// The same protection with the tail's oldest exchange given up, unless something in it is in flight.
-    pub fn shorter(&self, thread: &Thread, policy: &Policy, target: Tokens) -> Option<Tail> {
-        if self.from >= thread.len() {
+    /// A tail without its oldest exchange, unless something in it is in flight.
+    pub fn shorter(&self, tail: &Tail) -> Option<Tail> {
+        if tail.from >= self.thread.len() {
             return None;
         }
-        let next = thread.exchange_at(self.from).range().end;
-        let tail = Tail::at(thread, &policy.protect, target, next);
-        (tail.from > self.from).then_some(tail)
+        let shorter = self.at(self.thread.exchange_at(tail.from).range().end);
+        (shorter.from > tail.from).then_some(shorter)
     }
 
-    fn at(thread: &Thread, protect: &Protect, target: Tokens, from: usize) -> Tail {
-        let from = from.min(thread.in_flight().unwrap_or(from));
-        let held = (0..from).filter(|place| is_held(thread.message(*place))).collect();
-        let first_task = first_task(thread, protect, target).filter(|place| *place < from);
-        let splits_turn = from < thread.len() && from > 0 && !thread.message(from).opens_turn() && thread.message(from).turn() > 0;
-        Tail { from, splits_turn, first_task, held }
+    fn at(&self, from: usize) -> Tail {
+        let thread = self.thread;
+        let from = self.allowed(from.min(thread.in_flight().unwrap_or(from)));
+        let (mut held, mut task) = (Vec::new(), None);
+        if self.shape == Shape::Free {
+            held = (0..from).filter(|place| is_held(thread.message(*place))).collect();
+            task = first_task(thread, &self.policy.protect, self.target).filter(|place| *place < from);
+        }
+        let inside = from < thread.len() && from > 0;
+        let splits_turn = inside && !thread.message(from).opens_turn() && thread.message(from).turn() > 0;
+        Tail { from, splits_turn, first_task: task, held }
     }
 
+    /// The next place where the tail may begin; before what is in flight if it must be.
+    fn allowed(&self, from: usize) -> usize {
+        let Some(may_cut) = self.may_cut else { return from };
+        let latest = self.thread.in_flight().unwrap_or(self.thread.len());
+        let starts = self.thread.exchanges().iter().map(|exchange| exchange.range().start);
+        let places: Vec<usize> =
+            starts.chain([self.thread.len()]).filter(|place| *place <= latest && may_cut(*place)).collect();
+        let later = places.iter().find(|place| **place >= from);
+        later.or_else(|| places.last()).copied().unwrap_or(from)
+    }
+}
+
+impl Tail {
     /// Whether a message before the tail stays all the same.
     pub fn holds(&self, place: usize) -> bool {
         self.first_task == Some(place) || self.held.binary_search(&place).is_ok()

@@ -438,9 +438,24 @@ impl Policy {
     fn check(&self, toml: &str) -> Result<(), PolicyError> {
         let share = "a number above 0 and up to 1";
         let checks = [
-            ("target.low_water", self.target.low_water, share, 0.0 < self.target.low_water && self.target.low_water <= 1.0),
-            ("protect.recent_share", self.protect.recent_share, "a number from 0 to 1", (0.0..=1.0).contains(&self.protect.recent_share)),
-            ("protect.tail_max", self.protect.tail_max, share, 0.0 < self.protect.tail_max && self.protect.tail_max <= 1.0),
+            (
+                "target.low_water",
+                self.target.low_water,
+                share,
+                0.0 < self.target.low_water && self.target.low_water <= 1.0,
+            ),
+            (
+                "protect.recent_share",
+                self.protect.recent_share,
+                "a number from 0 to 1",
+                (0.0..=1.0).contains(&self.protect.recent_share),
+            ),
+            (
+                "protect.tail_max",
+                self.protect.tail_max,
+                share,
+                0.0 < self.protect.tail_max && self.protect.tail_max <= 1.0,
+            ),
             ("summarise.ratio", self.summarise.ratio, share, 0.0 < self.summarise.ratio && self.summarise.ratio <= 1.0),
             ("trim.keep_share", self.trim.keep_share, share, 0.0 < self.trim.keep_share && self.trim.keep_share <= 1.0),
             ("price.read", self.price.read, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.read)),

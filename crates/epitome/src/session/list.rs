@@ -2,20 +2,19 @@
 //!
 //! A list knows no compaction: what it holds is what the model sees, and a compacted list is a new text.
 
-use serde_json::value::RawValue;
-
 use super::error::SessionError;
 use super::fields::Fields;
 use super::lines::{self, Line};
 use super::notice::Notice;
 use super::reading::Reading;
 use crate::thread::{Raw, offset_range};
-use crate::wire::{Dialect, Document, Layout, decode_message};
+use crate::wire::{Dialect, Document, Item, Layout, decode_message};
 
-/// A list, with the lines of it that are not JSON.
+/// A list as a document.
 #[derive(Clone, Debug)]
 pub(super) struct List {
     document: Document,
+    /// The lines that are not JSON.
     broken: Vec<Raw>,
 }
 
@@ -26,82 +25,85 @@ impl List {
         skip_bad_lines: bool,
         notices: &mut Vec<Notice>,
     ) -> Result<(List, Reading), SessionError> {
-        let lines = match is_lines(source.as_str()) {
-            true => lines::split(source, skip_bad_lines, notices)?,
-            false => Vec::new(),
-        };
-        let (good, bad): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(|line| !line.broken);
-        let document = match bad.is_empty() {
-            true => Document::decode(source.as_str(), dialect)?,
+        if is_request(source) || !is_lines(source.as_str()) {
+            let document = Document::read(source.clone(), dialect)?;
+            return Ok(List::whole(source, document));
+        }
+        let lines = lines::split(source, skip_bad_lines, notices)?;
+        let (good, broken): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(|line| !line.broken);
+        let document = match broken.is_empty() {
+            true => Document::read(source.clone(), dialect)?,
             false => Document::decode(&joined(&good), dialect)?,
         };
         let mut reading = Reading::default();
-        for line in message_lines(source, document.layout(), good) {
-            reading.message(&line, decode_message(document.dialect(), &line.raw), None);
-        }
-        for line in &bad {
-            reading.note(line, "");
-        }
+        good.iter().for_each(|line| add(line, document.dialect(), &mut reading));
+        broken.iter().for_each(|line| reading.note(line, ""));
+        let broken = broken.into_iter().map(|line| line.raw).collect();
+        Ok((List { document, broken }, reading))
+    }
+
+    /// One JSON value that holds all messages.
+    fn whole(source: &Raw, document: Document) -> (List, Reading) {
+        let mut reading = Reading::default();
+        message_lines(source, document.items()).iter().for_each(|line| add(line, document.dialect(), &mut reading));
         reading.facts.system = document.system().cloned();
         reading.facts.tools = document.tools().cloned();
-        reading.facts.model = document.model().map(str::to_owned);
-        Ok((List { document, broken: bad.into_iter().map(|line| line.raw).collect() }, reading))
+        reading.facts.model = document.model().map(Into::into);
+        (List { document, broken: Vec::new() }, reading)
     }
 
     pub(super) fn dialect(&self) -> Dialect {
         self.document.dialect()
     }
 
-    pub(super) fn document(&self) -> &Document {
-        &self.document
+    /// How the messages are laid out.
+    pub(super) fn layout(&self) -> Layout {
+        self.document.layout()
     }
 
-    /// The lines that are not JSON.
-    pub(super) fn broken(&self) -> &[Raw] {
-        &self.broken
+    /// The output that a request reserves.
+    pub(super) fn max_output(&self) -> Option<u64> {
+        self.document.max_output()
+    }
+
+    /// The text with these items in the place of its own. Lines that are not JSON come last.
+    pub(super) fn encode(&self, items: &[Item]) -> String {
+        let broken: Vec<&str> = self.broken.iter().map(Raw::as_str).collect();
+        self.document.encode(items) + &broken.join("\n")
     }
 }
 
-/// Whether a text is one message a line, and not one JSON value.
+fn add(line: &Line, dialect: Dialect, reading: &mut Reading) {
+    reading.message(line, decode_message(dialect, &line.raw), None);
+}
+
+/// Whether a text is one request with its messages inside.
+fn is_request(source: &Raw) -> bool {
+    let text = source.as_str().trim_start_matches('\u{feff}').trim_start();
+    let fields = Some(text).filter(|text| text.starts_with('{')).and_then(Fields::parse);
+    let is_list = |value: &str| value.starts_with('[');
+    fields.is_some_and(|fields| ["messages", "input"].iter().any(|key| fields.raw(key).is_some_and(is_list)))
+}
+
+/// Whether a text is one message a line, and not one JSON value that breaks off.
 fn is_lines(text: &str) -> bool {
-    let text = text.trim_start_matches('\u{feff}').trim_start();
-    if !text.starts_with('{') {
-        return false;
-    }
-    match serde_json::Deserializer::from_str(text).into_iter::<&RawValue>().next() {
-        Some(Ok(first)) => !is_request(first.get()),
-        _ => lines::text_lines(text).next().is_some_and(|(_, line)| Fields::parse(line).is_some()),
-    }
-}
-
-fn is_request(object: &str) -> bool {
-    Fields::parse(object).is_some_and(|fields| list_in(&fields).is_some())
+    lines::text_lines(text).next().is_some_and(|(_, line)| Fields::parse(line).is_some())
 }
 
 fn joined(lines: &[Line]) -> String {
     lines.iter().flat_map(|line| [line.raw.as_str(), "\n"]).collect()
 }
 
-/// Each message with its line: as it was cut, or counted.
-fn message_lines(source: &Raw, layout: Layout, good: Vec<Line>) -> Vec<Line> {
+/// Each message with the line it begins on.
+fn message_lines(source: &Raw, items: &[Raw]) -> Vec<Line> {
     let text = source.as_str();
-    let json = text.trim_start_matches('\u{feff}');
-    let list = match layout {
-        Layout::Lines => return good,
-        Layout::List => Some(json),
-        Layout::Request => Fields::parse(json).and_then(|fields| list_in(&fields)),
-    };
-    let items: Vec<&RawValue> = list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
     let (mut number, mut counted) = (1, 0);
-    let mut line_of = |item: &&RawValue| {
-        let start = offset_range(text, item.get()).start;
+    let mut lines = Vec::with_capacity(items.len());
+    for item in items {
+        let start = offset_range(text, item.as_str()).start;
         number += text[counted..start].matches('\n').count();
         counted = start;
-        Line { number, raw: source.piece(item.get()), broken: false }
-    };
-    items.iter().map(&mut line_of).collect()
-}
-
-fn list_in<'a>(fields: &Fields<'a>) -> Option<&'a str> {
-    ["messages", "input"].iter().find_map(|key| fields.raw(key).filter(|value| value.starts_with('[')))
+        lines.push(Line { number, raw: item.clone(), broken: false });
+    }
+    lines
 }

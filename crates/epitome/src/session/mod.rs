@@ -4,11 +4,13 @@
 //! is not understood is carried. Nothing here opens a file, reads a clock or draws a random number: the time comes in
 //! as a stamp, and new ids are hashes of what they name and where it stands.
 
+mod branch;
 mod claude;
 mod codex;
 mod error;
 mod fields;
 mod format;
+mod ids;
 mod lines;
 mod list;
 mod notice;
@@ -18,6 +20,7 @@ mod reading;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod write;
 
 use std::sync::Arc;
 
@@ -25,9 +28,11 @@ pub use error::SessionError;
 pub use format::Format;
 pub use notice::{Notice, NoticeKind};
 pub use usage::Usage;
+pub use write::{Compacted, CompactedItem, Trigger, Written};
 
 use self::lines::Line;
 use self::reading::{Facts, Mark, Reading, Visible};
+use crate::plan::Shape;
 use crate::thread::{NewMessage, Raw};
 use crate::wire::{Dialect, Layout};
 
@@ -125,15 +130,6 @@ pub struct Compaction {
     pub before: Vec<usize>,
     /// Which messages of the log the model saw just after it.
     pub after: Vec<usize>,
-}
-
-/// What a format can say of a compacted context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// Any messages in any order.
-    Free,
-    /// One summary, followed by the last messages as they are.
-    SummaryThenTail,
 }
 
 /// What a format's own reader knows beyond the log.
@@ -256,7 +252,7 @@ impl Session {
     /// The output that a request reserves.
     pub fn max_output(&self) -> Option<u64> {
         match &self.body {
-            Body::List(list) => list.document().max_output(),
+            Body::List(list) => list.max_output(),
             _ => None,
         }
     }
@@ -274,7 +270,7 @@ impl Session {
     /// How the messages of a list are laid out.
     pub fn layout(&self) -> Option<Layout> {
         match &self.body {
-            Body::List(list) => Some(list.document().layout()),
+            Body::List(list) => Some(list.layout()),
             _ => None,
         }
     }

@@ -60,20 +60,6 @@ pub fn say(dialect: Dialect, voice: Voice, text: &str) -> String {
     .to_string()
 }
 
-/// A new message that answers a call which never got its result.
-pub fn answer(dialect: Dialect, call_id: &str, tool: &str, text: &str) -> String {
-    match dialect {
-        Dialect::Chat => json!({"role": "tool", "tool_call_id": call_id, "content": text}),
-        Dialect::Responses => json!({"type": "function_call_output", "call_id": call_id, "output": text}),
-        Dialect::Anthropic => {
-            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call_id, "is_error": true, "content": text}]})
-        }
-        Dialect::AiSdk => json!({"role": "tool", "content": [{
-            "type": "tool-result", "toolCallId": call_id, "toolName": tool, "output": {"type": "error-text", "value": text}}]}),
-    }
-    .to_string()
-}
-
 /// A kept message with some of its parts exchanged; `None` when nothing is left of it.
 pub fn edit(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) -> Option<String> {
     if let Some(json) = edit_whole(dialect, message, edits) {
@@ -222,8 +208,11 @@ fn block_has(block: &str, key: &str) -> bool {
 /// A Responses item without the provider's id, which only means something beside the reasoning that was dropped.
 pub fn without_id(raw: &str) -> String {
     let Ok(fields) = serde_json::from_str::<RawFields<'_>>(raw) else { return raw.to_owned() };
-    let kept: Vec<String> =
-        fields.iter().filter(|(key, _)| *key != "id").map(|(key, value)| format!("{}:{}", quoted(key), value.get())).collect();
+    let kept: Vec<String> = fields
+        .iter()
+        .filter(|(key, _)| *key != "id")
+        .map(|(key, value)| format!("{}:{}", quoted(key), value.get()))
+        .collect();
     format!("{{{}}}", kept.join(","))
 }
 
@@ -238,7 +227,8 @@ pub fn mark_cached(raw: &str) -> String {
         message["content"] = json!([{"type": "text", "text": text, "cache_control": mark}]);
         return message.to_string();
     }
-    let Some(block) = message.get_mut("content").and_then(Value::as_array_mut).and_then(|blocks| blocks.last_mut()) else {
+    let Some(block) = message.get_mut("content").and_then(Value::as_array_mut).and_then(|blocks| blocks.last_mut())
+    else {
         return raw.to_owned();
     };
     let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
