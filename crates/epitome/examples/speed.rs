@@ -106,7 +106,7 @@ fn warm(input: &str, exchange: &str) -> String {
 /// Writes the vocabulary in hexadecimal, one token a line, so that another tokenizer can be given the very same.
 fn ranks(path: &str) -> io::Result<String> {
     let vocabulary = tiktoken::get_encoding("o200k_base").expect("it is compiled in");
-    let ordinary = vocabulary.vocab_size() - vocabulary.num_special_tokens();
+    let ordinary = vocabulary.vocab_size();
     let mut out = String::new();
     for rank in 0..ordinary as u32 {
         for byte in vocabulary.decode(&[rank]) {
