@@ -2,7 +2,8 @@
 
     peers.py tiktoken THREAD RUNS      encode_ordinary of every text, as the engine counts them
     peers.py langchain THREAD          trim_messages (approximate and exact), ContextEditingMiddleware
-    peers.py agent-framework THREAD    ContextWindowCompactionStrategy: cold, and warm after one appended message
+    peers.py agent-framework-cold THREAD    ContextWindowCompactionStrategy: the call that compacts
+    peers.py agent-framework-warm THREAD    the same with room to spare, after one appended message
 
 Every call gets fresh messages where it changes them; making them is not timed. Minima over the runs are left to the
 caller: both wall and CPU milliseconds of each run are printed.
@@ -28,8 +29,10 @@ def main():
             answer = encode(messages, int(rest[0]))
         case "langchain":
             answer = langchain(messages)
-        case "agent-framework":
-            answer = asyncio.run(agent_framework(messages))
+        case "agent-framework-warm":
+            answer = asyncio.run(af_warm(messages))
+        case "agent-framework-cold":
+            answer = asyncio.run(af_cold(messages))
     print(json.dumps(answer))
 
 
@@ -90,9 +93,9 @@ def langchain(messages):
         return lambda: middleware.wrap_model_call(request, lambda edited: None)
 
     return {
-        "trim_approximate": timed(lambda: trim("approximate"), 3),
-        "trim_exact": timed(lambda: trim(exact), 2),
-        "clear": timed(clear, 3),
+        "LangChain trim_messages, approximate counter": timed(lambda: trim("approximate"), 3),
+        "LangChain trim_messages, tiktoken as counter": timed(lambda: trim(exact), 2),
+        "LangChain ContextEditingMiddleware, keep 3": timed(clear, 3),
     }
 
 
@@ -104,28 +107,38 @@ def lc_texts(message):
         yield json.dumps(call["args"])
 
 
-async def agent_framework(messages):
+async def af_warm(messages):
+    """A call that has room, after one appended message; all earlier messages are annotated and counted."""
+    strategy = af_strategy(100_000_000)
+    batch = [af_message(message) for message in messages]
+    await strategy(batch)
+    times = {"wall_ms": [], "cpu_ms": []}
+    for at in range(8):
+        batch.append(af_message({"role": "user", "content": f"And then? ({at})"}))
+        assert not await af_call(strategy, batch, times), "a call with room changes nothing"
+    return times
+
+
+async def af_cold(messages):
+    """The first call on a thread that must be compacted."""
+    times = {"wall_ms": [], "cpu_ms": []}
+    batch = [af_message(message) for message in messages]
+    assert await af_call(af_strategy(WINDOW), batch, times), "a call without room compacts"
+    return times
+
+
+def af_strategy(window):
     from agent_framework import ContextWindowCompactionStrategy
 
-    async def once(strategy, batch):
-        wall, cpu = time.perf_counter(), time.process_time()
-        changed = await strategy(batch)
-        return changed, 1e3 * (time.perf_counter() - wall), 1e3 * (time.process_time() - cpu)
+    return ContextWindowCompactionStrategy(max_context_window_tokens=window, max_output_tokens=OUTPUT)
 
-    roomy = ContextWindowCompactionStrategy(max_context_window_tokens=100_000_000, max_output_tokens=OUTPUT)
-    batch = [af_message(message) for message in messages]
-    await roomy(batch)
-    warm = {"wall_ms": [], "cpu_ms": []}
-    for at in range(15):
-        batch.append(af_message({"role": "user", "content": f"And then? ({at})"}))
-        changed, wall, cpu = await once(roomy, batch)
-        assert not changed, "a call with room changes nothing"
-        warm["wall_ms"].append(wall)
-        warm["cpu_ms"].append(cpu)
-    tight = ContextWindowCompactionStrategy(max_context_window_tokens=WINDOW, max_output_tokens=OUTPUT)
-    changed, wall, cpu = await once(tight, [af_message(message) for message in messages])
-    assert changed, "a call without room compacts"
-    return {"warm": warm, "cold": {"wall_ms": [wall], "cpu_ms": [cpu]}}
+
+async def af_call(strategy, batch, times):
+    wall, cpu = time.perf_counter(), time.process_time()
+    changed = await strategy(batch)
+    times["wall_ms"].append(1e3 * (time.perf_counter() - wall))
+    times["cpu_ms"].append(1e3 * (time.process_time() - cpu))
+    return changed
 
 
 def af_message(message):

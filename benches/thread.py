@@ -128,7 +128,12 @@ def texts(messages):
             yield call["function"]["arguments"]
 
 
-if __name__ == "__main__":
-    count, path = int(sys.argv[1]), sys.argv[2]
+def main():
+    what, path = sys.argv[1:]
+    messages = exchange(random.Random(7), 999_999)[:3] if what == "exchange" else thread(int(what))
     with open(path, "w", encoding="utf-8") as out:
-        json.dump(thread(count), out, ensure_ascii=False)
+        json.dump(messages, out, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    main()

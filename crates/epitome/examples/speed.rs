@@ -16,7 +16,7 @@ use epitome::wire::{Dialect, Document};
 
 /// The window that the thread must be brought into.
 const WINDOW: Tokens = Tokens::new(200_000);
-/// Warm steps measured on one thread.
+/// Warm steps measured on one thread: few enough to stay below the trigger.
 const STEPS: usize = 25;
 
 const USAGE: &str = "speed load | cold THREAD RUNS | memory THREAD | warm THREAD EXCHANGE | ranks FILE";
