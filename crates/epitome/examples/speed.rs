@@ -11,7 +11,7 @@ use epitome::budget::{Bpe, Meter, TokenCounter, Tokens};
 use epitome::plan::{Ask, Compaction, Room, Verdict, decide};
 use epitome::policy::{Policy, preset};
 use epitome::render::render;
-use epitome::thread::Thread;
+use epitome::thread::{Raw, Thread};
 use epitome::wire::{Dialect, Document};
 
 /// The window that the thread must be brought into.
@@ -144,8 +144,7 @@ impl Laps {
 /// One cold run. The input is given away: nobody needs it once it is decoded.
 fn compact(input: String, policy: &Policy) -> (String, Laps) {
     let mut laps = Laps::start();
-    let document = Document::decode(&input, Some(Dialect::Chat)).expect("the thread is JSON");
-    drop(input);
+    let document = Document::read(Raw::whole(input), Some(Dialect::Chat)).expect("the thread is JSON");
     let messages = document.messages();
     laps.lap("decode");
     let meter = Meter::new(&Bpe::O200k, Dialect::Chat);
