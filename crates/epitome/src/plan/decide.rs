@@ -200,7 +200,7 @@ fn climb_all<'a>(
     let mut board = Board::new(thread, meter, policy, room, tail, ask, earlier);
     let mut steps = Vec::new();
     let due = ask.force || is_due(thread, room, policy, tokens);
-    for (at, rung) in policy.rungs.iter().enumerate() {
+    for (at, rung) in rung_order(policy, room, board.total).iter().enumerate() {
         // Below the trigger only what is eager happens.
         if !due && *rung != Rung::Clear {
             continue;
@@ -214,6 +214,15 @@ fn climb_all<'a>(
         steps.push(climb(&mut board, *rung));
     }
     (steps, board)
+}
+
+/// The policy's rungs, with the summary in front when little of the prompt may stay.
+fn rung_order(policy: &Policy, room: Room, total: Tokens) -> Vec<Rung> {
+    let mut rungs = policy.rungs.clone();
+    if room.target < total.share(policy.summarise.first_below) {
+        rungs.sort_by_key(|rung| *rung != Rung::Summarise);
+    }
+    rungs
 }
 
 fn is_ladder(rung: Rung) -> bool {

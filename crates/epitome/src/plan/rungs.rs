@@ -441,7 +441,7 @@ fn trim(board: &mut Board<'_>) -> usize {
 /// Results and arguments in a range that are longer than what a trim keeps, largest first.
 fn trimmable(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(Tokens, usize, usize)> {
     let thread = board.thread;
-    let clip = board.policy.trim.clip(board.room.target);
+    let clip = board.tail.clip;
     let mut found: Vec<(Tokens, usize, usize)> = Vec::new();
     for place in range.filter(|place| !board.is_gone(*place)) {
         let message = thread.message(place);
@@ -457,7 +457,7 @@ fn trimmable(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(Tokens, u
 }
 
 fn clip(board: &mut Board<'_>, place: usize, part: usize) -> bool {
-    let keep = board.policy.trim.clip(board.room.target);
+    let keep = board.tail.clip;
     move_out(board, Rung::Trim, place, part, keep - keep.share(0.34), keep.share(0.34))
 }
 
