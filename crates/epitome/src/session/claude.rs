@@ -5,17 +5,23 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::fields::Fields;
+use serde_json::json;
+
+use super::fields::{Fields, quoted, with_fields};
+use super::ids::Ids;
 use super::lines::Line;
 use super::notice::{Notice, NoticeKind, duplicate_ids};
-use super::reading::{Reading, Visible};
+use super::reading::{Reading, Visible, text_of};
+use super::{Compacted, CompactedItem, Session};
 use crate::thread::{Part, Role};
-use crate::wire::{Dialect, decode_message};
+use crate::wire::{Dialect, Voice, decode_message};
 
 /// What Claude Code's loader goes by.
 #[derive(Clone, Debug)]
 pub(super) struct Claude {
     nodes: Vec<Node>,
+    /// Where each uuid is; of two entries with one uuid the later counts.
+    places: HashMap<Box<str>, usize>,
 }
 
 /// One entry, by what the loader needs of it.
@@ -41,8 +47,12 @@ struct Turn {
     log: usize,
     /// The provider's id of the response it is a piece of.
     response: Option<Box<str>>,
+    /// Whether it holds tool results.
     answers: bool,
+    /// Whether the model is shown it; Claude Code's own error messages are not.
     shown: bool,
+    /// The uuid of the entry that a compaction copied here.
+    copy_of: Option<Box<str>>,
 }
 
 /// Messages before a boundary that Claude Code kept after it: they follow `anchor`, from `head` to `tail`.
@@ -67,9 +77,21 @@ impl Claude {
                 notices.push(Notice::new(line.number, NoticeKind::LostParent, what));
             }
         }
-        let claude = Claude { nodes };
+        let claude = Claude { nodes, places };
+        claude.find_originals(&mut reading);
         claude.settle_marks(&mut reading);
         (reading, claude)
+    }
+
+    /// Tells which messages of the log are copies, and of what.
+    fn find_originals(&self, reading: &mut Reading) {
+        for node in &self.nodes {
+            let Kind::Turn(turn) = &node.kind else { continue };
+            let Some(original) = turn.copy_of.as_ref().and_then(|uuid| self.places.get(uuid)) else { continue };
+            if let Kind::Turn(original) = &self.nodes[*original].kind {
+                reading.log[turn.log].copy_of = Some(original.log);
+            }
+        }
     }
 
     /// Gives each compaction its summary, and the entries that belong to it.
@@ -131,11 +153,11 @@ impl Claude {
     }
 
     fn relinks(&self, kept: &Kept) -> Relinks {
-        let place = |uuid: &Box<str>| self.nodes.iter().rposition(|node| node.uuid.as_ref() == Some(uuid));
-        let uuids: Vec<usize> = kept.uuids.iter().filter_map(place).collect();
-        let anchor = kept.anchor.as_ref().and_then(place);
+        let place = |uuid: &str| self.places.get(uuid).copied();
+        let uuids: Vec<usize> = kept.uuids.iter().filter_map(|uuid| place(uuid)).collect();
+        let anchor = kept.anchor.as_deref().and_then(place);
         let (Some(anchor), Some(head)) = (anchor, uuids.first().copied()) else { return Relinks::default() };
-        let tail = kept.tail.as_ref().and_then(place).or(uuids.last().copied());
+        let tail = kept.tail.as_deref().and_then(place).or(uuids.last().copied());
         let mut parents: HashMap<usize, usize> = uuids.windows(2).map(|pair| (pair[1], pair[0])).collect();
         parents.insert(head, anchor);
         Relinks { parents, anchor: Some(anchor), tail }
@@ -144,11 +166,11 @@ impl Claude {
     /// The chain with the pieces that parallel calls left beside it: other entries of one response, and their results.
     fn with_parallel(&self, chain: Vec<usize>, upto: usize) -> Vec<usize> {
         let on_chain: HashSet<usize> = chain.iter().copied().collect();
-        let responses: HashMap<&str, usize> =
-            chain.iter().filter_map(|at| Some((self.response(*at)?, *at))).collect();
-        let start = chain.iter().copied().min().unwrap_or(upto);
+        let responses: HashMap<&str, usize> = chain.iter().filter_map(|at| Some((self.response(*at)?, *at))).collect();
+        let last_piece = |at: &usize| Some((*at, *responses.get(self.response(*at)?)?));
+        let mut pieces: HashMap<usize, usize> = chain.iter().filter_map(last_piece).collect();
         let mut beside: HashMap<usize, Vec<usize>> = HashMap::new();
-        let mut pieces: HashMap<usize, usize> = on_chain.iter().filter_map(|at| Some((*at, *responses.get(self.response(*at)?)?))).collect();
+        let start = chain.iter().copied().min().unwrap_or(upto);
         for at in (start..upto).filter(|at| self.is_turn(*at) && !on_chain.contains(at)) {
             let owner = match self.response(at) {
                 Some(response) => responses.get(response).copied(),
@@ -173,6 +195,121 @@ impl Claude {
 
     fn answers(&self, at: usize) -> bool {
         matches!(&self.nodes[at].kind, Kind::Turn(turn) if turn.answers)
+    }
+}
+
+/// The fields of an entry that say where and by what it was written; new entries repeat the newest ones'.
+const SETTING: [&str; 7] = ["userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch", "slug"];
+
+impl Claude {
+    /// The lines that record a compaction: a boundary, and the compacted context chained after it, the kept messages as
+    /// copies. Copies bear new ids, because the loader joins entries of one response by theirs, and report the context's
+    /// new size, because Claude Code takes the newest report for it.
+    pub(super) fn write(&self, session: &Session, compacted: &Compacted, stamp: &str, ids: &mut Ids) -> Vec<String> {
+        let leaf = (0..self.nodes.len()).rev().find(|at| self.is_turn(*at));
+        let setting = leaf.map(|at| setting(session.entries()[at].raw.as_str())).unwrap_or_default();
+        let logical = leaf.and_then(|at| self.nodes[at].uuid.as_deref());
+        let uuid = ids.uuid();
+        let boundary = json!({
+            "parentUuid": null, "logicalParentUuid": logical, "isSidechain": false, "type": "system",
+            "subtype": "compact_boundary", "content": "Conversation compacted", "isMeta": false, "timestamp": stamp,
+            "uuid": uuid, "level": "info",
+            "compactMetadata": {"trigger": compacted.trigger.name(), "preTokens": compacted.tokens_before},
+        });
+        let mut lines = vec![with_fields(&boundary.to_string(), &setting)];
+        let mut copies = Copies { session, setting, stamp, parent: uuid, renamed: HashMap::new(), tokens: compacted.tokens_after };
+        lines.extend(compacted.items.iter().map(|item| copies.line(item, ids)));
+        lines
+    }
+}
+
+fn setting(line: &str) -> Vec<(&'static str, Option<String>)> {
+    let Some(fields) = Fields::parse(line) else { return Vec::new() };
+    SETTING.into_iter().filter_map(|key| Some((key, Some(fields.raw(key)?.to_owned())))).collect()
+}
+
+/// Entries written one after the other, each the child of the last.
+struct Copies<'a> {
+    session: &'a Session,
+    setting: Vec<(&'static str, Option<String>)>,
+    stamp: &'a str,
+    parent: String,
+    /// Old uuids and response ids, and what they became.
+    renamed: HashMap<String, String>,
+    tokens: u64,
+}
+
+impl Copies<'_> {
+    fn line(&mut self, item: &CompactedItem, ids: &mut Ids) -> String {
+        let uuid = ids.uuid();
+        let line = match item {
+            CompactedItem::Kept(at) => self.copy(*at, None, &uuid, ids),
+            CompactedItem::Edited(at, json) => self.copy(*at, Some(json), &uuid, ids),
+            CompactedItem::Said { voice, text, summary } => self.said(*voice, text, *summary, &uuid),
+        };
+        self.parent = uuid;
+        line
+    }
+
+    fn said(&self, voice: Voice, text: &str, summary: bool, uuid: &str) -> String {
+        let (role, message) = match voice {
+            Voice::Assistant => ("assistant", json!({
+                "id": format!("msg_{uuid}"), "type": "message", "role": "assistant", "model": "<synthetic>",
+                "content": [{"type": "text", "text": text}], "stop_reason": null, "stop_sequence": null,
+                "usage": {"input_tokens": self.tokens, "output_tokens": 0},
+            })),
+            Voice::User | Voice::System => ("user", json!({"role": "user", "content": text})),
+        };
+        let mut entry = json!({
+            "parentUuid": self.parent, "isSidechain": false, "type": role, "message": message, "uuid": uuid,
+            "timestamp": self.stamp,
+        });
+        if summary {
+            entry["isVisibleInTranscriptOnly"] = json!(true);
+            entry["isCompactSummary"] = json!(true);
+        }
+        with_fields(&entry.to_string(), &self.setting)
+    }
+
+    fn copy(&mut self, at: usize, edited: Option<&str>, uuid: &str, ids: &mut Ids) -> String {
+        let original = self.session.entries()[self.session.context()[at].entry].raw.as_str();
+        let Some(fields) = Fields::parse(original) else { return original.to_owned() };
+        let old = fields.text("uuid");
+        let mut changes = vec![
+            ("parentUuid", Some(quoted(&self.parent))),
+            ("uuid", Some(quoted(uuid))),
+            ("timestamp", Some(quoted(self.stamp))),
+            ("isSidechain", Some("false".to_owned())),
+            ("logicalParentUuid", None),
+            ("copyOf", old.as_deref().map(quoted)),
+        ];
+        if let Some(message) = edited.or(fields.raw("message")) {
+            changes.push(("message", Some(self.renewed(message, ids))));
+        }
+        if let Some(asked) = fields.text("sourceToolAssistantUUID").and_then(|uuid| self.renamed.get(&uuid)) {
+            changes.push(("sourceToolAssistantUUID", Some(quoted(asked))));
+        }
+        if edited.is_some() {
+            changes.push(("toolUseResult", None));
+        }
+        if let Some(old) = old {
+            self.renamed.insert(old, uuid.to_owned());
+        }
+        with_fields(original, &changes)
+    }
+
+    /// A message with a new response id and the context's new size; what the model is shown of it stays byte for byte.
+    fn renewed(&mut self, message: &str, ids: &mut Ids) -> String {
+        let Some(fields) = Fields::parse(message) else { return message.to_owned() };
+        let mut changes = Vec::new();
+        if let Some(id) = fields.text("id") {
+            let new = self.renamed.entry(id).or_insert_with(|| format!("msg_{}", ids.uuid()));
+            changes.push(("id", Some(quoted(new))));
+        }
+        if fields.has("usage") {
+            changes.push(("usage", Some(json!({"input_tokens": self.tokens, "output_tokens": 0}).to_string())));
+        }
+        if changes.is_empty() { message.to_owned() } else { with_fields(message, &changes) }
     }
 }
 
@@ -232,13 +369,9 @@ fn read_turn(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
         reading.facts.model = Some(model);
     }
     let log = reading.log.len();
-    let copied = fields.text("copyOf").and_then(|uuid| {
-        reading.log.iter().rposition(|logged| logged.id.as_deref() == Some(&*uuid))
-    });
     let logged = reading.message(line, message, fields.id("uuid"));
     logged.sidechain = fields.flag("isSidechain");
-    logged.copy_of = copied;
-    Kind::Turn(Turn { log, response, answers, shown: !fields.flag("isApiErrorMessage") })
+    Kind::Turn(Turn { log, response, answers, shown: !fields.flag("isApiErrorMessage"), copy_of: fields.id("copyOf") })
 }
 
 fn read_boundary(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
@@ -255,12 +388,4 @@ fn read_kept(about: &Fields<'_>) -> Kept {
     let Some(messages) = about.inner("preservedMessages") else { return Kept::default() };
     let uuids = messages.raw("uuids").and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
     Kept { anchor: messages.id("anchorUuid"), uuids, tail: None }
-}
-
-fn text_of(parts: &[Part]) -> String {
-    let texts: Vec<&str> = parts.iter().filter_map(|part| match part {
-        Part::Text(text) => Some(&**text),
-        _ => None,
-    }).collect();
-    texts.join("\n")
 }

@@ -5,10 +5,13 @@
 
 use std::collections::HashMap;
 
-use super::LogMessage;
-use super::fields::Fields;
+use serde_json::{Value, json};
+
+use super::fields::{Fields, quoted, with_fields};
+use super::ids::Ids;
 use super::lines::Line;
-use super::reading::{Reading, Visible};
+use super::reading::{Reading, Visible, text_of};
+use super::{Compacted, CompactedItem, LogMessage, Session};
 use crate::thread::{NewMessage, Part, Raw, Role};
 use crate::wire::{Dialect, Voice, decode_message, say};
 
@@ -35,6 +38,10 @@ pub(super) struct Codex {
     nodes: Vec<Node>,
     /// The last report of the provider's usage.
     pub(super) reported: Option<Report>,
+    /// What the last `token_count` told.
+    info: Option<Raw>,
+    ordinal: Option<u64>,
+    windows: Windows,
 }
 
 /// A report of usage: where it stands, and what went in and out.
@@ -55,9 +62,13 @@ enum Node {
 }
 
 impl Codex {
+    fn empty() -> Codex {
+        Codex { nodes: Vec::new(), reported: None, info: None, ordinal: None, windows: Windows::default() }
+    }
+
     pub(super) fn read(lines: &[Line]) -> (Reading, Codex) {
         let mut reading = Reading::default();
-        let mut codex = Codex { nodes: Vec::with_capacity(lines.len()), reported: None };
+        let mut codex = Codex::empty();
         for line in lines {
             let node = match Fields::parse(line.raw.as_str()) {
                 Some(fields) => codex.read_node(line, &fields, &mut reading),
@@ -73,13 +84,18 @@ impl Codex {
 
     fn read_node(&mut self, line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Node {
         let kind = fields.text("type").unwrap_or_default();
+        self.ordinal = fields.number("ordinal").or(self.ordinal);
         let (Some(raw), Some(payload)) = (fields.piece("payload", &line.raw), fields.inner("payload")) else {
             reading.note(line, &kind);
             return Node::Note;
         };
         match kind.as_str() {
             "response_item" => read_item(line, &raw, &payload, reading),
-            "compacted" => read_compacted(line, &raw, &payload, reading),
+            "compacted" => {
+                let text = |key: &str| payload.text(key);
+                self.windows.seen(payload.number("window_number"), text("first_window_id"), text("window_id"));
+                read_compacted(line, &raw, &payload, reading)
+            }
             _ => {
                 let event = payload.text("type").unwrap_or_default();
                 let named = if kind == "event_msg" && !event.is_empty() { &event } else { &kind };
@@ -92,9 +108,16 @@ impl Codex {
 
     fn read_note(&mut self, kind: &str, raw: &Raw, payload: &Fields<'_>, reading: &mut Reading) -> Node {
         match kind {
-            "session_meta" => read_meta(raw, payload, reading),
+            "session_meta" => {
+                read_meta(raw, payload, reading);
+                let window = payload.inner("context_window").and_then(|window| window.text("window_id"));
+                self.windows.seen(Some(0), window.clone(), window);
+            }
             "turn_context" => reading.facts.model = payload.text("model").or(reading.facts.model.take()),
-            "token_count" => self.reported = read_report(payload, reading.entries.len()).or(self.reported),
+            "token_count" => {
+                self.reported = read_report(payload, reading.entries.len()).or(self.reported);
+                self.info = payload.piece("info", raw).or(self.info.take());
+            }
             "task_started" | "turn_started" => return Node::TurnStarted,
             "thread_rolled_back" => {
                 let turns = payload.number("num_turns").and_then(|turns| usize::try_from(turns).ok());
@@ -111,7 +134,7 @@ impl Codex {
         for at in self.base(upto).unwrap_or(0)..upto {
             match &self.nodes[at] {
                 Node::Item { log, .. } => history.push(Visible::Logged(*log)),
-                Node::Compacted { message, history: Some(items) } => history = replaced(at, message, items, &log[..]),
+                Node::Compacted { message, history: Some(items) } => history = replaced(at, message, items, log),
                 Node::Compacted { message, history: None } => history = rebuilt(at, message, &history, log),
                 Node::RolledBack(turns) => self.roll_back(&mut history, *turns, log),
                 Node::TurnStarted | Node::Note => {}
@@ -153,6 +176,77 @@ impl Codex {
         {
             history.truncate(start);
         }
+    }
+}
+
+impl Codex {
+    /// The lines that record a compaction: the replaced history, and its size, which Codex takes from the newest report.
+    pub(super) fn write(&self, session: &Session, compacted: &Compacted, stamp: &str, ids: &mut Ids) -> Vec<String> {
+        let items: Vec<String> = compacted.items.iter().map(|item| item_json(session, item)).collect();
+        let payload = json!({
+            "message": compacted.summary, "replacement_history": null, "window_id": null,
+            "epitome": {"tokens_before": compacted.tokens_before, "tokens_after": compacted.tokens_after, "trigger": compacted.trigger.name()},
+        });
+        let mut changes = self.windows.next(ids);
+        changes.push(("replacement_history", Some(format!("[{}]", items.join(",")))));
+        let payload = with_fields(&payload.to_string(), &changes);
+        let size = json!({"type": "token_count", "info": self.size(compacted.tokens_after), "rate_limits": null});
+        [("compacted", payload), ("event_msg", size.to_string())]
+            .into_iter()
+            .enumerate()
+            .map(|(at, (kind, payload))| self.line(stamp, kind, &payload, at as u64))
+            .collect()
+    }
+
+    fn line(&self, stamp: &str, kind: &str, payload: &str, at: u64) -> String {
+        let ordinal = self.ordinal.map(|last| format!("\"ordinal\":{},", last + 1 + at)).unwrap_or_default();
+        format!("{{\"timestamp\":{},{ordinal}\"type\":\"{kind}\",\"payload\":{payload}}}", quoted(stamp))
+    }
+
+    /// A report of the context's new size, beside what was used up so far.
+    fn size(&self, tokens: u64) -> Value {
+        let nothing = json!({"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0, "reasoning_output_tokens": 0, "total_tokens": 0});
+        let mut last = nothing.clone();
+        last["total_tokens"] = json!(tokens);
+        let told = self.info.as_ref().and_then(|info| serde_json::from_str::<Value>(info.as_str()).ok());
+        let mut info = told.unwrap_or_else(|| json!({"total_token_usage": nothing, "model_context_window": null}));
+        info["last_token_usage"] = last;
+        info
+    }
+}
+
+fn item_json(session: &Session, item: &CompactedItem) -> String {
+    match item {
+        CompactedItem::Kept(at) => session.context()[*at].message.raw.as_str().to_owned(),
+        CompactedItem::Edited(_, json) => json.clone(),
+        CompactedItem::Said { voice, text, .. } => say(Dialect::Responses, *voice, text),
+    }
+}
+
+/// The context windows Codex counts: one more with each compaction.
+#[derive(Clone, Debug, Default)]
+struct Windows {
+    count: u64,
+    first: Option<String>,
+    current: Option<String>,
+}
+
+impl Windows {
+    fn next(&self, ids: &mut Ids) -> Vec<(&'static str, Option<String>)> {
+        let Some(current) = &self.current else { return vec![("window_id", None)] };
+        let first = self.first.as_ref().unwrap_or(current);
+        vec![
+            ("window_number", Some((self.count + 1).to_string())),
+            ("first_window_id", Some(quoted(first))),
+            ("previous_window_id", Some(quoted(current))),
+            ("window_id", Some(quoted(&ids.uuid()))),
+        ]
+    }
+
+    fn seen(&mut self, number: Option<u64>, first: Option<String>, current: Option<String>) {
+        self.count = number.unwrap_or(self.count + 1);
+        self.first = first.or(self.first.take());
+        self.current = current.or(self.current.take());
     }
 }
 
@@ -216,7 +310,7 @@ fn rebuilt(entry: usize, summary: &str, history: &[Visible], log: &[LogMessage])
         if !opens_turn(message) || message.summary {
             continue;
         }
-        let text = text_of(message);
+        let text = text_of(&message.parts);
         if text.len() > left {
             kept.push(said(entry, &middle_cut(&text, left), false));
             break;
@@ -243,22 +337,14 @@ fn middle_cut(text: &str, bytes_max: usize) -> String {
 }
 
 fn opens_turn(message: &NewMessage) -> bool {
-    let text = text_of(message);
+    let text = text_of(&message.parts);
     message.role == Role::User && !CONTEXT_PREFIXES.iter().any(|prefix| text.trim_start().starts_with(prefix))
 }
 
 /// Whether a message is what a compaction left: Codex's own wording, the compaction's words, or an opaque item.
 fn is_summary(message: &NewMessage, summary: &str) -> bool {
     let opaque = |part: &Part| matches!(part, Part::Opaque(opaque) if opaque.kind.contains("compaction"));
-    let text = text_of(message);
+    let text = text_of(&message.parts);
     let told = message.role != Role::Tool && !summary.is_empty() && text.contains(summary);
     told || message.role == Role::User && text.starts_with(SUMMARY_PREFIX) || message.parts.iter().any(opaque)
-}
-
-fn text_of(message: &NewMessage) -> String {
-    let texts: Vec<&str> = message.parts.iter().filter_map(|part| match part {
-        Part::Text(text) => Some(&**text),
-        _ => None,
-    }).collect();
-    texts.join("\n")
 }

@@ -3,6 +3,7 @@
 //! A field of another type than expected counts as absent: a strange line is carried, not refused.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::thread::Raw;
 use crate::wire::RawFields;
@@ -20,7 +21,7 @@ impl<'a> Fields<'a> {
 
     /// The JSON text of a field; `None` also for `null`.
     pub(super) fn raw(&self, key: &str) -> Option<&'a str> {
-        self.fields.get(key).map(|value| value.get()).filter(|value| *value != "null")
+        self.fields.get(key).map(RawValue::get).filter(|value| *value != "null")
     }
 
     /// The JSON text of a field as a piece of the text it was parsed from.

@@ -4,11 +4,13 @@
 //! is not understood is carried. Nothing here opens a file, reads a clock or draws a random number: the time comes in
 //! as a stamp, and new ids are hashes of what they name and where it stands.
 
+mod branch;
 mod claude;
 mod codex;
 mod error;
 mod fields;
 mod format;
+mod ids;
 mod lines;
 mod list;
 mod notice;
@@ -18,6 +20,7 @@ mod reading;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod write;
 
 use std::sync::Arc;
 
@@ -25,6 +28,7 @@ pub use error::SessionError;
 pub use format::Format;
 pub use notice::{Notice, NoticeKind};
 pub use usage::Usage;
+pub use write::{Compacted, CompactedItem, Trigger, Written};
 
 use self::lines::Line;
 use self::reading::{Facts, Mark, Reading, Visible};
@@ -256,7 +260,7 @@ impl Session {
     /// The output that a request reserves.
     pub fn max_output(&self) -> Option<u64> {
         match &self.body {
-            Body::List(list) => list.document().max_output(),
+            Body::List(list) => list.max_output(),
             _ => None,
         }
     }
@@ -274,7 +278,7 @@ impl Session {
     /// How the messages of a list are laid out.
     pub fn layout(&self) -> Option<Layout> {
         match &self.body {
-            Body::List(list) => Some(list.document().layout()),
+            Body::List(list) => Some(list.layout()),
             _ => None,
         }
     }

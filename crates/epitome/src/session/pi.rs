@@ -5,12 +5,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde_json::json;
+
+use super::error::SessionError;
 use super::fields::Fields;
+use super::ids::Ids;
 use super::lines::Line;
 use super::notice::{Notice, NoticeKind, duplicate_ids};
 use super::pi_message;
 use super::reading::{Reading, Visible};
-use super::Format;
+use super::{Compacted, CompactedItem, Format, Session};
 use crate::thread::{NewMessage, Part, Raw, Role};
 
 /// What pi's loader goes by.
@@ -133,6 +137,94 @@ impl Pi {
         let turn = last.iter().find(|(_, role)| *role == Role::User);
         let whole = || last.iter().find(|(_, role)| *role != Role::Tool);
         turn.or_else(whole).map_or(compaction, |(at, _)| *at)
+    }
+}
+
+impl Pi {
+    /// The line that records a compaction.
+    pub(super) fn write(
+        &self,
+        session: &Session,
+        compacted: &Compacted,
+        stamp: &str,
+        ids: &mut Ids,
+    ) -> Result<String, SessionError> {
+        let keep = self.keep_from(session, tail_start(session, &compacted.items)?)?;
+        let mut entry = json!({"type": "compaction"});
+        if self.format == Format::PiTree {
+            let id = ids.short(|id| self.nodes.iter().any(|node| node.id.as_deref() == Some(id)));
+            entry["id"] = json!(id);
+            entry["parentId"] = json!(self.leaf(self.nodes.len()).and_then(|leaf| self.nodes[leaf].id.as_deref()));
+        }
+        entry["timestamp"] = json!(stamp);
+        entry["summary"] = json!(compacted.summary);
+        match keep {
+            Tail::Id(first) => {
+                entry["firstKeptEntryId"] = first.as_deref().map_or_else(|| entry["id"].clone(), |id| json!(id));
+            }
+            Tail::Count { messages, first_entry } => {
+                entry["keepLastMessages"] = json!(messages);
+                entry["firstKeptEntryIndex"] = json!(first_entry);
+            }
+        }
+        entry["tokensBefore"] = json!(compacted.tokens_before);
+        entry["details"] = json!({"tokensAfter": compacted.tokens_after, "trigger": compacted.trigger.name()});
+        entry["fromHook"] = json!(true);
+        Ok(entry.to_string())
+    }
+
+    /// How a compaction says that it keeps the context from this place on.
+    pub(super) fn keep_from(&self, session: &Session, at: usize) -> Result<Tail, SessionError> {
+        let entry = match session.context().get(at) {
+            Some(seen) if seen.logged.is_none() => {
+                return Err(session.not_expressible("an earlier summary cannot be among the messages that are kept"));
+            }
+            seen => seen.map(|seen| seen.entry),
+        };
+        match self.format {
+            Format::PiTree => match entry.map(|entry| self.nodes[entry].id.clone()) {
+                Some(None) => Err(session.not_expressible("the first message that is kept has no id")),
+                id => Ok(Tail::Id(id.flatten())),
+            },
+            _ => self.count_from(entry).ok_or_else(|| {
+                session.not_expressible(
+                    "the messages that are kept must begin with a whole turn, after the last compaction before this one",
+                )
+            }),
+        }
+    }
+
+    /// How many messages there are from an entry on, when just these would be kept.
+    fn count_from(&self, entry: Option<usize>) -> Option<Tail> {
+        let path = self.path(self.nodes.len());
+        let first = entry.unwrap_or(path.len());
+        let messages = path[first..].iter().filter(|at| self.nodes[**at].log().is_some()).count();
+        let first_entry = path[..first].iter().filter(|at| !self.nodes[**at].is_broken()).count();
+        let kept = self.last_turns(&path, path.len(), messages);
+        (kept == first).then_some(Tail::Count { messages, first_entry })
+    }
+}
+
+/// What a compaction keeps, as it is written.
+pub(super) enum Tail {
+    /// From the entry of this id on, or nothing.
+    Id(Option<Box<str>>),
+    /// So many messages; the first of them is this entry of the file.
+    Count { messages: usize, first_entry: usize },
+}
+
+/// Where the kept messages begin in a context of one summary and a tail.
+fn tail_start(session: &Session, items: &[CompactedItem]) -> Result<usize, SessionError> {
+    let [CompactedItem::Said { summary: true, .. }, tail @ ..] = items else {
+        return Err(session.not_expressible("it must begin with one summary"));
+    };
+    let count = session.context().len();
+    let start = count.saturating_sub(tail.len());
+    let expected = (start..count).map(CompactedItem::Kept);
+    if tail.len() <= count && tail.iter().cloned().eq(expected) {
+        Ok(start)
+    } else {
+        Err(session.not_expressible("after the summary come the last messages of the session, all of them and unchanged"))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::lines::Line;
 use super::{Entry, EntryKind, LogMessage};
-use crate::thread::{NewMessage, Raw};
+use crate::thread::{NewMessage, Part, Raw};
 
 /// A session as its reader found it.
 #[derive(Clone, Debug, Default)]
@@ -88,4 +88,13 @@ impl Reading {
     fn entry(&mut self, line: &Line, kind: EntryKind) {
         self.entries.push(Entry { line: line.number, raw: line.raw.clone(), kind });
     }
+}
+
+/// The words of a message: its text parts joined by newlines.
+pub(super) fn text_of(parts: &[Part]) -> String {
+    let text = |part: &Part| match part {
+        Part::Text(text) => Some(text.to_string()),
+        _ => None,
+    };
+    parts.iter().filter_map(text).collect::<Vec<String>>().join("\n")
 }

@@ -1,0 +1,109 @@
+//! Odd input: what is carried, what is reported, and what is refused.
+
+use super::fixtures::{Fixture, STAMP, compacted, read, seen};
+use crate::session::{NoticeKind, ReadOptions, Session};
+
+const HALF: &str = r#"{"type":"message","message":{"role":"us"#;
+
+#[test]
+fn a_half_written_last_line_is_carried_and_reported_in_every_format_of_lines() {
+    for fixture in [Fixture::PiEvents, Fixture::PiTree, Fixture::Claude, Fixture::Codex, Fixture::ChatLines] {
+        let text = fixture.text("u1 a1 u2 a2") + HALF;
+        let session = read(&text);
+        assert_eq!(seen(&session), "u1 a1 u2 a2", "{fixture:?}");
+        let [notice] = session.notices() else { panic!("{fixture:?}: {:?}", session.notices()) };
+        assert_eq!(notice.kind, NoticeKind::HalfLine, "{fixture:?}");
+        assert_eq!(notice.sentence, format!("Line {} is half-written; it is kept as it is and not read.", notice.line));
+        let written = session.write(&compacted(&session, 2), STAMP).expect("it can be written").apply(&text);
+        assert!(written.contains(HALF), "{fixture:?}");
+        assert_eq!(seen(&read(&written)), "[sum] u2 a2", "{fixture:?}");
+    }
+}
+
+#[test]
+fn a_last_line_without_its_newline_is_a_line() {
+    for fixture in Fixture::ALL {
+        let text = fixture.text("u1 a1 u2 a2");
+        let session = read(text.trim_end());
+        let written = session.write(&compacted(&session, 2), STAMP).expect("it can be written").apply(text.trim_end());
+        assert_eq!(seen(&read(&written)), "[sum] u2 a2", "{fixture:?}");
+    }
+}
+
+#[test]
+fn a_bad_line_in_the_middle_is_refused_or_carried_as_asked() {
+    for fixture in [Fixture::PiEvents, Fixture::PiTree, Fixture::Claude, Fixture::Codex, Fixture::ChatLines] {
+        let text = fixture.text("u1 a1") + "not json\n" + &fixture.more(&fixture.text("u1 a1"), "u2");
+        let line = text.lines().position(|line| line == "not json").expect("it is there") + 1;
+        let refused = Session::read(&text, &ReadOptions::default()).expect_err("it is not JSON").to_string();
+        assert_eq!(refused, format!("Line {line} is not JSON (expected ident at column 2); skip bad lines to carry it unread."));
+        let session = Session::read(&text, &ReadOptions { skip_bad_lines: true, format: None }).expect("it is carried");
+        assert_eq!(seen(&session), "u1 a1 u2", "{fixture:?}");
+        assert_eq!(session.notices()[0].kind, NoticeKind::BadLine, "{fixture:?}");
+        assert_eq!(session.entries().len(), text.lines().count(), "{fixture:?}");
+    }
+}
+
+#[test]
+fn windows_line_ends_a_byte_order_mark_and_blank_lines_change_nothing() {
+    for fixture in Fixture::ALL {
+        let text = format!("\u{feff}{}", fixture.text("u1 a1 u2 a2").replace('\n', "\r\n\r\n"));
+        let session = read(&text);
+        assert_eq!(seen(&session), "u1 a1 u2 a2", "{fixture:?}");
+        assert_eq!(session.notices(), [], "{fixture:?}");
+        let written = session.write(&compacted(&session, 2), STAMP).expect("it can be written").apply(&text);
+        assert_eq!(seen(&read(&written)), "[sum] u2 a2", "{fixture:?}");
+    }
+}
+
+#[test]
+fn what_is_no_session_is_refused_with_a_sentence() {
+    let cases = [
+        ("", "This is not a session that can be read: there is nothing in it: an empty text is not a message list."),
+        ("  \n\n", "This is not a session that can be read: there is nothing in it: an empty text is not a message list."),
+        ("hello", "This is not a session that can be read: this is not JSON, neither a request nor a list of messages."),
+        (
+            "[{\"role\":\"user\",\"content\":\"u1\"},",
+            "This is not a session that can be read: line 1, column 32: EOF while parsing a value.",
+        ),
+        (
+            "{\"messages\":[\n{\"role\":\"user\"",
+            "This is not a session that can be read: line 2, column 14: EOF while parsing an object.",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = Session::read(text, &ReadOptions::default()).expect_err(text);
+        assert_eq!(error.to_string(), expected, "{text}");
+    }
+}
+
+#[test]
+fn oddities_are_carried_and_named_with_their_lines() {
+    let user = |id: &str, parent: &str, message: &str| {
+        format!(r#"{{"type":"message","id":"{id}","parentId":{parent},"message":{message}}}"#)
+    };
+    let result = r#"{"role":"toolResult","toolCallId":"k9","toolName":"x","content":[]}"#;
+    let call = r#"{"role":"assistant","content":[{"type":"toolCall","id":"k1","name":"x","arguments":{}}]}"#;
+    let text = [
+        user("1", "null", r#"{"role":"user","content":"u1"}"#),
+        user("2", r#""1""#, r#"{"role":"oracle","content":"u2"}"#),
+        user("2", r#""1""#, r#"{"role":"user","content":[]}"#),
+        user("3", r#""2""#, call),
+        user("4", r#""3""#, result),
+        user("5", r#""gone""#, r#"{"role":"user","content":"u5"}"#),
+        r#"{"type":"from_the_future","id":"6","parentId":"5","x":[1,2]}"#.to_owned(),
+        "42".to_owned(),
+    ];
+    let session = read(&text.join("\n"));
+    let told: Vec<&str> = session.notices().iter().map(|notice| &*notice.sentence).collect();
+    assert_eq!(told, [
+        "Line 2 has a role that is not known; it is carried.",
+        "Line 3 repeats the id `2` of line 2; the later entry counts.",
+        "Line 3 is a message without content.",
+        "Line 4 makes the call `k1`, which is never answered.",
+        "Line 5 answers the call `k9`, which was not made before it.",
+        "Line 6 follows the entry `gone`, which is not in the file.",
+    ]);
+    assert_eq!((session.entries().len(), session.log().len()), (8, 6));
+    assert_eq!(seen(&session), "u5");
+}

@@ -1,0 +1,138 @@
+//! Writing a compacted context back into its session.
+//!
+//! Lines are only ever appended: what the file held stays in it, byte for byte. A list is written anew, with the
+//! messages that are kept byte for byte in it. A compaction that a format cannot express is refused, not bent.
+
+use super::error::SessionError;
+use super::ids::Ids;
+use super::{Body, Session};
+use crate::wire::{Item, Voice, say};
+
+/// A compacted context, to be written into the session it was made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// What the model shall see, in its order.
+    pub items: Vec<CompactedItem>,
+    /// The bare summary, for formats that keep it in a field of its own.
+    pub summary: String,
+    /// The size of the context before.
+    pub tokens_before: u64,
+    /// The size of the context after.
+    pub tokens_after: u64,
+    /// Who asked for it.
+    pub trigger: Trigger,
+}
+
+/// One message of a compacted context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompactedItem {
+    /// The message at this place of the context, as it is.
+    Kept(usize),
+    /// The message at this place of the context, with this JSON in the session's dialect instead of its own.
+    Edited(usize, String),
+    /// A new message.
+    Said {
+        /// In whose name it speaks.
+        voice: Voice,
+        /// Its words. pi's loaders take the bare summary instead and word it themselves.
+        text: String,
+        /// Whether it is what the compaction leaves behind.
+        summary: bool,
+    },
+}
+
+/// Who asked for a compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// A person.
+    Manual,
+    /// A policy.
+    Auto,
+}
+
+impl Trigger {
+    /// The word session files have for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trigger::Manual => "manual",
+            Trigger::Auto => "auto",
+        }
+    }
+}
+
+/// What to do to the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Append this to it.
+    Append(String),
+    /// Put this in its place.
+    Replace(String),
+}
+
+impl Written {
+    /// The whole new text of the file.
+    pub fn apply(&self, source: &str) -> String {
+        match self {
+            Written::Append(lines) => format!("{source}{lines}"),
+            Written::Replace(text) => text.clone(),
+        }
+    }
+}
+
+impl Session {
+    /// Writes a compacted context in the session's own format; reading the result gives that context. `stamp` is the
+    /// present time in RFC 3339.
+    pub fn write(&self, compacted: &Compacted, stamp: &str) -> Result<Written, SessionError> {
+        self.check_places(compacted)?;
+        let mut ids = Ids::new(&[self.tip(), stamp, &compacted.summary]);
+        let lines = match &self.body {
+            Body::List(_) => return Ok(Written::Replace(self.write_list(compacted))),
+            Body::Pi(pi) => vec![pi.write(self, compacted, stamp, &mut ids)?],
+            Body::Claude(claude) => claude.write(self, compacted, stamp, &mut ids),
+            Body::Codex(codex) => codex.write(self, compacted, stamp, &mut ids),
+        };
+        let start = if self.source.as_str().ends_with('\n') { "" } else { "\n" };
+        Ok(Written::Append(format!("{start}{}\n", lines.join("\n"))))
+    }
+
+    /// Whether the kept messages may begin at this place of the context. Always so where the shape is free; pi's first
+    /// format keeps whole turns and nothing from before an earlier compaction. The end of the context keeps nothing.
+    pub fn tail_may_start(&self, at: usize) -> bool {
+        match &self.body {
+            Body::Pi(pi) => pi.keep_from(self, at).is_ok(),
+            _ => at <= self.context.len(),
+        }
+    }
+
+    pub(super) fn not_expressible(&self, why: impl Into<String>) -> SessionError {
+        SessionError::NotExpressible { format: self.format, why: why.into() }
+    }
+
+    /// The last line: what the new ones stand after.
+    fn tip(&self) -> &str {
+        self.entries.last().map_or("", |entry| entry.raw.as_str())
+    }
+
+    fn check_places(&self, compacted: &Compacted) -> Result<(), SessionError> {
+        let count = self.context.len();
+        let places = compacted.items.iter().filter_map(|item| match item {
+            CompactedItem::Kept(at) | CompactedItem::Edited(at, _) => Some(*at),
+            CompactedItem::Said { .. } => None,
+        });
+        match places.into_iter().find(|at| *at >= count) {
+            Some(index) => Err(SessionError::NoSuchMessage { index, count }),
+            None => Ok(()),
+        }
+    }
+
+    fn write_list(&self, compacted: &Compacted) -> String {
+        let Body::List(list) = &self.body else { unreachable!("the caller looked") };
+        let written = |item: &CompactedItem| match item {
+            CompactedItem::Kept(at) => Item::Kept(*at),
+            CompactedItem::Edited(_, json) => Item::Written(json.clone()),
+            CompactedItem::Said { voice, text, .. } => Item::Written(say(list.dialect(), *voice, text)),
+        };
+        let items: Vec<Item> = compacted.items.iter().map(written).collect();
+        list.encode(&items)
+    }
+}
