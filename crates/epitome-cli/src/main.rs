@@ -17,13 +17,19 @@ fn main() {
     let mut thread = Thread::new();
     thread.extend(document.messages(), &meter);
     let policy = preset(&get("--policy").unwrap_or("ladder".into())).unwrap();
-    let system: Tokens = thread.messages().iter().filter(|m| m.role() == epitome::thread::Role::System).map(|m| m.tokens()).sum();
+    let system: Tokens =
+        thread.messages().iter().filter(|m| m.role() == epitome::thread::Role::System).map(|m| m.tokens()).sum();
     let room = Room::exactly(Tokens::new(budget).share(0.95) + system);
     let ask = Ask { force: true, ..Ask::default() };
     let verdict = decide(&thread, room, &policy, meter, &ask);
-    let Verdict::Act(draft) = verdict else { eprintln!("{verdict:?}"); std::process::exit(1) };
+    let Verdict::Act(draft) = verdict else {
+        eprintln!("{verdict:?}");
+        std::process::exit(1)
+    };
     let compaction = draft.finish();
-    for step in &compaction.plan.steps { eprintln!("{step:?}"); }
+    for step in &compaction.plan.steps {
+        eprintln!("{step:?}");
+    }
     eprintln!("{} -> {} {:?}", compaction.plan.before, compaction.plan.after, compaction.plan.shortfall);
     let prompt = render(&thread, Some(&compaction), &policy, document.dialect(), meter, &[]);
     eprintln!("{}", epitome::render::layout(&prompt, &thread));

@@ -11,6 +11,7 @@ const PARALLEL_BYTES_MIN: usize = 256 * 1024;
 #[derive(Clone, Copy)]
 pub struct Meter<'a> {
     counter: &'a dyn TokenCounter,
+    dialect: Dialect,
     overhead: Overhead,
     images: ImageRule,
 }
@@ -19,12 +20,17 @@ impl<'a> Meter<'a> {
     /// A meter for messages of a dialect.
     pub fn new(counter: &'a dyn TokenCounter, dialect: Dialect) -> Self {
         let images = if dialect == Dialect::Anthropic { ImageRule::Anthropic } else { ImageRule::OpenAi };
-        Meter { counter, overhead: Overhead::of(dialect), images }
+        Meter { counter, dialect, overhead: Overhead::of(dialect), images }
     }
 
     /// The counter inside.
     pub fn counter(&self) -> &'a dyn TokenCounter {
         self.counter
+    }
+
+    /// The dialect whose messages it counts.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// The tokens of a text on its own.
@@ -35,6 +41,11 @@ impl<'a> Meter<'a> {
     /// The tokens of a message that holds nothing but a text.
     pub fn text_message(&self, text: &str) -> Tokens {
         self.overhead.per_message + self.text(text)
+    }
+
+    /// The tokens of a tool result that holds nothing but a text.
+    pub fn text_result(&self, text: &str) -> Tokens {
+        self.overhead.per_result + self.text(text)
     }
 
     /// The tokens of a message whose parts are counted.
@@ -86,9 +97,11 @@ impl<'a> Meter<'a> {
 
 fn half_by_bytes(messages: &[NewMessage], bytes: usize) -> usize {
     let mut seen = 0;
-    messages.iter().position(|message| {
-        seen += message.raw.len();
-        seen * 2 >= bytes
-    })
-    .map_or(0, |at| at + 1)
+    messages
+        .iter()
+        .position(|message| {
+            seen += message.raw.len();
+            seen * 2 >= bytes
+        })
+        .map_or(0, |at| at + 1)
 }

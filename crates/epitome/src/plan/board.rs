@@ -6,12 +6,12 @@ use std::ops::Range;
 use super::budget::Room;
 use super::decide::Ask;
 use super::record::{Action, ArtifactId, Part, Record};
-use super::tail::Tail;
+use super::tail::{Protection, Tail};
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
-use crate::render::stand_in;
+use crate::render::{repaired_tokens, stand_in};
 use crate::summary::Pending;
-use crate::thread::Thread;
+use crate::thread::{Part as MessagePart, Thread};
 
 /// A plan in the making.
 pub struct Board<'a> {
@@ -33,6 +33,8 @@ pub struct Board<'a> {
     pub records: Vec<Record>,
     /// The summary to be written, if one is planned.
     pub pending: Option<Pending<'a>>,
+    /// What the messages up to each place cost once a provider can take them.
+    totals: Vec<Tokens>,
     /// The parts that a record is about already.
     taken: HashSet<Part>,
     /// The messages that left the prompt as part of a span.
@@ -48,11 +50,17 @@ impl<'a> Board<'a> {
         room: Room,
         tail: Tail,
         ask: &Ask<'a>,
-        (records, total): (Vec<Record>, Tokens),
+        records: Vec<Record>,
     ) -> Self {
-        let (taken, gone) = (HashSet::new(), Vec::new());
-        let mut board = Board { thread, meter, policy, room, tail, ask: ask.clone(), total, records, pending: None, taken, gone };
+        let mut totals = vec![Tokens::ZERO];
+        for tokens in repaired_tokens(thread, thread.turn_start(), meter) {
+            totals.push(totals[totals.len() - 1] + tokens);
+        }
+        let (total, ask, taken, gone) = (totals[thread.len()], ask.clone(), HashSet::new(), Vec::new());
+        let mut board =
+            Board { thread, meter, policy, room, tail, ask, total, records, pending: None, totals, taken, gone };
         board.index();
+        board.total = board.planned();
         board
     }
 
@@ -65,6 +73,35 @@ impl<'a> Board<'a> {
                 self.gone[place] = !matches!(&record.action, Action::Summarise { kept, .. } if kept.contains(&id));
             }
         }
+    }
+
+    /// The prompt's tokens under the records so far.
+    fn planned(&self) -> Tokens {
+        let mut total = self.whole(0..self.thread.len());
+        for record in &self.records {
+            total = total + record.after - if record.part.is_some() { record.before } else { self.leaving(record) };
+        }
+        total
+    }
+
+    /// What the messages of a range cost when nothing leaves them.
+    pub fn whole(&self, range: Range<usize>) -> Tokens {
+        self.totals[range.end] - self.totals[range.start]
+    }
+
+    /// What leaves the prompt with a span.
+    fn leaving(&self, record: &Record) -> Tokens {
+        self.whole(record.span.range()) - self.kept(record)
+    }
+
+    /// The tokens of the messages that a summary's span keeps.
+    pub fn kept(&self, record: &Record) -> Tokens {
+        let Action::Summarise { kept, .. } = &record.action else { return Tokens::ZERO };
+        if kept.is_empty() {
+            return Tokens::ZERO;
+        }
+        let stays = record.span.range().filter(|place| kept.contains(&self.thread.message(*place).id()));
+        stays.map(|place| self.whole(place..place + 1)).sum()
     }
 
     /// Whether the target is reached.
@@ -89,7 +126,7 @@ impl<'a> Board<'a> {
 
     /// The tokens of the messages in a range as planned so far.
     pub fn tokens(&self, range: Range<usize>) -> Tokens {
-        let mut tokens = self.thread.tokens(range.clone());
+        let mut tokens = self.whole(range.clone());
         for record in &self.records {
             if let Some(part) = record.part
                 && range.contains(&part.place)
@@ -112,7 +149,11 @@ impl<'a> Board<'a> {
             before,
             after: Tokens::ZERO,
         };
-        let after = self.meter.text(&stand_in(self.thread, &record, self.meter));
+        let words = stand_in(self.thread, &record, self.meter);
+        let after = match message.parts()[part] {
+            MessagePart::ToolResult(_) => self.meter.text_result(&words),
+            _ => self.meter.text(&words),
+        };
         if after >= before || self.is_taken(place, part) {
             return None;
         }
@@ -131,29 +172,23 @@ impl<'a> Board<'a> {
             if old.part.is_some() {
                 self.total = self.total - old.after + old.before;
             } else {
-                let kept = kept_tokens(self.thread, old);
-                self.total = self.total - old.after + (self.thread.tokens(old.span.range()) - kept);
+                self.total = self.total - old.after + self.leaving(old);
             }
         }
-        let gone = self.thread.tokens(range) - kept_tokens(self.thread, &record);
-        self.total = self.total - gone + record.after;
+        self.total = self.total - self.leaving(&record) + record.after;
         self.records.push(record);
         self.index();
         total_before - self.total
+    }
+
+    /// What decides the tail.
+    pub fn protection(&self) -> Protection<'a> {
+        let (shape, may_cut) = (self.ask.shape, self.ask.may_cut);
+        Protection { thread: self.thread, policy: self.policy, target: self.room.target, shape, may_cut }
     }
 
     /// The artifact that a part's content would become.
     pub fn artifact(&self, place: usize, part: usize) -> Option<ArtifactId> {
         super::part_content(self.thread, place, part).map(|content| ArtifactId::of(content.as_bytes()))
     }
-
-}
-
-/// The tokens of the messages that a summary's span keeps.
-fn kept_tokens(thread: &Thread, record: &Record) -> Tokens {
-    let Action::Summarise { kept, .. } = &record.action else { return Tokens::ZERO };
-    if kept.is_empty() {
-        return Tokens::ZERO;
-    }
-    record.span.range().map(|place| thread.message(place)).filter(|m| kept.contains(&m.id())).map(|m| m.tokens()).sum()
 }

@@ -30,6 +30,9 @@ pub struct Plan {
     pub reasoning_from: usize,
     /// Where the verbatim tail began.
     pub tail_from: usize,
+    /// Pins and constraints that nothing else in the prompt would hold; they stand before the tail.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carried: Vec<String>,
     /// The prompt's tokens before.
     pub before: Tokens,
     /// The prompt's tokens after.
@@ -95,7 +98,9 @@ impl Compaction {
     pub fn artifacts<'a>(&self, thread: &'a Thread) -> Vec<Artifact<'a>> {
         let mut found = Vec::new();
         for record in &self.plan.records {
-            let (Action::Externalise { artifact, .. } | Action::Clear { artifact, .. }) = &record.action else { continue };
+            let (Action::Externalise { artifact, .. } | Action::Clear { artifact, .. }) = &record.action else {
+                continue;
+            };
             let Some(part) = record.part else { continue };
             if let Some(content) = part_content(thread, part.place, part.part) {
                 found.push(Artifact { id: artifact.clone(), place: part.place, content });
@@ -114,6 +119,7 @@ impl Compaction {
 pub fn part_content(thread: &Thread, place: usize, part: usize) -> Option<&str> {
     match thread.message(place).parts().get(part)? {
         Part::ToolResult(result) => Some(&result.text),
+        Part::ToolCall(call) => Some(&call.arguments),
         Part::Image(image) => Some(&image.source),
         Part::Text(text) => Some(text),
         _ => None,

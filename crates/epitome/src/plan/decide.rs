@@ -11,7 +11,7 @@ use super::normalise::normalise;
 use super::price::{Cache, Worth};
 use super::record::{Action, Cleared, Record};
 use super::rungs::climb;
-use super::tail::Tail;
+use super::tail::{Protection, Tail};
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
 use crate::thread::{Determinism, Thread};
@@ -62,6 +62,8 @@ pub struct Ask<'a> {
     pub current: BTreeMap<String, Determinism>,
     /// Content was brought back in this turn: nothing is moved out or dropped.
     pub rehydrated: bool,
+    /// Whether the tail may begin at a place, where the format has rules of its own for that.
+    pub may_cut: Option<&'a dyn Fn(usize) -> bool>,
     /// The caller's own rung, climbed after the free ones.
     pub own: Option<OwnRung<'a>>,
 }
@@ -91,7 +93,9 @@ pub fn decide<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Met
     if !ask.force && !is_due(thread, room, policy, tokens) && !is_eager(policy) {
         return Verdict::Fits { tokens };
     }
-    if !ask.force && let Some(reason) = no_progress(thread, room, ask.previous) {
+    if !ask.force
+        && let Some(reason) = no_progress(thread, room, ask.previous)
+    {
         return Verdict::Wait { tokens, reason };
     }
     let draft = draft(thread, room, policy, meter, ask, tokens);
@@ -116,13 +120,16 @@ fn no_progress(thread: &Thread, room: Room, previous: Option<&Compaction>) -> Op
     let shortfall = plan.shortfall.as_ref()?;
     let grown = thread.total() - plan.thread_tokens;
     let same = plan.room == room && grown < room.target.share(GROWTH_BEFORE_RETRY);
-    same.then(|| format!("the last compaction reached its floor of {} tokens and nothing has changed since", shortfall.floor))
+    same.then(|| {
+        format!("the last compaction reached its floor of {} tokens and nothing has changed since", shortfall.floor)
+    })
 }
 
 /// Why a plan is not worth carrying out.
 fn refusal(draft: &Draft<'_>, room: Room, policy: &Policy, ask: &Ask<'_>, tokens: Tokens) -> Option<String> {
     let plan = draft.plan();
-    if plan.after >= tokens {
+    let known = ask.previous.map_or(&[][..], |previous| &previous.plan.records);
+    if plan.after >= tokens || plan.records == known {
         return Some(match &plan.shortfall {
             Some(shortfall) => format!("nothing can shrink: the floor is {} tokens", shortfall.floor),
             None => "nothing can shrink".to_owned(),
@@ -137,12 +144,20 @@ fn refusal(draft: &Draft<'_>, room: Room, policy: &Policy, ask: &Ask<'_>, tokens
     })
 }
 
-fn draft<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Meter<'a>, ask: &Ask<'a>, tokens: Tokens) -> Draft<'a> {
-    let tail = Tail::of(thread, &policy.protect, room.target);
+fn draft<'a>(
+    thread: &'a Thread,
+    room: Room,
+    policy: &'a Policy,
+    meter: Meter<'a>,
+    ask: &Ask<'a>,
+    tokens: Tokens,
+) -> Draft<'a> {
+    let protection = Protection { thread, policy, target: room.target, shape: ask.shape, may_cut: ask.may_cut };
+    let tail = protection.tail();
     let (mut steps, mut board) = climb_all(thread, room, policy, meter, ask, tokens, tail);
     if board.total > room.limit {
-        // The tail as the policy wants it leaves no room: once more with the newest exchange alone.
-        let smallest = Tail::smallest(thread, &policy.protect, room.target);
+        // The tail as the policy wants it leaves no room: once more with what is in flight alone.
+        let smallest = protection.smallest();
         if smallest.from > board.tail.from {
             (steps, board) = climb_all(thread, room, policy, meter, ask, tokens, smallest);
         }
@@ -162,6 +177,7 @@ fn draft<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Meter<'a
         records,
         reasoning_from: thread.turn_start().min(thread.len()),
         tail_from: board.tail.from,
+        carried: Vec::new(),
         before: tokens,
         after: board.total,
         steps,
@@ -181,9 +197,14 @@ fn climb_all<'a>(
     tail: Tail,
 ) -> (Vec<Step>, Board<'a>) {
     let earlier = ask.previous.map(|previous| previous.plan.records.clone()).unwrap_or_default();
-    let mut board = Board::new(thread, meter, policy, room, tail, ask, (earlier, tokens));
+    let mut board = Board::new(thread, meter, policy, room, tail, ask, earlier);
     let mut steps = Vec::new();
+    let due = ask.force || is_due(thread, room, policy, tokens);
     for (at, rung) in policy.rungs.iter().enumerate() {
+        // Below the trigger only what is eager happens.
+        if !due && *rung != Rung::Clear {
+            continue;
+        }
         if at > 0 && is_ladder(*rung) && !steps.iter().any(|step: &Step| step.rung.is_none()) {
             steps.extend(own_rung(&mut board, ask));
         }
@@ -227,10 +248,15 @@ fn shortfall(board: &Board<'_>) -> Option<Shortfall> {
         return None;
     }
     let thread = board.thread;
-    let held: Tokens = (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|p| thread.message(p).tokens()).sum();
+    let held: Tokens =
+        (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|p| board.whole(p..p + 1)).sum();
     let tail = board.tokens(board.tail.from..thread.len());
     let rest = board.total - held - tail;
-    let named = [("what is protected before the tail", held), ("summaries and placeholders", rest), ("the newest exchanges", tail)];
+    let named = [
+        ("what is protected before the tail", held),
+        ("summaries and placeholders", rest),
+        ("the newest exchanges", tail),
+    ];
     let parts = named.into_iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
     Some(Shortfall { over, floor: board.total, parts: parts.map(|(name, tokens)| (name.to_owned(), tokens)).collect() })
 }

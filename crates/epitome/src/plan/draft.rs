@@ -6,9 +6,14 @@ use super::decide::Ask;
 use super::record::Action;
 use crate::budget::{Meter, Tokens};
 use crate::policy::Policy;
-use crate::render::prompt_words;
-use crate::summary::{Pending, Receipt, StructuredSummary, Summary, extract, summarise};
+use crate::render::{Prompt, render, said_in};
+use crate::summary::{
+    Brief, Dialogue, Earlier, Limits, Pending, Receipt, StructuredSummary, Summary, extract, merge, summarise,
+};
 use crate::thread::Thread;
+
+/// How often a summary gives way to what was not foreseen.
+const GIVE_WAY_MAX: usize = 2;
 
 /// A plan without its summary.
 pub struct Draft<'a> {
@@ -18,7 +23,10 @@ pub struct Draft<'a> {
     plan: Plan,
     pending: Option<Pending<'a>>,
     earlier: Vec<Summary>,
+    /// Whether the plan has a summary of its own.
+    summarises: bool,
     pins: Vec<String>,
+    instructions: Option<String>,
 }
 
 impl std::fmt::Debug for Draft<'_> {
@@ -38,7 +46,9 @@ impl<'a> Draft<'a> {
     ) -> Self {
         let earlier = ask.previous.map(|previous| previous.summaries.clone()).unwrap_or_default();
         let pins = policy.protect.pins.iter().chain(&ask.pins).cloned().collect();
-        Draft { thread, policy, meter, plan, pending, earlier, pins }
+        let summarises = pending.is_some();
+        let instructions = ask.instructions.clone();
+        Draft { thread, policy, meter, plan, pending, earlier, summarises, pins, instructions }
     }
 
     /// The plan so far; a summary is counted at its limit.
@@ -49,6 +59,29 @@ impl<'a> Draft<'a> {
     /// The summary that is needed, if one is.
     pub fn pending(&self) -> Option<&Pending<'a>> {
         self.pending.as_ref()
+    }
+
+    /// The request for a model's summary, as a dialogue that the caller drives: `None` when no summary is needed.
+    pub fn dialogue(&self, model: &str) -> Option<Dialogue> {
+        let pending = self.pending.as_ref()?;
+        let (policy, label) = (self.policy, self.policy.label());
+        let earlier = self.earlier.first().map(|summary| &summary.written);
+        let shows = |tool: &str| policy.tools.is_summarised(tool);
+        let instructions = match &self.instructions {
+            Some(words) => format!("{}{words}", policy.summarise.focus),
+            None => String::new(),
+        };
+        let mut brief = Brief::new(self.thread, &pending.span, &label, model);
+        brief.earlier = earlier.filter(|written| !written.is_empty()).map(Earlier::Summary);
+        brief.instructions = &instructions;
+        brief.shows = &shows;
+        brief.limits = Limits {
+            output: pending.limit,
+            part_chars_max: policy.summarise.part_chars_max,
+            chunk_chars_max: policy.summarise.chunk_chars_max,
+            rollup: policy.summarise.rollup,
+        };
+        Some(Dialogue::new(&brief))
     }
 
     /// The tokens before the first thing that changes.
@@ -64,50 +97,88 @@ impl<'a> Draft<'a> {
 
     /// Carries the plan out with what a model answered, if it did.
     pub fn finish_with(mut self, model: Option<StructuredSummary>) -> Compaction {
-        let summaries = match self.pending.take() {
-            Some(mut pending) => {
-                pending.pins = self.pins.clone();
-                let summary = summarise(&pending, model);
-                self.settle(&summary);
-                vec![summary]
-            }
-            None => std::mem::take(&mut self.earlier),
+        let Some(mut pending) = self.pending.take() else {
+            let earlier = std::mem::take(&mut self.earlier);
+            return self.carried_out(earlier);
         };
-        let items = match summaries.first() {
-            Some(summary) => summary.items.clone(),
-            None => {
-                let mut items = extract(self.thread, 0..self.thread.len(), &self.policy.tools);
-                items.pins = self.pins.clone();
-                items
+        pending.pins = self.pins.clone();
+        let fits = self.plan.shortfall.is_none();
+        let mut compaction = self.carried_out(vec![summarise(&pending, model.clone())]);
+        for _ in 0..GIVE_WAY_MAX {
+            // What a provider needs around the messages was not foreseen: the summary gives way.
+            let Some(shortfall) = compaction.plan.shortfall.as_ref().filter(|_| fits) else { break };
+            pending.limit = pending.limit.min(compaction.summaries[0].tokens) - shortfall.over;
+            let again = self.carried_out(vec![summarise(&pending, model.clone())]);
+            if again.plan.after >= compaction.plan.after {
+                break;
             }
-        };
-        let mut compaction = Compaction { plan: self.plan, summaries, receipt: Receipt::default() };
-        let prompt = prompt_words(self.thread, &compaction, self.policy, self.meter);
-        compaction.receipt = Receipt::of(&items, &prompt, self.thread.len());
+            compaction = again;
+        }
         compaction
     }
 
-    /// Puts the summary's true size in the place of its limit.
-    fn settle(&mut self, summary: &Summary) {
-        let plan = &mut self.plan;
+    /// The compaction with these summaries: rendered once, to count it and to see what is in it.
+    fn carried_out(&self, summaries: Vec<Summary>) -> Compaction {
+        let items = self.items(&summaries);
+        let mut compaction = Compaction { plan: self.plan.clone(), summaries, receipt: Receipt::default() };
+        let mut prompt = self.render(&compaction);
+        let mut said = said_in(&prompt, self.thread);
+        let must_stay = items.pins.iter().chain(items.constraints.iter().map(|quote| &quote.text));
+        let missing: Vec<String> = must_stay.filter(|text| !said.contains(text.as_str())).cloned().collect();
+        if !missing.is_empty() {
+            compaction.plan.carried = missing;
+            prompt = self.render(&compaction);
+            said = said_in(&prompt, self.thread);
+        }
+        self.settle(&mut compaction, prompt.tokens(self.thread, self.meter));
+        let receipt = Receipt::of(&items, &said, self.thread.len());
+        compaction.receipt = Receipt { repaired: compaction.plan.carried.len(), ..receipt };
+        compaction
+    }
+
+    fn render(&self, compaction: &Compaction) -> Prompt {
+        render(self.thread, Some(compaction), self.policy, self.meter.dialect(), self.meter, &[])
+    }
+
+    /// Every item that the receipt is to account for.
+    fn items(&self, summaries: &[Summary]) -> StructuredSummary {
+        let mut items = match (summaries.first(), self.summarises) {
+            (Some(summary), true) => return summary.items.clone(),
+            _ => extract(self.thread, 0..self.thread.len(), &self.policy.tools),
+        };
+        if let Some(earlier) = summaries.first() {
+            merge(&mut items, &earlier.items);
+        }
+        items.pins = self.pins.clone();
+        items
+    }
+
+    /// Puts true sizes in the place of planned ones.
+    fn settle(&self, compaction: &mut Compaction, tokens: Tokens) {
+        let plan = &mut compaction.plan;
         let question = match self.policy.render.question.is_empty() {
             true => Tokens::ZERO,
             false => self.meter.text_message(&self.policy.render.question),
         };
-        for record in &mut plan.records {
-            if matches!(record.action, Action::Summarise { .. }) {
-                let actual = summary.tokens + question;
-                plan.after = plan.after - record.after + actual;
-                record.after = actual;
+        if let Some(summary) = compaction.summaries.first() {
+            for record in plan.records.iter_mut().filter(|record| matches!(record.action, Action::Summarise { .. })) {
+                record.after = summary.tokens + question;
             }
         }
-        let over = plan.after - plan.room.limit;
+        plan.after = tokens;
+        let over = tokens - plan.room.limit;
         plan.shortfall = match (over, plan.shortfall.take()) {
             (Tokens::ZERO, _) => None,
-            (over, Some(known)) => Some(Shortfall { over, floor: plan.after, ..known }),
+            (over, Some(known)) => Some(Shortfall { over, floor: tokens, ..known }),
             (over, None) => {
-                let parts = vec![("a summary that holds what must stay".to_owned(), summary.tokens)];
-                Some(Shortfall { over, floor: plan.after, parts })
+                let summary = compaction.summaries.first().map_or(Tokens::ZERO, |summary| summary.tokens);
+                let named = [("a summary that holds what must stay", summary), ("everything else", tokens - summary)];
+                let parts = named.into_iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
+                Some(Shortfall {
+                    over,
+                    floor: tokens,
+                    parts: parts.map(|(name, tokens)| (name.to_owned(), tokens)).collect(),
+                })
             }
         };
     }

@@ -11,7 +11,6 @@ mod record;
 mod rungs;
 mod tail;
 
-pub(crate) use board::Board;
 pub use budget::Room;
 pub use compaction::{Artifact, Compaction, Plan, Shortfall, Step, part_content};
 pub use decide::{Ask, OwnProposal, OwnRung, Shape, Verdict, decide, is_valid_for};

@@ -9,7 +9,8 @@ use super::record::{Part, Record};
 /// Resolves conflicts by precedence. The result is in thread order, and normalising it again changes nothing.
 pub fn normalise(records: Vec<Record>) -> (Vec<Record>, Vec<String>) {
     let mut by_strength = records;
-    by_strength.sort_by_key(|record| (std::cmp::Reverse(record.action.precedence()), record.span.range().start, record.part));
+    by_strength
+        .sort_by_key(|record| (std::cmp::Reverse(record.action.precedence()), record.span.range().start, record.part));
     let mut claims = Claims::default();
     let mut warnings = Vec::new();
     for record in by_strength {
@@ -37,9 +38,7 @@ impl Claims {
     fn winner_over(&self, record: &Record) -> Option<&Record> {
         let at = match record.part {
             Some(part) => self.parts.get(&part).or_else(|| self.spans.get(&part.place)),
-            None => {
-                record.span.range().find_map(|place| self.spans.get(&place).or_else(|| self.touched.get(&place)))
-            }
+            None => record.span.range().find_map(|place| self.spans.get(&place).or_else(|| self.touched.get(&place))),
         };
         at.map(|at| &self.records[*at])
     }

@@ -53,7 +53,8 @@ mod tests {
     #[test]
     fn a_small_gain_does_not_pay_while_the_cache_is_warm_and_does_when_it_has_expired() {
         let price = Price::default();
-        let worth = |cache, after| Worth::of(&price, cache, Tokens::new(100_000), Tokens::new(after), Tokens::new(1000));
+        let worth =
+            |cache, after| Worth::of(&price, cache, Tokens::new(100_000), Tokens::new(after), Tokens::new(1000));
         let warm = Cache::Warm { age_s: 10 };
         assert!(!worth(warm, 95_000).pays());
         assert!(worth(warm, 50_000).pays());

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::board::Board;
 use super::compaction::Step;
+use super::decide::Shape;
 use super::record::{Action, Cleared, Record};
 use crate::budget::Tokens;
 use crate::policy::{Meaning, Rung, ToolClass};
@@ -154,7 +155,14 @@ fn externalise(board: &mut Board<'_>) -> usize {
                 return touched;
             }
             if should_move(board, place, part, content) && !board.is_taken(place, part) {
-                touched += usize::from(move_out(board, Rung::Externalise, place, part, board.policy.externalise.preview, Tokens::ZERO));
+                touched += usize::from(move_out(
+                    board,
+                    Rung::Externalise,
+                    place,
+                    part,
+                    board.policy.externalise.preview,
+                    Tokens::ZERO,
+                ));
             }
         }
     }
@@ -179,13 +187,14 @@ fn move_out(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, head: 
 
 /// Everything between the protected head and the tail becomes one summary.
 fn summarise(board: &mut Board<'_>) -> (usize, String) {
+    fit_tail(board);
     let Some(range) = summary_range(board) else {
         return (0, "nothing between what is protected".to_owned());
     };
     let Some(span) = board.thread.span(range) else { return (0, "nothing to summarise".to_owned()) };
     let kept = kept_in(board, span.range());
     let kept_tokens: Tokens = kept.iter().map(|(_, tokens)| *tokens).sum();
-    let whole = board.thread.tokens(span.range()) - kept_tokens;
+    let whole = board.whole(span.range()) - kept_tokens;
     let now = tokens_in_prompt(board, span.range()) - kept_tokens;
     let rest = board.total - now;
     let limit = summary_limit(board, whole, rest);
@@ -210,7 +219,8 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
 /// The summary to be written: what it stands for and what stays beside it.
 fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens) -> Pending<'t> {
     let thread = board.thread;
-    let stays = |place: &usize| !span.contains(*place) && !board.is_gone(*place) || kept.contains(&thread.message(*place).id());
+    let stays =
+        |place: &usize| !span.contains(*place) && !board.is_gone(*place) || kept.contains(&thread.message(*place).id());
     let (mut beside, mut whole) = (Vec::new(), HashSet::new());
     for place in (0..thread.len()).filter(stays) {
         let edited = board.records.iter().filter(|record| record.part.is_some_and(|part| part.place == place));
@@ -254,6 +264,9 @@ fn summary_range(board: &Board<'_>) -> Option<std::ops::Range<usize>> {
 
 /// What of the span stays as it is: held messages, and as many of the user's own as the policy keeps.
 fn kept_in(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(MessageId, Tokens)> {
+    if board.ask.shape != Shape::Free {
+        return Vec::new();
+    }
     let mut left = board.policy.summarise.user_messages;
     let mut kept = Vec::new();
     for place in range.rev() {
@@ -263,7 +276,7 @@ fn kept_in(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(MessageId, 
             left -= message.tokens();
         }
         if own || board.tail.holds(place) {
-            kept.push((message.id(), message.tokens()));
+            kept.push((message.id(), board.whole(place..place + 1)));
         }
     }
     kept.reverse();
@@ -275,12 +288,7 @@ fn tokens_in_prompt(board: &Board<'_>, range: std::ops::Range<usize>) -> Tokens 
     let mut tokens = board.tokens(range.clone());
     for record in board.records.iter().filter(|record| record.part.is_none()) {
         if range.contains(&record.span.range().start) {
-            let inside = board.thread.tokens(record.span.range());
-            tokens = tokens - inside + record.after;
-            if let Action::Summarise { kept, .. } = &record.action {
-                let stayed = record.span.range().map(|place| board.thread.message(place));
-                tokens += stayed.filter(|m| kept.contains(&m.id())).map(|m| m.tokens()).sum();
-            }
+            tokens = tokens - board.whole(record.span.range()) + record.after + board.kept(record);
         }
     }
     tokens
@@ -303,7 +311,10 @@ fn clear(board: &mut Board<'_>) -> (usize, String) {
     let candidates = clearable(board);
     let gain: Tokens = candidates.iter().map(|(place, part)| board.thread.message(*place).part_tokens(*part)).sum();
     if gain < board.policy.clear.minimum {
-        return (0, format!("{gain} tokens could be cleared, fewer than the minimum of {}", board.policy.clear.minimum));
+        return (
+            0,
+            format!("{gain} tokens could be cleared, fewer than the minimum of {}", board.policy.clear.minimum),
+        );
     }
     let placeholder = board.policy.clear.placeholder.clone();
     let mut touched = 0;
@@ -391,7 +402,7 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
         span: span.clone(),
         part: None,
         action: Action::Drop { keywords },
-        before: board.thread.tokens(span.range()),
+        before: board.whole(span.range()),
         after: Tokens::ZERO,
     };
     record.after = board.meter.text_message(&stand_in(board.thread, &record, board.meter));
@@ -399,27 +410,55 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
     span.messages().len()
 }
 
-/// The largest results of what is left lose their middle, largest first, until the prompt fits.
+/// The largest parts of what is left lose their middle, largest first, until the prompt fits.
 fn trim(board: &mut Board<'_>) -> usize {
-    let thread = board.thread;
-    let mut results: Vec<(Tokens, usize, usize)> = Vec::new();
-    for place in (0..thread.len()).filter(|place| !board.is_gone(*place)) {
-        for (part, _) in thread.message(place).results() {
-            let tokens = thread.message(place).part_tokens(part);
-            if tokens > board.policy.trim.keep.min(board.room.target.share(0.05)) && !board.is_taken(place, part) {
-                results.push((tokens, place, part));
-            }
-        }
-    }
-    results.sort_by_key(|(tokens, place, _)| (std::cmp::Reverse(*tokens), *place));
     let mut touched = 0;
-    for (_, place, part) in results {
+    for (_, place, part) in trimmable(board, 0..board.thread.len()) {
         if board.is_done() {
             break;
         }
-        let keep = board.policy.trim.keep.min(board.room.target.share(0.05));
-        let head = keep.share(0.5);
-        touched += usize::from(move_out(board, Rung::Trim, place, part, head, keep - head));
+        touched += usize::from(clip(board, place, part));
     }
     touched
+}
+
+/// Results and arguments in a range that are longer than what a trim keeps, largest first.
+fn trimmable(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(Tokens, usize, usize)> {
+    let thread = board.thread;
+    let clip = board.policy.trim.clip(board.room.target);
+    let mut found: Vec<(Tokens, usize, usize)> = Vec::new();
+    for place in range.filter(|place| !board.is_gone(*place)) {
+        let message = thread.message(place);
+        for (part, content) in message.parts().iter().enumerate() {
+            let long = message.part_tokens(part) > clip && matches!(content, Part::ToolResult(_) | Part::ToolCall(_));
+            if long && !board.is_taken(place, part) {
+                found.push((message.part_tokens(part), place, part));
+            }
+        }
+    }
+    found.sort_by_key(|(tokens, place, part)| (std::cmp::Reverse(*tokens), *place, *part));
+    found
+}
+
+fn clip(board: &mut Board<'_>, place: usize, part: usize) -> bool {
+    let keep = board.policy.trim.clip(board.room.target);
+    move_out(board, Rung::Trim, place, part, keep - keep.share(0.34), keep.share(0.34))
+}
+
+/// Clips long parts of the tail, and gives up its oldest exchanges, until it takes no more than its share.
+fn fit_tail(board: &mut Board<'_>) {
+    let most = board.room.target.share(board.policy.protect.tail_max);
+    let end = board.thread.len();
+    if board.ask.shape == Shape::Free && board.policy.rungs.contains(&Rung::Trim) {
+        for (_, place, part) in trimmable(board, board.tail.from..end) {
+            if board.tokens(board.tail.from..end) <= most {
+                return;
+            }
+            clip(board, place, part);
+        }
+    }
+    while board.tokens(board.tail.from..end) > most {
+        let Some(shorter) = board.protection().shorter(&board.tail) else { return };
+        board.tail = shorter;
+    }
 }

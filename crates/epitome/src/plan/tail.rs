@@ -1,8 +1,9 @@
 //! The tail: the newest exchanges, which stay verbatim.
 
+use super::decide::Shape;
 use crate::budget::Tokens;
-use crate::policy::Protect;
-use crate::thread::{Message, Role, Thread};
+use crate::policy::{Policy, Protect};
+use crate::thread::{Message, Part, Role, Thread};
 
 /// What stays: the newest messages from a place on, and single messages before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,30 +18,74 @@ pub struct Tail {
     held: Vec<usize>,
 }
 
-impl Tail {
-    /// What a policy protects of a thread when the prompt is to be brought down to `target`.
-    pub fn of(thread: &Thread, protect: &Protect, target: Tokens) -> Tail {
-        let wanted = wanted_start(thread, protect, target);
-        let most = target.share(protect.tail_max);
+/// What decides the tail.
+#[derive(Clone, Copy)]
+pub struct Protection<'a> {
+    /// The thread.
+    pub thread: &'a Thread,
+    /// The policy.
+    pub policy: &'a Policy,
+    /// What the prompt is brought down to.
+    pub target: Tokens,
+    /// What the prompt must look like.
+    pub shape: Shape,
+    /// Whether the tail may begin at a place; `None`: before any exchange.
+    pub may_cut: Option<&'a dyn Fn(usize) -> bool>,
+}
+
+impl Protection<'_> {
+    /// What the policy protects.
+    pub fn tail(&self) -> Tail {
+        let (thread, protect) = (self.thread, &self.policy.protect);
+        let wanted = wanted_start(thread, protect, self.target);
+        let most = most(thread, protect, self.target);
         let from = match thread.tokens(wanted..thread.len()) > most {
-            true => newest(thread, most),
+            true => newest(thread, most, self.policy.trim.clip(self.target)),
             false => wanted,
         };
-        Tail::at(thread, protect, target, from.min(thread.in_flight().unwrap_or(from)))
+        self.at(from)
     }
 
-    /// The smallest tail: the newest exchange alone.
-    pub fn smallest(thread: &Thread, protect: &Protect, target: Tokens) -> Tail {
-        Tail::at(thread, protect, target, newest(thread, Tokens::ZERO))
+    /// The smallest tail: what is in flight, or nothing.
+    pub fn smallest(&self) -> Tail {
+        self.at(self.thread.len())
     }
 
-    fn at(thread: &Thread, protect: &Protect, target: Tokens, from: usize) -> Tail {
-        let held = (0..from).filter(|place| is_held(thread.message(*place))).collect();
-        let first_task = first_task(thread, protect, target).filter(|place| *place < from);
-        let splits_turn = from < thread.len() && from > 0 && !thread.message(from).opens_turn() && thread.message(from).turn() > 0;
-        Tail { from, splits_turn, first_task, held }
+    /// A tail without its oldest exchange, unless something in it is in flight.
+    pub fn shorter(&self, tail: &Tail) -> Option<Tail> {
+        if tail.from >= self.thread.len() {
+            return None;
+        }
+        let shorter = self.at(self.thread.exchange_at(tail.from).range().end);
+        (shorter.from > tail.from).then_some(shorter)
     }
 
+    fn at(&self, from: usize) -> Tail {
+        let thread = self.thread;
+        let from = self.allowed(from.min(thread.in_flight().unwrap_or(from)));
+        let (mut held, mut task) = (Vec::new(), None);
+        if self.shape == Shape::Free {
+            held = (0..from).filter(|place| is_held(thread.message(*place))).collect();
+            task = first_task(thread, &self.policy.protect, self.target).filter(|place| *place < from);
+        }
+        let inside = from < thread.len() && from > 0;
+        let splits_turn = inside && !thread.message(from).opens_turn() && thread.message(from).turn() > 0;
+        Tail { from, splits_turn, first_task: task, held }
+    }
+
+    /// The next place where the tail may begin; before what is in flight if it must be.
+    fn allowed(&self, from: usize) -> usize {
+        let Some(may_cut) = self.may_cut else { return from };
+        let latest = self.thread.in_flight().unwrap_or(self.thread.len());
+        let starts = self.thread.exchanges().iter().map(|exchange| exchange.range().start);
+        let places: Vec<usize> =
+            starts.chain([self.thread.len()]).filter(|place| *place <= latest && may_cut(*place)).collect();
+        let later = places.iter().find(|place| **place >= from);
+        later.or_else(|| places.last()).copied().unwrap_or(from)
+    }
+}
+
+impl Tail {
     /// Whether a message before the tail stays all the same.
     pub fn holds(&self, place: usize) -> bool {
         self.first_task == Some(place) || self.held.binary_search(&place).is_ok()
@@ -79,7 +124,7 @@ fn wanted_start(thread: &Thread, protect: &Protect, target: Tokens) -> usize {
     };
     let by_tokens = match protect.recent_tokens.max(share) {
         Tokens::ZERO => end,
-        most => newest(thread, most),
+        most => newest(thread, most, Tokens::new(u64::MAX)),
     };
     let start = by_turns.min(by_messages).min(by_tokens);
     if start >= end { end } else { thread.exchange_at(start).range().start }
@@ -91,15 +136,36 @@ fn turn_start(thread: &Thread, turns: u32) -> usize {
     thread.messages().partition_point(|message| message.turn() < turn)
 }
 
-/// Where the newest exchanges that fit in `most` begin; at least the newest exchange.
-fn newest(thread: &Thread, most: Tokens) -> usize {
+/// The most that the tail may take: its share, and half of what the task and the open request leave.
+fn most(thread: &Thread, protect: &Protect, target: Tokens) -> Tokens {
+    let task = first_task(thread, protect, target);
+    let request = Some(thread.turn_start()).filter(|place| Some(*place) != task && *place < thread.len());
+    let fixed: Tokens = task.into_iter().chain(request).map(|place| thread.message(place).tokens()).sum();
+    target.share(protect.tail_max).min((target - fixed).share(0.5).max(target.share(0.05)))
+}
+
+/// Where the newest exchanges that fit in `most` begin, long parts counted at the `clip` they can be clipped to.
+fn newest(thread: &Thread, most: Tokens, clip: Tokens) -> usize {
     let mut start = thread.len();
+    let mut taken = Tokens::ZERO;
     for exchange in thread.exchanges().iter().rev() {
-        let first = exchange.range().start;
-        if start < thread.len() && thread.tokens(first..thread.len()) > most {
+        taken += exchange.range().map(|place| clipped(thread.message(place), clip)).sum();
+        if taken > most {
             break;
         }
-        start = first;
+        start = exchange.range().start;
     }
     start
+}
+
+/// What a message takes when its long results and arguments are clipped.
+fn clipped(message: &Message, clip: Tokens) -> Tokens {
+    let mut tokens = message.tokens();
+    for (at, part) in message.parts().iter().enumerate() {
+        let own = message.part_tokens(at);
+        if own > clip && matches!(part, Part::ToolResult(_) | Part::ToolCall(_)) {
+            tokens = tokens - own + clip;
+        }
+    }
+    tokens
 }

@@ -9,8 +9,18 @@ use crate::thread::ToolCall;
 
 /// Arguments that name a file.
 const PATHS: [&str; 12] = [
-    "file_path", "path", "filename", "file", "filepath", "notebook_path", "target_file", "relative_path", "filePath",
-    "absolute_path", "uri", "target",
+    "file_path",
+    "path",
+    "filename",
+    "file",
+    "filepath",
+    "notebook_path",
+    "target_file",
+    "relative_path",
+    "filePath",
+    "absolute_path",
+    "uri",
+    "target",
 ];
 /// Arguments that hold a command.
 const COMMANDS: [&str; 5] = ["command", "cmd", "script", "code", "commands"];

@@ -13,7 +13,7 @@ pub struct Preset {
 
 macro_rules! presets {
     ($($name:literal),* $(,)?) => {
-        [$(Preset { name: $name, toml: include_str!(concat!("../../../../policies/", $name, ".toml")) }),*]
+        [$(Preset { name: $name, toml: include_str!(concat!("../../policies/", $name, ".toml")) }),*]
     };
 }
 

@@ -314,13 +314,22 @@ pub enum Form {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trim {
-    /// What stays of a trimmed result, head and tail together.
+    /// What stays of a trimmed part, head and tail together.
     pub keep: Tokens,
+    /// The same as a share of the target; the smaller of the two counts.
+    pub keep_share: f64,
 }
 
 impl Default for Trim {
     fn default() -> Self {
-        Trim { keep: Tokens::new(400) }
+        Trim { keep: Tokens::new(2000), keep_share: 0.06 }
+    }
+}
+
+impl Trim {
+    /// What stays of a trimmed part of a prompt that is brought down to `target`.
+    pub fn clip(&self, target: Tokens) -> Tokens {
+        self.keep.min(target.share(self.keep_share)).max(Tokens::new(24))
     }
 }
 
@@ -429,10 +438,26 @@ impl Policy {
     fn check(&self, toml: &str) -> Result<(), PolicyError> {
         let share = "a number above 0 and up to 1";
         let checks = [
-            ("target.low_water", self.target.low_water, share, 0.0 < self.target.low_water && self.target.low_water <= 1.0),
-            ("protect.recent_share", self.protect.recent_share, "a number from 0 to 1", (0.0..=1.0).contains(&self.protect.recent_share)),
-            ("protect.tail_max", self.protect.tail_max, share, 0.0 < self.protect.tail_max && self.protect.tail_max <= 1.0),
+            (
+                "target.low_water",
+                self.target.low_water,
+                share,
+                0.0 < self.target.low_water && self.target.low_water <= 1.0,
+            ),
+            (
+                "protect.recent_share",
+                self.protect.recent_share,
+                "a number from 0 to 1",
+                (0.0..=1.0).contains(&self.protect.recent_share),
+            ),
+            (
+                "protect.tail_max",
+                self.protect.tail_max,
+                share,
+                0.0 < self.protect.tail_max && self.protect.tail_max <= 1.0,
+            ),
             ("summarise.ratio", self.summarise.ratio, share, 0.0 < self.summarise.ratio && self.summarise.ratio <= 1.0),
+            ("trim.keep_share", self.trim.keep_share, share, 0.0 < self.trim.keep_share && self.trim.keep_share <= 1.0),
             ("price.read", self.price.read, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.read)),
             ("price.write", self.price.write, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.write)),
         ];

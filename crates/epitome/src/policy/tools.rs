@@ -23,7 +23,12 @@ pub struct Tools {
 
 impl Default for Tools {
     fn default() -> Self {
-        Tools { default_durability: Durability::Anchoring, rules: BTreeMap::new(), classes: default_classes(), summarised: None }
+        Tools {
+            default_durability: Durability::Anchoring,
+            rules: BTreeMap::new(),
+            classes: default_classes(),
+            summarised: None,
+        }
     }
 }
 
@@ -154,17 +159,38 @@ fn matches(pattern: &str, tool: &str) -> bool {
 fn default_classes() -> BTreeMap<ToolClass, Vec<String>> {
     let names = |list: &str| list.split_whitespace().map(str::to_owned).collect();
     BTreeMap::from([
-        (ToolClass::Read, names("read read_file readfile view open_file cat get_file_contents fs_read notebookread read_many_files")),
+        (
+            ToolClass::Read,
+            names("read read_file readfile view open_file cat get_file_contents fs_read notebookread read_many_files"),
+        ),
         (ToolClass::Write, names("write write_file create create_file save_file fs_write notebookwrite")),
         (
             ToolClass::Patch,
-            names("edit multiedit apply_patch patch str_replace str_replace_editor str_replace_based_edit_tool replace edit_file notebookedit replace_in_file update_file"),
+            names(
+                "edit multiedit apply_patch patch str_replace str_replace_editor str_replace_based_edit_tool replace edit_file notebookedit replace_in_file update_file",
+            ),
         ),
-        (ToolClass::Exec, names("bash shell exec exec_command run run_command execute terminal local_shell run_shell_command run_terminal_cmd execute_command python container.exec")),
-        (ToolClass::Search, names("grep glob search find ls list list_dir list_files search_files web_search websearch webfetch web_fetch fetch codebase_search")),
-        (ToolClass::MemoryRead, names("memory_read memory_search recall read_memory memsearch react.memsearch react.read")),
+        (
+            ToolClass::Exec,
+            names(
+                "bash shell exec exec_command run run_command execute terminal local_shell run_shell_command run_terminal_cmd execute_command python container.exec",
+            ),
+        ),
+        (
+            ToolClass::Search,
+            names(
+                "grep glob search find ls list list_dir list_files search_files web_search websearch webfetch web_fetch fetch codebase_search",
+            ),
+        ),
+        (
+            ToolClass::MemoryRead,
+            names("memory_read memory_search recall read_memory memsearch react.memsearch react.read"),
+        ),
         (ToolClass::Artifact, names("artifact write_artifact stream_artifact canvas render_artifact")),
-        (ToolClass::Plan, names("todowrite todo_write todo update_plan plan todoread write_todos update_todo_list exitplanmode")),
+        (
+            ToolClass::Plan,
+            names("todowrite todo_write todo update_plan plan todoread write_todos update_todo_list exitplanmode"),
+        ),
     ])
 }
 
@@ -202,8 +228,12 @@ mod tests {
     #[test]
     fn tools_are_classed_by_name_whatever_their_case() {
         let tools = Tools::default();
-        let cases =
-            [("Read", Some(ToolClass::Read)), ("apply_patch", Some(ToolClass::Patch)), ("Bash", Some(ToolClass::Exec)), ("dance", None)];
+        let cases = [
+            ("Read", Some(ToolClass::Read)),
+            ("apply_patch", Some(ToolClass::Patch)),
+            ("Bash", Some(ToolClass::Exec)),
+            ("dance", None),
+        ];
         for (tool, class) in cases {
             assert_eq!(tools.class(tool), class, "{tool}");
         }

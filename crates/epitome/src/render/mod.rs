@@ -4,10 +4,11 @@
 
 mod layout;
 mod prompt;
+mod repair;
 mod stand_in;
-mod validity;
 
 pub use layout::layout;
+pub(crate) use prompt::said_in;
 pub use prompt::{Piece, Prompt, Rehydrated, render};
-pub(crate) use prompt::prompt_words;
+pub(crate) use repair::repaired_tokens;
 pub use stand_in::stand_in;

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::repair::{Repair, repairs, retold, retold_voice};
 use super::stand_in::stand_in;
-use super::validity::{is_empty, is_well_formed};
 use crate::budget::{Meter, Tokens};
 use crate::plan::{Action, Compaction, Record};
 use crate::policy::{Place, Policy};
 use crate::summary::all_words;
-use crate::thread::{Message, Part, Role, Seal, Thread};
-use crate::wire::{Dialect, Item, PartEdit, Voice, answer, count_marks, edit, mark_cached, say, without_id};
+use crate::thread::{Message, Part, Role, Thread};
+use crate::wire::{Dialect, Item, PartEdit, Voice, count_marks, edit, mark_cached, say, without_id};
 
 /// The most cache marks a provider takes.
 const MARKS_MAX: usize = 4;
@@ -104,18 +104,14 @@ fn hidden(thread: &Thread, place: usize, dialect: Dialect) -> Option<Piece> {
     edit(dialect, message, &edits).map(|json| Piece::Edited { place, json })
 }
 
-/// Everything that is said in the prompt that a compaction yields, to look items up in.
-pub(crate) fn prompt_words(thread: &Thread, compaction: &Compaction, policy: &Policy, meter: Meter<'_>) -> String {
-    let prompt = Renderer::new(thread, compaction, policy, Dialect::Chat, meter).render();
+/// Everything that is said in a prompt, to look items up in.
+pub(crate) fn said_in(prompt: &Prompt, thread: &Thread) -> String {
     let mut words = String::new();
     for piece in &prompt.pieces {
         match piece {
             Piece::Kept(place) => words.push_str(&all_words(thread, *place)),
-            Piece::Edited { place, json } => {
-                // The stand-ins of an edited message, unescaped: its JSON would hide line breaks.
-                words.push_str(&json_words(json));
-                words.push_str(&thread.message(*place).text());
-            }
+            // The strings of an edited message, unescaped: its JSON would hide line breaks.
+            Piece::Edited { json, .. } => words.push_str(&json_words(json)),
             Piece::Written { text, .. } => words.push_str(text),
         }
         words.push('\n');
@@ -152,13 +148,21 @@ struct Renderer<'a> {
     parts: HashMap<usize, Vec<&'a Record>>,
     /// Records about spans, by their first message.
     spans: BTreeMap<usize, &'a Record>,
+    /// What must become of each message, whatever the plan says.
+    repairs: Vec<Repair>,
     pieces: Vec<Piece>,
     /// Reasoning before this piece was left out: ids that belong to it go as well.
     unreasoned: bool,
 }
 
 impl<'a> Renderer<'a> {
-    fn new(thread: &'a Thread, compaction: &'a Compaction, policy: &'a Policy, dialect: Dialect, meter: Meter<'a>) -> Self {
+    fn new(
+        thread: &'a Thread,
+        compaction: &'a Compaction,
+        policy: &'a Policy,
+        dialect: Dialect,
+        meter: Meter<'a>,
+    ) -> Self {
         let mut parts: HashMap<usize, Vec<&Record>> = HashMap::new();
         let mut spans = BTreeMap::new();
         for record in &compaction.plan.records {
@@ -169,22 +173,51 @@ impl<'a> Renderer<'a> {
                 }
             }
         }
-        Renderer { thread, compaction, policy, dialect, meter, parts, spans, pieces: Vec::new(), unreasoned: false }
+        let repairs = repairs(thread, dialect, compaction.plan.reasoning_from);
+        Renderer {
+            thread,
+            compaction,
+            policy,
+            dialect,
+            meter,
+            parts,
+            spans,
+            repairs,
+            pieces: Vec::new(),
+            unreasoned: false,
+        }
     }
 
     fn render(mut self) -> Prompt {
         let mut place = 0;
         while place < self.thread.len() {
+            if place == self.compaction.plan.tail_from {
+                self.carried();
+            }
             match self.spans.get(&place).copied() {
                 Some(record) => {
                     self.span(record);
                     place = record.span.range().end;
                 }
-                None => place = self.exchange(place),
+                None => {
+                    self.message(place);
+                    place += 1;
+                }
             }
+        }
+        if self.compaction.plan.tail_from >= self.thread.len() {
+            self.carried();
         }
         self.user_first();
         Prompt { dialect: self.dialect, pieces: self.pieces, headers: Vec::new(), marks: Vec::new() }
+    }
+
+    /// What must be in every prompt and would not be otherwise.
+    fn carried(&mut self) {
+        let carried = &self.compaction.plan.carried;
+        if !carried.is_empty() {
+            self.say(Voice::User, format!("[Still holds]\n- {}", carried.join("\n- ")), false);
+        }
     }
 
     fn span(&mut self, record: &Record) {
@@ -226,7 +259,7 @@ impl<'a> Renderer<'a> {
             Voice::Assistant => {
                 let next = self.thread.messages().get(record.span.range().end);
                 let before = self.pieces.iter().rev().find_map(|piece| self.voice_of(piece));
-                let fits = before == Some(Role::User) && next.is_none_or(|next| next.role() != Role::Assistant);
+                let fits = before == Some(Role::User) && next.is_some_and(|next| next.role() == Role::User);
                 if fits { Voice::Assistant } else { Voice::User }
             }
             Voice::System if self.dialect == Dialect::Anthropic => Voice::User,
@@ -248,61 +281,41 @@ impl<'a> Renderer<'a> {
         self.pieces.push(Piece::Written { voice, text, summary });
     }
 
-    /// Renders the exchange at a place; answers where the next begins.
-    fn exchange(&mut self, place: usize) -> usize {
-        let exchange = self.thread.exchange_at(place);
-        let well_formed = is_well_formed(self.thread, &exchange);
-        for place in exchange.range() {
-            match well_formed {
-                true => self.message(place),
-                false => self.retold(place),
-            }
-        }
-        exchange.range().end
-    }
-
-    /// A message that cannot be sent as it stands, retold in words.
-    fn retold(&mut self, place: usize) {
-        let message = self.thread.message(place);
-        let mut words: Vec<String> = Vec::new();
-        for part in message.parts() {
-            match part {
-                Part::Text(text) if !text.trim().is_empty() => words.push(text.to_string()),
-                Part::ToolCall(call) => words.push(format!("[called {} {}]", call.name, call.arguments)),
-                Part::ToolResult(result) => words.push(format!("[result of {}]\n{}", result.call_id, result.text)),
-                Part::Image(_) => words.push("[image]".to_owned()),
-                _ => {}
-            }
-        }
-        if words.is_empty() {
-            return;
-        }
-        let voice = if message.role() == Role::Assistant { Voice::Assistant } else { Voice::User };
-        let json = say(self.dialect, voice, &words.join("\n"));
-        self.pieces.push(Piece::Edited { place, json });
-    }
-
     fn message(&mut self, place: usize) {
         let message = self.thread.message(place);
         if let Some(piece) = hidden(self.thread, place, self.dialect) {
             self.pieces.push(piece);
             return;
         }
-        if is_empty(message) {
-            return;
-        }
+        let stripped = match &self.repairs[place] {
+            Repair::Gone => return self.note_reasoning(message, message.parts().iter().any(is_reasoning)),
+            Repair::Retold => return self.retold(place),
+            Repair::Without(parts) => parts.iter().any(|at| is_reasoning(&message.parts()[*at])),
+            Repair::Fine => false,
+        };
         let edits = self.edits(place, message);
-        let stripped = edits.iter().any(|(at, edit)| *edit == PartEdit::Remove && matches!(message.parts()[*at], Part::Reasoning(_)));
         if edits.is_empty() {
             let piece = self.unbound(place, message).unwrap_or(Piece::Kept(place));
             self.pieces.push(piece);
         } else if let Some(json) = edit(self.dialect, message, &edits) {
             self.pieces.push(Piece::Edited { place, json });
         }
+        self.note_reasoning(message, stripped);
+    }
+
+    fn note_reasoning(&mut self, message: &Message, stripped: bool) {
         self.unreasoned = match message.role() {
             Role::Assistant => stripped || self.unreasoned,
             _ => false,
         };
+    }
+
+    /// A message that cannot be sent as it stands, retold in words.
+    fn retold(&mut self, place: usize) {
+        let records = self.parts.get(&place).map_or(&[][..], Vec::as_slice);
+        let words = retold(self.thread, place, records, Some(self.meter));
+        let json = say(self.dialect, retold_voice(self.thread.message(place)), &words);
+        self.pieces.push(Piece::Edited { place, json });
     }
 
     /// A Responses item whose id belongs to reasoning that was left out, without the id.
@@ -323,35 +336,52 @@ impl<'a> Renderer<'a> {
             };
             edits.push((part.part, edit));
         }
-        for (at, part) in message.parts().iter().enumerate() {
-            let gone = match part {
-                Part::Reasoning(reasoning) => reasoning.seal != Seal::Open && self.is_rewritten(place),
-                Part::Text(text) => self.dialect == Dialect::Anthropic && text.trim().is_empty(),
-                _ => false,
-            };
-            if gone {
-                edits.push((at, PartEdit::Remove));
-            }
+        if let Repair::Without(parts) = &self.repairs[place] {
+            edits.extend(parts.iter().map(|at| (*at, PartEdit::Remove)));
         }
         edits.sort_by_key(|(at, _)| *at);
         edits
     }
 
-    /// Whether something before a message was edited and the message is not part of the open loop.
-    fn is_rewritten(&self, place: usize) -> bool {
-        place < self.compaction.plan.reasoning_from
-    }
-
     /// Providers want the user to speak first.
     fn user_first(&mut self) {
+        if self.dialect == Dialect::Anthropic {
+            self.system_as_user();
+        }
         let first = self.pieces.iter().position(|piece| self.voice_of(piece).is_some());
         if let Some(first) = first
             && self.voice_of(&self.pieces[first]) != Some(Role::User)
+            && !self.starts_with_system_as_user()
         {
             let text = "[The earlier part of this conversation is not shown.]".to_owned();
             self.pieces.insert(first, Piece::Written { voice: Voice::User, text, summary: false });
         }
     }
+}
+
+impl Renderer<'_> {
+    fn starts_with_system_as_user(&self) -> bool {
+        self.dialect == Dialect::Anthropic && self.pieces.first().is_some_and(|piece| self.voice_of(piece).is_none())
+    }
+
+    /// Anthropic takes no system message at the front of the list: there it speaks as the user.
+    fn system_as_user(&mut self) {
+        for piece in &mut self.pieces {
+            match piece {
+                Piece::Kept(place) | Piece::Edited { place, .. }
+                    if self.thread.message(*place).role() == Role::System =>
+                {
+                    let json = say(self.dialect, Voice::User, &self.thread.message(*place).text());
+                    *piece = Piece::Edited { place: *place, json };
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+fn is_reasoning(part: &Part) -> bool {
+    matches!(part, Part::Reasoning(_))
 }
 
 impl Prompt {
@@ -396,7 +426,10 @@ impl Prompt {
             return;
         }
         let opens = thread.turn_start();
-        let at = self.pieces.iter().position(|piece| matches!(piece, Piece::Kept(p) | Piece::Edited { place: p, .. } if *p >= opens));
+        let at = self
+            .pieces
+            .iter()
+            .position(|piece| matches!(piece, Piece::Kept(p) | Piece::Edited { place: p, .. } if *p >= opens));
         let at = at.unwrap_or(self.pieces.len());
         let pieces = rehydrated.iter().map(|content| Piece::Written {
             voice: Voice::User,
@@ -442,9 +475,4 @@ impl Prompt {
         }
         total
     }
-}
-
-/// A result for a call that never got one, so that the prompt can be sent.
-pub fn missing_answer(dialect: Dialect, call_id: &str, tool: &str) -> String {
-    answer(dialect, call_id, tool, "[no result: the call was interrupted]")
 }

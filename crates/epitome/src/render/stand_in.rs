@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::budget::{Meter, Tokens, tail, truncate};
+use crate::budget::{Meter, Tokens, truncate};
 use crate::plan::{Action, Cleared, Record, part_content};
-use crate::summary::middle_out;
+use crate::summary::{GAP, middle_out};
 use crate::thread::{Image, MessageId, Part, Thread, ToolResult};
 
 /// The words that stand in the place of a record's span or part; empty for a summary, which has its own.
@@ -15,7 +15,7 @@ pub fn stand_in(thread: &Thread, record: &Record, meter: Meter<'_>) -> String {
             match &thread.message(part.place).parts()[part.part] {
                 Part::Image(image) => picture(image, part.place),
                 Part::ToolCall(call) => shortened_arguments(&call.arguments, *head + *tail, meter),
-                _ if *tail > Tokens::ZERO => trimmed(thread, part.place, part.part, *head, *tail, meter),
+                _ if *tail > Tokens::ZERO => trimmed(thread, part.place, part.part, *head + *tail, meter),
                 _ => pointer(thread, part.place, part.part, artifact.as_str(), *head, meter),
             }
         }
@@ -48,7 +48,8 @@ fn picture(image: &Image, place: usize) -> String {
 
 fn pointer(thread: &Thread, place: usize, part: usize, artifact: &str, head: Tokens, meter: Meter<'_>) -> String {
     let content = part_content(thread, place, part).unwrap_or_default();
-    let preview = truncate(meter.counter(), content, head).trim_end();
+    let preview = truncate(meter.counter(), content, head);
+    let preview = preview.rsplit_once(char::is_whitespace).map_or(preview, |(whole, _)| whole).trim_end();
     let lines = content.lines().count();
     let s = if lines == 1 { "" } else { "s" };
     format!(
@@ -57,14 +58,12 @@ fn pointer(thread: &Thread, place: usize, part: usize, artifact: &str, head: Tok
     )
 }
 
-fn trimmed(thread: &Thread, place: usize, part: usize, head: Tokens, end: Tokens, meter: Meter<'_>) -> String {
+fn trimmed(thread: &Thread, place: usize, part: usize, keep: Tokens, meter: Meter<'_>) -> String {
     let content = part_content(thread, place, part).unwrap_or_default();
-    let first = truncate(meter.counter(), content, head);
-    let last = tail(meter.counter(), content, end);
-    if first.len() + last.len() >= content.len() {
-        return content.to_owned();
+    match middle_out(content, keep, &|text| meter.text(text)) {
+        Some(short) => short.replacen(GAP, &format!("[... the middle is left out; whole: m{} ...]", place + 1), 1),
+        None => content.to_owned(),
     }
-    format!("{}\n[... the middle is left out; whole: m{} ...]\n{}", first.trim_end(), place + 1, last.trim_start())
 }
 
 /// Arguments with their long strings shortened; still JSON.

@@ -1,7 +1,7 @@
 //! Claude Code's transcripts: entries chained by `uuid` and `parentUuid`, cut by `compact_boundary` entries.
 //!
 //! The chain from the newest message back to the last boundary is what the model sees. Sub-agents' entries and notes
-//! are carried and never shown. What Claude Code adds to a prompt by itself (reminders, attachments) is not guessed.
+//! are carried and never shown. What Claude Code adds to a prompt by itself (reminders, listings) is not guessed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use super::lines::Line;
 use super::notice::{Notice, NoticeKind, duplicate_ids};
 use super::reading::{Reading, Visible, text_of};
 use super::{Compacted, CompactedItem, Session};
-use crate::thread::{Part, Role};
+use crate::thread::{Part, Raw, Role};
 use crate::wire::{Dialect, Voice, decode_message};
 
 /// What Claude Code's loader goes by.
@@ -69,7 +69,10 @@ impl Claude {
         let mut nodes: Vec<Node> = lines.iter().map(|line| read_node(line, &mut reading)).collect();
         let with_uuid = |(at, node): (usize, &Node)| Some((node.uuid.clone()?, at));
         let places: HashMap<Box<str>, usize> = nodes.iter().enumerate().filter_map(with_uuid).collect();
-        duplicate_ids(nodes.iter().zip(lines).filter_map(|(node, line)| Some((line.number, node.uuid.as_deref()?))), notices);
+        duplicate_ids(
+            nodes.iter().zip(lines).filter_map(|(node, line)| Some((line.number, node.uuid.as_deref()?))),
+            notices,
+        );
         for (node, line) in nodes.iter_mut().zip(lines) {
             node.parent = node.parent_uuid.as_ref().and_then(|uuid| places.get(uuid).copied());
             if let (None, Some(uuid), Kind::Turn(_)) = (node.parent, &node.parent_uuid, &node.kind) {
@@ -217,7 +220,8 @@ impl Claude {
             "compactMetadata": {"trigger": compacted.trigger.name(), "preTokens": compacted.tokens_before},
         });
         let mut lines = vec![with_fields(&boundary.to_string(), &setting)];
-        let mut copies = Copies { session, setting, stamp, parent: uuid, renamed: HashMap::new(), tokens: compacted.tokens_after };
+        let mut copies =
+            Copies { session, setting, stamp, parent: uuid, renamed: HashMap::new(), tokens: compacted.tokens_after };
         lines.extend(compacted.items.iter().map(|item| copies.line(item, ids)));
         lines
     }
@@ -253,11 +257,14 @@ impl Copies<'_> {
 
     fn said(&self, voice: Voice, text: &str, summary: bool, uuid: &str) -> String {
         let (role, message) = match voice {
-            Voice::Assistant => ("assistant", json!({
-                "id": format!("msg_{uuid}"), "type": "message", "role": "assistant", "model": "<synthetic>",
-                "content": [{"type": "text", "text": text}], "stop_reason": null, "stop_sequence": null,
-                "usage": {"input_tokens": self.tokens, "output_tokens": 0},
-            })),
+            Voice::Assistant => (
+                "assistant",
+                json!({
+                    "id": format!("msg_{uuid}"), "type": "message", "role": "assistant", "model": "<synthetic>",
+                    "content": [{"type": "text", "text": text}], "stop_reason": null, "stop_sequence": null,
+                    "usage": {"input_tokens": self.tokens, "output_tokens": 0},
+                }),
+            ),
             Voice::User | Voice::System => ("user", json!({"role": "user", "content": text})),
         };
         let mut entry = json!({
@@ -271,20 +278,26 @@ impl Copies<'_> {
         with_fields(&entry.to_string(), &self.setting)
     }
 
+    /// A message's entry with new ids. Words that waited as an attachment become a message: Claude Code moves
+    /// attachments up, and asks for them to be addressed again.
     fn copy(&mut self, at: usize, edited: Option<&str>, uuid: &str, ids: &mut Ids) -> String {
-        let original = self.session.entries()[self.session.context()[at].entry].raw.as_str();
+        let seen = &self.session.context()[at];
+        let original = self.session.entries()[seen.entry].raw.as_str();
         let Some(fields) = Fields::parse(original) else { return original.to_owned() };
         let old = fields.text("uuid");
+        let message = edited.unwrap_or(seen.message.raw.as_str());
         let mut changes = vec![
             ("parentUuid", Some(quoted(&self.parent))),
             ("uuid", Some(quoted(uuid))),
             ("timestamp", Some(quoted(self.stamp))),
             ("isSidechain", Some("false".to_owned())),
             ("logicalParentUuid", None),
+            ("attachment", None),
+            ("message", Some(self.renewed(message, ids))),
             ("copyOf", old.as_deref().map(quoted)),
         ];
-        if let Some(message) = edited.or(fields.raw("message")) {
-            changes.push(("message", Some(self.renewed(message, ids))));
+        if fields.has("attachment") {
+            changes.push(("type", Some(quoted("user"))));
         }
         if let Some(asked) = fields.text("sourceToolAssistantUUID").and_then(|uuid| self.renamed.get(&uuid)) {
             changes.push(("sourceToolAssistantUUID", Some(quoted(asked))));
@@ -344,6 +357,7 @@ fn read_node(line: &Line, reading: &mut Reading) -> Node {
     let kind = match (kind.as_str(), subtype.as_str()) {
         ("user" | "assistant", _) => read_turn(line, &fields, reading),
         ("system", "compact_boundary") => read_boundary(line, &fields, reading),
+        ("attachment", _) => read_attachment(line, &fields, reading),
         _ => {
             reading.note(line, if subtype.is_empty() { &kind } else { &subtype });
             Kind::Note
@@ -372,6 +386,22 @@ fn read_turn(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
     let logged = reading.message(line, message, fields.id("uuid"));
     logged.sidechain = fields.flag("isSidechain");
     Kind::Turn(Turn { log, response, answers, shown: !fields.flag("isApiErrorMessage"), copy_of: fields.id("copyOf") })
+}
+
+/// What the user said while the model worked is an attachment; every other one Claude Code makes anew.
+fn read_attachment(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
+    let attachment = fields.inner("attachment");
+    let kind = attachment.as_ref().and_then(|attachment| attachment.text("type")).unwrap_or_default();
+    let prompt = attachment.as_ref().filter(|_| kind == "queued_command").and_then(|queued| queued.raw("prompt"));
+    let Some(prompt) = prompt else {
+        reading.note(line, &kind);
+        return Kind::Note;
+    };
+    let raw = Raw::whole(format!(r#"{{"role":"user","content":{prompt}}}"#));
+    let log = reading.log.len();
+    let logged = reading.message(line, decode_message(Dialect::Anthropic, &raw), fields.id("uuid"));
+    logged.sidechain = fields.flag("isSidechain");
+    Kind::Turn(Turn { log, response: None, answers: false, shown: true, copy_of: fields.id("copyOf") })
 }
 
 fn read_boundary(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {

@@ -341,6 +341,11 @@ fn opens_turn(message: &NewMessage) -> bool {
     message.role == Role::User && !CONTEXT_PREFIXES.iter().any(|prefix| text.trim_start().starts_with(prefix))
 }
 
+/// Whether Codex itself puts such a message into the first prompt after a compaction.
+pub(super) fn is_renewed(message: &NewMessage) -> bool {
+    message.role == Role::System || message.role == Role::User && !opens_turn(message)
+}
+
 /// Whether a message is what a compaction left: Codex's own wording, the compaction's words, or an opaque item.
 fn is_summary(message: &NewMessage, summary: &str) -> bool {
     let opaque = |part: &Part| matches!(part, Part::Opaque(opaque) if opaque.kind.contains("compaction"));

@@ -90,7 +90,8 @@ impl Format {
 
 const EVENTS_PREFIX: &str = "Another language model worked on this task and produced a summary. Use this to continue the \
                              work without duplicating effort:\n\n";
-const TREE_PREFIX: &str = "The conversation history before this point was compacted into the following summary:\n\n<summary>\n";
+const TREE_PREFIX: &str =
+    "The conversation history before this point was compacted into the following summary:\n\n<summary>\n";
 const TREE_SUFFIX: &str = "\n</summary>";
 
 /// What one line tells.
@@ -125,7 +126,8 @@ fn sign_of(line: &str) -> Sign {
 
 fn is_claude(kind: &str, fields: &Fields<'_>) -> bool {
     let chained = fields.has("uuid") && fields.has("parentUuid");
-    let about_session = fields.has("sessionId") && matches!(kind, "queue-operation" | "user" | "assistant" | "mode" | "last-prompt");
+    let about_session =
+        fields.has("sessionId") && matches!(kind, "queue-operation" | "user" | "assistant" | "mode" | "last-prompt");
     chained || about_session || kind == "file-history-snapshot" || kind == "summary" && fields.has("leafUuid")
 }
 

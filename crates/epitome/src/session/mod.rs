@@ -32,6 +32,7 @@ pub use write::{Compacted, CompactedItem, Trigger, Written};
 
 use self::lines::Line;
 use self::reading::{Facts, Mark, Reading, Visible};
+use crate::plan::Shape;
 use crate::thread::{NewMessage, Raw};
 use crate::wire::{Dialect, Layout};
 
@@ -129,15 +130,6 @@ pub struct Compaction {
     pub before: Vec<usize>,
     /// Which messages of the log the model saw just after it.
     pub after: Vec<usize>,
-}
-
-/// What a format can say of a compacted context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// Any messages in any order.
-    Free,
-    /// One summary, followed by the last messages as they are.
-    SummaryThenTail,
 }
 
 /// What a format's own reader knows beyond the log.

@@ -96,7 +96,11 @@ pub(super) fn check(log: &[LogMessage], notices: &mut Vec<Notice>) {
 fn check_words(logged: &LogMessage, notices: &mut Vec<Notice>) {
     let message = &logged.message;
     if message.role == Role::Other {
-        notices.push(Notice::new(logged.line, NoticeKind::UnknownRole, "has a role that is not known; it is carried".into()));
+        notices.push(Notice::new(
+            logged.line,
+            NoticeKind::UnknownRole,
+            "has a role that is not known; it is carried".into(),
+        ));
     }
     let says_something = message.parts.iter().any(|part| !matches!(part, Part::Text(text) if text.is_empty()));
     if !says_something {

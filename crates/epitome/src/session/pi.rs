@@ -34,10 +34,19 @@ struct Node {
 
 #[derive(Clone, Debug)]
 enum What {
-    Message { log: usize, role: Role },
-    Compaction { summary: String, keep: Keep, raw: Raw },
+    Message {
+        log: usize,
+        role: Role,
+    },
+    Compaction {
+        summary: String,
+        keep: Keep,
+        raw: Raw,
+    },
     /// The header, a setting, or a message that the model is never shown.
-    Other { header: bool },
+    Other {
+        header: bool,
+    },
     Broken,
 }
 
@@ -224,7 +233,8 @@ fn tail_start(session: &Session, items: &[CompactedItem]) -> Result<usize, Sessi
     if tail.len() <= count && tail.iter().cloned().eq(expected) {
         Ok(start)
     } else {
-        Err(session.not_expressible("after the summary come the last messages of the session, all of them and unchanged"))
+        Err(session
+            .not_expressible("after the summary come the last messages of the session, all of them and unchanged"))
     }
 }
 
@@ -255,7 +265,11 @@ impl Node {
 fn read_node(line: &Line, fields: Option<&Fields<'_>>, reading: &mut Reading) -> Node {
     let Some(fields) = fields else {
         reading.note(line, "value");
-        return Node { id: None, parent: None, what: if line.broken { What::Broken } else { What::Other { header: false } } };
+        return Node {
+            id: None,
+            parent: None,
+            what: if line.broken { What::Broken } else { What::Other { header: false } },
+        };
     };
     let id = fields.id("id");
     let kind = fields.text("type").unwrap_or_default();

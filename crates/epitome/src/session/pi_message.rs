@@ -134,5 +134,7 @@ fn bash_text(object: &Map<String, Value>) -> String {
 
 /// What pi tells the model of a branch it came back from.
 fn branch_text(summary: &str) -> String {
-    format!("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n{summary}</summary>")
+    format!(
+        "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n{summary}</summary>"
+    )
 }

@@ -37,7 +37,8 @@ fn a_branch_before_a_compaction_undoes_it_and_one_after_keeps_it() {
         assert_eq!(seen(&read(&branch_at(&session, at))), expected, "pi-events at {at}");
         for fixture in [Fixture::PiTree, Fixture::Claude, Fixture::Codex] {
             let first = read(&fixture.text("u1 a1 u2 a2"));
-            let text = first.write(&compacted(&first, 2), STAMP).expect("it can be written").apply(first.source().as_str());
+            let text =
+                first.write(&compacted(&first, 2), STAMP).expect("it can be written").apply(first.source().as_str());
             let session = read(&format!("{text}{}", fixture.more(&text, "u3 a3 u4 a4")));
             assert_eq!(seen(&read(&branch_at(&session, at))), expected.replace("one", "sum"), "{fixture:?} at {at}");
         }
@@ -49,7 +50,10 @@ fn a_branch_of_a_list_is_the_list_up_to_its_message() {
     let session = read(&Fixture::ChatList.text("u1 a1 t1 a1 u2 a2"));
     assert_eq!(seen(&read(&branch_at(&session, "u2"))), "u1 a1 t1 a1 u2");
     let refused = session.branch(1, STAMP).expect_err("an answer is no place to leave at");
-    assert_eq!(refused.to_string(), "A branch cannot leave at line 3: a branch leaves at a message the user wrote, and this is none.");
+    assert_eq!(
+        refused.to_string(),
+        "A branch cannot leave at line 3: a branch leaves at a message the user wrote, and this is none."
+    );
     let beyond = session.branch(99, STAMP).expect_err("there is no such message");
     assert_eq!(beyond.to_string(), "There is no message 99: the session has 6, counted from 0.");
 }
@@ -106,7 +110,12 @@ fn free_formats_take_edits_and_words_anywhere_and_pi_refuses_them() {
             }
             (Shape::SummaryThenTail, refused) => {
                 let error = refused.expect_err("pi has no words for it").to_string();
-                assert!(error.ends_with("after the summary come the last messages of the session, all of them and unchanged."), "{error}");
+                assert!(
+                    error.ends_with(
+                        "after the summary come the last messages of the session, all of them and unchanged."
+                    ),
+                    "{error}"
+                );
             }
         }
     }
@@ -147,13 +156,16 @@ fn pis_tree_is_read_along_the_path_to_its_last_entry() {
 "#;
     let session = read(text);
     let words: Vec<String> = session.context().iter().map(|seen| reading::text_of(&seen.message.parts)).collect();
-    assert_eq!(words, [
-        "u1",
-        "a1",
-        "The following is a summary of a branch that this conversation came back from:\n\n<summary>\nwent astray</summary>",
-        "u3",
-        "Ran `ls`\n```\nf\n```\n\nCommand exited with code 1",
-    ]);
+    assert_eq!(
+        words,
+        [
+            "u1",
+            "a1",
+            "The following is a summary of a branch that this conversation came back from:\n\n<summary>\nwent astray</summary>",
+            "u3",
+            "Ran `ls`\n```\nf\n```\n\nCommand exited with code 1",
+        ]
+    );
     assert_eq!(session.model(), Some("m2"));
     let in_context: Vec<bool> = session.log().iter().map(|logged| logged.in_context).collect();
     assert_eq!(in_context, [true, true, false, true, true, true, false]);
@@ -162,13 +174,19 @@ fn pis_tree_is_read_along_the_path_to_its_last_entry() {
 #[test]
 fn claude_code_shows_no_sidechain_and_no_error_but_every_parallel_result() {
     let call = |uuid: &str, parent: &str, id: &str| {
-        format!(r#"{{"type":"assistant","uuid":"{uuid}","parentUuid":"{parent}","isSidechain":false,"sessionId":"s","message":{{"id":"r1","role":"assistant","content":[{{"type":"tool_use","id":"{id}","name":"x","input":{{}}}}]}}}}"#)
+        format!(
+            r#"{{"type":"assistant","uuid":"{uuid}","parentUuid":"{parent}","isSidechain":false,"sessionId":"s","message":{{"id":"r1","role":"assistant","content":[{{"type":"tool_use","id":"{id}","name":"x","input":{{}}}}]}}}}"#
+        )
     };
     let result = |uuid: &str, parent: &str, id: &str| {
-        format!(r#"{{"type":"user","uuid":"{uuid}","parentUuid":"{parent}","isSidechain":false,"sessionId":"s","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{id}","content":"{uuid}"}}]}}}}"#)
+        format!(
+            r#"{{"type":"user","uuid":"{uuid}","parentUuid":"{parent}","isSidechain":false,"sessionId":"s","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{id}","content":"{uuid}"}}]}}}}"#
+        )
     };
     let said = |kind: &str, uuid: &str, parent: &str, more: &str| {
-        format!(r#"{{"type":"{kind}","uuid":"{uuid}","parentUuid":{parent},"sessionId":"s",{more}"message":{{"role":"{kind}","content":"{uuid}"}}}}"#)
+        format!(
+            r#"{{"type":"{kind}","uuid":"{uuid}","parentUuid":{parent},"sessionId":"s",{more}"message":{{"role":"{kind}","content":"{uuid}"}}}}"#
+        )
     };
     let text = [
         said("user", "u1", "null", ""),
@@ -187,16 +205,61 @@ fn claude_code_shows_no_sidechain_and_no_error_but_every_parallel_result() {
 }
 
 #[test]
+fn claude_code_shows_what_the_user_said_while_the_model_worked() {
+    let text = [
+        r#"{"type":"user","uuid":"1","parentUuid":null,"sessionId":"s","message":{"role":"user","content":"u1"}}"#,
+        r#"{"type":"attachment","uuid":"2","parentUuid":"1","sessionId":"s","attachment":{"type":"queued_command","prompt":"u2"}}"#,
+        r#"{"type":"attachment","uuid":"3","parentUuid":"2","sessionId":"s","attachment":{"type":"skill_listing","content":"x"}}"#,
+        r#"{"type":"assistant","uuid":"4","parentUuid":"3","sessionId":"s","message":{"role":"assistant","content":"a1"}}"#,
+    ];
+    let session = read(&text.join("\n"));
+    assert_eq!(seen(&session), "u1 u2 a1");
+    let mut new = compacted(&session, 2);
+    let kept = session.write(&new, STAMP).expect("it can be written").apply(session.source().as_str());
+    assert_eq!(seen(&read(&kept)), "[sum] u2 a1");
+    new.items[1] = CompactedItem::Edited(1, r#"{"role":"user","content":"u9"}"#.into());
+    let edited = session.write(&new, STAMP).expect("it can be written").apply(session.source().as_str());
+    assert_eq!(seen(&read(&edited)), "[sum] u9 a1");
+}
+
+#[test]
+fn codex_keeps_calls_and_their_results_byte_for_byte_and_renews_its_own_words() {
+    let item = |payload: &str| format!(r#"{{"timestamp":"t","ordinal":7,"type":"response_item","payload":{payload}}}"#);
+    let call = r#"{"type":"function_call","name":"look","arguments":"{ }","call_id":"k1","odd":1.50}"#;
+    let result = r#"{ "type":"function_call_output","call_id":"k1","output":"t1"}"#;
+    let text = [
+        item(r#"{"type":"message","role":"developer","content":[{"type":"input_text","text":"rules"}]}"#),
+        item(r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>x"}]}"#),
+        item(r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"u1"}]}"#),
+        item(call),
+        item(result),
+    ];
+    let session = read(&text.join("\n"));
+    assert_eq!((0..5).map(|at| session.is_renewed(at)).collect::<Vec<_>>(), [true, true, false, false, false]);
+    let text =
+        session.write(&compacted(&session, 2), STAMP).expect("it can be written").apply(session.source().as_str());
+    let again = read(&text);
+    let raws: Vec<&str> = again.context()[1..].iter().map(|seen| seen.message.raw.as_str()).collect();
+    assert_eq!(raws, [call, result]);
+    let ordinals: Vec<bool> = [8, 9].iter().map(|at| text.contains(&format!(r#""ordinal":{at},"#))).collect();
+    assert_eq!(ordinals, [true, true]);
+}
+
+#[test]
 fn claude_code_puts_a_preserved_segment_after_the_summary() {
     let line = |kind: &str, uuid: &str, parent: &str, more: &str| {
-        format!(r#"{{"type":"{kind}","uuid":"{uuid}","parentUuid":{parent},{more}"sessionId":"s","message":{{"role":"{kind}","content":"{uuid}"}}}}"#)
+        format!(
+            r#"{{"type":"{kind}","uuid":"{uuid}","parentUuid":{parent},{more}"sessionId":"s","message":{{"role":"{kind}","content":"{uuid}"}}}}"#
+        )
     };
     let kept = [
         r#""preservedSegment":{"headUuid":"u2","anchorUuid":"sum","tailUuid":"a2"}"#,
         r#""preservedMessages":{"anchorUuid":"sum","uuids":["u2","a2"]}"#,
     ];
     for kept in kept {
-        let boundary = format!(r#"{{"type":"system","subtype":"compact_boundary","uuid":"b","parentUuid":null,"sessionId":"s","compactMetadata":{{"trigger":"auto","preTokens":9,{kept}}}}}"#);
+        let boundary = format!(
+            r#"{{"type":"system","subtype":"compact_boundary","uuid":"b","parentUuid":null,"sessionId":"s","compactMetadata":{{"trigger":"auto","preTokens":9,{kept}}}}}"#
+        );
         let text = [
             line("user", "u1", "null", ""),
             line("assistant", "a1", r#""u1""#, ""),
@@ -213,7 +276,11 @@ fn claude_code_puts_a_preserved_segment_after_the_summary() {
 #[test]
 fn codex_rebuilds_a_history_that_a_compaction_does_not_hold_and_follows_roll_backs() {
     let compaction = r#"{"timestamp":"t","type":"compacted","payload":{"message":"sum"}}"#;
-    let back = |turns: usize| format!(r#"{{"timestamp":"t","type":"event_msg","payload":{{"type":"thread_rolled_back","num_turns":{turns}}}}}"#);
+    let back = |turns: usize| {
+        format!(
+            r#"{{"timestamp":"t","type":"event_msg","payload":{{"type":"thread_rolled_back","num_turns":{turns}}}}}"#
+        )
+    };
     let first = Fixture::Codex.text("u1 a1 t1 a1 u2 a2");
     let more = |script: &str| Fixture::Codex.more(&first, script);
     assert_eq!(seen(&read(&format!("{first}{compaction}\n{}", more("u3 a3")))), "u1 u2 [sum] u3 a3");
@@ -227,11 +294,14 @@ fn a_file_tells_its_system_prompt_tools_model_and_usage() {
     assert_eq!(session.system().map(Raw::as_str), Some("\"be brief\""));
     assert_eq!(session.tools().map(Raw::as_str), Some("[]"));
     assert_eq!((session.model(), session.max_output()), (Some("m"), Some(64)));
-    for (fixture, input) in [(Fixture::PiEvents, 60), (Fixture::PiTree, 60), (Fixture::Claude, 60), (Fixture::Codex, 60)] {
+    for (fixture, input) in
+        [(Fixture::PiEvents, 60), (Fixture::PiTree, 60), (Fixture::Claude, 60), (Fixture::Codex, 60)]
+    {
         let session = read(&fixture.text("u1 a1 u2 a2 u3"));
         let usage = session.usage().map(|usage| (usage.input, usage.output, usage.covers));
         assert_eq!(usage, Some((input, 4, Some(4))), "{fixture:?}");
-        let text = session.write(&compacted(&session, 3), STAMP).expect("it can be written").apply(session.source().as_str());
+        let text =
+            session.write(&compacted(&session, 3), STAMP).expect("it can be written").apply(session.source().as_str());
         assert_eq!(read(&text).usage().and_then(|usage| usage.covers), None, "{fixture:?}");
     }
     assert_eq!(read(&Fixture::Codex.text("u1")).system().map(Raw::as_str), Some("\"be brief\""));

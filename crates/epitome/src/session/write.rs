@@ -5,7 +5,7 @@
 
 use super::error::SessionError;
 use super::ids::Ids;
-use super::{Body, Session};
+use super::{Body, Session, codex};
 use crate::wire::{Item, Voice, say};
 
 /// A compacted context, to be written into the session it was made for.
@@ -102,6 +102,13 @@ impl Session {
             Body::Pi(pi) => pi.keep_from(self, at).is_ok(),
             _ => at <= self.context.len(),
         }
+    }
+
+    /// Whether the agent itself puts the message at this place of the context into its first prompt after a compaction,
+    /// so that keeping it would show it twice: Codex's instructions and environment.
+    pub fn is_renewed(&self, at: usize) -> bool {
+        let message = self.context.get(at).map(|seen| &seen.message);
+        matches!(self.body, Body::Codex(_)) && message.is_some_and(|message| codex::is_renewed(message))
     }
 
     pub(super) fn not_expressible(&self, why: impl Into<String>) -> SessionError {

@@ -24,12 +24,27 @@ impl Ending {
 
 /// Words before an exit status, as harnesses print them.
 const STATUS_WORDS: [&str; 8] = [
-    "exit code ", "exit code: ", "exited with code ", "<returncode>", "exit_code\":", "exit status ", "exit status: ",
+    "exit code ",
+    "exit code: ",
+    "exited with code ",
+    "<returncode>",
+    "exit_code\":",
+    "exit status ",
+    "exit status: ",
     "returncode: ",
 ];
 /// How an output begins that reports a failure.
-const FAILURES: [&str; 9] =
-    ["error", "fatal:", "traceback", "<tool_use_error>", "panic", "exception", "command failed", "permission denied", "no such file"];
+const FAILURES: [&str; 9] = [
+    "error",
+    "fatal:",
+    "traceback",
+    "<tool_use_error>",
+    "panic",
+    "exception",
+    "command failed",
+    "permission denied",
+    "no such file",
+];
 /// How far from either end an exit status is looked for.
 const EDGE_BYTES: usize = 240;
 
@@ -60,7 +75,9 @@ fn status(text: &str) -> Option<i32> {
 pub fn error_line(output: &str) -> &str {
     let telling = |line: &&str| {
         let lower = line.to_lowercase();
-        ["error", "failed", "panicked", "exception", "fatal", "not found", "denied", "cannot"].iter().any(|word| lower.contains(word))
+        ["error", "failed", "panicked", "exception", "fatal", "not found", "denied", "cannot"]
+            .iter()
+            .any(|word| lower.contains(word))
     };
     let lines = || output.lines().map(str::trim).filter(|line| !line.is_empty());
     let line = lines().find(telling).or_else(|| lines().next()).unwrap_or_default();
@@ -98,7 +115,10 @@ mod tests {
 
     #[test]
     fn the_error_line_is_the_one_that_names_the_error() {
-        assert_eq!(error_line("Exit code 1\nrunning\nerror: no such table: users\nmore"), "error: no such table: users");
+        assert_eq!(
+            error_line("Exit code 1\nrunning\nerror: no such table: users\nmore"),
+            "error: no such table: users"
+        );
         assert_eq!(error_line("nur so"), "nur so");
     }
 }

@@ -21,6 +21,7 @@ use crate::policy::Form;
 const TASK_SHARE: f64 = 0.4;
 const REQUESTS_SHARE: f64 = 0.15;
 const REQUEST_SHARE: f64 = 0.05;
+const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
 /// A share smaller than this is not worth a heading.
 const WORTH_A_SECTION: Tokens = Tokens::new(16);
@@ -30,6 +31,8 @@ const WORTH_A_SECTION: Tokens = Tokens::new(16);
 pub struct Summary {
     /// Its items.
     pub items: StructuredSummary,
+    /// What of them a model wrote: the next round's model builds on it.
+    pub written: StructuredSummary,
     /// Its text, without the policy's prefix and suffix.
     pub text: String,
     /// The tokens of the message that holds it.
@@ -51,10 +54,11 @@ pub enum Author {
 /// Summarises a pending span within its limit.
 pub fn summarise(pending: &Pending<'_>, model: Option<StructuredSummary>) -> Summary {
     let author = if model.is_some() { Author::Model } else { Author::Embedded };
+    let written = model.clone().unwrap_or_default();
     let items = items(pending, model);
     let text = Writer::new(pending, &items).write();
     let tokens = pending.meter.text_message(&pending.dressed(&text));
-    Summary { items, text, tokens, author }
+    Summary { items, written, text, tokens, author }
 }
 
 /// What code extracted, with what a model added and what earlier rounds held.
@@ -95,7 +99,15 @@ impl<'p, 'a> Writer<'p, 'a> {
     fn new(pending: &'p Pending<'a>, items: &'p StructuredSummary) -> Self {
         let form = pending.policy.summarise.form;
         let limit = pending.limit - pending.meter.text_message(&pending.dressed(""));
-        Writer { pending, items, form, limit, out: title(form, pending.span.turns(), pending.round), whole: Vec::new(), open: "" }
+        Writer {
+            pending,
+            items,
+            form,
+            limit,
+            out: title(form, pending.span.turns(), pending.round),
+            whole: Vec::new(),
+            open: "",
+        }
     }
 
     fn write(mut self) -> String {
@@ -104,6 +116,7 @@ impl<'p, 'a> Writer<'p, 'a> {
         self.requests();
         self.turn_context();
         self.constraints();
+        self.facts();
         self.plan();
         self.errors();
         self.decisions();
@@ -182,7 +195,8 @@ impl<'p, 'a> Writer<'p, 'a> {
 
     /// The first request, when it does not stay as a message of its own.
     fn task(&mut self) {
-        let Some(first) = self.items.requests.first() else { return };
+        let opening = self.pending.thread.messages().iter().position(|message| message.opens_turn());
+        let Some(first) = self.items.requests.first().filter(|first| Some(first.place) == opening) else { return };
         if self.is_said(&first.text) || self.is_current(first.place) {
             return;
         }
@@ -210,7 +224,7 @@ impl<'p, 'a> Writer<'p, 'a> {
         let mut room = self.share(REQUESTS_SHARE);
         let each = self.limit.share(REQUEST_SHARE);
         let mut shown = Vec::new();
-        for request in self.items.requests.iter().skip(1).rev() {
+        for request in self.items.requests.iter().rev() {
             if room < WORTH_A_SECTION {
                 break;
             }
@@ -268,6 +282,11 @@ impl<'p, 'a> Writer<'p, 'a> {
         self.bullets(Section::Constraints, &lines);
     }
 
+    fn facts(&mut self) {
+        let lines: Vec<String> = self.items.facts.iter().map(|quote| quote.text.clone()).collect();
+        self.some(Section::Facts, lines, FACTS_SHARE);
+    }
+
     fn plan(&mut self) {
         let open = self.items.current_plan.iter().filter(|item| !item.is_done());
         let lines: Vec<String> = open.map(|item| format!("[ ] {} ({})", item.text, item.state)).collect();
@@ -320,7 +339,12 @@ impl<'p, 'a> Writer<'p, 'a> {
         }
         let lines = match self.form {
             Form::Session => super::digest::table(self.items),
-            _ => super::digest::inventory(self.pending.thread, self.pending.span.range(), &self.pending.policy.tools, self.items),
+            _ => super::digest::inventory(
+                self.pending.thread,
+                self.pending.span.range(),
+                &self.pending.policy.tools,
+                self.items,
+            ),
         };
         let mut room = self.share(0.3);
         let mut kept = Vec::new();

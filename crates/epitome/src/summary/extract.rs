@@ -42,7 +42,8 @@ pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> Structure
         }
     }
     facts.open_items = open_items(&facts.current_plan);
-    facts.current_task = facts.requests.last().map(|request| Quote { text: request.text.clone(), place: request.place });
+    facts.current_task =
+        facts.requests.last().map(|request| Quote { text: request.text.clone(), place: request.place });
     settle_requests(&mut facts, thread);
     newest_only(&mut facts);
     facts
@@ -51,17 +52,24 @@ pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> Structure
 /// The part of the current turn that lies in the range, when a cut at its end splits the turn.
 pub fn turn_context(thread: &Thread, range: Range<usize>, facts: &StructuredSummary) -> Option<TurnContext> {
     let turn = thread.message(range.end - 1).turn();
-    let start = range.clone().find(|place| thread.message(*place).turn() == turn && thread.message(*place).opens_turn())?;
+    let start =
+        range.clone().find(|place| thread.message(*place).turn() == turn && thread.message(*place).opens_turn())?;
     let request = Quote { text: thread.message(start).text(), place: start };
     let mut progress: Vec<Quote> = Vec::new();
-    progress.extend(facts.files.iter().filter(|file| file.last() > start).map(|file| Quote {
-        text: format!("{} {}", file.deed(), file.path),
-        place: file.last(),
-    }));
-    progress.extend(facts.commands.iter().filter(|command| command.place > start).map(|command| Quote {
-        text: first_line(&command.command).to_owned(),
-        place: command.place,
-    }));
+    progress.extend(
+        facts
+            .files
+            .iter()
+            .filter(|file| file.last() > start)
+            .map(|file| Quote { text: format!("{} {}", file.deed(), file.path), place: file.last() }),
+    );
+    progress.extend(
+        facts
+            .commands
+            .iter()
+            .filter(|command| command.place > start)
+            .map(|command| Quote { text: first_line(&command.command).to_owned(), place: command.place }),
+    );
     progress.sort_by_key(|quote| quote.place);
     let late = progress.len().saturating_sub(PROGRESS_MAX);
     Some(TurnContext { request, progress: progress.split_off(late) })

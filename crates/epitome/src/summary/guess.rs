@@ -35,10 +35,36 @@ impl Run {
     /// Tenths of a token that the byte at place `run` of its run adds.
     fn cost(self, run: usize) -> usize {
         match self {
-            Run::Letter => if run == 0 { 9 } else if run >= 6 { 2 } else { 0 },
-            Run::Digit => if run % 3 == 0 { 12 } else { 0 },
-            Run::Space => if run == 1 { 10 } else { 0 },
-            Run::Sign => if run % 3 == 0 { 9 } else { 0 },
+            Run::Letter => {
+                if run == 0 {
+                    9
+                } else if run >= 6 {
+                    2
+                } else {
+                    0
+                }
+            }
+            Run::Digit => {
+                if run % 3 == 0 {
+                    12
+                } else {
+                    0
+                }
+            }
+            Run::Space => {
+                if run == 1 {
+                    10
+                } else {
+                    0
+                }
+            }
+            Run::Sign => {
+                if run % 3 == 0 {
+                    9
+                } else {
+                    0
+                }
+            }
             Run::Beyond => 4,
         }
     }

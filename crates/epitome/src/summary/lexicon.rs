@@ -161,7 +161,8 @@ struct WordShape {
 
 impl WordShape {
     fn new(first: char) -> WordShape {
-        let mut shape = WordShape { before: first, has_letter: false, has_digit: false, has_bar: false, has_hump: false };
+        let mut shape =
+            WordShape { before: first, has_letter: false, has_digit: false, has_bar: false, has_hump: false };
         shape.note(first);
         shape
     }

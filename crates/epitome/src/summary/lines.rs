@@ -4,7 +4,8 @@
 use super::command::floor_boundary;
 
 /// Lines longer than this are cut into pieces.
-static MAX: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| std::env::var("LAB_linemax").ok().and_then(|t| t.parse().ok()).unwrap_or(300));
+static MAX: std::sync::LazyLock<usize> =
+    std::sync::LazyLock::new(|| std::env::var("LAB_linemax").ok().and_then(|t| t.parse().ok()).unwrap_or(300));
 
 /// Calls `visit` with each line of `text` worth quoting.
 pub fn each<'a>(text: &'a str, is_printed: bool, visit: &mut dyn FnMut(&'a str)) {

@@ -38,6 +38,14 @@ pub fn merge_model(items: &mut StructuredSummary, model: StructuredSummary) {
     if !model.open_items.is_empty() {
         items.open_items = model.open_items;
     }
+    if items.current_plan.is_empty() {
+        items.current_plan = model.current_plan;
+    }
+    for quote in model.constraints {
+        if items.constraints.iter().all(|known| known.text != quote.text) {
+            items.constraints.push(quote);
+        }
+    }
 }
 
 fn in_front<T: Clone>(items: &mut Vec<T>, earlier: &[T], same: impl Fn(&T, &T) -> bool) {

@@ -254,5 +254,9 @@ fn root(arguments: &Arguments) -> String {
         }
     }
     let common = counts.into_iter().filter(|(_, n)| n * 10 >= paths.len() * 9);
-    common.map(|(directory, _)| directory).max_by_key(|directory| (directory.len(), *directory)).unwrap_or_default().to_owned()
+    common
+        .map(|(directory, _)| directory)
+        .max_by_key(|directory| (directory.len(), *directory))
+        .unwrap_or_default()
+        .to_owned()
 }

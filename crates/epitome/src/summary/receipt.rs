@@ -96,7 +96,9 @@ impl Receipt {
 
     /// Pins and constraints that are not in the prompt: there must be none.
     pub fn broken(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(|entry| matches!(entry.kind, Kind::Pin | Kind::Constraint) && entry.fate != Fate::Retained)
+        self.entries
+            .iter()
+            .filter(|entry| matches!(entry.kind, Kind::Pin | Kind::Constraint) && entry.fate != Fate::Retained)
     }
 }
 
@@ -105,9 +107,16 @@ fn list(items: &StructuredSummary) -> Vec<(Kind, &str, Option<usize>)> {
     list.extend(items.pins.iter().map(|pin| (Kind::Pin, pin.as_str(), None)));
     list.extend(items.constraints.iter().map(|quote| (Kind::Constraint, quote.text.as_str(), Some(quote.place))));
     list.extend(items.requests.iter().map(|request| (Kind::Request, request.text.as_str(), Some(request.place))));
-    list.extend(items.decisions.iter().map(|decision| (Kind::Decision, decision.decision.as_str(), Some(decision.place))));
+    list.extend(
+        items.decisions.iter().map(|decision| (Kind::Decision, decision.decision.as_str(), Some(decision.place))),
+    );
     list.extend(items.files.iter().map(|file| (Kind::File, file_name(&file.path), Some(file.last()))));
-    list.extend(items.commands.iter().map(|command| (Kind::Command, super::extract::first_line(&command.command), Some(command.place))));
+    list.extend(
+        items
+            .commands
+            .iter()
+            .map(|command| (Kind::Command, super::extract::first_line(&command.command), Some(command.place))),
+    );
     list.extend(items.errors.iter().map(|error| (Kind::Error, error.line.as_str(), Some(error.place))));
     list.extend(items.urls.iter().map(|url| (Kind::Url, url.text.as_str(), Some(url.place))));
     list.extend(items.current_plan.iter().map(|item| (Kind::Plan, item.text.as_str(), None)));

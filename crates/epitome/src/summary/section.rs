@@ -13,6 +13,8 @@ pub enum Section {
     Requests,
     /// The summarised part of the turn that goes on.
     TurnContext,
+    /// What is known by now.
+    Facts,
     /// The plan as last written down.
     Plan,
     /// Choices that bind later work.
@@ -35,12 +37,13 @@ pub enum Section {
 
 impl Section {
     /// Every section, in the order in which they are written.
-    pub const ALL: [Section; 14] = [
+    pub const ALL: [Section; 15] = [
         Section::Pins,
         Section::Constraints,
         Section::Task,
         Section::Requests,
         Section::TurnContext,
+        Section::Facts,
         Section::Plan,
         Section::Decisions,
         Section::Errors,

@@ -5,10 +5,10 @@
 //! token. It reads nothing but its arguments, never rewrites a line, and gives the same answer for
 //! the same input.
 
+use super::guess;
 use super::lexicon::{Feature, Lexicon, Shape};
 use super::lines;
-use super::passages::{Kind, Past, Passage, Voice};
-use super::guess;
+use super::passages::{Kind, Passage, Past, Voice};
 use super::slots::Slot;
 use crate::policy::ToolClass;
 use std::cmp::Ordering;
@@ -79,7 +79,14 @@ pub struct Pick<'a> {
 }
 
 /// Chooses lines worth at most `limit` tokens, best first.
-pub fn select<'a>(past: &Past<'a>, is_kept: &[bool], covered: &[&str], limit: usize, count: &dyn Fn(&str) -> usize, options: &Options) -> Vec<Pick<'a>> {
+pub fn select<'a>(
+    past: &Past<'a>,
+    is_kept: &[bool],
+    covered: &[&str],
+    limit: usize,
+    count: &dyn Fn(&str) -> usize,
+    options: &Options,
+) -> Vec<Pick<'a>> {
     let mut chances = Chances::measure(past, is_kept, options);
     for text in covered {
         lines::each(text, false, &mut |line| chances.cover_text(line));
@@ -139,7 +146,9 @@ impl<'a> Chances<'a> {
         for (at, passage) in past.passages.iter().enumerate() {
             left -= passage.text.len();
             let source = &past.sources[passage.source];
-            let ago = left as f32 * (1.0 - options.last_touch) + behind[source.last].min(left as f32) * options.last_touch;
+            // What touched a source last may have said nothing, and then it has no passage.
+            let since = behind.get(source.last).copied().unwrap_or(0.0);
+            let ago = left as f32 * (1.0 - options.last_touch) + since.min(left as f32) * options.last_touch;
             let rate = rate(passage, last_turn, options) / (1.0 + ago / 4.0 / fade);
             let is_tool = passage.voice == Voice::Tool;
             lines::each(passage.text, is_tool, &mut |text| {
@@ -150,7 +159,14 @@ impl<'a> Chances<'a> {
                 });
                 if !is_kept[at] && pool.len() > from {
                     let cost = guess::guess(text) as f32 + options.line_overhead;
-                    all.push(Line { text, passage: at, source: passage.source, cost, boost: 1.0, features: from..pool.len() });
+                    all.push(Line {
+                        text,
+                        passage: at,
+                        source: passage.source,
+                        cost,
+                        boost: 1.0,
+                        features: from..pool.len(),
+                    });
                 }
             });
         }
@@ -167,7 +183,16 @@ impl<'a> Chances<'a> {
         }
         let worth = mentions.iter().map(|m| worth(m, &mentions, options)).collect();
         let is_triple = mentions.iter().map(|m| matches!(m.shape, Shape::Triple(..))).collect();
-        let mut chances = Chances { lexicon, pool, lines: all, labels, worth, is_triple, again: options.again, overhead: options.line_overhead };
+        let mut chances = Chances {
+            lexicon,
+            pool,
+            lines: all,
+            labels,
+            worth,
+            is_triple,
+            again: options.again,
+            overhead: options.line_overhead,
+        };
         if options.smooth > 0.0 {
             chances.smooth(options.smooth);
         }
@@ -178,6 +203,9 @@ impl<'a> Chances<'a> {
     fn smooth(&mut self, power: f32) {
         let density: Vec<f32> = self.lines.iter().map(|line| self.gain(line.features.clone()) / line.cost).collect();
         let mean = density.iter().sum::<f32>() / density.len().max(1) as f32;
+        if mean <= 0.0 {
+            return;
+        }
         for at in 0..self.lines.len() {
             let (from, to) = (at.saturating_sub(4), (at + 5).min(self.lines.len()));
             let near = (from..to).filter(|&other| self.lines[other].passage == self.lines[at].passage);
@@ -261,10 +289,25 @@ impl<'a> Chances<'a> {
     }
 }
 
-fn note(mentions: &mut Vec<Mentions>, feature: Feature, shape: Shape, message: u32, is_tool: bool, rate: f32, tool_again: f32) {
+fn note(
+    mentions: &mut Vec<Mentions>,
+    feature: Feature,
+    shape: Shape,
+    message: u32,
+    is_tool: bool,
+    rate: f32,
+    tool_again: f32,
+) {
     let feature = feature as usize;
     if feature == mentions.len() {
-        mentions.push(Mentions { agent: 0.0, tool: 0.0, agent_message: u32::MAX, message: u32::MAX, messages: 0.0, shape });
+        mentions.push(Mentions {
+            agent: 0.0,
+            tool: 0.0,
+            agent_message: u32::MAX,
+            message: u32::MAX,
+            messages: 0.0,
+            shape,
+        });
     }
     let known = &mut mentions[feature];
     let is_new = known.message != message;

@@ -24,7 +24,21 @@ const SLOTS: &[(Slot, &[&str])] = &[
     (Slot::Command, &["command", "cmd", "script", "code"]),
     (Slot::Replaced, &["old_string", "old_str", "oldtext", "old_text", "search"]),
     (Slot::Asked, &["pattern", "query", "glob", "regex", "url"]),
-    (Slot::Aside, &["description", "timeout", "limit", "offset", "output_mode", "activeform", "type", "subagent_type", "workdir", "cwd"]),
+    (
+        Slot::Aside,
+        &[
+            "description",
+            "timeout",
+            "limit",
+            "offset",
+            "output_mode",
+            "activeform",
+            "type",
+            "subagent_type",
+            "workdir",
+            "cwd",
+        ],
+    ),
 ];
 
 /// What the argument called `key` holds.
@@ -95,7 +109,11 @@ pub fn hit(line: &str) -> Option<(&str, &str)> {
             let digits = bytes[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
             let end = at + 1 + digits;
             let path = &line[..at];
-            if digits > 0 && bytes.get(end) == Some(&sign) && path.contains(['/', '.']) && path.contains(|c: char| c.is_alphabetic()) {
+            if digits > 0
+                && bytes.get(end) == Some(&sign)
+                && path.contains(['/', '.'])
+                && path.contains(|c: char| c.is_alphabetic())
+            {
                 return Some((path, &line[end + 1..]));
             }
         }

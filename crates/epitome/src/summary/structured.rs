@@ -54,6 +54,13 @@ pub struct StructuredSummary {
     pub rounds: u32,
 }
 
+impl StructuredSummary {
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        *self == StructuredSummary::default()
+    }
+}
+
 /// Words with the message they are from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quote {

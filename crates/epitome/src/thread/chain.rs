@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::message::{MessageId, NewMessage, Part, Role};
 
 /// Keys that say how to treat content, not what it is.
-const MARKS: [&str; 4] = ["cache_control", "prompt_cache_breakpoint", "providerOptions", "experimental_providerMetadata"];
+const MARKS: [&str; 4] =
+    ["cache_control", "prompt_cache_breakpoint", "providerOptions", "experimental_providerMetadata"];
 
 /// Gives messages their ids, one after the other.
 #[derive(Clone, Debug)]

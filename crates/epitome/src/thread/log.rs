@@ -288,7 +288,11 @@ impl Thread {
     /// The places where it may be cut, oldest first.
     pub fn cuts(&self) -> impl DoubleEndedIterator<Item = Cut> {
         self.exchanges.iter().map(|exchange| {
-            if self.messages[exchange.first].opens_turn() { Cut::Turn(exchange.first) } else { Cut::Message(exchange.first) }
+            if self.messages[exchange.first].opens_turn() {
+                Cut::Turn(exchange.first)
+            } else {
+                Cut::Message(exchange.first)
+            }
         })
     }
 

@@ -60,28 +60,65 @@ pub fn say(dialect: Dialect, voice: Voice, text: &str) -> String {
     .to_string()
 }
 
-/// A new message that answers a call which never got its result.
-pub fn answer(dialect: Dialect, call_id: &str, tool: &str, text: &str) -> String {
-    match dialect {
-        Dialect::Chat => json!({"role": "tool", "tool_call_id": call_id, "content": text}),
-        Dialect::Responses => json!({"type": "function_call_output", "call_id": call_id, "output": text}),
-        Dialect::Anthropic => {
-            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call_id, "is_error": true, "content": text}]})
-        }
-        Dialect::AiSdk => json!({"role": "tool", "content": [{
-            "type": "tool-result", "toolCallId": call_id, "toolName": tool, "output": {"type": "error-text", "value": text}}]}),
-    }
-    .to_string()
-}
-
 /// A kept message with some of its parts exchanged; `None` when nothing is left of it.
 pub fn edit(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) -> Option<String> {
-    let raw = message.raw().as_str();
     if let Some(json) = edit_whole(dialect, message, edits) {
         return json;
     }
+    let called = edit_calls(dialect, message, edits);
+    let raw = called.as_deref().unwrap_or(message.raw().as_str());
+    let rest: Vec<(usize, PartEdit)> = match called {
+        Some(_) => edits.iter().filter(|(_, edit)| !matches!(edit, PartEdit::Arguments(_))).cloned().collect(),
+        None => edits.to_vec(),
+    };
+    edit_content(dialect, message, raw, &rest)
+}
+
+/// Chat keeps its calls beside the content: the message with their arguments exchanged.
+fn edit_calls(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) -> Option<String> {
+    let exchanged: Vec<(usize, &str)> = edits
+        .iter()
+        .filter_map(|(part, edit)| match edit {
+            PartEdit::Arguments(json) => Some((calls_before(message, *part), json.as_str())),
+            _ => None,
+        })
+        .collect();
+    if dialect != Dialect::Chat || exchanged.is_empty() {
+        return None;
+    }
+    let raw = message.raw().as_str();
     let fields: RawFields<'_> = serde_json::from_str(raw).ok()?;
-    let content = fields.get("content")?;
+    let list = fields.get("tool_calls")?;
+    let calls: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
+    let written: Vec<String> = calls
+        .iter()
+        .enumerate()
+        .map(|(at, call)| match exchanged.iter().find(|(call, _)| *call == at) {
+            Some((_, arguments)) => chat_call(call.get(), arguments),
+            None => call.get().to_owned(),
+        })
+        .collect();
+    Some(splice(raw, list.get(), &format!("[{}]", written.join(","))))
+}
+
+fn calls_before(message: &Message, part: usize) -> usize {
+    message.parts()[..part].iter().filter(|part| matches!(part, Part::ToolCall(_))).count()
+}
+
+fn chat_call(call: &str, arguments: &str) -> String {
+    let Ok(fields) = serde_json::from_str::<RawFields<'_>>(call) else { return call.to_owned() };
+    match fields.get("function") {
+        Some(function) => splice(call, function.get(), &set_field(function.get(), "arguments", &quoted(arguments))),
+        None => call.to_owned(),
+    }
+}
+
+fn edit_content(dialect: Dialect, message: &Message, raw: &str, edits: &[(usize, PartEdit)]) -> Option<String> {
+    if edits.is_empty() {
+        return Some(raw.to_owned());
+    }
+    let fields: RawFields<'_> = serde_json::from_str(raw).ok()?;
+    let Some(content) = fields.get("content") else { return Some(raw.to_owned()) };
     let blocks: Vec<&RawValue> = match serde_json::from_str(content.get()) {
         Ok(blocks) => blocks,
         Err(_) => return edit_string(raw, content, edits),
@@ -111,6 +148,10 @@ fn edit_whole(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) 
     let field = match (dialect, message.parts()) {
         (Dialect::Chat, [Part::ToolResult(_)]) => "content",
         (Dialect::Responses, [Part::ToolResult(_)]) => "output",
+        (Dialect::Responses, [Part::ToolCall(_)]) => match edits {
+            [(0, PartEdit::Arguments(json))] => return Some(Some(set_field(raw, "arguments", &quoted(json)))),
+            _ => return None,
+        },
         (Dialect::Responses, [Part::Reasoning(_)]) if matches!(edits, [(0, PartEdit::Remove)]) => return Some(None),
         _ => return None,
     };
@@ -167,8 +208,11 @@ fn block_has(block: &str, key: &str) -> bool {
 /// A Responses item without the provider's id, which only means something beside the reasoning that was dropped.
 pub fn without_id(raw: &str) -> String {
     let Ok(fields) = serde_json::from_str::<RawFields<'_>>(raw) else { return raw.to_owned() };
-    let kept: Vec<String> =
-        fields.iter().filter(|(key, _)| *key != "id").map(|(key, value)| format!("{}:{}", quoted(key), value.get())).collect();
+    let kept: Vec<String> = fields
+        .iter()
+        .filter(|(key, _)| *key != "id")
+        .map(|(key, value)| format!("{}:{}", quoted(key), value.get()))
+        .collect();
     format!("{{{}}}", kept.join(","))
 }
 
@@ -183,7 +227,8 @@ pub fn mark_cached(raw: &str) -> String {
         message["content"] = json!([{"type": "text", "text": text, "cache_control": mark}]);
         return message.to_string();
     }
-    let Some(block) = message.get_mut("content").and_then(Value::as_array_mut).and_then(|blocks| blocks.last_mut()) else {
+    let Some(block) = message.get_mut("content").and_then(Value::as_array_mut).and_then(|blocks| blocks.last_mut())
+    else {
         return raw.to_owned();
     };
     let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();

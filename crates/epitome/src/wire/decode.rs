@@ -118,11 +118,7 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for RawFields<'a> {
 }
 
 /// Reads a content value: a string, or a list of blocks read one by one.
-fn content(
-    raw: &Raw,
-    value: Option<&Value>,
-    mut block: impl FnMut(&Value) -> Option<Part>,
-) -> Vec<Part> {
+fn content(raw: &Raw, value: Option<&Value>, mut block: impl FnMut(&Value) -> Option<Part>) -> Vec<Part> {
     match value {
         Some(Value::String(words)) => vec![text(words)],
         Some(Value::Array(blocks)) => {

@@ -41,8 +41,9 @@ impl FromStr for Dialect {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Dialect::ALL.into_iter().find(|d| d.name() == name).ok_or_else(|| {
-            format!("`{name}` is not a dialect; the dialects are chat, responses, anthropic and ai-sdk")
-        })
+        Dialect::ALL
+            .into_iter()
+            .find(|d| d.name() == name)
+            .ok_or_else(|| format!("`{name}` is not a dialect; the dialects are chat, responses, anthropic and ai-sdk"))
     }
 }

@@ -70,7 +70,13 @@ pub enum DocumentError {
 impl Document {
     /// Reads a request object, a JSON list, or lines of messages; the dialect is found out unless it is given.
     pub fn decode(text: &str, dialect: Option<Dialect>) -> Result<Document, DocumentError> {
-        let source = Raw::whole(text);
+        Document::read(Raw::whole(text), dialect)
+    }
+
+    /// The same without a copy: the document shares the source.
+    pub fn read(source: Raw, dialect: Option<Dialect>) -> Result<Document, DocumentError> {
+        let own = source.clone();
+        let text = own.as_str();
         let trimmed = text.trim_start_matches('\u{feff}').trim_start();
         match trimmed.as_bytes().first() {
             None => Err(DocumentError::Empty),
@@ -87,10 +93,20 @@ impl Document {
 
     fn list(source: Raw, dialect: Option<Dialect>) -> Result<Document, DocumentError> {
         let text = source.as_str().trim_start_matches('\u{feff}');
-        let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| not_json(source.as_str(), text, &error))?;
+        let items: Vec<&RawValue> =
+            serde_json::from_str(text).map_err(|error| not_json(source.as_str(), text, &error))?;
         let items = pieces(&source, &items);
         let dialect = dialect.unwrap_or_else(|| detect(&items));
-        Ok(Document { dialect, layout: Layout::List, source, items, system: None, tools: None, model: None, max_output: None })
+        Ok(Document {
+            dialect,
+            layout: Layout::List,
+            source,
+            items,
+            system: None,
+            tools: None,
+            model: None,
+            max_output: None,
+        })
     }
 
     fn request(source: Raw, fields: &RawFields<'_>, dialect: Option<Dialect>) -> Result<Document, DocumentError> {
@@ -133,7 +149,16 @@ impl Document {
             items.push(source.piece(line));
         }
         let dialect = dialect.unwrap_or_else(|| detect(&items));
-        Ok(Document { dialect, layout: Layout::Lines, source, items, system: None, tools: None, model: None, max_output: None })
+        Ok(Document {
+            dialect,
+            layout: Layout::Lines,
+            source,
+            items,
+            system: None,
+            tools: None,
+            model: None,
+            max_output: None,
+        })
     }
 
     /// The dialect.

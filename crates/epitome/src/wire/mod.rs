@@ -7,7 +7,7 @@ mod dialect;
 mod document;
 
 pub use check::{Place, Reach, Rule, Severity, Tail, Violation, check};
-pub use compose::{PartEdit, Voice, answer, count_marks, edit, mark_cached, say, without_id};
+pub use compose::{PartEdit, Voice, count_marks, edit, mark_cached, say, without_id};
 #[allow(unused_imports)]
 pub(crate) use decode::RawFields;
 pub use decode::decode_message;

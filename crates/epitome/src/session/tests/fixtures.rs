@@ -65,7 +65,9 @@ impl Fixture {
 
     fn header(self) -> String {
         let header = match self {
-            Fixture::PiEvents => json!({"type": "session", "id": "s1", "timestamp": "2030", "cwd": "/x", "modelId": "m"}),
+            Fixture::PiEvents => {
+                json!({"type": "session", "id": "s1", "timestamp": "2030", "cwd": "/x", "modelId": "m"})
+            }
             Fixture::PiTree => json!({"type": "session", "version": 3, "id": "s1", "timestamp": "2030", "cwd": "/x"}),
             Fixture::Codex => json!({"timestamp": "2030", "type": "session_meta", "payload":
                 {"id": "s1", "timestamp": "2030", "cwd": "/x", "base_instructions": {"text": "be brief"}}}),
@@ -200,7 +202,9 @@ fn anthropic(word: &Word<'_>) -> Value {
         'u' => json!({"role": "user", "content": word.name}),
         'a' => json!({"role": "assistant",
             "content": std::iter::once(text).chain(word.calls.iter().map(call)).collect::<Vec<_>>()}),
-        _ => json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": word.answers, "content": word.name}]}),
+        _ => {
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": word.answers, "content": word.name}]})
+        }
     }
 }
 
@@ -219,7 +223,9 @@ fn chat(word: &Word<'_>) -> Value {
     match word.role {
         'u' => json!({"role": "user", "content": word.name}),
         'a' if word.calls.is_empty() => json!({"role": "assistant", "content": word.name}),
-        'a' => json!({"role": "assistant", "content": word.name, "tool_calls": word.calls.iter().map(call).collect::<Vec<_>>()}),
+        'a' => {
+            json!({"role": "assistant", "content": word.name, "tool_calls": word.calls.iter().map(call).collect::<Vec<_>>()})
+        }
         _ => json!({"role": "tool", "tool_call_id": word.answers, "content": word.name}),
     }
 }

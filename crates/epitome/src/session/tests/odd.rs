@@ -36,7 +36,10 @@ fn a_bad_line_in_the_middle_is_refused_or_carried_as_asked() {
         let text = fixture.text("u1 a1") + "not json\n" + &fixture.more(&fixture.text("u1 a1"), "u2");
         let line = text.lines().position(|line| line == "not json").expect("it is there") + 1;
         let refused = Session::read(&text, &ReadOptions::default()).expect_err("it is not JSON").to_string();
-        assert_eq!(refused, format!("Line {line} is not JSON (expected ident at column 2); skip bad lines to carry it unread."));
+        assert_eq!(
+            refused,
+            format!("Line {line} is not JSON (expected ident at column 2); skip bad lines to carry it unread.")
+        );
         let session = Session::read(&text, &ReadOptions { skip_bad_lines: true, format: None }).expect("it is carried");
         assert_eq!(seen(&session), "u1 a1 u2", "{fixture:?}");
         assert_eq!(session.notices()[0].kind, NoticeKind::BadLine, "{fixture:?}");
@@ -60,8 +63,14 @@ fn windows_line_ends_a_byte_order_mark_and_blank_lines_change_nothing() {
 fn what_is_no_session_is_refused_with_a_sentence() {
     let cases = [
         ("", "This is not a session that can be read: there is nothing in it: an empty text is not a message list."),
-        ("  \n\n", "This is not a session that can be read: there is nothing in it: an empty text is not a message list."),
-        ("hello", "This is not a session that can be read: this is not JSON, neither a request nor a list of messages."),
+        (
+            "  \n\n",
+            "This is not a session that can be read: there is nothing in it: an empty text is not a message list.",
+        ),
+        (
+            "hello",
+            "This is not a session that can be read: this is not JSON, neither a request nor a list of messages.",
+        ),
         (
             "[{\"role\":\"user\",\"content\":\"u1\"},",
             "This is not a session that can be read: line 1, column 32: EOF while parsing a value.",
@@ -96,14 +105,17 @@ fn oddities_are_carried_and_named_with_their_lines() {
     ];
     let session = read(&text.join("\n"));
     let told: Vec<&str> = session.notices().iter().map(|notice| &*notice.sentence).collect();
-    assert_eq!(told, [
-        "Line 2 has a role that is not known; it is carried.",
-        "Line 3 repeats the id `2` of line 2; the later entry counts.",
-        "Line 3 is a message without content.",
-        "Line 4 makes the call `k1`, which is never answered.",
-        "Line 5 answers the call `k9`, which was not made before it.",
-        "Line 6 follows the entry `gone`, which is not in the file.",
-    ]);
+    assert_eq!(
+        told,
+        [
+            "Line 2 has a role that is not known; it is carried.",
+            "Line 3 repeats the id `2` of line 2; the later entry counts.",
+            "Line 3 is a message without content.",
+            "Line 4 makes the call `k1`, which is never answered.",
+            "Line 5 answers the call `k9`, which was not made before it.",
+            "Line 6 follows the entry `gone`, which is not in the file.",
+        ]
+    );
     assert_eq!((session.entries().len(), session.log().len()), (8, 6));
     assert_eq!(seen(&session), "u5");
 }

@@ -10,7 +10,8 @@ fn script() -> impl Strategy<Value = String> {
     let turn = prop::collection::vec(0usize..3, 0..3);
     prop::collection::vec(turn, 1..6).prop_map(|turns| {
         let words = turns.iter().enumerate().map(|(at, rounds)| {
-            let rounds: String = rounds.iter().map(|calls| format!(" a{at}{}", format!(" t{at}").repeat(*calls))).collect();
+            let rounds: String =
+                rounds.iter().map(|calls| format!(" a{at}{}", format!(" t{at}").repeat(*calls))).collect();
             format!("u{at}{rounds} a{at}")
         });
         words.collect::<Vec<_>>().join(" ")

@@ -26,10 +26,12 @@ fn recorded_files_are_read_and_written_back() {
     for (name, format, log, context, compactions) in FILES {
         let text = fs::read_to_string(Path::new(RECORDED).join(name)).expect("it can be read");
         let session = read(&text);
-        let counts = (session.format().name(), session.log().len(), session.context().len(), session.compactions().len());
+        let counts =
+            (session.format().name(), session.log().len(), session.context().len(), session.compactions().len());
         assert_eq!(counts, (format, log, context, compactions), "{name}");
         let count = session.context().len();
-        let tail = (1..=count).find(|tail| *tail > 3 && session.tail_may_start(count - tail)).expect("a tail can be kept");
+        let tail =
+            (1..=count).find(|tail| *tail > 3 && session.tail_may_start(count - tail)).expect("a tail can be kept");
         let written = session.write(&compacted(&session, tail), STAMP).expect("it can be written");
         assert!(matches!(written, Written::Append(_)), "{name}");
         let again = read(&written.apply(&text));

@@ -1,0 +1,159 @@
+//! Repairs: what must become of a message for a provider to take it in a prompt that is written anew.
+//!
+//! A prompt that nothing left is passed on as it came, faults and all; these are for prompts that a plan rewrites.
+
+use std::collections::{HashMap, HashSet};
+
+use super::stand_in::stand_in;
+use crate::budget::{Meter, Tokens};
+use crate::plan::Record;
+use crate::thread::{Exchange, Message, Part, Role, Seal, Thread};
+use crate::wire::{Dialect, Voice};
+
+/// What must become of one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// Nothing.
+    Fine,
+    /// It goes on without these parts.
+    Without(Vec<usize>),
+    /// It is told in words: it cannot be sent as what it is.
+    Retold,
+    /// It says nothing at all: providers refuse such messages.
+    Gone,
+}
+
+/// What must become of every message when sealed reasoning before `reasoning_from` is no longer valid.
+pub fn repairs(thread: &Thread, dialect: Dialect, reasoning_from: usize) -> Vec<Repair> {
+    let mut repairs = Vec::with_capacity(thread.len());
+    for exchange in thread.exchanges() {
+        let well_formed = is_well_formed(thread, exchange);
+        for place in exchange.range() {
+            let message = thread.message(place);
+            repairs.push(match well_formed && message.role() != Role::Other {
+                true => repair(message, dialect, place < reasoning_from),
+                false if retold(thread, place, &[], None).is_empty() => Repair::Gone,
+                false => Repair::Retold,
+            });
+        }
+    }
+    if dialect == Dialect::Responses {
+        drop_childless_reasoning(thread, &mut repairs);
+    }
+    repairs
+}
+
+fn repair(message: &Message, dialect: Dialect, is_rewritten: bool) -> Repair {
+    let leaves = |part: &Part| match part {
+        Part::Reasoning(reasoning) => reasoning.seal != Seal::Open && is_rewritten,
+        Part::Text(text) => dialect == Dialect::Anthropic && text.trim().is_empty(),
+        _ => false,
+    };
+    let says = |part: &Part| !leaves(part) && !matches!(part, Part::Text(text) if text.trim().is_empty());
+    if !message.parts().iter().any(says) {
+        return Repair::Gone;
+    }
+    let without: Vec<usize> = (0..message.parts().len()).filter(|at| leaves(&message.parts()[*at])).collect();
+    if without.is_empty() { Repair::Fine } else { Repair::Without(without) }
+}
+
+/// A reasoning item whose message is gone has nothing to stand before.
+fn drop_childless_reasoning(thread: &Thread, repairs: &mut [Repair]) {
+    for place in (0..thread.len().saturating_sub(1)).rev() {
+        let reasons = matches!(thread.message(place).parts(), [Part::Reasoning(_)]) && repairs[place] == Repair::Fine;
+        if !reasons || !matches!(repairs[place + 1], Repair::Gone | Repair::Retold) {
+            continue;
+        }
+        let next = (place + 1..thread.len()).find(|next| repairs[*next] != Repair::Gone);
+        let has_child =
+            next.is_some_and(|next| thread.message(next).role() == Role::Assistant && repairs[next] == Repair::Fine);
+        if !has_child {
+            repairs[place] = Repair::Gone;
+        }
+    }
+}
+
+/// What each message costs once it is repaired.
+pub(crate) fn repaired_tokens(thread: &Thread, reasoning_from: usize, meter: Meter<'_>) -> Vec<Tokens> {
+    let repairs = repairs(thread, meter.dialect(), reasoning_from);
+    let cost = |(place, repair): (usize, &Repair)| {
+        let message = thread.message(place);
+        match repair {
+            Repair::Fine => message.tokens(),
+            Repair::Without(parts) => message.tokens() - parts.iter().map(|part| message.part_tokens(*part)).sum(),
+            Repair::Retold => meter.text_message(&retold(thread, place, &[], None)),
+            Repair::Gone => Tokens::ZERO,
+        }
+    };
+    repairs.iter().enumerate().map(cost).collect()
+}
+
+/// A message in words, with the stand-ins of what left it.
+pub fn retold(thread: &Thread, place: usize, records: &[&Record], meter: Option<Meter<'_>>) -> String {
+    let message = thread.message(place);
+    let mut stand_ins: HashMap<usize, String> = HashMap::new();
+    for record in records {
+        if let (Some(part), Some(meter)) = (record.part, meter) {
+            stand_ins.insert(part.part, stand_in(thread, record, meter));
+        }
+    }
+    let mut words: Vec<String> = Vec::new();
+    for (at, part) in message.parts().iter().enumerate() {
+        let stand_in = stand_ins.remove(&at);
+        match part {
+            Part::Text(text) if text.trim().is_empty() => {}
+            Part::Text(text) => words.push(stand_in.unwrap_or_else(|| text.to_string())),
+            Part::ToolCall(call) => words.push(format!("[called {} {}]", call.name, call.arguments)),
+            Part::ToolResult(result) => {
+                let text = stand_in.unwrap_or_else(|| result.text.to_string());
+                words.push(format!("[result of {}]\n{text}", result.call_id));
+            }
+            Part::Image(_) => words.push(stand_in.unwrap_or_else(|| "[image]".to_owned())),
+            Part::Opaque(opaque) => words.push(opaque.json.as_str().to_owned()),
+            Part::Reasoning(_) => {}
+        }
+    }
+    if message.parts().is_empty() && message.role() == Role::Other {
+        words.push(message.raw().as_str().to_owned());
+    }
+    words.join("\n")
+}
+
+/// In whose name a message is retold.
+pub fn retold_voice(message: &Message) -> Voice {
+    if message.role() == Role::Assistant { Voice::Assistant } else { Voice::User }
+}
+
+/// Whether every call of an exchange is answered once and in time, and every result has its call. The calls of the
+/// thread's last exchange may still be in flight.
+fn is_well_formed(thread: &Thread, exchange: &Exchange) -> bool {
+    let in_flight = exchange.range().end == thread.len();
+    let mut open: HashSet<&str> = HashSet::new();
+    let mut seen: HashSet<&str> = HashSet::new();
+    let mut before = None;
+    for place in exchange.range() {
+        let message = thread.message(place);
+        let calls_follow_on = open.is_empty() || before == Some(Role::Assistant);
+        for part in message.parts() {
+            match part {
+                Part::ToolCall(call) => {
+                    if !calls_follow_on || call.id.is_empty() || !seen.insert(&call.id) {
+                        return false;
+                    }
+                    open.insert(&call.id);
+                }
+                Part::ToolResult(result) => {
+                    if !open.remove(&*result.call_id) {
+                        return false;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if message.results().next().is_none() && message.role() != Role::Assistant && !open.is_empty() {
+            return false;
+        }
+        before = Some(message.role());
+    }
+    open.is_empty() || in_flight
+}

@@ -1,0 +1,373 @@
+//! The dialogue with a summariser: a small machine that a caller with I/O drives.
+//!
+//! ```text
+//! prompt ─▶ answer ─▶ Ask (the next chunk) ─▶ … ─▶ RollUp (if too long) ─▶ Done
+//!                └──▶ Refused: the machine stays where it was; the same prompt may be asked again
+//! ```
+//!
+//! It calls nobody, waits for nothing and counts no attempts: how often to ask again is the caller's to say, and the
+//! embedded summariser needs no answer at all.
+
+use super::answer::{AnswerError, Dropped, Prose, Reply, read};
+use super::evidence::Evidence;
+use super::request::{Brief, Earlier, Prompt, SummaryRequest, turn_request};
+use super::state::Delta;
+use super::{Quote, StructuredSummary, TurnContext};
+use crate::budget::{TokenCounter, Tokens};
+use crate::thread::Span;
+
+/// A dialogue with a summariser.
+#[derive(Clone, Debug)]
+pub struct Dialogue {
+    request: SummaryRequest,
+    evidence: Evidence,
+    span: Span,
+    turn: Option<Quote>,
+    replaced: Tokens,
+    earlier: String,
+    rollup: Tokens,
+    phase: Phase,
+    prose: Option<Prose>,
+    delta: Vec<Delta>,
+    dropped: Vec<Dropped>,
+}
+
+/// Where a dialogue is.
+#[derive(Clone, Debug)]
+enum Phase {
+    /// At a chunk.
+    Step(usize),
+    /// At the only question, put at the end of the agent's own request.
+    Appended(Prompt),
+    /// At the rolling up of what came of the steps before this one.
+    RollUp(usize),
+    /// Past the end.
+    Over,
+}
+
+/// What became of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// Fine; ask this next.
+    Ask(Prompt),
+    /// Fine but too long; ask for a shorter one.
+    RollUp(Prompt),
+    /// The summary is there.
+    Done(Box<Summarised>),
+    /// The answer cannot be used. Ask again, or summarise without a model.
+    Refused(AnswerError),
+}
+
+/// What a dialogue led to: the model's part of a summary, to be merged with what code extracted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summarised {
+    /// The model's part.
+    pub summary: StructuredSummary,
+    /// What is new in the workstream state, a delta for each step, to be merged in this order.
+    pub deltas: Vec<Delta>,
+    /// What was taken out because it quotes what nobody said.
+    pub dropped: Vec<Dropped>,
+}
+
+impl Dialogue {
+    /// A dialogue that shows the model a transcript.
+    pub fn new(brief: &Brief<'_>) -> Self {
+        let spans: Vec<&Span> = [Some(brief.span), brief.turn_prefix].into_iter().flatten().collect();
+        let earlier = match brief.earlier {
+            Some(Earlier::Text(text)) => text.to_owned(),
+            Some(Earlier::Summary(summary)) => Prose::of(summary).to_json(),
+            None => String::new(),
+        };
+        Dialogue {
+            request: SummaryRequest::new(brief),
+            evidence: Evidence::of(brief.thread, &spans, brief.earlier),
+            span: brief.span.clone(),
+            turn: brief.turn_prefix.and_then(|prefix| turn_request(brief.thread, prefix)),
+            replaced: spans.iter().map(|span| brief.thread.tokens(span.range())).sum(),
+            earlier,
+            rollup: brief.limits.rollup,
+            phase: Phase::Step(0),
+            prose: None,
+            delta: Vec::new(),
+            dropped: Vec::new(),
+        }
+    }
+
+    /// A dialogue with the agent's own model, at the end of the agent's own request: one question instead of chunks.
+    pub fn appended(brief: &Brief<'_>) -> Self {
+        let mut dialogue = Dialogue::new(brief);
+        let end = brief.turn_prefix.unwrap_or(brief.span).range().end;
+        let kept = brief.thread.messages().get(end).map(|message| message.text());
+        dialogue.phase = Phase::Appended(dialogue.request.appended(kept.as_deref()));
+        dialogue
+    }
+
+    /// The request behind it: schema, limits, cache key.
+    pub fn request(&self) -> &SummaryRequest {
+        &self.request
+    }
+
+    /// What to ask now; `None` when it is over.
+    pub fn prompt(&self) -> Option<Prompt> {
+        match &self.phase {
+            Phase::Step(step) => self.request.prompt(*step, self.prose.as_ref()),
+            Phase::Appended(prompt) => Some(prompt.clone()),
+            Phase::RollUp(_) => self.prose.as_ref().map(|prose| self.request.roll_up(prose)),
+            Phase::Over => None,
+        }
+    }
+
+    /// Takes the answer to the prompt; one that is refused changes nothing. The counter is the one the thread was counted
+    /// with: a summary is compared with what it replaces.
+    pub fn answer(&mut self, reply: &Reply<'_>, counter: &dyn TokenCounter) -> Progress {
+        match self.checked(reply, counter) {
+            Ok((prose, dropped)) => self.take(prose, dropped, counter),
+            Err(error) => Progress::Refused(error),
+        }
+    }
+
+    fn checked(&self, reply: &Reply<'_>, counter: &dyn TokenCounter) -> Result<(Prose, Vec<Dropped>), AnswerError> {
+        let replaced = match (&self.phase, &self.prose) {
+            (Phase::Over, _) => return Err(AnswerError::Unasked),
+            (Phase::RollUp(next), Some(long)) if *next < self.request.steps.len() => Some(long.tokens(counter)),
+            (Phase::RollUp(_), Some(long)) => Some(long.tokens(counter).min(self.all_replaced(counter))),
+            _ => self.is_last().then(|| self.all_replaced(counter)),
+        };
+        let (prose, dropped) = read(reply)?.verified(&self.evidence)?;
+        let tokens = prose.tokens(counter);
+        let is_long = tokens > self.rollup && !matches!(self.phase, Phase::RollUp(_));
+        match replaced {
+            Some(replaced) if tokens >= replaced && !is_long => Err(AnswerError::NotSmaller { tokens, replaced }),
+            _ => Ok((prose, dropped)),
+        }
+    }
+
+    fn all_replaced(&self, counter: &dyn TokenCounter) -> Tokens {
+        self.replaced + counter.count(&self.earlier)
+    }
+
+    fn is_last(&self) -> bool {
+        match self.phase {
+            Phase::Step(step) => step + 1 == self.request.steps.len(),
+            _ => true,
+        }
+    }
+
+    fn take(&mut self, mut prose: Prose, dropped: Vec<Dropped>, counter: &dyn TokenCounter) -> Progress {
+        self.dropped.extend(dropped);
+        self.delta.push(std::mem::take(&mut prose.state));
+        self.keep_words(&mut prose);
+        let (next, may_roll) = match self.phase {
+            Phase::Step(step) => (step + 1, true),
+            Phase::RollUp(next) => (next, false),
+            Phase::Appended(_) | Phase::Over => (self.request.steps.len(), true),
+        };
+        let is_long = may_roll && prose.tokens(counter) > self.rollup;
+        self.prose = Some(prose);
+        self.phase = match () {
+            () if is_long => Phase::RollUp(next),
+            () if next < self.request.steps.len() => Phase::Step(next),
+            () => Phase::Over,
+        };
+        self.progress()
+    }
+
+    /// Words of the user and notes on the current turn add up over the steps: no step may forget them.
+    fn keep_words(&self, prose: &mut Prose) {
+        let Some(before) = &self.prose else { return };
+        for words in
+            before.user_words.iter().filter(|words| !prose.user_words.contains(words)).cloned().collect::<Vec<_>>()
+        {
+            prose.user_words.push(words);
+        }
+        if prose.turn_progress.is_empty() {
+            prose.turn_progress.clone_from(&before.turn_progress);
+        }
+    }
+
+    fn progress(&mut self) -> Progress {
+        match (self.prompt(), &self.phase) {
+            (Some(prompt), Phase::RollUp(_)) => Progress::RollUp(prompt),
+            (Some(prompt), _) => Progress::Ask(prompt),
+            (None, _) => Progress::Done(Box::new(self.finish())),
+        }
+    }
+
+    fn finish(&mut self) -> Summarised {
+        let mut prose = self.prose.take().unwrap_or_default();
+        let notes = std::mem::take(&mut prose.turn_progress);
+        let mut summary = prose.into_summary(&self.span, &self.evidence);
+        let progress =
+            notes.into_iter().map(|note| Quote { place: self.evidence.place(note.message), text: note.text }).collect();
+        summary.turn_context = self.turn.take().map(|request| TurnContext { request, progress });
+        let deltas = std::mem::take(&mut self.delta).into_iter().filter(|delta| !delta.is_empty()).collect();
+        Summarised { summary, deltas, dropped: std::mem::take(&mut self.dropped) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Dialogue, Progress, Summarised};
+    use crate::budget::Tokens;
+    use crate::summary::answer::{AnswerError, Finish, Reply};
+    use crate::summary::request::{Brief, Limits};
+    use crate::summary::testing::{Fours, thread};
+    use crate::thread::Thread;
+
+    /// A thread of some turns, each long enough to be worth summarising.
+    fn long_thread(turns: usize) -> Thread {
+        let lines: String = (0..turns)
+            .map(|n| format!("user: Frage {n}: {}\nassistant: Antwort {n}\n", "warum denn ".repeat(60)))
+            .collect();
+        thread(&lines)
+    }
+
+    /// Lets a scripted model answer until the end; tells the steps in letters.
+    fn drive(dialogue: &mut Dialogue, script: &[&str]) -> (String, Result<Summarised, AnswerError>) {
+        let mut told = String::new();
+        for text in script {
+            assert!(dialogue.prompt().is_some(), "asked after {told}");
+            match dialogue.answer(&Reply { text, finish: Finish::Stop }, &Fours) {
+                Progress::Ask(prompt) => told.push_str(if dialogue.prompt() == Some(prompt) { "A" } else { "?" }),
+                Progress::RollUp(prompt) => told.push_str(if dialogue.prompt() == Some(prompt) { "R" } else { "?" }),
+                Progress::Done(done) => return (told + "D", Ok(*done)),
+                Progress::Refused(error) => return (told + "X", Err(error)),
+            }
+        }
+        panic!("the script is too short after {told}");
+    }
+
+    fn limits(chunk_chars_max: usize, rollup: u64) -> Limits {
+        Limits { chunk_chars_max, rollup: Tokens::new(rollup), ..Limits::default() }
+    }
+
+    fn with(thread: &Thread, limits: Limits, script: &[&str]) -> (String, Result<Summarised, AnswerError>) {
+        let span = thread.span(0..thread.len()).unwrap();
+        let mut dialogue = Dialogue::new(&Brief { limits, ..Brief::new(thread, &span, "p", "m") });
+        drive(&mut dialogue, script)
+    }
+
+    #[test]
+    fn one_chunk_is_one_question() {
+        let (told, done) = with(&long_thread(3), Limits::default(), &[r#"{"goal":"Klären","user_words":["Frage 1"]}"#]);
+        let done = done.unwrap();
+        assert_eq!(told, "D");
+        assert_eq!(done.summary.current_task.unwrap().text, "Klären");
+        assert_eq!(done.summary.constraints[0].place, 2);
+    }
+
+    #[test]
+    fn each_chunk_builds_on_the_last_and_no_step_forgets_the_users_words() {
+        let thread = long_thread(5);
+        let script = [
+            r#"{"goal":"eins","user_words":["Frage 0"],"state":{"risks":["a"]}}"#,
+            r#"{"goal":"zwei"}"#,
+            r#"{"goal":"drei","user_words":["Frage 4"],"state":{"risks":["b"]}}"#,
+        ];
+        let (told, done) = with(&thread, limits(1500, 80_000), &script);
+        let done = done.unwrap();
+        assert_eq!(told, "AAD");
+        let places: Vec<usize> = done.summary.constraints.iter().map(|quote| quote.place).collect();
+        assert_eq!((places, done.deltas.len()), ([0, 8].into(), 2));
+    }
+
+    #[test]
+    fn a_step_is_given_the_answer_of_the_one_before() {
+        let thread = long_thread(5);
+        let span = thread.span(0..10).unwrap();
+        let mut dialogue =
+            Dialogue::new(&Brief { limits: limits(1500, 80_000), ..Brief::new(&thread, &span, "p", "m") });
+        let Progress::Ask(prompt) =
+            dialogue.answer(&Reply { text: r#"{"goal":"目标"}"#, finish: Finish::Stop }, &Fours)
+        else {
+            panic!()
+        };
+        assert!(
+            prompt.message.starts_with("Part 2 of 3")
+                && prompt.message.contains("<epitome-summary>\n{\"goal\":\"目标\"}\n")
+        );
+    }
+
+    #[test]
+    fn a_summary_that_is_too_long_is_rolled_up_once() {
+        let long = format!(r#"{{"goal":"{}"}}"#, "lang ".repeat(40));
+        let shorter = format!(r#"{{"goal":"{}"}}"#, "lang ".repeat(30));
+        let thread = long_thread(3);
+        assert_eq!(with(&thread, limits(120_000, 20), &[&long, &shorter]).0, "RD");
+        let (told, refused) = with(&thread, limits(120_000, 20), &[&long, &long]);
+        assert_eq!(told, "RX");
+        assert!(matches!(refused, Err(AnswerError::NotSmaller { .. })));
+        let chunked = long_thread(5);
+        assert_eq!(
+            with(&chunked, limits(1500, 20), &[&long, &shorter, r#"{"goal":"b"}"#, r#"{"goal":"c"}"#]).0,
+            "RAAD"
+        );
+    }
+
+    #[test]
+    fn a_summary_must_be_smaller_than_what_it_replaces() {
+        let answer = format!(r#"{{"goal":"{}"}}"#, "mehr Worte als vorher ".repeat(10));
+        let (told, refused) = with(&thread("user: kurz\nassistant: ja"), Limits::default(), &[&answer]);
+        assert_eq!(told, "X");
+        assert!(matches!(refused, Err(AnswerError::NotSmaller { .. })));
+    }
+
+    #[test]
+    fn a_refused_answer_changes_nothing_and_the_same_question_can_be_asked_again() {
+        let thread = long_thread(3);
+        let span = thread.span(0..6).unwrap();
+        let mut dialogue = Dialogue::new(&Brief::new(&thread, &span, "p", "m"));
+        let asked = dialogue.prompt();
+        for (text, finish) in [
+            ("", Finish::Stop),
+            ("{\"goal\":\"", Finish::Stop),
+            ("{\"goal\":\"a\"}", Finish::Length),
+            ("Sorry, no.", Finish::Stop),
+        ] {
+            assert!(matches!(dialogue.answer(&Reply { text, finish }, &Fours), Progress::Refused(_)), "{text}");
+            assert_eq!(dialogue.prompt(), asked);
+        }
+        assert_eq!(drive(&mut dialogue, &[r#"{"goal":"gut"}"#]).0, "D");
+        let late = dialogue.answer(&Reply { text: r#"{"goal":"x"}"#, finish: Finish::Stop }, &Fours);
+        assert_eq!((late, dialogue.prompt()), (Progress::Refused(AnswerError::Unasked), None));
+    }
+
+    #[test]
+    fn a_split_turn_has_its_own_section_and_its_request_is_the_users_own_words() {
+        let thread = thread(&format!(
+            "user: früher {}\nassistant: ok\nuser: Baue die Seite\ncall w: {{}}\nresult w: ok\nassistant: und weiter",
+            "x ".repeat(200)
+        ));
+        let span = thread.span(0..2).unwrap();
+        let prefix = thread.span(2..5).unwrap();
+        let mut dialogue = Dialogue::new(&Brief {
+            turn_prefix: Some(&prefix),
+            instructions: "fokus",
+            ..Brief::new(&thread, &span, "p", "m")
+        });
+        let message = dialogue.prompt().unwrap().message;
+        assert!(message.contains("<epitome-turn>\n[2] user:\nBaue die Seite") && message.contains("fokus"));
+        let done =
+            drive(&mut dialogue, &[r#"{"goal":"Seite","turn_progress":[{"text":"angelegt","message":3}]}"#]).1.unwrap();
+        let turn = done.summary.turn_context.unwrap();
+        assert_eq!(
+            (turn.request.text.as_str(), turn.progress[0].text.as_str(), turn.progress[0].place),
+            ("Baue die Seite", "angelegt", 3)
+        );
+    }
+
+    #[test]
+    fn the_same_model_is_asked_once_at_the_end_of_its_own_request() {
+        let thread = long_thread(4);
+        let span = thread.span(0..6).unwrap();
+        let mut dialogue =
+            Dialogue::appended(&Brief { limits: limits(1500, 80_000), ..Brief::new(&thread, &span, "p", "m") });
+        let prompt = dialogue.prompt().unwrap();
+        assert!(
+            prompt.system.is_none()
+                && prompt.message.contains("<epitome-kept>\nFrage 3")
+                && !prompt.message.contains("Frage 2")
+        );
+        assert_eq!(drive(&mut dialogue, &[r#"{"goal":"gut"}"#]).0, "D");
+    }
+}

@@ -1,0 +1,1 @@
+//! No drift: fifty rounds of compaction on a growing thread lose no pin and no constraint.

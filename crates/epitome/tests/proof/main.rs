@@ -1,0 +1,11 @@
+//! The proof: the invariants of the design, over generated threads, recordings, golden prompts and the seeds' own cases.
+
+#![allow(missing_docs, clippy::print_stderr, reason = "this is a test")]
+
+mod claims;
+mod drift;
+mod forall;
+mod generate;
+mod matching;
+mod properties;
+mod world;

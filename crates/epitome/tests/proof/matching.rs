@@ -1,0 +1,1 @@
+//! Matching an incoming history against a known thread.
