@@ -15,7 +15,9 @@ pub struct Tools {
     pub default_durability: Durability,
     /// Rules by tool name; a trailing `*` matches any ending.
     pub rules: BTreeMap<String, ToolRule>,
-    /// What tools do, by name; a trailing `*` matches any ending, case is ignored.
+    /// What tools do, by name; a trailing `*` matches any ending, case is ignored. A class that is not given has its
+    /// usual names.
+    #[serde(deserialize_with = "with_usual_classes")]
     pub classes: BTreeMap<ToolClass, Vec<String>>,
     /// When given, only these tools' parts are shown to a summariser; a trailing `*` matches any ending.
     pub summarised: Option<Vec<String>>,
@@ -153,6 +155,15 @@ fn matches(pattern: &str, tool: &str) -> bool {
         Some(start) => tool.starts_with(start),
         None => tool == pattern,
     }
+}
+
+fn with_usual_classes<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<ToolClass, Vec<String>>, D::Error> {
+    let given: BTreeMap<ToolClass, Vec<String>> = BTreeMap::deserialize(deserializer)?;
+    let mut classes = default_classes();
+    classes.extend(given);
+    Ok(classes)
 }
 
 /// The names under which agents offer the usual tools.

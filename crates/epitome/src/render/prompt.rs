@@ -44,8 +44,6 @@ pub struct Prompt {
     pub dialect: Dialect,
     /// Its pieces, in order.
     pub pieces: Vec<Piece>,
-    /// A header that the request needs, such as a beta that its fields belong to.
-    pub headers: Vec<(&'static str, &'static str)>,
     marks: Vec<usize>,
 }
 
@@ -73,7 +71,7 @@ pub fn render(
         Some(compaction) if !compaction.plan.records.is_empty() => {
             Renderer::new(thread, compaction, policy, dialect, meter).render()
         }
-        _ => Prompt { dialect, pieces: untouched(thread, dialect), headers: Vec::new(), marks: Vec::new() },
+        _ => Prompt { dialect, pieces: untouched(thread, dialect), marks: Vec::new() },
     };
     prompt.rehydrate(thread, rehydrated);
     if policy.render.checkpoints {
@@ -209,7 +207,7 @@ impl<'a> Renderer<'a> {
             self.carried();
         }
         self.user_first();
-        Prompt { dialect: self.dialect, pieces: self.pieces, headers: Vec::new(), marks: Vec::new() }
+        Prompt { dialect: self.dialect, pieces: self.pieces, marks: Vec::new() }
     }
 
     /// What must be in every prompt and would not be otherwise.

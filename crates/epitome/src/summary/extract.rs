@@ -2,7 +2,7 @@
 //!
 //! Reads the typed messages and nothing else. What it finds is quoted as it stands, in whatever language it is in.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use super::command::{Ending, ending, error_line};
@@ -233,11 +233,12 @@ fn note_words(facts: &mut StructuredSummary, place: usize, message: &Message) {
                 facts.decisions.push(Decision { decision, rationale: String::new(), turn: message.turn(), place });
             }
         }
-        for url in urls(text) {
-            if facts.urls.iter().all(|known| known.text != url) {
-                facts.urls.push(Quote { text: url.to_owned(), place });
-            }
+        if message.is_summary() || message.role() == crate::thread::Role::System {
+            continue;
         }
+        facts.urls.extend(urls(text).map(|url| Quote { text: url.to_owned(), place }));
+        let values = super::value::numbers(text).chain(super::value::ids(text));
+        facts.values.extend(values.map(|value| Quote { text: value.to_owned(), place }));
     }
 }
 
@@ -258,7 +259,17 @@ fn newest_only(facts: &mut StructuredSummary) {
     keep_newest(&mut facts.decisions);
     keep_newest(&mut facts.commands);
     keep_newest(&mut facts.errors);
-    keep_newest(&mut facts.urls);
+    last_mentions(&mut facts.urls);
+    last_mentions(&mut facts.values);
+}
+
+/// Each thing once, where it was said last, the newest of them.
+fn last_mentions(quotes: &mut Vec<Quote>) {
+    let mut seen: HashSet<String> = HashSet::new();
+    let mut kept: Vec<Quote> = quotes.drain(..).rev().filter(|quote| seen.insert(quote.text.clone())).collect();
+    kept.reverse();
+    *quotes = kept;
+    keep_newest(quotes);
 }
 
 fn keep_newest<T>(items: &mut Vec<T>) {

@@ -33,6 +33,7 @@ mod structured;
 #[cfg(test)]
 mod testing;
 mod transcript;
+mod value;
 mod wording;
 
 pub use answer::{AnswerError, Dropped, Finish, Note, NotedDecision, NotedItem, Prose, Reply, read as read_answer};

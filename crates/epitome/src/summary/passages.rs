@@ -107,12 +107,12 @@ impl<'a> Cutter<'a> {
             match part {
                 Part::Text(text) => self.words(at, message, text),
                 Part::ToolCall(call) => {
-                    if let Some(arguments) = calls.next() {
+                    if let Some(arguments) = calls.next().filter(|_| self.tools.is_summarised(&call.name)) {
                         self.call(at, message, call, arguments);
                     }
                 }
-                Part::ToolResult(result) => self.result(at, message, result),
-                Part::Image(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
+                Part::ToolResult(result) if self.tools.is_summarised(&result.tool) => self.result(at, message, result),
+                Part::ToolResult(_) | Part::Image(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
             }
         }
     }

@@ -34,6 +34,8 @@ pub enum Kind {
     Command,
     /// An error.
     Error,
+    /// A number with its name, or an id.
+    Value,
     /// An address.
     Url,
     /// An item of the plan.
@@ -118,6 +120,7 @@ fn list(items: &StructuredSummary) -> Vec<(Kind, &str, Option<usize>)> {
             .map(|command| (Kind::Command, super::extract::first_line(&command.command), Some(command.place))),
     );
     list.extend(items.errors.iter().map(|error| (Kind::Error, error.line.as_str(), Some(error.place))));
+    list.extend(items.values.iter().map(|value| (Kind::Value, value.text.as_str(), Some(value.place))));
     list.extend(items.urls.iter().map(|url| (Kind::Url, url.text.as_str(), Some(url.place))));
     list.extend(items.current_plan.iter().map(|item| (Kind::Plan, item.text.as_str(), None)));
     list

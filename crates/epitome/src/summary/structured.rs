@@ -40,6 +40,8 @@ pub struct StructuredSummary {
     pub artifacts: Vec<ArtifactNote>,
     /// What tools answered, where the policy wants fields of it kept.
     pub tool_outcomes: Vec<ToolOutcome>,
+    /// Numbers with their names, and ids.
+    pub values: Vec<Quote>,
     /// Addresses that were mentioned.
     pub urls: Vec<Quote>,
     /// Messages that were hidden, with what stood in their place.

@@ -250,7 +250,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// An object's text with one field set; everything else stays as it was, byte for byte.
-fn set_field(object: &str, key: &str, value: &str) -> String {
+pub(super) fn set_field(object: &str, key: &str, value: &str) -> String {
     let Ok(fields) = serde_json::from_str::<RawFields<'_>>(object) else { return object.to_owned() };
     match fields.get(key) {
         Some(old) => splice(object, old.get(), value),

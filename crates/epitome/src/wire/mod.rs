@@ -1,11 +1,13 @@
 //! The wire: requests and message lists of four dialects, decoded into messages and written back byte for byte.
 
+mod binding;
 mod check;
 mod compose;
 mod decode;
 mod dialect;
 mod document;
 
+pub use binding::{BINDING_HEADER, binds_thinking, drop_mismatched_thinking};
 pub use check::{Place, Reach, Rule, Severity, Tail, Violation, check};
 pub use compose::{PartEdit, Voice, count_marks, edit, mark_cached, say, without_id};
 #[allow(unused_imports)]
