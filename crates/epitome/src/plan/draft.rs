@@ -8,7 +8,7 @@ use crate::budget::{Meter, Tokens};
 use crate::policy::Policy;
 use crate::render::{Prompt, render, said_in};
 use crate::summary::{
-    Brief, Dialogue, Earlier, Limits, Pending, Receipt, StructuredSummary, Summary, extract, merge, summarise,
+    Brief, Dialogue, Earlier, Limits, Pending, Receipt, Said, StructuredSummary, Summary, extract, merge, summarise,
 };
 use crate::thread::Thread;
 
@@ -128,8 +128,9 @@ impl<'a> Draft<'a> {
         let mut compaction = Compaction { plan: self.plan.clone(), summaries, receipt: Receipt::default() };
         let mut prompt = self.render(&compaction);
         let mut said = said_in(&prompt, self.thread);
+        let stands = Said::in_texts([said.as_str()]);
         let must_stay = items.pins.iter().chain(items.constraints.iter().map(|quote| &quote.text));
-        let missing: Vec<String> = must_stay.filter(|text| !said.contains(text.as_str())).cloned().collect();
+        let missing: Vec<String> = must_stay.filter(|text| !stands.contains(text)).cloned().collect();
         if !missing.is_empty() {
             compaction.plan.carried = missing;
             prompt = self.render(&compaction);

@@ -73,16 +73,25 @@ fn clear_part(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, why:
 /// The same result twice: the older one points to the newer.
 fn deduplicate(board: &mut Board<'_>) -> usize {
     let thread = board.thread;
+    // Few results are of one size: the others need not be hashed to be told apart.
+    let mut sizes: HashMap<usize, u32> = HashMap::new();
+    let results =
+        || thread.messages().iter().flat_map(|message| message.results().map(move |result| (message, result)));
+    for (_, (_, result)) in results() {
+        *sizes.entry(result.text.len()).or_default() += 1;
+    }
+    let is_alone = |text: &str| sizes.get(&text.len()).is_none_or(|&times| times < 2);
     let mut newest: HashMap<&str, MessageId> = HashMap::new();
-    for message in thread.messages() {
-        for (part, result) in message.results() {
-            if message.part_tokens(part) >= WORTH_CLEARING {
-                newest.insert(&result.text, message.id());
-            }
+    for (message, (part, result)) in results() {
+        if message.part_tokens(part) >= WORTH_CLEARING && !is_alone(&result.text) {
+            newest.insert(&result.text, message.id());
         }
     }
     let mut touched = 0;
     for (place, part, result) in open_results(board) {
+        if is_alone(&result.text) {
+            continue;
+        }
         let own = thread.message(place).id();
         if let Some(of) = newest.get(&*result.text).copied().filter(|of| *of != own) {
             touched += usize::from(clear_part(board, Rung::Deduplicate, place, part, Cleared::Duplicate { of }));
@@ -231,11 +240,18 @@ fn summarise_span(board: &mut Board<'_>) -> Result<usize, &'static str> {
 /// The summary to be written: what it stands for and what stays beside it.
 fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens) -> Pending<'t> {
     let thread = board.thread;
-    let stays =
-        |place: &usize| !span.contains(*place) && !board.is_gone(*place) || kept.contains(&thread.message(*place).id());
+    let kept_ids: HashSet<&MessageId> = kept.iter().collect();
+    let is_kept = |place: usize| kept_ids.contains(&thread.message(place).id());
+    let stays = |place: &usize| !span.contains(*place) && !board.is_gone(*place) || is_kept(*place);
     let (mut beside, mut whole) = (Vec::new(), HashSet::new());
+    let mut edits: HashMap<usize, Vec<&Record>> = HashMap::new();
+    for record in &board.records {
+        if let Some(part) = record.part {
+            edits.entry(part.place).or_default().push(record);
+        }
+    }
     for place in (0..thread.len()).filter(stays) {
-        let edited = board.records.iter().filter(|record| record.part.is_some_and(|part| part.place == place));
+        let edited = edits.get(&place).into_iter().flatten();
         let stand_ins: Vec<String> = edited.map(|record| stand_in(thread, record, board.meter)).collect();
         if stand_ins.is_empty() {
             whole.insert(place);

@@ -3,6 +3,7 @@
 //! It quotes. It never writes a sentence about the work that was not in the work, and it is never larger than its
 //! limit, unless what must stay is larger still.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::clip::{GAP, middle_out};
@@ -11,6 +12,7 @@ use super::form::{closing, heading, title};
 use super::notes::notes;
 use super::passages::{Arguments, Past, cut};
 use super::pending::Pending;
+use super::said::Said;
 use super::section::Section;
 use super::select::{self, Options, Pick};
 use super::structured::{Quote, RequestState, StructuredSummary};
@@ -91,8 +93,10 @@ struct Writer<'p, 'a> {
     form: Form,
     limit: Tokens,
     out: String,
+    /// What stands in the prompt beside the summary.
+    beside: Said<'p>,
     /// Messages whose words stand in the prompt whole.
-    whole: Vec<usize>,
+    whole: HashSet<usize>,
     /// The heading that is open: two sections may share one.
     open: &'static str,
 }
@@ -107,7 +111,8 @@ impl<'p, 'a> Writer<'p, 'a> {
             form,
             limit,
             out: title(form, pending.span.turns(), pending.round),
-            whole: Vec::new(),
+            beside: Said::in_texts(pending.beside.iter().map(String::as_str)),
+            whole: HashSet::new(),
             open: "",
         }
     }
@@ -160,7 +165,7 @@ impl<'p, 'a> Writer<'p, 'a> {
 
     /// Whether words stand in the prompt already: here, or in what stays beside it.
     fn is_said(&self, words: &str) -> bool {
-        self.out.contains(words) || self.pending.stays(words)
+        self.out.contains(words) || self.beside.contains(words)
     }
 
     fn pins(&mut self) {
@@ -216,7 +221,7 @@ impl<'p, 'a> Writer<'p, 'a> {
     fn quote(&mut self, text: &str, place: usize, most: Tokens, label: &str) {
         let clipped = middle_out(text, most, &|text| self.pending.meter.text(text));
         if clipped.is_none() {
-            self.whole.push(place);
+            self.whole.insert(place);
         }
         let _ = writeln!(self.out, "{label}{}", clipped.as_deref().unwrap_or(text));
     }
@@ -252,7 +257,7 @@ impl<'p, 'a> Writer<'p, 'a> {
             let mark = if state == RequestState::Superseded { " (superseded)" } else { "" };
             let _ = writeln!(self.out, "m{}{mark}: {text}", place + 1);
             if whole {
-                self.whole.push(place);
+                self.whole.insert(place);
             }
         }
     }
