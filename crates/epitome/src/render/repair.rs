@@ -142,7 +142,11 @@ fn is_well_formed(thread: &Thread, exchange: &Exchange, dialect: Dialect) -> boo
     for place in exchange.range() {
         let message = thread.message(place);
         // Chat wants the results of each message directly after it; elsewhere one answer may be several messages.
-        let calls_follow_on = open.is_empty() || before == Some(Role::Assistant) && dialect != Dialect::Chat;
+        let goes_on = message.role() == Role::Assistant && dialect != Dialect::Chat;
+        if !open.is_empty() && message.results().next().is_none() && !goes_on {
+            return false;
+        }
+        let calls_follow_on = open.is_empty() || before == Some(Role::Assistant);
         for part in message.parts() {
             match part {
                 Part::ToolCall(call) => {
@@ -154,9 +158,6 @@ fn is_well_formed(thread: &Thread, exchange: &Exchange, dialect: Dialect) -> boo
                 Part::ToolResult(result) if !open.remove(&*result.call_id) => return false,
                 _ => {}
             }
-        }
-        if message.results().next().is_none() && message.role() != Role::Assistant && !open.is_empty() {
-            return false;
         }
         before = Some(message.role());
     }

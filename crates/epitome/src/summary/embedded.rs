@@ -60,7 +60,11 @@ pub fn summarise(pending: &Pending<'_>, model: Option<StructuredSummary>) -> Sum
     let author = if model.is_some() { Author::Model } else { Author::Embedded };
     let written = model.clone().unwrap_or_default();
     let items = items(pending, model);
-    let text = Writer::new(pending, &items).write();
+    let mut text = Writer::new(pending, &items).write();
+    if text.is_empty() {
+        // No provider takes an empty message.
+        text.push_str(GAP);
+    }
     let tokens = pending.meter.text_message(&pending.dressed(&text));
     Summary { items, written, text, tokens, author }
 }
