@@ -238,7 +238,7 @@ fn seed_003_the_boundary_moves_back_rather_than_part_a_result_from_its_call() {
         let mut messages = vec![json!({"role": "system", "content": "Build a flashcard app."})];
         messages.extend(chat(12, 8));
         (0..extra).for_each(|at| {
-            messages.push(json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": "Go on."}))
+            messages.push(json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": "Go on."}));
         });
         let world = world(&messages, &under);
         let compaction = compacted(&world, &under, 0.6, &Ask::default());
