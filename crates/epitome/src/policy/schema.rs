@@ -462,7 +462,12 @@ impl Policy {
             ),
             ("summarise.ratio", self.summarise.ratio, share, 0.0 < self.summarise.ratio && self.summarise.ratio <= 1.0),
             ("trim.keep_share", self.trim.keep_share, share, 0.0 < self.trim.keep_share && self.trim.keep_share <= 1.0),
-            ("summarise.first_below", self.summarise.first_below, "a number from 0 to 1", (0.0..=1.0).contains(&self.summarise.first_below)),
+            (
+                "summarise.first_below",
+                self.summarise.first_below,
+                "a number from 0 to 1",
+                (0.0..=1.0).contains(&self.summarise.first_below),
+            ),
             ("price.read", self.price.read, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.read)),
             ("price.write", self.price.write, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.write)),
         ];

@@ -2,10 +2,12 @@
 
 /// Guesses the tokens of `text` from its runs of letters, digits and signs; 12 % off on the mean line.
 pub fn guess(text: &str) -> f32 {
-    let (mut letters, mut words, mut humps, mut digits, mut numbers, mut signs, mut beyond) = (0u32, 0u32, 0u32, 0u32, 0u32, 0u32, 0u32);
+    let (mut letters, mut words, mut humps, mut digits, mut numbers, mut signs, mut beyond) =
+        (0u32, 0u32, 0u32, 0u32, 0u32, 0u32, 0u32);
     let mut before = b' ';
     for &byte in text.as_bytes() {
-        let (is_letter, is_digit, is_sign) = (byte.is_ascii_alphabetic(), byte.is_ascii_digit(), byte.is_ascii_punctuation());
+        let (is_letter, is_digit, is_sign) =
+            (byte.is_ascii_alphabetic(), byte.is_ascii_digit(), byte.is_ascii_punctuation());
         letters += u32::from(is_letter);
         words += u32::from(is_letter & !before.is_ascii_alphabetic());
         humps += u32::from(byte.is_ascii_uppercase() & before.is_ascii_lowercase());

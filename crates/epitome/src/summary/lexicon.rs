@@ -142,7 +142,8 @@ fn split(line: &str, words: &mut Vec<Word>) {
             continue;
         }
         let is_name = at - start >= NAME_BYTES_MIN && marks.is_name();
-        let is_joined = !marks.is_number() && words.last().is_some_and(|before| before.end + 1 == start && is_joint(bytes[before.end]));
+        let is_joined = !marks.is_number()
+            && words.last().is_some_and(|before| before.end + 1 == start && is_joint(bytes[before.end]));
         words.push(Word { hash, start, end: at, is_name, is_joined });
     }
 }
@@ -206,13 +207,17 @@ mod tests {
     fn features(line: &str) -> (Vec<String>, Vec<bool>) {
         let mut words = Vec::new();
         split(line, &mut words);
-        (words.iter().map(|word| line[word.start..word.end].to_owned()).collect(), words.iter().map(|word| word.is_name).collect())
+        (
+            words.iter().map(|word| line[word.start..word.end].to_owned()).collect(),
+            words.iter().map(|word| word.is_name).collect(),
+        )
     }
 
     #[test]
     fn names_are_words_somebody_coined() {
         let (words, is_name) = features("run parse_tree in src/lib.rs with XyZ_1, HAT123");
-        let names: Vec<&str> = words.iter().zip(is_name).filter(|(_, is_name)| *is_name).map(|(word, _)| word.as_str()).collect();
+        let names: Vec<&str> =
+            words.iter().zip(is_name).filter(|(_, is_name)| *is_name).map(|(word, _)| word.as_str()).collect();
         assert_eq!(names, ["parse_tree", "XyZ_1", "HAT123"]);
     }
 

@@ -5,10 +5,10 @@
 //! It reads nothing but its arguments, never rewrites a line, and gives the same answer for the same
 //! input.
 
+use super::guess::guess;
 use super::lexicon::{Feature, Lexicon, Shape, fingerprint};
 use super::lines::{self, Piece};
 use super::passages::{Kind, Passage, Past, Voice};
-use super::guess::guess;
 use super::slots::Slot;
 use crate::policy::ToolClass;
 use std::cmp::Ordering;
@@ -95,11 +95,20 @@ pub struct Pick<'a> {
 ///
 /// Passages marked in `is_kept` stay in the prompt and are not quoted; `covered` is all text that
 /// stays.
-pub fn select<'a>(past: &Past<'a>, is_kept: &[bool], covered: &[&str], limit: usize, count: &dyn Fn(&str) -> usize, options: &Options) -> Vec<Pick<'a>> {
+pub fn select<'a>(
+    past: &Past<'a>,
+    is_kept: &[bool],
+    covered: &[&str],
+    limit: usize,
+    count: &dyn Fn(&str) -> usize,
+    options: &Options,
+) -> Vec<Pick<'a>> {
     let mut reading = Reading::of(past, is_kept, options);
     let mut worth = reading.worth(options);
     for text in covered {
-        lines::each(text, false, &mut |piece| reading.lexicon.scan(piece.text, |feature, _| worth.cover_known(feature)));
+        lines::each(text, false, &mut |piece| {
+            reading.lexicon.scan(piece.text, |feature, _| worth.cover_known(feature))
+        });
     }
     let Reading { pool, lines, labels, .. } = reading;
     Greedy { past, pool, lines, labels, worth, is_open: vec![false; past.sources.len()] }.run(limit, count)
@@ -200,7 +209,15 @@ impl<'a> Reading<'a> {
         self.lexicon.scan(text, |feature, shape| {
             pool.push(feature);
             if feature as usize == mentions.len() {
-                mentions.push(Mentions { shape, agent: 0.0, tool: 0.0, agent_message: u32::MAX, message: u32::MAX, messages: 0, times: 0 });
+                mentions.push(Mentions {
+                    shape,
+                    agent: 0.0,
+                    tool: 0.0,
+                    agent_message: u32::MAX,
+                    message: u32::MAX,
+                    messages: 0,
+                    times: 0,
+                });
             }
             mentions[feature as usize].note(message, is_tool, chance);
         });
@@ -218,7 +235,10 @@ impl<'a> Reading<'a> {
             let words = || words.iter().map(|&word| &self.mentions[word as usize]);
             let rarest = usize::from(words().map(|word| word.messages).min().unwrap_or_default());
             let interest = words().map(|word| word.agent).sum::<f32>() / words().count() as f32;
-            weight * (known.agent * common[rarest] + known.tool * common_tool[rarest] * (1.0 + options.interest * interest)).min(1.0)
+            weight
+                * (known.agent * common[rarest]
+                    + known.tool * common_tool[rarest] * (1.0 + options.interest * interest))
+                    .min(1.0)
         };
         let left = self.mentions.iter().map(|known| match known.shape {
             Shape::Word => 0.0,
@@ -226,7 +246,10 @@ impl<'a> Reading<'a> {
             Shape::Joined(a, b) => phrase(options.joined, known, &[a, b]),
             Shape::Triple(a, b, c) => phrase(1.0, known, &[a, b, c]),
         });
-        let again = self.mentions.iter().map(|known| if matches!(known.shape, Shape::Triple(..)) { 0.0 } else { options.again });
+        let again = self
+            .mentions
+            .iter()
+            .map(|known| if matches!(known.shape, Shape::Triple(..)) { 0.0 } else { options.again });
         Worth { left: left.collect(), again: again.collect() }
     }
 }
@@ -351,7 +374,8 @@ impl<'a> Greedy<'_, 'a> {
                 continue;
             }
             let opens = !self.is_open[source];
-            let cost = if text.is_empty() { 0 } else { count(text) + 1 } + if opens { count(&self.past.sources[source].label) + 4 } else { 0 };
+            let cost = if text.is_empty() { 0 } else { count(text) + 1 }
+                + if opens { count(&self.past.sources[source].label) + 4 } else { 0 };
             if spent + cost > limit {
                 if limit - spent < TOKENS_LEFT_MIN {
                     break;
@@ -373,7 +397,8 @@ impl<'a> Greedy<'_, 'a> {
 
     /// The `most` best candidates, in no order.
     fn candidates(&self, most: usize) -> Vec<Candidate> {
-        let mut all: Vec<Candidate> = (0..self.lines.len()).map(|line| Candidate { score: self.score(line), line }).collect();
+        let mut all: Vec<Candidate> =
+            (0..self.lines.len()).map(|line| Candidate { score: self.score(line), line }).collect();
         if all.len() > most {
             all.select_nth_unstable_by(most, |a, b| b.cmp(a));
             all.truncate(most);
