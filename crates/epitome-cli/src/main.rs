@@ -1,39 +1,86 @@
-//! The `epitome` binary.
-use epitome::budget::{Bpe, Meter, Tokens};
-use epitome::plan::{Ask, Room, Verdict, decide};
-use epitome::policy::preset;
-use epitome::render::render;
-use epitome::thread::Thread;
-use epitome::wire::Document;
+//! The `epitome` binary: context compaction for recorded agent sessions.
+//!
+//! Every verb answers with a value; this file prints it once and ends with its exit code.
 
-fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let get = |flag: &str| args.iter().position(|a| a == flag).map(|at| args[at + 1].clone());
-    let text = std::fs::read_to_string(&args[2]).unwrap();
-    let budget: u64 = get("--budget").unwrap().parse().unwrap();
-    let document = Document::decode(&text, None).unwrap();
-    let counter = Bpe::O200k;
-    let meter = Meter::new(&counter, document.dialect());
-    let mut thread = Thread::new();
-    thread.extend(document.messages(), &meter);
-    let policy = preset(&get("--policy").unwrap_or("ladder".into())).unwrap();
-    let system: Tokens =
-        thread.messages().iter().filter(|m| m.role() == epitome::thread::Role::System).map(|m| m.tokens()).sum();
-    let room = Room::exactly(Tokens::new(budget).share(0.95) + system);
-    let ask = Ask { force: true, ..Ask::default() };
-    let verdict = decide(&thread, room, &policy, meter, &ask);
-    let Verdict::Act(draft) = verdict else {
-        eprintln!("{verdict:?}");
-        std::process::exit(1)
+mod cli;
+mod commands;
+mod failure;
+mod find;
+mod open;
+mod paint;
+mod planning;
+mod progress;
+mod receipt;
+mod sketch;
+mod stamp;
+mod store;
+mod table;
+mod write;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use cli::Cli;
+use failure::{Answer, Exit, Failure, words};
+use paint::Paint;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
     };
-    let compaction = draft.finish();
-    for step in &compaction.plan.steps {
-        eprintln!("{step:?}");
+    let exit = match commands::run(&cli.verb, Paint::for_stdout()) {
+        Ok(answer) => print_answer(&answer, cli.json),
+        Err(failure) => print_failure(&failure, cli.json),
+    };
+    ExitCode::from(exit as u8)
+}
+
+/// Help and version are answers; everything else is a mistake on the command line.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let json = std::env::args().any(|arg| arg == "--json");
+    if asked || !json {
+        let _ = error.print();
+        return ExitCode::from(if asked { Exit::Fine } else { Exit::Usage } as u8);
     }
-    eprintln!("{} -> {} {:?}", compaction.plan.before, compaction.plan.after, compaction.plan.shortfall);
-    let prompt = render(&thread, Some(&compaction), &policy, document.dialect(), meter, &[]);
-    eprintln!("{}", epitome::render::layout(&prompt, &thread));
-    eprintln!("rendered {}", prompt.tokens(&thread, meter));
-    let out = document.encode(&prompt.items(&thread));
-    std::fs::write(get("-o").unwrap(), out).unwrap();
+    let text = error.to_string();
+    let sentence = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let failure = Failure::new(Exit::Usage, sentence).hint("`epitome --help` tells what can be typed.");
+    ExitCode::from(print_failure(&failure, true) as u8)
+}
+
+fn print_answer(answer: &Answer, json: bool) -> Exit {
+    let said = if json { format!("{:#}\n", answer.json) } else { answer.text.clone() };
+    let printed = match &answer.data {
+        None => print(io::stdout().lock(), &said),
+        Some(data) => print(io::stdout().lock(), data).and_then(|()| print(io::stderr().lock(), &said)),
+    };
+    match printed {
+        Ok(()) => answer.exit,
+        Err(error) => {
+            let failure = Failure::new(Exit::CannotWrite, format!("The output cannot be written: {}.", words(&error)));
+            print_failure(&failure, false)
+        }
+    }
+}
+
+fn print_failure(failure: &Failure, json: bool) -> Exit {
+    // Nobody is left to be told when this fails too.
+    let _ = match json {
+        true => print(io::stdout().lock(), &format!("{:#}\n", failure.to_json())),
+        false => print(io::stderr().lock(), &failure.to_string()),
+    };
+    failure.exit
+}
+
+/// Prints; a reader that has gone away has seen enough.
+fn print(mut out: impl Write, text: &str) -> io::Result<()> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }

@@ -102,12 +102,17 @@ impl<'a> Draft<'a> {
             return self.carried_out(earlier);
         };
         pending.pins = self.pins.clone();
-        let fits = self.plan.shortfall.is_none();
+        // Above the trigger it would act again at once.
+        let most = self.plan.room.trigger.min(self.plan.room.limit);
+        let fits = self.plan.after <= most;
         let mut compaction = self.carried_out(vec![summarise(&pending, model.clone())]);
         for _ in 0..GIVE_WAY_MAX {
             // What a provider needs around the messages was not foreseen: the summary gives way.
-            let Some(shortfall) = compaction.plan.shortfall.as_ref().filter(|_| fits) else { break };
-            pending.limit = pending.limit.min(compaction.summaries[0].tokens) - shortfall.over;
+            let over = compaction.plan.after - most;
+            if !fits || over == Tokens::ZERO {
+                break;
+            }
+            pending.limit = pending.limit.min(compaction.summaries[0].tokens) - over;
             let again = self.carried_out(vec![summarise(&pending, model.clone())]);
             if again.plan.after >= compaction.plan.after {
                 break;

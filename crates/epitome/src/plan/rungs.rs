@@ -196,11 +196,23 @@ fn move_out(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, head: 
 
 /// Everything between the protected head and the tail becomes one summary.
 fn summarise(board: &mut Board<'_>) -> (usize, String) {
+    // A tail that made way for a summary which is not written gives only what is needed.
+    let before = board.state();
     fit_tail(board);
+    match summarise_span(board) {
+        Ok(touched) => (touched, String::new()),
+        Err(note) => {
+            board.restore(before);
+            (clip_tail(board, board.room.target), note.to_owned())
+        }
+    }
+}
+
+fn summarise_span(board: &mut Board<'_>) -> Result<usize, &'static str> {
     let Some(range) = summary_range(board) else {
-        return (0, "nothing between what is protected".to_owned());
+        return Err("nothing between what is protected");
     };
-    let Some(span) = board.thread.span(range) else { return (0, "nothing to summarise".to_owned()) };
+    let Some(span) = board.thread.span(range) else { return Err("nothing to summarise") };
     let kept = kept_in(board, span.range());
     let kept_tokens: Tokens = kept.iter().map(|(_, tokens)| *tokens).sum();
     let whole = board.whole(span.range()) - kept_tokens;
@@ -208,7 +220,7 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
     let rest = board.total - now;
     let limit = summary_limit(board, whole, rest);
     if limit >= now {
-        return (0, "a summary would not be smaller".to_owned());
+        return Err("a summary would not be smaller");
     }
     let kept: Vec<MessageId> = kept.into_iter().map(|(id, _)| id).collect();
     let pending = pending(board, &span, &kept, limit);
@@ -222,7 +234,7 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
     };
     board.take_span(record);
     board.pending = Some(pending);
-    (span.messages().len(), String::new())
+    Ok(span.messages().len())
 }
 
 /// The summary to be written: what it stands for and what stays beside it.
@@ -465,16 +477,26 @@ fn clip(board: &mut Board<'_>, place: usize, part: usize) -> bool {
 fn fit_tail(board: &mut Board<'_>) {
     let most = board.room.target.share(board.policy.protect.tail_max);
     let end = board.thread.len();
-    if board.ask.shape == Shape::Free && board.policy.rungs.contains(&Rung::Trim) {
-        for (_, place, part) in trimmable(board, board.tail.from..end) {
-            if board.tokens(board.tail.from..end) <= most {
-                return;
-            }
-            clip(board, place, part);
-        }
-    }
+    clip_tail(board, Tokens::ZERO);
     while board.tokens(board.tail.from..end) > most {
         let Some(shorter) = board.protection().shorter(&board.tail) else { return };
         board.tail = shorter;
     }
+}
+
+/// Clips the longest parts of a tail that takes more than its share, until it no longer does or the prompt is small enough.
+fn clip_tail(board: &mut Board<'_>, enough: Tokens) -> usize {
+    let most = board.room.target.share(board.policy.protect.tail_max);
+    let tail = board.tail.from..board.thread.len();
+    if board.ask.shape != Shape::Free || !board.policy.rungs.contains(&Rung::Trim) {
+        return 0;
+    }
+    let mut touched = 0;
+    for (_, place, part) in trimmable(board, tail.clone()) {
+        if board.tokens(tail.clone()) <= most || board.total <= enough {
+            break;
+        }
+        touched += usize::from(clip(board, place, part));
+    }
+    touched
 }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use super::clip::middle_out;
+use super::clip::{GAP, middle_out};
 use super::extract::{extract, turn_context};
 use super::form::{closing, heading, title};
 use super::notes::notes;
@@ -255,6 +255,9 @@ impl<'p, 'a> Writer<'p, 'a> {
             }
             let clipped = middle_out(&request.text, each.min(room), &|text| self.pending.meter.text(text));
             let text = clipped.clone().unwrap_or_else(|| request.text.clone());
+            if text == GAP {
+                continue;
+            }
             room -= self.count(&text) + Tokens::new(6);
             shown.push((request.place, request.state, text, clipped.is_none()));
         }

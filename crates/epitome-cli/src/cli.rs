@@ -1,0 +1,294 @@
+//! What can be typed: verbs, options, and an example for each. What it means is the commands' affair.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use epitome::session::Format;
+use epitome::wire::Dialect;
+
+/// The exit codes, as `--help` tells them.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it is done, or there was nothing to do
+  1  `check` found errors
+  2  the command line or the policy is wrong
+  3  the input cannot be read
+  4  it cannot be done: the budget is below the floor, or the format cannot say it; nothing was written
+  5  the output cannot be written; the file is as it was
+
+Example:
+  epitome compact session.jsonl --budget 20000";
+
+/// Context compaction for recorded agent sessions: see what fills a context, make it smaller, lose nothing.
+#[derive(Debug, Parser)]
+#[command(name = "epitome", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    /// Print one JSON object instead of text, errors included
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Make a session smaller and write it back in its own format
+    ///
+    /// Session files (Claude Code, Codex, pi) get a compaction appended; nothing that was in them is changed. Message
+    /// lists are written to OUT, by default NAME.compacted.EXT beside the file. What leaves the prompt is kept under
+    /// .epitome/ beside the file, and `epitome read` gives it back.
+    #[command(after_help = "\
+Examples:
+  epitome compact session.jsonl
+  epitome compact thread.json --budget 8000 -o small.json
+  epitome compact session.jsonl --policy pi --pin 'Never touch the migrations' --dry-run")]
+    Compact(Compact),
+    /// Show where the tokens are
+    #[command(after_help = "Example:\n  epitome show session.jsonl --top 5")]
+    Show(Show),
+    /// Show what a compaction would do and what each rung buys, without doing it
+    #[command(after_help = "Example:\n  epitome plan session.jsonl --model claude-sonnet-4-5 --policy ladder")]
+    Plan(Planned),
+    /// Show what a compaction removed, moved and kept, and the prompt before and after
+    ///
+    /// Of the newest compaction in the file; with any option of `compact`, or in a file without one, of the compaction
+    /// that would be made.
+    #[command(after_help = "Examples:\n  epitome diff session.jsonl\n  epitome diff thread.json --budget 8000 --full")]
+    Diff(Diff),
+    /// Read a message or an artifact back
+    #[command(after_help = "\
+ID is one of
+  m41               the 41st message of the context, numbered as the newest compaction found it
+  L212              the message on line 212 of the file
+  a3f0c2            the beginning of a message's id
+  9f86d081884c7d65  an artifact, as a placeholder in the prompt names it
+
+Examples:
+  epitome read session.jsonl m41 --range 10-40
+  epitome read session.jsonl 9f86d081884c7d65 --grep error")]
+    Read(Read),
+    /// Start a new session from an earlier user message
+    ///
+    /// The new file holds everything up to and including that message. Leaving before a compaction undoes it, leaving
+    /// after it keeps it.
+    #[command(after_help = "Example:\n  epitome branch session.jsonl --at L57 -o retry.jsonl")]
+    Branch(Branch),
+    /// Check a file against the provider's strict rules
+    #[command(after_help = "Examples:\n  epitome check request.json\n  epitome check --rules --dialect anthropic")]
+    Check(Check),
+    /// Count tokens
+    #[command(after_help = "Examples:\n  epitome count thread.json --model gpt-4o\n  epitome count thread.json --tokenizer chars/4")]
+    Count(Count),
+    /// List, show and check policies
+    #[command(after_help = "\
+Examples:
+  epitome policy list
+  epitome policy show ladder > mine.toml
+  epitome policy check mine.toml")]
+    Policy(PolicyArgs),
+}
+
+/// Which file, and how to read it.
+#[derive(Debug, Args)]
+pub struct Input {
+    /// The session, request or message list; `-` reads standard input
+    pub file: PathBuf,
+    /// Its format, when it is not the one it looks like: pi-events, pi-tree, claude-code, codex, chat, responses,
+    /// anthropic or ai-sdk
+    #[arg(long, visible_alias = "as", value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Carry lines that are not JSON along unread instead of stopping at them
+    #[arg(long)]
+    pub skip_bad_lines: bool,
+}
+
+/// What a compaction shall be like.
+#[derive(Debug, Args)]
+pub struct Planned {
+    /// Which file
+    #[command(flatten)]
+    pub input: Input,
+    /// What to aim for
+    #[command(flatten)]
+    pub aim: Aim,
+}
+
+/// What a compaction aims for.
+#[derive(Debug, Args)]
+pub struct Aim {
+    /// A preset's name, or the path of a policy file
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<String>,
+    /// The model that will read the result: sets the window and the tokenizer
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// The context window in tokens
+    #[arg(long, value_name = "TOKENS", conflicts_with = "model")]
+    pub window: Option<u64>,
+    /// The compacted messages fit in this many tokens, system prompt excluded, nothing else reserved
+    #[arg(long, value_name = "TOKENS")]
+    pub budget: Option<u64>,
+    /// Only the first N messages exist
+    #[arg(long, value_name = "N")]
+    pub until: Option<usize>,
+    /// What the summary should look at
+    #[arg(long, value_name = "TEXT")]
+    pub instructions: Option<String>,
+    /// Words that every later prompt must hold; may be given again
+    #[arg(long, value_name = "TEXT")]
+    pub pin: Vec<String>,
+    /// Compact even what is small enough already
+    #[arg(long)]
+    pub force: bool,
+}
+
+impl Aim {
+    /// Whether nothing was asked for.
+    pub fn is_empty(&self) -> bool {
+        let named = self.policy.is_some() || self.model.is_some() || self.instructions.is_some();
+        let sized = self.window.is_some() || self.budget.is_some() || self.until.is_some();
+        !named && !sized && self.pin.is_empty() && !self.force
+    }
+}
+
+/// `epitome compact`.
+#[derive(Debug, Args)]
+pub struct Compact {
+    /// What a compaction shall be like
+    #[command(flatten)]
+    pub planned: Planned,
+    /// Print the receipt and write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Where to write; `-` is standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// Where what left the prompt is kept; `.epitome` beside the file by default
+    #[arg(long, value_name = "DIR")]
+    pub artifacts: Option<PathBuf>,
+}
+
+/// `epitome show`.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Which file
+    #[command(flatten)]
+    pub input: Input,
+    /// Count for this model
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// How many of the largest messages, turns and tools to list
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub top: usize,
+}
+
+/// `epitome diff`.
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// What a compaction shall be like
+    #[command(flatten)]
+    pub planned: Planned,
+    /// Print the texts whole
+    #[arg(long)]
+    pub full: bool,
+}
+
+/// `epitome read`.
+#[derive(Debug, Args)]
+pub struct Read {
+    /// Which file
+    #[command(flatten)]
+    pub input: Input,
+    /// What to read
+    pub id: String,
+    /// Only these lines of it, counted from 1: `10-40`, `10-` or `-40`
+    #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
+    pub range: Option<String>,
+    /// Only the lines that hold this text, with their numbers
+    #[arg(long, value_name = "TEXT")]
+    pub grep: Option<String>,
+    /// Its JSON as it stands in the file
+    #[arg(long)]
+    pub raw: bool,
+    /// Where what left the prompt is kept; `.epitome` beside the file by default
+    #[arg(long, value_name = "DIR")]
+    pub artifacts: Option<PathBuf>,
+}
+
+/// `epitome branch`.
+#[derive(Debug, Args)]
+pub struct Branch {
+    /// Which file
+    #[command(flatten)]
+    pub input: Input,
+    /// The user message to leave at: `m41`, `L212` or the beginning of its id
+    #[arg(long, value_name = "MESSAGE")]
+    pub at: Option<String>,
+    /// Where to write; `-` is standard output; NAME.branch.EXT beside the file by default
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+}
+
+/// `epitome check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The session, request or message list; `-` reads standard input
+    #[arg(required_unless_present = "rules")]
+    pub file: Option<PathBuf>,
+    /// Whose rules: chat, responses, anthropic or ai-sdk
+    #[arg(long, value_name = "DIALECT")]
+    pub dialect: Option<Dialect>,
+    /// Calls of the last exchange may still be unanswered; session files are judged so in any case
+    #[arg(long)]
+    pub open: bool,
+    /// Carry lines that are not JSON along unread instead of stopping at them
+    #[arg(long)]
+    pub skip_bad_lines: bool,
+    /// Print the rules themselves
+    #[arg(long)]
+    pub rules: bool,
+}
+
+/// `epitome count`.
+#[derive(Debug, Args)]
+pub struct Count {
+    /// Which file
+    #[command(flatten)]
+    pub input: Input,
+    /// Count for this model
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// Count with this tokenizer: o200k, cl100k, estimate, chars/4, chars/3, or the path of a tokenizer.json
+    #[arg(long, value_name = "TOKENIZER", conflicts_with = "model")]
+    pub tokenizer: Option<String>,
+}
+
+/// `epitome policy`.
+#[derive(Debug, Args)]
+pub struct PolicyArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub verb: PolicyVerb,
+}
+
+/// What can be done with policies.
+#[derive(Debug, Subcommand)]
+pub enum PolicyVerb {
+    /// List the presets
+    #[command(after_help = "Example:\n  epitome policy list")]
+    List,
+    /// Print a policy
+    #[command(after_help = "Example:\n  epitome policy show ladder > mine.toml")]
+    Show {
+        /// A preset's name, or the path of a policy file
+        name: String,
+    },
+    /// Check a policy file
+    #[command(after_help = "Example:\n  epitome policy check mine.toml")]
+    Check {
+        /// The policy file
+        file: PathBuf,
+    },
+}

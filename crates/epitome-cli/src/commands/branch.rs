@@ -1,0 +1,89 @@
+//! `epitome branch`: a new session from an earlier user message; without one, the messages to choose from.
+
+use std::path::{Path, PathBuf};
+
+use epitome::session::{ReadOptions, Session, SessionError};
+use epitome::thread::{Part, Role};
+use serde_json::{Value, json};
+
+use crate::cli::Branch;
+use crate::failure::{Answer, Exit, Failure};
+use crate::find;
+use crate::open::{read, session};
+use crate::receipt::plural;
+use crate::sketch;
+use crate::stamp;
+use crate::table::{Side, table};
+use crate::write::replace;
+
+/// Branches.
+pub fn run(args: &Branch) -> Result<Answer, Failure> {
+    let file = read(&args.input.file)?;
+    let session = session(&file, &args.input)?;
+    let Some(at) = &args.at else { return Ok(points(&args.input.file, &session)) };
+    let found = find::message(&session, at)?;
+    let logged = found.logged.ok_or_else(|| refusal(&SessionError::NotABranchPoint { line: found.line, why: "it was made by a compaction" }))?;
+    let text = session.branch(logged, &stamp::now()).map_err(|error| refusal(&error))?;
+    let path = args.output.clone().unwrap_or_else(|| free_name(&args.input.file));
+    let mut answer = describe(&text, &session, found.line, &path);
+    match path == Path::new("-") {
+        true => answer.data = Some(text),
+        false => replace(&path, &[&text], None)?,
+    }
+    Ok(answer)
+}
+
+fn refusal(error: &SessionError) -> Failure {
+    Failure::new(Exit::Usage, error.to_string()).hint("`epitome branch FILE` without `--at` lists the user's messages.")
+}
+
+/// Every message of the user's, before and after any compaction.
+fn points(path: &Path, session: &Session) -> Answer {
+    let own = |part: &Part| !matches!(part, Part::ToolResult(_));
+    let users = session.log().iter().filter(|logged| {
+        let said = logged.message.role == Role::User && logged.message.parts.iter().any(own);
+        said && !logged.sidechain && logged.copy_of.is_none() && !logged.message.summary
+    });
+    let points: Vec<(usize, String)> = users.map(|logged| (logged.line, sketch::line(&logged.message.parts))).collect();
+    let rows: Vec<Vec<String>> = points.iter().map(|(line, words)| vec![format!("L{line}"), words.clone()]).collect();
+    let compactions = session.compactions();
+    let marks: Vec<String> = compactions.iter().map(|compaction| format!("L{}", compaction.line)).collect();
+    let note = match marks.is_empty() {
+        true => String::new(),
+        false => format!("Compactions: {}. Leaving before one undoes it.\n", marks.join(", ")),
+    };
+    let listed: Vec<Value> = points.iter().map(|(line, words)| json!({"line": line, "words": words})).collect();
+    let json = json!({
+        "file": path.display().to_string(), "points": listed,
+        "compactions": compactions.iter().map(|compaction| compaction.line).collect::<Vec<usize>>(),
+    });
+    let head = "A branch leaves at one of the user's messages; name it with `--at`.\n\n";
+    Answer::new(format!("{head}{}\n{note}", table(&[Side::Right, Side::Left], &rows)), json)
+}
+
+fn describe(text: &str, old: &Session, line: usize, path: &Path) -> Answer {
+    let new = Session::read(text, &ReadOptions { format: Some(old.format()), skip_bad_lines: true });
+    let (messages, compactions) = new.map_or((0, 0), |new| (new.context().len(), new.compactions().len()));
+    let undone = old.compactions().len() - compactions.min(old.compactions().len());
+    let mut said = format!("Branched at line {line}: {messages} message{} in the context.\n", plural(messages));
+    if undone > 0 {
+        said.push_str(&format!("{undone} compaction{} came later and {} undone.\n", plural(undone), if undone == 1 { "is" } else { "are" }));
+    }
+    if compactions > 0 {
+        said.push_str(&format!("{compactions} compaction{} came before and stay{}.\n", plural(compactions), if compactions == 1 { "s" } else { "" }));
+    }
+    if path != Path::new("-") {
+        said.push_str(&format!("Written to {}.\n", path.display()));
+    }
+    let json = json!({"line": line, "messages": messages, "compactions": compactions, "undone": undone, "written": {"to": path.display().to_string()}});
+    Answer::new(said, json)
+}
+
+/// `session.branch.jsonl`, or with a number if that is taken.
+fn free_name(path: &Path) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = path.extension().map(|extension| format!(".{}", extension.to_string_lossy())).unwrap_or_default();
+    let name = |suffix: String| path.with_file_name(format!("{stem}.branch{suffix}{extension}"));
+    let mut candidates = std::iter::once(name(String::new())).chain((2..).map(|number| name(format!("-{number}"))));
+    candidates.find(|path| !path.exists()).unwrap_or_else(|| path.to_owned())
+}

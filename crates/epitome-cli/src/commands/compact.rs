@@ -1,0 +1,220 @@
+//! `epitome compact`: makes the compaction, keeps what left the prompt, and writes the session back.
+//!
+//! What left is kept before the file is touched, so that no placeholder ever points nowhere.
+
+use std::path::{Path, PathBuf};
+
+use epitome::session::{Compacted, CompactedItem, Format, Written};
+use epitome::session::{Session, Trigger};
+use serde_json::{Value, json};
+
+use crate::cli::Compact;
+use crate::failure::{Answer, Exit, Failure};
+use crate::open::unreadable;
+use crate::paint::Paint;
+use crate::planning::{Job, Made, Outcome};
+use crate::receipt::{self, plural};
+use crate::stamp;
+use crate::store::{Parcel, Record, Store, Stored, file_name};
+use crate::write::replace;
+
+/// Compacts.
+pub fn run(args: &Compact, paint: Paint) -> Result<Answer, Failure> {
+    let job = Job::new(&args.planned)?;
+    let target = Target::of(args, &job)?;
+    match job.run()? {
+        Outcome::Fits => fits(&job, args, &target, paint),
+        Outcome::Made(made) => write(&job, &made, args, &target, paint),
+    }
+}
+
+/// Where the result goes.
+enum Target {
+    /// Into the file it came from.
+    InPlace,
+    /// To a file.
+    File(PathBuf),
+    /// To standard output.
+    Stdout,
+}
+
+impl Target {
+    fn of(args: &Compact, job: &Job) -> Result<Target, Failure> {
+        let opened = &job.opened;
+        let stdin = opened.path == Path::new("-");
+        let is_list = matches!(opened.session.format(), Format::List(_));
+        match &args.output {
+            Some(out) if out == Path::new("-") => Ok(Target::Stdout),
+            Some(out) => Ok(Target::File(out.clone())),
+            None if stdin => Ok(Target::Stdout),
+            None if is_list => Ok(Target::File(compacted_name(&opened.path))),
+            None if args.planned.aim.until.is_some() && !args.dry_run => Err(Failure::new(
+                Exit::Usage,
+                "`--until` leaves messages out, so the result cannot be appended to the session itself.",
+            )
+            .hint("Name another file with `-o`.")),
+            None => Ok(Target::InPlace),
+        }
+    }
+
+    fn name(&self, source: &Path) -> String {
+        match self {
+            Target::InPlace => source.display().to_string(),
+            Target::File(path) => path.display().to_string(),
+            Target::Stdout => "-".to_owned(),
+        }
+    }
+}
+
+/// `thread.json` becomes `thread.compacted.json`.
+fn compacted_name(path: &Path) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    match path.extension() {
+        Some(extension) => path.with_file_name(format!("{stem}.compacted.{}", extension.to_string_lossy())),
+        None => path.with_file_name(format!("{stem}.compacted")),
+    }
+}
+
+/// Nothing to do: a copy that was asked for is the same, byte for byte.
+fn fits(job: &Job, args: &Compact, target: &Target, paint: Paint) -> Result<Answer, Failure> {
+    let opened = &job.opened;
+    let mut text = receipt::headline(opened, paint);
+    text.push_str(&format!(
+        "{} tokens, and up to {} would be left alone: there is nothing to do.\n",
+        opened.thread.total(),
+        job.room.target
+    ));
+    let mut json = receipt::file_json(opened);
+    json["compacted"] = json!(false);
+    json["room"] = json!(job.room);
+    json["notices"] = receipt::notices_json(&opened.session);
+    let mut answer = Answer::new(text, json);
+    let copy = untouched(job)?;
+    match target {
+        _ if args.dry_run => {}
+        Target::InPlace => {}
+        Target::Stdout => answer.data = Some(copy),
+        Target::File(path) => {
+            replace(path, &[&copy], None)?;
+            answer.text.push_str(&format!("Copied to {}.\n", path.display()));
+            answer.json["written"] = json!({"to": path.display().to_string()});
+        }
+    }
+    answer.text.push_str(&receipt::notices(&opened.session, paint));
+    Ok(answer)
+}
+
+/// The messages as they are; the source itself unless only some of them were asked for.
+fn untouched(job: &Job) -> Result<String, Failure> {
+    let session = &job.opened.session;
+    let count = job.opened.thread.len();
+    if count == session.context().len() {
+        return Ok(session.source().as_str().to_owned());
+    }
+    let items = (0..count).map(CompactedItem::Kept).collect();
+    let compacted =
+        Compacted { items, summary: String::new(), tokens_before: 0, tokens_after: 0, trigger: Trigger::Manual };
+    Ok(written(session, &compacted, &job.opened.path, "")?.apply(session.source().as_str()))
+}
+
+fn written(session: &Session, compacted: &Compacted, path: &Path, stamp: &str) -> Result<Written, Failure> {
+    session.write(compacted, stamp).map_err(|error| unreadable(path, &error))
+}
+
+fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) -> Result<Answer, Failure> {
+    let opened = &job.opened;
+    let stamp = stamp::now();
+    let written = written(&opened.session, &made.compacted, &opened.path, &stamp)?;
+    let store = Store::of(args.artifacts.as_deref(), &opened.path);
+    let parcel = Parcel::of(&made.compaction, &opened.thread);
+    let stored = parcel.size();
+    let mut answer = Answer::new(receipt::text(job, made, paint), receipt::json(job, made));
+    answer.json["compacted"] = json!(true);
+    answer.json["dry_run"] = json!(args.dry_run);
+    if !args.dry_run {
+        let record = record(opened.path.as_path(), target, made, stamp);
+        let id = store.put(parcel, record)?;
+        answer.json["record"] = json!(id);
+        answer.data = put(&opened.session, &written, target, opened)?;
+    }
+    answer.text.push_str(&whereabouts(job, made, args.dry_run, target, &written, &store, stored));
+    answer.json["written"] = whereabouts_json(opened.path.as_path(), target, &written);
+    answer.json["artifacts"] = json!({"dir": store.dir().display().to_string(), "objects": stored.objects, "bytes": stored.bytes});
+    answer.text.push_str(&receipt::notices(&opened.session, paint));
+    Ok(answer)
+}
+
+fn record(source: &Path, target: &Target, made: &Made, made_at: String) -> Record {
+    let written_to = match target {
+        Target::InPlace => file_name(source),
+        Target::File(path) => file_name(path),
+        Target::Stdout => "-".to_owned(),
+    };
+    Record {
+        made: made_at,
+        source: file_name(source),
+        written_to,
+        compaction: serde_json::to_value(&made.compaction).unwrap_or_default(),
+        messages: Default::default(),
+        parts: Vec::new(),
+    }
+}
+
+/// Writes the result. Answers what goes to standard output.
+fn put(
+    session: &Session,
+    written: &Written,
+    target: &Target,
+    opened: &crate::open::Opened,
+) -> Result<Option<String>, Failure> {
+    let source = session.source().as_str();
+    let pieces = match written {
+        Written::Append(lines) => [source, lines],
+        Written::Replace(text) => [text, ""],
+    };
+    match target {
+        Target::Stdout => Ok(Some(pieces.concat())),
+        Target::File(path) => replace(path, &pieces, None).map(|()| None),
+        Target::InPlace => replace(&opened.path, &pieces, opened.seen).map(|()| None),
+    }
+}
+
+fn whereabouts(
+    job: &Job,
+    made: &Made,
+    dry_run: bool,
+    target: &Target,
+    written: &Written,
+    store: &Store,
+    stored: Stored,
+) -> String {
+    let name = target.name(&job.opened.path);
+    if dry_run {
+        return "\nNothing was written: this was a dry run.\n".to_owned();
+    }
+    let how = match (target, written) {
+        (Target::InPlace, Written::Append(lines)) => {
+            let count = lines.trim_start().lines().count();
+            format!("\nAppended {count} line{} to {name}; what was in it is unchanged.\n", plural(count))
+        }
+        _ => format!("\nWritten to {name}.\n"),
+    };
+    let kept = format!(
+        "What left the prompt is in {} ({} object{}, {} bytes).\n",
+        store.dir().display(),
+        stored.objects,
+        plural(stored.objects),
+        epitome::budget::Tokens::new(stored.bytes as u64)
+    );
+    let file = if name == "-" { job.opened.path.display().to_string() } else { name };
+    let hint = receipt::example_reference(made).map(|id| format!("Read something back: epitome read {file} {id}\n"));
+    format!("{how}{kept}{}", hint.unwrap_or_default())
+}
+
+fn whereabouts_json(source: &Path, target: &Target, written: &Written) -> Value {
+    let mut json = json!({"to": target.name(source)});
+    if let (Target::InPlace, Written::Append(lines)) = (target, written) {
+        json["appended_lines"] = json!(lines.trim_start().lines().count());
+    }
+    json
+}

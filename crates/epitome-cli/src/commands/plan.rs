@@ -1,0 +1,109 @@
+//! `epitome plan`: what a compaction would do, rung by rung, and what each rung buys. Nothing is done.
+
+use epitome::plan::{Action, Cleared, Record, Shortfall};
+use serde_json::{Value, json};
+
+use crate::cli::Planned;
+use crate::failure::{Answer, Exit, Failure};
+use crate::paint::Paint;
+use crate::planning::{Job, Made};
+use crate::receipt::{self, headed};
+use crate::table::{Side, table};
+
+/// The most records that are printed one by one.
+const RECORDS_MAX: usize = 24;
+
+/// Plans.
+pub fn run(args: &Planned, paint: Paint) -> Result<Answer, Failure> {
+    let job = Job::new(args)?;
+    let Some(made) = job.attempt()? else { return Ok(nothing(&job, paint)) };
+    let plan = &made.compaction.plan;
+    let mut text = receipt::headline(&job.opened, paint);
+    text.push_str(&room(&job));
+    text.push_str(&format!("policy {}: {} tokens become {}\n\n", plan.policy, plan.before, plan.after));
+    text.push_str(&receipt::steps(plan, paint));
+    text.push('\n');
+    text.push_str(&records(&plan.records, paint));
+    text.push_str(&format!("\n  m{} and what follows stays as it is.\n", plan.tail_from + 1));
+    for warning in &plan.warnings {
+        text.push_str(&format!("  {warning}\n"));
+    }
+    let exit = match &plan.shortfall {
+        Some(shortfall) => {
+            text.push_str(&short(shortfall, paint));
+            Exit::CannotFit
+        }
+        None => Exit::Fine,
+    };
+    text.push_str(&receipt::notices(&job.opened.session, paint));
+    Ok(Answer { exit, ..Answer::new(text, to_json(&job, &made)) })
+}
+
+fn nothing(job: &Job, paint: Paint) -> Answer {
+    let total = job.opened.thread.total();
+    let mut text = receipt::headline(&job.opened, paint);
+    text.push_str(&room(job));
+    text.push_str(&format!("{total} tokens: there is nothing to do.\n"));
+    let mut json = receipt::file_json(&job.opened);
+    json["compacted"] = json!(false);
+    json["room"] = json!(job.room);
+    Answer::new(text, json)
+}
+
+fn room(job: &Job) -> String {
+    format!(
+        "room: acts above {}, goes down to {}, must stay within {}; counted by {}\n",
+        job.room.trigger,
+        job.room.target,
+        job.limit,
+        job.opened.provenance()
+    )
+}
+
+fn records(records: &[Record], paint: Paint) -> String {
+    let mut rows = vec![["what", "by", "tokens", "becomes", "why"].map(str::to_owned).to_vec()];
+    rows.extend(records.iter().take(RECORDS_MAX).map(record));
+    let mut out = headed(&table(&[Side::Left, Side::Left, Side::Right, Side::Right, Side::Left], &rows), paint);
+    if records.len() > RECORDS_MAX {
+        out.push_str(&format!("  and {} more; `--json` lists them all\n", records.len() - RECORDS_MAX));
+    }
+    out
+}
+
+fn record(record: &Record) -> Vec<String> {
+    let range = record.span.range();
+    let what = match record.part {
+        Some(part) => format!("m{}", part.place + 1),
+        None => format!("m{} to m{}", range.start + 1, range.end),
+    };
+    vec![what, record.rung.name().to_owned(), record.before.to_string(), record.after.to_string(), reason(&record.action)]
+}
+
+/// Why something leaves the prompt.
+pub fn reason(action: &Action) -> String {
+    match action {
+        Action::Drop { .. } => "the oldest; an index of it stays".to_owned(),
+        Action::Externalise { artifact, .. } => format!("large; moved out to {artifact}"),
+        Action::Summarise { kept, .. } if kept.is_empty() => "a summary stands for it".to_owned(),
+        Action::Summarise { kept, .. } => format!("a summary stands for it; {} of its messages stay", kept.len()),
+        Action::Clear { why, .. } => match why {
+            Cleared::Duplicate { .. } => "the same result comes again later".to_owned(),
+            Cleared::Superseded { .. } => "a later message read or wrote the same thing".to_owned(),
+            Cleared::Durability => "its durability allows it".to_owned(),
+            Cleared::Policy { .. } | Cleared::Own { .. } => "the policy clears old results".to_owned(),
+        },
+    }
+}
+
+fn short(shortfall: &Shortfall, paint: Paint) -> String {
+    let parts: Vec<String> = shortfall.parts.iter().map(|(name, tokens)| format!("{tokens} for {name}")).collect();
+    let line = format!("  It does not fit: {} tokens too many. The floor is {}: {}.", shortfall.over, shortfall.floor, parts.join(", "));
+    format!("\n{}\n", paint.bad(&line))
+}
+
+fn to_json(job: &Job, made: &Made) -> Value {
+    let mut json = receipt::json(job, made);
+    json["compacted"] = json!(false);
+    json["plan"] = json!(made.compaction.plan);
+    json
+}

@@ -1,0 +1,54 @@
+//! `epitome policy`: lists, prints and checks policies.
+
+use std::path::Path;
+
+use epitome::policy::{Policy, Preset};
+use serde_json::{Value, json};
+
+use crate::cli::{PolicyArgs, PolicyVerb};
+use crate::failure::{Answer, Exit, Failure, words};
+use crate::paint::Paint;
+use crate::planning;
+use crate::table::{Side, table};
+
+/// Does what was asked of policies.
+pub fn run(args: &PolicyArgs, paint: Paint) -> Result<Answer, Failure> {
+    match &args.verb {
+        PolicyVerb::List => Ok(list(paint)),
+        PolicyVerb::Show { name } => show(name),
+        PolicyVerb::Check { file } => check(file),
+    }
+}
+
+fn list(paint: Paint) -> Answer {
+    let policies: Vec<Policy> = Preset::ALL.iter().map(Preset::policy).collect();
+    let row = |policy: &Policy| vec![paint.head(&policy.name), policy.about.clone()];
+    let rows: Vec<Vec<String>> = policies.iter().map(row).collect();
+    let listed = |policy: &Policy| json!({"name": policy.name, "version": policy.version, "about": policy.about});
+    let json = json!({"policies": policies.iter().map(listed).collect::<Vec<Value>>(), "default": policies[0].name});
+    let note = format!("\nThe default is {}; a policy file is named by its path.\n", policies[0].name);
+    Answer::new(table(&[Side::Left, Side::Left], &rows) + &note, json)
+}
+
+fn show(name: &str) -> Result<Answer, Failure> {
+    let policy = planning::policy(Some(name))?;
+    let preset = Preset::ALL.iter().find(|preset| preset.name == name).map(|preset| preset.toml.to_owned());
+    let toml = match preset {
+        Some(toml) => toml,
+        None => std::fs::read_to_string(name).map_err(|error| Failure::unreadable(Path::new(name), words(&error)))?,
+    };
+    Ok(Answer::new(toml, serde_json::to_value(&policy).unwrap_or_default()))
+}
+
+fn check(file: &Path) -> Result<Answer, Failure> {
+    let toml = std::fs::read_to_string(file).map_err(|error| Failure::unreadable(file, words(&error)))?;
+    match Policy::parse(&toml) {
+        Ok(policy) => {
+            let text = format!("{} is the policy {}.\n", file.display(), policy.label());
+            Ok(Answer::new(text, json!({"file": file.display().to_string(), "policy": policy.label(), "valid": true})))
+        }
+        Err(error) => Err(Failure::new(Exit::Violations, format!("{}, {error}.", file.display()))
+            .hint("`epitome policy show ladder` prints a policy to compare with.")
+            .facts(json!({"key": error.key(), "value": error.written()}))),
+    }
+}

@@ -1,0 +1,106 @@
+//! Finding a message by what people call it: `m41`, `L212`, or the beginning of an id.
+//!
+//! Numbers are those that summaries and placeholders use: the places in the context that the newest compaction found.
+//! Where a file has no compaction, they are the places in the context as it is.
+
+use std::sync::Arc;
+
+use epitome::budget::{Characters, Meter};
+use epitome::session::{ContextMessage, ReadOptions, Session};
+use epitome::thread::{NewMessage, Thread};
+
+use crate::failure::{Exit, Failure};
+use crate::open::dialect;
+
+/// The fewest characters of an id that name a message.
+const ID_CHARS_MIN: usize = 4;
+
+/// A message that was found.
+#[derive(Clone, Debug)]
+pub struct Located {
+    /// The message.
+    pub message: Arc<NewMessage>,
+    /// The line it is on.
+    pub line: usize,
+    /// Its place in the log; `None` when a compaction made it.
+    pub logged: Option<usize>,
+}
+
+/// The session as the newest compaction found it; `None` if there is none.
+pub fn before_compaction(session: &Session) -> Option<Session> {
+    let newest = session.compactions().last()?;
+    let text: String = session.source().as_str().split_inclusive('\n').take(newest.line.saturating_sub(1)).collect();
+    Session::read(&text, &ReadOptions { format: Some(session.format()), skip_bad_lines: true }).ok()
+}
+
+/// The messages that `m1`, `m2`, … name.
+pub fn numbered(session: &Session) -> Vec<ContextMessage> {
+    before_compaction(session).map_or_else(|| session.context().to_vec(), |before| before.context().to_vec())
+}
+
+/// Finds a message.
+pub fn message(session: &Session, id: &str) -> Result<Located, Failure> {
+    if let Some(number) = reference(id, 'm') {
+        return by_number(session, number);
+    }
+    if let Some(line) = reference(id, 'L') {
+        return by_line(session, line);
+    }
+    by_id(session, id)
+}
+
+/// The number in `m41`.
+pub fn reference(id: &str, letter: char) -> Option<usize> {
+    id.strip_prefix(letter)?.parse().ok()
+}
+
+fn by_number(session: &Session, number: usize) -> Result<Located, Failure> {
+    let messages = numbered(session);
+    let found = number.checked_sub(1).and_then(|place| messages.get(place));
+    found.map(located).ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("There is no message m{number}: they go from m1 to m{}.", messages.len()))
+            .hint("A message can also be named by its line, such as `L12`, or by its id.")
+    })
+}
+
+fn located(message: &ContextMessage) -> Located {
+    Located { message: Arc::clone(&message.message), line: message.line, logged: message.logged }
+}
+
+fn by_line(session: &Session, line: usize) -> Result<Located, Failure> {
+    let logged = session.log().iter().enumerate().find(|(_, logged)| logged.line == line);
+    let logged = logged.map(|(at, logged)| Located { message: Arc::clone(&logged.message), line, logged: Some(at) });
+    let made = || session.context().iter().find(|message| message.line == line).map(located);
+    logged.or_else(made).ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("There is no message on line {line}."))
+            .hint("`epitome show` lists messages with their places.")
+    })
+}
+
+fn by_id(session: &Session, id: &str) -> Result<Located, Failure> {
+    let mut found: Vec<Located> = Vec::new();
+    if id.len() >= ID_CHARS_MIN {
+        let own = session.log().iter().enumerate().filter(|(_, logged)| logged.id.as_ref().is_some_and(|own| own.starts_with(id)));
+        found.extend(own.map(|(at, logged)| Located { message: Arc::clone(&logged.message), line: logged.line, logged: Some(at) }));
+        if found.is_empty() {
+            found = by_hash(session, id);
+        }
+    }
+    match found.len() {
+        0 => Err(Failure::new(Exit::Usage, format!("There is no message or artifact `{id}`."))
+            .hint("A message is named by its number (`m41`), its line (`L212`) or at least four characters of its id.")),
+        1 => Ok(found.remove(0)),
+        count => Err(Failure::new(Exit::Usage, format!("`{id}` is the beginning of {count} ids."))
+            .hint("Give more of it.")),
+    }
+}
+
+/// By the hash of content and place.
+fn by_hash(session: &Session, id: &str) -> Vec<Located> {
+    let messages = numbered(session);
+    let mut thread = Thread::new();
+    let all = messages.iter().map(|message| NewMessage::clone(&message.message)).collect();
+    thread.extend(all, &Meter::new(&Characters::Four, dialect(session)));
+    let hashes = thread.messages().iter().map(|message| message.id().to_string());
+    hashes.zip(&messages).filter(|(hash, _)| hash.starts_with(id)).map(|(_, message)| located(message)).collect()
+}

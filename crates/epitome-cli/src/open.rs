@@ -1,0 +1,208 @@
+//! Opening a file: its bytes become a session, its context a thread, with the counter that fits.
+//!
+//! Nothing is written here, and nothing about a file's content is guessed from its name.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use epitome::budget::{Meter, Overhead, TokenCounter, Tokens, counter_for};
+use epitome::session::{Format, ReadOptions, Session, SessionError};
+use epitome::thread::{NewMessage, Role, Thread};
+use epitome::wire::{Dialect, DocumentError};
+use serde_json::Value;
+
+use crate::cli::Input;
+use crate::failure::{Exit, Failure, words};
+use crate::write::Seen;
+
+/// A file as it was found.
+#[derive(Debug)]
+pub struct File {
+    /// The path as it was typed.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// What it was like when it was read; `None` for standard input.
+    pub seen: Option<Seen>,
+}
+
+/// A file with its session and the thread the model would get.
+pub struct Opened {
+    /// The path as it was typed.
+    pub path: PathBuf,
+    /// What the file was like when it was read.
+    pub seen: Option<Seen>,
+    /// The session.
+    pub session: Session,
+    /// What the model sees now.
+    pub thread: Thread,
+    /// The model that the counts are for.
+    pub model: Option<String>,
+    /// Counts tokens.
+    pub counter: Arc<dyn TokenCounter>,
+}
+
+/// Whom counts are for.
+#[derive(Default)]
+pub struct CountFor {
+    /// The model, where one was named.
+    pub model: Option<String>,
+    /// The counter, where one was named.
+    pub counter: Option<Arc<dyn TokenCounter>>,
+}
+
+/// Reads a file whole.
+pub fn read(path: &Path) -> Result<File, Failure> {
+    let (bytes, seen) = match path == Path::new("-") {
+        true => (read_stdin(path)?, None),
+        false => {
+            let seen = Seen::of(path).map_err(|error| missing(path, &error))?;
+            (std::fs::read(path).map_err(|error| missing(path, &error))?, Some(seen))
+        }
+    };
+    let text = String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))?;
+    Ok(File { path: path.to_owned(), text, seen })
+}
+
+fn read_stdin(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| missing(path, &error))?;
+    Ok(bytes)
+}
+
+fn missing(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::unreadable(path, words(error)).hint("Name a session file, a request or a list of messages.")
+}
+
+fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Failure {
+    let offset = error.utf8_error().valid_up_to();
+    let line = error.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1;
+    Failure::unreadable(path, format_args!("it is not UTF-8 from byte {offset} on, in line {line}"))
+        .hint("Session files are UTF-8 text; this may be another kind of file, or a damaged one.")
+}
+
+/// Reads a file as a session.
+pub fn session(file: &File, input: &Input) -> Result<Session, Failure> {
+    let options = ReadOptions { format: input.format, skip_bad_lines: input.skip_bad_lines };
+    Session::read(&file.text, &options).map_err(|error| unreadable(&file.path, &error))
+}
+
+/// Opens a file: its session, and the thread of the first `until` messages, counted.
+pub fn open(input: &Input, count_for: CountFor, until: Option<usize>) -> Result<Opened, Failure> {
+    let file = read(&input.file)?;
+    let mut session = session(&file, input)?;
+    if let Some(until) = until.filter(|until| *until < session.context().len()) {
+        session = until_message(&file, session, input, until)?;
+    }
+    let model = count_for.model.or_else(|| session.model().map(str::to_owned));
+    let counter = count_for.counter.unwrap_or_else(|| counter_for(model.as_deref()));
+    let mut messages = session.messages();
+    messages.truncate(until.unwrap_or(usize::MAX));
+    let thread = thread_of(messages, &*counter, dialect(&session));
+    Ok(Opened { path: file.path, seen: file.seen, session, thread, model, counter })
+}
+
+/// A session that ends with the message at a place of its context. A list keeps its text: its messages are picked.
+fn until_message(file: &File, session: Session, input: &Input, until: usize) -> Result<Session, Failure> {
+    if until == 0 {
+        return Err(Failure::new(Exit::Usage, "`--until 0` leaves no message.").hint("Messages are counted from 1."));
+    }
+    if matches!(session.format(), Format::List(_)) {
+        return Ok(session);
+    }
+    let last = session.context()[until - 1].line;
+    let text = file.text.split_inclusive('\n').take(last).collect();
+    let file = File { path: file.path.clone(), text, seen: None };
+    self::session(&file, input)
+}
+
+/// The dialect that a session's messages are counted and judged in; pi's own shape is nearest to OpenAI Chat.
+pub fn dialect(session: &Session) -> Dialect {
+    session.dialect().unwrap_or(Dialect::Chat)
+}
+
+fn thread_of(messages: Vec<NewMessage>, counter: &dyn TokenCounter, dialect: Dialect) -> Thread {
+    let mut thread = Thread::new();
+    thread.extend(messages, &Meter::new(counter, dialect));
+    thread
+}
+
+impl Opened {
+    /// Counts as the session's provider would.
+    pub fn meter(&self) -> Meter<'_> {
+        Meter::new(&*self.counter, dialect(&self.session))
+    }
+
+    /// The tokens of system messages in the thread.
+    pub fn system_messages(&self) -> Tokens {
+        let messages = self.thread.messages().iter();
+        messages.filter(|message| message.role() == Role::System).map(|message| message.tokens()).sum()
+    }
+
+    /// The tokens of the system prompt beside the messages.
+    pub fn system_prompt(&self) -> Tokens {
+        let text = self.session.system().map(|raw| prompt_text(raw.as_str())).unwrap_or_default();
+        Overhead::of(dialect(&self.session)).system_prompt(&*self.counter, &text)
+    }
+
+    /// The tokens of the tool schemas.
+    pub fn tool_schemas(&self) -> Tokens {
+        let tools = self.session.tools().and_then(|raw| serde_json::from_str::<Vec<Value>>(raw.as_str()).ok());
+        Overhead::of(dialect(&self.session)).tool_schemas(&*self.counter, &tools.unwrap_or_default())
+    }
+
+    /// Where the counts come from, in words.
+    pub fn provenance(&self) -> String {
+        provenance(&*self.counter, self.model.as_deref())
+    }
+}
+
+/// Where counts come from, in words.
+pub fn provenance(counter: &dyn TokenCounter, model: Option<&str>) -> String {
+    let source = serde_json::to_value(counter.source()).unwrap_or_default();
+    let source = source.as_str().unwrap_or_default().to_owned();
+    match model {
+        Some(model) => format!("{}, {source}, for {model}", counter.name()),
+        None => format!("{}, {source}, no model named", counter.name()),
+    }
+}
+
+/// The words of a system prompt that is a string or a list of blocks.
+fn prompt_text(json: &str) -> String {
+    match serde_json::from_str::<Value>(json) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Array(blocks)) => {
+            let texts = blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str));
+            texts.collect::<Vec<&str>>().join("\n")
+        }
+        _ => json.to_owned(),
+    }
+}
+
+/// Why a session cannot be read, with where and what to do.
+pub fn unreadable(path: &Path, error: &SessionError) -> Failure {
+    let name = path.display();
+    match error {
+        SessionError::BadLine { line, column, reason } => {
+            Failure::new(Exit::Unreadable, format!("{name}, line {line}, column {column}: this is not JSON ({reason})."))
+                .hint("Add `--skip-bad-lines` to carry the line along unread.")
+                .facts(serde_json::json!({"line": line, "column": column}))
+        }
+        SessionError::Document(DocumentError::NotJson { line, column, reason, truncated }) => {
+            let hint = match truncated {
+                true => "The file ends too early; it may still be being written, or it was cut.",
+                false => "Mend the file at that place, or take a copy that is whole.",
+            };
+            Failure::new(Exit::Unreadable, format!("{name}, line {line}, column {column}: this is not JSON ({reason})."))
+                .hint(hint)
+                .facts(serde_json::json!({"line": line, "column": column, "truncated": truncated}))
+        }
+        SessionError::Document(DocumentError::Empty) | SessionError::Empty => {
+            Failure::new(Exit::Unreadable, format!("{name} is empty: there is no message in it."))
+        }
+        SessionError::Document(error) => Failure::new(Exit::Unreadable, format!("{name} cannot be read: {error}."))
+            .hint("Known are Claude Code, Codex and pi sessions, and OpenAI, Anthropic and AI-SDK requests and message lists."),
+        error => Failure::new(Exit::CannotFit, format!("{name}: {error}")),
+    }
+}

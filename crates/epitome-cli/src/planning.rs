@@ -1,0 +1,253 @@
+//! From what was asked to a compaction: the policy, the room, the plan, and the context it yields.
+//!
+//! Nothing is written here.
+
+use std::path::Path;
+
+use epitome::budget::{Model, Tokens, counter_named};
+use epitome::plan::{Ask, Compaction, Plan, Room, Shape, Verdict, decide};
+use epitome::policy::{Policy, Preset, preset};
+use epitome::render::{Piece, Prompt, render};
+use epitome::session::{Compacted, CompactedItem, Format, Session, Trigger};
+use epitome::wire::{Item, Voice};
+use serde_json::json;
+
+use crate::cli::{Aim, Planned};
+use crate::failure::{Exit, Failure, words};
+use crate::open::{CountFor, Opened, dialect, open};
+
+/// The share of a budget that is used when no model is named: the tokenizer that will read the result is not known, and
+/// those in use differ by a few percent on the same text.
+const UNKNOWN_TOKENIZER_SHARE: f64 = 0.95;
+
+/// What is asked of a file, understood.
+pub struct Job {
+    /// The file.
+    pub opened: Opened,
+    /// The policy, as the file's format can carry it out.
+    pub policy: Policy,
+    /// The room for messages.
+    pub room: Room,
+    /// What must not be exceeded.
+    pub limit: Tokens,
+    pins: Vec<String>,
+    instructions: Option<String>,
+    force: bool,
+}
+
+/// What came of it.
+pub enum Outcome {
+    /// It is small enough already.
+    Fits,
+    /// A compaction.
+    Made(Box<Made>),
+}
+
+/// A compaction and the context it yields.
+pub struct Made {
+    /// The compaction.
+    pub compaction: Compaction,
+    /// The prompt, for looking at.
+    pub prompt: Prompt,
+    /// The context, for writing.
+    pub compacted: Compacted,
+}
+
+impl Job {
+    /// Understands what was asked and opens the file.
+    pub fn new(planned: &Planned) -> Result<Job, Failure> {
+        let Planned { input, aim } = planned;
+        let policy = policy(aim.policy.as_deref())?;
+        let named = counter_named(&policy.count.tokenizer).ok().filter(|_| aim.model.is_none());
+        let opened = open(input, CountFor { model: aim.model.clone(), counter: named }, aim.until)?;
+        if opened.thread.is_empty() {
+            return Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", opened.path.display())));
+        }
+        let (room, limit) = room(&opened, &policy, aim);
+        let policy = in_words_of(policy, &opened.session);
+        let (pins, instructions, force) = (aim.pin.clone(), aim.instructions.clone(), aim.force);
+        Ok(Job { opened, policy, room, limit, pins, instructions, force })
+    }
+
+    /// Makes the compaction, unless the thread is small enough; a plan that does not fit is a failure.
+    pub fn run(&self) -> Result<Outcome, Failure> {
+        let Some(made) = self.attempt()? else { return Ok(Outcome::Fits) };
+        match made.compaction.plan.shortfall.is_some() || made.compacted.tokens_after > self.limit.get() {
+            true => Err(self.too_big(&made.compaction.plan)),
+            false => Ok(Outcome::Made(Box::new(made))),
+        }
+    }
+
+    /// Makes the compaction, whether it fits or not; `None` if the thread is small enough.
+    pub fn attempt(&self) -> Result<Option<Made>, Failure> {
+        if self.opened.thread.total() <= self.room.target && !self.force {
+            return Ok(None);
+        }
+        self.make()
+    }
+
+    fn make(&self) -> Result<Option<Made>, Failure> {
+        let (thread, session, policy) = (&self.opened.thread, &self.opened.session, &self.policy);
+        let may_cut = |place: usize| session.tail_may_start(place);
+        let ask = Ask {
+            force: true,
+            shape: session.shape(),
+            pins: self.pins.clone(),
+            instructions: self.instructions.clone(),
+            may_cut: (session.shape() == Shape::SummaryThenTail).then_some(&may_cut),
+            ..Ask::default()
+        };
+        let draft = match decide(thread, self.room, policy, self.opened.meter(), &ask) {
+            Verdict::Act(draft) => draft,
+            Verdict::Fits { .. } => return Ok(None),
+            Verdict::Wait { tokens, .. } if tokens <= self.limit => return Ok(None),
+            Verdict::Wait { tokens, reason } => return Err(self.stuck(tokens, &reason)),
+        };
+        let compaction = draft.finish();
+        let prompt = render(thread, Some(&compaction), policy, dialect(session), self.opened.meter(), &[]);
+        let compacted = self.compacted(&compaction, &prompt);
+        Ok(Some(Made { compaction, prompt, compacted }))
+    }
+
+    fn compacted(&self, compaction: &Compaction, prompt: &Prompt) -> Compacted {
+        let summary = compaction.summaries.first().map(|summary| summary.text.clone()).unwrap_or_default();
+        let thread = &self.opened.thread;
+        let (items, after) = match (self.opened.session.shape(), self.opened.session.format()) {
+            (Shape::SummaryThenTail, format) => {
+                let tail = compaction.plan.tail_from..thread.len();
+                let text = format.worded(&summary);
+                let after = self.opened.meter().text_message(&text) + thread.tokens(tail.clone());
+                let said = CompactedItem::Said { voice: Voice::User, text, summary: true };
+                (std::iter::once(said).chain(tail.map(CompactedItem::Kept)).collect(), after)
+            }
+            (Shape::Free, Format::List(_)) => {
+                (prompt.items(thread).into_iter().map(listed).collect(), prompt.tokens(thread, self.opened.meter()))
+            }
+            (Shape::Free, _) => {
+                (prompt.pieces.iter().map(said_or_kept).collect(), prompt.tokens(thread, self.opened.meter()))
+            }
+        };
+        Compacted {
+            items,
+            summary,
+            tokens_before: thread.total().get(),
+            tokens_after: after.get(),
+            trigger: Trigger::Manual,
+        }
+    }
+
+    /// Why a plan does not fit: the floor, and what it is made of.
+    fn too_big(&self, plan: &Plan) -> Failure {
+        let (floor, parts) = match &plan.shortfall {
+            Some(shortfall) => (shortfall.floor, shortfall.parts.clone()),
+            None => (plan.after, Vec::new()),
+        };
+        self.below_floor(floor, &parts)
+    }
+
+    /// Why nothing can be done: what is there cannot shrink.
+    fn stuck(&self, tokens: Tokens, reason: &str) -> Failure {
+        let thread = &self.opened.thread;
+        let newest = thread.exchanges().last().map(|exchange| thread.tokens(exchange.range())).unwrap_or_default();
+        let system = self.opened.system_messages();
+        let rest = tokens - newest - system;
+        let parts = [("system messages", system), ("the newest exchange", newest), (reason, rest)];
+        let parts: Vec<(String, Tokens)> =
+            parts.into_iter().filter(|(_, tokens)| tokens.get() > 0).map(|(name, tokens)| (name.to_owned(), tokens)).collect();
+        self.below_floor(tokens, &parts)
+    }
+
+    fn below_floor(&self, floor: Tokens, parts: &[(String, Tokens)]) -> Failure {
+        let system = self.opened.system_messages();
+        let made_of: Vec<String> = parts.iter().map(|(name, tokens)| format!("{tokens} for {name}")).collect();
+        let made_of = if made_of.is_empty() { String::new() } else { format!(": {}", made_of.join(", ")) };
+        Failure::new(
+            Exit::CannotFit,
+            format!(
+                "{} cannot be brought to {} tokens; the least is {floor}{made_of}.",
+                self.opened.path.display(),
+                self.limit
+            ),
+        )
+        .hint(match floor > system {
+            true => format!("Nothing was written. Ask for at least `--budget {}`, or pin less.", self.least_budget(floor - system)),
+            false => "Nothing was written.".to_owned(),
+        })
+        .facts(json!({
+            "floor": floor, "limit": self.limit,
+            "parts": parts.iter().map(|(name, tokens)| json!({"what": name, "tokens": tokens})).collect::<Vec<_>>(),
+        }))
+    }
+
+    /// The budget to ask for so that this many tokens fit.
+    fn least_budget(&self, tokens: Tokens) -> u64 {
+        let share = if self.opened.model.is_some() { 1.0 } else { UNKNOWN_TOKENIZER_SHARE };
+        (tokens.get() as f64 / share).ceil() as u64 + 1
+    }
+}
+
+fn listed(item: Item) -> CompactedItem {
+    match item {
+        Item::Kept(place) => CompactedItem::Kept(place),
+        // A list takes the JSON as it is, whatever place it is said to come from.
+        Item::Written(json) => CompactedItem::Edited(0, json),
+    }
+}
+
+fn said_or_kept(piece: &Piece) -> CompactedItem {
+    match piece {
+        Piece::Kept(place) => CompactedItem::Kept(*place),
+        Piece::Edited { place, json } => CompactedItem::Edited(*place, json.clone()),
+        Piece::Written { voice, text, summary } => {
+            CompactedItem::Said { voice: *voice, text: text.clone(), summary: *summary }
+        }
+    }
+}
+
+/// The policy in a format's own words: where a format's loader introduces the summary, the policy's words are its.
+fn in_words_of(mut policy: Policy, session: &Session) -> Policy {
+    if session.shape() == Shape::SummaryThenTail {
+        let words = session.format().worded("\0");
+        let (prefix, suffix) = words.split_once('\0').unwrap_or_default();
+        (policy.render.prefix, policy.render.suffix) = (prefix.to_owned(), suffix.to_owned());
+        (policy.render.question, policy.render.role) = (String::new(), Voice::User);
+    }
+    policy
+}
+
+/// The room for messages, and the tokens that must not be exceeded.
+fn room(opened: &Opened, policy: &Policy, aim: &Aim) -> (Room, Tokens) {
+    if let Some(budget) = aim.budget {
+        let budget = Tokens::new(budget);
+        let used = if opened.model.is_some() { budget } else { budget.share(UNKNOWN_TOKENIZER_SHARE) };
+        let system = opened.system_messages();
+        return (Room::exactly(used + system), budget + system);
+    }
+    let model = aim.model.as_deref().or(opened.session.model());
+    let window = match (aim.window, model) {
+        (Some(window), _) => Tokens::new(window),
+        (None, Some(model)) => Model::named(model).window,
+        (None, None) => policy.trigger.window,
+    };
+    let room = Room::in_window(policy, window, opened.system_prompt() + opened.tool_schemas());
+    (room, room.limit)
+}
+
+/// The policy of a name or in a file; the default where none is named.
+pub fn policy(named: Option<&str>) -> Result<Policy, Failure> {
+    let Some(named) = named else { return Ok(Preset::ALL[0].policy()) };
+    if let Some(policy) = preset(named) {
+        return Ok(policy);
+    }
+    let path = Path::new(named);
+    if !path.exists() && !named.contains(['/', '.']) {
+        let names: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name).collect();
+        return Err(Failure::new(Exit::Usage, format!("There is no policy called `{named}`."))
+            .hint(format!("The presets are {}; a file is named by its path.", names.join(", "))));
+    }
+    let toml = std::fs::read_to_string(path).map_err(|error| Failure::unreadable(path, words(&error)))?;
+    Policy::parse(&toml).map_err(|error| {
+        Failure::new(Exit::Usage, format!("{}, {error}.", path.display()))
+            .hint("`epitome policy show ladder` prints a policy with every key.")
+    })
+}

@@ -1,0 +1,170 @@
+//! The receipt of a compaction for people and for programs: sizes, rungs, and what became of every kind of item.
+
+use epitome::budget::Tokens;
+use epitome::plan::{Plan, Step};
+use epitome::session::Session;
+use epitome::summary::{Fate, Kind, Receipt};
+use serde_json::{Value, json};
+
+use crate::open::Opened;
+use crate::paint::Paint;
+use crate::planning::{Job, Made};
+use crate::table::{Side, table};
+
+/// The most notices that are printed one by one.
+const NOTICES_MAX: usize = 8;
+
+/// The kinds of items, in the order in which they are listed to people, with their plurals.
+const KINDS: [(Kind, &str); 10] = [
+    (Kind::Pin, "pins"),
+    (Kind::Constraint, "constraints"),
+    (Kind::Request, "requests"),
+    (Kind::Decision, "decisions"),
+    (Kind::Plan, "plan items"),
+    (Kind::File, "files"),
+    (Kind::Command, "commands"),
+    (Kind::Error, "errors"),
+    (Kind::Url, "addresses"),
+    (Kind::Outcome, "tool outcomes"),
+];
+
+/// One line about the file.
+pub fn headline(opened: &Opened, paint: Paint) -> String {
+    let count = opened.thread.len();
+    let turns = opened.thread.turn();
+    format!(
+        "{}: {}, {count} message{} in {turns} turn{}\n",
+        paint.head(&opened.path.display().to_string()),
+        opened.session.format().description(),
+        plural(count),
+        plural(turns as usize),
+    )
+}
+
+/// An `s` unless there is one.
+pub fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// A share in percent.
+pub fn percent(part: u64, whole: u64) -> String {
+    format!("{:.0} %", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+/// The receipt for people, without where it was written.
+pub fn text(job: &Job, made: &Made, paint: Paint) -> String {
+    let opened = &job.opened;
+    let (before, after) = (made.compacted.tokens_before, made.compacted.tokens_after);
+    let mut out = headline(opened, paint);
+    out.push_str(&format!("counted by {}; policy {}\n\n", opened.provenance(), made.compaction.plan.policy));
+    let rows = vec![
+        vec!["before".to_owned(), Tokens::new(before).to_string(), String::new()],
+        vec!["after".to_owned(), Tokens::new(after).to_string(), format!("{}, of at most {}", percent(after, before), job.limit)],
+    ];
+    out.push_str(&table(&[Side::Left, Side::Right, Side::Left], &rows));
+    out.push('\n');
+    out.push_str(&steps(&made.compaction.plan, paint));
+    out.push('\n');
+    out.push_str(&items(&made.compaction.receipt, paint));
+    out
+}
+
+/// What each rung bought.
+pub fn steps(plan: &Plan, paint: Paint) -> String {
+    let mut rows = vec![vec!["rung".to_owned(), "touched".to_owned(), "freed".to_owned(), "left".to_owned(), String::new()]];
+    rows.extend(plan.steps.iter().map(step));
+    let sides = [Side::Left, Side::Right, Side::Right, Side::Right, Side::Left];
+    headed(&table(&sides, &rows), paint)
+}
+
+fn step(step: &Step) -> Vec<String> {
+    let rung = step.rung.map_or("own", |rung| rung.name());
+    vec![rung.to_owned(), step.touched.to_string(), step.freed.to_string(), step.after.to_string(), step.note.clone()]
+}
+
+/// A table whose first line is a heading.
+pub fn headed(table: &str, paint: Paint) -> String {
+    match table.split_once('\n') {
+        Some((head, rest)) => format!("{}\n{rest}", paint.dim(head)),
+        None => table.to_owned(),
+    }
+}
+
+/// What became of every kind of item.
+fn items(receipt: &Receipt, paint: Paint) -> String {
+    let titles = ["items", "in the prompt", "to be read back", "lost"];
+    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    for (kind, name) in KINDS {
+        let fates = [Fate::Retained, Fate::Recoverable, Fate::Lost].map(|fate| receipt.of_kind(kind, fate).count());
+        if fates.iter().sum::<usize>() > 0 {
+            rows.push([name.to_owned()].into_iter().chain(fates.map(|count| count.to_string())).collect());
+        }
+    }
+    if rows.len() == 1 {
+        return String::new();
+    }
+    headed(&table(&[Side::Left, Side::Right, Side::Right, Side::Right], &rows), paint)
+}
+
+/// A message to try reading back.
+pub fn example_reference(made: &Made) -> Option<String> {
+    let entries = made.compaction.receipt.entries.iter();
+    let entry = entries.into_iter().find(|entry| entry.fate == Fate::Recoverable && !entry.reference.is_empty());
+    let first = || made.compaction.plan.records.first().map(|record| format!("m{}", record.span.range().start + 1));
+    entry.map(|entry| entry.reference.clone()).or_else(first)
+}
+
+/// What is odd about a file, for people.
+pub fn notices(session: &Session, paint: Paint) -> String {
+    let notices = session.notices();
+    if notices.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\n{}\n", paint.dim("  notices"));
+    for notice in notices.iter().take(NOTICES_MAX) {
+        out.push_str(&format!("  {notice}\n"));
+    }
+    if notices.len() > NOTICES_MAX {
+        out.push_str(&format!("  And {} more; `--json` lists them all.\n", notices.len() - NOTICES_MAX));
+    }
+    out
+}
+
+/// What is odd about a file, for programs.
+pub fn notices_json(session: &Session) -> Value {
+    session.notices().iter().map(|notice| json!({"line": notice.line, "notice": notice.sentence})).collect()
+}
+
+/// The file, for programs.
+pub fn file_json(opened: &Opened) -> Value {
+    json!({
+        "file": opened.path.display().to_string(),
+        "format": opened.session.format().name(),
+        "messages": opened.thread.len(),
+        "turns": opened.thread.turn(),
+        "tokens": opened.thread.total(),
+        "counted": {"by": opened.counter.name(), "source": opened.counter.source(), "model": opened.model},
+    })
+}
+
+/// The receipt for programs, without where it was written.
+pub fn json(job: &Job, made: &Made) -> Value {
+    let plan = &made.compaction.plan;
+    let receipt = &made.compaction.receipt;
+    let mut json = file_json(&job.opened);
+    json["policy"] = json!(plan.policy);
+    json["before"] = json!(made.compacted.tokens_before);
+    json["after"] = json!(made.compacted.tokens_after);
+    json["room"] = json!(plan.room);
+    json["limit"] = json!(job.limit);
+    json["steps"] = json!(plan.steps);
+    json["warnings"] = json!(plan.warnings);
+    json["items"] = json!({
+        "retained": receipt.count(Fate::Retained),
+        "recoverable": receipt.count(Fate::Recoverable),
+        "lost": receipt.count(Fate::Lost),
+        "entries": receipt.entries,
+    });
+    json["notices"] = notices_json(&job.opened.session);
+    json
+}

@@ -1,0 +1,183 @@
+//! The artifact folder: what left a prompt, each thing under the hash of its bytes, and one record for each compaction.
+//!
+//! Things are only ever added. An object is there whole or not at all.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use epitome::plan::{ArtifactId, Compaction};
+use epitome::thread::Thread;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::failure::{Failure, words};
+use crate::write::replace;
+
+/// The folder's name beside a session.
+const FOLDER: &str = ".epitome";
+
+/// An artifact folder; it need not exist yet.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+}
+
+/// What is kept of one compaction.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// When it was made.
+    pub made: String,
+    /// The name of the file it was made of.
+    pub source: String,
+    /// The name of the file it was written to.
+    pub written_to: String,
+    /// The plan, the summaries and the receipt.
+    pub compaction: Value,
+    /// Where each message that left whole is kept, by its number: `m41`.
+    pub messages: BTreeMap<String, Kept>,
+    /// The parts that left one by one.
+    pub parts: Vec<KeptPart>,
+}
+
+/// Where a message is kept: a line of an object.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Kept {
+    /// The object.
+    pub object: ArtifactId,
+    /// The line in it, from 1.
+    pub line: usize,
+}
+
+/// A part that is kept as an object of its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeptPart {
+    /// The object.
+    pub object: ArtifactId,
+    /// The message it is from: `m41`.
+    pub message: String,
+}
+
+/// What was put into a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stored {
+    /// How many objects.
+    pub objects: usize,
+    /// Their size together.
+    pub bytes: usize,
+}
+
+/// What is to be kept of a compaction: objects, and where to find what in them.
+pub struct Parcel {
+    objects: BTreeMap<ArtifactId, String>,
+    messages: BTreeMap<String, Kept>,
+    parts: Vec<KeptPart>,
+}
+
+impl Parcel {
+    /// Everything that a compaction took out of a thread's prompt.
+    pub fn of(compaction: &Compaction, thread: &Thread) -> Self {
+        let mut parcel = Parcel { objects: BTreeMap::new(), messages: BTreeMap::new(), parts: Vec::new() };
+        for artifact in compaction.artifacts(thread) {
+            parcel.objects.insert(artifact.id.clone(), artifact.content.to_owned());
+            parcel.parts.push(KeptPart { object: artifact.id, message: format!("m{}", artifact.place + 1) });
+        }
+        for record in compaction.plan.records.iter().filter(|record| record.part.is_none()) {
+            parcel.add_span(record.span.range(), thread);
+        }
+        parcel
+    }
+
+    fn add_span(&mut self, range: std::ops::Range<usize>, thread: &Thread) {
+        let lines: String = range.clone().map(|place| one_line(thread.message(place).raw().as_str())).collect();
+        let object = ArtifactId::of(lines.as_bytes());
+        for (at, place) in range.enumerate() {
+            self.messages.insert(format!("m{}", place + 1), Kept { object: object.clone(), line: at + 1 });
+        }
+        self.objects.insert(object, lines);
+    }
+
+    /// How much it is.
+    pub fn size(&self) -> Stored {
+        Stored { objects: self.objects.len(), bytes: self.objects.values().map(String::len).sum() }
+    }
+}
+
+/// JSON on one line. Line breaks in JSON stand between values only, so a blank says the same.
+fn one_line(json: &str) -> String {
+    format!("{}\n", json.replace(['\n', '\r'], " "))
+}
+
+impl Store {
+    /// The folder that was named, or the one beside a file.
+    pub fn of(named: Option<&Path>, file: &Path) -> Self {
+        Store { dir: named.map_or_else(|| file.with_file_name(FOLDER), Path::to_owned) }
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Keeps a parcel and the record of its compaction. Answers the record's id.
+    pub fn put(&self, parcel: Parcel, mut record: Record) -> Result<ArtifactId, Failure> {
+        self.make_folders()?;
+        for (id, content) in &parcel.objects {
+            let path = self.object(id);
+            if fs::metadata(&path).is_ok_and(|meta| meta.len() == content.len() as u64) {
+                continue;
+            }
+            replace(&path, &[content], None)?;
+        }
+        (record.messages, record.parts) = (parcel.messages, parcel.parts);
+        let json = serde_json::to_string_pretty(&record).unwrap_or_default();
+        let id = ArtifactId::of(json.as_bytes());
+        replace(&self.dir.join("compactions").join(format!("{id}.json")), &[&json], None)?;
+        Ok(id)
+    }
+
+    /// What was in the conversation is nobody else's affair, nor version control's.
+    fn make_folders(&self) -> Result<(), Failure> {
+        let made = |path: &Path| {
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true);
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.create(path).map_err(|error| Failure::unwritable(&self.dir, words(&error)))
+        };
+        made(&self.dir.join("objects"))?;
+        made(&self.dir.join("compactions"))?;
+        let ignore = self.dir.join(".gitignore");
+        if !ignore.exists() {
+            replace(&ignore, &["*\n"], None)?;
+        }
+        Ok(())
+    }
+
+    fn object(&self, id: &ArtifactId) -> PathBuf {
+        self.dir.join("objects").join(id.as_str())
+    }
+
+    /// An object's content.
+    pub fn get(&self, id: &ArtifactId) -> Option<String> {
+        fs::read_to_string(self.object(id)).ok()
+    }
+
+    /// The newest record of a compaction that was written to a file of this name.
+    pub fn newest_for(&self, name: &str) -> Option<Record> {
+        let entries = fs::read_dir(self.dir.join("compactions")).ok()?;
+        let read = |path: PathBuf| serde_json::from_str::<Record>(&fs::read_to_string(path).ok()?).ok();
+        let records = entries.filter_map(|entry| read(entry.ok()?.path()));
+        records.filter(|record| record.written_to == name).max_by(|a, b| a.made.cmp(&b.made))
+    }
+
+    /// The JSON of a message that left whole.
+    pub fn message(&self, kept: &Kept) -> Option<String> {
+        self.get(&kept.object)?.lines().nth(kept.line - 1).map(str::to_owned)
+    }
+}
+
+/// The name of a file without its folder.
+pub fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
