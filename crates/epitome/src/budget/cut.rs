@@ -32,14 +32,14 @@ pub fn tail<'a>(counter: &(impl TokenCounter + ?Sized), text: &'a str, max: Toke
 
 /// A length that was tried, and what it cost.
 #[derive(Clone, Copy)]
-struct Tried {
+pub(crate) struct Tried {
     bytes: usize,
     cost: u64,
 }
 
 /// The most bytes found to fit: a doubling guess until one fails, then guesses between what fits and what does not.
 /// `cost` is told what fits so far; every guess is longer.
-fn longest(len: usize, max: Tokens, mut cost: impl FnMut(usize, Tried) -> Tokens) -> usize {
+pub(crate) fn longest(len: usize, max: Tokens, mut cost: impl FnMut(usize, Tried) -> Tokens) -> usize {
     let max = max.get();
     let mut fits = Tried { bytes: 0, cost: 0 };
     let mut fails = None;

@@ -136,7 +136,15 @@ impl<'a> Draft<'a> {
             prompt = self.render(&compaction);
             said = said_in(&prompt, self.thread);
         }
-        self.settle(&mut compaction, prompt.tokens(self.thread, self.meter));
+        let layout = &self.policy.render;
+        let known = compaction
+            .summaries
+            .first()
+            .filter(|_| self.summarises)
+            .map(|summary| (layout.dressed(&summary.text), summary.tokens));
+        let known = known.as_ref().map(|(text, tokens)| (text.as_str(), *tokens));
+        let tokens = prompt.tokens_knowing(self.thread, self.meter, known);
+        self.settle(&mut compaction, tokens);
         let receipt = Receipt::of(&items, &said, self.thread.len());
         compaction.receipt = Receipt { repaired: compaction.plan.carried.len(), ..receipt };
         compaction

@@ -355,6 +355,13 @@ pub struct Layout {
     pub checkpoints: bool,
 }
 
+impl Layout {
+    /// A summary's text with the policy's words around it.
+    pub fn dressed(&self, text: &str) -> String {
+        format!("{}{text}{}", self.prefix, self.suffix)
+    }
+}
+
 impl Default for Layout {
     fn default() -> Self {
         Layout {

@@ -249,7 +249,7 @@ impl<'a> Renderer<'a> {
         if !layout.question.is_empty() {
             self.say(Voice::User, layout.question.clone(), false);
         }
-        let text = format!("{}{}{}", layout.prefix, summary.text, layout.suffix);
+        let text = layout.dressed(&summary.text);
         let voice = self.allowed_voice(layout.role, record);
         self.say(voice, text, true);
     }
@@ -468,11 +468,19 @@ impl Prompt {
 
     /// Its tokens.
     pub fn tokens(&self, thread: &Thread, meter: Meter<'_>) -> Tokens {
+        self.tokens_knowing(thread, meter, None)
+    }
+
+    /// Its tokens, when those of the message with this summary are known.
+    pub(crate) fn tokens_knowing(&self, thread: &Thread, meter: Meter<'_>, known: Option<(&str, Tokens)>) -> Tokens {
         let mut total = Tokens::ZERO;
         for piece in &self.pieces {
             total += match piece {
                 Piece::Kept(place) => thread.message(*place).tokens(),
-                Piece::Written { text, .. } => meter.text_message(text),
+                Piece::Written { text, .. } => match known {
+                    Some((same, tokens)) if same == text => tokens,
+                    _ => meter.text_message(text),
+                },
                 Piece::Edited { json, .. } => {
                     let raw = crate::thread::Raw::whole(json.as_str());
                     let message = crate::wire::decode_message(self.dialect, &raw);

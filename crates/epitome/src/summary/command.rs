@@ -64,7 +64,7 @@ pub fn ending(output: &str) -> Ending {
 }
 
 fn status(text: &str) -> Option<i32> {
-    STATUS_WORDS.iter().find_map(|words| {
+    STATUS_WORDS.iter().filter(|words| text.contains(**words)).find_map(|words| {
         let rest = text.split_once(words)?.1.trim_start();
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
         rest[..end].parse().ok()

@@ -147,11 +147,13 @@ fn binds(sentence: &str) -> bool {
 
 /// Whether a text holds some words, not as a piece of longer ones.
 fn has_words(text: &str, words: &str) -> bool {
-    text.match_indices(words).any(|(at, found)| {
-        let before = text[..at].chars().next_back();
-        let after = text[at + found.len()..].chars().next();
-        !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
-    })
+    // Looking whether they are there at all is much faster than looking where.
+    text.contains(words)
+        && text.match_indices(words).any(|(at, found)| {
+            let before = text[..at].chars().next_back();
+            let after = text[at + found.len()..].chars().next();
+            !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric)
+        })
 }
 
 /// The sentences of a text: up to a full stop, an exclamation or question mark, or a line's end.

@@ -3,6 +3,7 @@
 //! It quotes. It never writes a sentence about the work that was not in the work, and it is never larger than its
 //! limit, unless what must stay is larger still.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -16,7 +17,7 @@ use super::said::Said;
 use super::section::Section;
 use super::select::{self, Options, Pick};
 use super::structured::{Quote, RequestState, StructuredSummary};
-use crate::budget::Tokens;
+use crate::budget::{Recount, Tokens, longest};
 use crate::policy::Form;
 
 /// Shares of the limit.
@@ -27,6 +28,8 @@ const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
 /// More lines than fit are asked for: lines cost less together than one by one.
 const ASKED_FOR: f64 = 1.12;
+/// The most text that lines are chosen from: what is older is all but never worth a line, and reading it costs.
+const READ_BYTES_MAX: usize = 384 * 1024;
 /// A share smaller than this is not worth a heading.
 const WORTH_A_SECTION: Tokens = Tokens::new(16);
 
@@ -60,12 +63,7 @@ pub fn summarise(pending: &Pending<'_>, model: Option<StructuredSummary>) -> Sum
     let author = if model.is_some() { Author::Model } else { Author::Embedded };
     let written = model.clone().unwrap_or_default();
     let items = items(pending, model);
-    let mut text = Writer::new(pending, &items).write();
-    if text.is_empty() {
-        // No provider takes an empty message.
-        text.push_str(GAP);
-    }
-    let tokens = pending.meter.text_message(&pending.dressed(&text));
+    let (text, tokens) = Writer::new(pending, &items).write();
     Summary { items, written, text, tokens, author }
 }
 
@@ -97,6 +95,7 @@ struct Writer<'p, 'a> {
     form: Form,
     limit: Tokens,
     out: String,
+    counted: RefCell<Recount<'a>>,
     /// What stands in the prompt beside the summary.
     beside: Said<'p>,
     /// Messages whose words stand in the prompt whole.
@@ -115,13 +114,15 @@ impl<'p, 'a> Writer<'p, 'a> {
             form,
             limit,
             out: title(form, pending.span.turns(), pending.round),
+            counted: RefCell::new(Recount::new(pending.meter.counter())),
             beside: Said::in_texts(pending.beside.iter().map(String::as_str)),
             whole: HashSet::new(),
             open: "",
         }
     }
 
-    fn write(mut self) -> String {
+    /// The summary's text, and the tokens of the message that holds it.
+    fn write(mut self) -> (String, Tokens) {
         self.pins();
         self.task();
         self.requests();
@@ -138,15 +139,26 @@ impl<'p, 'a> Writer<'p, 'a> {
         if let Some(line) = closing(self.form, self.pending.round) {
             let _ = write!(self.out, "\n{line}");
         }
-        self.out.trim_end().to_owned()
+        let mut text = self.out.trim_end().to_owned();
+        if text.is_empty() {
+            // No provider takes an empty message.
+            text.push_str(GAP);
+        }
+        let tokens = self.recount(&self.pending.dressed(&text));
+        (text, self.pending.meter.message(&[tokens]))
     }
 
     fn count(&self, text: &str) -> Tokens {
         self.pending.meter.text(text)
     }
 
+    /// Counts a text of which most was counted before.
+    fn recount(&self, text: &str) -> Tokens {
+        self.counted.borrow_mut().count(text)
+    }
+
     fn left(&self) -> Tokens {
-        self.limit - self.count(&self.out)
+        self.limit - self.recount(&self.out)
     }
 
     fn share(&self, share: f64) -> Tokens {
@@ -389,7 +401,8 @@ impl<'p, 'a> Writer<'p, 'a> {
             return;
         }
         let arguments = Arguments::of(pending.thread);
-        let past = cut(pending.thread, &arguments, &pending.policy.tools);
+        let mut past = cut(pending.thread, &arguments, &pending.policy.tools);
+        past.keep_newest(READ_BYTES_MAX);
         let is_kept: Vec<bool> = past.passages.iter().map(|passage| self.is_whole(passage.message)).collect();
         let mut covered: Vec<&str> = pending.beside.iter().map(String::as_str).collect();
         covered.push(&self.out);
@@ -402,19 +415,9 @@ impl<'p, 'a> Writer<'p, 'a> {
 
     /// The notes of as many picks, best first, as the limit holds.
     fn largest_fit(&self, past: &Past<'_>, picks: &[Pick<'_>], limit: Tokens) -> String {
-        let (mut fits, mut too_many) = (0, picks.len() + 1);
-        let mut best = String::new();
-        while too_many - fits > 1 {
-            // The whole is tried first, then halves.
-            let tried = if too_many > picks.len() { picks.len() } else { fits.midpoint(too_many) };
-            let text = notes(past, &picks[..tried], self.form);
-            if self.count(&format!("{}{text}", self.out)) <= limit {
-                (fits, best) = (tried, text);
-            } else {
-                too_many = tried;
-            }
-        }
-        best
+        let written = |most: usize| notes(past, &picks[..most], self.form);
+        let cost = |most: usize| self.recount(&format!("{}{}", self.out, written(most)));
+        written(longest(picks.len(), limit, |most, _| cost(most)))
     }
 
     /// Whether a message's words are in the prompt whole, or must not be quoted at all.

@@ -19,9 +19,10 @@ pub enum Shape {
 
 /// The features of all lines, told apart by hash.
 pub struct Lexicon {
-    /// Open addressing; a slot holds the hash and the feature, zero when free.
-    slots: Vec<(u64, Feature)>,
-    len: usize,
+    /// Open addressing; a slot holds the feature, plus one, or zero when free.
+    slots: Vec<u32>,
+    /// The hash of each feature.
+    hashes: Vec<u64>,
     words: Vec<Word>,
 }
 
@@ -32,7 +33,7 @@ impl Lexicon {
     /// Makes room for the features of about `bytes` of text.
     pub fn for_text(bytes: usize) -> Lexicon {
         let slots = (bytes / 16).max(1024).next_power_of_two();
-        Lexicon { slots: vec![(0, 0); slots], len: 0, words: Vec::new() }
+        Lexicon { slots: vec![0; slots], hashes: Vec::new(), words: Vec::new() }
     }
 
     /// Calls `visit` with each feature of `line`: every word, then what it makes with those before it.
@@ -56,32 +57,31 @@ impl Lexicon {
     }
 
     fn intern(&mut self, hash: u64) -> Feature {
-        if self.len * 2 >= self.slots.len() {
+        if self.hashes.len() * 2 >= self.slots.len() {
             self.grow();
         }
-        let hash = hash | 1;
-        let slot = find(&self.slots, hash);
-        if self.slots[slot].0 == 0 {
-            self.slots[slot] = (hash, self.len as Feature);
-            self.len += 1;
+        let slot = find(&self.slots, &self.hashes, hash);
+        if self.slots[slot] == 0 {
+            self.hashes.push(hash);
+            self.slots[slot] = self.hashes.len() as u32;
         }
-        self.slots[slot].1
+        self.slots[slot] - 1
     }
 
     fn grow(&mut self) {
-        let mut wider = vec![(0, 0); self.slots.len() * 2];
-        for &(hash, feature) in self.slots.iter().filter(|(hash, _)| *hash != 0) {
-            let slot = find(&wider, hash);
-            wider[slot] = (hash, feature);
+        self.slots = vec![0; self.slots.len() * 2];
+        for (feature, &hash) in self.hashes.iter().enumerate() {
+            let slot = find(&self.slots, &[], hash);
+            self.slots[slot] = feature as u32 + 1;
         }
-        self.slots = wider;
     }
 }
 
-fn find(slots: &[(u64, Feature)], hash: u64) -> usize {
+/// The slot of a hash: its own, or a free one. Without `hashes` the next free one.
+fn find(slots: &[u32], hashes: &[u64], hash: u64) -> usize {
     let mask = slots.len() - 1;
     let mut slot = (hash >> 20) as usize & mask;
-    while slots[slot].0 != 0 && slots[slot].0 != hash {
+    while slots[slot] != 0 && hashes.get(slots[slot] as usize - 1) != Some(&hash) {
         slot = (slot + 1) & mask;
     }
     slot

@@ -71,6 +71,30 @@ pub(crate) struct Past<'a> {
     pub(crate) root: String,
 }
 
+impl Past<'_> {
+    /// Forgets the oldest passages when there is more text than `bytes`: what was said and what tools printed have half
+    /// of it each, and what one leaves is the other's.
+    pub(crate) fn keep_newest(&mut self, bytes: usize) {
+        let is_printed = |passage: &Passage<'_>| passage.voice == Voice::Tool;
+        let sum = |printed: bool| -> usize {
+            let passages = self.passages.iter().filter(|passage| is_printed(passage) == printed);
+            passages.map(|passage| passage.text.len()).sum()
+        };
+        let (said, printed) = (sum(false), sum(true));
+        if said + printed <= bytes {
+            return;
+        }
+        let mut said_room = said.min((bytes / 2).max(bytes.saturating_sub(printed)));
+        let mut printed_room = bytes - said_room;
+        for passage in self.passages.iter_mut().rev() {
+            let room = if is_printed(passage) { &mut printed_room } else { &mut said_room };
+            passage.text = &passage.text[..floor_boundary(passage.text, *room)];
+            *room -= passage.text.len();
+        }
+        self.passages.retain(|passage| !passage.text.trim().is_empty());
+    }
+}
+
 /// The arguments of a thread's calls, read once; passages borrow from them.
 pub(crate) struct Arguments(Vec<Vec<Value>>);
 

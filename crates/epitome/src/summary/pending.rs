@@ -43,8 +43,7 @@ impl Pending<'_> {
 
     /// A summary's text with the policy's words around it.
     pub fn dressed(&self, text: &str) -> String {
-        let layout = &self.policy.render;
-        format!("{}{text}{}", layout.prefix, layout.suffix)
+        self.policy.render.dressed(text)
     }
 }
 

@@ -18,7 +18,7 @@ pub fn decode_message(dialect: Dialect, raw: &Raw) -> NewMessage {
         return NewMessage::new(Role::Other, vec![opaque(raw, "")], raw.clone());
     };
     let mut message = match dialect {
-        Dialect::Chat => chat(&object, raw),
+        Dialect::Chat => chat(object, raw),
         Dialect::Responses => responses(object, raw),
         Dialect::Anthropic => anthropic(&object, raw),
         Dialect::AiSdk => ai_sdk(&object, raw),
@@ -117,6 +117,14 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for RawFields<'a> {
     }
 }
 
+/// Reads a content value that nobody else needs: a string is not copied.
+fn moved_content(raw: &Raw, value: Option<Value>, block: impl FnMut(&Value) -> Option<Part>) -> Vec<Part> {
+    match value {
+        Some(Value::String(words)) => vec![Part::Text(words.into())],
+        value => content(raw, value.as_ref(), block),
+    }
+}
+
 /// Reads a content value: a string, or a list of blocks read one by one.
 fn content(raw: &Raw, value: Option<&Value>, mut block: impl FnMut(&Value) -> Option<Part>) -> Vec<Part> {
     match value {
@@ -157,12 +165,14 @@ fn fill_result(result: &mut ToolResult, value: Option<&Value>, picture: fn(&Valu
 
 // --- OpenAI Chat ---------------------------------------------------------------------------------------------------
 
-fn chat(object: &Map<String, Value>, raw: &Raw) -> NewMessage {
-    let role = role_of(object);
+fn chat(mut object: Map<String, Value>, raw: &Raw) -> NewMessage {
+    let role = role_of(&object);
+    let words = object.get_mut("content").map(Value::take);
+    let object = &object;
     let mut message = NewMessage::new(role, Vec::new(), raw.clone());
     message.name = str_of(object, "name").map(Into::into);
     if role == Role::Tool {
-        message.parts.push(Part::ToolResult(chat_result(object)));
+        message.parts.push(Part::ToolResult(chat_result(object, words)));
         return message;
     }
     if let Some(words) = str_of(object, "reasoning_content").or_else(|| str_of(object, "reasoning"))
@@ -170,7 +180,7 @@ fn chat(object: &Map<String, Value>, raw: &Raw) -> NewMessage {
     {
         message.parts.push(Part::Reasoning(Reasoning { text: words.into(), seal: Seal::Open }));
     }
-    message.parts.extend(content(raw, object.get("content"), chat_block));
+    message.parts.extend(moved_content(raw, words, chat_block));
     if let Some(words) = str_of(object, "refusal") {
         message.parts.push(text(words));
     }
@@ -187,12 +197,15 @@ fn chat(object: &Map<String, Value>, raw: &Raw) -> NewMessage {
     message
 }
 
-fn chat_result(object: &Map<String, Value>) -> ToolResult {
+fn chat_result(object: &Map<String, Value>, words: Option<Value>) -> ToolResult {
     let legacy = || str_of(object, "name").map(|name| format!("function:{name}"));
     let id = str_of(object, "tool_call_id").map(str::to_owned).or_else(legacy).unwrap_or_default();
     let mut result = ToolResult::new(&id, "", Outcome::Success);
     result.tool = str_of(object, "name").unwrap_or_default().into();
-    fill_result(&mut result, object.get("content"), chat_image);
+    match words {
+        Some(Value::String(words)) => result.text = words.into(),
+        words => fill_result(&mut result, words.as_ref(), chat_image),
+    }
     result
 }
 
