@@ -31,6 +31,15 @@ impl TokenCounter for Bpe {
         Tokens::new(count_in_blocks(self.vocabulary(), text, BLOCK_BYTES) as u64)
     }
 
+    fn seam(&self, text: &str) -> usize {
+        match text.len() {
+            0 => 0,
+            // Longer text is counted in blocks, whose seams depend on where it starts.
+            len if len > BLOCK_BYTES => 0,
+            len => forced_boundary(text, len - 1).unwrap_or(0),
+        }
+    }
+
     fn source(&self) -> CountSource {
         CountSource::Exact
     }
@@ -192,6 +201,14 @@ mod tests {
                 }
                 sum += tokenizer.vocabulary().count(&text[at..]);
                 prop_assert_eq!(sum, tokenizer.vocabulary().count(&text));
+            }
+        }
+
+        #[test]
+        fn a_text_parted_at_its_seam_costs_the_same_however_it_goes_on(text in mixed_text(), at in 0usize..400) {
+            for tokenizer in [Bpe::O200k, Bpe::Cl100k] {
+                let seam = tokenizer.seam(&text[..text.floor_char_boundary(at)]);
+                prop_assert_eq!(tokenizer.count(&text[..seam]) + tokenizer.count(&text[seam..]), tokenizer.count(&text));
             }
         }
 

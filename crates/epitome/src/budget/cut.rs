@@ -11,13 +11,23 @@ const BYTES_FOR_TOKEN: usize = 4;
 /// The start of `text` that fits `max` tokens, as long as the search can make it.
 pub fn truncate<'a>(counter: &(impl TokenCounter + ?Sized), text: &'a str, max: Tokens) -> &'a str {
     let prefix = |bytes: usize| &text[..text.floor_char_boundary(bytes)];
-    prefix(longest(text.len(), max, |bytes| counter.count(prefix(bytes))))
+    // A start that all longer ones share, once one is known to fit: it need not be counted again.
+    let mut shared = Tried { bytes: 0, cost: 0 };
+    let cost = |bytes: usize, fits: Tried| {
+        let fitting = prefix(fits.bytes);
+        let seam = counter.seam(fitting);
+        if seam > shared.bytes {
+            shared = Tried { bytes: seam, cost: fits.cost - counter.count(&fitting[seam..]).get() };
+        }
+        Tokens::new(shared.cost) + counter.count(&prefix(bytes)[shared.bytes..])
+    };
+    prefix(longest(text.len(), max, cost))
 }
 
 /// The end of `text` that fits `max` tokens, as long as the search can make it.
 pub fn tail<'a>(counter: &(impl TokenCounter + ?Sized), text: &'a str, max: Tokens) -> &'a str {
     let suffix = |bytes: usize| &text[text.ceil_char_boundary(text.len() - bytes)..];
-    suffix(longest(text.len(), max, |bytes| counter.count(suffix(bytes))))
+    suffix(longest(text.len(), max, |bytes, _| counter.count(suffix(bytes))))
 }
 
 /// A length that was tried, and what it cost.
@@ -28,13 +38,14 @@ struct Tried {
 }
 
 /// The most bytes found to fit: a doubling guess until one fails, then guesses between what fits and what does not.
-fn longest(len: usize, max: Tokens, cost: impl Fn(usize) -> Tokens) -> usize {
+/// `cost` is told what fits so far; every guess is longer.
+fn longest(len: usize, max: Tokens, mut cost: impl FnMut(usize, Tried) -> Tokens) -> usize {
     let max = max.get();
     let mut fits = Tried { bytes: 0, cost: 0 };
     let mut fails = None;
     let mut guess = (max as usize).saturating_mul(BYTES_FOR_TOKEN).max(1).min(len);
     for step in 0.. {
-        let tried = Tried { bytes: guess, cost: cost(guess).get() };
+        let tried = Tried { bytes: guess, cost: cost(guess, fits).get() };
         if tried.cost > max {
             fails = Some(tried);
         } else if tried.bytes == len {

@@ -1,5 +1,7 @@
 //! The meter: a counter together with what the provider adds to each message.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::{ImageDetail, ImageRule, Overhead, TokenCounter, Tokens};
 use crate::thread::{Image, NewMessage, Part, ToolResult};
 use crate::wire::Dialect;
@@ -84,24 +86,16 @@ impl<'a> Meter<'a> {
         if bytes < PARALLEL_BYTES_MIN {
             return messages.iter().map(|message| self.parts(message)).collect();
         }
-        let middle = half_by_bytes(messages, bytes);
-        let (left, right) = messages.split_at(middle);
+        // One thread counts from the front and one from the back; they meet where they meet.
+        let taken = AtomicUsize::new(0);
+        let may_go_on = |_: &&NewMessage| taken.fetch_add(1, Ordering::Relaxed) < messages.len();
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| right.iter().map(|message| self.parts(message)).collect::<Vec<_>>());
-            let mut counts: Vec<Vec<Tokens>> = left.iter().map(|message| self.parts(message)).collect();
-            counts.extend(other.join().expect("counting does not panic"));
+            let back = messages.iter().rev().take_while(may_go_on).map(|message| self.parts(message));
+            let back = scope.spawn(|| back.collect::<Vec<_>>());
+            let front = messages.iter().take_while(may_go_on).map(|message| self.parts(message));
+            let mut counts: Vec<Vec<Tokens>> = front.collect();
+            counts.extend(back.join().expect("counting does not panic").into_iter().rev());
             counts
         })
     }
-}
-
-fn half_by_bytes(messages: &[NewMessage], bytes: usize) -> usize {
-    let mut seen = 0;
-    messages
-        .iter()
-        .position(|message| {
-            seen += message.raw.len();
-            seen * 2 >= bytes
-        })
-        .map_or(0, |at| at + 1)
 }

@@ -6,6 +6,7 @@
 
 mod bpe;
 mod calibration;
+mod cautious;
 mod cut;
 mod estimate;
 mod image;
@@ -24,6 +25,7 @@ mod windows;
 
 pub use bpe::Bpe;
 pub use calibration::Calibration;
+pub use cautious::Cautious;
 pub use cut::{tail, truncate};
 pub use estimate::{Characters, Estimate};
 pub use image::{ImageDetail, ImageRule, ImageSize};

@@ -111,6 +111,11 @@ pub trait TokenCounter: Send + Sync {
     /// The tokens of a text on its own.
     fn count(&self, text: &str) -> Tokens;
 
+    /// The last place in a text where it can be parted and the counts of both parts add up, however it goes on.
+    fn seam(&self, _text: &str) -> usize {
+        0
+    }
+
     /// Where this counter's numbers come from.
     fn source(&self) -> CountSource;
 

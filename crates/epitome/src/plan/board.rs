@@ -104,6 +104,17 @@ impl<'a> Board<'a> {
         stays.map(|place| self.whole(place..place + 1)).sum()
     }
 
+    /// What was decided so far, to come back to.
+    pub fn state(&self) -> (Vec<Record>, Tokens, Tail) {
+        (self.records.clone(), self.total, self.tail.clone())
+    }
+
+    /// Comes back to what was decided before.
+    pub fn restore(&mut self, (records, total, tail): (Vec<Record>, Tokens, Tail)) {
+        (self.records, self.total, self.tail) = (records, total, tail);
+        self.index();
+    }
+
     /// Whether the target is reached.
     pub fn is_done(&self) -> bool {
         self.total <= self.room.target

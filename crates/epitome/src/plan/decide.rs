@@ -90,13 +90,16 @@ pub enum Verdict<'a> {
 /// Decides what the model sees next. Costs next to nothing while the prompt fits.
 pub fn decide<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Meter<'a>, ask: &Ask<'a>) -> Verdict<'a> {
     let tokens = ask.previous.map_or_else(|| thread.total(), |previous| previous.prompt_tokens(thread));
-    if !ask.force && !is_due(thread, room, policy, tokens) && !is_eager(policy) {
+    if !ask.force && !is_due(thread, room, policy, tokens) && !is_eager(thread, policy) {
         return Verdict::Fits { tokens };
     }
     if !ask.force
         && let Some(reason) = no_progress(thread, room, ask.previous)
     {
-        return Verdict::Wait { tokens, reason };
+        return match tokens <= room.trigger {
+            true => Verdict::Fits { tokens },
+            false => Verdict::Wait { tokens, reason },
+        };
     }
     let draft = draft(thread, room, policy, meter, ask, tokens);
     match refusal(&draft, room, policy, ask, tokens) {
@@ -110,13 +113,20 @@ fn is_due(thread: &Thread, room: Room, policy: &Policy, tokens: Tokens) -> bool 
     policy.trigger.auto && tokens > room.trigger && thread.len() >= policy.trigger.messages_min
 }
 
-fn is_eager(policy: &Policy) -> bool {
-    policy.clear.eager && policy.rungs.contains(&Rung::Clear)
+/// Whether the clear rung may act below the trigger: when a turn opens, and there is enough to gain.
+fn is_eager(thread: &Thread, policy: &Policy) -> bool {
+    policy.clear.eager
+        && policy.rungs.contains(&Rung::Clear)
+        && thread.total() > policy.clear.protect + policy.clear.minimum
+        && thread.messages().last().is_some_and(|message| message.opens_turn())
 }
 
-/// A compaction that fell short is not tried again until something has changed.
+/// Planning twice is planning once, and a compaction that fell short is not tried again until something has changed.
 fn no_progress(thread: &Thread, room: Room, previous: Option<&Compaction>) -> Option<String> {
     let plan = &previous?.plan;
+    if plan.room == room && plan.tip == thread.tip() {
+        return Some("nothing was added since the last compaction".to_owned());
+    }
     let shortfall = plan.shortfall.as_ref()?;
     let grown = thread.total() - plan.thread_tokens;
     let same = plan.room == room && grown < room.target.share(GROWTH_BEFORE_RETRY);
@@ -200,7 +210,7 @@ fn climb_all<'a>(
     let mut board = Board::new(thread, meter, policy, room, tail, ask, earlier);
     let mut steps = Vec::new();
     let due = ask.force || is_due(thread, room, policy, tokens);
-    for (at, rung) in policy.rungs.iter().enumerate() {
+    for (at, rung) in rung_order(policy, room, board.total).iter().enumerate() {
         // Below the trigger only what is eager happens.
         if !due && *rung != Rung::Clear {
             continue;
@@ -214,6 +224,15 @@ fn climb_all<'a>(
         steps.push(climb(&mut board, *rung));
     }
     (steps, board)
+}
+
+/// The policy's rungs, with the summary in front when little of the prompt may stay.
+fn rung_order(policy: &Policy, room: Room, total: Tokens) -> Vec<Rung> {
+    let mut rungs = policy.rungs.clone();
+    if room.target < total.share(policy.summarise.first_below) {
+        rungs.sort_by_key(|rung| *rung != Rung::Summarise);
+    }
+    rungs
 }
 
 fn is_ladder(rung: Rung) -> bool {

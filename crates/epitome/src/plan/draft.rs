@@ -8,7 +8,7 @@ use crate::budget::{Meter, Tokens};
 use crate::policy::Policy;
 use crate::render::{Prompt, render, said_in};
 use crate::summary::{
-    Brief, Dialogue, Earlier, Limits, Pending, Receipt, StructuredSummary, Summary, extract, merge, summarise,
+    Brief, Dialogue, Earlier, Limits, Pending, Receipt, Said, StructuredSummary, Summary, extract, merge, summarise,
 };
 use crate::thread::Thread;
 
@@ -102,12 +102,17 @@ impl<'a> Draft<'a> {
             return self.carried_out(earlier);
         };
         pending.pins = self.pins.clone();
-        let fits = self.plan.shortfall.is_none();
+        // Above the trigger it would act again at once.
+        let most = self.plan.room.trigger.min(self.plan.room.limit);
+        let fits = self.plan.after <= most;
         let mut compaction = self.carried_out(vec![summarise(&pending, model.clone())]);
         for _ in 0..GIVE_WAY_MAX {
             // What a provider needs around the messages was not foreseen: the summary gives way.
-            let Some(shortfall) = compaction.plan.shortfall.as_ref().filter(|_| fits) else { break };
-            pending.limit = pending.limit.min(compaction.summaries[0].tokens) - shortfall.over;
+            let over = compaction.plan.after - most;
+            if !fits || over == Tokens::ZERO {
+                break;
+            }
+            pending.limit = pending.limit.min(compaction.summaries[0].tokens) - over;
             let again = self.carried_out(vec![summarise(&pending, model.clone())]);
             if again.plan.after >= compaction.plan.after {
                 break;
@@ -123,8 +128,9 @@ impl<'a> Draft<'a> {
         let mut compaction = Compaction { plan: self.plan.clone(), summaries, receipt: Receipt::default() };
         let mut prompt = self.render(&compaction);
         let mut said = said_in(&prompt, self.thread);
+        let stands = Said::in_texts([said.as_str()]);
         let must_stay = items.pins.iter().chain(items.constraints.iter().map(|quote| &quote.text));
-        let missing: Vec<String> = must_stay.filter(|text| !said.contains(text.as_str())).cloned().collect();
+        let missing: Vec<String> = must_stay.filter(|text| !stands.contains(text)).cloned().collect();
         if !missing.is_empty() {
             compaction.plan.carried = missing;
             prompt = self.render(&compaction);

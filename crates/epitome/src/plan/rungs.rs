@@ -73,16 +73,25 @@ fn clear_part(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, why:
 /// The same result twice: the older one points to the newer.
 fn deduplicate(board: &mut Board<'_>) -> usize {
     let thread = board.thread;
+    // Few results are of one size: the others need not be hashed to be told apart.
+    let mut sizes: HashMap<usize, u32> = HashMap::new();
+    let results =
+        || thread.messages().iter().flat_map(|message| message.results().map(move |result| (message, result)));
+    for (_, (_, result)) in results() {
+        *sizes.entry(result.text.len()).or_default() += 1;
+    }
+    let is_alone = |text: &str| sizes.get(&text.len()).is_none_or(|&times| times < 2);
     let mut newest: HashMap<&str, MessageId> = HashMap::new();
-    for message in thread.messages() {
-        for (part, result) in message.results() {
-            if message.part_tokens(part) >= WORTH_CLEARING {
-                newest.insert(&result.text, message.id());
-            }
+    for (message, (part, result)) in results() {
+        if message.part_tokens(part) >= WORTH_CLEARING && !is_alone(&result.text) {
+            newest.insert(&result.text, message.id());
         }
     }
     let mut touched = 0;
     for (place, part, result) in open_results(board) {
+        if is_alone(&result.text) {
+            continue;
+        }
         let own = thread.message(place).id();
         if let Some(of) = newest.get(&*result.text).copied().filter(|of| *of != own) {
             touched += usize::from(clear_part(board, Rung::Deduplicate, place, part, Cleared::Duplicate { of }));
@@ -187,11 +196,23 @@ fn move_out(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, head: 
 
 /// Everything between the protected head and the tail becomes one summary.
 fn summarise(board: &mut Board<'_>) -> (usize, String) {
+    // A tail that made way for a summary which is not written gives only what is needed.
+    let before = board.state();
     fit_tail(board);
+    match summarise_span(board) {
+        Ok(touched) => (touched, String::new()),
+        Err(note) => {
+            board.restore(before);
+            (clip_tail(board, board.room.target), note.to_owned())
+        }
+    }
+}
+
+fn summarise_span(board: &mut Board<'_>) -> Result<usize, &'static str> {
     let Some(range) = summary_range(board) else {
-        return (0, "nothing between what is protected".to_owned());
+        return Err("nothing between what is protected");
     };
-    let Some(span) = board.thread.span(range) else { return (0, "nothing to summarise".to_owned()) };
+    let Some(span) = board.thread.span(range) else { return Err("nothing to summarise") };
     let kept = kept_in(board, span.range());
     let kept_tokens: Tokens = kept.iter().map(|(_, tokens)| *tokens).sum();
     let whole = board.whole(span.range()) - kept_tokens;
@@ -199,7 +220,7 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
     let rest = board.total - now;
     let limit = summary_limit(board, whole, rest);
     if limit >= now {
-        return (0, "a summary would not be smaller".to_owned());
+        return Err("a summary would not be smaller");
     }
     let kept: Vec<MessageId> = kept.into_iter().map(|(id, _)| id).collect();
     let pending = pending(board, &span, &kept, limit);
@@ -213,17 +234,24 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
     };
     board.take_span(record);
     board.pending = Some(pending);
-    (span.messages().len(), String::new())
+    Ok(span.messages().len())
 }
 
 /// The summary to be written: what it stands for and what stays beside it.
 fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens) -> Pending<'t> {
     let thread = board.thread;
-    let stays =
-        |place: &usize| !span.contains(*place) && !board.is_gone(*place) || kept.contains(&thread.message(*place).id());
+    let kept_ids: HashSet<&MessageId> = kept.iter().collect();
+    let is_kept = |place: usize| kept_ids.contains(&thread.message(place).id());
+    let stays = |place: &usize| !span.contains(*place) && !board.is_gone(*place) || is_kept(*place);
     let (mut beside, mut whole) = (Vec::new(), HashSet::new());
+    let mut edits: HashMap<usize, Vec<&Record>> = HashMap::new();
+    for record in &board.records {
+        if let Some(part) = record.part {
+            edits.entry(part.place).or_default().push(record);
+        }
+    }
     for place in (0..thread.len()).filter(stays) {
-        let edited = board.records.iter().filter(|record| record.part.is_some_and(|part| part.place == place));
+        let edited = edits.get(&place).into_iter().flatten();
         let stand_ins: Vec<String> = edited.map(|record| stand_in(thread, record, board.meter)).collect();
         if stand_ins.is_empty() {
             whole.insert(place);
@@ -425,7 +453,7 @@ fn trim(board: &mut Board<'_>) -> usize {
 /// Results and arguments in a range that are longer than what a trim keeps, largest first.
 fn trimmable(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(Tokens, usize, usize)> {
     let thread = board.thread;
-    let clip = board.policy.trim.clip(board.room.target);
+    let clip = board.tail.clip;
     let mut found: Vec<(Tokens, usize, usize)> = Vec::new();
     for place in range.filter(|place| !board.is_gone(*place)) {
         let message = thread.message(place);
@@ -441,7 +469,7 @@ fn trimmable(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(Tokens, u
 }
 
 fn clip(board: &mut Board<'_>, place: usize, part: usize) -> bool {
-    let keep = board.policy.trim.clip(board.room.target);
+    let keep = board.tail.clip;
     move_out(board, Rung::Trim, place, part, keep - keep.share(0.34), keep.share(0.34))
 }
 
@@ -449,16 +477,26 @@ fn clip(board: &mut Board<'_>, place: usize, part: usize) -> bool {
 fn fit_tail(board: &mut Board<'_>) {
     let most = board.room.target.share(board.policy.protect.tail_max);
     let end = board.thread.len();
-    if board.ask.shape == Shape::Free && board.policy.rungs.contains(&Rung::Trim) {
-        for (_, place, part) in trimmable(board, board.tail.from..end) {
-            if board.tokens(board.tail.from..end) <= most {
-                return;
-            }
-            clip(board, place, part);
-        }
-    }
+    clip_tail(board, Tokens::ZERO);
     while board.tokens(board.tail.from..end) > most {
         let Some(shorter) = board.protection().shorter(&board.tail) else { return };
         board.tail = shorter;
     }
+}
+
+/// Clips the longest parts of a tail that takes more than its share, until it no longer does or the prompt is small enough.
+fn clip_tail(board: &mut Board<'_>, enough: Tokens) -> usize {
+    let most = board.room.target.share(board.policy.protect.tail_max);
+    let tail = board.tail.from..board.thread.len();
+    if board.ask.shape != Shape::Free || !board.policy.rungs.contains(&Rung::Trim) {
+        return 0;
+    }
+    let mut touched = 0;
+    for (_, place, part) in trimmable(board, tail.clone()) {
+        if board.tokens(tail.clone()) <= most || board.total <= enough {
+            break;
+        }
+        touched += usize::from(clip(board, place, part));
+    }
+    touched
 }

@@ -5,6 +5,9 @@ use crate::budget::Tokens;
 use crate::policy::{Policy, Protect};
 use crate::thread::{Message, Part, Role, Thread};
 
+/// A text clipped to less says nothing.
+const CLIP_MIN: Tokens = Tokens::new(20);
+
 /// What stays: the newest messages from a place on, and single messages before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
@@ -14,6 +17,8 @@ pub struct Tail {
     pub splits_turn: bool,
     /// The first task, if it is protected and before the tail.
     pub first_task: Option<usize>,
+    /// What stays of a long part when the tail has to be clipped.
+    pub clip: Tokens,
     /// System messages and items nobody may touch.
     held: Vec<usize>,
 }
@@ -39,11 +44,17 @@ impl Protection<'_> {
         let (thread, protect) = (self.thread, &self.policy.protect);
         let wanted = wanted_start(thread, protect, self.target);
         let most = most(thread, protect, self.target);
-        let from = match thread.tokens(wanted..thread.len()) > most {
-            true => newest(thread, most, self.policy.trim.clip(self.target)),
-            false => wanted,
-        };
-        self.at(from)
+        let mut clip = self.policy.trim.clip(self.target);
+        if thread.tokens(wanted..thread.len()) <= most {
+            return Tail { clip, ..self.at(wanted) };
+        }
+        let mut from = newest(thread, most, clip);
+        // The newest exchange is worth more than long texts in it.
+        while from == thread.len() && clip.share(0.5) >= CLIP_MIN {
+            clip = clip.share(0.5);
+            from = newest(thread, most, clip);
+        }
+        Tail { clip, ..self.at(from) }
     }
 
     /// The smallest tail: what is in flight, or nothing.
@@ -57,7 +68,7 @@ impl Protection<'_> {
             return None;
         }
         let shorter = self.at(self.thread.exchange_at(tail.from).range().end);
-        (shorter.from > tail.from).then_some(shorter)
+        (shorter.from > tail.from).then_some(Tail { clip: tail.clip, ..shorter })
     }
 
     fn at(&self, from: usize) -> Tail {
@@ -70,7 +81,7 @@ impl Protection<'_> {
         }
         let inside = from < thread.len() && from > 0;
         let splits_turn = inside && !thread.message(from).opens_turn() && thread.message(from).turn() > 0;
-        Tail { from, splits_turn, first_task: task, held }
+        Tail { from, splits_turn, first_task: task, clip: self.policy.trim.clip(self.target), held }
     }
 
     /// The next place where the tail may begin; before what is in flight if it must be.

@@ -265,6 +265,9 @@ pub struct Summarise {
     pub ratio: f64,
     /// The most tokens a summary may take; 0: no bound of its own.
     pub tokens_max: Tokens,
+    /// When less than this share of the prompt may stay, the summary comes before all other rungs: pointers and
+    /// placeholders would be most of what is left.
+    pub first_below: f64,
     /// How the summary is laid out.
     pub form: Form,
     /// User messages of the span that stay verbatim, newest first, up to this many tokens.
@@ -284,6 +287,7 @@ impl Default for Summarise {
         Summarise {
             ratio: 0.25,
             tokens_max: Tokens::ZERO,
+            first_below: 0.35,
             form: Form::Structured,
             user_messages: Tokens::ZERO,
             part_chars_max: 2000,
@@ -458,6 +462,7 @@ impl Policy {
             ),
             ("summarise.ratio", self.summarise.ratio, share, 0.0 < self.summarise.ratio && self.summarise.ratio <= 1.0),
             ("trim.keep_share", self.trim.keep_share, share, 0.0 < self.trim.keep_share && self.trim.keep_share <= 1.0),
+            ("summarise.first_below", self.summarise.first_below, "a number from 0 to 1", (0.0..=1.0).contains(&self.summarise.first_below)),
             ("price.read", self.price.read, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.read)),
             ("price.write", self.price.write, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.write)),
         ];

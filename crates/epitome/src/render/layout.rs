@@ -1,8 +1,8 @@
 //! The layout of a prompt: one line for each message, for people and for golden files.
 
 use super::prompt::{Piece, Prompt};
-use crate::thread::{Message, Part, Thread};
-use crate::wire::Voice;
+use crate::thread::{Part, Raw, Role, Thread};
+use crate::wire::{Voice, decode_message};
 
 /// How much of a message's words a line shows.
 const WORDS_MAX: usize = 72;
@@ -12,8 +12,11 @@ pub fn layout(prompt: &Prompt, thread: &Thread) -> String {
     let mut lines = Vec::with_capacity(prompt.pieces.len());
     for (at, piece) in prompt.pieces.iter().enumerate() {
         let line = match piece {
-            Piece::Kept(place) => kept(thread.message(*place), *place, ""),
-            Piece::Edited { place, .. } => kept(thread.message(*place), *place, "~"),
+            Piece::Kept(place) => kept(thread.message(*place).role(), thread.message(*place).parts(), *place, ""),
+            Piece::Edited { place, json } => {
+                let now = decode_message(prompt.dialect, &Raw::whole(json.as_str()));
+                kept(now.role, &now.parts, *place, "~")
+            }
             Piece::Written { voice, text, summary } => written(*voice, text, *summary),
         };
         lines.push(format!("{at:02} {line}"));
@@ -21,9 +24,9 @@ pub fn layout(prompt: &Prompt, thread: &Thread) -> String {
     lines.join("\n")
 }
 
-fn kept(message: &Message, place: usize, mark: &str) -> String {
-    let what: Vec<String> = message.parts().iter().map(part).collect();
-    format!("{}{mark} m{} {}", message.role().name(), place + 1, what.join(" + "))
+fn kept(role: Role, parts: &[Part], place: usize, mark: &str) -> String {
+    let what: Vec<String> = parts.iter().map(part).collect();
+    format!("{}{mark} m{} {}", role.name(), place + 1, what.join(" + "))
 }
 
 fn part(part: &Part) -> String {

@@ -1,6 +1,6 @@
 //! The prompt: pieces in order, each either a kept message or something written.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::repair::{Repair, repairs, retold, retold_voice};
 use super::stand_in::stand_in;
@@ -9,7 +9,7 @@ use crate::plan::{Action, Compaction, Record};
 use crate::policy::{Place, Policy};
 use crate::summary::all_words;
 use crate::thread::{Message, Part, Role, Thread};
-use crate::wire::{Dialect, Item, PartEdit, Voice, count_marks, edit, mark_cached, say, without_id};
+use crate::wire::{Dialect, Item, PartEdit, Voice, count_marks, edit, item_id, mark_cached, say, without_id};
 
 /// The most cache marks a provider takes.
 const MARKS_MAX: usize = 4;
@@ -151,6 +151,8 @@ struct Renderer<'a> {
     pieces: Vec<Piece>,
     /// Reasoning before this piece was left out: ids that belong to it go as well.
     unreasoned: bool,
+    /// The ids of Responses items that were sent.
+    item_ids: HashSet<String>,
 }
 
 impl<'a> Renderer<'a> {
@@ -183,6 +185,7 @@ impl<'a> Renderer<'a> {
             repairs,
             pieces: Vec::new(),
             unreasoned: false,
+            item_ids: HashSet::new(),
         }
     }
 
@@ -255,7 +258,9 @@ impl<'a> Renderer<'a> {
     fn allowed_voice(&self, wanted: Voice, record: &Record) -> Voice {
         match wanted {
             Voice::Assistant => {
-                let next = self.thread.messages().get(record.span.range().end);
+                // What came after the plan was made must not change what was written before it.
+                let end = record.span.range().end;
+                let next = (end < self.compaction.plan.covers).then(|| self.thread.message(end));
                 let before = self.pieces.iter().rev().find_map(|piece| self.voice_of(piece));
                 let fits = before == Some(Role::User) && next.is_some_and(|next| next.role() == Role::User);
                 if fits { Voice::Assistant } else { Voice::User }
@@ -316,10 +321,14 @@ impl<'a> Renderer<'a> {
         self.pieces.push(Piece::Edited { place, json });
     }
 
-    /// A Responses item whose id belongs to reasoning that was left out, without the id.
-    fn unbound(&self, place: usize, message: &Message) -> Option<Piece> {
-        let bound = self.dialect == Dialect::Responses && self.unreasoned && message.role() == Role::Assistant;
-        bound.then(|| Piece::Edited { place, json: without_id(message.raw().as_str()) })
+    /// A Responses item without its id, where the id belongs to reasoning that was left out or was used before.
+    fn unbound(&mut self, place: usize, message: &Message) -> Option<Piece> {
+        if self.dialect != Dialect::Responses {
+            return None;
+        }
+        let orphaned = self.unreasoned && message.role() == Role::Assistant;
+        let repeated = item_id(message.raw().as_str()).is_some_and(|id| !self.item_ids.insert(id));
+        (orphaned || repeated).then(|| Piece::Edited { place, json: without_id(message.raw().as_str()) })
     }
 
     fn edits(&self, place: usize, message: &Message) -> Vec<(usize, PartEdit)> {

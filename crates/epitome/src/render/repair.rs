@@ -26,8 +26,10 @@ pub enum Repair {
 /// What must become of every message when sealed reasoning before `reasoning_from` is no longer valid.
 pub fn repairs(thread: &Thread, dialect: Dialect, reasoning_from: usize) -> Vec<Repair> {
     let mut repairs = Vec::with_capacity(thread.len());
+    let mut used: HashSet<&str> = HashSet::new();
     for exchange in thread.exchanges() {
-        let well_formed = is_well_formed(thread, exchange);
+        let well_formed = is_well_formed(thread, exchange, dialect) && !(dialect == Dialect::Anthropic && is_repeated(thread, exchange, &used));
+        used.extend(exchange.range().flat_map(|place| thread.message(place).calls()).map(|call| &*call.id));
         for place in exchange.range() {
             let message = thread.message(place);
             repairs.push(match well_formed && message.role() != Role::Other {
@@ -124,16 +126,22 @@ pub fn retold_voice(message: &Message) -> Voice {
     if message.role() == Role::Assistant { Voice::Assistant } else { Voice::User }
 }
 
+/// Whether a call of an exchange has an id that was used before: Anthropic takes each id once.
+fn is_repeated(thread: &Thread, exchange: &Exchange, used: &HashSet<&str>) -> bool {
+    exchange.range().flat_map(|place| thread.message(place).calls()).any(|call| used.contains(&*call.id))
+}
+
 /// Whether every call of an exchange is answered once and in time, and every result has its call. The calls of the
 /// thread's last exchange may still be in flight.
-fn is_well_formed(thread: &Thread, exchange: &Exchange) -> bool {
+fn is_well_formed(thread: &Thread, exchange: &Exchange, dialect: Dialect) -> bool {
     let in_flight = exchange.range().end == thread.len();
     let mut open: HashSet<&str> = HashSet::new();
     let mut seen: HashSet<&str> = HashSet::new();
     let mut before = None;
     for place in exchange.range() {
         let message = thread.message(place);
-        let calls_follow_on = open.is_empty() || before == Some(Role::Assistant);
+        // Chat wants the results of each message directly after it; elsewhere one answer may be several messages.
+        let calls_follow_on = open.is_empty() || before == Some(Role::Assistant) && dialect != Dialect::Chat;
         for part in message.parts() {
             match part {
                 Part::ToolCall(call) => {
@@ -142,11 +150,7 @@ fn is_well_formed(thread: &Thread, exchange: &Exchange) -> bool {
                     }
                     open.insert(&call.id);
                 }
-                Part::ToolResult(result) => {
-                    if !open.remove(&*result.call_id) {
-                        return false;
-                    }
-                }
+                Part::ToolResult(result) if !open.remove(&*result.call_id) => return false,
                 _ => {}
             }
         }

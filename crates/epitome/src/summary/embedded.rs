@@ -3,26 +3,30 @@
 //! It quotes. It never writes a sentence about the work that was not in the work, and it is never larger than its
 //! limit, unless what must stay is larger still.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
-use super::clip::middle_out;
+use super::clip::{GAP, middle_out};
 use super::extract::{extract, turn_context};
 use super::form::{closing, heading, title};
 use super::notes::notes;
-use super::passages::{Arguments, cut};
+use super::passages::{Arguments, Past, cut};
 use super::pending::Pending;
+use super::said::Said;
 use super::section::Section;
-use super::select::{self, Options};
+use super::select::{self, Options, Pick};
 use super::structured::{Quote, RequestState, StructuredSummary};
 use crate::budget::Tokens;
 use crate::policy::Form;
 
 /// Shares of the limit.
-const TASK_SHARE: f64 = 0.4;
+const TASK_SHARE: f64 = 0.15;
 const REQUESTS_SHARE: f64 = 0.15;
 const REQUEST_SHARE: f64 = 0.05;
 const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
+/// More lines than fit are asked for: lines cost less together than one by one.
+const ASKED_FOR: f64 = 1.12;
 /// A share smaller than this is not worth a heading.
 const WORTH_A_SECTION: Tokens = Tokens::new(16);
 
@@ -89,8 +93,10 @@ struct Writer<'p, 'a> {
     form: Form,
     limit: Tokens,
     out: String,
+    /// What stands in the prompt beside the summary.
+    beside: Said<'p>,
     /// Messages whose words stand in the prompt whole.
-    whole: Vec<usize>,
+    whole: HashSet<usize>,
     /// The heading that is open: two sections may share one.
     open: &'static str,
 }
@@ -105,7 +111,8 @@ impl<'p, 'a> Writer<'p, 'a> {
             form,
             limit,
             out: title(form, pending.span.turns(), pending.round),
-            whole: Vec::new(),
+            beside: Said::in_texts(pending.beside.iter().map(String::as_str)),
+            whole: HashSet::new(),
             open: "",
         }
     }
@@ -158,7 +165,7 @@ impl<'p, 'a> Writer<'p, 'a> {
 
     /// Whether words stand in the prompt already: here, or in what stays beside it.
     fn is_said(&self, words: &str) -> bool {
-        self.out.contains(words) || self.pending.stays(words)
+        self.out.contains(words) || self.beside.contains(words)
     }
 
     fn pins(&mut self) {
@@ -214,7 +221,7 @@ impl<'p, 'a> Writer<'p, 'a> {
     fn quote(&mut self, text: &str, place: usize, most: Tokens, label: &str) {
         let clipped = middle_out(text, most, &|text| self.pending.meter.text(text));
         if clipped.is_none() {
-            self.whole.push(place);
+            self.whole.insert(place);
         }
         let _ = writeln!(self.out, "{label}{}", clipped.as_deref().unwrap_or(text));
     }
@@ -231,8 +238,14 @@ impl<'p, 'a> Writer<'p, 'a> {
             if self.is_current(request.place) || self.is_said(&request.text) {
                 continue;
             }
+            if room < each && self.count(&request.text) > room {
+                continue;
+            }
             let clipped = middle_out(&request.text, each.min(room), &|text| self.pending.meter.text(text));
             let text = clipped.clone().unwrap_or_else(|| request.text.clone());
+            if text == GAP {
+                continue;
+            }
             room -= self.count(&text) + Tokens::new(6);
             shown.push((request.place, request.state, text, clipped.is_none()));
         }
@@ -244,7 +257,7 @@ impl<'p, 'a> Writer<'p, 'a> {
             let mark = if state == RequestState::Superseded { " (superseded)" } else { "" };
             let _ = writeln!(self.out, "m{}{mark}: {text}", place + 1);
             if whole {
-                self.whole.push(place);
+                self.whole.insert(place);
             }
         }
     }
@@ -377,14 +390,27 @@ impl<'p, 'a> Writer<'p, 'a> {
         let mut covered: Vec<&str> = pending.beside.iter().map(String::as_str).collect();
         covered.push(&self.out);
         let count = |text: &str| pending.meter.text(text).get() as usize;
-        let mut picks = select::select(&past, &is_kept, &covered, room.get() as usize, &count, &Options::default());
-        let mut text = notes(&past, &picks, self.form);
-        while self.count(&format!("{}{text}", self.out)) > self.limit - closing && !picks.is_empty() {
-            let keep = picks.len() - (picks.len() / 50).max(1);
-            picks.truncate(keep);
-            text = notes(&past, &picks, self.form);
-        }
+        let limit = room.scaled(ASKED_FOR).get() as usize;
+        let picks = select::select(&past, &is_kept, &covered, limit, &count, &Options::default());
+        let text = self.largest_fit(&past, &picks, self.limit - closing);
         self.out.push_str(&text);
+    }
+
+    /// The notes of as many picks, best first, as the limit holds.
+    fn largest_fit(&self, past: &Past<'_>, picks: &[Pick<'_>], limit: Tokens) -> String {
+        let (mut fits, mut too_many) = (0, picks.len() + 1);
+        let mut best = String::new();
+        while too_many - fits > 1 {
+            // The whole is tried first, then halves.
+            let tried = if too_many > picks.len() { picks.len() } else { fits.midpoint(too_many) };
+            let text = notes(past, &picks[..tried], self.form);
+            if self.count(&format!("{}{text}", self.out)) <= limit {
+                (fits, best) = (tried, text);
+            } else {
+                too_many = tried;
+            }
+        }
+        best
     }
 
     /// Whether a message's words are in the prompt whole, or must not be quoted at all.

@@ -24,17 +24,18 @@ const LINES_MAX: usize = 200;
 /// Extracts everything from the messages in a range.
 pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> StructuredSummary {
     let mut facts = StructuredSummary { span: thread.span(range.clone()), rounds: 1, ..StructuredSummary::default() };
-    let mut calls = HashMap::new();
+    let mut known = Known::default();
     for place in range.clone() {
         let message = thread.message(place);
         if message.is_summary() {
             super::carry::carry_over(&message.text(), place, &mut facts);
+            known.constraints.extend(facts.constraints.iter().map(|quote| quote.text.clone()));
         } else if message.opens_turn() {
-            note_request(&mut facts, thread, place, message);
+            note_request(&mut facts, &mut known, thread, place, message);
         }
-        note_calls(&mut facts, &mut calls, place, message, tools);
+        note_calls(&mut facts, &mut known, place, message, tools);
         for (_, result) in message.results() {
-            note_result(&mut facts, &calls, place, message, result, tools);
+            note_result(&mut facts, &mut known, place, message, result, tools);
         }
         note_words(&mut facts, place, message);
         if let Some(replacement) = thread.hidden(place) {
@@ -47,6 +48,17 @@ pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> Structure
     settle_requests(&mut facts, thread);
     newest_only(&mut facts);
     facts
+}
+
+/// What was met on the way, by its name.
+#[derive(Default)]
+struct Known<'t> {
+    calls: HashMap<&'t str, (&'t ToolCall, Meaning)>,
+    /// Places among the files.
+    files: HashMap<String, usize>,
+    constraints: HashSet<String>,
+    /// Places among the errors of those that nothing has fixed yet, by what they are about.
+    open_errors: HashMap<String, Vec<usize>>,
 }
 
 /// The part of the current turn that lies in the range, when a cut at its end splits the turn.
@@ -75,7 +87,13 @@ pub fn turn_context(thread: &Thread, range: Range<usize>, facts: &StructuredSumm
     Some(TurnContext { request, progress: progress.split_off(late) })
 }
 
-fn note_request(facts: &mut StructuredSummary, thread: &Thread, place: usize, message: &Message) {
+fn note_request(
+    facts: &mut StructuredSummary,
+    known: &mut Known<'_>,
+    thread: &Thread,
+    place: usize,
+    message: &Message,
+) {
     let text = message.text();
     let text = text.trim();
     if text.is_empty() {
@@ -83,7 +101,7 @@ fn note_request(facts: &mut StructuredSummary, thread: &Thread, place: usize, me
     }
     if text.chars().count() <= ORDER_CHARS_MAX && !text.starts_with('<') {
         for sentence in constraints(text) {
-            if facts.constraints.iter().all(|known| known.text != sentence) {
+            if known.constraints.insert(sentence.to_owned()) {
                 facts.constraints.push(Quote { text: sentence.to_owned(), place });
             }
         }
@@ -108,7 +126,7 @@ fn settle_requests(facts: &mut StructuredSummary, thread: &Thread) {
 
 fn note_calls<'t>(
     facts: &mut StructuredSummary,
-    calls: &mut HashMap<&'t str, (&'t ToolCall, Meaning)>,
+    known: &mut Known<'t>,
     place: usize,
     message: &'t Message,
     tools: &Tools,
@@ -116,25 +134,22 @@ fn note_calls<'t>(
     for call in message.calls() {
         let meaning = tools.meaning(call);
         for path in &meaning.paths {
-            note_file(facts, path, &meaning, place);
+            note_file(facts, known, path, &meaning, place);
         }
         if meaning.class == Some(ToolClass::Plan)
             && let Some(plan) = plan_items(&call.arguments)
         {
             facts.current_plan = plan;
         }
-        calls.insert(&call.id, (call, meaning));
+        known.calls.insert(&call.id, (call, meaning));
     }
 }
 
-fn note_file(facts: &mut StructuredSummary, path: &str, meaning: &Meaning, place: usize) {
-    let at = match facts.files.iter().position(|file| file.path == path) {
-        Some(at) => at,
-        None => {
-            facts.files.push(FileFact { path: path.to_owned(), read: None, written: None, patched: None });
-            facts.files.len() - 1
-        }
-    };
+fn note_file(facts: &mut StructuredSummary, known: &mut Known<'_>, path: &str, meaning: &Meaning, place: usize) {
+    let at = *known.files.entry(path.to_owned()).or_insert_with(|| {
+        facts.files.push(FileFact { path: path.to_owned(), read: None, written: None, patched: None });
+        facts.files.len() - 1
+    });
     let file = &mut facts.files[at];
     match meaning.class {
         Some(ToolClass::Write) => file.written = Some(place),
@@ -169,13 +184,13 @@ fn open_items(plan: &[PlanItem]) -> Vec<OpenItem> {
 
 fn note_result(
     facts: &mut StructuredSummary,
-    calls: &HashMap<&str, (&ToolCall, Meaning)>,
+    known: &mut Known<'_>,
     place: usize,
     message: &Message,
     result: &ToolResult,
     tools: &Tools,
 ) {
-    let call = calls.get(&*result.call_id);
+    let call = known.calls.get(&*result.call_id);
     let end = ending(&result.text);
     let failed = result.outcome == Outcome::Failure || matches!(end, Ending::Failed(_));
     let about = call.map_or_else(|| result.tool.to_string(), |(call, meaning)| subject(call, meaning));
@@ -184,10 +199,11 @@ fn note_result(
     }
     if failed {
         let line = error_line(&result.text).to_owned();
+        known.open_errors.entry(about.clone()).or_default().push(facts.errors.len());
         facts.errors.push(ErrorFact { line, about, place, fixed: None });
     } else {
-        for error in facts.errors.iter_mut().filter(|error| error.about == about && error.fixed.is_none()) {
-            error.fixed = Some(place);
+        for error in known.open_errors.remove(&about).unwrap_or_default() {
+            facts.errors[error].fixed = Some(place);
         }
     }
     note_outcome(facts, message, result, tools);

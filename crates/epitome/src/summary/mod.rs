@@ -25,6 +25,7 @@ mod passages;
 mod pending;
 mod receipt;
 mod request;
+mod said;
 mod section;
 mod select;
 mod slots;
@@ -53,6 +54,7 @@ pub use pending::Pending;
 pub(crate) use pending::all_words;
 pub use receipt::{Entry, Fate, Kind, Receipt};
 pub use request::{Brief, Earlier, Limits, Prompt, Step, SummaryRequest};
+pub(crate) use said::Said;
 pub use state::{
     Caps, Contribution, Delta, Fallen, KeyDecision, MadeThing, Question, State, StateList, Task, TaskStatus,
 };

@@ -18,21 +18,30 @@ pub(crate) fn notes(past: &Past<'_>, picks: &[Pick<'_>], form: Form) -> String {
         (section(source), source.first, pick.source, pick.line)
     });
     let mut out = String::new();
-    let (mut last_section, mut last_source) = (None, usize::MAX);
+    let mut last: Option<&Pick<'_>> = None;
     for pick in picks {
         let source = &past.sources[pick.source];
-        if Some(section(source)) != last_section {
-            last_section = Some(section(source));
+        if last.is_none_or(|last| section(&past.sources[last.source]) != section(source)) {
             open_section(&mut out, past, form, section(source), source);
         }
-        if pick.source != last_source {
-            last_source = pick.source;
-            label(&mut out, source, pick.text);
-        } else {
-            let _ = writeln!(out, "{}", pick.text);
+        match last {
+            Some(last) if last.source == pick.source => line(&mut out, pick, last.line + 1 == pick.line),
+            _ => label(&mut out, source, pick.text),
         }
+        last = Some(pick);
     }
     out
+}
+
+/// Writes a line, on the line of the piece before it when it goes on there.
+fn line(out: &mut String, pick: &Pick<'_>, is_next: bool) {
+    if pick.continues && is_next {
+        out.pop();
+    }
+    if !pick.text.is_empty() {
+        out.push_str(pick.text);
+        out.push('\n');
+    }
 }
 
 fn section(source: &Source) -> Section {
@@ -57,10 +66,12 @@ fn open_section(out: &mut String, past: &Past<'_>, form: Form, section: Section,
 fn label(out: &mut String, source: &Source, text: &str) {
     let _ = match source.kind {
         Kind::Note | Kind::Request => writeln!(out, "{} {text}", source.label),
-        Kind::File => writeln!(out, "{}{}:\n{text}", source.label, touched(source)),
-        Kind::Command | Kind::Call if source.label.contains(text) => writeln!(out, "{}", source.label),
-        Kind::Command | Kind::Call => writeln!(out, "{}\n{text}", source.label),
+        Kind::File => writeln!(out, "{}{}:", source.label, touched(source)),
+        Kind::Command | Kind::Call => writeln!(out, "{}", source.label),
     };
+    if !matches!(source.kind, Kind::Note | Kind::Request) && !text.is_empty() {
+        let _ = writeln!(out, "{text}");
+    }
 }
 
 fn touched(source: &Source) -> String {

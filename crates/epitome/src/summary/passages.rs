@@ -2,14 +2,14 @@
 //!
 //! It slices; it does not copy, rank or drop anything but blank text.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::command::{Ending, ending, floor_boundary};
+use super::command::floor_boundary;
 use super::slots::{self, Slot};
 use crate::policy::{ToolClass, Tools};
-use crate::thread::{Message, Outcome, Part, Role, Thread, ToolCall, ToolResult};
+use crate::thread::{Message, Part, Role, Thread, ToolCall, ToolResult};
 
 /// Whose words a passage holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +32,13 @@ pub(crate) struct Passage<'a> {
     pub(crate) message: usize,
     /// How many turns there were up to it.
     pub(crate) turn: usize,
+    /// How many messages of the agent there were up to it.
+    pub(crate) step: usize,
     pub(crate) class: Option<ToolClass>,
     /// What of the call it is, for the voice `Call`.
     pub(crate) slot: Option<Slot>,
     /// The heading it is shown under: an index into `Past::sources`.
     pub(crate) source: usize,
-    pub(crate) failed: bool,
 }
 
 /// What passages are grouped by.
@@ -85,7 +86,8 @@ impl Arguments {
 /// Cuts a thread into passages.
 pub(crate) fn cut<'a>(thread: &'a Thread, arguments: &'a Arguments, tools: &'a Tools) -> Past<'a> {
     let past = Past { root: root(arguments), ..Past::default() };
-    let mut cutter = Cutter { past, tools, calls: HashMap::new(), files: HashMap::new() };
+    let mut cutter =
+        Cutter { past, tools, step: 0, calls: HashMap::new(), files: HashMap::new(), named: HashMap::new() };
     for (at, message) in thread.messages().iter().enumerate() {
         cutter.message(at, message, &arguments.0[at]);
     }
@@ -95,13 +97,19 @@ pub(crate) fn cut<'a>(thread: &'a Thread, arguments: &'a Arguments, tools: &'a T
 struct Cutter<'a> {
     past: Past<'a>,
     tools: &'a Tools,
+    step: usize,
     /// Source and class of each call by its id.
     calls: HashMap<&'a str, (usize, Option<ToolClass>)>,
     files: HashMap<&'a str, usize>,
+    /// Files by the last part of their path.
+    named: HashMap<&'a str, Vec<(&'a str, usize)>>,
 }
 
 impl<'a> Cutter<'a> {
     fn message(&mut self, at: usize, message: &'a Message, arguments: &'a [Value]) {
+        if message.role() == Role::Assistant {
+            self.step += 1;
+        }
         let mut calls = arguments.iter();
         for part in message.parts() {
             match part {
@@ -174,10 +182,8 @@ impl<'a> Cutter<'a> {
             Some(ToolClass::Search | ToolClass::Exec) => self.found(&result.text, at, message, source),
             _ => self.unless_blank(&result.text, at, message, source),
         }
-        let failed = result.outcome == Outcome::Failure || matches!(ending(&result.text), Ending::Failed(_));
         for passage in &mut self.past.passages[from..] {
             passage.class = class;
-            passage.failed = failed;
         }
     }
 
@@ -204,9 +210,8 @@ impl<'a> Cutter<'a> {
     }
 
     fn passage(&mut self, voice: Voice, text: &'a str, at: usize, message: &'a Message, source: usize) {
-        let turn = message.turn() as usize;
-        let (class, slot, failed) = (None, None, false);
-        self.past.passages.push(Passage { voice, text, message: at, turn, class, slot, source, failed });
+        let (turn, step) = (message.turn() as usize, self.step);
+        self.past.passages.push(Passage { voice, text, message: at, turn, step, class: None, slot: None, source });
     }
 
     fn source(&mut self, kind: Kind, label: String, at: usize) -> usize {
@@ -215,13 +220,27 @@ impl<'a> Cutter<'a> {
     }
 
     fn file(&mut self, path: &'a str, at: usize) -> usize {
+        let path = path.trim_start_matches("./");
         if let Some(&source) = self.files.get(path) {
+            return source;
+        }
+        if let Some(source) = self.same_file(path) {
+            self.files.insert(path, source);
             return source;
         }
         let short = path.strip_prefix(self.past.root.as_str()).filter(|rest| rest.contains('/'));
         let source = self.source(Kind::File, short.unwrap_or(path).to_owned(), at);
         self.files.insert(path, source);
+        self.named.entry(name_of(path)).or_default().push((path, source));
         source
+    }
+
+    /// A file known under a longer or a shorter path.
+    fn same_file(&self, path: &str) -> Option<usize> {
+        let is_end = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
+        let known = self.named.get(name_of(path))?;
+        let same = known.iter().find(|(other, _)| path.contains('/') && (is_end(other, path) || is_end(path, other)));
+        same.map(|(_, source)| *source)
     }
 
     fn touch(&mut self, source: usize, class: Option<ToolClass>, at: usize) {
@@ -235,15 +254,23 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// The longest label taken from a command.
-const LABEL_CHARS_MAX: usize = 240;
-
-fn first_line(text: &str) -> &str {
-    let line = text.trim().lines().next().unwrap_or_default();
-    &line[..floor_boundary(line, LABEL_CHARS_MAX)]
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The deepest directory, with its slash, that holds nine of ten absolute paths.
+/// The longest label taken from a command.
+const LABEL_BYTES_MAX: usize = 400;
+
+fn first_line(text: &str) -> &str {
+    let line = text.lines().map(str::trim).find(|line| line.len() >= 4).unwrap_or(text.trim());
+    if line.len() <= LABEL_BYTES_MAX {
+        return line;
+    }
+    let head = &line[..floor_boundary(line, LABEL_BYTES_MAX)];
+    head.rsplit_once(char::is_whitespace).map_or(head, |(words, _)| words)
+}
+
+/// The deepest directory, with its slash, that holds nine of ten absolute paths, but none directly.
 fn root(arguments: &Arguments) -> String {
     let calls = arguments.0.iter().flatten();
     let paths: Vec<&str> = calls.filter_map(slots::path).filter(|path| path.starts_with('/')).collect();
@@ -253,10 +280,8 @@ fn root(arguments: &Arguments) -> String {
             *counts.entry(&path[..=slash]).or_default() += 1;
         }
     }
-    let common = counts.into_iter().filter(|(_, n)| n * 10 >= paths.len() * 9);
-    common
-        .map(|(directory, _)| directory)
-        .max_by_key(|directory| (directory.len(), *directory))
-        .unwrap_or_default()
-        .to_owned()
+    let parents: HashSet<&str> = paths.iter().filter_map(|path| path.rfind('/').map(|slash| &path[..=slash])).collect();
+    let common = counts.into_iter().filter(|(directory, n)| n * 10 >= paths.len() * 9 && !parents.contains(directory));
+    let deepest = common.map(|(directory, _)| directory).max_by_key(|directory| (directory.len(), *directory));
+    deepest.unwrap_or_default().to_owned()
 }

@@ -36,11 +36,6 @@ pub struct Pending<'a> {
 }
 
 impl Pending<'_> {
-    /// Whether words stand in the prompt beside the summary.
-    pub fn stays(&self, words: &str) -> bool {
-        self.beside.iter().any(|text| text.contains(words))
-    }
-
     /// Whether a message stands in the prompt whole.
     pub fn keeps(&self, place: usize) -> bool {
         self.whole.contains(&place)

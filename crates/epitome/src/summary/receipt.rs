@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::said::Said;
 use super::structured::StructuredSummary;
 
 /// What became of an item.
@@ -74,8 +75,9 @@ impl Receipt {
     /// the log itself lacks it (`in_log` says how many messages it holds).
     pub fn of(items: &StructuredSummary, prompt: &str, in_log: usize) -> Receipt {
         let mut receipt = Receipt::default();
+        let said = Said::in_texts([prompt]);
         for (kind, text, place) in list(items) {
-            let fate = match prompt.contains(text) {
+            let fate = match said.contains(text) {
                 true => Fate::Retained,
                 false if place.is_some_and(|place| place < in_log) => Fate::Recoverable,
                 false => Fate::Lost,

@@ -1,43 +1,57 @@
 //! Chooses the lines of the past that the agent is likely to need again.
 //!
-//! Every name and word triple gets the chance that the agent writes it again, from who wrote it,
-//! how often and how long ago; lines are then taken greedily by the chance they newly cover per
-//! token. It reads nothing but its arguments, never rewrites a line, and gives the same answer for
-//! the same input.
+//! Every name and word triple gets the chance that the agent writes it again: from who wrote it, how
+//! often and how long ago. Lines are then taken greedily by the chance they newly cover per token.
+//! It reads nothing but its arguments, never rewrites a line, and gives the same answer for the same
+//! input.
 
-use super::guess;
-use super::lexicon::{Feature, Lexicon, Shape};
-use super::lines;
+use super::lexicon::{Feature, Lexicon, Shape, fingerprint};
+use super::lines::{self, Piece};
 use super::passages::{Kind, Passage, Past, Voice};
+use super::guess::guess;
 use super::slots::Slot;
 use crate::policy::ToolClass;
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::ops::Range;
 
-/// How likely things are to come back; see `Default` for the reasons.
+/// How likely things are to come back.
+///
+/// The first eight are chances that a word triple is written again by the agent when it was last
+/// seen just now, as counted on recorded sessions and rounded; only their ratios matter.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub user: f32,
     pub agent: f32,
     pub call: f32,
+    /// Descriptions, modes and limits of calls.
     pub aside: f32,
+    /// What an edit took out: half of it is in what was put in.
     pub replaced: f32,
+    /// Text of files: edits quote it.
     pub read: f32,
+    /// Hits, listings, web pages and what unknown tools print.
     pub printed: f32,
+    /// "File updated", repeated plans.
+    pub echo: f32,
+    /// What text printed for requests before the last two is worth.
     pub older_turn: f32,
-    pub fade_tokens: f32,
+    /// The share of all steps after which a chance has halved, and its limit in steps.
     pub fade_share: f32,
+    pub fade_steps: f32,
+    /// What a name and a joined name are worth in triples.
     pub name: f32,
     pub joined: f32,
+    /// What is left of a name's worth once a line has it: another line may explain it better.
     pub again: f32,
-    pub line_overhead: f32,
+    /// How much more a tool's words are worth when the agent uses the same words.
     pub interest: f32,
-    pub smooth: f32,
-    pub last_touch: f32,
-    pub tool_again: f32,
+    /// Exponents: how chances grow with the messages that share the rarest word.
     pub common: f32,
-    pub common_name: f32,
     pub common_tool: f32,
+    /// Exponents: how chances of names grow with mentions of the agent, and of tools.
+    pub name_agent: f32,
+    pub name_tool: f32,
 }
 
 impl Default for Options {
@@ -48,22 +62,20 @@ impl Default for Options {
             call: 0.10,
             aside: 0.03,
             replaced: 0.05,
-            read: 0.04,
-            printed: 0.015,
+            read: 0.025,
+            printed: 0.01,
+            echo: 0.001,
             older_turn: 0.4,
-            fade_tokens: 16000.0,
-            fade_share: 0.3,
+            fade_share: 0.1,
+            fade_steps: 30.0,
             name: 4.0,
             joined: 2.0,
             again: 0.3,
-            line_overhead: 1.0,
-            interest: 0.0,
-            smooth: 0.0,
-            last_touch: 0.0,
-            tool_again: 0.0,
-            common: 0.25,
-            common_name: 0.0,
-            common_tool: 0.5,
+            interest: 3.0,
+            common: 0.2,
+            common_tool: 0.3,
+            name_agent: 0.5,
+            name_tool: 0.5,
         }
     }
 }
@@ -73,286 +85,334 @@ impl Default for Options {
 pub struct Pick<'a> {
     pub text: &'a str,
     pub source: usize,
-    pub passage: usize,
     /// Its place among all lines, in the order of the past.
     pub line: usize,
+    /// Whether it goes on where the line before it was cut.
+    pub continues: bool,
 }
 
-/// Chooses lines worth at most `limit` tokens, best first.
-pub fn select<'a>(
-    past: &Past<'a>,
-    is_kept: &[bool],
-    covered: &[&str],
-    limit: usize,
-    count: &dyn Fn(&str) -> usize,
-    options: &Options,
-) -> Vec<Pick<'a>> {
-    let mut chances = Chances::measure(past, is_kept, options);
+/// Chooses lines worth at most `limit` tokens with their headings, best first.
+///
+/// Passages marked in `is_kept` stay in the prompt and are not quoted; `covered` is all text that
+/// stays.
+pub fn select<'a>(past: &Past<'a>, is_kept: &[bool], covered: &[&str], limit: usize, count: &dyn Fn(&str) -> usize, options: &Options) -> Vec<Pick<'a>> {
+    let mut reading = Reading::of(past, is_kept, options);
+    let mut worth = reading.worth(options);
     for text in covered {
-        lines::each(text, false, &mut |line| chances.cover_text(line));
+        lines::each(text, false, &mut |piece| reading.lexicon.scan(piece.text, |feature, _| worth.cover_known(feature)));
     }
-    chances.greedy(past, limit, count)
+    let Reading { pool, lines, labels, .. } = reading;
+    Greedy { past, pool, lines, labels, worth, is_open: vec![false; past.sources.len()] }.run(limit, count)
 }
 
+/// A candidate: a line, or a heading alone when its text is empty.
 struct Line<'a> {
     text: &'a str,
-    passage: usize,
     source: usize,
-    cost: f32,
-    boost: f32,
-    features: std::ops::Range<usize>,
+    tokens: f32,
+    continues: bool,
+    features: Range<u32>,
 }
 
-struct Chances<'a> {
-    lexicon: Lexicon,
-    /// Features of all lines, one after the other.
-    pool: Vec<Feature>,
-    lines: Vec<Line<'a>>,
-    labels: Vec<(std::ops::Range<usize>, f32)>,
-    /// What each feature is still worth.
-    worth: Vec<f32>,
-    is_triple: Vec<bool>,
-    again: f32,
-    overhead: f32,
+struct Label {
+    tokens: f32,
+    features: Range<u32>,
 }
 
-/// What is known of a feature while the past is read.
+/// What is known of a feature.
 #[derive(Clone, Copy)]
 struct Mentions {
+    shape: Shape,
+    /// Sum of the chances of mentions by the agent and the user.
     agent: f32,
+    /// The best chance of mentions by tools.
     tool: f32,
     /// The last message of the agent, and of anyone, that had it.
     agent_message: u32,
     message: u32,
-    /// In how many messages it is.
-    messages: f32,
-    shape: Shape,
+    messages: u16,
+    times: u16,
 }
 
-impl<'a> Chances<'a> {
-    fn measure(past: &Past<'a>, is_kept: &[bool], options: &Options) -> Chances<'a> {
+/// The past, read once.
+struct Reading<'a> {
+    lexicon: Lexicon,
+    /// Features of all lines and labels, one after the other.
+    pool: Vec<Feature>,
+    mentions: Vec<Mentions>,
+    /// Features of lines read before: files are read again and again.
+    known: HashMap<u64, Range<u32>>,
+    lines: Vec<Line<'a>>,
+    labels: Vec<Label>,
+}
+
+impl<'a> Reading<'a> {
+    fn of(past: &Past<'a>, is_kept: &[bool], options: &Options) -> Reading<'a> {
         let bytes: usize = past.passages.iter().map(|passage| passage.text.len()).sum();
-        let mut lexicon = Lexicon::for_text(bytes);
-        let (mut pool, mut all, mut mentions) = (Vec::new(), Vec::new(), Vec::<Mentions>::new());
-        let last_turn = past.passages.last().map_or(0, |passage| passage.turn);
-        let fade = (bytes as f32 / 4.0 * options.fade_share).min(options.fade_tokens);
-        let mut left = bytes;
-        let mut behind = vec![0.0; past.passages.last().map_or(0, |passage| passage.message + 1)];
-        let mut sum = 0.0;
-        for passage in past.passages.iter().rev() {
-            sum += passage.text.len() as f32;
-            behind[passage.message] = sum;
-        }
-        for (at, passage) in past.passages.iter().enumerate() {
-            left -= passage.text.len();
-            let source = &past.sources[passage.source];
-            // What touched a source last may have said nothing, and then it has no passage.
-            let since = behind.get(source.last).copied().unwrap_or(0.0);
-            let ago = left as f32 * (1.0 - options.last_touch) + since.min(left as f32) * options.last_touch;
-            let rate = rate(passage, last_turn, options) / (1.0 + ago / 4.0 / fade);
-            let is_tool = passage.voice == Voice::Tool;
-            lines::each(passage.text, is_tool, &mut |text| {
-                let from = pool.len();
-                lexicon.scan(text, &mut |feature, shape| {
-                    pool.push(feature);
-                    note(&mut mentions, feature, shape, passage.message as u32, is_tool, rate, options.tool_again);
-                });
-                if !is_kept[at] && pool.len() > from {
-                    let cost = guess::guess(text) as f32 + options.line_overhead;
-                    all.push(Line {
-                        text,
-                        passage: at,
-                        source: passage.source,
-                        cost,
-                        boost: 1.0,
-                        features: from..pool.len(),
-                    });
-                }
-            });
-        }
-        let mut labels = Vec::with_capacity(past.sources.len());
-        for source in &past.sources {
-            let from = pool.len();
-            lexicon.scan(&source.label, &mut |feature, shape| {
-                pool.push(feature);
-                let is_called = source.edited.is_some() || source.read.is_some();
-                let rate = if source.kind == Kind::File && is_called { options.call } else { 0.0 };
-                note(&mut mentions, feature, shape, u32::MAX, false, rate, 0.0);
-            });
-            labels.push((from..pool.len(), guess::guess(&source.label) as f32 + 1.0));
-        }
-        let worth = mentions.iter().map(|m| worth(m, &mentions, options)).collect();
-        let is_triple = mentions.iter().map(|m| matches!(m.shape, Shape::Triple(..))).collect();
-        let mut chances = Chances {
-            lexicon,
-            pool,
-            lines: all,
-            labels,
-            worth,
-            is_triple,
-            again: options.again,
-            overhead: options.line_overhead,
+        let mut reading = Reading {
+            lexicon: Lexicon::for_text(bytes),
+            pool: Vec::with_capacity(bytes / 8),
+            mentions: Vec::with_capacity(bytes / 16),
+            known: HashMap::new(),
+            lines: Vec::with_capacity(bytes / 32),
+            labels: Vec::with_capacity(past.sources.len()),
         };
-        if options.smooth > 0.0 {
-            chances.smooth(options.smooth);
+        let recency = Recency::of(past, options);
+        for (passage, &is_kept) in past.passages.iter().zip(is_kept) {
+            let chance = chance(passage, options) * recency.of_passage(passage);
+            // The first line of a command is its heading.
+            let is_command = passage.slot == Some(Slot::Command) && past.sources[passage.source].kind == Kind::Command;
+            reading.passage(passage, chance, is_kept, is_command);
         }
-        chances
-    }
-
-    /// Raises lines among lines that are worth much, lowers those among lines that are not.
-    fn smooth(&mut self, power: f32) {
-        let density: Vec<f32> = self.lines.iter().map(|line| self.gain(line.features.clone()) / line.cost).collect();
-        let mean = density.iter().sum::<f32>() / density.len().max(1) as f32;
-        if mean <= 0.0 {
-            return;
-        }
-        for at in 0..self.lines.len() {
-            let (from, to) = (at.saturating_sub(4), (at + 5).min(self.lines.len()));
-            let near = (from..to).filter(|&other| self.lines[other].passage == self.lines[at].passage);
-            let (sum, n) = near.fold((0.0, 0.0), |(sum, n), other| (sum + density[other], n + 1.0));
-            self.lines[at].boost = ((sum / n + 0.1 * mean) / mean).powf(power);
-        }
-    }
-
-    fn cover_text(&mut self, text: &str) {
-        let (worth, is_triple, again) = (&mut self.worth, &self.is_triple, self.again);
-        self.lexicon.scan(text, &mut |feature, _| {
-            if let Some(left) = worth.get_mut(feature as usize) {
-                *left *= if is_triple[feature as usize] { 0.0 } else { again };
+        for (at, source) in past.sources.iter().enumerate() {
+            let is_called = source.edited.is_some() || source.read.is_some();
+            let features = reading.scan(&source.label, u32::MAX, false, if is_called { options.call } else { 0.0 });
+            reading.labels.push(Label { tokens: guess(&source.label) + 1.0, features });
+            if matches!(source.kind, Kind::File | Kind::Command) {
+                reading.lines.push(Line { text: "", source: at, tokens: 0.0, continues: false, features: 0..0 });
             }
+        }
+        reading
+    }
+
+    fn passage(&mut self, passage: &Passage<'a>, chance: f32, is_kept: bool, mut is_label: bool) {
+        let is_tool = passage.voice == Voice::Tool;
+        lines::each(passage.text, is_tool, &mut |Piece { text, continues }| {
+            let features = self.scan(text, passage.message as u32, is_tool, chance);
+            if !is_kept && !is_label && !features.is_empty() {
+                // One more for the line end.
+                self.lines.push(Line { text, source: passage.source, tokens: guess(text) + 1.0, continues, features });
+            }
+            is_label = false;
         });
     }
 
-    fn cover(&mut self, features: std::ops::Range<usize>) {
-        for &feature in &self.pool[features] {
-            self.worth[feature as usize] *= if self.is_triple[feature as usize] { 0.0 } else { self.again };
-        }
-    }
-
-    fn gain(&self, features: std::ops::Range<usize>) -> f32 {
-        self.pool[features].iter().map(|&feature| self.worth[feature as usize]).sum()
-    }
-
-    fn score(&self, line: usize, is_open: &[bool]) -> f32 {
-        let line = &self.lines[line];
-        let (label, label_cost) = &self.labels[line.source];
-        let gain = self.gain(line.features.clone()) * line.boost;
-        if is_open[line.source] {
-            return gain / line.cost;
-        }
-        // A heading serves several lines: the first one pays for half of it.
-        (gain + self.gain(label.clone())) / (line.cost + label_cost)
-    }
-
-    fn greedy(&mut self, past: &Past<'a>, limit: usize, count: &dyn Fn(&str) -> usize) -> Vec<Pick<'a>> {
-        let mut is_open = vec![false; past.sources.len()];
-        let mut of_source: Vec<Vec<u32>> = vec![Vec::new(); past.sources.len()];
-        let mut heap = BinaryHeap::with_capacity(self.lines.len());
-        for line in 0..self.lines.len() {
-            of_source[self.lines[line].source].push(line as u32);
-            heap.push(Candidate { score: self.score(line, &is_open), line });
-        }
-        let (mut picks, mut spent, mut seen) = (Vec::new(), 0, HashSet::new());
-        while let Some(Candidate { score, line }) = heap.pop() {
-            let now = self.score(line, &is_open);
-            if now <= 0.0 || seen.contains(self.lines[line].text) {
-                continue;
+    fn scan(&mut self, text: &str, message: u32, is_tool: bool, chance: f32) -> Range<u32> {
+        let fingerprint = fingerprint(text);
+        if let Some(features) = self.known.get(&fingerprint) {
+            for &feature in &self.pool[features.start as usize..features.end as usize] {
+                self.mentions[feature as usize].note(message, is_tool, chance);
             }
-            if now < score * 0.999 {
-                heap.push(Candidate { score: now, line });
-                continue;
-            }
-            let Line { text, passage, source, ref features, .. } = self.lines[line];
-            let features = features.clone();
-            let opens = !is_open[source];
-            let label = if opens { count(&past.sources[source].label) + 1 } else { 0 };
-            let cost = count(text) + self.overhead as usize + label;
-            if spent + cost > limit {
-                if limit - spent < 24 {
-                    break;
-                }
-                continue;
-            }
-            spent += cost;
-            seen.insert(text);
-            self.cover(features);
-            if opens {
-                is_open[source] = true;
-                self.cover(self.labels[source].0.clone());
-                for &other in &of_source[source] {
-                    heap.push(Candidate { score: self.score(other as usize, &is_open), line: other as usize });
-                }
-            }
-            picks.push(Pick { text, source, passage, line });
+            return features.clone();
         }
-        picks
-    }
-}
-
-fn note(
-    mentions: &mut Vec<Mentions>,
-    feature: Feature,
-    shape: Shape,
-    message: u32,
-    is_tool: bool,
-    rate: f32,
-    tool_again: f32,
-) {
-    let feature = feature as usize;
-    if feature == mentions.len() {
-        mentions.push(Mentions {
-            agent: 0.0,
-            tool: 0.0,
-            agent_message: u32::MAX,
-            message: u32::MAX,
-            messages: 0.0,
-            shape,
+        let from = self.pool.len() as u32;
+        let (pool, mentions) = (&mut self.pool, &mut self.mentions);
+        self.lexicon.scan(text, |feature, shape| {
+            pool.push(feature);
+            if feature as usize == mentions.len() {
+                mentions.push(Mentions { shape, agent: 0.0, tool: 0.0, agent_message: u32::MAX, message: u32::MAX, messages: 0, times: 0 });
+            }
+            mentions[feature as usize].note(message, is_tool, chance);
         });
+        let features = from..self.pool.len() as u32;
+        self.known.insert(fingerprint, features.clone());
+        features
     }
-    let known = &mut mentions[feature];
-    let is_new = known.message != message;
-    if is_new {
-        known.messages += 1.0;
-        known.message = message;
-    }
-    if is_tool {
-        let (less, more) = if known.tool < rate { (known.tool, rate) } else { (rate, known.tool) };
-        known.tool = more + if is_new { less * tool_again } else { 0.0 };
-    } else if known.agent_message != message {
-        known.agent += rate;
-        known.agent_message = message;
+
+    /// What each feature is worth to have in the prompt.
+    fn worth(&self, options: &Options) -> Worth {
+        let most = self.mentions.iter().map(|known| known.messages).max().unwrap_or_default();
+        let powers = |exponent: f32| (0..=most).map(|n| f32::from(n).powf(exponent)).collect::<Vec<f32>>();
+        let (common, common_tool) = (powers(options.common), powers(options.common_tool));
+        let phrase = |weight: f32, known: &Mentions, words: &[Feature]| {
+            let words = || words.iter().map(|&word| &self.mentions[word as usize]);
+            let rarest = usize::from(words().map(|word| word.messages).min().unwrap_or_default());
+            let interest = words().map(|word| word.agent).sum::<f32>() / words().count() as f32;
+            weight * (known.agent * common[rarest] + known.tool * common_tool[rarest] * (1.0 + options.interest * interest)).min(1.0)
+        };
+        let left = self.mentions.iter().map(|known| match known.shape {
+            Shape::Word => 0.0,
+            Shape::Name => options.name * known.name_chance(options),
+            Shape::Joined(a, b) => phrase(options.joined, known, &[a, b]),
+            Shape::Triple(a, b, c) => phrase(1.0, known, &[a, b, c]),
+        });
+        let again = self.mentions.iter().map(|known| if matches!(known.shape, Shape::Triple(..)) { 0.0 } else { options.again });
+        Worth { left: left.collect(), again: again.collect() }
     }
 }
 
-/// The chance that one mention in this passage comes back, were it the newest.
-fn rate(passage: &Passage, last_turn: usize, options: &Options) -> f32 {
-    let older = if passage.turn + 1 < last_turn { options.older_turn } else { 1.0 };
+impl Mentions {
+    fn note(&mut self, message: u32, is_tool: bool, chance: f32) {
+        self.times = self.times.saturating_add(1);
+        if self.message != message {
+            self.message = message;
+            self.messages = self.messages.saturating_add(1);
+        }
+        if is_tool {
+            self.tool = self.tool.max(chance);
+        } else if self.agent_message != message {
+            self.agent_message = message;
+            self.agent += chance;
+        }
+    }
+
+    /// Names come back less than in proportion to their mentions.
+    fn name_chance(&self, options: &Options) -> f32 {
+        let agent = options.call * (self.agent / options.call).powf(options.name_agent);
+        let tool = self.tool * f32::from(self.times.min(NAME_TIMES_MAX)).powf(options.name_tool);
+        (agent + tool).min(1.0)
+    }
+}
+
+/// More mentions by tools say nothing more.
+const NAME_TIMES_MAX: u16 = 10;
+
+/// How chances fade with the steps of the agent: tool output of any length is one step.
+struct Recency {
+    last_step: usize,
+    last_turn: usize,
+    fade: f32,
+    older_turn: f32,
+}
+
+impl Recency {
+    fn of(past: &Past<'_>, options: &Options) -> Recency {
+        let (last_step, last_turn) = past.passages.last().map_or((0, 0), |passage| (passage.step, passage.turn));
+        let fade = (last_step as f32 * options.fade_share).clamp(1.0, options.fade_steps);
+        Recency { last_step, last_turn, fade, older_turn: options.older_turn }
+    }
+
+    fn of_passage(&self, passage: &Passage<'_>) -> f32 {
+        let is_old = passage.voice == Voice::Tool && passage.turn + 1 < self.last_turn;
+        let turn = if is_old { self.older_turn } else { 1.0 };
+        turn / (1.0 + (self.last_step - passage.step) as f32 / self.fade)
+    }
+}
+
+/// The chance that a mention in this passage comes back, were it the newest.
+fn chance(passage: &Passage<'_>, options: &Options) -> f32 {
     match (passage.voice, passage.class, passage.slot) {
         (Voice::User, ..) => options.user,
         (Voice::Agent, ..) => options.agent,
         (Voice::Call, _, Some(Slot::Aside)) => options.aside,
         (Voice::Call, _, Some(Slot::Replaced)) => options.replaced,
         (Voice::Call, ..) => options.call,
-        (Voice::Tool, Some(ToolClass::Read), _) => options.read * older,
-        (Voice::Tool, ..) => options.printed * older,
+        (Voice::Tool, Some(ToolClass::Read), _) => options.read,
+        (Voice::Tool, Some(ToolClass::Patch | ToolClass::Write | ToolClass::Plan), _) => options.echo,
+        (Voice::Tool, ..) => options.printed,
     }
 }
 
-fn worth(known: &Mentions, all: &[Mentions], options: &Options) -> f32 {
-    let messages = |word: Feature| all[word as usize].messages;
-    let (weight, rarest, common) = match known.shape {
-        Shape::Word => return 0.0,
-        Shape::Name => (options.name, known.messages, options.common_name),
-        Shape::Joined(a, b) => (options.joined, messages(a).min(messages(b)), options.common),
-        Shape::Triple(a, b, c) => (1.0, messages(a).min(messages(b)).min(messages(c)), options.common),
-    };
-    let interest = match known.shape {
-        Shape::Triple(a, b, c) => (all[a as usize].agent + all[b as usize].agent + all[c as usize].agent) / 3.0,
-        Shape::Joined(a, b) => (all[a as usize].agent + all[b as usize].agent) / 2.0,
-        _ => known.agent,
-    };
-    let tool = known.tool * rarest.powf(options.common_tool) * (1.0 + options.interest * interest);
-    weight * (known.agent * rarest.powf(common) + tool).min(1.0)
+/// What features are still worth, and what covering them leaves of it.
+struct Worth {
+    left: Vec<f32>,
+    again: Vec<f32>,
+}
+
+impl Worth {
+    fn of(&self, features: &[Feature]) -> f32 {
+        features.iter().map(|&feature| self.left[feature as usize]).sum()
+    }
+
+    fn cover(&mut self, features: &[Feature]) {
+        for &feature in features {
+            self.left[feature as usize] *= self.again[feature as usize];
+        }
+    }
+
+    /// Covers a feature unless it is new, as in text the prompt adds.
+    fn cover_known(&mut self, feature: Feature) {
+        if (feature as usize) < self.left.len() {
+            self.cover(&[feature]);
+        }
+    }
+}
+
+struct Greedy<'p, 'a> {
+    past: &'p Past<'a>,
+    pool: Vec<Feature>,
+    lines: Vec<Line<'a>>,
+    labels: Vec<Label>,
+    worth: Worth,
+    is_open: Vec<bool>,
+}
+
+/// When less is left, no further line is tried.
+const TOKENS_LEFT_MIN: usize = 24;
+
+/// Candidates per token of the limit; the others cannot win.
+const CANDIDATES_PER_TOKEN: usize = 2;
+
+impl<'a> Greedy<'_, 'a> {
+    /// Takes the best line until the limit is reached, looking again at those that got worse.
+    fn run(mut self, limit: usize, count: &dyn Fn(&str) -> usize) -> Vec<Pick<'a>> {
+        let candidates = self.candidates(limit * CANDIDATES_PER_TOKEN);
+        let of_source = self.by_source(&candidates);
+        let mut heap = BinaryHeap::from(candidates);
+        let (mut picks, mut spent, mut seen) = (Vec::new(), 0, HashSet::new());
+        while let Some(Candidate { score, line }) = heap.pop() {
+            let now = self.score(line);
+            let Line { text, source, continues, .. } = self.lines[line];
+            if now <= 0.0 || (!text.is_empty() && seen.contains(text)) {
+                continue;
+            }
+            if now < score {
+                heap.push(Candidate { score: now, line });
+                continue;
+            }
+            let opens = !self.is_open[source];
+            let cost = if text.is_empty() { 0 } else { count(text) + 1 } + if opens { count(&self.past.sources[source].label) + 4 } else { 0 };
+            if spent + cost > limit {
+                if limit - spent < TOKENS_LEFT_MIN {
+                    break;
+                }
+                continue;
+            }
+            spent += cost;
+            seen.insert(text);
+            self.cover(line);
+            if opens {
+                // Its other lines got cheaper.
+                let cheaper = of_source[source].iter().map(|&line| Candidate { score: self.score(line), line });
+                heap.extend(cheaper);
+            }
+            picks.push(Pick { text, source, line, continues });
+        }
+        picks
+    }
+
+    /// The `most` best candidates, in no order.
+    fn candidates(&self, most: usize) -> Vec<Candidate> {
+        let mut all: Vec<Candidate> = (0..self.lines.len()).map(|line| Candidate { score: self.score(line), line }).collect();
+        if all.len() > most {
+            all.select_nth_unstable_by(most, |a, b| b.cmp(a));
+            all.truncate(most);
+        }
+        all
+    }
+
+    fn by_source(&self, candidates: &[Candidate]) -> Vec<Vec<usize>> {
+        let mut of_source = vec![Vec::new(); self.past.sources.len()];
+        for candidate in candidates {
+            of_source[self.lines[candidate.line].source].push(candidate.line);
+        }
+        of_source
+    }
+
+    /// What the line newly covers per token, with its heading when that is not there yet.
+    fn score(&self, line: usize) -> f32 {
+        let line = &self.lines[line];
+        let gain = self.worth.of(self.features(&line.features));
+        if self.is_open[line.source] {
+            return if line.text.is_empty() { 0.0 } else { gain / line.tokens };
+        }
+        let label = &self.labels[line.source];
+        (gain + self.worth.of(self.features(&label.features))) / (line.tokens + label.tokens)
+    }
+
+    fn cover(&mut self, line: usize) {
+        let Line { source, features, .. } = &self.lines[line];
+        self.worth.cover(&self.pool[features.start as usize..features.end as usize]);
+        if !self.is_open[*source] {
+            self.is_open[*source] = true;
+            let label = &self.labels[*source].features;
+            self.worth.cover(&self.pool[label.start as usize..label.end as usize]);
+        }
+    }
+
+    fn features(&self, range: &Range<u32>) -> &[Feature] {
+        &self.pool[range.start as usize..range.end as usize]
+    }
 }
 
 struct Candidate {

@@ -109,11 +109,10 @@ pub fn hit(line: &str) -> Option<(&str, &str)> {
             let digits = bytes[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
             let end = at + 1 + digits;
             let path = &line[..at];
-            if digits > 0
-                && bytes.get(end) == Some(&sign)
-                && path.contains(['/', '.'])
-                && path.contains(|c: char| c.is_alphabetic())
-            {
+            // `ent-109-x` is a name: only a file name with a dot is taken before dashes.
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let is_path = name.contains('.') || sign == b':' && path.contains('/');
+            if digits > 0 && bytes.get(end) == Some(&sign) && is_path && name.contains(|c: char| c.is_alphabetic()) {
                 return Some((path, &line[end + 1..]));
             }
         }

@@ -205,6 +205,12 @@ fn block_has(block: &str, key: &str) -> bool {
     serde_json::from_str::<RawFields<'_>>(block).is_ok_and(|fields| fields.get(key).is_some())
 }
 
+/// The provider's id of a Responses item.
+pub fn item_id(raw: &str) -> Option<String> {
+    let fields: RawFields<'_> = serde_json::from_str(raw).ok()?;
+    serde_json::from_str(fields.get("id")?.get()).ok()
+}
+
 /// A Responses item without the provider's id, which only means something beside the reasoning that was dropped.
 pub fn without_id(raw: &str) -> String {
     let Ok(fields) = serde_json::from_str::<RawFields<'_>>(raw) else { return raw.to_owned() };
@@ -218,26 +224,26 @@ pub fn without_id(raw: &str) -> String {
 
 /// An Anthropic message with a cache mark on its last block; as it was when it cannot carry one.
 pub fn mark_cached(raw: &str) -> String {
-    let Ok(mut message) = serde_json::from_str::<Value>(raw) else { return raw.to_owned() };
-    let mark = json!({"type": "ephemeral"});
-    if let Some(text) = message.get("content").and_then(Value::as_str).map(str::to_owned) {
-        if text.trim().is_empty() {
-            return raw.to_owned();
-        }
-        message["content"] = json!([{"type": "text", "text": text, "cache_control": mark}]);
-        return message.to_string();
+    marked(raw).unwrap_or_else(|| raw.to_owned())
+}
+
+fn marked(raw: &str) -> Option<String> {
+    const MARK: &str = r#"{"type":"ephemeral"}"#;
+    let fields: RawFields<'_> = serde_json::from_str(raw).ok()?;
+    let content = fields.get("content")?.get();
+    if let Ok(text) = serde_json::from_str::<String>(content) {
+        let block = format!(r#"[{{"type":"text","text":{content},"cache_control":{MARK}}}]"#);
+        return (!text.trim().is_empty()).then(|| splice(raw, content, &block));
     }
-    let Some(block) = message.get_mut("content").and_then(Value::as_array_mut).and_then(|blocks| blocks.last_mut())
-    else {
-        return raw.to_owned();
+    let blocks: Vec<&RawValue> = serde_json::from_str(content).ok()?;
+    let last = blocks.last()?.get();
+    let block: Value = serde_json::from_str(last).ok()?;
+    let can_carry = match block.get("type")?.as_str()? {
+        "text" => block.get("text")?.as_str().is_some_and(|text| !text.trim().is_empty()),
+        "image" | "document" | "tool_use" | "tool_result" => true,
+        _ => false,
     };
-    let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
-    let empty = kind == "text" && block.get("text").and_then(Value::as_str).is_none_or(|text| text.trim().is_empty());
-    if empty || kind.contains("thinking") || block.get("cache_control").is_some() || !block.is_object() {
-        return raw.to_owned();
-    }
-    block["cache_control"] = mark;
-    message.to_string()
+    (can_carry && block.get("cache_control").is_none()).then(|| splice(raw, last, &set_field(last, "cache_control", MARK)))
 }
 
 /// How many cache marks a message carries.

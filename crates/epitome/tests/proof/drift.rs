@@ -1,1 +1,87 @@
 //! No drift: fifty rounds of compaction on a growing thread lose no pin and no constraint.
+
+use epitome::budget::Tokens;
+use epitome::plan::{Ask, Room};
+use epitome::summary::RequestState;
+use epitome::thread::Thread;
+use epitome::wire::Dialect;
+
+use crate::claims::words;
+use crate::generate::{Answer, Bit, Call, Entry, Script, document, plain};
+use crate::world::{PRESETS, Under, World, compact, prompt};
+
+const ROUNDS: usize = 50;
+const PINS: [&str; 2] = ["the staging host is db-7.internal", "ключ лежит в сейфе"];
+/// What the user demands, and in which turn.
+const CONSTRAINTS: [(usize, &str); 7] = [
+    (0, "Never delete production data."),
+    (1, "Bitte niemals auf main pushen."),
+    (2, "不要修改生产数据库。"),
+    (3, "本番のデータは絶対に消さないでください。"),
+    (5, "Никогда не трогай config.yaml!"),
+    (8, "Il faut toujours écrire les tests d'abord."),
+    (13, "You must keep `parse_line` backwards compatible."),
+];
+
+/// One turn: a request, two rounds of tool work, an answer.
+fn turn(at: usize) -> Script {
+    let demand = CONSTRAINTS.iter().find(|(turn, _)| *turn == at).map(|(_, text)| format!(" {text}")).unwrap_or_default();
+    let mut entries = vec![Entry::User(vec![Bit::Text(format!("Request {at}: make module_{at} faster.{demand}"))])];
+    for step in 0..2 {
+        let id = format!("toolu_{at}_{step}");
+        let path = format!("src/module_{at}_{step}.rs");
+        let arguments = serde_json::json!({"path": path});
+        let text = (0..12).map(|line| format!("{line}: fn work_{at}_{step}_{line}() {{ unfold({line}) }}\n")).collect();
+        entries.push(Entry::Assistant {
+            thought: None,
+            words: Some(format!("I read {path} now.")),
+            calls: vec![Call { id: id.clone(), tool: "read".into(), arguments }],
+        });
+        entries.push(Entry::Results(vec![Answer { id, tool: "read".into(), text, failed: false, image: false }]));
+    }
+    entries.push(Entry::Assistant { thought: None, words: Some(format!("Module {at} is faster now.")), calls: Vec::new() });
+    Script(entries)
+}
+
+/// Compacts a growing thread fifty times and looks for every pin and constraint in every prompt on the way.
+fn holds_for_fifty_rounds(under: &Under, dialect: Dialect, size: u64) {
+    let name = format!("{} in {dialect} with {size}", under.policy.name);
+    let size = Tokens::new(size);
+    let room = Room { trigger: size, target: size.share(under.policy.target.low_water), limit: size.scaled(1.1) };
+    let pins: Vec<String> = PINS.iter().map(|pin| (*pin).to_owned()).collect();
+    let (mut thread, mut previous, mut rounds, mut at) = (Thread::new(), None, 0, 0);
+    while rounds < ROUNDS {
+        assert!(at < 40 * ROUNDS, "{name}: {rounds} rounds in {at} turns");
+        let text = document(&turn(at), dialect, plain());
+        thread.extend(World::read(text, dialect, under).document.messages(), &under.meter(dialect));
+        let ask = Ask { previous: previous.as_ref(), pins: pins.clone(), force: !under.policy.trigger.auto, ..Ask::default() };
+        at += 1;
+        let Some(compaction) = compact(&thread, room, under, dialect, &ask) else { continue };
+        rounds += 1;
+        assert_eq!(compaction.plan.round as usize, rounds, "{name}");
+        let said = words(&prompt(&thread, Some(&compaction), under, dialect), &thread);
+        for pin in PINS {
+            assert!(said.contains(pin), "{name}: round {rounds} lost the pin {pin:?}");
+        }
+        for (_, text) in CONSTRAINTS.iter().filter(|(turn, _)| *turn < at) {
+            assert!(said.contains(text), "{name}: round {rounds} lost {text:?}");
+        }
+        assert_eq!(compaction.receipt.broken().count(), 0, "{name}");
+        if let Some(summary) = compaction.summaries.first() {
+            let early = summary.items.requests.iter().find(|request| request.text.starts_with("Request 0:"));
+            let state = early.map(|request| request.state);
+            assert!(state.is_none_or(|state| state == RequestState::Answered || at == 1), "{name}: round {rounds} reopened a request");
+        }
+        previous = Some(compaction);
+    }
+}
+
+#[test]
+fn fifty_rounds_keep_every_pin_and_every_constraint_verbatim() {
+    for under in PRESETS.iter() {
+        for (at, dialect) in Dialect::ALL.into_iter().enumerate() {
+            // A window of its own for each dialect, a tight one among them.
+            holds_for_fifty_rounds(under, dialect, [1200, 1600, 2500, 900][at]);
+        }
+    }
+}

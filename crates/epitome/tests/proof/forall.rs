@@ -19,25 +19,6 @@ pub fn forall<S: Strategy>(cases: u32, values: &S, claim: impl Fn(S::Value) -> R
     bytes[..4].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(config, rng);
-    if std::env::var("EPITOME_SURVEY").is_ok() {
-        use proptest::strategy::ValueTree;
-        let mut tally: std::collections::BTreeMap<String, (usize, String)> = Default::default();
-        for _ in 0..cases {
-            let value = values.new_tree(&mut runner).unwrap().current();
-            if let Err(wrong) = claim(value) {
-                let key: String = wrong.chars().filter(|c| !c.is_ascii_digit()).take(110).collect();
-                let e = tally.entry(key).or_insert((0, wrong.clone()));
-                e.0 += 1;
-                if wrong.len() < e.1.len() {
-                    e.1 = wrong;
-                }
-            }
-        }
-        for (_, (n, w)) in tally {
-            eprintln!("{n:4} {}", w.chars().take(1500).collect::<String>());
-        }
-        return;
-    }
     if let Err(failure) = runner.run(values, |value| claim(value).map_err(TestCaseError::fail)) {
         panic!("with EPITOME_SEED={seed}: {failure}");
     }

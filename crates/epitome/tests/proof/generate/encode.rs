@@ -163,7 +163,7 @@ fn anthropic(entry: &Entry, style: Style, at: usize, out: &mut Vec<Value>) {
                     .map(|call| json!({"type": "tool_use", "id": call.id, "name": call.tool, "input": call.arguments})),
             );
             if style.extra
-                && at % 3 == 0
+                && at.is_multiple_of(3)
                 && at < 6
                 && let Some(last) = blocks.last_mut()
                 && last["type"] != "thinking"
@@ -246,13 +246,13 @@ fn ai_sdk_thought(thought: &Thought) -> Value {
 }
 
 fn ai_sdk_result(answer: &Answer, style: Style) -> Value {
-    let part = json!({"type": "tool-result", "toolCallId": answer.id, "toolName": answer.tool});
-    let mut part = part;
-    match style.extra {
-        true => part["result"] = json!(answer.text),
-        false => {
-            part["output"] = json!({"type": if answer.failed { "error-text" } else { "text" }, "value": answer.text})
-        }
-    }
+    let mut part = json!({"type": "tool-result", "toolCallId": answer.id, "toolName": answer.tool});
+    let kind = if answer.failed { "error-text" } else { "text" };
+    // The older shape of the SDK beside the newer one.
+    let (field, value) = match style.extra {
+        true => ("result", json!(answer.text)),
+        false => ("output", json!({"type": kind, "value": answer.text})),
+    };
+    part[field] = value;
     part
 }

@@ -8,5 +8,5 @@ mod script;
 mod style;
 
 pub use encode::{document, messages};
-pub use script::{Answer, Bit, Call, Entry, Script, Thought, finished, oddity, script, tidy};
+pub use script::{Answer, Bit, Call, Entry, Script, finished, oddity, script, tidy};
 pub use style::{Style, plain, style};

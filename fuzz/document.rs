@@ -1,0 +1,30 @@
+//! What must hold of any text that is a message list.
+
+use epitome::budget::{Characters, Meter, Tokens};
+use epitome::plan::{Ask, Room, Verdict, decide};
+use epitome::policy::Preset;
+use epitome::render::render;
+use epitome::thread::Thread;
+use epitome::wire::{Dialect, Document, Item};
+
+/// Decodes, writes back, and compacts with every preset.
+pub fn holds(text: &str, dialect: Dialect) {
+    let Ok(document) = Document::decode(text, Some(dialect)) else { return };
+    let kept: Vec<Item> = (0..document.items().len()).map(Item::Kept).collect();
+    assert_eq!(document.encode(&kept), text);
+    let meter = Meter::new(&Characters::Four, dialect);
+    let mut thread = Thread::new();
+    thread.extend(document.messages(), &meter);
+    let room = Room::exactly(thread.total().share(0.5));
+    for preset in Preset::ALL {
+        let policy = preset.policy();
+        let ask = Ask { force: true, ..Ask::default() };
+        let Verdict::Act(draft) = decide(&thread, room, &policy, meter, &ask) else { continue };
+        let compaction = draft.finish();
+        let prompt = render(&thread, Some(&compaction), &policy, dialect, meter, &[]);
+        assert_eq!(prompt.tokens(&thread, meter), compaction.plan.after);
+        let over = compaction.plan.shortfall.as_ref().map_or(Tokens::ZERO, |shortfall| shortfall.over);
+        assert_eq!(compaction.plan.after - room.limit, over);
+        prompt.to_json(&thread);
+    }
+}
