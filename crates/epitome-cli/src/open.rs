@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use epitome::budget::{Meter, Overhead, TokenCounter, Tokens, counter_for};
+use epitome::budget::{Cautious, Known, Meter, Model, Overhead, TokenCounter, Tokens, counter_for};
 use epitome::session::{Format, ReadOptions, Session, SessionError};
 use epitome::thread::{NewMessage, Role, Thread};
 use epitome::wire::{Dialect, DocumentError};
@@ -50,6 +50,9 @@ pub struct CountFor {
     pub model: Option<String>,
     /// The counter, where one was named.
     pub counter: Option<Arc<dyn TokenCounter>>,
+    /// Whether a count that is too low does harm: without a known model, the tokenizer that will read the result is
+    /// not known either.
+    pub cautious: bool,
 }
 
 /// Reads a file whole.
@@ -96,7 +99,11 @@ pub fn open(input: &Input, count_for: CountFor, until: Option<usize>) -> Result<
         session = until_message(&file, session, input, until)?;
     }
     let model = count_for.model.or_else(|| session.model().map(str::to_owned));
-    let counter = count_for.counter.unwrap_or_else(|| counter_for(model.as_deref()));
+    let is_known = model.as_deref().is_some_and(|model| Model::named(model).known != Known::Fallback);
+    let counter = count_for.counter.unwrap_or_else(|| match count_for.cautious && !is_known {
+        true => Arc::new(Cautious),
+        false => counter_for(model.as_deref()),
+    });
     let mut messages = session.messages();
     messages.truncate(until.unwrap_or(usize::MAX));
     let thread = thread_of(messages, &*counter, dialect(&session));

@@ -16,10 +16,6 @@ use crate::cli::{Aim, Planned};
 use crate::failure::{Exit, Failure, words};
 use crate::open::{CountFor, Opened, dialect, open};
 
-/// The share of a budget that is used when no model is named: the tokenizer that will read the result is not known, and
-/// those in use differ by a few percent on the same text.
-const UNKNOWN_TOKENIZER_SHARE: f64 = 0.95;
-
 /// How often a budget that can be reached is looked for, and by how much each try is larger than the last.
 const REACHABLE_TRIES_MAX: usize = 8;
 const REACHABLE_STEP: f64 = 1.15;
@@ -63,7 +59,7 @@ impl Job {
         let Planned { input, aim } = planned;
         let policy = policy(aim.policy.as_deref())?;
         let named = counter_named(&policy.count.tokenizer).ok().filter(|_| aim.model.is_none());
-        let opened = open(input, CountFor { model: aim.model.clone(), counter: named }, aim.until)?;
+        let opened = open(input, CountFor { model: aim.model.clone(), counter: named, cautious: true }, aim.until)?;
         if opened.thread.is_empty() {
             return Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", opened.path.display())));
         }
@@ -192,17 +188,11 @@ impl Job {
         for _ in 0..REACHABLE_TRIES_MAX {
             let made = self.make(Room::exactly(tokens)).ok().flatten()?;
             match &made.compaction.plan.shortfall {
-                None => return Some(self.budget_for(tokens - system)),
+                None => return Some((tokens - system).get()),
                 Some(shortfall) => tokens = shortfall.floor.max(tokens.scaled(REACHABLE_STEP)),
             }
         }
         None
-    }
-
-    /// The budget to ask for so that the messages get this many tokens.
-    fn budget_for(&self, tokens: Tokens) -> u64 {
-        let share = if self.opened.model.is_some() { 1.0 } else { UNKNOWN_TOKENIZER_SHARE };
-        (tokens.get() as f64 / share).ceil() as u64 + 1
     }
 }
 
@@ -238,10 +228,8 @@ fn in_words_of(mut policy: Policy, session: &Session) -> Policy {
 /// The room for messages, and the tokens that must not be exceeded.
 fn room(opened: &Opened, policy: &Policy, aim: &Aim) -> (Room, Tokens) {
     if let Some(budget) = aim.budget {
-        let budget = Tokens::new(budget);
-        let used = if opened.model.is_some() { budget } else { budget.share(UNKNOWN_TOKENIZER_SHARE) };
-        let system = opened.system_messages();
-        return (Room::exactly(used + system), budget + system);
+        let limit = Tokens::new(budget) + opened.system_messages();
+        return (Room::exactly(limit), limit);
     }
     let model = aim.model.as_deref().or(opened.session.model());
     let window = match (aim.window, model) {

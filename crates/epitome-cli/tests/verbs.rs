@@ -1,5 +1,7 @@
 //! Every verb on fixtures: what it prints, what it writes, what it answers to programs.
 
+#![allow(clippy::unwrap_used)]
+
 mod bench;
 
 use bench::Bench;
@@ -259,7 +261,7 @@ fn policies_are_listed_shown_and_checked() {
     assert_snapshot!(bench.run(&["policy", "list"]).whole());
     let shown = bench.run(&["policy", "show", "ladder"]).ended(0).out;
     let bench =
-        bench.holding("mine.toml", &shown).holding("bad.toml", shown.replace("tail_max = 0.25", "tail_max = 2.5"));
+        bench.holding("mine.toml", &shown).holding("bad.toml", shown.replace("low_water = 0.5", "low_water = 5.0"));
     assert_snapshot!(bench.run(&["policy", "check", "mine.toml"]).whole());
     assert_snapshot!(bench.run(&["policy", "check", "bad.toml"]).whole());
     assert_snapshot!(bench.run(&["policy", "show", "nosuch"]).whole());

@@ -18,7 +18,7 @@ use crate::table::{Side, table};
 /// Counts.
 pub fn run(args: &Count, paint: Paint) -> Result<Answer, Failure> {
     let counter = args.tokenizer.as_deref().map(tokenizer).transpose()?;
-    let opened = open(&args.input, CountFor { model: args.model.clone(), counter }, None)?;
+    let opened = open(&args.input, CountFor { model: args.model.clone(), counter, cautious: false }, None)?;
     let roles = by_role(&opened);
     let (system, tools) = (opened.system_prompt(), opened.tool_schemas());
     let total = opened.thread.total() + system + tools;

@@ -24,7 +24,7 @@ const BAR_WIDTH: usize = 24;
 
 /// Shows.
 pub fn run(args: &Show, paint: Paint) -> Result<Answer, Failure> {
-    let opened = open(&args.input, CountFor { model: args.model.clone(), counter: None }, None)?;
+    let opened = open(&args.input, CountFor { model: args.model.clone(), ..CountFor::default() }, None)?;
     let view = View::of(&opened);
     let mut text = receipt::headline(&opened, paint);
     text.push_str(&view.totals(&opened));
