@@ -14,6 +14,8 @@ use crate::thread::{Durability, MessageId, Part, Span, Thread, ToolResult};
 
 /// Results smaller than this are not worth a placeholder.
 const WORTH_CLEARING: Tokens = Tokens::new(40);
+/// What the words in the place of a clipped part's middle take.
+const CLIP_WORDS: Tokens = Tokens::new(24);
 /// The least room a summary is given, however tight the prompt.
 const SUMMARY_MIN: Tokens = Tokens::new(256);
 /// The most keywords an index entry of a dropped span carries.
@@ -440,14 +442,30 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
 
 /// The largest parts of what is left lose their middle, largest first, until the prompt fits.
 fn trim(board: &mut Board<'_>) -> usize {
+    let parts = trimmable(board, 0..board.thread.len());
+    let keep = level(&parts, board.total - board.room.target).max(board.tail.clip);
     let mut touched = 0;
-    for (_, place, part) in trimmable(board, 0..board.thread.len()) {
+    for (_, place, part) in parts {
         if board.is_done() {
             break;
         }
-        touched += usize::from(clip(board, place, part));
+        touched += usize::from(clip(board, place, part, keep));
     }
     touched
+}
+
+/// What may stay of each part so that all of them together give up `excess`: the long ones give, the short ones do not.
+fn level(parts: &[(Tokens, usize, usize)], excess: Tokens) -> Tokens {
+    let mut sum = Tokens::ZERO;
+    for (at, (tokens, ..)) in parts.iter().enumerate() {
+        sum += *tokens;
+        let next = parts.get(at + 1).map_or(Tokens::ZERO, |(tokens, ..)| *tokens);
+        let each = (sum - excess).share(1.0 / (at + 1) as f64);
+        if sum > excess && each >= next {
+            return each - CLIP_WORDS;
+        }
+    }
+    Tokens::ZERO
 }
 
 /// Results and arguments in a range that are longer than what a trim keeps, largest first.
@@ -468,8 +486,7 @@ fn trimmable(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(Tokens, u
     found
 }
 
-fn clip(board: &mut Board<'_>, place: usize, part: usize) -> bool {
-    let keep = board.tail.clip;
+fn clip(board: &mut Board<'_>, place: usize, part: usize, keep: Tokens) -> bool {
     move_out(board, Rung::Trim, place, part, keep - keep.share(0.34), keep.share(0.34))
 }
 
@@ -491,12 +508,15 @@ fn clip_tail(board: &mut Board<'_>, enough: Tokens) -> usize {
     if board.ask.shape != Shape::Free || !board.policy.rungs.contains(&Rung::Trim) {
         return 0;
     }
+    let parts = trimmable(board, tail.clone());
+    let excess = (board.tokens(tail.clone()) - most).min(board.total - enough);
+    let keep = level(&parts, excess).max(board.tail.clip);
     let mut touched = 0;
-    for (_, place, part) in trimmable(board, tail.clone()) {
+    for (_, place, part) in parts {
         if board.tokens(tail.clone()) <= most || board.total <= enough {
             break;
         }
-        touched += usize::from(clip(board, place, part));
+        touched += usize::from(clip(board, place, part, keep));
     }
     touched
 }
