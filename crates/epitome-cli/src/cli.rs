@@ -79,7 +79,9 @@ Examples:
     #[command(after_help = "Examples:\n  epitome check request.json\n  epitome check --rules --dialect anthropic")]
     Check(Check),
     /// Count tokens
-    #[command(after_help = "Examples:\n  epitome count thread.json --model gpt-4o\n  epitome count thread.json --tokenizer chars/4")]
+    #[command(
+        after_help = "Examples:\n  epitome count thread.json --model gpt-4o\n  epitome count thread.json --tokenizer chars/4"
+    )]
     Count(Count),
     /// List, show and check policies
     #[command(after_help = "\
@@ -97,7 +99,7 @@ pub struct Input {
     pub file: PathBuf,
     /// Its format, when it is not the one it looks like: pi-events, pi-tree, claude-code, codex, chat, responses,
     /// anthropic or ai-sdk
-    #[arg(long, visible_alias = "as", value_name = "FORMAT")]
+    #[arg(long, visible_alias = "dialect", value_name = "FORMAT")]
     pub format: Option<Format>,
     /// Carry lines that are not JSON along unread instead of stopping at them
     #[arg(long)]

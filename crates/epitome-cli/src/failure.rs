@@ -65,13 +65,13 @@ pub struct Failure {
     /// What to do next.
     pub hint: Option<String>,
     /// Numbers for programs.
-    pub facts: Value,
+    pub facts: Option<Box<Value>>,
 }
 
 impl Failure {
     /// A failure without a hint.
     pub fn new(exit: Exit, sentence: impl Into<String>) -> Self {
-        Failure { exit, sentence: sentence.into(), hint: None, facts: Value::Null }
+        Failure { exit, sentence: sentence.into(), hint: None, facts: None }
     }
 
     /// The same with what to do next.
@@ -81,7 +81,7 @@ impl Failure {
 
     /// The same with numbers for programs.
     pub fn facts(self, facts: Value) -> Self {
-        Failure { facts, ..self }
+        Failure { facts: Some(Box::new(facts)), ..self }
     }
 
     /// A file that cannot be read.
@@ -101,8 +101,8 @@ impl Failure {
         if let Some(hint) = &self.hint {
             error["hint"] = json!(hint);
         }
-        if !self.facts.is_null() {
-            error["facts"] = self.facts.clone();
+        if let Some(facts) = &self.facts {
+            error["facts"] = Value::clone(facts);
         }
         json!({ "error": error })
     }

@@ -80,18 +80,28 @@ fn by_line(session: &Session, line: usize) -> Result<Located, Failure> {
 fn by_id(session: &Session, id: &str) -> Result<Located, Failure> {
     let mut found: Vec<Located> = Vec::new();
     if id.len() >= ID_CHARS_MIN {
-        let own = session.log().iter().enumerate().filter(|(_, logged)| logged.id.as_ref().is_some_and(|own| own.starts_with(id)));
-        found.extend(own.map(|(at, logged)| Located { message: Arc::clone(&logged.message), line: logged.line, logged: Some(at) }));
+        let own = session
+            .log()
+            .iter()
+            .enumerate()
+            .filter(|(_, logged)| logged.id.as_ref().is_some_and(|own| own.starts_with(id)));
+        found.extend(own.map(|(at, logged)| Located {
+            message: Arc::clone(&logged.message),
+            line: logged.line,
+            logged: Some(at),
+        }));
         if found.is_empty() {
             found = by_hash(session, id);
         }
     }
     match found.len() {
-        0 => Err(Failure::new(Exit::Usage, format!("There is no message or artifact `{id}`."))
-            .hint("A message is named by its number (`m41`), its line (`L212`) or at least four characters of its id.")),
+        0 => Err(Failure::new(Exit::Usage, format!("There is no message or artifact `{id}`.")).hint(
+            "A message is named by its number (`m41`), its line (`L212`) or at least four characters of its id.",
+        )),
         1 => Ok(found.remove(0)),
-        count => Err(Failure::new(Exit::Usage, format!("`{id}` is the beginning of {count} ids."))
-            .hint("Give more of it.")),
+        count => {
+            Err(Failure::new(Exit::Usage, format!("`{id}` is the beginning of {count} ids.")).hint("Give more of it."))
+        }
     }
 }
 

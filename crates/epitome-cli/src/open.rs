@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use epitome::budget::{Meter, Overhead, TokenCounter, Tokens, counter_for};
+use epitome::budget::{Cautious, Known, Meter, Model, Overhead, TokenCounter, Tokens, counter_for};
 use epitome::session::{Format, ReadOptions, Session, SessionError};
 use epitome::thread::{NewMessage, Role, Thread};
 use epitome::wire::{Dialect, DocumentError};
@@ -50,6 +50,9 @@ pub struct CountFor {
     pub model: Option<String>,
     /// The counter, where one was named.
     pub counter: Option<Arc<dyn TokenCounter>>,
+    /// Whether a count that is too low does harm: without a known model, the tokenizer that will read the result is
+    /// not known either.
+    pub cautious: bool,
 }
 
 /// Reads a file whole.
@@ -92,19 +95,25 @@ pub fn session(file: &File, input: &Input) -> Result<Session, Failure> {
 pub fn open(input: &Input, count_for: CountFor, until: Option<usize>) -> Result<Opened, Failure> {
     let file = read(&input.file)?;
     let mut session = session(&file, input)?;
+    // The session has the text; a second copy of a large file is not worth its memory.
+    let File { path, seen, .. } = file;
     if let Some(until) = until.filter(|until| *until < session.context().len()) {
-        session = until_message(&file, session, input, until)?;
+        session = until_message(&path, session, input, until)?;
     }
     let model = count_for.model.or_else(|| session.model().map(str::to_owned));
-    let counter = count_for.counter.unwrap_or_else(|| counter_for(model.as_deref()));
+    let is_known = model.as_deref().is_some_and(|model| Model::named(model).known != Known::Fallback);
+    let counter = count_for.counter.unwrap_or_else(|| match count_for.cautious && !is_known {
+        true => Arc::new(Cautious),
+        false => counter_for(model.as_deref()),
+    });
     let mut messages = session.messages();
     messages.truncate(until.unwrap_or(usize::MAX));
     let thread = thread_of(messages, &*counter, dialect(&session));
-    Ok(Opened { path: file.path, seen: file.seen, session, thread, model, counter })
+    Ok(Opened { path, seen, session, thread, model, counter })
 }
 
 /// A session that ends with the message at a place of its context. A list keeps its text: its messages are picked.
-fn until_message(file: &File, session: Session, input: &Input, until: usize) -> Result<Session, Failure> {
+fn until_message(path: &Path, session: Session, input: &Input, until: usize) -> Result<Session, Failure> {
     if until == 0 {
         return Err(Failure::new(Exit::Usage, "`--until 0` leaves no message.").hint("Messages are counted from 1."));
     }
@@ -112,9 +121,8 @@ fn until_message(file: &File, session: Session, input: &Input, until: usize) -> 
         return Ok(session);
     }
     let last = session.context()[until - 1].line;
-    let text = file.text.split_inclusive('\n').take(last).collect();
-    let file = File { path: file.path.clone(), text, seen: None };
-    self::session(&file, input)
+    let text = session.source().as_str().split_inclusive('\n').take(last).collect();
+    self::session(&File { path: path.to_owned(), text, seen: None }, input)
 }
 
 /// The dialect that a session's messages are counted and judged in; pi's own shape is nearest to OpenAI Chat.

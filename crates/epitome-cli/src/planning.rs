@@ -16,9 +16,9 @@ use crate::cli::{Aim, Planned};
 use crate::failure::{Exit, Failure, words};
 use crate::open::{CountFor, Opened, dialect, open};
 
-/// The share of a budget that is used when no model is named: the tokenizer that will read the result is not known, and
-/// those in use differ by a few percent on the same text.
-const UNKNOWN_TOKENIZER_SHARE: f64 = 0.95;
+/// How often a budget that can be reached is looked for, and by how much each try is larger than the last.
+const REACHABLE_TRIES_MAX: usize = 8;
+const REACHABLE_STEP: f64 = 1.15;
 
 /// What is asked of a file, understood.
 pub struct Job {
@@ -59,7 +59,7 @@ impl Job {
         let Planned { input, aim } = planned;
         let policy = policy(aim.policy.as_deref())?;
         let named = counter_named(&policy.count.tokenizer).ok().filter(|_| aim.model.is_none());
-        let opened = open(input, CountFor { model: aim.model.clone(), counter: named }, aim.until)?;
+        let opened = open(input, CountFor { model: aim.model.clone(), counter: named, cautious: true }, aim.until)?;
         if opened.thread.is_empty() {
             return Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", opened.path.display())));
         }
@@ -83,10 +83,10 @@ impl Job {
         if self.opened.thread.total() <= self.room.target && !self.force {
             return Ok(None);
         }
-        self.make()
+        self.make(self.room)
     }
 
-    fn make(&self) -> Result<Option<Made>, Failure> {
+    fn make(&self, room: Room) -> Result<Option<Made>, Failure> {
         let (thread, session, policy) = (&self.opened.thread, &self.opened.session, &self.policy);
         let may_cut = |place: usize| session.tail_may_start(place);
         let ask = Ask {
@@ -97,10 +97,10 @@ impl Job {
             may_cut: (session.shape() == Shape::SummaryThenTail).then_some(&may_cut),
             ..Ask::default()
         };
-        let draft = match decide(thread, self.room, policy, self.opened.meter(), &ask) {
+        let draft = match decide(thread, room, policy, self.opened.meter(), &ask) {
             Verdict::Act(draft) => draft,
             Verdict::Fits { .. } => return Ok(None),
-            Verdict::Wait { tokens, .. } if tokens <= self.limit => return Ok(None),
+            Verdict::Wait { tokens, .. } if tokens <= room.limit => return Ok(None),
             Verdict::Wait { tokens, reason } => return Err(self.stuck(tokens, &reason)),
         };
         let compaction = draft.finish();
@@ -152,13 +152,15 @@ impl Job {
         let system = self.opened.system_messages();
         let rest = tokens - newest - system;
         let parts = [("system messages", system), ("the newest exchange", newest), (reason, rest)];
-        let parts: Vec<(String, Tokens)> =
-            parts.into_iter().filter(|(_, tokens)| tokens.get() > 0).map(|(name, tokens)| (name.to_owned(), tokens)).collect();
+        let parts: Vec<(String, Tokens)> = parts
+            .into_iter()
+            .filter(|(_, tokens)| tokens.get() > 0)
+            .map(|(name, tokens)| (name.to_owned(), tokens))
+            .collect();
         self.below_floor(tokens, &parts)
     }
 
     fn below_floor(&self, floor: Tokens, parts: &[(String, Tokens)]) -> Failure {
-        let system = self.opened.system_messages();
         let made_of: Vec<String> = parts.iter().map(|(name, tokens)| format!("{tokens} for {name}")).collect();
         let made_of = if made_of.is_empty() { String::new() } else { format!(": {}", made_of.join(", ")) };
         Failure::new(
@@ -169,9 +171,9 @@ impl Job {
                 self.limit
             ),
         )
-        .hint(match floor > system {
-            true => format!("Nothing was written. Ask for at least `--budget {}`, or pin less.", self.least_budget(floor - system)),
-            false => "Nothing was written.".to_owned(),
+        .hint(match self.reachable_budget(floor) {
+            Some(budget) => format!("Nothing was written. `--budget {budget}` can be reached."),
+            None => "Nothing was written. Pin less, or take a policy that protects less.".to_owned(),
         })
         .facts(json!({
             "floor": floor, "limit": self.limit,
@@ -179,10 +181,18 @@ impl Job {
         }))
     }
 
-    /// The budget to ask for so that this many tokens fit.
-    fn least_budget(&self, tokens: Tokens) -> u64 {
-        let share = if self.opened.model.is_some() { 1.0 } else { UNKNOWN_TOKENIZER_SHARE };
-        (tokens.get() as f64 / share).ceil() as u64 + 1
+    /// A budget that can be reached: what must stay grows a little with the room there is.
+    fn reachable_budget(&self, floor: Tokens) -> Option<u64> {
+        let system = self.opened.system_messages();
+        let mut tokens = floor;
+        for _ in 0..REACHABLE_TRIES_MAX {
+            let made = self.make(Room::exactly(tokens)).ok().flatten()?;
+            match &made.compaction.plan.shortfall {
+                None => return Some((tokens - system).get()),
+                Some(shortfall) => tokens = shortfall.floor.max(tokens.scaled(REACHABLE_STEP)),
+            }
+        }
+        None
     }
 }
 
@@ -218,10 +228,8 @@ fn in_words_of(mut policy: Policy, session: &Session) -> Policy {
 /// The room for messages, and the tokens that must not be exceeded.
 fn room(opened: &Opened, policy: &Policy, aim: &Aim) -> (Room, Tokens) {
     if let Some(budget) = aim.budget {
-        let budget = Tokens::new(budget);
-        let used = if opened.model.is_some() { budget } else { budget.share(UNKNOWN_TOKENIZER_SHARE) };
-        let system = opened.system_messages();
-        return (Room::exactly(used + system), budget + system);
+        let limit = Tokens::new(budget) + opened.system_messages();
+        return (Room::exactly(limit), limit);
     }
     let model = aim.model.as_deref().or(opened.session.model());
     let window = match (aim.window, model) {

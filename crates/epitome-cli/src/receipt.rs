@@ -59,7 +59,11 @@ pub fn text(job: &Job, made: &Made, paint: Paint) -> String {
     out.push_str(&format!("counted by {}; policy {}\n\n", opened.provenance(), made.compaction.plan.policy));
     let rows = vec![
         vec!["before".to_owned(), Tokens::new(before).to_string(), String::new()],
-        vec!["after".to_owned(), Tokens::new(after).to_string(), format!("{}, of at most {}", percent(after, before), job.limit)],
+        vec![
+            "after".to_owned(),
+            Tokens::new(after).to_string(),
+            format!("{}, of at most {}", percent(after, before), job.limit),
+        ],
     ];
     out.push_str(&table(&[Side::Left, Side::Right, Side::Left], &rows));
     out.push('\n');
@@ -71,7 +75,8 @@ pub fn text(job: &Job, made: &Made, paint: Paint) -> String {
 
 /// What each rung bought.
 pub fn steps(plan: &Plan, paint: Paint) -> String {
-    let mut rows = vec![vec!["rung".to_owned(), "touched".to_owned(), "freed".to_owned(), "left".to_owned(), String::new()]];
+    let mut rows =
+        vec![vec!["rung".to_owned(), "touched".to_owned(), "freed".to_owned(), "left".to_owned(), String::new()]];
     rows.extend(plan.steps.iter().map(step));
     let sides = [Side::Left, Side::Right, Side::Right, Side::Right, Side::Left];
     headed(&table(&sides, &rows), paint)

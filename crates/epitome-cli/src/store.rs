@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use epitome::plan::{ArtifactId, Compaction};
+use epitome::render::{Piece, Prompt};
 use epitome::thread::Thread;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,8 +35,10 @@ pub struct Record {
     pub written_to: String,
     /// The plan, the summaries and the receipt.
     pub compaction: Value,
-    /// Where each message that left whole is kept, by its number: `m41`.
+    /// Where each message that is no longer in the prompt as it was is kept, by its number: `m41`.
     pub messages: BTreeMap<String, Kept>,
+    /// Where each message that stayed stands in the prompt, from 1, by its number.
+    pub stayed: BTreeMap<String, usize>,
     /// The parts that left one by one.
     pub parts: Vec<KeptPart>,
 }
@@ -71,28 +74,44 @@ pub struct Stored {
 pub struct Parcel {
     objects: BTreeMap<ArtifactId, String>,
     messages: BTreeMap<String, Kept>,
+    stayed: BTreeMap<String, usize>,
     parts: Vec<KeptPart>,
 }
 
 impl Parcel {
-    /// Everything that a compaction took out of a thread's prompt.
-    pub fn of(compaction: &Compaction, thread: &Thread) -> Self {
-        let mut parcel = Parcel { objects: BTreeMap::new(), messages: BTreeMap::new(), parts: Vec::new() };
+    /// Everything that a compaction took out of a thread's prompt or changed in it.
+    pub fn of(compaction: &Compaction, thread: &Thread, prompt: &Prompt) -> Self {
+        let stayed = prompt.pieces.iter().enumerate().filter_map(|(at, piece)| match piece {
+            Piece::Kept(place) => Some((number(*place), at + 1)),
+            _ => None,
+        });
+        let stayed = stayed.collect();
+        let mut parcel = Parcel { objects: BTreeMap::new(), messages: BTreeMap::new(), stayed, parts: Vec::new() };
         for artifact in compaction.artifacts(thread) {
             parcel.objects.insert(artifact.id.clone(), artifact.content.to_owned());
-            parcel.parts.push(KeptPart { object: artifact.id, message: format!("m{}", artifact.place + 1) });
+            parcel.parts.push(KeptPart { object: artifact.id, message: number(artifact.place) });
         }
         for record in compaction.plan.records.iter().filter(|record| record.part.is_none()) {
-            parcel.add_span(record.span.range(), thread);
+            parcel.add_messages(&record.span.range().collect::<Vec<usize>>(), thread);
         }
+        let is_known = |place: &usize| {
+            let number = number(*place);
+            parcel.stayed.contains_key(&number) || parcel.messages.contains_key(&number)
+        };
+        let changed: Vec<usize> = (0..thread.len()).filter(|place| !is_known(place)).collect();
+        parcel.add_messages(&changed, thread);
         parcel
     }
 
-    fn add_span(&mut self, range: std::ops::Range<usize>, thread: &Thread) {
-        let lines: String = range.clone().map(|place| one_line(thread.message(place).raw().as_str())).collect();
+    /// Messages as they came, one a line, as one object.
+    fn add_messages(&mut self, places: &[usize], thread: &Thread) {
+        if places.is_empty() {
+            return;
+        }
+        let lines: String = places.iter().map(|place| one_line(thread.message(*place).raw().as_str())).collect();
         let object = ArtifactId::of(lines.as_bytes());
-        for (at, place) in range.enumerate() {
-            self.messages.insert(format!("m{}", place + 1), Kept { object: object.clone(), line: at + 1 });
+        for (at, place) in places.iter().enumerate() {
+            self.messages.insert(number(*place), Kept { object: object.clone(), line: at + 1 });
         }
         self.objects.insert(object, lines);
     }
@@ -101,6 +120,11 @@ impl Parcel {
     pub fn size(&self) -> Stored {
         Stored { objects: self.objects.len(), bytes: self.objects.values().map(String::len).sum() }
     }
+}
+
+/// What summaries and placeholders call the message at a place.
+fn number(place: usize) -> String {
+    format!("m{}", place + 1)
 }
 
 /// JSON on one line. Line breaks in JSON stand between values only, so a blank says the same.
@@ -129,7 +153,7 @@ impl Store {
             }
             replace(&path, &[content], None)?;
         }
-        (record.messages, record.parts) = (parcel.messages, parcel.parts);
+        (record.messages, record.stayed, record.parts) = (parcel.messages, parcel.stayed, parcel.parts);
         let json = serde_json::to_string_pretty(&record).unwrap_or_default();
         let id = ArtifactId::of(json.as_bytes());
         replace(&self.dir.join("compactions").join(format!("{id}.json")), &[&json], None)?;

@@ -39,8 +39,11 @@ pub fn replace(path: &Path, pieces: &[&str], seen: Option<Seen>) -> Result<(), F
     if let Some(seen) = seen
         && Seen::of(&target).ok() != Some(seen)
     {
-        return Err(Failure::new(Exit::CannotWrite, format!("{} was changed while it was being worked on.", path.display()))
-            .hint("Nothing was written. Stop the agent that writes to it, or write elsewhere with `-o`."));
+        return Err(Failure::new(
+            Exit::CannotWrite,
+            format!("{} was changed while it was being worked on.", path.display()),
+        )
+        .hint("Nothing was written. Stop the agent that writes to it, or write elsewhere with `-o`."));
     }
     temporary.take_place_of(&target).map_err(|error| fails(&error))
 }

@@ -22,7 +22,9 @@ pub fn run(args: &Branch) -> Result<Answer, Failure> {
     let session = session(&file, &args.input)?;
     let Some(at) = &args.at else { return Ok(points(&args.input.file, &session)) };
     let found = find::message(&session, at)?;
-    let logged = found.logged.ok_or_else(|| refusal(&SessionError::NotABranchPoint { line: found.line, why: "it was made by a compaction" }))?;
+    let logged = found.logged.ok_or_else(|| {
+        refusal(&SessionError::NotABranchPoint { line: found.line, why: "it was made by a compaction" })
+    })?;
     let text = session.branch(logged, &stamp::now()).map_err(|error| refusal(&error))?;
     let path = args.output.clone().unwrap_or_else(|| free_name(&args.input.file));
     let mut answer = describe(&text, &session, found.line, &path);
@@ -67,10 +69,18 @@ fn describe(text: &str, old: &Session, line: usize, path: &Path) -> Answer {
     let undone = old.compactions().len() - compactions.min(old.compactions().len());
     let mut said = format!("Branched at line {line}: {messages} message{} in the context.\n", plural(messages));
     if undone > 0 {
-        said.push_str(&format!("{undone} compaction{} came later and {} undone.\n", plural(undone), if undone == 1 { "is" } else { "are" }));
+        said.push_str(&format!(
+            "{undone} compaction{} came later and {} undone.\n",
+            plural(undone),
+            if undone == 1 { "is" } else { "are" }
+        ));
     }
     if compactions > 0 {
-        said.push_str(&format!("{compactions} compaction{} came before and stay{}.\n", plural(compactions), if compactions == 1 { "s" } else { "" }));
+        said.push_str(&format!(
+            "{compactions} compaction{} came before and stay{}.\n",
+            plural(compactions),
+            if compactions == 1 { "s" } else { "" }
+        ));
     }
     if path != Path::new("-") {
         said.push_str(&format!("Written to {}.\n", path.display()));

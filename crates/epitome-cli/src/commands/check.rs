@@ -36,7 +36,7 @@ fn check(args: &Check, path: &Path, paint: Paint) -> Result<Answer, Failure> {
     if asked != dialect(&session) {
         return Err(wrong_dialect(&session, asked));
     }
-    let (request, lines) = request(&session)?;
+    let (request, lines) = request(&session);
     let closed = matches!(session.format(), Format::List(_)) && !args.open;
     let violations = epitome::wire::check(asked, &request, if closed { Tail::Closed } else { Tail::Open });
     Ok(report(path, &session, asked, &violations, &lines, paint))
@@ -49,19 +49,21 @@ fn wrong_dialect(session: &Session, asked: Dialect) -> Failure {
 }
 
 /// The request that the session's next call would send, and the line of each of its messages.
-fn request(session: &Session) -> Result<(Value, Vec<usize>), Failure> {
+fn request(session: &Session) -> (Value, Vec<usize>) {
     let lines = session.context().iter().map(|message| message.line).collect();
     match (session.format(), session.layout()) {
         (_, Some(Layout::Request)) => {
             let text = session.source().as_str().trim_start_matches('\u{feff}');
-            let request = serde_json::from_str(text).unwrap_or_default();
-            Ok((request, lines))
+            (serde_json::from_str(text).unwrap_or_default(), lines)
         }
-        (Format::ClaudeCode, _) => Ok(merged(session.context())),
+        (Format::ClaudeCode, _) => merged(session.context()),
         (Format::PiEvents | Format::PiTree, _) => {
-            Ok((session.context().iter().flat_map(|message| as_chat(&message.message)).collect(), lines))
+            let seen = session.context().iter();
+            let told = seen.flat_map(|seen| as_chat(&seen.message).into_iter().map(|message| (message, seen.line)));
+            let (messages, lines): (Vec<Value>, Vec<usize>) = told.unzip();
+            (Value::Array(messages), lines)
         }
-        _ => Ok((session.context().iter().map(|message| json_of(&message.message)).collect(), lines)),
+        _ => (session.context().iter().map(|message| json_of(&message.message)).collect(), lines),
     }
 }
 
@@ -98,7 +100,7 @@ fn blocks_of(message: &Value) -> Vec<Value> {
 fn join(message: &mut Value, blocks: Vec<Value>) {
     let Some(content) = message["content"].as_array_mut() else { return };
     content.extend(blocks);
-    content.sort_by_key(|block| block["type"] != "tool_result" && block["role"] != "assistant");
+    content.sort_by_key(|block| block["type"] != "tool_result");
 }
 
 /// A message in OpenAI Chat's words; each tool result is a message of its own there.
@@ -136,7 +138,14 @@ fn call_of(part: &Part) -> Option<Value> {
     Some(json!({"id": call.id, "type": "function", "function": function}))
 }
 
-fn report(path: &Path, session: &Session, dialect: Dialect, found: &[Violation], lines: &[usize], paint: Paint) -> Answer {
+fn report(
+    path: &Path,
+    session: &Session,
+    dialect: Dialect,
+    found: &[Violation],
+    lines: &[usize],
+    paint: Paint,
+) -> Answer {
     let errors = found.iter().filter(|violation| violation.severity() == Severity::Error).count();
     let line_of = |violation: &Violation| match violation.place.list() {
         "messages" | "input" => violation.place.index().and_then(|index| lines.get(index)).copied(),
@@ -144,7 +153,8 @@ fn report(path: &Path, session: &Session, dialect: Dialect, found: &[Violation],
     };
     let mut text = String::new();
     for violation in found {
-        let place = line_of(violation).map_or_else(|| violation.place.to_string(), |line| format!("line {line}, {}", violation.place));
+        let place = line_of(violation)
+            .map_or_else(|| violation.place.to_string(), |line| format!("line {line}, {}", violation.place));
         let severity = match violation.severity() {
             Severity::Error => paint.bad("error"),
             Severity::Advice => "advice".to_owned(),
@@ -154,7 +164,9 @@ fn report(path: &Path, session: &Session, dialect: Dialect, found: &[Violation],
     let advice = found.len() - errors;
     text.push_str(&match found.is_empty() {
         true => format!("{} keeps the rules of {dialect}.\n", path.display()),
-        false => format!("{errors} error{}, {advice} of advice; `epitome check --rules` explains them.\n", plural(errors)),
+        false => {
+            format!("{errors} error{}, {advice} of advice; `epitome check --rules` explains them.\n", plural(errors))
+        }
     });
     text.push_str(&notices(session, paint));
     let listed = |violation: &Violation| {
@@ -174,7 +186,8 @@ fn report(path: &Path, session: &Session, dialect: Dialect, found: &[Violation],
 
 /// The rules themselves.
 fn rules(dialect: Option<Dialect>, paint: Paint) -> Answer {
-    let rules: Vec<Rule> = Rule::ALL.iter().copied().filter(|rule| dialect.is_none_or(|asked| rule.dialect() == asked)).collect();
+    let rules: Vec<Rule> =
+        Rule::ALL.iter().copied().filter(|rule| dialect.is_none_or(|asked| rule.dialect() == asked)).collect();
     let reach = |rule: &Rule| match rule.reach() {
         Reach::Whole => String::new(),
         Reach::Part(what) => format!(" ({what})"),
@@ -182,7 +195,12 @@ fn rules(dialect: Option<Dialect>, paint: Paint) -> Answer {
     };
     let row = |rule: &Rule| {
         let severity = rule.severity().to_string();
-        vec![paint.head(rule.name()), rule.dialect().to_string(), severity, format!("{}{}", rule.summary(), reach(rule))]
+        vec![
+            paint.head(rule.name()),
+            rule.dialect().to_string(),
+            severity,
+            format!("{}{}", rule.summary(), reach(rule)),
+        ]
     };
     let rows: Vec<Vec<String>> = rules.iter().map(row).collect();
     let listed = |rule: &Rule| {

@@ -4,13 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use epitome::session::{Compacted, CompactedItem, Format, Written};
-use epitome::session::{Session, Trigger};
+use epitome::session::{Compacted, CompactedItem, Format, Session, Trigger, Written};
 use serde_json::{Value, json};
 
 use crate::cli::Compact;
 use crate::failure::{Answer, Exit, Failure};
-use crate::open::unreadable;
+use crate::open::{Opened, unreadable};
 use crate::paint::Paint;
 use crate::planning::{Job, Made, Outcome};
 use crate::receipt::{self, plural};
@@ -126,7 +125,7 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
     let stamp = stamp::now();
     let written = written(&opened.session, &made.compacted, &opened.path, &stamp)?;
     let store = Store::of(args.artifacts.as_deref(), &opened.path);
-    let parcel = Parcel::of(&made.compaction, &opened.thread);
+    let parcel = Parcel::of(&made.compaction, &opened.thread, &made.prompt);
     let stored = parcel.size();
     let mut answer = Answer::new(receipt::text(job, made, paint), receipt::json(job, made));
     answer.json["compacted"] = json!(true);
@@ -139,7 +138,8 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
     }
     answer.text.push_str(&whereabouts(job, made, args.dry_run, target, &written, &store, stored));
     answer.json["written"] = whereabouts_json(opened.path.as_path(), target, &written);
-    answer.json["artifacts"] = json!({"dir": store.dir().display().to_string(), "objects": stored.objects, "bytes": stored.bytes});
+    answer.json["artifacts"] =
+        json!({"dir": store.dir().display().to_string(), "objects": stored.objects, "bytes": stored.bytes});
     answer.text.push_str(&receipt::notices(&opened.session, paint));
     Ok(answer)
 }
@@ -156,17 +156,13 @@ fn record(source: &Path, target: &Target, made: &Made, made_at: String) -> Recor
         written_to,
         compaction: serde_json::to_value(&made.compaction).unwrap_or_default(),
         messages: Default::default(),
+        stayed: Default::default(),
         parts: Vec::new(),
     }
 }
 
 /// Writes the result. Answers what goes to standard output.
-fn put(
-    session: &Session,
-    written: &Written,
-    target: &Target,
-    opened: &crate::open::Opened,
-) -> Result<Option<String>, Failure> {
+fn put(session: &Session, written: &Written, target: &Target, opened: &Opened) -> Result<Option<String>, Failure> {
     let source = session.source().as_str();
     let pieces = match written {
         Written::Append(lines) => [source, lines],

@@ -12,13 +12,13 @@ use crate::cli::Count;
 use crate::failure::{Answer, Exit, Failure, words};
 use crate::open::{CountFor, Opened, open};
 use crate::paint::Paint;
-use crate::receipt::{file_json, headline, notices, notices_json, percent};
+use crate::receipt::{file_json, headline, notices, notices_json, percent, plural};
 use crate::table::{Side, table};
 
 /// Counts.
 pub fn run(args: &Count, paint: Paint) -> Result<Answer, Failure> {
     let counter = args.tokenizer.as_deref().map(tokenizer).transpose()?;
-    let opened = open(&args.input, CountFor { model: args.model.clone(), counter }, None)?;
+    let opened = open(&args.input, CountFor { model: args.model.clone(), counter, cautious: false }, None)?;
     let roles = by_role(&opened);
     let (system, tools) = (opened.system_prompt(), opened.tool_schemas());
     let total = opened.thread.total() + system + tools;
@@ -27,7 +27,7 @@ pub fn run(args: &Count, paint: Paint) -> Result<Answer, Failure> {
         rows.push(vec![name.to_owned(), tokens.to_string(), percent(tokens.get(), total.get()), note]);
     };
     for (role, (tokens, messages)) in &roles {
-        row(role, *tokens, format!("{messages} messages"));
+        row(role, *tokens, format!("{messages} message{}", plural(*messages)));
     }
     for (name, tokens) in [("system prompt", system), ("tool schemas", tools)] {
         if tokens > Tokens::ZERO {
@@ -39,7 +39,10 @@ pub fn run(args: &Count, paint: Paint) -> Result<Answer, Failure> {
     text.push('\n');
     text.push_str(&table(&[Side::Left, Side::Right, Side::Right, Side::Left], &rows));
     let mut json = file_json(&opened);
-    json["roles"] = roles.iter().map(|(role, (tokens, count))| json!({"role": role, "tokens": tokens, "messages": count})).collect();
+    json["roles"] = roles
+        .iter()
+        .map(|(role, (tokens, count))| json!({"role": role, "tokens": tokens, "messages": count}))
+        .collect();
     (json["system"], json["tools"], json["total"]) = (json!(system), json!(tools), json!(total));
     if let Some(usage) = opened.session.usage() {
         let reported = Tokens::new(usage.input + usage.output);

@@ -47,7 +47,11 @@ struct Change {
 fn planned(args: &Diff, paint: Paint) -> Result<Answer, Failure> {
     let job = Job::new(&args.planned)?;
     let Some(made) = job.attempt()? else {
-        let text = format!("{}{} tokens: nothing would change.\n", receipt::headline(&job.opened, paint), job.opened.thread.total());
+        let text = format!(
+            "{}{} tokens: nothing would change.\n",
+            receipt::headline(&job.opened, paint),
+            job.opened.thread.total()
+        );
         let mut json = receipt::file_json(&job.opened);
         json["changes"] = json!([]);
         return Ok(Answer::new(text, json));
@@ -113,7 +117,8 @@ fn recorded(opened: &Opened, before: &Session, full: bool, paint: Paint) -> Answ
     let Some(compaction) = session.compactions().last() else { unreachable!("there is something before it") };
     let log = session.log();
     // What is kept is there itself, or as a copy of its own.
-    let stays: HashMap<usize, usize> = compaction.after.iter().map(|at| (log[*at].copy_of.unwrap_or(*at), *at)).collect();
+    let stays: HashMap<usize, usize> =
+        compaction.after.iter().map(|at| (log[*at].copy_of.unwrap_or(*at), *at)).collect();
     let meter = opened.meter();
     let mut changes: Vec<Change> = Vec::new();
     for (place, seen) in before.context().iter().enumerate() {
@@ -156,7 +161,14 @@ fn listing(context: &[ContextMessage]) -> String {
     context.iter().enumerate().map(line).collect::<Vec<String>>().join("\n")
 }
 
-fn answer(head: String, mut json: Value, changes: &[Change], prompts: (String, String), full: bool, paint: Paint) -> Answer {
+fn answer(
+    head: String,
+    mut json: Value,
+    changes: &[Change],
+    prompts: (String, String),
+    full: bool,
+    paint: Paint,
+) -> Answer {
     let mut text = head;
     for (mark, name) in [('-', "removed"), ('~', "shortened or moved out"), (' ', "kept"), ('+', "added")] {
         let of_kind: Vec<&Change> = changes.iter().filter(|change| change.mark == mark).collect();
@@ -184,7 +196,10 @@ fn answer(head: String, mut json: Value, changes: &[Change], prompts: (String, S
 /// A run of changes of one kind.
 fn told(run: &[Change], full: bool, paint: Paint) -> String {
     if full {
-        return run.iter().map(|change| format!("{}\n{}\n", paint.head(&line(change)), indented(&change.whole))).collect();
+        return run
+            .iter()
+            .map(|change| format!("{}\n{}\n", paint.head(&line(change)), indented(&change.whole)))
+            .collect();
     }
     match run {
         [first, .., last] if run.len() > RUN_MAX && first.mark != '~' => {

@@ -24,7 +24,9 @@ pub fn run(args: &Planned, paint: Paint) -> Result<Answer, Failure> {
     text.push_str(&receipt::steps(plan, paint));
     text.push('\n');
     text.push_str(&records(&plan.records, paint));
-    text.push_str(&format!("\n  m{} and what follows stays as it is.\n", plan.tail_from + 1));
+    if plan.tail_from < job.opened.thread.len() {
+        text.push_str(&format!("\n  The tail begins at m{}.\n", plan.tail_from + 1));
+    }
     for warning in &plan.warnings {
         text.push_str(&format!("  {warning}\n"));
     }
@@ -76,7 +78,13 @@ fn record(record: &Record) -> Vec<String> {
         Some(part) => format!("m{}", part.place + 1),
         None => format!("m{} to m{}", range.start + 1, range.end),
     };
-    vec![what, record.rung.name().to_owned(), record.before.to_string(), record.after.to_string(), reason(&record.action)]
+    vec![
+        what,
+        record.rung.name().to_owned(),
+        record.before.to_string(),
+        record.after.to_string(),
+        reason(&record.action),
+    ]
 }
 
 /// Why something leaves the prompt.
@@ -97,7 +105,12 @@ pub fn reason(action: &Action) -> String {
 
 fn short(shortfall: &Shortfall, paint: Paint) -> String {
     let parts: Vec<String> = shortfall.parts.iter().map(|(name, tokens)| format!("{tokens} for {name}")).collect();
-    let line = format!("  It does not fit: {} tokens too many. The floor is {}: {}.", shortfall.over, shortfall.floor, parts.join(", "));
+    let line = format!(
+        "  It does not fit: {} tokens too many. The floor is {}: {}.",
+        shortfall.over,
+        shortfall.floor,
+        parts.join(", ")
+    );
     format!("\n{}\n", paint.bad(&line))
 }
 

@@ -1,17 +1,15 @@
 //! `epitome read`: a message or an artifact, whole, by lines, or the lines that hold a text.
 
-use std::path::Path;
-
 use epitome::plan::ArtifactId;
 use epitome::session::{Format, Session};
 use epitome::thread::{Part, Raw};
-use epitome::wire::decode_message;
+use epitome::wire::{Dialect, decode_message};
 use serde_json::{Value, json};
 
 use crate::cli::Read;
 use crate::failure::{Answer, Exit, Failure};
 use crate::find::{self, reference};
-use crate::open::{read, session};
+use crate::open::{dialect, read, session};
 use crate::sketch;
 use crate::store::{Store, file_name};
 
@@ -59,14 +57,12 @@ fn content_in(session: &Session, id: &ArtifactId) -> Option<String> {
 }
 
 fn message(args: &Read, session: &Session, store: &Store) -> Result<Found, Failure> {
-    if let (Format::List(dialect), Some(_)) = (session.format(), reference(&args.id, 'm'))
-        && let Some(raw) = stored_message(&args.id, &args.input.file, store)
-    {
-        let decoded = decode_message(dialect, &Raw::whole(raw.as_str()));
-        let json = json!({"kind": "message", "role": decoded.role.name()});
-        return Ok(Found { json, text: sketch::whole(&decoded.parts), raw: Some(raw) });
-    }
-    let found = find::message(session, &args.id)?;
+    let id = match stored(args, session, store) {
+        Some(Whereabouts::Kept(raw)) => return Ok(decoded(dialect(session), raw)),
+        Some(Whereabouts::Stayed(number)) => format!("m{number}"),
+        None => args.id.clone(),
+    };
+    let found = find::message(session, &id)?;
     Ok(Found {
         json: json!({"kind": "message", "role": found.message.role.name(), "line": found.line}),
         text: sketch::whole(&found.message.parts),
@@ -74,10 +70,27 @@ fn message(args: &Read, session: &Session, store: &Store) -> Result<Found, Failu
     })
 }
 
-/// A message that is no longer in a compacted list.
-fn stored_message(id: &str, file: &Path, store: &Store) -> Option<String> {
-    let record = store.newest_for(&file_name(file))?;
-    store.message(record.messages.get(id)?)
+/// Where the message of a number is, when the file is a list that was compacted.
+enum Whereabouts {
+    /// In the store: its JSON.
+    Kept(String),
+    /// In the list, under this number.
+    Stayed(usize),
+}
+
+fn stored(args: &Read, session: &Session, store: &Store) -> Option<Whereabouts> {
+    reference(&args.id, 'm').filter(|_| matches!(session.format(), Format::List(_)))?;
+    let record = store.newest_for(&file_name(&args.input.file))?;
+    match record.messages.get(&args.id) {
+        Some(kept) => store.message(kept).map(Whereabouts::Kept),
+        None => record.stayed.get(&args.id).map(|number| Whereabouts::Stayed(*number)),
+    }
+}
+
+fn decoded(dialect: Dialect, raw: String) -> Found {
+    let message = decode_message(dialect, &Raw::whole(raw.as_str()));
+    let json = json!({"kind": "message", "role": message.role.name()});
+    Found { json, text: sketch::whole(&message.parts), raw: Some(raw) }
 }
 
 fn select(args: &Read, text: &str, mut json: Value) -> Result<Answer, Failure> {

@@ -24,7 +24,7 @@ const BAR_WIDTH: usize = 24;
 
 /// Shows.
 pub fn run(args: &Show, paint: Paint) -> Result<Answer, Failure> {
-    let opened = open(&args.input, CountFor { model: args.model.clone(), counter: None }, None)?;
+    let opened = open(&args.input, CountFor { model: args.model.clone(), ..CountFor::default() }, None)?;
     let view = View::of(&opened);
     let mut text = receipt::headline(&opened, paint);
     text.push_str(&view.totals(&opened));
@@ -96,7 +96,8 @@ impl<'a> View<'a> {
     fn totals(&self, opened: &Opened) -> String {
         let total = opened.thread.total();
         let beside = opened.system_prompt() + opened.tool_schemas();
-        let beside = if beside == Tokens::ZERO { String::new() } else { format!(", and {beside} for system prompt and tools") };
+        let beside =
+            if beside == Tokens::ZERO { String::new() } else { format!(", and {beside} for system prompt and tools") };
         format!("{total} tokens{beside}; counted by {}\n", opened.provenance())
     }
 
@@ -121,7 +122,12 @@ impl<'a> View<'a> {
         let total = self.opened.thread.total().get();
         let row = |(name, tool): &(String, Tool)| {
             let tokens = Tokens::new(tool.tokens).to_string();
-            vec![name.clone(), tokens, percent(tool.tokens, total), format!("{} call{}", tool.calls, plural(tool.calls))]
+            vec![
+                name.clone(),
+                tokens,
+                percent(tool.tokens, total),
+                format!("{} call{}", tool.calls, plural(tool.calls)),
+            ]
         };
         let rows: Vec<Vec<String>> = self.tools.iter().take(top).map(row).collect();
         titled("tools, with their results", &[Side::Left, Side::Right, Side::Right, Side::Left], rows, paint)
@@ -157,7 +163,12 @@ impl<'a> View<'a> {
             vec![format!("{} times", places.len()), wasted.to_string(), places.join(" "), duplicate.words.clone()]
         };
         let rows: Vec<Vec<String>> = self.duplicates.iter().take(top).map(row).collect();
-        titled("the same result again, and what the repeats cost", &[Side::Left, Side::Right, Side::Left, Side::Left], rows, paint)
+        titled(
+            "the same result again, and what the repeats cost",
+            &[Side::Left, Side::Right, Side::Left, Side::Left],
+            rows,
+            paint,
+        )
     }
 
     /// What `epitome read` finds a message by: its number, or its line once a compaction has moved the numbers.
@@ -172,9 +183,22 @@ impl<'a> View<'a> {
         let mut json = receipt::file_json(opened);
         json["system"] = json!(opened.system_prompt());
         json["tools"] = json!(opened.tool_schemas());
-        json["by_kind"] = self.kinds.iter().map(|(kind, tokens)| (kind.name().to_owned(), json!(tokens))).collect::<serde_json::Map<_, _>>().into();
-        json["by_tool"] = self.tools.iter().map(|(name, tool)| json!({"tool": name, "calls": tool.calls, "tokens": tool.tokens})).collect();
-        json["by_turn"] = self.turns.iter().map(|turn| json!({"turn": turn.number, "tokens": turn.tokens, "messages": turn.messages})).collect();
+        json["by_kind"] = self
+            .kinds
+            .iter()
+            .map(|(kind, tokens)| (kind.name().to_owned(), json!(tokens)))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        json["by_tool"] = self
+            .tools
+            .iter()
+            .map(|(name, tool)| json!({"tool": name, "calls": tool.calls, "tokens": tool.tokens}))
+            .collect();
+        json["by_turn"] = self
+            .turns
+            .iter()
+            .map(|turn| json!({"turn": turn.number, "tokens": turn.tokens, "messages": turn.messages}))
+            .collect();
         let largest = self.largest.iter().take(top).map(|place| {
             let message = opened.thread.message(*place);
             json!({"id": self.label(*place), "tokens": message.tokens(), "role": message.role().name(), "words": sketch::line(message.parts())})

@@ -1,0 +1,211 @@
+//! Odd input is carried and reported; bad input gets a sentence, an exit code, and an untouched file.
+
+#![allow(clippy::unwrap_used)]
+
+mod bench;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::{Duration, Instant};
+
+use bench::Bench;
+use insta::assert_snapshot;
+use serde_json::json;
+
+const BUDGET: [&str; 2] = ["--budget", "1500"];
+
+fn pi(name: &str) -> Bench {
+    Bench::new().with(&format!("sessions/{name}"))
+}
+
+fn compact(bench: &Bench, name: &str) -> bench::Run {
+    bench.run(&[&["compact", name], &BUDGET[..]].concat())
+}
+
+#[test]
+fn a_half_written_last_line_is_carried_and_reported() {
+    let bench = pi("pi-events.jsonl");
+    let text = bench.text("pi-events.jsonl") + r#"{"type":"message","timest"#;
+    let bench = bench.holding("pi-events.jsonl", &text);
+    let run = compact(&bench, "pi-events.jsonl").ended(0);
+    assert!(run.out.contains("Line 19 is half-written"), "{}", run.out);
+    assert!(bench.text("pi-events.jsonl").starts_with(&text));
+    assert!(bench.run(&["show", "pi-events.jsonl"]).ended(0).out.contains("compactions"));
+}
+
+#[test]
+fn what_is_odd_is_named_and_kept() {
+    let bench = pi("pi-tree.jsonl");
+    let odd = [
+        json!({"type": "telemetry", "id": "ab0000f0", "parentId": "ab000010", "data": [1, 2]}),
+        json!({"type": "message", "id": "ab0000f1", "parentId": "ab0000f0", "message": {"role": "oracle", "content": "beware"}}),
+        json!({"type": "message", "id": "ab0000f1", "parentId": "ab0000f0", "message": {"role": "user", "content": "go on"}}),
+        json!({"type": "message", "id": "ab0000f2", "parentId": "ab0000f1", "message": {"role": "toolResult", "toolCallId": "nobody", "toolName": "x", "content": [], "isError": false}}),
+        json!({"type": "message", "id": "ab0000f3", "parentId": "ab0000f2", "message": {"role": "assistant", "content": []}}),
+        json!({"type": "message", "id": "ab0000f4", "parentId": "ab0000f3", "message": {"role": "assistant", "content": [{"type": "toolCall", "id": "open", "name": "wait", "arguments": {}}]}}),
+    ];
+    let text = bench.text("pi-tree.jsonl") + &odd.map(|line| format!("{line}\n")).concat();
+    let bench = bench.holding("pi-tree.jsonl", &text);
+    assert_snapshot!(bench.run(&["count", "pi-tree.jsonl"]).ended(0).outline());
+    compact(&bench, "pi-tree.jsonl").ended(0);
+    assert!(bench.text("pi-tree.jsonl").starts_with(&text));
+}
+
+#[test]
+fn a_megabyte_of_one_character_is_a_message_like_any_other() {
+    let mut messages = vec![json!({"role": "user", "content": "What is this?"})];
+    messages.push(json!({"role": "assistant", "content": "I look.", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "cat", "arguments": "{}"}}]}));
+    messages.push(json!({"role": "tool", "tool_call_id": "c1", "content": "x".repeat(1 << 20)}));
+    messages.push(json!({"role": "assistant", "content": "A lot of x."}));
+    messages.push(json!({"role": "user", "content": "And then?"}));
+    let bench = Bench::new().holding("x.json", json!(messages).to_string());
+    let start = Instant::now();
+    bench.run(&["compact", "x.json", "--budget", "600"]).ended(0);
+    bench.run(&["check", "x.compacted.json"]).ended(0);
+    assert!(bench.text("x.compacted.json").len() < 10_000);
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_tool_result_of_fifty_megabytes_is_moved_out_and_read_back() {
+    let line = "2026-05-01 00:00 bed 3 moisture 44 % valve shut, nothing to report\n";
+    let big = line.repeat((50 << 20) / line.len() + 1);
+    let messages = json!([
+        {"role": "user", "content": "Read the log."},
+        {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "cat", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": big},
+        {"role": "assistant", "content": "Nothing to report."},
+        {"role": "user", "content": "Good. What next?"},
+    ]);
+    let bench = Bench::new().holding("big.json", messages.to_string());
+    bench.run(&["compact", "big.json", "--model", "gpt-4o", "--budget", "2000", "-o", "small.json"]).ended(0);
+    assert!(bench.text("small.json").len() < 20_000);
+    let back = bench.run(&["read", "small.json", "m3"]).ended(0).out;
+    assert_eq!(back.len(), big.len());
+}
+
+#[test]
+fn truncated_json_is_refused_with_its_place() {
+    let bench = Bench::new().with("threads/chat.json");
+    let half: String = bench.text("chat.json").chars().take(2000).collect();
+    let bench = bench.holding("half.json", half);
+    assert_snapshot!(compact(&bench, "half.json").whole());
+    assert_snapshot!(bench.run(&["compact", "half.json", "--json"]).ended(3).whole());
+    assert_eq!(bench.names(), ["chat.json", "half.json"]);
+}
+
+#[test]
+fn a_bad_line_in_the_middle_is_refused_with_its_number_or_skipped() {
+    for name in ["sessions/pi-tree.jsonl", "threads/chat.jsonl", "sample/session.jsonl"] {
+        let bench = Bench::new().with(name);
+        let file = name.split('/').next_back().unwrap();
+        let mut lines: Vec<String> = bench.text(file).lines().map(str::to_owned).collect();
+        lines.insert(4, "{\"oops\": ".to_owned());
+        let text = lines.join("\n") + "\n";
+        let bench = bench.holding(file, &text);
+        let refused = compact(&bench, file).ended(3);
+        assert!(refused.err.contains("line 5") && refused.err.contains("--skip-bad-lines"), "{}", refused.err);
+        assert_eq!(bench.text(file), text);
+        let run =
+            bench.run(&["compact", file, "--skip-bad-lines", "--budget", "6000", "-o", "out", "--force"]).ended(0);
+        assert!(run.out.contains("Line 5 is not JSON"), "{}", run.out);
+        assert!(bench.text("out").contains("{\"oops\":"), "{name}: {}", bench.text("out"));
+    }
+}
+
+#[test]
+fn a_budget_below_the_floor_is_refused_with_the_floor() {
+    let bench = Bench::new().with("threads/chat.json");
+    let run = bench.run(&["compact", "chat.json", "--budget", "10"]).ended(4);
+    assert!(run.err.contains("the least is") && run.err.contains("--budget"), "{}", run.err);
+    let error = bench.run(&["compact", "chat.json", "--budget", "10", "--json"]).ended(4).json();
+    let facts = &error["error"]["facts"];
+    assert!(facts["floor"].as_u64() > facts["limit"].as_u64(), "{error}");
+    assert!(!facts["parts"].as_array().unwrap().is_empty(), "{error}");
+    assert_eq!(bench.names(), ["chat.json"]);
+    // The floor that is named can be reached.
+    let hint = error["error"]["hint"].as_str().unwrap();
+    let least: String = hint.split("--budget ").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect();
+    bench.run(&["compact", "chat.json", "--budget", &least]).ended(0);
+}
+
+#[test]
+fn what_cannot_be_read_gets_a_sentence() {
+    let bench = Bench::new()
+        .holding("latin.jsonl", b"{\"role\": \"user\",\n \"content\": \"gr\xfcn\"}")
+        .holding("empty.json", "")
+        .holding("prose.txt", "Dear diary,\n");
+    fs::create_dir(bench.path("folder")).unwrap();
+    for name in ["nowhere.jsonl", "folder", "latin.jsonl", "empty.json", "prose.txt"] {
+        insta::with_settings!({snapshot_suffix => name}, {
+            assert_snapshot!(bench.run(&["count", name]).ended(3).whole());
+        });
+    }
+}
+
+#[test]
+fn what_cannot_be_written_leaves_the_file_as_it_was() {
+    let bench = pi("pi-tree.jsonl");
+    fs::create_dir(bench.path("folder")).unwrap();
+    let before = bench.text("pi-tree.jsonl");
+    for place in ["folder", "/dev/full", "no/such/folder/out.jsonl", "/proc/version/x"] {
+        let run = bench.run(&["compact", "pi-tree.jsonl", "--budget", "1500", "-o", place]).ended(5);
+        assert!(run.err.contains("cannot be written") && run.err.contains("hint:"), "{}", run.err);
+        assert_eq!(bench.text("pi-tree.jsonl"), before);
+    }
+    assert_eq!(bench.shell("epitome show pi-tree.jsonl > /dev/full").code, 5);
+    let store = bench.run(&["compact", "pi-tree.jsonl", "--budget", "1500", "--artifacts", "/dev/null/x"]).ended(5);
+    assert!(store.err.contains("/dev/null/x cannot be written"), "{}", store.err);
+    assert_eq!(bench.text("pi-tree.jsonl"), before);
+}
+
+/// A limit on file sizes stands for a full disk: the write fails half-way, with an error or with a signal.
+#[test]
+fn a_write_that_breaks_off_leaves_the_file_as_it_was() {
+    for (trap, code) in [("trap '' XFSZ;", 5), ("", 128 + 25)] {
+        let bench = Bench::new().with("sample/session.jsonl");
+        bench.run(&["compact", "session.jsonl", "--budget", "9000", "-o", "elsewhere.jsonl"]).ended(0);
+        let before = bench.text("session.jsonl");
+        // The objects are there already; 512 blocks hold less than the session.
+        let line = format!("{trap} ulimit -c 0; ulimit -f 400; epitome compact session.jsonl --budget 9000; exit $?");
+        let run = bench.shell(&line);
+        assert_eq!(run.code, code, "{}", run.whole());
+        assert_eq!(bench.text("session.jsonl"), before);
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_the_old_file_or_the_new_one() {
+    let whole = Bench::new().with("sample/session.jsonl");
+    let before = whole.text("session.jsonl");
+    whole.run(&["compact", "session.jsonl", "--budget", "9000"]).ended(0);
+    let after = whole.text("session.jsonl");
+    for wait_ms in [0, 20, 40, 60, 80, 100, 130, 160, 200, 250, 300, 400] {
+        let bench = Bench::new().with("sample/session.jsonl");
+        let mut child = bench.start(&["compact", "session.jsonl", "--budget", "9000"]);
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = bench.text("session.jsonl");
+        assert!(now == before || now == after, "after {wait_ms} ms: {} bytes", now.len());
+    }
+}
+
+#[test]
+fn links_are_followed_and_permissions_kept() {
+    let bench = pi("pi-tree.jsonl");
+    fs::set_permissions(bench.path("pi-tree.jsonl"), fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("pi-tree.jsonl", bench.path("link.jsonl")).unwrap();
+    compact(&bench, "link.jsonl").ended(0);
+    assert!(bench.path("link.jsonl").is_symlink());
+    assert!(bench.text("pi-tree.jsonl").contains("\"compaction\""));
+    assert_eq!(fs::metadata(bench.path("pi-tree.jsonl")).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn a_wrong_command_line_is_a_usage_error_for_people_and_programs() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["compact"]).code, 2);
+    assert_snapshot!(bench.run(&["compress", "x", "--json"]).whole());
+    assert_snapshot!(bench.run(&["compact", "x", "--model", "gpt-4o", "--window", "1000"]).whole());
+}
