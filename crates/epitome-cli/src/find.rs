@@ -1,7 +1,6 @@
 //! Finding a message by what people call it: `m41`, `L212`, or the beginning of an id.
 //!
-//! Numbers are those that summaries and placeholders use: the places in the context that the newest compaction found.
-//! Where a file has no compaction, they are the places in the context as it is.
+//! Numbers are those that summaries and placeholders use: the places in the file's log.
 
 use std::sync::Arc;
 
@@ -33,11 +32,6 @@ pub fn before_compaction(session: &Session) -> Option<Session> {
     Session::read(&text, &ReadOptions { format: Some(session.format()), skip_bad_lines: true }).ok()
 }
 
-/// The messages that `m1`, `m2`, … name.
-pub fn numbered(session: &Session) -> Vec<ContextMessage> {
-    before_compaction(session).map_or_else(|| session.context().to_vec(), |before| before.context().to_vec())
-}
-
 /// Finds a message.
 pub fn message(session: &Session, id: &str) -> Result<Located, Failure> {
     if let Some(number) = reference(id, 'm') {
@@ -55,12 +49,17 @@ pub fn reference(id: &str, letter: char) -> Option<usize> {
 }
 
 fn by_number(session: &Session, number: usize) -> Result<Located, Failure> {
-    let messages = numbered(session);
-    let found = number.checked_sub(1).and_then(|place| messages.get(place));
-    found.map(located).ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("There is no message m{number}: they go from m1 to m{}.", messages.len()))
+    let log = session.log();
+    let found = number.checked_sub(1).filter(|at| *at < log.len());
+    found.map(|at| logged(session, at)).ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("There is no message m{number}: they go from m1 to m{}.", log.len()))
             .hint("A message can also be named by its line, such as `L12`, or by its id.")
     })
+}
+
+fn logged(session: &Session, at: usize) -> Located {
+    let found = &session.log()[at];
+    Located { message: Arc::clone(&found.message), line: found.line, logged: Some(at) }
 }
 
 fn located(message: &ContextMessage) -> Located {
@@ -68,10 +67,9 @@ fn located(message: &ContextMessage) -> Located {
 }
 
 fn by_line(session: &Session, line: usize) -> Result<Located, Failure> {
-    let logged = session.log().iter().enumerate().find(|(_, logged)| logged.line == line);
-    let logged = logged.map(|(at, logged)| Located { message: Arc::clone(&logged.message), line, logged: Some(at) });
+    let own = session.log().iter().position(|logged| logged.line == line).map(|at| logged(session, at));
     let made = || session.context().iter().find(|message| message.line == line).map(located);
-    logged.or_else(made).ok_or_else(|| {
+    own.or_else(made).ok_or_else(|| {
         Failure::new(Exit::Usage, format!("There is no message on line {line}."))
             .hint("`epitome show` lists messages with their places.")
     })
@@ -105,12 +103,12 @@ fn by_id(session: &Session, id: &str) -> Result<Located, Failure> {
     }
 }
 
-/// By the hash of content and place.
+/// By the hash of content and place, in the context as the newest compaction found it.
 fn by_hash(session: &Session, id: &str) -> Vec<Located> {
-    let messages = numbered(session);
+    let before = before_compaction(session);
+    let seen = before.as_ref().unwrap_or(session);
     let mut thread = Thread::new();
-    let all = messages.iter().map(|message| NewMessage::clone(&message.message)).collect();
-    thread.extend(all, &Meter::new(&Characters::Four, dialect(session)));
+    thread.extend(seen.messages(), &Meter::new(&Characters::Four, dialect(session)));
     let hashes = thread.messages().iter().map(|message| message.id().to_string());
-    hashes.zip(&messages).filter(|(hash, _)| hash.starts_with(id)).map(|(_, message)| located(message)).collect()
+    hashes.zip(seen.context()).filter(|(hash, _)| hash.starts_with(id)).map(|(_, message)| located(message)).collect()
 }

@@ -4,6 +4,7 @@ use epitome::budget::Tokens;
 use epitome::plan::{Plan, Step};
 use epitome::session::Session;
 use epitome::summary::{Fate, Kind, Receipt};
+use epitome::thread::Thread;
 use serde_json::{Value, json};
 
 use crate::open::Opened;
@@ -112,10 +113,10 @@ fn items(receipt: &Receipt, paint: Paint) -> String {
 }
 
 /// A message to try reading back.
-pub fn example_reference(made: &Made) -> Option<String> {
+pub fn example_reference(made: &Made, thread: &Thread) -> Option<String> {
     let entries = made.compaction.receipt.entries.iter();
     let entry = entries.into_iter().find(|entry| entry.fate == Fate::Recoverable && !entry.reference.is_empty());
-    let first = || made.compaction.plan.records.first().map(|record| format!("m{}", record.span.range().start + 1));
+    let first = || made.compaction.plan.records.first().map(|record| thread.reference(record.span.range().start));
     entry.map(|entry| entry.reference.clone()).or_else(first)
 }
 

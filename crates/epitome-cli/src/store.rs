@@ -82,20 +82,20 @@ impl Parcel {
     /// Everything that a compaction took out of a thread's prompt or changed in it.
     pub fn of(compaction: &Compaction, thread: &Thread, prompt: &Prompt) -> Self {
         let stayed = prompt.pieces.iter().enumerate().filter_map(|(at, piece)| match piece {
-            Piece::Kept(place) => Some((number(*place), at + 1)),
+            Piece::Kept(place) => Some((thread.reference(*place), at + 1)),
             _ => None,
         });
         let stayed = stayed.collect();
         let mut parcel = Parcel { objects: BTreeMap::new(), messages: BTreeMap::new(), stayed, parts: Vec::new() };
         for artifact in compaction.artifacts(thread) {
             parcel.objects.insert(artifact.id.clone(), artifact.content.to_owned());
-            parcel.parts.push(KeptPart { object: artifact.id, message: number(artifact.place) });
+            parcel.parts.push(KeptPart { object: artifact.id, message: thread.reference(artifact.place) });
         }
         for record in compaction.plan.records.iter().filter(|record| record.part.is_none()) {
             parcel.add_messages(&record.span.range().collect::<Vec<usize>>(), thread);
         }
         let is_known = |place: &usize| {
-            let number = number(*place);
+            let number = thread.reference(*place);
             parcel.stayed.contains_key(&number) || parcel.messages.contains_key(&number)
         };
         let changed: Vec<usize> = (0..thread.len()).filter(|place| !is_known(place)).collect();
@@ -111,7 +111,7 @@ impl Parcel {
         let lines: String = places.iter().map(|place| one_line(thread.message(*place).raw().as_str())).collect();
         let object = ArtifactId::of(lines.as_bytes());
         for (at, place) in places.iter().enumerate() {
-            self.messages.insert(number(*place), Kept { object: object.clone(), line: at + 1 });
+            self.messages.insert(thread.reference(*place), Kept { object: object.clone(), line: at + 1 });
         }
         self.objects.insert(object, lines);
     }
@@ -120,11 +120,6 @@ impl Parcel {
     pub fn size(&self) -> Stored {
         Stored { objects: self.objects.len(), bytes: self.objects.values().map(String::len).sum() }
     }
-}
-
-/// What summaries and placeholders call the message at a place.
-fn number(place: usize) -> String {
-    format!("m{}", place + 1)
 }
 
 /// JSON on one line. Line breaks in JSON stand between values only, so a blank says the same.

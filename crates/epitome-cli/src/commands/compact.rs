@@ -203,7 +203,8 @@ fn whereabouts(
         epitome::budget::Tokens::new(stored.bytes as u64)
     );
     let file = if name == "-" { job.opened.path.display().to_string() } else { name };
-    let hint = receipt::example_reference(made).map(|id| format!("Read something back: epitome read {file} {id}\n"));
+    let hint = receipt::example_reference(made, &job.opened.thread);
+    let hint = hint.map(|id| format!("Read something back: epitome read {file} {id}\n"));
     format!("{how}{kept}{}", hint.unwrap_or_default())
 }
 

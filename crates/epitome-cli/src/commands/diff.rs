@@ -88,7 +88,7 @@ fn changes_of(opened: &Opened, compaction: &Compaction) -> Vec<Change> {
         let (mark, note) = notes.remove(&place).unwrap_or((' ', String::new()));
         Change {
             mark,
-            label: format!("m{}", place + 1),
+            label: thread.reference(place),
             who: message.role().name().to_owned(),
             words: sketch::line(message.parts()),
             whole: sketch::whole(message.parts()),
@@ -121,7 +121,7 @@ fn recorded(opened: &Opened, before: &Session, full: bool, paint: Paint) -> Answ
         compaction.after.iter().map(|at| (log[*at].copy_of.unwrap_or(*at), *at)).collect();
     let meter = opened.meter();
     let mut changes: Vec<Change> = Vec::new();
-    for (place, seen) in before.context().iter().enumerate() {
+    for seen in before.context() {
         let now = seen.logged.and_then(|at| stays.get(&at)).map(|at| &log[*at].message);
         let (mark, note) = match now {
             None => ('-', String::new()),
@@ -130,7 +130,7 @@ fn recorded(opened: &Opened, before: &Session, full: bool, paint: Paint) -> Answ
         };
         changes.push(Change {
             mark,
-            label: format!("m{}", place + 1),
+            label: session.reference(seen),
             who: seen.message.role.name().to_owned(),
             words: sketch::line(&seen.message.parts),
             whole: sketch::whole(&seen.message.parts),

@@ -1,6 +1,7 @@
 //! `epitome plan`: what a compaction would do, rung by rung, and what each rung buys. Nothing is done.
 
 use epitome::plan::{Action, Cleared, Record, Shortfall};
+use epitome::thread::Thread;
 use serde_json::{Value, json};
 
 use crate::cli::Planned;
@@ -23,9 +24,9 @@ pub fn run(args: &Planned, paint: Paint) -> Result<Answer, Failure> {
     text.push_str(&format!("policy {}: {} tokens become {}\n\n", plan.policy, plan.before, plan.after));
     text.push_str(&receipt::steps(plan, paint));
     text.push('\n');
-    text.push_str(&records(&plan.records, paint));
+    text.push_str(&records(&plan.records, &job.opened.thread, paint));
     if plan.tail_from < job.opened.thread.len() {
-        text.push_str(&format!("\n  The tail begins at m{}.\n", plan.tail_from + 1));
+        text.push_str(&format!("\n  The tail begins at {}.\n", job.opened.thread.reference(plan.tail_from)));
     }
     for warning in &plan.warnings {
         text.push_str(&format!("  {warning}\n"));
@@ -62,9 +63,9 @@ fn room(job: &Job) -> String {
     )
 }
 
-fn records(records: &[Record], paint: Paint) -> String {
+fn records(records: &[Record], thread: &Thread, paint: Paint) -> String {
     let mut rows = vec![["what", "by", "tokens", "becomes", "why"].map(str::to_owned).to_vec()];
-    rows.extend(records.iter().take(RECORDS_MAX).map(record));
+    rows.extend(records.iter().take(RECORDS_MAX).map(|one| record(one, thread)));
     let mut out = headed(&table(&[Side::Left, Side::Left, Side::Right, Side::Right, Side::Left], &rows), paint);
     if records.len() > RECORDS_MAX {
         out.push_str(&format!("  and {} more; `--json` lists them all\n", records.len() - RECORDS_MAX));
@@ -72,11 +73,11 @@ fn records(records: &[Record], paint: Paint) -> String {
     out
 }
 
-fn record(record: &Record) -> Vec<String> {
+fn record(record: &Record, thread: &Thread) -> Vec<String> {
     let range = record.span.range();
     let what = match record.part {
-        Some(part) => format!("m{}", part.place + 1),
-        None => format!("m{} to m{}", range.start + 1, range.end),
+        Some(part) => thread.reference(part.place),
+        None => format!("{} to {}", thread.reference(range.start), thread.reference(range.end - 1)),
     };
     vec![
         what,

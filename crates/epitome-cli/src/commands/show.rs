@@ -171,12 +171,9 @@ impl<'a> View<'a> {
         )
     }
 
-    /// What `epitome read` finds a message by: its number, or its line once a compaction has moved the numbers.
+    /// What `epitome read` finds a message by: its number, or its line if a compaction made it.
     fn label(&self, place: usize) -> String {
-        match self.opened.session.compactions().is_empty() {
-            true => format!("m{}", place + 1),
-            false => format!("L{}", self.opened.session.context()[place].line),
-        }
+        self.opened.session.reference(&self.opened.session.context()[place])
     }
 
     fn to_json(&self, opened: &Opened, top: usize) -> Value {

@@ -12,10 +12,12 @@ pub fn layout(prompt: &Prompt, thread: &Thread) -> String {
     let mut lines = Vec::with_capacity(prompt.pieces.len());
     for (at, piece) in prompt.pieces.iter().enumerate() {
         let line = match piece {
-            Piece::Kept(place) => kept(thread.message(*place).role(), thread.message(*place).parts(), *place, ""),
+            Piece::Kept(place) => {
+                kept(thread.message(*place).role(), thread.message(*place).parts(), &thread.reference(*place), "")
+            }
             Piece::Edited { place, json } => {
                 let now = decode_message(prompt.dialect, &Raw::whole(json.as_str()));
-                kept(now.role, &now.parts, *place, "~")
+                kept(now.role, &now.parts, &thread.reference(*place), "~")
             }
             Piece::Written { voice, text, summary } => written(*voice, text, *summary),
         };
@@ -24,9 +26,9 @@ pub fn layout(prompt: &Prompt, thread: &Thread) -> String {
     lines.join("\n")
 }
 
-fn kept(role: Role, parts: &[Part], place: usize, mark: &str) -> String {
+fn kept(role: Role, parts: &[Part], reference: &str, mark: &str) -> String {
     let what: Vec<String> = parts.iter().map(part).collect();
-    format!("{}{mark} m{} {}", role.name(), place + 1, what.join(" + "))
+    format!("{}{mark} {} {}", role.name(), reference, what.join(" + "))
 }
 
 fn part(part: &Part) -> String {

@@ -10,10 +10,10 @@ use crate::thread::{Image, MessageId, Part, Thread, ToolResult};
 /// The words that stand in the place of a record's span or part; empty for a summary, which has its own.
 pub fn stand_in(thread: &Thread, record: &Record, meter: Meter<'_>) -> String {
     match (&record.action, record.part) {
-        (Action::Drop { keywords }, _) => dropped(record, keywords),
+        (Action::Drop { keywords }, _) => dropped(thread, record, keywords),
         (Action::Externalise { artifact, head, tail }, Some(part)) => {
             match &thread.message(part.place).parts()[part.part] {
-                Part::Image(image) => picture(image, part.place),
+                Part::Image(image) => picture(image, &thread.reference(part.place)),
                 Part::ToolCall(call) => shortened_arguments(&call.arguments, *head + *tail, meter),
                 _ if *tail > Tokens::ZERO => trimmed(thread, part.place, part.part, *head + *tail, meter),
                 _ => pointer(thread, part.place, part.part, artifact.as_str(), *head, meter),
@@ -27,10 +27,11 @@ pub fn stand_in(thread: &Thread, record: &Record, meter: Meter<'_>) -> String {
     }
 }
 
-fn dropped(record: &Record, keywords: &[String]) -> String {
+fn dropped(thread: &Thread, record: &Record, keywords: &[String]) -> String {
     let (first, last) = record.span.turns();
     let range = record.span.range();
-    let mut text = format!("[Dropped - Turns {first}-{last}, m{}-m{}]", range.start + 1, range.end);
+    let (from, to) = (thread.reference(range.start), thread.reference(range.end - 1));
+    let mut text = format!("[Dropped - Turns {first}-{last}, {from}-{to}]");
     if !keywords.is_empty() {
         text.push_str("\nIt was about: ");
         text.push_str(&keywords.join(", "));
@@ -38,11 +39,11 @@ fn dropped(record: &Record, keywords: &[String]) -> String {
     text
 }
 
-fn picture(image: &Image, place: usize) -> String {
+fn picture(image: &Image, reference: &str) -> String {
     let kind = image.media_type.as_deref().unwrap_or("image");
     match image.size {
-        Some(size) => format!("[Image m{}: {kind}, {}x{}, moved out]", place + 1, size.width, size.height),
-        None => format!("[Image m{}: {kind}, {} bytes, moved out]", place + 1, image.source.len() * 3 / 4),
+        Some(size) => format!("[Image {reference}: {kind}, {}x{}, moved out]", size.width, size.height),
+        None => format!("[Image {reference}: {kind}, {} bytes, moved out]", image.source.len() * 3 / 4),
     }
 }
 
@@ -53,15 +54,17 @@ fn pointer(thread: &Thread, place: usize, part: usize, artifact: &str, head: Tok
     let lines = content.lines().count();
     let s = if lines == 1 { "" } else { "s" };
     format!(
-        "[Externalized Content - artifact:{artifact}]\nSummary: m{}, {lines} line{s}, beginning:\n{preview}\nTo retrieve full content, call: read_artifact(\"{artifact}\")",
-        place + 1
+        "[Externalized Content - artifact:{artifact}]\nSummary: {}, {lines} line{s}, beginning:\n{preview}\nTo retrieve full content, call: read_artifact(\"{artifact}\")",
+        thread.reference(place)
     )
 }
 
 fn trimmed(thread: &Thread, place: usize, part: usize, keep: Tokens, meter: Meter<'_>) -> String {
     let content = part_content(thread, place, part).unwrap_or_default();
     match middle_out(content, keep, &|text| meter.text(text)) {
-        Some(short) => short.replacen(GAP, &format!("[... the middle is left out; whole: m{} ...]", place + 1), 1),
+        Some(short) => {
+            short.replacen(GAP, &format!("[... the middle is left out; whole: {} ...]", thread.reference(place)), 1)
+        }
         None => content.to_owned(),
     }
 }
@@ -98,7 +101,7 @@ fn cleared(
 ) -> String {
     let mark = |id: &MessageId| {
         let place = thread.messages().iter().position(|message| message.id() == *id);
-        place.map_or_else(|| "a later message".to_owned(), |place| format!("m{}", place + 1))
+        place.map_or_else(|| "a later message".to_owned(), |place| thread.reference(place))
     };
     let tool = if result.tool.is_empty() { "tool" } else { &result.tool };
     let mut text = match why {

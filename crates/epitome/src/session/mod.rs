@@ -216,7 +216,23 @@ impl Session {
 
     /// What the model sees now, ready to be appended to a thread.
     pub fn messages(&self) -> Vec<NewMessage> {
-        self.context.iter().map(|seen| NewMessage::clone(&seen.message)).collect()
+        let numbered = |seen: &ContextMessage| {
+            let mut message = NewMessage::clone(&seen.message);
+            message.number = Some(seen.logged.map_or(0, |at| self.number(at)));
+            message
+        };
+        self.context.iter().map(numbered).collect()
+    }
+
+    /// What people and summaries call a message of the context: its number in the log, or the line it is on when a
+    /// compaction made it.
+    pub fn reference(&self, seen: &ContextMessage) -> String {
+        seen.logged.map_or_else(|| format!("L{}", seen.line), |at| format!("m{}", self.number(at)))
+    }
+
+    /// The number of a message of the log, from 1; a copy has its original's.
+    fn number(&self, at: usize) -> usize {
+        self.log[at].copy_of.unwrap_or(at) + 1
     }
 
     /// Every message of the file, in its order.

@@ -378,7 +378,7 @@ impl Prose {
 }
 
 fn pending(text: String) -> PlanItem {
-    PlanItem { text, state: "pending".into() }
+    PlanItem { text, state: "pending".into(), place: 0 }
 }
 
 fn invented(field: &str, text: &str, evidence: &Evidence) -> Option<Dropped> {

@@ -32,16 +32,17 @@ impl Digest {
         let mut digest = Digest::default();
         for place in range {
             for call in thread.message(place).calls() {
-                digest.note(place, call, tools);
+                digest.note(thread, place, call, tools);
             }
         }
-        digest.execs = items.commands.iter().map(exec_line).collect();
-        digest.hidden = items.hidden.iter().map(|quote| format!("m{}: {}", quote.place + 1, quote.text)).collect();
+        digest.execs = items.commands.iter().map(|command| exec_line(thread, command)).collect();
+        digest.hidden =
+            items.hidden.iter().map(|quote| format!("{}: {}", thread.reference(quote.place), quote.text)).collect();
         digest
     }
 
-    fn note(&mut self, place: usize, call: &ToolCall, tools: &Tools) {
-        let mark = format!("(m{})", place + 1);
+    fn note(&mut self, thread: &Thread, place: usize, call: &ToolCall, tools: &Tools) {
+        let mark = format!("({})", thread.reference(place));
         let meaning = tools.meaning(call);
         match meaning.class {
             Some(ToolClass::Write) => self.writes.extend(meaning.paths.iter().map(|path| format!("{path} {mark}"))),
@@ -69,13 +70,13 @@ fn fields(call: &ToolCall, names: &[&str]) -> String {
     told.join(" ")
 }
 
-fn exec_line(command: &super::structured::CommandFact) -> String {
+fn exec_line(thread: &Thread, command: &super::structured::CommandFact) -> String {
     let end = match (command.exit, command.failed) {
         (Some(code), _) => format!("exit {code}"),
         (None, true) => "failed".to_owned(),
-        (None, false) => "ran".to_owned(),
+        (None, false) => "ended".to_owned(),
     };
-    format!("`{}` {end} (m{})", first_line(&command.command), command.place + 1)
+    format!("`{}` {end} ({})", first_line(&command.command), thread.reference(command.place))
 }
 
 /// The digest as lines.
@@ -93,7 +94,7 @@ pub fn inventory(thread: &Thread, range: Range<usize>, tools: &Tools, items: &St
 }
 
 /// The files as the table of a session summary.
-pub fn table(items: &StructuredSummary) -> Vec<String> {
+pub fn table(thread: &Thread, items: &StructuredSummary) -> Vec<String> {
     if items.files.is_empty() {
         return Vec::new();
     }
@@ -102,7 +103,7 @@ pub fn table(items: &StructuredSummary) -> Vec<String> {
     files.sort_by_key(|file| (file.deed() == "read", file.last()));
     lines.extend(files.into_iter().map(|file| {
         let path = file.path.replace('|', "\\|");
-        format!("| {path} | {} | last touched in m{} |", file.deed(), file.last() + 1)
+        format!("| {path} | {} | last touched in {} |", file.deed(), thread.reference(file.last()))
     }));
     lines
 }

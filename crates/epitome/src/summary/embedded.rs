@@ -367,7 +367,7 @@ impl<'p, 'a> Writer<'p, 'a> {
             return;
         }
         let lines = match self.form {
-            Form::Session => super::digest::table(self.items),
+            Form::Session => super::digest::table(self.pending.thread, self.items),
             _ => super::digest::inventory(
                 self.pending.thread,
                 self.pending.span.range(),

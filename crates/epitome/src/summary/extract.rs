@@ -137,7 +137,7 @@ fn note_calls<'t>(
             note_file(facts, known, path, &meaning, place);
         }
         if meaning.class == Some(ToolClass::Plan)
-            && let Some(plan) = plan_items(&call.arguments)
+            && let Some(plan) = plan_items(&call.arguments, place)
         {
             facts.current_plan = plan;
         }
@@ -159,7 +159,7 @@ fn note_file(facts: &mut StructuredSummary, known: &mut Known<'_>, path: &str, m
 }
 
 /// The entries of a plan or to-do list as agents write it: objects with words and a state.
-fn plan_items(arguments: &str) -> Option<Vec<PlanItem>> {
+fn plan_items(arguments: &str, place: usize) -> Option<Vec<PlanItem>> {
     let value: serde_json::Value = serde_json::from_str(arguments).ok()?;
     let list = ["todos", "plan", "items", "tasks"].iter().find_map(|key| value.get(*key)?.as_array())?;
     let word = |item: &serde_json::Value, keys: &[&str]| -> Option<String> {
@@ -167,7 +167,7 @@ fn plan_items(arguments: &str) -> Option<Vec<PlanItem>> {
     };
     let items = list.iter().filter_map(|item| {
         let text = word(item, &["content", "step", "text", "title", "description", "task"])?;
-        Some(PlanItem { text, state: word(item, &["status", "state"]).unwrap_or_else(|| "pending".to_owned()) })
+        Some(PlanItem { text, state: word(item, &["status", "state"]).unwrap_or_else(|| "pending".to_owned()), place })
     });
     Some(items.collect())
 }

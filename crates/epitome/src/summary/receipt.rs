@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::said::Said;
 use super::structured::StructuredSummary;
+use crate::thread::Thread;
 
 /// What became of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -72,17 +73,17 @@ const ITEM_CHARS_MAX: usize = 120;
 
 impl Receipt {
     /// Classes every item by whether its words are in the prompt. Everything is in the log, so nothing is lost unless
-    /// the log itself lacks it (`in_log` says how many messages it holds).
-    pub fn of(items: &StructuredSummary, prompt: &str, in_log: usize) -> Receipt {
+    /// the log itself lacks it.
+    pub fn of(thread: &Thread, items: &StructuredSummary, prompt: &str) -> Receipt {
         let mut receipt = Receipt::default();
         let said = Said::in_texts([prompt]);
         for (kind, text, place) in list(items) {
             let fate = match said.contains(text) {
                 true => Fate::Retained,
-                false if place.is_some_and(|place| place < in_log) => Fate::Recoverable,
+                false if place.is_some_and(|place| place < thread.len()) => Fate::Recoverable,
                 false => Fate::Lost,
             };
-            let reference = place.map_or_else(String::new, |place| format!("m{}", place + 1));
+            let reference = place.map_or_else(String::new, |place| thread.reference(place));
             receipt.entries.push(Entry { kind, item: short(text), fate, reference });
         }
         receipt
@@ -124,7 +125,7 @@ fn list(items: &StructuredSummary) -> Vec<(Kind, &str, Option<usize>)> {
     list.extend(items.errors.iter().map(|error| (Kind::Error, error.line.as_str(), Some(error.place))));
     list.extend(items.values.iter().map(|value| (Kind::Value, value.text.as_str(), Some(value.place))));
     list.extend(items.urls.iter().map(|url| (Kind::Url, url.text.as_str(), Some(url.place))));
-    list.extend(items.current_plan.iter().map(|item| (Kind::Plan, item.text.as_str(), None)));
+    list.extend(items.current_plan.iter().map(|item| (Kind::Plan, item.text.as_str(), Some(item.place))));
     list
 }
 

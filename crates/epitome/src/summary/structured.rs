@@ -146,6 +146,9 @@ pub struct PlanItem {
     pub text: String,
     /// Its state, in the agent's own word.
     pub state: String,
+    /// The place of the message that wrote it down.
+    #[serde(default)]
+    pub place: usize,
 }
 
 impl PlanItem {

@@ -95,7 +95,8 @@ impl Thread {
         let id = self.chain.push(&body);
         self.name_results(&mut body);
         let tokens = meter.message(&part_tokens);
-        let mut message = Message { id, body, turn: 0, tokens, part_tokens };
+        let number = body.number.unwrap_or(place + 1);
+        let mut message = Message { id, body, turn: 0, number, tokens, part_tokens };
         if message.opens_turn() {
             self.turn += 1;
         }
@@ -249,6 +250,11 @@ impl Thread {
     /// The message at a place.
     pub fn message(&self, place: usize) -> &Message {
         &self.messages[place]
+    }
+
+    /// What people and summaries call the message at a place: `m41`.
+    pub fn reference(&self, place: usize) -> String {
+        format!("m{}", self.message(place).number())
     }
 
     /// The id of the newest message.

@@ -174,12 +174,14 @@ pub struct NewMessage {
     pub response: Option<Box<str>>,
     /// Whether this is what an earlier compaction left behind.
     pub summary: bool,
+    /// The number that people and summaries call it by, from 1; `None`: its place in the thread.
+    pub number: Option<usize>,
 }
 
 impl NewMessage {
     /// A message with nothing special about it.
     pub fn new(role: Role, parts: Vec<Part>, raw: Raw) -> Self {
-        NewMessage { role, parts, raw, name: None, response: None, summary: false }
+        NewMessage { role, parts, raw, name: None, response: None, summary: false, number: None }
     }
 }
 
@@ -189,6 +191,7 @@ pub struct Message {
     pub(super) id: MessageId,
     pub(super) body: NewMessage,
     pub(super) turn: u32,
+    pub(super) number: usize,
     pub(super) tokens: Tokens,
     pub(super) part_tokens: Vec<Tokens>,
 }
@@ -222,6 +225,11 @@ impl Message {
     /// Whether this is what an earlier compaction left behind.
     pub fn is_summary(&self) -> bool {
         self.body.summary
+    }
+
+    /// The number that people and summaries call it by; 0 for what an earlier compaction left behind.
+    pub fn number(&self) -> usize {
+        self.number
     }
 
     /// The turn it belongs to, from 1; 0 before the first user message.
