@@ -30,11 +30,7 @@ pub fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) {
 
 /// Adds what only a model can say: facts, decisions, open items. What code extracted stays as it is.
 pub fn merge_model(items: &mut StructuredSummary, model: StructuredSummary) {
-    let joined = |mut own: Vec<_>, more: Vec<_>| {
-        own.extend(more);
-        own
-    };
-    items.facts = joined(std::mem::take(&mut items.facts), model.facts);
+    items.facts.extend(model.facts);
     items.decisions = model.decisions.into_iter().chain(std::mem::take(&mut items.decisions)).collect();
     if !model.open_items.is_empty() {
         items.open_items = model.open_items;

@@ -107,7 +107,7 @@ pub fn select<'a>(
     let mut worth = reading.worth(options);
     for text in covered {
         lines::each(text, false, &mut |piece| {
-            reading.lexicon.scan(piece.text, |feature, _| worth.cover_known(feature))
+            reading.lexicon.scan(piece.text, |feature, _| worth.cover_known(feature));
         });
     }
     let Reading { pool, lines, labels, .. } = reading;
