@@ -145,7 +145,7 @@ impl<'a> Draft<'a> {
         let known = known.as_ref().map(|(text, tokens)| (text.as_str(), *tokens));
         let tokens = prompt.tokens_knowing(self.thread, self.meter, known);
         self.settle(&mut compaction, tokens);
-        let receipt = Receipt::of(self.thread, &items, &said);
+        let receipt = Receipt::of(&items, &said);
         compaction.receipt = Receipt { repaired: compaction.plan.carried.len(), ..receipt };
         compaction
     }

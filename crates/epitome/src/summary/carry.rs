@@ -1,42 +1,164 @@
 //! Carrying an earlier round's summary over: its items are read back from the text that code rendered.
 //!
-//! Only what stands under our own headings is taken as items; everything else of the text is left to the ranking.
+//! Only what stands under our own headings is taken as items; the rest of the text is left to the ranking.
 
+use super::constraint::constraints;
 use super::form::heading_of;
 use super::section::Section;
-use super::structured::{Quote, Request, RequestState, StructuredSummary};
+use super::structured::{Decision, ErrorFact, PlanItem, Quote, Request, RequestState, StructuredSummary};
 
-/// Adds the items of an earlier summary's text.
+/// What stands before the request that was open.
+const LATEST: &str = "Latest request (m";
+
+/// Adds the items of an earlier summary's text, which stands at a place of the log.
 pub fn carry_over(text: &str, place: usize, facts: &mut StructuredSummary) {
-    let mut section = None;
-    for line in text.lines() {
-        let line = line.trim();
-        if let Some(found) = heading_of(line) {
-            section = Some(found);
-            continue;
-        }
-        let item = line.trim_start_matches("- ").trim();
-        if item.is_empty() {
-            continue;
-        }
+    let first = facts.requests.len();
+    for (section, body) in sections(text) {
         match section {
-            Some(Section::Constraints) => push_unique(&mut facts.constraints, item, place),
-            Some(Section::Requests) => carry_request(facts, item, place),
-            Some(Section::Pins) if !facts.pins.iter().any(|pin| pin == item) => facts.pins.push(item.to_owned()),
+            Some(Section::Pins) => {
+                let new: Vec<String> =
+                    bullets(body).filter(|pin| !facts.pins.iter().any(|own| own == pin)).map(str::to_owned).collect();
+                facts.pins.extend(new);
+            }
+            Some(Section::Constraints) => bullets(body).for_each(|item| constrain(facts, item, place)),
+            Some(Section::Task) => add_request(facts, body.trim(), place, RequestState::Answered),
+            Some(Section::Requests | Section::TurnContext) => carry_requests(facts, body),
+            Some(Section::Plan) => facts.current_plan = bullets(body).map(|item| plan_item(item, place)).collect(),
+            Some(Section::Decisions) => facts.decisions.extend(bullets(body).map(|item| decision(item, place))),
+            Some(Section::Errors) => facts.errors.extend(bullets(body).map(|item| error(item, place))),
+            Some(Section::Outcomes | Section::Facts) => {
+                facts.facts.extend(bullets(body).map(|item| Quote { text: item.to_owned(), place }));
+            }
             _ => {}
         }
+    }
+    for at in first..facts.requests.len() {
+        let Request { text, place, .. } = facts.requests[at].clone();
+        constraints(&text).for_each(|sentence| constrain(facts, sentence, place));
     }
     facts.rounds += 1;
 }
 
-fn carry_request(facts: &mut StructuredSummary, item: &str, place: usize) {
-    if facts.requests.iter().all(|known| known.text != item) {
-        facts.requests.push(Request { text: item.to_owned(), place, turn: 0, state: RequestState::Answered });
+/// A summary's text in pieces, each with the section that its heading opens.
+pub(super) fn sections(text: &str) -> Vec<(Option<Section>, &str)> {
+    let mut pieces = Vec::new();
+    let (mut section, mut from, mut at) = (None, 0, 0);
+    for line in text.split_inclusive('\n') {
+        if let Some(found) = heading_of(line.trim()) {
+            pieces.push((section, &text[from..at]));
+            (section, from) = (Some(found), at + line.len());
+        }
+        at += line.len();
+    }
+    pieces.push((section, &text[from..]));
+    pieces
+}
+
+fn bullets(body: &str) -> impl Iterator<Item = &str> {
+    body.lines().filter_map(|line| line.trim().strip_prefix("- "))
+}
+
+fn constrain(facts: &mut StructuredSummary, sentence: &str, place: usize) {
+    if facts.constraints.iter().all(|known| known.text != sentence) {
+        facts.constraints.push(Quote { text: sentence.to_owned(), place });
     }
 }
 
-fn push_unique(quotes: &mut Vec<Quote>, text: &str, place: usize) {
-    if quotes.iter().all(|known| known.text != text) {
-        quotes.push(Quote { text: text.to_owned(), place });
+/// Requests as they are written: `m12: words`, over as many lines as they have, and the latest under its own line.
+fn carry_requests(facts: &mut StructuredSummary, body: &str) {
+    let mut open: Option<(usize, RequestState, String)> = None;
+    for line in body.lines() {
+        let started = labelled(line);
+        if started.is_some() || line.starts_with("- ") {
+            add_open(facts, open.take());
+        }
+        match (started, &mut open) {
+            (Some(request), _) => open = Some(request),
+            (None, Some((_, _, words))) if !line.starts_with("- ") => {
+                words.push('\n');
+                words.push_str(line);
+            }
+            _ => {}
+        }
+    }
+    add_open(facts, open);
+}
+
+/// The beginning of a request: its place in the log, its state, and its first words.
+fn labelled(line: &str) -> Option<(usize, RequestState, String)> {
+    if let Some(rest) = line.strip_prefix(LATEST) {
+        let number: usize = rest.strip_suffix("):")?.parse().ok()?;
+        return Some((number.checked_sub(1)?, RequestState::Open, String::new()));
+    }
+    let (label, words) = line.strip_prefix('m')?.split_once(": ")?;
+    let (number, state) = match label.split_once(' ') {
+        Some((number, "(superseded)")) => (number, RequestState::Superseded),
+        _ => (label, RequestState::Answered),
+    };
+    Some((number.parse::<usize>().ok()?.checked_sub(1)?, state, words.to_owned()))
+}
+
+fn add_open(facts: &mut StructuredSummary, request: Option<(usize, RequestState, String)>) {
+    if let Some((place, state, words)) = request {
+        add_request(facts, words.trim(), place, state);
+    }
+}
+
+fn add_request(facts: &mut StructuredSummary, text: &str, place: usize, state: RequestState) {
+    if !text.is_empty() && facts.requests.iter().all(|known| known.text != text) {
+        facts.requests.push(Request { text: text.to_owned(), place, turn: 0, state });
+    }
+}
+
+fn plan_item(item: &str, place: usize) -> PlanItem {
+    let words = item.strip_prefix("[ ] ").unwrap_or(item);
+    let (text, state) = words.strip_suffix(')').and_then(|words| words.rsplit_once(" (")).unwrap_or((words, "pending"));
+    PlanItem { text: text.to_owned(), state: state.to_owned(), place }
+}
+
+fn decision(item: &str, place: usize) -> Decision {
+    Decision { decision: item.to_owned(), rationale: String::new(), turn: 0, place }
+}
+
+fn error(item: &str, place: usize) -> ErrorFact {
+    let (words, place) = match item.strip_suffix(')').and_then(|words| words.rsplit_once(" (m")) {
+        Some((words, number)) => (words, number.parse::<usize>().map_or(place, |number| number.saturating_sub(1))),
+        None => (item, place),
+    };
+    let (about, line) = words.split_once(": ").unwrap_or(("", words));
+    ErrorFact { line: line.to_owned(), about: about.to_owned(), place, fixed: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::carry_over;
+    use crate::summary::{RequestState, StructuredSummary};
+
+    #[test]
+    fn the_items_of_a_rendered_summary_are_read_back() {
+        let text = "[Context Summary - Turns 1-9]\n[Summary v1.0]\n\n## Pinned\n- keep the API\n\n## Constraints\n- Never push to main.\n\n\
+            ## Requests so far\nm3: Add tests.\nOnly unit tests, please.\nm9 (superseded): Stop.\n\n\
+            ## Turn Context (split turn)\nLatest request (m12):\nFix the build.\n- edited src/a.rs (m13)\n\n\
+            ## Plan\n- [ ] fix it (in_progress)\n\n## Errors not fixed yet\n- make: error: no rule (m14)\n";
+        let mut facts = StructuredSummary::default();
+        carry_over(text, 0, &mut facts);
+        assert_eq!(facts.pins, ["keep the API"]);
+        let constraints: Vec<&str> = facts.constraints.iter().map(|quote| quote.text.as_str()).collect();
+        assert_eq!(constraints, ["Never push to main.", "Only unit tests, please."]);
+        let requests: Vec<(usize, &str, RequestState)> =
+            facts.requests.iter().map(|request| (request.place, request.text.as_str(), request.state)).collect();
+        assert_eq!(
+            requests,
+            [
+                (2, "Add tests.\nOnly unit tests, please.", RequestState::Answered),
+                (8, "Stop.", RequestState::Superseded),
+                (11, "Fix the build.", RequestState::Open)
+            ]
+        );
+        assert_eq!(
+            (facts.current_plan[0].text.as_str(), facts.current_plan[0].state.as_str()),
+            ("fix it", "in_progress")
+        );
+        assert_eq!((facts.errors[0].about.as_str(), facts.errors[0].place), ("make", 13));
     }
 }

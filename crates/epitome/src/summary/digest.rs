@@ -35,9 +35,8 @@ impl Digest {
                 digest.note(thread, place, call, tools);
             }
         }
-        digest.execs = items.commands.iter().map(|command| exec_line(thread, command)).collect();
-        digest.hidden =
-            items.hidden.iter().map(|quote| format!("{}: {}", thread.reference(quote.place), quote.text)).collect();
+        digest.execs = items.commands.iter().map(exec_line).collect();
+        digest.hidden = items.hidden.iter().map(|quote| format!("m{}: {}", quote.place + 1, quote.text)).collect();
         digest
     }
 
@@ -70,13 +69,13 @@ fn fields(call: &ToolCall, names: &[&str]) -> String {
     told.join(" ")
 }
 
-fn exec_line(thread: &Thread, command: &super::structured::CommandFact) -> String {
+fn exec_line(command: &super::structured::CommandFact) -> String {
     let end = match (command.exit, command.failed) {
         (Some(code), _) => format!("exit {code}"),
         (None, true) => "failed".to_owned(),
         (None, false) => "ended".to_owned(),
     };
-    format!("`{}` {end} ({})", first_line(&command.command), thread.reference(command.place))
+    format!("`{}` {end} (m{})", first_line(&command.command), command.place + 1)
 }
 
 /// The digest as lines.
@@ -94,7 +93,7 @@ pub fn inventory(thread: &Thread, range: Range<usize>, tools: &Tools, items: &St
 }
 
 /// The files as the table of a session summary.
-pub fn table(thread: &Thread, items: &StructuredSummary) -> Vec<String> {
+pub fn table(items: &StructuredSummary) -> Vec<String> {
     if items.files.is_empty() {
         return Vec::new();
     }
@@ -103,7 +102,7 @@ pub fn table(thread: &Thread, items: &StructuredSummary) -> Vec<String> {
     files.sort_by_key(|file| (file.deed() == "read", file.last()));
     lines.extend(files.into_iter().map(|file| {
         let path = file.path.replace('|', "\\|");
-        format!("| {path} | {} | last touched in {} |", file.deed(), thread.reference(file.last()))
+        format!("| {path} | {} | last touched in m{} |", file.deed(), file.last() + 1)
     }));
     lines
 }

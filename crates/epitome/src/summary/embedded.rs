@@ -98,7 +98,7 @@ struct Writer<'p, 'a> {
     counted: RefCell<Recount<'a>>,
     /// What stands in the prompt beside the summary.
     beside: Said<'p>,
-    /// Messages whose words stand in the prompt whole.
+    /// Messages whose words are quoted whole, by their places in the log.
     whole: HashSet<usize>,
     /// The heading that is open: two sections may share one.
     open: &'static str,
@@ -218,8 +218,9 @@ impl<'p, 'a> Writer<'p, 'a> {
 
     /// The first request, when it does not stay as a message of its own.
     fn task(&mut self) {
-        let opening = self.pending.thread.messages().iter().position(|message| message.opens_turn());
-        let Some(first) = self.items.requests.first().filter(|first| Some(first.place) == opening) else { return };
+        let opening = self.pending.thread.messages().iter().find(|message| message.opens_turn());
+        let is_first = |place: usize| opening.is_none_or(|opening| place <= opening.log_place());
+        let Some(first) = self.items.requests.first().filter(|first| is_first(first.place)) else { return };
         if self.is_said(&first.text) || self.is_current(first.place) {
             return;
         }
@@ -367,7 +368,7 @@ impl<'p, 'a> Writer<'p, 'a> {
             return;
         }
         let lines = match self.form {
-            Form::Session => super::digest::table(self.pending.thread, self.items),
+            Form::Session => super::digest::table(self.items),
             _ => super::digest::inventory(
                 self.pending.thread,
                 self.pending.span.range(),
@@ -422,6 +423,8 @@ impl<'p, 'a> Writer<'p, 'a> {
 
     /// Whether a message's words are in the prompt whole, or must not be quoted at all.
     fn is_whole(&self, place: usize) -> bool {
-        self.whole.contains(&place) || self.pending.keeps(place)
+        let message = self.pending.thread.message(place);
+        let quoted = !message.is_summary() && self.whole.contains(&message.log_place());
+        quoted || self.pending.keeps(place)
     }
 }

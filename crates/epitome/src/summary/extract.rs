@@ -25,20 +25,21 @@ const LINES_MAX: usize = 200;
 pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> StructuredSummary {
     let mut facts = StructuredSummary { span: thread.span(range.clone()), rounds: 1, ..StructuredSummary::default() };
     let mut known = Known::default();
-    for place in range.clone() {
-        let message = thread.message(place);
+    for at in range.clone() {
+        let message = thread.message(at);
+        let place = message.log_place();
         if message.is_summary() {
             super::carry::carry_over(&message.text(), place, &mut facts);
             known.constraints.extend(facts.constraints.iter().map(|quote| quote.text.clone()));
         } else if message.opens_turn() {
-            note_request(&mut facts, &mut known, thread, place, message);
+            note_request(&mut facts, &mut known, thread, at, message);
         }
         note_calls(&mut facts, &mut known, place, message, tools);
         for (_, result) in message.results() {
             note_result(&mut facts, &mut known, place, message, result, tools);
         }
         note_words(&mut facts, place, message);
-        if let Some(replacement) = thread.hidden(place) {
+        if let Some(replacement) = thread.hidden(at) {
             facts.hidden.push(Quote { text: replacement.to_owned(), place });
         }
     }
@@ -66,7 +67,8 @@ pub fn turn_context(thread: &Thread, range: Range<usize>, facts: &StructuredSumm
     let turn = thread.message(range.end - 1).turn();
     let start =
         range.clone().find(|place| thread.message(*place).turn() == turn && thread.message(*place).opens_turn())?;
-    let request = Quote { text: thread.message(start).text(), place: start };
+    let (text, start) = (thread.message(start).text(), thread.message(start).log_place());
+    let request = Quote { text, place: start };
     let mut progress: Vec<Quote> = Vec::new();
     progress.extend(
         facts
@@ -87,13 +89,8 @@ pub fn turn_context(thread: &Thread, range: Range<usize>, facts: &StructuredSumm
     Some(TurnContext { request, progress: progress.split_off(late) })
 }
 
-fn note_request(
-    facts: &mut StructuredSummary,
-    known: &mut Known<'_>,
-    thread: &Thread,
-    place: usize,
-    message: &Message,
-) {
+fn note_request(facts: &mut StructuredSummary, known: &mut Known<'_>, thread: &Thread, at: usize, message: &Message) {
+    let place = message.log_place();
     let text = message.text();
     let text = text.trim();
     if text.is_empty() {
@@ -106,7 +103,7 @@ fn note_request(
             }
         }
     }
-    let followed = thread.messages().get(place + 1);
+    let followed = thread.messages().get(at + 1);
     let state = match followed {
         Some(next) if next.opens_turn() => RequestState::Superseded,
         _ => RequestState::Answered,
@@ -116,11 +113,13 @@ fn note_request(
 
 /// The newest request is open; one that is answered in full by a later turn is not.
 fn settle_requests(facts: &mut StructuredSummary, thread: &Thread) {
-    let current = thread.turn();
-    for request in &mut facts.requests {
-        if request.turn == current {
-            request.state = RequestState::Open;
-        }
+    let (current, newest) = (thread.turn(), facts.requests.len().saturating_sub(1));
+    for (at, request) in facts.requests.iter_mut().enumerate() {
+        request.state = match request.state {
+            _ if request.turn == current => RequestState::Open,
+            RequestState::Open if at < newest => RequestState::Answered,
+            state => state,
+        };
     }
 }
 

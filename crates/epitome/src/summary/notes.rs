@@ -76,8 +76,8 @@ fn label(out: &mut String, source: &Source, text: &str) {
 
 fn touched(source: &Source) -> String {
     match (source.edited, source.read) {
-        (Some(at), _) => format!(" (edited m{})", at + 1),
-        (None, Some(at)) => format!(" (read m{})", at + 1),
+        (Some(at), _) => format!(" (edited m{at})"),
+        (None, Some(at)) => format!(" (read m{at})"),
         (None, None) => String::new(),
     }
 }

@@ -6,7 +6,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use super::carry::sections;
 use super::command::floor_boundary;
+use super::section::Section;
 use super::slots::{self, Slot};
 use crate::policy::{ToolClass, Tools};
 use crate::thread::{Message, Part, Role, Thread, ToolCall, ToolResult};
@@ -58,6 +60,7 @@ pub(crate) struct Source {
     pub(crate) label: String,
     pub(crate) first: usize,
     pub(crate) last: usize,
+    /// The numbers of the messages that edited and read it last.
     pub(crate) edited: Option<usize>,
     pub(crate) read: Option<usize>,
 }
@@ -153,16 +156,27 @@ impl<'a> Cutter<'a> {
         if text.trim().is_empty() {
             return;
         }
-        let label = format!("m{}:", at + 1);
+        let label = format!("m{}:", message.number());
         match message.role() {
             Role::System => {}
-            Role::User if !message.is_summary() => {
+            _ if message.is_summary() => self.carried(at, message, text),
+            Role::User => {
                 let source = self.source(Kind::Request, label, at);
                 self.passage(Voice::User, text, at, message, source);
             }
             _ => {
                 let source = self.source(Kind::Note, label, at);
                 self.passage(Voice::Agent, text, at, message, source);
+            }
+        }
+    }
+
+    /// What an earlier summary quoted; its items are carried over by code.
+    fn carried(&mut self, at: usize, message: &'a Message, text: &'a str) {
+        for (section, body) in sections(text) {
+            if matches!(section, None | Some(Section::Files | Section::Notes)) && !body.trim().is_empty() {
+                let source = self.source(Kind::Note, "earlier:".to_owned(), at);
+                self.passage(Voice::Agent, body, at, message, source);
             }
         }
     }
@@ -180,11 +194,13 @@ impl<'a> Cutter<'a> {
             .or_else(|| command.and_then(slots::printed_file));
         let source = match (file, command) {
             (Some(path), _) => self.file(path, at),
-            (None, Some(command)) => self.source(Kind::Command, format!("m{} $ {}", at + 1, first_line(command)), at),
-            (None, None) => self.source(Kind::Call, format!("m{} {}", at + 1, call.name), at),
+            (None, Some(command)) => {
+                self.source(Kind::Command, format!("m{} $ {}", message.number(), first_line(command)), at)
+            }
+            (None, None) => self.source(Kind::Call, format!("m{} {}", message.number(), call.name), at),
         };
         let class = if file.is_some() && class == Some(ToolClass::Exec) { Some(ToolClass::Read) } else { class };
-        self.touch(source, class, at);
+        self.touch(source, class, at, message.number());
         self.calls.insert(&call.id, (source, class));
         slots::strings(arguments, &mut |slot, text| {
             let is_label = slot == Slot::Path && file.is_some();
@@ -200,7 +216,8 @@ impl<'a> Cutter<'a> {
 
     fn result(&mut self, at: usize, message: &'a Message, result: &'a ToolResult) {
         let known = self.calls.get(&*result.call_id).copied();
-        let (source, class) = known.unwrap_or_else(|| (self.source(Kind::Call, format!("m{}", at + 1), at), None));
+        let (source, class) =
+            known.unwrap_or_else(|| (self.source(Kind::Call, format!("m{}", message.number()), at), None));
         let from = self.past.passages.len();
         match class {
             Some(ToolClass::Search | ToolClass::Exec) => self.found(&result.text, at, message, source),
@@ -267,12 +284,12 @@ impl<'a> Cutter<'a> {
         same.map(|(_, source)| *source)
     }
 
-    fn touch(&mut self, source: usize, class: Option<ToolClass>, at: usize) {
+    fn touch(&mut self, source: usize, class: Option<ToolClass>, at: usize, number: usize) {
         let source = &mut self.past.sources[source];
         source.last = at;
         match class {
-            Some(ToolClass::Patch | ToolClass::Write) => source.edited = Some(at),
-            Some(ToolClass::Read) => source.read = Some(at),
+            Some(ToolClass::Patch | ToolClass::Write) => source.edited = Some(number),
+            Some(ToolClass::Read) => source.read = Some(number),
             _ => {}
         }
     }

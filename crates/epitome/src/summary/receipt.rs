@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::said::Said;
 use super::structured::StructuredSummary;
-use crate::thread::Thread;
 
 /// What became of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -74,16 +73,16 @@ const ITEM_CHARS_MAX: usize = 120;
 impl Receipt {
     /// Classes every item by whether its words are in the prompt. Everything is in the log, so nothing is lost unless
     /// the log itself lacks it.
-    pub fn of(thread: &Thread, items: &StructuredSummary, prompt: &str) -> Receipt {
+    pub fn of(items: &StructuredSummary, prompt: &str) -> Receipt {
         let mut receipt = Receipt::default();
         let said = Said::in_texts([prompt]);
         for (kind, text, place) in list(items) {
             let fate = match said.contains(text) {
                 true => Fate::Retained,
-                false if place.is_some_and(|place| place < thread.len()) => Fate::Recoverable,
+                false if place.is_some() => Fate::Recoverable,
                 false => Fate::Lost,
             };
-            let reference = place.map_or_else(String::new, |place| thread.reference(place));
+            let reference = place.map_or_else(String::new, |place| format!("m{}", place + 1));
             receipt.entries.push(Entry { kind, item: short(text), fate, reference });
         }
         receipt

@@ -68,7 +68,7 @@ impl StructuredSummary {
 pub struct Quote {
     /// The words.
     pub text: String,
-    /// The place of the message in its thread.
+    /// The place of the message in the log.
     pub place: usize,
 }
 

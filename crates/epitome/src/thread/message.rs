@@ -277,8 +277,16 @@ impl Message {
         })
     }
 
-    /// Whether a person says something in it: a user message that is not only tool results.
+    /// Its place in the log that it is numbered by; the first for what an earlier compaction left behind.
+    pub fn log_place(&self) -> usize {
+        self.number.saturating_sub(1)
+    }
+
+    /// Whether a person says something in it: a user message that is not only tool results, nor a summary.
     pub fn opens_turn(&self) -> bool {
+        if self.is_summary() {
+            return false;
+        }
         self.role() == Role::User && self.parts().iter().any(|part| !matches!(part, Part::ToolResult(_)))
             || self.role() == Role::User && self.parts().is_empty()
     }
