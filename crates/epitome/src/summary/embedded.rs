@@ -81,6 +81,11 @@ fn items(pending: &Pending<'_>, model: Option<StructuredSummary>) -> StructuredS
             items.pins.push(pin.clone());
         }
     }
+    let thread = pending.thread;
+    if (pending.span.range().end..thread.len()).any(|place| thread.message(place).opens_turn()) {
+        // A newer request stands in the prompt itself.
+        items.current_task = None;
+    }
     if pending.splits_turn {
         items.turn_context = turn_context(pending.thread, pending.span.range(), &items);
     }
@@ -170,11 +175,9 @@ impl<'p, 'a> Writer<'p, 'a> {
         let Some(heading) = heading(self.form, section) else { return false };
         if self.open != heading {
             self.open = heading;
-            let gap = if self.out.is_empty() { "" } else { "\n" };
-            let _ = write!(self.out, "{gap}\n{heading}\n");
-            if self.out.starts_with('\n') {
-                self.out.remove(0);
-            }
+            self.out.truncate(self.out.trim_end().len());
+            let gap = if self.out.is_empty() { "" } else { "\n\n" };
+            let _ = write!(self.out, "{gap}{heading}\n");
         }
         true
     }
