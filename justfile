@@ -17,14 +17,15 @@ eval cases="30":
 bench:
     scripts/bench
 
-# long fuzzing of one decoder: just fuzz document 600
-fuzz target="document" seconds="300":
-    cd fuzz && cargo +nightly fuzz run {{target}} -- -max_total_time={{seconds}}
+# long fuzzing of one decoder (chat responses anthropic ai_sdk pi claude codex policy …): just fuzz chat 600
+fuzz target="chat" seconds="300":
+    command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked
+    cd fuzz && cargo +nightly fuzz run {{target}} -- -max_total_time={{seconds}} -max_len=65536
 
-# every preset on every recording, all invariants
+# every preset on every recording in every dialect, all invariants; at most half an hour
 proof:
-    EPITOME_ALL_RECORDINGS=1 cargo test --release -p epitome --test invariants -- --nocapture
+    EPITOME_FULL=1 timeout 1800 cargo test --release -p epitome --test proof recordings -- --nocapture
 
 # rewrites the golden prompts
 bless:
-    EPITOME_BLESS=1 cargo test -p epitome --test golden
+    EPITOME_BLESS=1 cargo test -p epitome --test proof golden
