@@ -94,6 +94,7 @@ impl Job {
             shape: session.shape(),
             pins: self.pins.clone(),
             instructions: self.instructions.clone(),
+            rounds_before: self.opened.session.compactions().len() as u32,
             may_cut: (session.shape() == Shape::SummaryThenTail).then_some(&may_cut),
             ..Ask::default()
         };

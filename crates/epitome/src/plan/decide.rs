@@ -48,6 +48,8 @@ pub enum Shape {
 pub struct Ask<'a> {
     /// The compaction that the thread is under.
     pub previous: Option<&'a Compaction>,
+    /// How many compactions the thread went through before, where `previous` does not tell.
+    pub rounds_before: u32,
     /// Act even below the trigger.
     pub force: bool,
     /// What the result must look like.
@@ -66,6 +68,13 @@ pub struct Ask<'a> {
     pub may_cut: Option<&'a dyn Fn(usize) -> bool>,
     /// The caller's own rung, climbed after the free ones.
     pub own: Option<OwnRung<'a>>,
+}
+
+impl Ask<'_> {
+    /// Which compaction of the thread this would be, from 1.
+    pub(super) fn round(&self) -> u32 {
+        self.previous.map_or(self.rounds_before, |previous| previous.plan.round) + 1
+    }
 }
 
 /// What the planner decided.
@@ -179,7 +188,7 @@ fn draft<'a>(
     }
     let plan = Plan {
         policy: policy.label(),
-        round: ask.previous.map_or(0, |previous| previous.plan.round) + 1,
+        round: ask.round(),
         tip: thread.tip(),
         covers: thread.len(),
         thread_tokens: thread.total(),

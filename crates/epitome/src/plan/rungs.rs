@@ -277,7 +277,7 @@ fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens
         limit: limit - question,
         splits_turn: board.tail.splits_turn,
         pins: Vec::new(),
-        round: previous.map_or(0, |previous| previous.plan.round) + 1,
+        round: board.ask.round(),
         earlier: previous.and_then(|previous| previous.summaries.first()).map(|summary| summary.items.clone()),
         beside,
         whole,
