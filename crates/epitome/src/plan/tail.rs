@@ -54,7 +54,10 @@ impl Protection<'_> {
             clip = clip.share(0.5);
             from = newest(thread, most, clip);
         }
-        Tail { clip, ..self.at(from) }
+        let tail = Tail { clip, ..self.at(from) };
+        // With nothing before it to summarise, all that is long would be clipped and nothing told of it.
+        let is_all = (0..tail.from).all(|place| tail.holds(place));
+        if is_all && thread.tokens(0..thread.len()) > self.target { self.smallest() } else { tail }
     }
 
     /// The smallest tail: what is in flight, or nothing.
@@ -152,7 +155,17 @@ fn most(thread: &Thread, protect: &Protect, target: Tokens) -> Tokens {
     let task = first_task(thread, protect, target);
     let request = Some(thread.turn_start()).filter(|place| Some(*place) != task && *place < thread.len());
     let fixed: Tokens = task.into_iter().chain(request).map(|place| thread.message(place).tokens()).sum();
-    target.share(protect.tail_max).min((target - fixed).share(0.5).max(target.share(0.05)))
+    target.share(protect.tail_max * roominess(target)).min((target - fixed).share(0.5).max(target.share(0.05)))
+}
+
+/// The target at which the tail may take half of its share.
+const ROOMY: f64 = 8000.0;
+
+/// The part of its share that the tail may take: in a small prompt, lines chosen from all of the past say more than
+/// the newest exchanges in full.
+fn roominess(target: Tokens) -> f64 {
+    let target = target.get() as f64;
+    target / (target + ROOMY)
 }
 
 /// Where the newest exchanges that fit in `most` begin, long parts counted at the `clip` they can be clipped to.

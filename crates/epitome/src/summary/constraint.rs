@@ -108,21 +108,17 @@ const BINDING_ANYWHERE: [&str; 26] = [
     "कभी नहीं",
 ];
 /// Words with which an agent announces what it decided.
-const DECIDING: [&str; 16] = [
+const DECIDING: [&str; 12] = [
     "decided to",
+    "decided not to",
+    "decided against",
     "decision:",
-    "i'll use",
-    "i will use",
     "going with",
     "let's go with",
     "we chose",
     "i chose",
-    "the approach",
-    "root cause",
+    "the root cause is",
     "the fix is",
-    "because",
-    "trade-off",
-    "rather than",
     "entschieden",
     "решил",
 ];

@@ -22,10 +22,12 @@ use crate::policy::Form;
 
 /// Shares of the limit.
 const TASK_SHARE: f64 = 0.15;
-const REQUESTS_SHARE: f64 = 0.15;
-const REQUEST_SHARE: f64 = 0.05;
+const REQUESTS_SHARE: f64 = 0.05;
+const REQUEST_SHARE: f64 = 0.025;
 const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
+/// What is told by kind and not by worth: the notes quote most of it where it matters.
+const BRIEF_SHARE: f64 = 0.01;
 /// More lines than fit are asked for: lines cost less together than one by one.
 const ASKED_FOR: f64 = 1.12;
 /// The most text that lines are chosen from: what is older is all but never worth a line, and reading it costs.
@@ -295,7 +297,7 @@ impl<'p, 'a> Writer<'p, 'a> {
         let most = self.left();
         self.quote(&task.text, task.place, most, &format!("Latest request (m{}):\n", task.place + 1));
         let Some(context) = self.items.turn_context.clone() else { return };
-        let mut room = self.share(SIDE_SHARE);
+        let mut room = self.share(BRIEF_SHARE);
         for Quote { text, place } in &context.progress {
             let line = format!("- {text} (m{})", place + 1);
             let cost = self.count(&line);
@@ -339,7 +341,7 @@ impl<'p, 'a> Writer<'p, 'a> {
                 lines.push(line);
             }
         }
-        self.some(Section::Errors, lines, SIDE_SHARE);
+        self.some(Section::Errors, lines, BRIEF_SHARE);
     }
 
     fn decisions(&mut self) {
@@ -348,7 +350,7 @@ impl<'p, 'a> Writer<'p, 'a> {
             false => format!("{} ({})", decision.decision, decision.rationale),
         });
         let lines: Vec<String> = lines.collect();
-        self.some(Section::Decisions, lines, SIDE_SHARE);
+        self.some(Section::Decisions, lines, BRIEF_SHARE);
     }
 
     fn outcomes(&mut self) {

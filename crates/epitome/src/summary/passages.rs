@@ -244,8 +244,9 @@ impl<'a> Cutter<'a> {
         self.unless_blank(&text[rest..], at, message, source);
     }
 
+    /// What a tool printed, without what the agent's host put into it.
     fn unless_blank(&mut self, text: &'a str, at: usize, message: &'a Message, source: usize) {
-        if !text.trim().is_empty() {
+        for text in outside_reminders(text).filter(|text| !text.trim().is_empty()) {
             self.passage(Voice::Tool, text, at, message, source);
         }
     }
@@ -293,6 +294,16 @@ impl<'a> Cutter<'a> {
             _ => {}
         }
     }
+}
+
+/// The marks around what a host tells its model inside tool output; it is no fact of the work.
+const REMINDER: (&str, &str) = ("<system-reminder>", "</system-reminder>");
+
+/// The text between reminders; one that is never closed is text like any other.
+fn outside_reminders(text: &str) -> impl Iterator<Item = &str> {
+    let mut pieces = text.split(REMINDER.0);
+    let head = pieces.next();
+    head.into_iter().chain(pieces.map(|piece| piece.split_once(REMINDER.1).map_or(piece, |(_, after)| after)))
 }
 
 fn name_of(path: &str) -> &str {

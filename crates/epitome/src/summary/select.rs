@@ -17,7 +17,7 @@ use std::ops::Range;
 
 /// How likely things are to come back.
 ///
-/// The first eight are chances that a word triple is written again by the agent when it was last
+/// The first ten are chances that a word triple is written again by the agent when it was last
 /// seen just now, as counted on recorded sessions and rounded; only their ratios matter.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -30,7 +30,11 @@ pub struct Options {
     pub replaced: f32,
     /// Text of files: edits quote it.
     pub read: f32,
-    /// Hits, listings, web pages and what unknown tools print.
+    /// What the agent looked for: patterns are written once.
+    pub asked: f32,
+    /// Hits, and what unknown tools print.
+    pub found: f32,
+    /// What commands print.
     pub printed: f32,
     /// "File updated", repeated plans.
     pub echo: f32,
@@ -63,13 +67,15 @@ impl Default for Options {
             aside: 0.03,
             replaced: 0.05,
             read: 0.025,
+            asked: 0.03,
+            found: 0.015,
             printed: 0.01,
             echo: 0.001,
             older_turn: 0.4,
             fade_share: 0.1,
             fade_steps: 30.0,
             name: 4.0,
-            joined: 2.0,
+            joined: 2.5,
             again: 0.3,
             interest: 3.0,
             common: 0.2,
@@ -309,10 +315,12 @@ fn chance(passage: &Passage<'_>, options: &Options) -> f32 {
         (Voice::Agent, ..) => options.agent,
         (Voice::Call, _, Some(Slot::Aside)) => options.aside,
         (Voice::Call, _, Some(Slot::Replaced)) => options.replaced,
+        (Voice::Call, _, Some(Slot::Asked)) => options.asked,
         (Voice::Call, ..) => options.call,
         (Voice::Tool, Some(ToolClass::Read), _) => options.read,
         (Voice::Tool, Some(ToolClass::Patch | ToolClass::Write | ToolClass::Plan), _) => options.echo,
-        (Voice::Tool, ..) => options.printed,
+        (Voice::Tool, Some(ToolClass::Exec), _) => options.printed,
+        (Voice::Tool, ..) => options.found,
     }
 }
 
