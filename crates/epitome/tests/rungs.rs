@@ -1,0 +1,292 @@
+//! The rungs, one by one, through the library's front door: what each takes, what it leaves alone, what it says.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use epitome::budget::{Bpe, Meter, Tokens};
+use epitome::plan::{Action, Ask, Cache, Cleared, Compaction, OwnProposal, Record, Room, Verdict, decide, normalise};
+use epitome::policy::{Policy, preset};
+use epitome::render::{layout, render};
+use epitome::thread::{Determinism, Durability, Thread};
+use epitome::wire::{Dialect, Document, decode_message};
+use serde_json::{Value, json};
+
+const DIALECT: Dialect = Dialect::Chat;
+
+fn meter() -> Meter<'static> {
+    Meter::new(&Bpe::O200k, DIALECT)
+}
+
+fn policy(rungs: &str, more: &str) -> Policy {
+    Policy::parse(&format!(
+        "name = \"test\"\nversion = 1\nabout = \"\"\nrungs = [{rungs}]\n[trigger]\nat = {{ share_of_window = 1.0 }}\n{more}"
+    ))
+    .unwrap()
+}
+
+/// One exchange: a call of a tool with one argument, and its result.
+fn call(id: &str, tool: &str, argument: (&str, &str), result: &str) -> [Value; 2] {
+    let arguments = json!({argument.0: argument.1}).to_string();
+    [
+        json!({"role": "assistant", "content": null, "tool_calls": [{"id": id, "type": "function", "function": {"name": tool, "arguments": arguments}}]}),
+        json!({"role": "tool", "tool_call_id": id, "content": result}),
+    ]
+}
+
+fn user(words: &str) -> [Value; 1] {
+    [json!({"role": "user", "content": words})]
+}
+
+fn thread(messages: &[Value]) -> (Document, Thread) {
+    let document = Document::decode(&Value::from(messages.to_vec()).to_string(), Some(DIALECT)).unwrap();
+    let mut thread = Thread::new();
+    thread.extend(document.messages(), &meter());
+    (document, thread)
+}
+
+fn long(word: &str) -> String {
+    (0..200).map(|n| format!("{word} line {n}\n")).collect()
+}
+
+/// A thread of four reads: two of the same file with the same text, one that was written to later, one of another file.
+fn reads() -> Vec<Value> {
+    [
+        &user("Look at the files.")[..],
+        &call("a", "read", ("path", "one.rs"), &long("alpha")),
+        &call("b", "read", ("path", "two.rs"), &long("beta")),
+        &call("c", "fetch_rates", ("page", "1"), &long("gamma")),
+        &call("d", "write", ("path", "two.rs"), "ok"),
+        &call("e", "list_rates", ("page", "1"), &long("gamma")),
+        &user("Go on."),
+        &[json!({"role": "assistant", "content": "Yes."})],
+    ]
+    .concat()
+}
+
+fn act(thread: &Thread, policy: &Policy, room: Room, ask: &Ask<'_>) -> Option<Compaction> {
+    match decide(thread, room, policy, meter(), ask) {
+        Verdict::Act(draft) => Some(draft.finish()),
+        _ => None,
+    }
+}
+
+fn forced(thread: &Thread, policy: &Policy, target: u64) -> Compaction {
+    let ask = Ask { force: true, ..Ask::default() };
+    act(thread, policy, Room::exactly(Tokens::new(target)), &ask).expect("a compaction")
+}
+
+fn touched(compaction: &Compaction) -> Vec<(usize, &'static str)> {
+    let place = |record: &Record| record.part.map_or(record.span.range().start, |part| part.place) + 1;
+    compaction.plan.records.iter().map(|record| (place(record), record.action.name())).collect()
+}
+
+#[test]
+fn the_older_of_two_equal_results_points_to_the_newer() {
+    let (_, thread) = thread(&reads());
+    let compaction = forced(&thread, &policy("\"deduplicate\"", ""), 4000);
+    assert_eq!(touched(&compaction), [(7, "clear")]);
+    let newest = thread.message(10).id();
+    assert!(
+        matches!(&compaction.plan.records[0].action, Action::Clear { why: Cleared::Duplicate { of }, .. } if *of == newest)
+    );
+}
+
+#[test]
+fn a_read_is_out_of_date_once_its_file_was_written_and_others_are_not() {
+    let (_, thread) = thread(&reads());
+    let compaction = forced(&thread, &policy("\"supersede\"", ""), 4000);
+    assert_eq!(touched(&compaction), [(5, "clear")]);
+}
+
+#[test]
+fn large_results_move_out_oldest_first_until_the_target_is_reached() {
+    let (document, thread) = thread(&reads());
+    let policy =
+        policy("\"externalise\"", "[externalise]\ntokens_min = 500\npreview = 20\n[protect]\nrecent_turns = 1\n");
+    let target = thread.total().get() - 1000;
+    let compaction = forced(&thread, &policy, target);
+    assert_eq!(touched(&compaction), [(3, "externalise"), (5, "externalise")]);
+    let prompt = render(&thread, Some(&compaction), &policy, DIALECT, meter(), &[]);
+    let sent: Value = serde_json::from_str(&document.encode(&prompt.items(&thread))).unwrap();
+    let artifact = &compaction.artifacts(&thread)[0];
+    assert_eq!(artifact.content, long("alpha"));
+    let words = sent[2]["content"].as_str().unwrap();
+    assert!(
+        words.starts_with(&format!("[Externalized Content - artifact:{}]\nSummary: m3, 200 lines", artifact.id)),
+        "{words}"
+    );
+    assert!(words.ends_with(&format!("read_artifact(\"{}\")", artifact.id)), "{words}");
+}
+
+#[test]
+fn clearing_follows_durability_and_a_replayable_result_stays_when_its_source_drifted() {
+    let rules = "[tools.rules.ls]\ndurability = \"ephemeral\"\n[tools.rules.order]\ndurability = \"anchoring\"\npreserve = [\"order_id\"]\n\
+        [tools.rules.search]\ndurability = \"non-replayable\"\n[tools.rules.read]\ndurability = \"replayable\"\n[protect]\nrecent_turns = 1\n";
+    let order = json!({"order_id": "A-17", "lines": long("item")}).to_string();
+    let messages = [
+        &user("Do it.")[..],
+        &call("l", "ls", ("path", "."), &long("file")),
+        &call("o", "order", ("what", "tea"), &order),
+        &call("s", "search", ("query", "tea"), &long("hit")),
+        &call("same", "read", ("path", "same.rs"), &long("same")),
+        &call("drifted", "read", ("path", "drifted.rs"), &long("drifted")),
+        &call("unknown", "read", ("path", "unknown.rs"), &long("unknown")),
+        &user("And now?"),
+    ]
+    .concat();
+    let mark = |hash: &str| Determinism { content_hash: Some(hash.into()), ..Determinism::default() };
+    let mut thread = Thread::new();
+    for message in &messages {
+        let mut decoded = decode_message(DIALECT, &epitome::thread::Raw::whole(message.to_string()));
+        for part in &mut decoded.parts {
+            if let epitome::thread::Part::ToolResult(result) = part {
+                result.determinism = Some(mark("then"));
+            }
+        }
+        thread.append(decoded, &meter());
+    }
+    let current = BTreeMap::from([("same".to_owned(), mark("then")), ("drifted".to_owned(), mark("now"))]);
+    let ask = Ask { force: true, current, ..Ask::default() };
+    let compaction = act(&thread, &policy("\"clear\"", rules), Room::exactly(Tokens::new(10)), &ask).unwrap();
+    assert_eq!(touched(&compaction), [(3, "clear"), (5, "clear"), (9, "clear")]);
+    let Action::Clear { preserved, .. } = &compaction.plan.records[1].action else { panic!("cleared") };
+    assert_eq!(preserved, &BTreeMap::from([("order_id".to_owned(), "A-17".to_owned())]));
+    let words =
+        layout(&render(&thread, Some(&compaction), &policy("\"clear\"", rules), DIALECT, meter(), &[]), &thread);
+    assert!(words.contains("[order: success]⏎Key data: {\\\"order_id\\\":\\\"A-17\\\"}"), "{words}");
+}
+
+#[test]
+fn a_callers_own_word_on_durability_wins() {
+    let messages = [&user("Do it.")[..], &call("l", "ls", ("path", "."), &long("file")), &user("And now?")].concat();
+    let mut thread = Thread::new();
+    for message in &messages {
+        let mut decoded = decode_message(DIALECT, &epitome::thread::Raw::whole(message.to_string()));
+        for part in &mut decoded.parts {
+            if let epitome::thread::Part::ToolResult(result) = part {
+                result.durability = Some(Durability::NonReplayable);
+            }
+        }
+        thread.append(decoded, &meter());
+    }
+    let rules = "[tools.rules.ls]\ndurability = \"ephemeral\"\n[protect]\nrecent_turns = 1\n";
+    let ask = Ask { force: true, ..Ask::default() };
+    assert!(act(&thread, &policy("\"clear\"", rules), Room::exactly(Tokens::new(10)), &ask).is_none());
+}
+
+#[test]
+fn dropped_spans_leave_an_index_of_what_they_were_about() {
+    let (_, thread) = thread(&reads());
+    let policy = policy("\"drop\"", "[protect]\nrecent_turns = 1\n");
+    let compaction = forced(&thread, &policy, 1500);
+    let Action::Drop { keywords } = &compaction.plan.records[0].action else { panic!("dropped") };
+    assert!(keywords.iter().any(|word| word == "one.rs"), "{keywords:?}");
+    let prompt = layout(&render(&thread, Some(&compaction), &policy, DIALECT, meter(), &[]), &thread);
+    assert!(prompt.starts_with("00 user+ note \"[Dropped - Turns 1-1, m1-m"), "{prompt}");
+}
+
+#[test]
+fn trimming_keeps_head_and_tail_and_only_what_is_needed_goes() {
+    let (_, thread) = thread(&reads());
+    let policy = policy("\"trim\"", "");
+    let target = thread.total().get() - 300;
+    let compaction = forced(&thread, &policy, target);
+    assert!(compaction.plan.records.iter().all(|record| record.before > Tokens::new(500)), "only long parts give");
+    assert!(compaction.plan.after <= Tokens::new(target) && compaction.plan.after > Tokens::new(target - 150));
+}
+
+#[test]
+fn a_callers_own_rung_is_climbed_and_may_not_touch_the_tail() {
+    let (_, thread) = thread(&reads());
+    let policy =
+        policy("\"deduplicate\", \"externalise\"", "[protect]\nrecent_turns = 1\n[externalise]\ntokens_min = 100000\n");
+    let own = |_: &Thread, _: std::ops::Range<usize>| -> Vec<OwnProposal> {
+        [2, 10, 12].map(|place| OwnProposal { place, part: 0, placeholder: "[mine]".to_owned() }).into()
+    };
+    let ask = Ask { force: true, own: Some(&own), ..Ask::default() };
+    let room = Room::exactly(Tokens::new(thread.total().get() - 1500));
+    let compaction = act(&thread, &policy, room, &ask).unwrap();
+    let own: Vec<usize> = compaction
+        .plan
+        .records
+        .iter()
+        .filter(|record| matches!(record.action, Action::Clear { why: Cleared::Own { .. }, .. }))
+        .map(|record| record.part.unwrap().place)
+        .collect();
+    assert_eq!(own, [2, 10]);
+}
+
+#[test]
+fn a_rewrite_that_does_not_pay_waits_until_the_cache_is_cold_or_the_window_is_full() {
+    let (_, thread) = thread(&reads());
+    let policy = policy("\"deduplicate\"", "[price]\ncalls_expected = 2\n[protect]\nrecent_turns = 1\n");
+    let total = thread.total().get();
+    let room = |limit: u64| Room {
+        trigger: Tokens::new(total - 10),
+        target: Tokens::new(total / 2),
+        limit: Tokens::new(limit),
+    };
+    let warm = Ask { cache: Cache::Warm { age_s: 5 }, ..Ask::default() };
+    let verdict = decide(&thread, room(total * 2), &policy, meter(), &warm);
+    assert!(matches!(&verdict, Verdict::Wait { reason, .. } if reason.contains("cached")), "{verdict:?}");
+    assert!(
+        act(&thread, &policy, room(total * 2), &Ask { cache: Cache::Warm { age_s: 500 }, ..Ask::default() }).is_some()
+    );
+    assert!(act(&thread, &policy, room(total - 1), &warm).is_some());
+}
+
+#[test]
+fn a_compaction_that_reached_its_floor_is_not_tried_again_until_the_thread_has_grown() {
+    let (_, mut thread) = thread(&reads());
+    let policy = preset("ladder").unwrap();
+    let room = Room::exactly(Tokens::new(30));
+    let first = act(&thread, &policy, room, &Ask { force: true, ..Ask::default() }).unwrap();
+    let shortfall = first.plan.shortfall.clone().expect("it cannot fit");
+    assert_eq!(shortfall.over, first.plan.after - room.limit);
+    let again = Ask { previous: Some(&first), ..Ask::default() };
+    assert!(matches!(decide(&thread, room, &policy, meter(), &again), Verdict::Wait { .. }));
+    for message in call("z", "read", ("path", "z.rs"), &long("zeta")) {
+        thread.append(decode_message(DIALECT, &epitome::thread::Raw::whole(message.to_string())), &meter());
+    }
+    let verdict = decide(&thread, room, &policy, meter(), &again);
+    assert!(matches!(verdict, Verdict::Act(_)), "{verdict:?}");
+}
+
+#[test]
+fn drop_wins_over_externalise_over_summarise_over_clear_and_the_loser_is_a_warning() {
+    let (_, thread) = thread(&reads());
+    let span = thread.span(1..3).unwrap();
+    let part = Some(epitome::plan::Part { place: 2, part: 0 });
+    let artifact = epitome::plan::ArtifactId::of(b"x");
+    let record = |part, action| Record {
+        rung: epitome::policy::Rung::Clear,
+        span: span.clone(),
+        part,
+        action,
+        before: Tokens::new(9),
+        after: Tokens::new(1),
+    };
+    let clear = || {
+        record(part, Action::Clear { why: Cleared::Durability, artifact: artifact.clone(), preserved: BTreeMap::new() })
+    };
+    let externalise =
+        || record(part, Action::Externalise { artifact: artifact.clone(), head: Tokens::new(1), tail: Tokens::ZERO });
+    let summarise = || record(None, Action::Summarise { summary: 0, kept: Vec::new() });
+    let drop = || record(None, Action::Drop { keywords: Vec::new() });
+    let cases = [
+        (vec![clear(), externalise()], "externalise", "clear"),
+        (vec![summarise(), clear()], "summarise", "clear"),
+        (vec![summarise(), externalise()], "externalise", "summarise"),
+        (vec![externalise(), drop()], "drop", "externalise"),
+    ];
+    for (records, winner, loser) in cases {
+        let (kept, warnings) = normalise(records);
+        assert_eq!(kept.iter().map(|record| record.action.name()).collect::<Vec<_>>(), [winner]);
+        assert!(
+            warnings[0].contains(&format!("in both {winner} and {loser}; {winner} takes precedence")),
+            "{warnings:?}"
+        );
+        assert_eq!(normalise(kept.clone()), (kept, Vec::new()));
+    }
+}
