@@ -155,14 +155,16 @@ fn most(thread: &Thread, protect: &Protect, target: Tokens) -> Tokens {
     let task = first_task(thread, protect, target);
     let request = Some(thread.turn_start()).filter(|place| Some(*place) != task && *place < thread.len());
     let fixed: Tokens = task.into_iter().chain(request).map(|place| thread.message(place).tokens()).sum();
-    target.share(protect.tail_max * roominess(target)).min((target - fixed).share(0.5).max(target.share(0.05)))
+    let by_turns_alone = protect.recent_turns > 0 && protect.recent_share == 0.0;
+    let roominess = if by_turns_alone { roominess(target) } else { 1.0 };
+    target.share(protect.tail_max * roominess).min((target - fixed).share(0.5).max(target.share(0.05)))
 }
 
 /// The target at which the tail may take half of its share.
 const ROOMY: f64 = 8000.0;
 
-/// The part of its share that the tail may take: in a small prompt, lines chosen from all of the past say more than
-/// the newest exchanges in full.
+/// The part of its share that a tail of whole turns may take: in a small prompt, lines chosen from all of the past say
+/// more than the newest exchanges in full. A tail of so many messages or tokens is as long as was asked for.
 fn roominess(target: Tokens) -> f64 {
     let target = target.get() as f64;
     target / (target + ROOMY)
