@@ -277,6 +277,7 @@ fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens
         limit: limit - question,
         splits_turn: board.tail.splits_turn,
         pins: Vec::new(),
+        focus: board.ask.instructions.clone().unwrap_or_default(),
         round: board.ask.round(),
         earlier: previous.and_then(|previous| previous.summaries.first()).map(|summary| summary.items.clone()),
         beside,

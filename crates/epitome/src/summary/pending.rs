@@ -25,6 +25,8 @@ pub struct Pending<'a> {
     pub splits_turn: bool,
     /// Words that must be in every later prompt.
     pub pins: Vec<String>,
+    /// What the user wants it to look at; may be empty.
+    pub focus: String,
     /// Which round this is, from 1.
     pub round: u32,
     /// The items of the summary that this one takes the place of.

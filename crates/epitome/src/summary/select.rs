@@ -105,6 +105,7 @@ pub fn select<'a>(
     past: &Past<'a>,
     is_kept: &[bool],
     covered: &[&str],
+    focus: &str,
     limit: usize,
     count: &dyn Fn(&str) -> usize,
     options: &Options,
@@ -116,6 +117,7 @@ pub fn select<'a>(
             reading.lexicon.scan(piece.text, |feature, _| worth.cover_known(feature));
         });
     }
+    reading.favour(focus);
     let Reading { pool, lines, labels, .. } = reading;
     Greedy { past, pool, lines, labels, worth, is_open: vec![false; past.sources.len()] }.run(limit, count)
 }
@@ -126,6 +128,8 @@ struct Line<'a> {
     source: usize,
     tokens: f32,
     continues: bool,
+    /// How much more it counts because the user asked for what it is about.
+    favour: f32,
     features: Range<u32>,
 }
 
@@ -184,7 +188,14 @@ impl<'a> Reading<'a> {
             let features = reading.scan(&source.label, u32::MAX, false, if is_called { options.call } else { 0.0 });
             reading.labels.push(Label { tokens: guess(&source.label) + 1.0, features });
             if matches!(source.kind, Kind::File | Kind::Command) {
-                reading.lines.push(Line { text: "", source: at, tokens: 0.0, continues: false, features: 0..0 });
+                reading.lines.push(Line {
+                    text: "",
+                    source: at,
+                    tokens: 0.0,
+                    continues: false,
+                    favour: 1.0,
+                    features: 0..0,
+                });
             }
         }
         reading
@@ -196,7 +207,8 @@ impl<'a> Reading<'a> {
             let features = self.scan(text, passage.message as u32, is_tool, chance);
             if !is_kept && !is_label && !features.is_empty() {
                 // One more for the line end.
-                self.lines.push(Line { text, source: passage.source, tokens: guess(text) + 1.0, continues, features });
+                let (source, tokens) = (passage.source, guess(text) + 1.0);
+                self.lines.push(Line { text, source, tokens, continues, favour: 1.0, features });
             }
             is_label = false;
         });
@@ -230,6 +242,25 @@ impl<'a> Reading<'a> {
         let features = from..self.pool.len() as u32;
         self.known.insert(fingerprint, features.clone());
         features
+    }
+
+    /// Favours lines with the words that the user asked to look at.
+    fn favour(&mut self, focus: &str) {
+        let mut wanted: HashSet<Feature> = HashSet::new();
+        for word in
+            focus.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| word.len() >= FOCUS_BYTES_MIN)
+        {
+            self.lexicon.scan(word, |feature, _| _ = wanted.insert(feature));
+            self.lexicon.scan(&word.to_lowercase(), |feature, _| _ = wanted.insert(feature));
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        for line in &mut self.lines {
+            let features = &self.pool[line.features.start as usize..line.features.end as usize];
+            let hits = features.iter().filter(|feature| wanted.contains(feature)).count();
+            line.favour = 1.0 + FAVOUR * hits.min(FAVOURED_WORDS_MAX) as f32;
+        }
     }
 
     /// What each feature is worth to have in the prompt.
@@ -282,6 +313,11 @@ impl Mentions {
         (agent + tool).min(1.0)
     }
 }
+
+/// What a word that the user asked for adds to a line's gain, up to how many of them, and which are too short to count.
+const FAVOUR: f32 = 2.0;
+const FAVOURED_WORDS_MAX: usize = 3;
+const FOCUS_BYTES_MIN: usize = 4;
 
 /// More mentions by tools say nothing more.
 const NAME_TIMES_MAX: u16 = 10;
@@ -425,7 +461,7 @@ impl<'a> Greedy<'_, 'a> {
     /// What the line newly covers per token, with its heading when that is not there yet.
     fn score(&self, line: usize) -> f32 {
         let line = &self.lines[line];
-        let gain = self.worth.of(self.features(&line.features));
+        let gain = self.worth.of(self.features(&line.features)) * line.favour;
         if self.is_open[line.source] {
             return if line.text.is_empty() { 0.0 } else { gain / line.tokens };
         }
