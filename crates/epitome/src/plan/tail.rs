@@ -5,6 +5,8 @@ use crate::budget::Tokens;
 use crate::policy::{Policy, Protect};
 use crate::thread::{Message, Part, Role, Thread};
 
+/// The most of a prompt that a single request takes as a message of its own.
+const REQUEST_SHARE: f64 = 0.6;
 /// A text clipped to less says nothing.
 const CLIP_MIN: Tokens = Tokens::new(20);
 
@@ -76,7 +78,7 @@ impl Protection<'_> {
 
     fn at(&self, from: usize) -> Tail {
         let thread = self.thread;
-        let from = self.allowed(from.min(thread.in_flight().unwrap_or(from)));
+        let from = self.allowed(from.min(thread.in_flight().or_else(|| self.unanswered()).unwrap_or(from)));
         let (mut held, mut task) = (Vec::new(), None);
         if self.shape == Shape::Free {
             held = (0..from).filter(|place| is_held(thread.message(*place))).collect();
@@ -85,6 +87,14 @@ impl Protection<'_> {
         let inside = from < thread.len() && from > 0;
         let splits_turn = inside && !thread.message(from).opens_turn() && thread.message(from).turn() > 0;
         Tail { from, splits_turn, first_task: task, clip: self.policy.trim.clip(self.target), held }
+    }
+
+    /// The newest message, when it is a request that nobody has answered and that leaves room for more.
+    fn unanswered(&self) -> Option<usize> {
+        let newest = self.thread.len().checked_sub(1)?;
+        let message = self.thread.message(newest);
+        let fits = message.tokens() <= self.target.share(REQUEST_SHARE);
+        (message.opens_turn() && fits && self.shape == Shape::Free).then_some(newest)
     }
 
     /// The next place where the tail may begin; before what is in flight if it must be.
@@ -117,7 +127,7 @@ fn first_task(thread: &Thread, protect: &Protect, target: Tokens) -> Option<usiz
     }
     let place = thread.messages().iter().position(|message| message.opens_turn())?;
     let message = thread.message(place);
-    (message.tokens() <= target.share(0.6) && !message.is_summary()).then_some(place)
+    (message.tokens() <= target.share(REQUEST_SHARE) && !message.is_summary()).then_some(place)
 }
 
 /// The earliest start that any of the policy's rules asks for.
