@@ -20,6 +20,9 @@ use crate::open::{CountFor, Opened, dialect, open};
 const REACHABLE_TRIES_MAX: usize = 8;
 const REACHABLE_STEP: f64 = 1.15;
 
+/// How often a plan gives way to what its format adds.
+const GIVE_WAY_MAX: usize = 4;
+
 /// What is asked of a file, understood.
 pub struct Job {
     /// The file.
@@ -83,7 +86,20 @@ impl Job {
         if self.opened.thread.total() <= self.room.target && !self.force {
             return Ok(None);
         }
-        self.make(self.room)
+        let mut made = self.make(self.room)?;
+        let mut limit = self.room.limit;
+        for _ in 0..GIVE_WAY_MAX {
+            // A format may show more than a prompt would: empty messages, its own words around the summary.
+            let Some(last) = made.as_ref().filter(|made| made.compaction.plan.shortfall.is_none()) else { break };
+            let over = Tokens::new(last.compacted.tokens_after) - self.limit;
+            if over == Tokens::ZERO {
+                break;
+            }
+            limit -= over;
+            made =
+                self.make(Room { trigger: self.room.trigger.min(limit), target: self.room.target.min(limit), limit })?;
+        }
+        Ok(made)
     }
 
     fn make(&self, room: Room) -> Result<Option<Made>, Failure> {

@@ -171,7 +171,7 @@ fn most(thread: &Thread, protect: &Protect, target: Tokens) -> Tokens {
 }
 
 /// The target at which the tail may take half of its share.
-const ROOMY: f64 = 8000.0;
+const ROOMY: f64 = 3000.0;
 
 /// The part of its share that a tail of whole turns may take: in a small prompt, lines chosen from all of the past say
 /// more than the newest exchanges in full. A tail of so many messages or tokens is as long as was asked for.
