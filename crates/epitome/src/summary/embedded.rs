@@ -179,7 +179,7 @@ impl<'p, 'a> Writer<'p, 'a> {
             self.open = heading;
             self.out.truncate(self.out.trim_end().len());
             let gap = if self.out.is_empty() { "" } else { "\n\n" };
-            let _ = write!(self.out, "{gap}{heading}\n");
+            let _ = writeln!(self.out, "{gap}{heading}");
         }
         true
     }
