@@ -39,7 +39,7 @@ fn work(round: usize) -> String {
 
 #[test]
 fn fifty_rounds_on_a_growing_file_keep_every_pin_and_constraint_verbatim() {
-    let header = json!({"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/work"});
+    let header = json!({"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/home/mara"});
     let first = json!({"type": "message", "timestamp": "2026-01-01T00:00:00.000Z",
         "message": {"role": "user", "content": [{"type": "text", "text": CONSTRAINTS.join(" ")}]}});
     let bench = Bench::new().holding("s.jsonl", format!("{header}\n{first}\n"));

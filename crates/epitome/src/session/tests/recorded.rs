@@ -6,7 +6,7 @@ use std::path::Path;
 use super::fixtures::{STAMP, compacted, read};
 use crate::session::Written;
 
-const RECORDED: &str = "/work/shared/data/sessions";
+const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/sessions");
 
 /// Each file: what it is read as, how many messages it has, how many the model sees, and its compactions.
 const FILES: [(&str, &str, usize, usize, usize); 4] = [
@@ -20,7 +20,7 @@ const FILES: [(&str, &str, usize, usize, usize); 4] = [
 #[allow(clippy::print_stderr)]
 fn recorded_files_are_read_and_written_back() {
     if !Path::new(RECORDED).exists() {
-        eprintln!("skipped: the recordings at {RECORDED} are not on this machine");
+        eprintln!("skipped: there are no recordings in {RECORDED}");
         return;
     }
     for (name, format, log, context, compactions) in FILES {
