@@ -1,4 +1,4 @@
-//! Counting without a tokenizer: a script-aware estimate, and the fixed characters-for-a-token of seeds 000, 003 and 004.
+//! Counting without a tokenizer: a script-aware estimate, and a fixed number of characters for a token.
 //!
 //! The estimate walks over runs of one kind of character and prices each run. The prices are hundredths of a token,
 //! fitted by least squares to o200k over 1 900 samples (Rust, Python, JavaScript, CSS, HTML, JSON, TOML, Markdown, logs,
@@ -39,9 +39,9 @@ impl TokenCounter for Estimate {
 /// One token for every so many characters, rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Characters {
-    /// Four characters for a token: seeds 000 and 003.
+    /// Four characters for a token, as many agents count.
     Four,
-    /// Three characters for a token: seed 004.
+    /// Three characters for a token, the more careful rule of thumb.
     Three,
 }
 

@@ -1,6 +1,6 @@
 //! What is known of a model by its name: its window, its output limit, and how to count for it.
 //!
-//! The facts are data, in `data/models.toml`. A model that is not in it gets seed 003's 128 000 and says that this is a
+//! The facts are data, in `data/models.toml`. A model that is not in it gets 128 000 and says that this is a
 //! fallback. This file learns nothing: what errors and usage teach is kept in `windows.rs` and `calibration.rs`.
 
 use std::sync::{Arc, LazyLock};
@@ -13,7 +13,7 @@ use super::image::ImageRule;
 use super::scaled::Scaled;
 use super::tokens::{TokenCounter, Tokens};
 
-/// The window assumed for a model nobody has heard of (seed 003).
+/// The window assumed for a model nobody has heard of.
 pub const FALLBACK_WINDOW: Tokens = Tokens::new(128_000);
 
 /// The output limit assumed for a model nobody has heard of.

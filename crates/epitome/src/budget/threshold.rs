@@ -1,4 +1,4 @@
-//! When to act: the thresholds of the five seeds, as a policy writes them.
+//! When to act: the thresholds of the presets, as a policy writes them.
 //!
 //! A threshold is arithmetic on a window. It counts nothing and knows no model.
 
@@ -17,11 +17,11 @@ use super::tokens::Tokens;
 pub enum Threshold {
     /// This many tokens, whatever the window (Codex).
     Tokens(Tokens),
-    /// When less than this is left of the window (seed 001).
+    /// When less than this is left of the window (`pi`).
     Remaining(Tokens),
-    /// A share of the window (seed 000).
+    /// A share of the window (`timeline`).
     ShareOfWindow(f64),
-    /// A share of the window, or the window less output and margin, whichever is less (seed 004).
+    /// A share of the window, or the window less output and margin, whichever is less (`workstream`).
     ShareWithin {
         /// The share of the window.
         share: f64,
@@ -30,7 +30,7 @@ pub enum Threshold {
         /// Kept for what was counted wrong.
         margin: Tokens,
     },
-    /// A share of what the reserves leave of the window (seed 003).
+    /// A share of what the reserves leave of the window (`layer`).
     ShareOfAvailable {
         /// The share of the rest.
         share: f64,
@@ -41,7 +41,7 @@ pub enum Threshold {
         /// Kept for what was counted wrong.
         safety: Tokens,
     },
-    /// A share of the window, less the reserves (seed 002).
+    /// A share of the window, less the reserves (`ladder`).
     Soft {
         /// The share of the window.
         share: f64,
@@ -53,7 +53,7 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// Seed 002's default.
+    /// The ladder's default.
     pub const SOFT: Threshold =
         Threshold::Soft { share: 0.85, safety: Tokens::new(500), rehydration: Tokens::new(2_000) };
 
@@ -71,7 +71,7 @@ impl Threshold {
         }
     }
 
-    /// Whether a count stays below the trigger. Seeds 003 and 004 act on reaching it, the others on exceeding it.
+    /// Whether a count stays below the trigger. The `layer` and `workstream` kinds act on reaching it, the others on exceeding it.
     pub fn fits(&self, count: Tokens, window: Tokens) -> bool {
         let trigger = self.trigger_at(window);
         match self {

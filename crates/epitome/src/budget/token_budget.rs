@@ -1,4 +1,4 @@
-//! Seed 002's token budget: the window less everything that is not conversation.
+//! The ladder's token budget: the window less everything that is not conversation.
 //!
 //! Amounts are given, not counted, and a budget never goes below zero: overhead larger than the window leaves no room
 //! for messages, which the planner reports as a shortfall.
@@ -54,7 +54,7 @@ fn rehydration_artifacts() -> usize {
 }
 
 impl TokenBudget {
-    /// The budget of a model that takes this much input, with seed 002's reserves and nothing else spent yet.
+    /// The budget of a model that takes this much input, with the ladder's reserves and nothing else spent yet.
     pub fn new(max_input_tokens: Tokens) -> Self {
         TokenBudget {
             max_input_tokens,

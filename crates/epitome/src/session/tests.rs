@@ -10,7 +10,7 @@ use super::*;
 use crate::wire::Voice;
 use fixtures::{Fixture, STAMP, compacted, read, seen};
 
-/// The seed's example sessions in pi's first format, and what the model sees.
+/// Example sessions in pi's first format, and what the model sees.
 #[test]
 fn the_seeds_examples_are_read_as_the_seed_says() {
     let long = "u1 a1 t1 t1 a1 u2 a2 u3 a3 t3 a3 t3 a3 u4 a4 t4 a4";

@@ -1,4 +1,4 @@
-//! The proof: the invariants of the design, over generated threads, recordings, golden prompts and the seeds' own cases.
+//! The proof: the invariants of the design, over generated threads, recordings, golden prompts and what the presets promise.
 
 #![allow(missing_docs, clippy::print_stderr, reason = "this is a test")]
 
@@ -8,8 +8,8 @@ mod forall;
 mod generate;
 mod golden;
 mod matching;
+mod promises;
 mod properties;
 mod recordings;
 mod robust;
-mod seeds;
 mod world;

@@ -1,4 +1,4 @@
-//! The invariants over real recordings, when they are there: every one as it was recorded, a sample in the other dialects.
+//! The invariants over real recordings, when they are there: each with one preset in one dialect, in turn.
 //!
 //! `EPITOME_FULL=1` takes all of them in all dialects with all presets.
 
@@ -55,7 +55,7 @@ fn every_recording_under_budget_goes_out_as_it_came_in() {
 }
 
 #[test]
-fn every_recording_keeps_every_claim_with_one_preset_and_a_sample_of_them_with_all() {
+fn every_recording_keeps_every_claim() {
     for (at, (path, text)) in recordings().into_iter().enumerate() {
         // A turn for each preset and dialect; the heavy ones are left to the full run.
         if is_full() {

@@ -1,4 +1,4 @@
-//! The cases that the seeds list, through the public API with the matching preset.
+//! What the presets promise, case by case, through the public API.
 
 use epitome::budget::{Threshold, Tokens};
 use epitome::plan::{Ask, Compaction, Room, Verdict, decide};
@@ -58,10 +58,10 @@ fn shown(world: &World, under: &Under, compaction: &Compaction) -> Vec<String> {
         .collect()
 }
 
-// --- Seed 000: the timeline ----------------------------------------------------------------------------------------
+// --- the timeline ------------ ----------------------------------------------------------------------------------------
 
 #[test]
-fn seed_000_case_1_a_summary_is_inserted_and_the_cut_point_stays_visible() {
+fn timeline_case_1_a_summary_is_inserted_and_the_cut_point_stays_visible() {
     let under = under("timeline");
     let world = world(&chat(16, 6), &under);
     let compaction = compacted(&world, &under, 0.8, &Ask::default());
@@ -73,7 +73,7 @@ fn seed_000_case_1_a_summary_is_inserted_and_the_cut_point_stays_visible() {
 }
 
 #[test]
-fn seed_000_case_2_the_prefix_of_a_split_turn_is_summarised_under_its_heading() {
+fn timeline_case_2_the_prefix_of_a_split_turn_is_summarised_under_its_heading() {
     let under = under("timeline");
     let mut messages = vec![json!({"role": "user", "content": "Move all forty handlers, one after the other."})];
     (0..40).for_each(|at| messages.extend(step(1, at, 6)));
@@ -85,7 +85,7 @@ fn seed_000_case_2_the_prefix_of_a_split_turn_is_summarised_under_its_heading() 
 }
 
 #[test]
-fn seed_000_case_3_below_the_threshold_nothing_changes_unless_forced() {
+fn timeline_case_3_below_the_threshold_nothing_changes_unless_forced() {
     let under = under("timeline");
     let world = world(&chat(10, 6), &under);
     let meter = under.meter(Dialect::Chat);
@@ -97,7 +97,7 @@ fn seed_000_case_3_below_the_threshold_nothing_changes_unless_forced() {
 }
 
 #[test]
-fn seed_000_case_4_a_second_compaction_takes_in_the_first_and_comes_after_it() {
+fn timeline_case_4_a_second_compaction_takes_in_the_first_and_comes_after_it() {
     let under = under("timeline");
     let first = world(&chat(16, 6), &under);
     let once = compacted(&first, &under, 0.8, &Ask::default());
@@ -117,7 +117,7 @@ fn seed_000_case_4_a_second_compaction_takes_in_the_first_and_comes_after_it() {
 }
 
 #[test]
-fn seed_000_case_5_hidden_messages_are_surfaced_in_the_digest() {
+fn timeline_case_5_hidden_messages_are_surfaced_in_the_digest() {
     let under = under("timeline");
     let mut world = world(&chat(16, 6), &under);
     world.thread.hide(2, "[hidden: a listing of no interest]");
@@ -131,7 +131,7 @@ fn seed_000_case_5_hidden_messages_are_surfaced_in_the_digest() {
 }
 
 #[test]
-fn seed_000_case_6_the_first_message_kept_is_never_a_tool_result() {
+fn timeline_case_6_the_first_message_kept_is_never_a_tool_result() {
     let under = under("timeline");
     let world = world(&chat(16, 6), &under);
     for share in [0.3, 0.45, 0.5, 0.55, 0.6, 0.7, 0.75, 0.85, 0.95] {
@@ -143,7 +143,7 @@ fn seed_000_case_6_the_first_message_kept_is_never_a_tool_result() {
 }
 
 #[test]
-fn seed_000_case_7_cache_checkpoints_are_in_the_prompt_after_a_compaction() {
+fn timeline_case_7_cache_checkpoints_are_in_the_prompt_after_a_compaction() {
     let under = under("timeline");
     let talk: Vec<Value> = (0..60)
         .map(|at| json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": format!("Word {at} of many, said at some length so that it counts.")}))
@@ -161,10 +161,10 @@ fn seed_000_case_7_cache_checkpoints_are_in_the_prompt_after_a_compaction() {
     assert_eq!(marked, [summary, json.len() - 1], "one before the tail and one at its end");
 }
 
-// --- Seed 002: the ladder ------------------------------------------------------------------------------------------
+// --- the ladder ------------ ------------------------------------------------------------------------------------------
 
 #[test]
-fn seed_002_facts_are_preserved_after_five_compactions() {
+fn ladder_facts_are_preserved_after_five_compactions() {
     let under = under("ladder");
     let mut messages = vec![json!({"role": "user", "content": "You must use Python. The budget is at most $1000."})];
     let mut previous = None;
@@ -186,7 +186,7 @@ fn renamed(message: Value, round: usize) -> Value {
 }
 
 #[test]
-fn seed_002_ten_summaries_do_not_drift_from_a_constraint() {
+fn ladder_ten_summaries_do_not_drift_from_a_constraint() {
     let under = under("ladder");
     let constraint = "Never delete production data.";
     let mut messages = chat(3, 10);
@@ -206,7 +206,7 @@ fn seed_002_ten_summaries_do_not_drift_from_a_constraint() {
 }
 
 #[test]
-fn seed_002_a_request_stays_under_budget_with_its_system_prompt_tools_and_formatting() {
+fn ladder_a_request_stays_under_budget_with_its_system_prompt_tools_and_formatting() {
     let under = under("ladder");
     let world = world(&chat(60, 40), &under);
     let window = Tokens::new(20_000);
@@ -222,17 +222,17 @@ fn seed_002_a_request_stays_under_budget_with_its_system_prompt_tools_and_format
     }
 }
 
-// --- Seed 003: the layer -------------------------------------------------------------------------------------------
+// --- the layer ------------ -------------------------------------------------------------------------------------------
 
 #[test]
-fn seed_003_the_threshold_of_a_128k_window_is_93_600() {
+fn layer_the_threshold_of_a_128k_window_is_93_600() {
     let policy = preset("layer").expect("a preset");
     assert_eq!(policy.trigger.at.trigger_at(Tokens::new(128_000)), Tokens::new(93_600));
     assert!(matches!(policy.trigger.at, Threshold::ShareOfAvailable { .. }));
 }
 
 #[test]
-fn seed_003_the_boundary_moves_back_rather_than_part_a_result_from_its_call() {
+fn layer_the_boundary_moves_back_rather_than_part_a_result_from_its_call() {
     let under = under("layer");
     for extra in 0..4 {
         let mut messages = vec![json!({"role": "system", "content": "Build a flashcard app."})];
@@ -254,7 +254,7 @@ fn seed_003_the_boundary_moves_back_rather_than_part_a_result_from_its_call() {
 }
 
 #[test]
-fn seed_003_a_chained_round_counts_itself_and_builds_on_the_last() {
+fn layer_a_chained_round_counts_itself_and_builds_on_the_last() {
     let under = under("layer");
     let mut previous: Option<Compaction> = None;
     for round in 1..=3 {
@@ -271,7 +271,7 @@ fn seed_003_a_chained_round_counts_itself_and_builds_on_the_last() {
 }
 
 #[test]
-fn seed_003_fewer_than_twelve_messages_are_left_alone() {
+fn layer_fewer_than_twelve_messages_are_left_alone() {
     let under = under("layer");
     let world = world(&chat(2, 200), &under);
     let room = under.room(world.thread.total(), 0.5);
