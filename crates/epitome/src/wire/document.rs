@@ -5,6 +5,7 @@
 use serde_json::value::RawValue;
 
 use super::Dialect;
+use super::binding::{binds_thinking, drop_mismatched_thinking};
 use super::decode::{RawFields, decode_message};
 use crate::thread::{NewMessage, Raw, offset_range};
 
@@ -96,17 +97,7 @@ impl Document {
         let items: Vec<&RawValue> =
             serde_json::from_str(text).map_err(|error| not_json(source.as_str(), text, &error))?;
         let items = pieces(&source, &items);
-        let dialect = dialect.unwrap_or_else(|| detect(&items));
-        Ok(Document {
-            dialect,
-            layout: Layout::List,
-            source,
-            items,
-            system: None,
-            tools: None,
-            model: None,
-            max_output: None,
-        })
+        Ok(Document::bare(Layout::List, source, items, dialect))
     }
 
     fn request(source: Raw, fields: &RawFields<'_>, dialect: Option<Dialect>) -> Result<Document, DocumentError> {
@@ -148,17 +139,13 @@ impl Document {
             serde_json::from_str::<&RawValue>(line).map_err(|error| not_json(source.as_str(), line, &error))?;
             items.push(source.piece(line));
         }
+        Ok(Document::bare(Layout::Lines, source, items, dialect))
+    }
+
+    /// Messages with nothing around them.
+    fn bare(layout: Layout, source: Raw, items: Vec<Raw>, dialect: Option<Dialect>) -> Document {
         let dialect = dialect.unwrap_or_else(|| detect(&items));
-        Ok(Document {
-            dialect,
-            layout: Layout::Lines,
-            source,
-            items,
-            system: None,
-            tools: None,
-            model: None,
-            max_output: None,
-        })
+        Document { dialect, layout, source, items, system: None, tools: None, model: None, max_output: None }
     }
 
     /// The dialect.
@@ -201,7 +188,9 @@ impl Document {
         self.items.iter().map(|raw| decode_message(self.dialect, raw)).collect()
     }
 
-    /// The document with these items in the place of its own. With nothing changed it is the source, byte for byte.
+    /// The document with these items in the place of its own. With nothing changed it is the source, byte for byte. A
+    /// changed request to a model that binds thinking to its prefix asks for blocks of another prefix to be dropped; it
+    /// then needs [`BINDING_HEADER`](super::BINDING_HEADER).
     pub fn encode(&self, items: &[Item]) -> String {
         if self.is_whole(items) {
             return self.source.as_str().to_owned();
@@ -217,7 +206,15 @@ impl Document {
             out.push_str(self.item_text(item));
         }
         out.push_str(after);
-        out
+        match self.binds_thinking() {
+            true => drop_mismatched_thinking(&out).unwrap_or(out),
+            false => out,
+        }
+    }
+
+    /// Whether the request is for a model that refuses thinking after an edit.
+    pub fn binds_thinking(&self) -> bool {
+        self.dialect == Dialect::Anthropic && self.model().is_some_and(binds_thinking)
     }
 
     fn item_text<'a>(&'a self, item: &'a Item) -> &'a str {
@@ -311,4 +308,24 @@ fn detect(items: &[Raw]) -> Dialect {
         }
     }
     Dialect::Chat
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Document, Item};
+
+    #[test]
+    fn a_changed_request_to_a_binding_model_asks_for_mismatched_thinking_to_be_dropped() {
+        let request = |model: &str| {
+            format!(
+                r#"{{"model":"{model}","system":"s","thinking":{{"type":"adaptive"}},"messages":[{{"role":"user","content":"a"}},{{"role":"user","content":"b"}}]}}"#
+            )
+        };
+        let asks = |model: &str, items: &[Item]| {
+            Document::decode(&request(model), None).unwrap().encode(items).contains("drop_block")
+        };
+        assert!(asks("claude-opus-5-5", &[Item::Kept(1)]));
+        assert!(!asks("claude-opus-5-5", &[Item::Kept(0), Item::Kept(1)]), "nothing changed");
+        assert!(!asks("claude-opus-4-6", &[Item::Kept(1)]), "not bound");
+    }
 }
