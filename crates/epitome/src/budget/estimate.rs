@@ -16,15 +16,7 @@ pub struct Estimate;
 
 impl TokenCounter for Estimate {
     fn count(&self, text: &str) -> Tokens {
-        let mut hundredths = 0;
-        let mut before = None;
-        let mut rest = text;
-        while let Some((kind, run, after)) = split_run(rest) {
-            hundredths += price(kind, run, before, after.chars().next().map(Kind::of));
-            before = Some(kind);
-            rest = after;
-        }
-        Tokens::new((hundredths * (100 + MARGIN_PERCENT)).div_ceil(100 * 100))
+        Tokens::new((hundredths(text) * (100 + MARGIN_PERCENT)).div_ceil(100 * 100))
     }
 
     fn source(&self) -> CountSource {
@@ -34,6 +26,26 @@ impl TokenCounter for Estimate {
     fn name(&self) -> &str {
         "estimate"
     }
+}
+
+impl Estimate {
+    /// The estimate without its margin.
+    pub(super) fn bare(text: &str) -> Tokens {
+        Tokens::new(hundredths(text).div_ceil(100))
+    }
+}
+
+/// The sum of the prices of all runs.
+fn hundredths(text: &str) -> u64 {
+    let mut sum = 0;
+    let mut before = None;
+    let mut rest = text;
+    while let Some((kind, run, after)) = split_run(rest) {
+        sum += price(kind, run, before, after.chars().next().map(Kind::of));
+        before = Some(kind);
+        rest = after;
+    }
+    sum
 }
 
 /// One token for every so many characters, rounded up.

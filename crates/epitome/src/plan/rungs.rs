@@ -493,7 +493,7 @@ fn clip(board: &mut Board<'_>, place: usize, part: usize, keep: Tokens) -> bool 
 
 /// Clips long parts of the tail, and gives up its oldest exchanges, until it takes no more than its share.
 fn fit_tail(board: &mut Board<'_>) {
-    let most = board.room.target.share(board.policy.protect.tail_max);
+    let most = board.protection().most();
     let end = board.thread.len();
     clip_tail(board, Tokens::ZERO);
     while board.tokens(board.tail.from..end) > most {
@@ -504,7 +504,7 @@ fn fit_tail(board: &mut Board<'_>) {
 
 /// Clips the longest parts of a tail that takes more than its share, until it no longer does or the prompt is small enough.
 fn clip_tail(board: &mut Board<'_>, enough: Tokens) -> usize {
-    let most = board.room.target.share(board.policy.protect.tail_max);
+    let most = board.protection().most();
     let tail = board.tail.from..board.thread.len();
     if board.ask.shape != Shape::Free || !board.policy.rungs.contains(&Rung::Trim) {
         return 0;

@@ -45,7 +45,7 @@ impl Protection<'_> {
     pub fn tail(&self) -> Tail {
         let (thread, protect) = (self.thread, &self.policy.protect);
         let wanted = wanted_start(thread, protect, self.target);
-        let most = most(thread, protect, self.target);
+        let most = self.most();
         let mut clip = self.policy.trim.clip(self.target);
         if thread.tokens(wanted..thread.len()) <= most {
             return Tail { clip, ..self.at(wanted) };
@@ -74,6 +74,17 @@ impl Protection<'_> {
         }
         let shorter = self.at(self.thread.exchange_at(tail.from).range().end);
         (shorter.from > tail.from).then_some(Tail { clip: tail.clip, ..shorter })
+    }
+
+    /// The most that the tail may take: its share, and half of what the task and the open request leave.
+    pub fn most(&self) -> Tokens {
+        let (thread, protect, target) = (self.thread, &self.policy.protect, self.target);
+        let task = first_task(thread, protect, target);
+        let request = Some(thread.turn_start()).filter(|place| Some(*place) != task && *place < thread.len());
+        let fixed: Tokens = task.into_iter().chain(request).map(|place| thread.message(place).tokens()).sum();
+        let by_turns_alone = protect.recent_turns > 0 && protect.recent_share == 0.0;
+        let roominess = if by_turns_alone { roominess(target) } else { 1.0 };
+        target.share(protect.tail_max * roominess).min((target - fixed).share(0.5).max(target.share(0.05)))
     }
 
     fn at(&self, from: usize) -> Tail {
@@ -160,18 +171,8 @@ fn turn_start(thread: &Thread, turns: u32) -> usize {
     thread.messages().partition_point(|message| message.turn() < turn)
 }
 
-/// The most that the tail may take: its share, and half of what the task and the open request leave.
-fn most(thread: &Thread, protect: &Protect, target: Tokens) -> Tokens {
-    let task = first_task(thread, protect, target);
-    let request = Some(thread.turn_start()).filter(|place| Some(*place) != task && *place < thread.len());
-    let fixed: Tokens = task.into_iter().chain(request).map(|place| thread.message(place).tokens()).sum();
-    let by_turns_alone = protect.recent_turns > 0 && protect.recent_share == 0.0;
-    let roominess = if by_turns_alone { roominess(target) } else { 1.0 };
-    target.share(protect.tail_max * roominess).min((target - fixed).share(0.5).max(target.share(0.05)))
-}
-
 /// The target at which the tail may take half of its share.
-const ROOMY: f64 = 3000.0;
+const ROOMY: f64 = 20_000.0;
 
 /// The part of its share that a tail of whole turns may take: in a small prompt, lines chosen from all of the past say
 /// more than the newest exchanges in full. A tail of so many messages or tokens is as long as was asked for.

@@ -4,28 +4,9 @@
 
 use serde_json::Value;
 
+use super::slot::Slot;
 use super::tools::{ToolClass, Tools};
 use crate::thread::ToolCall;
-
-/// Arguments that name a file.
-const PATHS: [&str; 12] = [
-    "file_path",
-    "path",
-    "filename",
-    "file",
-    "filepath",
-    "notebook_path",
-    "target_file",
-    "relative_path",
-    "filePath",
-    "absolute_path",
-    "uri",
-    "target",
-];
-/// Arguments that hold a command.
-const COMMANDS: [&str; 5] = ["command", "cmd", "script", "code", "commands"];
-/// Arguments that hold a question.
-const QUERIES: [&str; 5] = ["pattern", "query", "regex", "search", "url"];
 
 /// What a tool call means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,15 +45,14 @@ impl Tools {
 impl Meaning {
     fn note(&mut self, key: &str, value: &Value) {
         if let Some(text) = value.as_str() {
-            if PATHS.contains(&key) && !text.contains('\n') {
-                self.paths.push(text.to_owned());
-            } else if COMMANDS.contains(&key) {
-                self.command = Some(text.to_owned());
-            } else if QUERIES.contains(&key) {
-                self.query = Some(text.to_owned());
+            match Slot::of(key) {
+                Slot::Path if !text.contains('\n') => self.paths.push(text.to_owned()),
+                Slot::Command => self.command = Some(text.to_owned()),
+                Slot::Asked => self.query = Some(text.to_owned()),
+                _ => {}
             }
             self.patched(text);
-        } else if let (true, Some(words)) = (COMMANDS.contains(&key), value.as_array()) {
+        } else if let (Slot::Command, Some(words)) = (Slot::of(key), value.as_array()) {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
             // `bash -lc "…"`: the command is what the shell is given.
             self.command = Some(match words[..] {

@@ -6,6 +6,7 @@ mod error;
 mod meaning;
 mod preset;
 mod schema;
+mod slot;
 mod tools;
 
 pub use error::PolicyError;
@@ -15,4 +16,5 @@ pub use schema::{
     Clear, Counting, Externalise, Form, Layout, Place, Policy, Price, Protect, Rehydrate, Reserve, Rung, Summarise,
     TailLimit, Target, Trigger, Trim,
 };
+pub use slot::Slot;
 pub use tools::{ReplayCost, ToolClass, ToolRule, Tools};

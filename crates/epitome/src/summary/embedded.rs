@@ -15,7 +15,7 @@ use super::passages::{Arguments, Past, cut};
 use super::pending::Pending;
 use super::said::Said;
 use super::section::Section;
-use super::select::{self, Options, Pick};
+use super::select::{self, Pick};
 use super::structured::{Quote, RequestState, StructuredSummary};
 use crate::budget::{Recount, Tokens, longest};
 use crate::policy::Form;
@@ -414,7 +414,7 @@ impl<'p, 'a> Writer<'p, 'a> {
         covered.push(&self.out);
         let count = |text: &str| pending.meter.text(text).get() as usize;
         let limit = room.scaled(ASKED_FOR).get() as usize;
-        let picks = select::select(&past, &is_kept, &covered, &pending.focus, limit, &count, &Options::default());
+        let picks = select::select(&past, &is_kept, &covered, &pending.focus, limit, &count);
         let text = self.largest_fit(&past, &picks, self.limit - closing);
         self.out.push_str(&text);
     }

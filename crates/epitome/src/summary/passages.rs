@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::carry::sections;
 use super::command::floor_boundary;
 use super::section::Section;
-use super::slots::{self, Slot};
-use crate::policy::{ToolClass, Tools};
+use super::slots;
+use crate::policy::{Slot, ToolClass, Tools};
 use crate::thread::{Message, Part, Role, Thread, ToolCall, ToolResult};
 
 /// Whose words a passage holds.
@@ -32,13 +32,10 @@ pub(crate) struct Passage<'a> {
     pub(crate) voice: Voice,
     pub(crate) text: &'a str,
     pub(crate) message: usize,
-    /// How many turns there were up to it.
-    pub(crate) turn: usize,
-    /// How many messages of the agent there were up to it.
-    pub(crate) step: usize,
-    pub(crate) class: Option<ToolClass>,
     /// What of the call it is, for the voice `Call`.
     pub(crate) slot: Option<Slot>,
+    /// Whether its heading says it already.
+    pub(crate) is_heading: bool,
     /// The heading it is shown under: an index into `Past::sources`.
     pub(crate) source: usize,
 }
@@ -113,8 +110,7 @@ impl Arguments {
 /// Cuts a thread into passages.
 pub(crate) fn cut<'a>(thread: &'a Thread, arguments: &'a Arguments, tools: &'a Tools) -> Past<'a> {
     let past = Past { root: root(arguments), ..Past::default() };
-    let mut cutter =
-        Cutter { past, tools, step: 0, calls: HashMap::new(), files: HashMap::new(), named: HashMap::new() };
+    let mut cutter = Cutter { past, tools, calls: HashMap::new(), files: HashMap::new(), named: HashMap::new() };
     for (at, message) in thread.messages().iter().enumerate() {
         cutter.message(at, message, &arguments.0[at]);
     }
@@ -124,7 +120,6 @@ pub(crate) fn cut<'a>(thread: &'a Thread, arguments: &'a Arguments, tools: &'a T
 struct Cutter<'a> {
     past: Past<'a>,
     tools: &'a Tools,
-    step: usize,
     /// Source and class of each call by its id.
     calls: HashMap<&'a str, (usize, Option<ToolClass>)>,
     files: HashMap<&'a str, usize>,
@@ -134,9 +129,6 @@ struct Cutter<'a> {
 
 impl<'a> Cutter<'a> {
     fn message(&mut self, at: usize, message: &'a Message, arguments: &'a [Value]) {
-        if message.role() == Role::Assistant {
-            self.step += 1;
-        }
         let mut calls = arguments.iter();
         for part in message.parts() {
             match part {
@@ -159,24 +151,24 @@ impl<'a> Cutter<'a> {
         let label = format!("m{}:", message.number());
         match message.role() {
             Role::System => {}
-            _ if message.is_summary() => self.carried(at, message, text),
+            _ if message.is_summary() => self.carried(at, text),
             Role::User => {
                 let source = self.source(Kind::Request, label, at);
-                self.passage(Voice::User, text, at, message, source);
+                self.passage(Voice::User, text, at, source);
             }
             _ => {
                 let source = self.source(Kind::Note, label, at);
-                self.passage(Voice::Agent, text, at, message, source);
+                self.passage(Voice::Agent, text, at, source);
             }
         }
     }
 
     /// What an earlier summary quoted; its items are carried over by code.
-    fn carried(&mut self, at: usize, message: &'a Message, text: &'a str) {
+    fn carried(&mut self, at: usize, text: &'a str) {
         for (section, body) in sections(text) {
             if matches!(section, None | Some(Section::Files | Section::Notes)) && !body.trim().is_empty() {
                 let source = self.source(Kind::Note, "earlier:".to_owned(), at);
-                self.passage(Voice::Agent, body, at, message, source);
+                self.passage(Voice::Agent, body, at, source);
             }
         }
     }
@@ -203,12 +195,11 @@ impl<'a> Cutter<'a> {
         self.touch(source, class, at, message.number());
         self.calls.insert(&call.id, (source, class));
         slots::strings(arguments, &mut |slot, text| {
-            let is_label = slot == Slot::Path && file.is_some();
-            if !is_label && !text.trim().is_empty() {
-                self.passage(Voice::Call, text, at, message, source);
+            if !text.trim().is_empty() {
+                self.passage(Voice::Call, text, at, source);
                 if let Some(passage) = self.past.passages.last_mut() {
-                    passage.class = class;
                     passage.slot = Some(slot);
+                    passage.is_heading = slot == Slot::Path && file.is_some();
                 }
             }
         });
@@ -218,42 +209,37 @@ impl<'a> Cutter<'a> {
         let known = self.calls.get(&*result.call_id).copied();
         let (source, class) =
             known.unwrap_or_else(|| (self.source(Kind::Call, format!("m{}", message.number()), at), None));
-        let from = self.past.passages.len();
         match class {
-            Some(ToolClass::Search | ToolClass::Exec) => self.found(&result.text, at, message, source),
-            _ => self.unless_blank(&result.text, at, message, source),
-        }
-        for passage in &mut self.past.passages[from..] {
-            passage.class = class;
+            Some(ToolClass::Search | ToolClass::Exec) => self.found(&result.text, at, source),
+            _ => self.unless_blank(&result.text, at, source),
         }
     }
 
     /// Cuts a result into what it found in files, each under its file, and the rest.
-    fn found(&mut self, text: &'a str, at: usize, message: &'a Message, source: usize) {
+    fn found(&mut self, text: &'a str, at: usize, source: usize) {
         let mut rest = 0;
         let mut start = 0;
         for line in text.split_inclusive('\n') {
             if let Some((path, hit)) = slots::hit(line) {
-                self.unless_blank(&text[rest..start], at, message, source);
+                self.unless_blank(&text[rest..start], at, source);
                 let file = self.file(path, at);
-                self.unless_blank(hit, at, message, file);
+                self.unless_blank(hit, at, file);
                 rest = start + line.len();
             }
             start += line.len();
         }
-        self.unless_blank(&text[rest..], at, message, source);
+        self.unless_blank(&text[rest..], at, source);
     }
 
     /// What a tool printed, without what the agent's host put into it.
-    fn unless_blank(&mut self, text: &'a str, at: usize, message: &'a Message, source: usize) {
+    fn unless_blank(&mut self, text: &'a str, at: usize, source: usize) {
         for text in outside_reminders(text).filter(|text| !text.trim().is_empty()) {
-            self.passage(Voice::Tool, text, at, message, source);
+            self.passage(Voice::Tool, text, at, source);
         }
     }
 
-    fn passage(&mut self, voice: Voice, text: &'a str, at: usize, message: &'a Message, source: usize) {
-        let (turn, step) = (message.turn() as usize, self.step);
-        self.past.passages.push(Passage { voice, text, message: at, turn, step, class: None, slot: None, source });
+    fn passage(&mut self, voice: Voice, text: &'a str, at: usize, source: usize) {
+        self.past.passages.push(Passage { voice, text, message: at, slot: None, is_heading: false, source });
     }
 
     fn source(&mut self, kind: Kind, label: String, at: usize) -> usize {

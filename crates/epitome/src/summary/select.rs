@@ -1,90 +1,43 @@
 //! Chooses the lines of the past that the agent is likely to need again.
 //!
-//! Every name and word triple gets the chance that the agent writes it again: from who wrote it, how
-//! often and how long ago. Lines are then taken greedily by the chance they newly cover per token.
-//! It reads nothing but its arguments, never rewrites a line, and gives the same answer for the same
-//! input.
+//! Every word, name and word triple is worth more the rarer it is, the more the agent and the user wrote it, and the
+//! later. Lines are then taken greedily by what they newly cover per token, and by who wrote the line and when.
+//! It reads nothing but its arguments, never rewrites a line, and gives the same answer for the same input.
 
 use super::guess::guess;
 use super::lexicon::{Feature, Lexicon, Shape, fingerprint};
 use super::lines::{self, Piece};
 use super::passages::{Kind, Passage, Past, Voice};
-use super::slots::Slot;
-use crate::policy::ToolClass;
+use crate::policy::Slot;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::Range;
 
-/// How likely things are to come back.
-///
-/// The first ten are chances that a word triple is written again by the agent when it was last
-/// seen just now, as counted on recorded sessions and rounded; only their ratios matter.
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub user: f32,
-    pub agent: f32,
-    pub call: f32,
-    /// Descriptions, modes and limits of calls.
-    pub aside: f32,
-    /// What an edit took out: half of it is in what was put in.
-    pub replaced: f32,
-    /// Text of files: edits quote it.
-    pub read: f32,
-    /// What the agent looked for: patterns are written once.
-    pub asked: f32,
-    /// Hits, and what unknown tools print.
-    pub found: f32,
-    /// What commands print.
-    pub printed: f32,
-    /// "File updated", repeated plans.
-    pub echo: f32,
-    /// What text printed for requests before the last two is worth.
-    pub older_turn: f32,
-    /// The share of all steps after which a chance has halved, and its limit in steps.
-    pub fade_share: f32,
-    pub fade_steps: f32,
-    /// What a name and a joined name are worth in triples.
-    pub name: f32,
-    pub joined: f32,
-    /// What is left of a name's worth once a line has it: another line may explain it better.
-    pub again: f32,
-    /// How much more a tool's words are worth when the agent uses the same words.
-    pub interest: f32,
-    /// Exponents: how chances grow with the messages that share the rarest word.
-    pub common: f32,
-    pub common_tool: f32,
-    /// Exponents: how chances of names grow with mentions of the agent, and of tools.
-    pub name_agent: f32,
-    pub name_tool: f32,
-}
+/// What a mention weighs, by who made it. The agent's own words and deeds come back many times more often than what tools
+/// printed; what an edit took out is gone.
+const USER: f32 = 3.0;
+const AGENT: f32 = 6.0;
+const CALL: f32 = 5.0;
+const REPLACED: f32 = 0.6;
+const TOOL: f32 = 0.15;
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            user: 0.03,
-            agent: 0.06,
-            call: 0.10,
-            aside: 0.03,
-            replaced: 0.05,
-            read: 0.025,
-            asked: 0.03,
-            found: 0.015,
-            printed: 0.01,
-            echo: 0.001,
-            older_turn: 0.4,
-            fade_share: 0.1,
-            fade_steps: 30.0,
-            name: 4.0,
-            joined: 2.5,
-            again: 0.3,
-            interest: 3.0,
-            common: 0.2,
-            common_tool: 0.3,
-            name_agent: 0.5,
-            name_tool: 0.5,
-        }
-    }
-}
+/// The share of all messages after which a mention weighs half.
+const FADE: f32 = 0.04;
+
+/// What a word, a name, a joined name and a triple are worth.
+const WORD: f32 = 0.1;
+const NAME: f32 = 10.0;
+const JOINED: f32 = 4.0;
+const TRIPLE: f32 = 8.0;
+
+/// What is left of the worth of a word or a name once a line has it: another line may explain it better.
+const AGAIN: f32 = 0.35;
+
+/// What a line costs beside its tokens: many short lines say less than a few whole ones.
+const LINE: f32 = 8.0;
+
+/// How much more a line is worth beside one that was chosen.
+const BESIDE: f32 = 1.2;
 
 /// A chosen line; empty text means that only the heading was chosen.
 #[derive(Clone, Debug)]
@@ -108,10 +61,9 @@ pub fn select<'a>(
     focus: &str,
     limit: usize,
     count: &dyn Fn(&str) -> usize,
-    options: &Options,
 ) -> Vec<Pick<'a>> {
-    let mut reading = Reading::of(past, is_kept, options);
-    let mut worth = reading.worth(options);
+    let mut reading = Reading::of(past, is_kept);
+    let mut worth = reading.worth();
     for text in covered {
         lines::each(text, false, &mut |piece| {
             reading.lexicon.scan(piece.text, |feature, _| worth.cover_known(feature));
@@ -128,13 +80,14 @@ struct Line<'a> {
     source: usize,
     tokens: f32,
     continues: bool,
-    /// How much more it counts because the user asked for what it is about.
+    /// How much what it covers counts, by who wrote it and when, and whether the user asked for what it is about.
     favour: f32,
     features: Range<u32>,
 }
 
 struct Label {
     tokens: f32,
+    favour: f32,
     features: Range<u32>,
 }
 
@@ -142,15 +95,9 @@ struct Label {
 #[derive(Clone, Copy)]
 struct Mentions {
     shape: Shape,
-    /// Sum of the chances of mentions by the agent and the user.
-    agent: f32,
-    /// The best chance of mentions by tools.
-    tool: f32,
-    /// The last message of the agent, and of anyone, that had it.
-    agent_message: u32,
-    message: u32,
-    messages: u16,
-    times: u16,
+    /// The weights of the lines that have it.
+    weight: f32,
+    lines: u32,
 }
 
 /// The past, read once.
@@ -159,6 +106,8 @@ struct Reading<'a> {
     /// Features of all lines and labels, one after the other.
     pool: Vec<Feature>,
     mentions: Vec<Mentions>,
+    /// How many lines were read.
+    read: u32,
     /// Features of lines read before: files are read again and again.
     known: HashMap<u64, Range<u32>>,
     lines: Vec<Line<'a>>,
@@ -166,34 +115,35 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn of(past: &Past<'a>, is_kept: &[bool], options: &Options) -> Reading<'a> {
+    fn of(past: &Past<'a>, is_kept: &[bool]) -> Reading<'a> {
         let bytes: usize = past.passages.iter().map(|passage| passage.text.len()).sum();
         let mut reading = Reading {
             lexicon: Lexicon::for_text(bytes),
             pool: Vec::with_capacity(bytes / 8),
             mentions: Vec::with_capacity(bytes / 16),
+            read: 0,
             known: HashMap::new(),
             lines: Vec::with_capacity(bytes / 32),
             labels: Vec::with_capacity(past.sources.len()),
         };
-        let recency = Recency::of(past, options);
+        let recency = Recency::of(past);
         for (passage, &is_kept) in past.passages.iter().zip(is_kept) {
-            let chance = chance(passage, options) * recency.of_passage(passage);
+            let weight = weight(passage) * recency.at(passage.message);
             // The first line of a command is its heading.
             let is_command = passage.slot == Some(Slot::Command) && past.sources[passage.source].kind == Kind::Command;
-            reading.passage(passage, chance, is_kept, is_command);
+            reading.passage(passage, weight, is_kept || passage.is_heading, is_command);
         }
         for (at, source) in past.sources.iter().enumerate() {
-            let is_called = source.edited.is_some() || source.read.is_some();
-            let features = reading.scan(&source.label, u32::MAX, false, if is_called { options.call } else { 0.0 });
-            reading.labels.push(Label { tokens: guess(&source.label) + 1.0, features });
+            let features = reading.scan(&source.label, 0.0);
+            let favour = (CALL * recency.at(source.last)).sqrt();
+            reading.labels.push(Label { tokens: guess(&source.label) + 1.0, favour, features });
             if matches!(source.kind, Kind::File | Kind::Command) {
                 reading.lines.push(Line {
                     text: "",
                     source: at,
-                    tokens: 0.0,
+                    tokens: LINE,
                     continues: false,
-                    favour: 1.0,
+                    favour: 0.0,
                     features: 0..0,
                 });
             }
@@ -201,43 +151,40 @@ impl<'a> Reading<'a> {
         reading
     }
 
-    fn passage(&mut self, passage: &Passage<'a>, chance: f32, is_kept: bool, mut is_label: bool) {
+    fn passage(&mut self, passage: &Passage<'a>, weight: f32, is_kept: bool, mut is_label: bool) {
         let is_tool = passage.voice == Voice::Tool;
+        let favour = weight.sqrt();
         lines::each(passage.text, is_tool, &mut |Piece { text, continues }| {
-            let features = self.scan(text, passage.message as u32, is_tool, chance);
+            let features = self.scan(text, weight);
             if !is_kept && !is_label && !features.is_empty() {
                 // One more for the line end.
-                let (source, tokens) = (passage.source, guess(text) + 1.0);
-                self.lines.push(Line { text, source, tokens, continues, favour: 1.0, features });
+                let (source, tokens) = (passage.source, guess(text) + 1.0 + LINE);
+                self.lines.push(Line { text, source, tokens, continues, favour, features });
             }
             is_label = false;
         });
     }
 
-    fn scan(&mut self, text: &str, message: u32, is_tool: bool, chance: f32) -> Range<u32> {
+    fn scan(&mut self, text: &str, weight: f32) -> Range<u32> {
+        self.read += 1;
         let fingerprint = fingerprint(text);
         if let Some(features) = self.known.get(&fingerprint) {
             for &feature in &self.pool[features.start as usize..features.end as usize] {
-                self.mentions[feature as usize].note(message, is_tool, chance);
+                self.mentions[feature as usize].note(weight);
             }
             return features.clone();
         }
         let from = self.pool.len() as u32;
         let (pool, mentions) = (&mut self.pool, &mut self.mentions);
         self.lexicon.scan(text, |feature, shape| {
+            if pool[from as usize..].contains(&feature) {
+                return;
+            }
             pool.push(feature);
             if feature as usize == mentions.len() {
-                mentions.push(Mentions {
-                    shape,
-                    agent: 0.0,
-                    tool: 0.0,
-                    agent_message: u32::MAX,
-                    message: u32::MAX,
-                    messages: 0,
-                    times: 0,
-                });
+                mentions.push(Mentions { shape, weight: 0.0, lines: 0 });
             }
-            mentions[feature as usize].note(message, is_tool, chance);
+            mentions[feature as usize].note(weight);
         });
         let features = from..self.pool.len() as u32;
         self.known.insert(fingerprint, features.clone());
@@ -259,58 +206,32 @@ impl<'a> Reading<'a> {
         for line in &mut self.lines {
             let features = &self.pool[line.features.start as usize..line.features.end as usize];
             let hits = features.iter().filter(|feature| wanted.contains(feature)).count();
-            line.favour = 1.0 + FAVOUR * hits.min(FAVOURED_WORDS_MAX) as f32;
+            line.favour *= 1.0 + FAVOUR * hits.min(FAVOURED_WORDS_MAX) as f32;
         }
     }
 
     /// What each feature is worth to have in the prompt.
-    fn worth(&self, options: &Options) -> Worth {
-        let most = self.mentions.iter().map(|known| known.messages).max().unwrap_or_default();
-        let powers = |exponent: f32| (0..=most).map(|n| f32::from(n).powf(exponent)).collect::<Vec<f32>>();
-        let (common, common_tool) = (powers(options.common), powers(options.common_tool));
-        let phrase = |weight: f32, known: &Mentions, words: &[Feature]| {
-            let words = || words.iter().map(|&word| &self.mentions[word as usize]);
-            let rarest = usize::from(words().map(|word| word.messages).min().unwrap_or_default());
-            let interest = words().map(|word| word.agent).sum::<f32>() / words().count() as f32;
-            weight
-                * (known.agent * common[rarest]
-                    + known.tool * common_tool[rarest] * (1.0 + options.interest * interest))
-                    .min(1.0)
-        };
-        let left = self.mentions.iter().map(|known| match known.shape {
-            Shape::Word => 0.0,
-            Shape::Name => options.name * known.name_chance(options),
-            Shape::Joined(a, b) => phrase(options.joined, known, &[a, b]),
-            Shape::Triple(a, b, c) => phrase(1.0, known, &[a, b, c]),
+    fn worth(&self) -> Worth {
+        let rarity = |known: &Mentions| (1.0 + self.read as f32 / known.lines as f32).ln();
+        let left = self.mentions.iter().map(|known| {
+            known.weight.ln_1p()
+                * match known.shape {
+                    Shape::Word => WORD * rarity(known),
+                    Shape::Name => NAME * rarity(known),
+                    Shape::Joined(..) => JOINED * rarity(known),
+                    Shape::Triple(..) => TRIPLE,
+                }
         });
-        let again = self
-            .mentions
-            .iter()
-            .map(|known| if matches!(known.shape, Shape::Triple(..)) { 0.0 } else { options.again });
+        let again =
+            self.mentions.iter().map(|known| if matches!(known.shape, Shape::Triple(..)) { 0.0 } else { AGAIN });
         Worth { left: left.collect(), again: again.collect() }
     }
 }
 
 impl Mentions {
-    fn note(&mut self, message: u32, is_tool: bool, chance: f32) {
-        self.times = self.times.saturating_add(1);
-        if self.message != message {
-            self.message = message;
-            self.messages = self.messages.saturating_add(1);
-        }
-        if is_tool {
-            self.tool = self.tool.max(chance);
-        } else if self.agent_message != message {
-            self.agent_message = message;
-            self.agent += chance;
-        }
-    }
-
-    /// Names come back less than in proportion to their mentions.
-    fn name_chance(&self, options: &Options) -> f32 {
-        let agent = options.call * (self.agent / options.call).powf(options.name_agent);
-        let tool = self.tool * f32::from(self.times.min(NAME_TIMES_MAX)).powf(options.name_tool);
-        (agent + tool).min(1.0)
+    fn note(&mut self, weight: f32) {
+        self.weight += weight;
+        self.lines += 1;
     }
 }
 
@@ -319,44 +240,31 @@ const FAVOUR: f32 = 2.0;
 const FAVOURED_WORDS_MAX: usize = 3;
 const FOCUS_BYTES_MIN: usize = 4;
 
-/// More mentions by tools say nothing more.
-const NAME_TIMES_MAX: u16 = 10;
-
-/// How chances fade with the steps of the agent: tool output of any length is one step.
+/// How mentions fade with the messages since.
 struct Recency {
-    last_step: usize,
-    last_turn: usize,
+    newest: usize,
     fade: f32,
-    older_turn: f32,
 }
 
 impl Recency {
-    fn of(past: &Past<'_>, options: &Options) -> Recency {
-        let (last_step, last_turn) = past.passages.last().map_or((0, 0), |passage| (passage.step, passage.turn));
-        let fade = (last_step as f32 * options.fade_share).clamp(1.0, options.fade_steps);
-        Recency { last_step, last_turn, fade, older_turn: options.older_turn }
+    fn of(past: &Past<'_>) -> Recency {
+        let newest = past.passages.last().map_or(0, |passage| passage.message);
+        Recency { newest, fade: newest as f32 * FADE + 1.0 }
     }
 
-    fn of_passage(&self, passage: &Passage<'_>) -> f32 {
-        let is_old = passage.voice == Voice::Tool && passage.turn + 1 < self.last_turn;
-        let turn = if is_old { self.older_turn } else { 1.0 };
-        turn / (1.0 + (self.last_step - passage.step) as f32 / self.fade)
+    fn at(&self, message: usize) -> f32 {
+        1.0 / (1.0 + self.newest.saturating_sub(message) as f32 / self.fade)
     }
 }
 
-/// The chance that a mention in this passage comes back, were it the newest.
-fn chance(passage: &Passage<'_>, options: &Options) -> f32 {
-    match (passage.voice, passage.class, passage.slot) {
-        (Voice::User, ..) => options.user,
-        (Voice::Agent, ..) => options.agent,
-        (Voice::Call, _, Some(Slot::Aside)) => options.aside,
-        (Voice::Call, _, Some(Slot::Replaced)) => options.replaced,
-        (Voice::Call, _, Some(Slot::Asked)) => options.asked,
-        (Voice::Call, ..) => options.call,
-        (Voice::Tool, Some(ToolClass::Read), _) => options.read,
-        (Voice::Tool, Some(ToolClass::Patch | ToolClass::Write | ToolClass::Plan), _) => options.echo,
-        (Voice::Tool, Some(ToolClass::Exec), _) => options.printed,
-        (Voice::Tool, ..) => options.found,
+/// What a mention in this passage weighs, were it the newest.
+fn weight(passage: &Passage<'_>) -> f32 {
+    match (passage.voice, passage.slot) {
+        (Voice::User, _) => USER,
+        (Voice::Agent, _) => AGENT,
+        (Voice::Call, Some(Slot::Replaced)) => REPLACED,
+        (Voice::Call, _) => CALL,
+        (Voice::Tool, _) => TOOL,
     }
 }
 
@@ -434,9 +342,25 @@ impl<'a> Greedy<'_, 'a> {
                 let cheaper = of_source[source].iter().map(|&line| Candidate { score: self.score(line), line });
                 heap.extend(cheaper);
             }
+            heap.extend(self.favour_beside(line));
             picks.push(Pick { text, source, line, continues });
         }
         picks
+    }
+
+    /// Favours the lines before and after a chosen one: together they are an excerpt.
+    fn favour_beside(&mut self, line: usize) -> Vec<Candidate> {
+        let Line { source, text, .. } = self.lines[line];
+        let near = [line.checked_sub(1), Some(line + 1)].into_iter().flatten();
+        let near = near.filter(|&near| {
+            let is_beside = self.lines.get(near).is_some_and(|near| near.source == source && !near.text.is_empty());
+            is_beside && !text.is_empty()
+        });
+        let near: Vec<usize> = near.collect();
+        for &near in &near {
+            self.lines[near].favour *= BESIDE;
+        }
+        near.into_iter().map(|line| Candidate { score: self.score(line), line }).collect()
     }
 
     /// The `most` best candidates, in no order.
@@ -466,7 +390,7 @@ impl<'a> Greedy<'_, 'a> {
             return if line.text.is_empty() { 0.0 } else { gain / line.tokens };
         }
         let label = &self.labels[line.source];
-        (gain + self.worth.of(self.features(&label.features))) / (line.tokens + label.tokens)
+        (gain + self.worth.of(self.features(&label.features)) * label.favour) / (line.tokens + label.tokens)
     }
 
     fn cover(&mut self, line: usize) {

@@ -1,55 +1,8 @@
-//! What the arguments of tool calls hold, by their names, as data.
-//!
-//! It knows no agent in particular: an unknown argument is something the agent wrote.
+//! The strings in the arguments of tool calls, and what commands and hits say of files.
 
 use serde_json::Value;
 
-/// What one argument of a call holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slot {
-    Path,
-    Command,
-    /// Text the agent put into a file or sent somewhere.
-    Wrote,
-    /// Text an edit took out.
-    Replaced,
-    /// What the agent looked for.
-    Asked,
-    /// Numbers, switches and descriptions of the call itself.
-    Aside,
-}
-
-const SLOTS: &[(Slot, &[&str])] = &[
-    (Slot::Path, &["path", "file_path", "filepath", "filename", "file", "notebook_path", "target_file", "uri"]),
-    (Slot::Command, &["command", "cmd", "script", "code"]),
-    (Slot::Replaced, &["old_string", "old_str", "oldtext", "old_text", "search"]),
-    (Slot::Asked, &["pattern", "query", "glob", "regex", "url"]),
-    (
-        Slot::Aside,
-        &[
-            "description",
-            "timeout",
-            "limit",
-            "offset",
-            "output_mode",
-            "activeform",
-            "type",
-            "subagent_type",
-            "workdir",
-            "cwd",
-        ],
-    ),
-];
-
-/// What the argument called `key` holds.
-pub fn slot(key: &str) -> Slot {
-    look_up(SLOTS, key).unwrap_or(Slot::Wrote)
-}
-
-fn look_up<T: Copy>(table: &[(T, &[&str])], name: &str) -> Option<T> {
-    let row = table.iter().find(|(_, names)| names.iter().any(|known| known.eq_ignore_ascii_case(name)));
-    row.map(|(meaning, _)| *meaning)
-}
+use crate::policy::Slot;
 
 /// Calls `visit` with every string of the arguments and what it holds.
 pub fn strings<'a>(arguments: &'a Value, visit: &mut dyn FnMut(Slot, &'a str)) {
@@ -64,7 +17,7 @@ fn walk<'a>(value: &'a Value, slot_here: Slot, visit: &mut dyn FnMut(Slot, &'a s
             items.last().into_iter().for_each(|item| walk(item, slot_here, visit));
         }
         Value::Array(items) => items.iter().for_each(|item| walk(item, slot_here, visit)),
-        Value::Object(fields) => fields.iter().for_each(|(key, item)| walk(item, slot(key), visit)),
+        Value::Object(fields) => fields.iter().for_each(|(key, item)| walk(item, Slot::of(key), visit)),
         _ => {}
     }
 }
