@@ -24,6 +24,14 @@ pub(crate) enum Voice {
     Call,
     /// A tool's.
     Tool,
+    /// A tool's, about what the agent just wrote.
+    Echo,
+}
+
+impl Voice {
+    pub(crate) fn is_printed(self) -> bool {
+        matches!(self, Voice::Tool | Voice::Echo)
+    }
 }
 
 /// A stretch of text with one origin.
@@ -75,7 +83,7 @@ impl Past<'_> {
     /// Forgets the oldest passages when there is more text than `bytes`: what was said and what tools printed have half
     /// of it each, and what one leaves is the other's.
     pub(crate) fn keep_newest(&mut self, bytes: usize) {
-        let is_printed = |passage: &Passage<'_>| passage.voice == Voice::Tool;
+        let is_printed = |passage: &Passage<'_>| passage.voice.is_printed();
         let sum = |printed: bool| -> usize {
             let passages = self.passages.iter().filter(|passage| is_printed(passage) == printed);
             passages.map(|passage| passage.text.len()).sum()
@@ -211,7 +219,10 @@ impl<'a> Cutter<'a> {
             known.unwrap_or_else(|| (self.source(Kind::Call, format!("m{}", message.number()), at), None));
         match class {
             Some(ToolClass::Search | ToolClass::Exec) => self.found(&result.text, at, source),
-            _ => self.unless_blank(&result.text, at, source),
+            Some(ToolClass::Patch | ToolClass::Write | ToolClass::Plan) => {
+                self.unless_blank(Voice::Echo, &result.text, at, source);
+            }
+            _ => self.unless_blank(Voice::Tool, &result.text, at, source),
         }
     }
 
@@ -221,20 +232,20 @@ impl<'a> Cutter<'a> {
         let mut start = 0;
         for line in text.split_inclusive('\n') {
             if let Some((path, hit)) = slots::hit(line) {
-                self.unless_blank(&text[rest..start], at, source);
+                self.unless_blank(Voice::Tool, &text[rest..start], at, source);
                 let file = self.file(path, at);
-                self.unless_blank(hit, at, file);
+                self.unless_blank(Voice::Tool, hit, at, file);
                 rest = start + line.len();
             }
             start += line.len();
         }
-        self.unless_blank(&text[rest..], at, source);
+        self.unless_blank(Voice::Tool, &text[rest..], at, source);
     }
 
     /// What a tool printed, without what the agent's host put into it.
-    fn unless_blank(&mut self, text: &'a str, at: usize, source: usize) {
+    fn unless_blank(&mut self, voice: Voice, text: &'a str, at: usize, source: usize) {
         for text in outside_reminders(text).filter(|text| !text.trim().is_empty()) {
-            self.passage(Voice::Tool, text, at, source);
+            self.passage(voice, text, at, source);
         }
     }
 

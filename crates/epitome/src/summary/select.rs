@@ -20,6 +20,7 @@ const AGENT: f32 = 6.0;
 const CALL: f32 = 5.0;
 const REPLACED: f32 = 0.6;
 const TOOL: f32 = 0.15;
+const ECHO: f32 = 0.02;
 
 /// The share of all messages after which a mention weighs half.
 const FADE: f32 = 0.04;
@@ -152,7 +153,7 @@ impl<'a> Reading<'a> {
     }
 
     fn passage(&mut self, passage: &Passage<'a>, weight: f32, is_kept: bool, mut is_label: bool) {
-        let is_tool = passage.voice == Voice::Tool;
+        let is_tool = passage.voice.is_printed();
         let favour = weight.sqrt();
         lines::each(passage.text, is_tool, &mut |Piece { text, continues }| {
             let features = self.scan(text, weight);
@@ -265,6 +266,7 @@ fn weight(passage: &Passage<'_>) -> f32 {
         (Voice::Call, Some(Slot::Replaced)) => REPLACED,
         (Voice::Call, _) => CALL,
         (Voice::Tool, _) => TOOL,
+        (Voice::Echo, _) => ECHO,
     }
 }
 
