@@ -6,7 +6,7 @@ mod bench;
 
 use bench::Bench;
 use insta::assert_snapshot;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const THREADS: [&str; 5] = ["chat.json", "chat.jsonl", "responses.json", "anthropic.json", "ai-sdk.json"];
 const SESSIONS: [&str; 3] = ["pi-events.jsonl", "pi-tree.jsonl", "codex.jsonl"];
@@ -204,6 +204,27 @@ fn count_says_how_much_and_who_says_so() {
     assert_snapshot!(bench.run(&["count", "chat.jsonl", "--tokenizer", "gpt2"]).whole());
     let json = bench.run(&["count", "chat.json", "--json"]).ended(0).json();
     assert_snapshot!(keys(&json), @"file format messages turns tokens counted roles system tools total notices");
+}
+
+#[test]
+fn a_tokenizer_file_counts_and_a_bad_one_is_refused() {
+    let tokenizer = json!({
+        "version": "1.0",
+        "added_tokens": [],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+        "model": {"type": "BPE", "vocab": {"h": 0, "i": 1, "hi": 2, "!": 3}, "merges": ["h i"]},
+    });
+    let bench = Bench::new()
+        .holding("hi.json", r#"[{"role":"user","content":"hi!"}]"#)
+        .holding("tokenizer.json", tokenizer.to_string())
+        .holding("broken.json", "{}");
+    let counted = bench.run(&["count", "hi.json", "--tokenizer", "tokenizer.json", "--json"]).ended(0).json();
+    let with_o200k = bench.run(&["count", "hi.json", "--tokenizer", "o200k", "--json"]).ended(0).json();
+    assert_eq!(counted["tokens"], with_o200k["tokens"], "`hi` and `!`, by either");
+    assert_eq!(counted["counted"]["source"], "exact");
+    let refused = bench.run(&["count", "hi.json", "--tokenizer", "broken.json"]).ended(3);
+    assert!(refused.err.contains("broken.json"), "{}", refused.err);
 }
 
 #[test]

@@ -434,3 +434,73 @@ impl PartialEq for Candidate {
 }
 
 impl Eq for Candidate {}
+
+#[cfg(test)]
+mod tests {
+    use super::super::passages::{Arguments, cut};
+    use super::super::testing;
+    use super::select;
+    use crate::policy::Tools;
+
+    /// The first line that is chosen of a past told in small text.
+    fn first(lines: &str, covered: &[&str], focus: &str) -> String {
+        let thread = testing::thread(lines);
+        let arguments = Arguments::of(&thread);
+        let tools = Tools::default();
+        let past = cut(&thread, &arguments, &tools);
+        let is_kept = vec![false; past.passages.len()];
+        let picks = select(&past, &is_kept, covered, focus, 200, &|text| text.len() / 4);
+        picks.first().map(|pick| format!("{}{}", past.sources[pick.source].label, pick.text)).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_comes_first() {
+        let cases: [(&str, &str, &[&str], &str, &str); 6] = [
+            (
+                "the agent's words before a tool's",
+                "user: go\ncall look: {}\nresult look: the cause is load_frame here\nassistant: the cause is read_frame here",
+                &[],
+                "",
+                "m4:the cause is read_frame here",
+            ),
+            (
+                "the newer of two",
+                "user: go\nassistant: the cause is load_frame here\nassistant: well\nassistant: well\nassistant: the cause is read_frame here",
+                &[],
+                "",
+                "m5:the cause is read_frame here",
+            ),
+            (
+                "a name before plain words",
+                "assistant: the cause is somewhere in there\nassistant: the cause is probably read_frame",
+                &[],
+                "",
+                "m2:the cause is probably read_frame",
+            ),
+            (
+                "what is not in the prompt yet",
+                "assistant: it is load_frame that leaks memory\nassistant: it is read_frame that leaks handles",
+                &["it is read_frame that leaks handles"],
+                "",
+                "m1:it is load_frame that leaks memory",
+            ),
+            (
+                "what was put in before what was taken out",
+                r#"call edit: {"path":"a/b.rs","old_string":"let frame = old_frame(size);","new_string":"let frame = new_frame(size);"}"#,
+                &[],
+                "",
+                "a/b.rslet frame = new_frame(size);",
+            ),
+            (
+                "what the user wants it to look at",
+                "assistant: the parser loses parse_tree nodes\nassistant: the writer loses write_tree nodes",
+                &[],
+                "everything about the parser",
+                "m1:the parser loses parse_tree nodes",
+            ),
+        ];
+        for (why, lines, covered, focus, expected) in cases {
+            assert_eq!(first(lines, covered, focus), expected, "{why}");
+        }
+    }
+}
