@@ -158,10 +158,14 @@ fn word_char(line: &str, at: usize) -> Option<usize> {
     c.is_alphanumeric().then_some(c.len_utf8())
 }
 
-/// Whether the char belongs to a script written without spaces, where a char is the unit.
+/// Whether the char at `at` is a word of its own.
 fn stands_alone(line: &str, at: usize) -> bool {
-    let c = line[at..].chars().next().map_or(0, u32::from);
-    matches!(c, 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF | 0x3040..=0x30FF | 0x3400..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)
+    line[at..].chars().next().is_some_and(is_unit)
+}
+
+/// Whether the char is of a script where a char is the unit.
+pub fn is_unit(c: char) -> bool {
+    matches!(u32::from(c), 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF | 0x3040..=0x30FF | 0x3400..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)
 }
 
 fn blend(hash: u64, bytes: &[u8]) -> u64 {

@@ -99,6 +99,8 @@ struct Mentions {
     /// The weights of the lines that have it.
     weight: f32,
     lines: u32,
+    /// The last line that had it, by the number of lines read.
+    last: u32,
 }
 
 /// The past, read once.
@@ -168,24 +170,23 @@ impl<'a> Reading<'a> {
 
     fn scan(&mut self, text: &str, weight: f32) -> Range<u32> {
         self.read += 1;
+        let line = self.read;
         let fingerprint = fingerprint(text);
         if let Some(features) = self.known.get(&fingerprint) {
             for &feature in &self.pool[features.start as usize..features.end as usize] {
-                self.mentions[feature as usize].note(weight);
+                self.mentions[feature as usize].note(weight, line);
             }
             return features.clone();
         }
         let from = self.pool.len() as u32;
         let (pool, mentions) = (&mut self.pool, &mut self.mentions);
         self.lexicon.scan(text, |feature, shape| {
-            if pool[from as usize..].contains(&feature) {
-                return;
-            }
-            pool.push(feature);
             if feature as usize == mentions.len() {
-                mentions.push(Mentions { shape, weight: 0.0, lines: 0 });
+                mentions.push(Mentions { shape, weight: 0.0, lines: 0, last: 0 });
             }
-            mentions[feature as usize].note(weight);
+            if mentions[feature as usize].note(weight, line) {
+                pool.push(feature);
+            }
         });
         let features = from..self.pool.len() as u32;
         self.known.insert(fingerprint, features.clone());
@@ -230,9 +231,15 @@ impl<'a> Reading<'a> {
 }
 
 impl Mentions {
-    fn note(&mut self, weight: f32) {
-        self.weight += weight;
-        self.lines += 1;
+    /// Notes a mention; answers whether it is the first in its line.
+    fn note(&mut self, weight: f32, line: u32) -> bool {
+        let is_first = self.last != line;
+        if is_first {
+            self.weight += weight;
+            self.lines += 1;
+            self.last = line;
+        }
+        is_first
     }
 }
 
