@@ -60,3 +60,45 @@ fn fifty_rounds_on_a_growing_file_keep_every_pin_and_constraint_verbatim() {
         }
     }
 }
+
+/// The same work as Chat messages.
+fn chat(round: usize) -> Vec<Value> {
+    let mut messages =
+        vec![json!({"role": "user", "content": format!("Now task {round}: go on with module_{round}.")})];
+    for step in 0..10 {
+        let id = format!("call_{round}_{step}");
+        let arguments = json!({"path": format!("src/module_{round}/part_{step}.rs")}).to_string();
+        let body: String = (0..30).map(|n| format!("fn item_{round}_{step}_{n}() -> usize {{ {n} }}\n")).collect();
+        messages.push(json!({"role": "assistant", "content": format!("Step {step} of task {round}."), "tool_calls": [
+            {"id": id, "type": "function", "function": {"name": "read", "arguments": arguments}}]}));
+        messages.push(json!({"role": "tool", "tool_call_id": id, "content": body}));
+    }
+    messages.push(json!({"role": "assistant", "content": format!("Task {round} is done.")}));
+    messages
+}
+
+#[test]
+fn a_list_that_was_compacted_before_keeps_every_pin_and_constraint_under_every_preset() {
+    let presets = ["ladder", "timeline", "pi", "codex", "claude-code", "opencode", "amp", "layer", "workstream"];
+    for preset in presets {
+        let rounds = if preset == "ladder" { 20 } else { 4 };
+        let mut messages = vec![json!({"role": "user", "content": CONSTRAINTS.join(" ")})];
+        let bench = Bench::new();
+        for round in 1..=rounds {
+            messages.extend(chat(round));
+            std::fs::write(bench.path("l.json"), Value::from(messages.clone()).to_string()).unwrap();
+            let mut words = vec!["compact", "l.json", "--policy", preset, "--budget", "2500", "-o", "l.json"];
+            if round == 1 {
+                words.extend(["--pin", PIN]);
+            }
+            bench.run(&words).ended(0);
+            messages = bench.json("l.json").as_array().unwrap().clone();
+            let prompt = messages.iter().map(|message| message["content"].as_str().unwrap_or_default());
+            let prompt = prompt.collect::<Vec<&str>>().join("\n");
+            for words in CONSTRAINTS.iter().chain([&PIN]) {
+                assert!(prompt.contains(words), "{preset}, round {round} lost {words:?}:\n{prompt}");
+            }
+            assert_eq!(prompt.matches("[Context Summary").count().max(1), 1, "{preset}, round {round}:\n{prompt}");
+        }
+    }
+}

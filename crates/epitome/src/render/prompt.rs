@@ -7,7 +7,7 @@ use super::stand_in::stand_in;
 use crate::budget::{Meter, Tokens};
 use crate::plan::{Action, Compaction, Record};
 use crate::policy::{Place, Policy};
-use crate::summary::all_words;
+use crate::summary::{STILL_HOLDS, all_words};
 use crate::thread::{Message, Part, Role, Thread};
 use crate::wire::{Dialect, Item, PartEdit, Voice, count_marks, edit, item_id, mark_cached, say, without_id};
 
@@ -217,7 +217,7 @@ impl<'a> Renderer<'a> {
     fn carried(&mut self) {
         let carried = &self.compaction.plan.carried;
         if !carried.is_empty() {
-            self.say(Voice::User, format!("[Still holds]\n- {}", carried.join("\n- ")), false);
+            self.say(Voice::User, format!("{STILL_HOLDS}\n- {}", carried.join("\n- ")), false);
         }
     }
 

@@ -7,7 +7,8 @@ use super::fields::Fields;
 use super::lines::{self, Line};
 use super::notice::Notice;
 use super::reading::Reading;
-use crate::thread::{Raw, offset_range};
+use crate::summary::is_rendered;
+use crate::thread::{Part, Raw, Role, offset_range};
 use crate::wire::{Dialect, Document, Item, Layout, decode_message};
 
 /// A list as a document.
@@ -36,7 +37,7 @@ impl List {
             false => Document::decode(&joined(&good), dialect)?,
         };
         let mut reading = Reading::default();
-        good.iter().for_each(|line| add(line, document.dialect(), &mut reading));
+        add(&good, document.dialect(), &mut reading);
         broken.iter().for_each(|line| reading.note(line, ""));
         let broken = broken.into_iter().map(|line| line.raw).collect();
         Ok((List { document, broken }, reading))
@@ -45,7 +46,7 @@ impl List {
     /// One JSON value that holds all messages.
     fn whole(source: &Raw, document: Document) -> (List, Reading) {
         let mut reading = Reading::default();
-        message_lines(source, document.items()).iter().for_each(|line| add(line, document.dialect(), &mut reading));
+        add(&message_lines(source, document.items()), document.dialect(), &mut reading);
         reading.facts.system = document.system().cloned();
         reading.facts.tools = document.tools().cloned();
         reading.facts.model = document.model().map(Into::into);
@@ -73,8 +74,25 @@ impl List {
     }
 }
 
-fn add(line: &Line, dialect: Dialect, reading: &mut Reading) {
-    reading.message(line, decode_message(dialect, &line.raw), None);
+/// No longer text asks for a summary.
+const QUESTION_BYTES_MAX: usize = 400;
+
+/// Adds the messages. A summary that was rendered here is known by its words: a list has no other place to say so.
+fn add(lines: &[Line], dialect: Dialect, reading: &mut Reading) {
+    let mut before = String::new();
+    for line in lines {
+        let mut message = decode_message(dialect, &line.raw);
+        let text = message.parts.iter().find_map(|part| match part {
+            Part::Text(text) => Some(&**text),
+            _ => None,
+        });
+        let text = text.unwrap_or_default();
+        let is_summary = matches!(message.role, Role::User | Role::Assistant) && is_rendered(text, &before);
+        before.clear();
+        before.push_str(Some(text).filter(|text| text.len() <= QUESTION_BYTES_MAX).unwrap_or_default());
+        message.summary = is_summary;
+        reading.message(line, message, None);
+    }
 }
 
 /// Whether a text is one request with its messages inside.

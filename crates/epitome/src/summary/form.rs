@@ -1,7 +1,9 @@
 //! Forms: the headings under which a summary's sections stand, and the lines around them.
 
+use std::sync::LazyLock;
+
 use super::section::Section;
-use crate::policy::Form;
+use crate::policy::{Form, Preset};
 
 /// Bumped when the layout of a rendered summary changes.
 pub const RENDER_VERSION: &str = "v1.0";
@@ -90,8 +92,14 @@ fn handoff(section: Section) -> Option<&'static str> {
     })
 }
 
+/// What stands before words that must be in a prompt and that no summary in it holds.
+pub const STILL_HOLDS: &str = "[Still holds]";
+
 /// The section that a heading of any form opens.
 pub fn heading_of(line: &str) -> Option<Section> {
+    if line == STILL_HOLDS {
+        return Some(Section::Pins);
+    }
     let forms = [Form::Digest, Form::Session, Form::Workstream, Form::Handoff];
     forms.iter().find_map(|form| Section::ALL.into_iter().find(|section| heading(*form, *section) == Some(line)))
 }
@@ -105,6 +113,33 @@ pub fn title(form: Form, turns: (u32, u32), round: u32) -> String {
         Form::Session => format!("## Session Summary (Compaction Round {round})"),
         Form::Workstream | Form::Handoff => String::new(),
     }
+}
+
+/// What the presets put before a summary, and what they have the user ask for one.
+static INTRODUCTIONS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let layouts = Preset::ALL.iter().map(|preset| preset.policy().render);
+    layouts.map(|layout| (layout.prefix, layout.question)).collect()
+});
+
+/// Whether a message's text is a summary as it is rendered here; `before` is the text of the message before it.
+pub fn is_rendered(text: &str, before: &str) -> bool {
+    let opens = |text: &str| text.lines().next().is_some_and(|line| heading_of(line).is_some());
+    let is_introduced = |(prefix, question): &(String, String)| {
+        let body =
+            Some(prefix).filter(|prefix| !prefix.is_empty()).and_then(|prefix| text.strip_prefix(prefix.as_str()));
+        let answer = Some(text).filter(|_| !question.is_empty() && question == before);
+        body.or(answer).is_some_and(|body| opens(body) || is_titled(body))
+    };
+    is_titled(text) || INTRODUCTIONS.iter().any(is_introduced)
+}
+
+/// Whether a text begins with the title of a form that has one.
+fn is_titled(text: &str) -> bool {
+    let numbers = |words: &str| !words.is_empty() && words.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let line = text.lines().next().unwrap_or_default();
+    let turns = line.strip_prefix("[Context Summary - Turns ").and_then(|rest| rest.strip_suffix(']'));
+    let round = line.strip_prefix("## Session Summary (Compaction Round ").and_then(|rest| rest.strip_suffix(')'));
+    line == STILL_HOLDS || turns.or(round).is_some_and(numbers)
 }
 
 /// The line that closes a summary.

@@ -47,6 +47,7 @@ pub use embedded::{Author, Summary, summarise};
 pub use evidence::Evidence;
 pub use extract::extract;
 pub use form::RENDER_VERSION;
+pub(crate) use form::{STILL_HOLDS, is_rendered};
 pub use keywords::keywords;
 pub use memory::{FoldError, MemoryBlock, MemoryRequest, PlainFold, Rhythm};
 pub(crate) use merge::merge;
