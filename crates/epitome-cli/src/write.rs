@@ -48,6 +48,12 @@ pub fn replace(path: &Path, pieces: &[&str], seen: Option<Seen>) -> Result<(), F
     temporary.take_place_of(&target).map_err(|error| fails(&error))
 }
 
+/// Whether two paths lead to the same file; `-` leads to what standard input comes from.
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(if path == Path::new("-") { Path::new("/dev/stdin") } else { path });
+    one == other || matches!((real(one), real(other)), (Ok(one), Ok(other)) if one == other)
+}
+
 /// Where a path leads.
 fn resolve(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())

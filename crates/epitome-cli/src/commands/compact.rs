@@ -15,7 +15,7 @@ use crate::planning::{Job, Made, Outcome};
 use crate::receipt::{self, plural};
 use crate::stamp;
 use crate::store::{Parcel, Record, Store, Stored, file_name};
-use crate::write::replace;
+use crate::write::{is_same_file, replace};
 
 /// Compacts.
 pub fn run(args: &Compact, paint: Paint) -> Result<Answer, Failure> {
@@ -39,20 +39,20 @@ enum Target {
 
 impl Target {
     fn of(args: &Compact, job: &Job) -> Result<Target, Failure> {
-        let opened = &job.opened;
-        let stdin = opened.path == Path::new("-");
-        let is_list = matches!(opened.session.format(), Format::List(_));
-        match &args.output {
-            Some(out) if out == Path::new("-") => Ok(Target::Stdout),
-            Some(out) => Ok(Target::File(out.clone())),
-            None if stdin => Ok(Target::Stdout),
-            None if is_list => Ok(Target::File(compacted_name(&opened.path))),
-            None if args.planned.aim.until.is_some() && !args.dry_run => Err(Failure::new(
-                Exit::Usage,
-                "`--until` leaves messages out, so the result cannot be appended to the session itself.",
-            )
-            .hint("Name another file with `-o`.")),
-            None => Ok(Target::InPlace),
+        let source = &job.opened.path;
+        let stdin = source == Path::new("-");
+        let is_list = matches!(job.opened.session.format(), Format::List(_));
+        let out = match &args.output {
+            Some(out) if out == Path::new("-") => return Ok(Target::Stdout),
+            None if stdin => return Ok(Target::Stdout),
+            Some(out) => out.clone(),
+            None if is_list => compacted_name(source),
+            None => source.clone(),
+        };
+        match is_same_file(&out, source) {
+            true if args.planned.aim.until.is_some() && !args.dry_run => Err(leaves_out()),
+            true if !stdin => Ok(Target::InPlace),
+            _ => Ok(Target::File(out)),
         }
     }
 
@@ -63,6 +63,11 @@ impl Target {
             Target::Stdout => "-".to_owned(),
         }
     }
+}
+
+fn leaves_out() -> Failure {
+    let sentence = "`--until` leaves messages out, so the result cannot go into the file it came from.";
+    Failure::new(Exit::Usage, sentence).hint("Name another file with `-o`.")
 }
 
 /// `thread.json` becomes `thread.compacted.json`.
