@@ -4,9 +4,11 @@
 
 mod bench;
 
+use std::fs;
 use std::os::unix::fs::symlink;
 
 use bench::Bench;
+use serde_json::{Value, json};
 
 #[test]
 fn a_result_that_leaves_messages_out_does_not_go_into_its_source() {
@@ -41,4 +43,67 @@ fn naming_the_source_as_output_is_compacting_in_place() {
     bench.run(&["compact", "chat.json", "--budget", "900", "-o", "chat.json"]).ended(0);
     let raw = bench.run(&["read", "chat.json", "m3", "--raw"]).ended(0).json();
     assert_eq!(raw, third);
+}
+
+/// A list of a user's questions with long answers, about one thing.
+fn questions(about: &str, count: usize) -> Vec<Value> {
+    let ask = |n: usize| json!({"role": "user", "content": format!("Question {n} about {about}?")});
+    let tell = |n: usize| json!({"role": "assistant", "content": format!("The {about} of {n} is long. ").repeat(60)});
+    (1..=count).flat_map(|n| [ask(n), tell(n)]).collect()
+}
+
+#[test]
+fn a_file_is_never_answered_with_what_left_another_of_its_name() {
+    let bench = Bench::new()
+        .holding("list.json", json!(questions("rivers", 12)).to_string())
+        .holding("other.json", json!(questions("hills", 12)).to_string());
+    bench.run(&["compact", "list.json", "--budget", "1500"]).ended(0);
+    fs::rename(bench.path("other.json"), bench.path("list.compacted.json")).unwrap();
+    let read = bench.run(&["read", "list.compacted.json", "m3"]).ended(0);
+    assert_eq!(read.out, "Question 2 about hills?\n");
+    let elsewhere = ["one", "two"].map(|folder| (folder, bench.path(folder)));
+    for (about, (folder, path)) in ["lakes", "woods"].iter().zip(elsewhere) {
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("list.json"), json!(questions(about, 12)).to_string()).unwrap();
+        let name = format!("{folder}/list.json");
+        bench.run(&["compact", &name, "--budget", "1500", "--artifacts", "kept"]).ended(0);
+    }
+    let read = bench.run(&["read", "one/list.compacted.json", "m3", "--artifacts", "kept"]).ended(0);
+    assert_eq!(read.out, "Question 2 about lakes?\n");
+}
+
+#[test]
+fn a_list_that_has_grown_or_moved_still_finds_what_left_it() {
+    let bench = Bench::new().holding("list.json", json!(questions("rivers", 12)).to_string());
+    bench.run(&["compact", "list.json", "--budget", "1500"]).ended(0);
+    let mut list: Vec<Value> = serde_json::from_value(bench.json("list.compacted.json")).unwrap();
+    list.extend(questions("deltas", 1));
+    let bench = bench.holding("moved.json", format!("{:#}", json!(list)));
+    let read = bench.run(&["read", "moved.json", "m3"]).ended(0);
+    assert_eq!(read.out, "Question 2 about rivers?\n");
+}
+
+#[test]
+fn the_newest_of_two_compactions_of_a_list_answers() {
+    let bench = Bench::new().holding("list.json", json!(questions("rivers", 12)).to_string());
+    bench.run(&["compact", "list.json", "--budget", "1500", "-o", "list.json"]).ended(0);
+    let mut list: Vec<Value> = serde_json::from_value(bench.json("list.json")).unwrap();
+    list.extend(questions("deltas", 12));
+    let numbered = list.iter().position(|message| message["content"] == "Question 2 about deltas?").unwrap() + 1;
+    let bench = bench.holding("list.json", json!(list).to_string());
+    bench.run(&["compact", "list.json", "--budget", "1500", "-o", "list.json"]).ended(0);
+    let read = bench.run(&["read", "list.json", &format!("m{numbered}")]).ended(0);
+    assert_eq!(read.out, "Question 2 about deltas?\n");
+}
+
+#[test]
+fn a_list_in_any_dialect_is_known_again() {
+    for name in ["chat.json", "chat.jsonl", "responses.json", "anthropic.json", "ai-sdk.json"] {
+        let bench = Bench::new().with(&format!("threads/{name}"));
+        let whole = bench.run(&["read", name, "m3", "--raw"]).ended(0).json();
+        bench.run(&["compact", name, "--budget", "1500", "-o", "small"]).ended(0);
+        for file in [name, "small"] {
+            assert_eq!(bench.run(&["read", file, "m3", "--raw"]).ended(0).json(), whole, "{name}: {file}");
+        }
+    }
 }

@@ -4,7 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use epitome::session::{Compacted, CompactedItem, Format, Session, Trigger, Written};
+use epitome::plan::ArtifactId;
+use epitome::session::{Compacted, CompactedItem, Format, ReadOptions, Session, Trigger, Written};
 use serde_json::{Value, json};
 
 use crate::cli::Compact;
@@ -14,7 +15,7 @@ use crate::paint::Paint;
 use crate::planning::{Job, Made, Outcome};
 use crate::receipt::{self, plural};
 use crate::stamp;
-use crate::store::{Parcel, Record, Store, Stored, file_name};
+use crate::store::{Parcel, Record, Store, Stored, file_name, tips};
 use crate::write::{is_same_file, replace};
 
 /// Compacts.
@@ -136,7 +137,8 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
     answer.json["compacted"] = json!(true);
     answer.json["dry_run"] = json!(args.dry_run);
     if !args.dry_run {
-        let record = record(opened.path.as_path(), target, made, stamp);
+        let tip = tip(&opened.session, &written);
+        let record = Record { tip, ..record(opened.path.as_path(), target, made, stamp) };
         let id = store.put(parcel, record)?;
         answer.json["record"] = json!(id);
         answer.data = put(&opened.session, &written, target, opened)?;
@@ -159,11 +161,19 @@ fn record(source: &Path, target: &Target, made: &Made, made_at: String) -> Recor
         made: made_at,
         source: file_name(source),
         written_to,
+        tip: None,
         compaction: serde_json::to_value(&made.compaction).unwrap_or_default(),
         messages: Default::default(),
         stayed: Default::default(),
         parts: Vec::new(),
     }
+}
+
+/// By what a list that is written will be known again.
+fn tip(session: &Session, written: &Written) -> Option<ArtifactId> {
+    let Written::Replace(text) = written else { return None };
+    let options = ReadOptions { format: Some(session.format()), skip_bad_lines: true };
+    tips(&Session::read(text, &options).ok()?).pop()
 }
 
 /// Writes the result. Answers what goes to standard output.
