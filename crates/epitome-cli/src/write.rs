@@ -1,7 +1,8 @@
 //! Replacing a file whole or not at all.
 //!
 //! The new content goes to a temporary file in the same folder, is flushed to the disk and takes the old one's place by
-//! one rename. Permissions are kept and symbolic links followed. Whatever goes wrong, the file is as it was.
+//! one rename. Permissions are kept and symbolic links followed; a read-only file is refused. Whatever goes wrong, the
+//! file is as it was.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -32,7 +33,10 @@ pub fn replace(path: &Path, pieces: &[&str], seen: Option<Seen>) -> Result<(), F
     match fs::metadata(&target) {
         Ok(meta) if meta.is_dir() => return Err(Failure::unwritable(path, "it is a folder")),
         Ok(meta) if !meta.is_file() => return write_through(&target, pieces).map_err(|error| fails(&error)),
-        _ => {}
+        // A rename asks the folder only; root may open anything, but the one who took the write bits away meant it.
+        Ok(meta) if meta.permissions().readonly() => return Err(Failure::unwritable(path, "it is read-only")),
+        Ok(_) => OpenOptions::new().write(true).open(&target).map(drop).map_err(|error| fails(&error))?,
+        Err(_) => {}
     }
     let temporary = Temporary::beside(&target);
     temporary.fill(&target, pieces).map_err(|error| fails(&error))?;

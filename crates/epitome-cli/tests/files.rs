@@ -5,7 +5,7 @@
 mod bench;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use bench::Bench;
 use serde_json::{Value, json};
@@ -106,4 +106,31 @@ fn a_list_in_any_dialect_is_known_again() {
             assert_eq!(bench.run(&["read", file, "m3", "--raw"]).ended(0).json(), whole, "{name}: {file}");
         }
     }
+}
+
+fn mode(bench: &Bench, name: &str) -> u32 {
+    fs::metadata(bench.path(name)).unwrap().permissions().mode() & 0o777
+}
+
+fn set_mode(bench: &Bench, name: &str, mode: u32) {
+    fs::set_permissions(bench.path(name), fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_read_only_file_is_refused_and_stays_as_it_was() {
+    let bench = Bench::new().with("sessions/pi-tree.jsonl").holding("out.jsonl", "mine\n");
+    let before = bench.text("pi-tree.jsonl");
+    set_mode(&bench, "pi-tree.jsonl", 0o444);
+    set_mode(&bench, "out.jsonl", 0o444);
+    let lines: [&[&str]; 3] = [
+        &["compact", "pi-tree.jsonl", "--budget", "1500"],
+        &["compact", "pi-tree.jsonl", "--budget", "1500", "-o", "out.jsonl"],
+        &["branch", "pi-tree.jsonl", "--at", "m1", "-o", "out.jsonl"],
+    ];
+    for words in lines {
+        let run = bench.run(words).ended(5);
+        assert!(run.err.contains("cannot be written: it is read-only."), "{}", run.err);
+    }
+    assert_eq!((bench.text("pi-tree.jsonl"), bench.text("out.jsonl")), (before, "mine\n".to_owned()));
+    assert_eq!((mode(&bench, "pi-tree.jsonl"), mode(&bench, "out.jsonl")), (0o444, 0o444));
 }
