@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::{Failure, words};
-use crate::write::replace;
+use crate::write::{Origin, replace};
 
 /// The folder's name beside a session.
 const FOLDER: &str = ".epitome";
@@ -149,12 +149,12 @@ impl Store {
             if fs::metadata(&path).is_ok_and(|meta| meta.len() == content.len() as u64) {
                 continue;
             }
-            replace(&path, &[content], None)?;
+            replace(&path, &[content], Origin::Nothing)?;
         }
         (record.messages, record.stayed, record.parts) = (parcel.messages, parcel.stayed, parcel.parts);
         let json = serde_json::to_string_pretty(&record).unwrap_or_default();
         let id = ArtifactId::of(json.as_bytes());
-        replace(&self.dir.join("compactions").join(format!("{id}.json")), &[&json], None)?;
+        replace(&self.dir.join("compactions").join(format!("{id}.json")), &[&json], Origin::Nothing)?;
         Ok(id)
     }
 
@@ -171,7 +171,7 @@ impl Store {
         made(&self.dir.join("compactions"))?;
         let ignore = self.dir.join(".gitignore");
         if !ignore.exists() {
-            replace(&ignore, &["*\n"], None)?;
+            replace(&ignore, &["*\n"], Origin::Nothing)?;
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! Replacing a file whole or not at all.
 //!
 //! The new content goes to a temporary file in the same folder, is flushed to the disk and takes the old one's place by
-//! one rename. Permissions are kept and symbolic links followed; a read-only file is refused. Whatever goes wrong, the
-//! file is as it was.
+//! one rename. Permissions are kept, or taken over from the source, and symbolic links followed; a read-only file is
+//! refused. Whatever goes wrong, the file is as it was.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
+#[cfg(unix)]
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -26,21 +28,28 @@ impl Seen {
     }
 }
 
-/// Puts these pieces, one after the other, in the place of a file. With `seen`, only if the file is still like that.
-pub fn replace(path: &Path, pieces: &[&str], seen: Option<Seen>) -> Result<(), Failure> {
+/// What a file's new content was made of.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin<'a> {
+    /// Of no file.
+    Nothing,
+    /// Of another file: a new one gets its permissions.
+    Other(&'a Path),
+    /// Of the file itself, which must still be as it was seen.
+    Itself(Seen),
+}
+
+/// Puts these pieces, one after the other, in the place of a file.
+pub fn replace(path: &Path, pieces: &[&str], origin: Origin<'_>) -> Result<(), Failure> {
     let fails = |error: &io::Error| Failure::unwritable(path, words(error));
     let target = resolve(path);
-    match fs::metadata(&target) {
-        Ok(meta) if meta.is_dir() => return Err(Failure::unwritable(path, "it is a folder")),
-        Ok(meta) if !meta.is_file() => return write_through(&target, pieces).map_err(|error| fails(&error)),
-        // A rename asks the folder only; root may open anything, but the one who took the write bits away meant it.
-        Ok(meta) if meta.permissions().readonly() => return Err(Failure::unwritable(path, "it is read-only")),
-        Ok(_) => OpenOptions::new().write(true).open(&target).map(drop).map_err(|error| fails(&error))?,
-        Err(_) => {}
+    if fs::metadata(&target).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        return write_through(&target, pieces).map_err(|error| fails(&error));
     }
+    may_be_replaced(&target).map_err(|why| Failure::unwritable(path, why))?;
     let temporary = Temporary::beside(&target);
-    temporary.fill(&target, pieces).map_err(|error| fails(&error))?;
-    if let Some(seen) = seen
+    temporary.fill(permissions(&target, origin), pieces).map_err(|error| fails(&error))?;
+    if let Origin::Itself(seen) = origin
         && Seen::of(&target).ok() != Some(seen)
     {
         return Err(Failure::new(
@@ -50,6 +59,42 @@ pub fn replace(path: &Path, pieces: &[&str], seen: Option<Seen>) -> Result<(), F
         .hint("Nothing was written. Stop the agent that writes to it, or write elsewhere with `-o`."));
     }
     temporary.take_place_of(&target).map_err(|error| fails(&error))
+}
+
+/// Why a file may not be replaced. A rename asks the folder only; root may open anything, but whoever took the write
+/// bits away meant it.
+fn may_be_replaced(target: &Path) -> Result<(), String> {
+    match fs::metadata(target) {
+        Ok(meta) if meta.is_dir() => Err("it is a folder".to_owned()),
+        Ok(meta) if meta.permissions().readonly() => Err("it is read-only".to_owned()),
+        Ok(_) => OpenOptions::new().write(true).open(target).map(drop).map_err(|error| words(&error)),
+        Err(_) => Ok(()),
+    }
+}
+
+/// The permissions that a file keeps, or that a new one takes over; the usual ones if `None`.
+fn permissions(target: &Path, origin: Origin<'_>) -> Option<Permissions> {
+    match (fs::metadata(target), origin) {
+        (Ok(meta), _) => Some(meta.permissions()),
+        (Err(_), Origin::Other(source)) => {
+            let source = fs::metadata(source).ok().filter(Metadata::is_file)?;
+            Some(writable(source.permissions()))
+        }
+        _ => None,
+    }
+}
+
+/// What is made of a read-only file can be made again.
+#[cfg(unix)]
+fn writable(permissions: Permissions) -> Permissions {
+    Permissions::from_mode(permissions.mode() | 0o200)
+}
+
+/// What is made of a read-only file can be made again.
+#[cfg(not(unix))]
+fn writable(mut permissions: Permissions) -> Permissions {
+    permissions.set_readonly(false);
+    permissions
 }
 
 /// Whether two paths lead to the same file; `-` leads to what standard input comes from.
@@ -78,10 +123,17 @@ impl Temporary {
         Temporary(target.with_file_name(format!(".{name}.epitome-{}", std::process::id())))
     }
 
-    fn fill(&self, target: &Path, pieces: &[&str]) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&self.0)?;
-        if let Ok(meta) = fs::metadata(target) {
-            fs::set_permissions(&self.0, meta.permissions())?;
+    fn fill(&self, permissions: Option<Permissions>, pieces: &[&str]) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        if let Some(permissions) = &permissions {
+            // From its first moment on nobody can open it who may not.
+            options.mode(permissions.mode());
+        }
+        let mut file = options.open(&self.0)?;
+        if let Some(permissions) = permissions {
+            fs::set_permissions(&self.0, permissions)?;
         }
         pieces.iter().try_for_each(|piece| file.write_all(piece.as_bytes()))?;
         file.sync_all()

@@ -134,3 +134,26 @@ fn a_read_only_file_is_refused_and_stays_as_it_was() {
     assert_eq!((bench.text("pi-tree.jsonl"), bench.text("out.jsonl")), (before, "mine\n".to_owned()));
     assert_eq!((mode(&bench, "pi-tree.jsonl"), mode(&bench, "out.jsonl")), (0o444, 0o444));
 }
+
+#[test]
+fn a_new_file_is_as_private_as_the_one_it_was_made_of() {
+    let bench = Bench::new().with("sessions/pi-tree.jsonl").with("threads/chat.json");
+    set_mode(&bench, "pi-tree.jsonl", 0o600);
+    set_mode(&bench, "chat.json", 0o600);
+    bench.run(&["compact", "chat.json", "--budget", "1500"]).ended(0);
+    bench.run(&["compact", "chat.json", "-o", "copy.json"]).ended(0);
+    bench.run(&["branch", "pi-tree.jsonl", "--at", "m1", "-o", "branch.jsonl"]).ended(0);
+    for name in ["chat.compacted.json", "copy.json", "branch.jsonl"] {
+        assert_eq!(mode(&bench, name), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn what_is_made_of_a_read_only_file_can_be_made_again() {
+    let bench = Bench::new().with("threads/chat.json");
+    set_mode(&bench, "chat.json", 0o444);
+    for _ in 0..2 {
+        bench.run(&["compact", "chat.json", "--budget", "1500"]).ended(0);
+    }
+    assert_eq!(mode(&bench, "chat.compacted.json"), 0o644);
+}

@@ -14,7 +14,7 @@ use crate::receipt::plural;
 use crate::sketch;
 use crate::stamp;
 use crate::table::{Side, table};
-use crate::write::{is_same_file, replace};
+use crate::write::{Origin, is_same_file, replace};
 
 /// Branches.
 pub fn run(args: &Branch) -> Result<Answer, Failure> {
@@ -33,7 +33,7 @@ pub fn run(args: &Branch) -> Result<Answer, Failure> {
     let mut answer = describe(&text, &session, found.line, &path);
     match path == Path::new("-") {
         true => answer.data = Some(text),
-        false => replace(&path, &[&text], None)?,
+        false => replace(&path, &[&text], Origin::Other(&args.input.file))?,
     }
     Ok(answer)
 }

@@ -16,7 +16,7 @@ use crate::planning::{Job, Made, Outcome};
 use crate::receipt::{self, plural};
 use crate::stamp;
 use crate::store::{Parcel, Record, Store, Stored, file_name, tips};
-use crate::write::{is_same_file, replace};
+use crate::write::{Origin, is_same_file, replace};
 
 /// Compacts.
 pub fn run(args: &Compact, paint: Paint) -> Result<Answer, Failure> {
@@ -100,7 +100,7 @@ fn fits(job: &Job, args: &Compact, target: &Target, paint: Paint) -> Result<Answ
         Target::InPlace => {}
         Target::Stdout => answer.data = Some(copy),
         Target::File(path) => {
-            replace(path, &[&copy], None)?;
+            replace(path, &[&copy], Origin::Other(&opened.path))?;
             answer.text.push_str(&format!("Copied to {}.\n", path.display()));
             answer.json["written"] = json!({"to": path.display().to_string()});
         }
@@ -185,8 +185,11 @@ fn put(session: &Session, written: &Written, target: &Target, opened: &Opened) -
     };
     match target {
         Target::Stdout => Ok(Some(pieces.concat())),
-        Target::File(path) => replace(path, &pieces, None).map(|()| None),
-        Target::InPlace => replace(&opened.path, &pieces, opened.seen).map(|()| None),
+        Target::File(path) => replace(path, &pieces, Origin::Other(&opened.path)).map(|()| None),
+        Target::InPlace => {
+            let origin = opened.seen.map_or(Origin::Nothing, Origin::Itself);
+            replace(&opened.path, &pieces, origin).map(|()| None)
+        }
     }
 }
 
