@@ -158,8 +158,10 @@ impl Store {
         Ok(id)
     }
 
-    /// What was in the conversation is nobody else's affair, nor version control's.
+    /// What was in the conversation is nobody else's affair, nor version control's. A folder that was there already is
+    /// its owner's to hide.
     fn make_folders(&self) -> Result<(), Failure> {
+        let is_new = !self.dir.exists();
         let made = |path: &Path| {
             let mut builder = fs::DirBuilder::new();
             builder.recursive(true);
@@ -169,9 +171,8 @@ impl Store {
         };
         made(&self.dir.join("objects"))?;
         made(&self.dir.join("compactions"))?;
-        let ignore = self.dir.join(".gitignore");
-        if !ignore.exists() {
-            replace(&ignore, &["*\n"], Origin::Nothing)?;
+        if is_new {
+            replace(&self.dir.join(".gitignore"), &["*\n"], Origin::Nothing)?;
         }
         Ok(())
     }

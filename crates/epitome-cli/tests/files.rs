@@ -157,3 +157,14 @@ fn what_is_made_of_a_read_only_file_can_be_made_again() {
     }
     assert_eq!(mode(&bench, "chat.compacted.json"), 0o644);
 }
+
+#[test]
+fn only_a_store_that_is_new_is_hidden_from_version_control() {
+    let bench = Bench::new().with("threads/chat.json");
+    fs::create_dir(bench.path("mine")).unwrap();
+    for folder in ["mine", "new"] {
+        bench.run(&["compact", "chat.json", "--budget", "1500", "--artifacts", folder]).ended(0);
+    }
+    assert!(!bench.path("mine/.gitignore").exists());
+    assert_eq!(bench.text("new/.gitignore"), "*\n");
+}
