@@ -168,3 +168,41 @@ fn only_a_store_that_is_new_is_hidden_from_version_control() {
     assert!(!bench.path("mine/.gitignore").exists());
     assert_eq!(bench.text("new/.gitignore"), "*\n");
 }
+
+#[test]
+fn the_line_that_reads_something_back_works_as_it_is_printed() {
+    let bench = Bench::new().with("threads/chat.json").with("sessions/pi-tree.jsonl");
+    let bench = bench.with("threads/chat.jsonl");
+    let bad = bench.text("chat.jsonl") + "{\"oops\": \n" + r#"{"role": "user", "content": "Go on."}"#;
+    let bench = bench.holding("bad.jsonl", bad);
+    fs::create_dir(bench.path("far away")).unwrap();
+    let lines = [
+        ("chat.json", "chat.json"),
+        ("chat.json", "chat.json -o ./beside.json"),
+        ("chat.json", "chat.json -o 'far away/out.json'"),
+        ("chat.json", "chat.json --artifacts 'far away/kept'"),
+        ("pi-tree.jsonl", "pi-tree.jsonl -o 'far away/out.jsonl'"),
+        ("bad.jsonl", "bad.jsonl --skip-bad-lines --format chat -o 'far away/bad.jsonl'"),
+        ("chat.json", "- -o 'far away/piped.json' < chat.json"),
+        ("chat.json", "chat.json -o - 2>&1 > /dev/null"),
+    ];
+    for (source, words) in lines {
+        let said = bench.shell(&format!("epitome compact --budget 1500 {words}")).ended(0).out;
+        let hint = said.lines().find_map(|line| line.strip_prefix("Read something back: "));
+        let hint = hint.unwrap_or_else(|| panic!("{words}: {said}"));
+        let id = hint.split_whitespace().find(|word| word.starts_with('m')).unwrap();
+        let whole = bench.run(&["read", source, id, "--skip-bad-lines"]).ended(0).out;
+        assert_eq!(bench.shell(hint).ended(0).out, whole, "{words}: {hint}");
+    }
+    let beside = bench.run(&["compact", "chat.json", "--budget", "1500", "-o", "./beside.json"]).out;
+    assert!(!beside.contains("--artifacts"), "{beside}");
+}
+
+#[test]
+fn what_came_by_a_pipe_and_went_by_one_has_no_file_to_be_read_back_from() {
+    let bench = Bench::new().with("threads/chat.json");
+    let run = bench.shell("epitome compact - --budget 1500 < chat.json").ended(0);
+    assert!(run.err.contains("What left the prompt is in") && !run.err.contains("Read something back"), "{}", run.err);
+    let run = bench.run(&["compact", "chat.json", "--budget", "1500", "-o", "/dev/null"]).ended(0);
+    assert!(!run.out.contains("Read something back"), "{}", run.out);
+}

@@ -8,7 +8,7 @@ use epitome::plan::ArtifactId;
 use epitome::session::{Compacted, CompactedItem, Format, ReadOptions, Session, Trigger, Written};
 use serde_json::{Value, json};
 
-use crate::cli::Compact;
+use crate::cli::{Compact, Input};
 use crate::failure::{Answer, Exit, Failure};
 use crate::open::{Opened, unreadable};
 use crate::paint::Paint;
@@ -143,7 +143,7 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
         answer.json["record"] = json!(id);
         answer.data = put(&opened.session, &written, target, opened)?;
     }
-    answer.text.push_str(&whereabouts(job, made, args.dry_run, target, &written, &store, stored));
+    answer.text.push_str(&whereabouts(job, made, args, target, &written, &store, stored));
     answer.json["written"] = whereabouts_json(opened.path.as_path(), target, &written);
     answer.json["artifacts"] =
         json!({"dir": store.dir().display().to_string(), "objects": stored.objects, "bytes": stored.bytes});
@@ -196,14 +196,14 @@ fn put(session: &Session, written: &Written, target: &Target, opened: &Opened) -
 fn whereabouts(
     job: &Job,
     made: &Made,
-    dry_run: bool,
+    args: &Compact,
     target: &Target,
     written: &Written,
     store: &Store,
     stored: Stored,
 ) -> String {
     let name = target.name(&job.opened.path);
-    if dry_run {
+    if args.dry_run {
         return "\nNothing was written: this was a dry run.\n".to_owned();
     }
     let how = match (target, written) {
@@ -220,10 +220,41 @@ fn whereabouts(
         plural(stored.objects),
         epitome::budget::Tokens::new(stored.bytes as u64)
     );
-    let file = if name == "-" { job.opened.path.display().to_string() } else { name };
-    let hint = receipt::example_reference(made, &job.opened.thread);
-    let hint = hint.map(|id| format!("Read something back: epitome read {file} {id}\n"));
-    format!("{how}{kept}{}", hint.unwrap_or_default())
+    let id = receipt::example_reference(made, &job.opened.thread);
+    let back = id.and_then(|id| reading_back(&id, &args.planned.input, target, store));
+    let back = back.map(|line| format!("Read something back: {line}\n"));
+    format!("{how}{kept}{}", back.unwrap_or_default())
+}
+
+/// The command that reads a message back; none where no file is left to name.
+fn reading_back(id: &str, input: &Input, target: &Target, store: &Store) -> Option<String> {
+    let file = match target {
+        Target::File(path) => path,
+        Target::InPlace | Target::Stdout => &input.file,
+    };
+    if file == Path::new("-") || !file.is_file() {
+        return None;
+    }
+    let mut line = format!("epitome read {} {id}", shell_word(file));
+    if !is_same_file(store.dir(), Store::of(None, file).dir()) {
+        line.push_str(&format!(" --artifacts {}", shell_word(store.dir())));
+    }
+    if let Some(format) = input.format {
+        line.push_str(&format!(" --format {}", format.name()));
+    }
+    if input.skip_bad_lines {
+        line.push_str(" --skip-bad-lines");
+    }
+    Some(line)
+}
+
+/// A path as a shell takes it for one word.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    match text.chars().all(|c| c.is_alphanumeric() || "/._-+=:,@%".contains(c)) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 fn whereabouts_json(source: &Path, target: &Target, written: &Written) -> Value {
