@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::{Failure, words};
-use crate::write::{Origin, replace};
+use crate::write::{Origin, replace, sweep};
 
 /// The folder's name beside a session.
 const FOLDER: &str = ".epitome";
@@ -169,8 +169,10 @@ impl Store {
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
             builder.create(path).map_err(|error| Failure::unwritable(&self.dir, words(&error)))
         };
-        made(&self.dir.join("objects"))?;
-        made(&self.dir.join("compactions"))?;
+        for folder in ["objects", "compactions"].map(|name| self.dir.join(name)) {
+            made(&folder)?;
+            sweep(&folder, |_| true);
+        }
         if is_new {
             replace(&self.dir.join(".gitignore"), &["*\n"], Origin::Nothing)?;
         }

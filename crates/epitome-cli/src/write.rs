@@ -13,6 +13,9 @@ use std::time::SystemTime;
 
 use crate::failure::{Exit, Failure, words};
 
+/// What stands in a temporary file's name before the number of its process.
+const MARK: &str = ".epitome-";
+
 /// What a file was like when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -47,6 +50,10 @@ pub fn replace(path: &Path, pieces: &[&str], origin: Origin<'_>) -> Result<(), F
         return write_through(&target, pieces).map_err(|error| fails(&error));
     }
     may_be_replaced(&target).map_err(|why| Failure::unwritable(path, why))?;
+    // The store writes many files to a folder and sweeps it once.
+    if !matches!(origin, Origin::Nothing) {
+        sweep(folder_of(&target), |name| target.file_name().is_some_and(|own| own == name));
+    }
     let temporary = Temporary::beside(&target);
     temporary.fill(permissions(&target, origin), pieces).map_err(|error| fails(&error))?;
     if let Origin::Itself(seen) = origin
@@ -108,10 +115,32 @@ fn resolve(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
+fn folder_of(target: &Path) -> &Path {
+    target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Devices and pipes cannot be replaced, only written to.
 fn write_through(path: &Path, pieces: &[&str]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     pieces.iter().try_for_each(|piece| file.write_all(piece.as_bytes()))
+}
+
+/// Removes the temporary files of killed runs from a folder, those for files of the names that are `meant`.
+pub fn sweep(folder: &Path, meant: impl Fn(&str) -> bool) {
+    let is_left =
+        |name: &str| Temporary::parse(name).is_some_and(|(target, process)| meant(target) && has_ended(process));
+    // What cannot be listed or removed does no harm.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_left) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether a process is known to be no more; where there is no `/proc`, nothing is known.
+fn has_ended(process: u32) -> bool {
+    let known = Path::new("/proc");
+    known.join("self").exists() && !known.join(process.to_string()).exists()
 }
 
 /// A file that is removed again unless it takes another's place.
@@ -120,7 +149,13 @@ struct Temporary(PathBuf);
 impl Temporary {
     fn beside(target: &Path) -> Self {
         let name = target.file_name().unwrap_or_default().to_string_lossy();
-        Temporary(target.with_file_name(format!(".{name}.epitome-{}", std::process::id())))
+        Temporary(target.with_file_name(format!(".{name}{MARK}{}", std::process::id())))
+    }
+
+    /// What a name says of a temporary file: the file it was to replace, and the process that filled it.
+    fn parse(name: &str) -> Option<(&str, u32)> {
+        let (target, process) = name.strip_prefix('.')?.rsplit_once(MARK)?;
+        Some((target, process.parse().ok()?))
     }
 
     fn fill(&self, permissions: Option<Permissions>, pieces: &[&str]) -> io::Result<()> {
@@ -142,8 +177,7 @@ impl Temporary {
     fn take_place_of(&self, target: &Path) -> io::Result<()> {
         // The rename leaves nothing for `drop` to remove.
         fs::rename(&self.0, target)?;
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::File::open(folder)?.sync_all()
+        fs::File::open(folder_of(target))?.sync_all()
     }
 }
 

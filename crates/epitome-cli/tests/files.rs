@@ -206,3 +206,35 @@ fn what_came_by_a_pipe_and_went_by_one_has_no_file_to_be_read_back_from() {
     let run = bench.run(&["compact", "chat.json", "--budget", "1500", "-o", "/dev/null"]).ended(0);
     assert!(!run.out.contains("Read something back"), "{}", run.out);
 }
+
+/// The id of a process that has ended.
+#[cfg(target_os = "linux")]
+fn dead() -> u32 {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    child.id()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_killed_run_left_goes_with_the_next_one() {
+    let (dead, alive) = (dead(), std::process::id());
+    let stays = [
+        format!(".pi-tree.jsonl.epitome-{alive}"),
+        format!(".other.jsonl.epitome-{dead}"),
+        ".pi-tree.jsonl.epitome-notes".to_owned(),
+    ];
+    let mut bench = Bench::new().with("sessions/pi-tree.jsonl");
+    for name in stays.iter().chain([&format!(".pi-tree.jsonl.epitome-{dead}")]) {
+        bench = bench.holding(name, "half");
+    }
+    fs::create_dir_all(bench.path(".epitome/objects")).unwrap();
+    let bench = bench.holding(&format!(".epitome/objects/.0123456789abcdef.epitome-{dead}"), "half");
+    bench.run(&["compact", "pi-tree.jsonl", "--budget", "1500"]).ended(0);
+    let mut names: Vec<String> = stays.into_iter().chain([".epitome", "pi-tree.jsonl"].map(str::to_owned)).collect();
+    names.sort();
+    assert_eq!(bench.names(), names);
+    let objects = fs::read_dir(bench.path(".epitome/objects")).unwrap();
+    let mut objects = objects.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(objects.all(|name| !name.starts_with('.')));
+}
