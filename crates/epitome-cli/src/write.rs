@@ -49,7 +49,7 @@ pub fn replace(path: &Path, pieces: &[&str], origin: Origin<'_>) -> Result<(), F
     if fs::metadata(&target).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
         return write_through(&target, pieces).map_err(|error| fails(&error));
     }
-    may_be_replaced(&target).map_err(|why| Failure::unwritable(path, why))?;
+    may_replace(path)?;
     // The store writes many files to a folder and sweeps it once.
     if !matches!(origin, Origin::Nothing) {
         sweep(folder_of(&target), |name| target.file_name().is_some_and(|own| own == name));
@@ -68,14 +68,17 @@ pub fn replace(path: &Path, pieces: &[&str], origin: Origin<'_>) -> Result<(), F
     temporary.take_place_of(&target).map_err(|error| fails(&error))
 }
 
-/// Why a file may not be replaced. A rename asks the folder only; root may open anything, but whoever took the write
-/// bits away meant it.
-fn may_be_replaced(target: &Path) -> Result<(), String> {
-    match fs::metadata(target) {
-        Ok(meta) if meta.is_dir() => Err("it is a folder".to_owned()),
-        Ok(meta) if meta.permissions().readonly() => Err("it is read-only".to_owned()),
-        Ok(_) => OpenOptions::new().write(true).open(target).map(drop).map_err(|error| words(&error)),
-        Err(_) => Ok(()),
+/// Refuses a folder and a file that is read-only. A rename would ask the folder only; root may open anything, but
+/// whoever took the write bits away meant it.
+pub fn may_replace(path: &Path) -> Result<(), Failure> {
+    let refused = |why: &str| Err(Failure::unwritable(path, why));
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => refused("it is a folder"),
+        Ok(meta) if meta.is_file() && meta.permissions().readonly() => refused("it is read-only"),
+        Ok(meta) if meta.is_file() => {
+            OpenOptions::new().write(true).open(path).map(drop).or_else(|error| refused(&words(&error)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -133,6 +133,7 @@ fn a_read_only_file_is_refused_and_stays_as_it_was() {
     }
     assert_eq!((bench.text("pi-tree.jsonl"), bench.text("out.jsonl")), (before, "mine\n".to_owned()));
     assert_eq!((mode(&bench, "pi-tree.jsonl"), mode(&bench, "out.jsonl")), (0o444, 0o444));
+    assert_eq!(bench.names(), ["out.jsonl", "pi-tree.jsonl"], "a refusal comes before anything is kept");
 }
 
 #[test]

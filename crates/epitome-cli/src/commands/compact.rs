@@ -16,7 +16,7 @@ use crate::planning::{Job, Made, Outcome};
 use crate::receipt::{self, plural};
 use crate::stamp;
 use crate::store::{Parcel, Record, Store, Stored, file_name, tips};
-use crate::write::{Origin, is_same_file, replace};
+use crate::write::{Origin, is_same_file, may_replace, replace};
 
 /// Compacts.
 pub fn run(args: &Compact, paint: Paint) -> Result<Answer, Failure> {
@@ -57,12 +57,16 @@ impl Target {
         }
     }
 
-    fn name(&self, source: &Path) -> String {
+    fn path<'a>(&'a self, source: &'a Path) -> Option<&'a Path> {
         match self {
-            Target::InPlace => source.display().to_string(),
-            Target::File(path) => path.display().to_string(),
-            Target::Stdout => "-".to_owned(),
+            Target::InPlace => Some(source),
+            Target::File(path) => Some(path),
+            Target::Stdout => None,
         }
+    }
+
+    fn name(&self, source: &Path) -> String {
+        self.path(source).map_or_else(|| "-".to_owned(), |path| path.display().to_string())
     }
 }
 
@@ -137,6 +141,7 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
     answer.json["compacted"] = json!(true);
     answer.json["dry_run"] = json!(args.dry_run);
     if !args.dry_run {
+        target.path(&opened.path).map_or(Ok(()), may_replace)?;
         let tip = tip(&opened.session, &written);
         let record = Record { tip, ..record(opened.path.as_path(), target, made, stamp) };
         let id = store.put(parcel, record)?;
@@ -152,15 +157,10 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
 }
 
 fn record(source: &Path, target: &Target, made: &Made, made_at: String) -> Record {
-    let written_to = match target {
-        Target::InPlace => file_name(source),
-        Target::File(path) => file_name(path),
-        Target::Stdout => "-".to_owned(),
-    };
     Record {
         made: made_at,
         source: file_name(source),
-        written_to,
+        written_to: target.path(source).map_or_else(|| "-".to_owned(), file_name),
         tip: None,
         compaction: serde_json::to_value(&made.compaction).unwrap_or_default(),
         messages: Default::default(),
@@ -228,10 +228,7 @@ fn whereabouts(
 
 /// The command that reads a message back; none where no file is left to name.
 fn reading_back(id: &str, input: &Input, target: &Target, store: &Store) -> Option<String> {
-    let file = match target {
-        Target::File(path) => path,
-        Target::InPlace | Target::Stdout => &input.file,
-    };
+    let file = target.path(&input.file).unwrap_or(&input.file);
     if file == Path::new("-") || !file.is_file() {
         return None;
     }
