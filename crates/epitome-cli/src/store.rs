@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use epitome::plan::{ArtifactId, Compaction};
 use epitome::render::{Piece, Prompt};
+use epitome::session::Session;
 use epitome::thread::Thread;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::{Failure, words};
-use crate::write::replace;
+use crate::write::{Origin, replace, sweep};
 
 /// The folder's name beside a session.
 const FOLDER: &str = ".epitome";
@@ -33,6 +34,8 @@ pub struct Record {
     pub source: String,
     /// The name of the file it was written to.
     pub written_to: String,
+    /// The last of the [`tips`] of the list that was written; `None` for a session, which has all its messages itself.
+    pub tip: Option<ArtifactId>,
     /// The plan, the summaries and the receipt.
     pub compaction: Value,
     /// Where each message that is no longer in the prompt as it was is kept, by its number: `m41`.
@@ -146,17 +149,19 @@ impl Store {
             if fs::metadata(&path).is_ok_and(|meta| meta.len() == content.len() as u64) {
                 continue;
             }
-            replace(&path, &[content], None)?;
+            replace(&path, &[content], Origin::Nothing)?;
         }
         (record.messages, record.stayed, record.parts) = (parcel.messages, parcel.stayed, parcel.parts);
         let json = serde_json::to_string_pretty(&record).unwrap_or_default();
         let id = ArtifactId::of(json.as_bytes());
-        replace(&self.dir.join("compactions").join(format!("{id}.json")), &[&json], None)?;
+        replace(&self.dir.join("compactions").join(format!("{id}.json")), &[&json], Origin::Nothing)?;
         Ok(id)
     }
 
-    /// What was in the conversation is nobody else's affair, nor version control's.
+    /// What was in the conversation is nobody else's affair, nor version control's. A folder that was there already is
+    /// its owner's to hide.
     fn make_folders(&self) -> Result<(), Failure> {
+        let is_new = !self.dir.exists();
         let made = |path: &Path| {
             let mut builder = fs::DirBuilder::new();
             builder.recursive(true);
@@ -164,11 +169,12 @@ impl Store {
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
             builder.create(path).map_err(|error| Failure::unwritable(&self.dir, words(&error)))
         };
-        made(&self.dir.join("objects"))?;
-        made(&self.dir.join("compactions"))?;
-        let ignore = self.dir.join(".gitignore");
-        if !ignore.exists() {
-            replace(&ignore, &["*\n"], None)?;
+        for folder in ["objects", "compactions"].map(|name| self.dir.join(name)) {
+            made(&folder)?;
+            sweep(&folder, |_| true);
+        }
+        if is_new {
+            replace(&self.dir.join(".gitignore"), &["*\n"], Origin::Nothing)?;
         }
         Ok(())
     }
@@ -182,18 +188,40 @@ impl Store {
         fs::read_to_string(self.object(id)).ok()
     }
 
-    /// The newest record of a compaction that was written to a file of this name.
-    pub fn newest_for(&self, name: &str) -> Option<Record> {
+    /// The newest record of the compaction that a list was written by; it may have grown since. Where two compactions
+    /// wrote the same, the one to a file of this name.
+    pub fn newest_for(&self, list: &Session, name: &str) -> Option<Record> {
+        let tips = tips(list);
+        let rank = |record: &Record| {
+            let grown_from = tips.iter().position(|tip| record.tip.as_ref() == Some(tip))?;
+            Some((grown_from, record.written_to == name, record.made.clone()))
+        };
         let entries = fs::read_dir(self.dir.join("compactions")).ok()?;
         let read = |path: PathBuf| serde_json::from_str::<Record>(&fs::read_to_string(path).ok()?).ok();
         let records = entries.filter_map(|entry| read(entry.ok()?.path()));
-        records.filter(|record| record.written_to == name).max_by(|a, b| a.made.cmp(&b.made))
+        let ranked = records.filter_map(|record| Some((rank(&record)?, record)));
+        ranked.max_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, record)| record)
     }
 
     /// The JSON of a message that left whole.
     pub fn message(&self, kept: &Kept) -> Option<String> {
         self.get(&kept.object)?.lines().nth(kept.line - 1).map(str::to_owned)
     }
+}
+
+/// The hash of each message of a file together with all before it. A file that grows keeps the tips it had, however
+/// its JSON is laid out.
+pub fn tips(session: &Session) -> Vec<ArtifactId> {
+    let mut tips: Vec<ArtifactId> = Vec::new();
+    for logged in session.log() {
+        let before = tips.last().map(ArtifactId::as_str).unwrap_or_default();
+        tips.push(ArtifactId::of(format!("{before}\n{}", without_layout(logged.message.raw.as_str())).as_bytes()));
+    }
+    tips
+}
+
+fn without_layout(json: &str) -> String {
+    serde_json::from_str::<Value>(json).map_or_else(|_| json.to_owned(), |value| value.to_string())
 }
 
 /// The name of a file without its folder.

@@ -1,14 +1,20 @@
 //! Replacing a file whole or not at all.
 //!
 //! The new content goes to a temporary file in the same folder, is flushed to the disk and takes the old one's place by
-//! one rename. Permissions are kept and symbolic links followed. Whatever goes wrong, the file is as it was.
+//! one rename. Permissions are kept, or taken over from the source, and symbolic links followed; a read-only file is
+//! refused. Whatever goes wrong, the file is as it was.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
+#[cfg(unix)]
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::failure::{Exit, Failure, words};
+
+/// What stands in a temporary file's name before the number of its process.
+const MARK: &str = ".epitome-";
 
 /// What a file was like when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,18 +31,32 @@ impl Seen {
     }
 }
 
-/// Puts these pieces, one after the other, in the place of a file. With `seen`, only if the file is still like that.
-pub fn replace(path: &Path, pieces: &[&str], seen: Option<Seen>) -> Result<(), Failure> {
+/// What a file's new content was made of.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin<'a> {
+    /// Of no file.
+    Nothing,
+    /// Of another file: a new one gets its permissions.
+    Other(&'a Path),
+    /// Of the file itself, which must still be as it was seen.
+    Itself(Seen),
+}
+
+/// Puts these pieces, one after the other, in the place of a file.
+pub fn replace(path: &Path, pieces: &[&str], origin: Origin<'_>) -> Result<(), Failure> {
     let fails = |error: &io::Error| Failure::unwritable(path, words(error));
     let target = resolve(path);
-    match fs::metadata(&target) {
-        Ok(meta) if meta.is_dir() => return Err(Failure::unwritable(path, "it is a folder")),
-        Ok(meta) if !meta.is_file() => return write_through(&target, pieces).map_err(|error| fails(&error)),
-        _ => {}
+    if fs::metadata(&target).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        return write_through(&target, pieces).map_err(|error| fails(&error));
+    }
+    may_replace(path)?;
+    // The store writes many files to a folder and sweeps it once.
+    if !matches!(origin, Origin::Nothing) {
+        sweep(folder_of(&target), |name| target.file_name().is_some_and(|own| own == name));
     }
     let temporary = Temporary::beside(&target);
-    temporary.fill(&target, pieces).map_err(|error| fails(&error))?;
-    if let Some(seen) = seen
+    temporary.fill(permissions(&target, origin), pieces).map_err(|error| fails(&error))?;
+    if let Origin::Itself(seen) = origin
         && Seen::of(&target).ok() != Some(seen)
     {
         return Err(Failure::new(
@@ -48,9 +68,58 @@ pub fn replace(path: &Path, pieces: &[&str], seen: Option<Seen>) -> Result<(), F
     temporary.take_place_of(&target).map_err(|error| fails(&error))
 }
 
+/// Refuses a folder and a file that is read-only. A rename would ask the folder only; root may open anything, but
+/// whoever took the write bits away meant it.
+pub fn may_replace(path: &Path) -> Result<(), Failure> {
+    let refused = |why: &str| Err(Failure::unwritable(path, why));
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => refused("it is a folder"),
+        Ok(meta) if meta.is_file() && meta.permissions().readonly() => refused("it is read-only"),
+        Ok(meta) if meta.is_file() => {
+            OpenOptions::new().write(true).open(path).map(drop).or_else(|error| refused(&words(&error)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The permissions that a file keeps, or that a new one takes over; the usual ones if `None`.
+fn permissions(target: &Path, origin: Origin<'_>) -> Option<Permissions> {
+    match (fs::metadata(target), origin) {
+        (Ok(meta), _) => Some(meta.permissions()),
+        (Err(_), Origin::Other(source)) => {
+            let source = fs::metadata(source).ok().filter(Metadata::is_file)?;
+            Some(writable(source.permissions()))
+        }
+        _ => None,
+    }
+}
+
+/// What is made of a read-only file can be made again.
+#[cfg(unix)]
+fn writable(permissions: Permissions) -> Permissions {
+    Permissions::from_mode(permissions.mode() | 0o200)
+}
+
+/// What is made of a read-only file can be made again.
+#[cfg(not(unix))]
+fn writable(mut permissions: Permissions) -> Permissions {
+    permissions.set_readonly(false);
+    permissions
+}
+
+/// Whether two paths lead to the same file; `-` leads to what standard input comes from.
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(if path == Path::new("-") { Path::new("/dev/stdin") } else { path });
+    one == other || matches!((real(one), real(other)), (Ok(one), Ok(other)) if one == other)
+}
+
 /// Where a path leads.
 fn resolve(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn folder_of(target: &Path) -> &Path {
+    target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Devices and pipes cannot be replaced, only written to.
@@ -59,19 +128,50 @@ fn write_through(path: &Path, pieces: &[&str]) -> io::Result<()> {
     pieces.iter().try_for_each(|piece| file.write_all(piece.as_bytes()))
 }
 
+/// Removes the temporary files of killed runs from a folder, those for files of the names that are `meant`.
+pub fn sweep(folder: &Path, meant: impl Fn(&str) -> bool) {
+    let is_left =
+        |name: &str| Temporary::parse(name).is_some_and(|(target, process)| meant(target) && has_ended(process));
+    // What cannot be listed or removed does no harm.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_left) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether a process is known to be no more; where there is no `/proc`, nothing is known.
+fn has_ended(process: u32) -> bool {
+    let known = Path::new("/proc");
+    known.join("self").exists() && !known.join(process.to_string()).exists()
+}
+
 /// A file that is removed again unless it takes another's place.
 struct Temporary(PathBuf);
 
 impl Temporary {
     fn beside(target: &Path) -> Self {
         let name = target.file_name().unwrap_or_default().to_string_lossy();
-        Temporary(target.with_file_name(format!(".{name}.epitome-{}", std::process::id())))
+        Temporary(target.with_file_name(format!(".{name}{MARK}{}", std::process::id())))
     }
 
-    fn fill(&self, target: &Path, pieces: &[&str]) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&self.0)?;
-        if let Ok(meta) = fs::metadata(target) {
-            fs::set_permissions(&self.0, meta.permissions())?;
+    /// What a name says of a temporary file: the file it was to replace, and the process that filled it.
+    fn parse(name: &str) -> Option<(&str, u32)> {
+        let (target, process) = name.strip_prefix('.')?.rsplit_once(MARK)?;
+        Some((target, process.parse().ok()?))
+    }
+
+    fn fill(&self, permissions: Option<Permissions>, pieces: &[&str]) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        if let Some(permissions) = &permissions {
+            // From its first moment on nobody can open it who may not.
+            options.mode(permissions.mode());
+        }
+        let mut file = options.open(&self.0)?;
+        if let Some(permissions) = permissions {
+            fs::set_permissions(&self.0, permissions)?;
         }
         pieces.iter().try_for_each(|piece| file.write_all(piece.as_bytes()))?;
         file.sync_all()
@@ -80,8 +180,7 @@ impl Temporary {
     fn take_place_of(&self, target: &Path) -> io::Result<()> {
         // The rename leaves nothing for `drop` to remove.
         fs::rename(&self.0, target)?;
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::File::open(folder)?.sync_all()
+        fs::File::open(folder_of(target))?.sync_all()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::receipt::plural;
 use crate::sketch;
 use crate::stamp;
 use crate::table::{Side, table};
-use crate::write::replace;
+use crate::write::{Origin, is_same_file, replace};
 
 /// Branches.
 pub fn run(args: &Branch) -> Result<Answer, Failure> {
@@ -27,16 +27,24 @@ pub fn run(args: &Branch) -> Result<Answer, Failure> {
     })?;
     let text = session.branch(logged, &stamp::now()).map_err(|error| refusal(&error))?;
     let path = args.output.clone().unwrap_or_else(|| free_name(&args.input.file));
+    if path != Path::new("-") && is_same_file(&path, &args.input.file) {
+        return Err(leaves_out());
+    }
     let mut answer = describe(&text, &session, found.line, &path);
     match path == Path::new("-") {
         true => answer.data = Some(text),
-        false => replace(&path, &[&text], None)?,
+        false => replace(&path, &[&text], Origin::Other(&args.input.file))?,
     }
     Ok(answer)
 }
 
 fn refusal(error: &SessionError) -> Failure {
     Failure::new(Exit::Usage, error.to_string()).hint("`epitome branch FILE` without `--at` lists the user's messages.")
+}
+
+fn leaves_out() -> Failure {
+    Failure::new(Exit::Usage, "A branch leaves messages out, so it cannot go into the file it came from.")
+        .hint("Name another file with `-o`, or leave `-o` away for a new one beside it.")
 }
 
 /// Every message of the user's, before and after any compaction.

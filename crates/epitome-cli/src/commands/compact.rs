@@ -4,18 +4,19 @@
 
 use std::path::{Path, PathBuf};
 
-use epitome::session::{Compacted, CompactedItem, Format, Session, Trigger, Written};
+use epitome::plan::ArtifactId;
+use epitome::session::{Compacted, CompactedItem, Format, ReadOptions, Session, Trigger, Written};
 use serde_json::{Value, json};
 
-use crate::cli::Compact;
+use crate::cli::{Compact, Input};
 use crate::failure::{Answer, Exit, Failure};
 use crate::open::{Opened, unreadable};
 use crate::paint::Paint;
 use crate::planning::{Job, Made, Outcome};
 use crate::receipt::{self, plural};
 use crate::stamp;
-use crate::store::{Parcel, Record, Store, Stored, file_name};
-use crate::write::replace;
+use crate::store::{Parcel, Record, Store, Stored, file_name, tips};
+use crate::write::{Origin, is_same_file, may_replace, replace};
 
 /// Compacts.
 pub fn run(args: &Compact, paint: Paint) -> Result<Answer, Failure> {
@@ -39,30 +40,39 @@ enum Target {
 
 impl Target {
     fn of(args: &Compact, job: &Job) -> Result<Target, Failure> {
-        let opened = &job.opened;
-        let stdin = opened.path == Path::new("-");
-        let is_list = matches!(opened.session.format(), Format::List(_));
-        match &args.output {
-            Some(out) if out == Path::new("-") => Ok(Target::Stdout),
-            Some(out) => Ok(Target::File(out.clone())),
-            None if stdin => Ok(Target::Stdout),
-            None if is_list => Ok(Target::File(compacted_name(&opened.path))),
-            None if args.planned.aim.until.is_some() && !args.dry_run => Err(Failure::new(
-                Exit::Usage,
-                "`--until` leaves messages out, so the result cannot be appended to the session itself.",
-            )
-            .hint("Name another file with `-o`.")),
-            None => Ok(Target::InPlace),
+        let source = &job.opened.path;
+        let stdin = source == Path::new("-");
+        let is_list = matches!(job.opened.session.format(), Format::List(_));
+        let out = match &args.output {
+            Some(out) if out == Path::new("-") => return Ok(Target::Stdout),
+            None if stdin => return Ok(Target::Stdout),
+            Some(out) => out.clone(),
+            None if is_list => compacted_name(source),
+            None => source.clone(),
+        };
+        match is_same_file(&out, source) {
+            true if args.planned.aim.until.is_some() && !args.dry_run => Err(leaves_out()),
+            true if !stdin => Ok(Target::InPlace),
+            _ => Ok(Target::File(out)),
+        }
+    }
+
+    fn path<'a>(&'a self, source: &'a Path) -> Option<&'a Path> {
+        match self {
+            Target::InPlace => Some(source),
+            Target::File(path) => Some(path),
+            Target::Stdout => None,
         }
     }
 
     fn name(&self, source: &Path) -> String {
-        match self {
-            Target::InPlace => source.display().to_string(),
-            Target::File(path) => path.display().to_string(),
-            Target::Stdout => "-".to_owned(),
-        }
+        self.path(source).map_or_else(|| "-".to_owned(), |path| path.display().to_string())
     }
+}
+
+fn leaves_out() -> Failure {
+    let sentence = "`--until` leaves messages out, so the result cannot go into the file it came from.";
+    Failure::new(Exit::Usage, sentence).hint("Name another file with `-o`.")
 }
 
 /// `thread.json` becomes `thread.compacted.json`.
@@ -94,7 +104,7 @@ fn fits(job: &Job, args: &Compact, target: &Target, paint: Paint) -> Result<Answ
         Target::InPlace => {}
         Target::Stdout => answer.data = Some(copy),
         Target::File(path) => {
-            replace(path, &[&copy], None)?;
+            replace(path, &[&copy], Origin::Other(&opened.path))?;
             answer.text.push_str(&format!("Copied to {}.\n", path.display()));
             answer.json["written"] = json!({"to": path.display().to_string()});
         }
@@ -131,12 +141,14 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
     answer.json["compacted"] = json!(true);
     answer.json["dry_run"] = json!(args.dry_run);
     if !args.dry_run {
-        let record = record(opened.path.as_path(), target, made, stamp);
+        target.path(&opened.path).map_or(Ok(()), may_replace)?;
+        let tip = tip(&opened.session, &written);
+        let record = Record { tip, ..record(opened.path.as_path(), target, made, stamp) };
         let id = store.put(parcel, record)?;
         answer.json["record"] = json!(id);
         answer.data = put(&opened.session, &written, target, opened)?;
     }
-    answer.text.push_str(&whereabouts(job, made, args.dry_run, target, &written, &store, stored));
+    answer.text.push_str(&whereabouts(job, made, args, target, &written, &store, stored));
     answer.json["written"] = whereabouts_json(opened.path.as_path(), target, &written);
     answer.json["artifacts"] =
         json!({"dir": store.dir().display().to_string(), "objects": stored.objects, "bytes": stored.bytes});
@@ -145,20 +157,23 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
 }
 
 fn record(source: &Path, target: &Target, made: &Made, made_at: String) -> Record {
-    let written_to = match target {
-        Target::InPlace => file_name(source),
-        Target::File(path) => file_name(path),
-        Target::Stdout => "-".to_owned(),
-    };
     Record {
         made: made_at,
         source: file_name(source),
-        written_to,
+        written_to: target.path(source).map_or_else(|| "-".to_owned(), file_name),
+        tip: None,
         compaction: serde_json::to_value(&made.compaction).unwrap_or_default(),
         messages: Default::default(),
         stayed: Default::default(),
         parts: Vec::new(),
     }
+}
+
+/// By what a list that is written will be known again.
+fn tip(session: &Session, written: &Written) -> Option<ArtifactId> {
+    let Written::Replace(text) = written else { return None };
+    let options = ReadOptions { format: Some(session.format()), skip_bad_lines: true };
+    tips(&Session::read(text, &options).ok()?).pop()
 }
 
 /// Writes the result. Answers what goes to standard output.
@@ -170,22 +185,25 @@ fn put(session: &Session, written: &Written, target: &Target, opened: &Opened) -
     };
     match target {
         Target::Stdout => Ok(Some(pieces.concat())),
-        Target::File(path) => replace(path, &pieces, None).map(|()| None),
-        Target::InPlace => replace(&opened.path, &pieces, opened.seen).map(|()| None),
+        Target::File(path) => replace(path, &pieces, Origin::Other(&opened.path)).map(|()| None),
+        Target::InPlace => {
+            let origin = opened.seen.map_or(Origin::Nothing, Origin::Itself);
+            replace(&opened.path, &pieces, origin).map(|()| None)
+        }
     }
 }
 
 fn whereabouts(
     job: &Job,
     made: &Made,
-    dry_run: bool,
+    args: &Compact,
     target: &Target,
     written: &Written,
     store: &Store,
     stored: Stored,
 ) -> String {
     let name = target.name(&job.opened.path);
-    if dry_run {
+    if args.dry_run {
         return "\nNothing was written: this was a dry run.\n".to_owned();
     }
     let how = match (target, written) {
@@ -202,10 +220,38 @@ fn whereabouts(
         plural(stored.objects),
         epitome::budget::Tokens::new(stored.bytes as u64)
     );
-    let file = if name == "-" { job.opened.path.display().to_string() } else { name };
-    let hint = receipt::example_reference(made, &job.opened.thread);
-    let hint = hint.map(|id| format!("Read something back: epitome read {file} {id}\n"));
-    format!("{how}{kept}{}", hint.unwrap_or_default())
+    let id = receipt::example_reference(made, &job.opened.thread);
+    let back = id.and_then(|id| reading_back(&id, &args.planned.input, target, store));
+    let back = back.map(|line| format!("Read something back: {line}\n"));
+    format!("{how}{kept}{}", back.unwrap_or_default())
+}
+
+/// The command that reads a message back; none where no file is left to name.
+fn reading_back(id: &str, input: &Input, target: &Target, store: &Store) -> Option<String> {
+    let file = target.path(&input.file).unwrap_or(&input.file);
+    if file == Path::new("-") || !file.is_file() {
+        return None;
+    }
+    let mut line = format!("epitome read {} {id}", shell_word(file));
+    if !is_same_file(store.dir(), Store::of(None, file).dir()) {
+        line.push_str(&format!(" --artifacts {}", shell_word(store.dir())));
+    }
+    if let Some(format) = input.format {
+        line.push_str(&format!(" --format {}", format.name()));
+    }
+    if input.skip_bad_lines {
+        line.push_str(" --skip-bad-lines");
+    }
+    Some(line)
+}
+
+/// A path as a shell takes it for one word.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    match text.chars().all(|c| c.is_alphanumeric() || "/._-+=:,@%".contains(c)) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 fn whereabouts_json(source: &Path, target: &Target, written: &Written) -> Value {

@@ -80,7 +80,7 @@ enum Whereabouts {
 
 fn stored(args: &Read, session: &Session, store: &Store) -> Option<Whereabouts> {
     reference(&args.id, 'm').filter(|_| matches!(session.format(), Format::List(_)))?;
-    let record = store.newest_for(&file_name(&args.input.file))?;
+    let record = store.newest_for(session, &file_name(&args.input.file))?;
     match record.messages.get(&args.id) {
         Some(kept) => store.message(kept).map(Whereabouts::Kept),
         None => record.stayed.get(&args.id).map(|number| Whereabouts::Stayed(*number)),

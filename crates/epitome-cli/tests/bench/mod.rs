@@ -75,7 +75,7 @@ impl Bench {
 
     /// Runs a shell line in which `epitome` is the program.
     pub fn shell(&self, line: &str) -> Run {
-        let line = line.replace("epitome", env!("CARGO_BIN_EXE_epitome"));
+        let line = format!("epitome() {{ '{}' \"$@\"; }}; {line}", env!("CARGO_BIN_EXE_epitome"));
         Run::of(self.command("sh").args(["-c", &line]).output().unwrap())
     }
 
