@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use epitome::budget::{Model, Tokens, counter_named};
-use epitome::plan::{Ask, Compaction, Plan, Room, Shape, Verdict, decide};
+use epitome::plan::{Ask, Compaction, Room, Shape, Verdict, decide};
 use epitome::policy::{Policy, Preset, preset};
 use epitome::render::{Piece, Prompt, render};
 use epitome::session::{Compacted, CompactedItem, Format, Session, Trigger};
@@ -16,9 +16,10 @@ use crate::cli::{Aim, Planned};
 use crate::failure::{Exit, Failure, words};
 use crate::open::{CountFor, Opened, dialect, open};
 
-/// How often a budget that can be reached is looked for, and by how much each try is larger than the last.
-const REACHABLE_TRIES_MAX: usize = 8;
-const REACHABLE_STEP: f64 = 1.15;
+/// How the least that can be reached is looked for: by larger steps up, then by halves down.
+const FLOOR_STEP: Tokens = Tokens::new(16);
+const FLOOR_GROWTH: f64 = 1.5;
+const FLOOR_TRIES_MAX: usize = 12;
 
 /// How often a plan gives way to what its format adds.
 const GIVE_WAY_MAX: usize = 4;
@@ -75,29 +76,33 @@ impl Job {
     /// Makes the compaction, unless the thread is small enough; a plan that does not fit is a failure.
     pub fn run(&self) -> Result<Outcome, Failure> {
         let Some(made) = self.attempt()? else { return Ok(Outcome::Fits) };
-        match made.compaction.plan.shortfall.is_some() || made.compacted.tokens_after > self.limit.get() {
-            true => Err(self.too_big(&made.compaction.plan)),
-            false => Ok(Outcome::Made(Box::new(made))),
+        match made.fits(self.limit) {
+            false => Err(self.below_floor()),
+            true => Ok(Outcome::Made(Box::new(made))),
         }
     }
 
     /// Makes the compaction, whether it fits or not; `None` if the thread is small enough.
     pub fn attempt(&self) -> Result<Option<Made>, Failure> {
-        if self.opened.thread.total() <= self.room.target && !self.force {
+        self.attempt_in(self.room, self.limit)
+    }
+
+    fn attempt_in(&self, room: Room, limit: Tokens) -> Result<Option<Made>, Failure> {
+        if self.opened.thread.total() <= room.target && !self.force {
             return Ok(None);
         }
-        let mut made = self.make(self.room)?;
-        let mut limit = self.room.limit;
+        let mut made = self.make(room)?;
+        let mut within = room.limit;
         for _ in 0..GIVE_WAY_MAX {
             // A format may show more than a prompt would: empty messages, its own words around the summary.
             let Some(last) = made.as_ref().filter(|made| made.compaction.plan.shortfall.is_none()) else { break };
-            let over = Tokens::new(last.compacted.tokens_after) - self.limit;
+            let over = Tokens::new(last.compacted.tokens_after) - limit;
             if over == Tokens::ZERO {
                 break;
             }
-            limit -= over;
+            within -= over;
             made =
-                self.make(Room { trigger: self.room.trigger.min(limit), target: self.room.target.min(limit), limit })?;
+                self.make(Room { trigger: room.trigger.min(within), target: room.target.min(within), limit: within })?;
         }
         Ok(made)
     }
@@ -118,7 +123,7 @@ impl Job {
             Verdict::Act(draft) => draft,
             Verdict::Fits { .. } => return Ok(None),
             Verdict::Wait { tokens, .. } if tokens <= room.limit => return Ok(None),
-            Verdict::Wait { tokens, reason } => return Err(self.stuck(tokens, &reason)),
+            Verdict::Wait { .. } => return Err(self.stuck()),
         };
         let compaction = draft.finish();
         let prompt = render(thread, Some(&compaction), policy, dialect(session), self.opened.meter(), &[]);
@@ -153,63 +158,75 @@ impl Job {
         }
     }
 
-    /// Why a plan does not fit: the floor, and what it is made of.
-    fn too_big(&self, plan: &Plan) -> Failure {
-        let (floor, parts) = match &plan.shortfall {
-            Some(shortfall) => (shortfall.floor, shortfall.parts.clone()),
-            None => (plan.after, Vec::new()),
-        };
-        self.below_floor(floor, &parts)
-    }
-
     /// Why nothing can be done: what is there cannot shrink.
-    fn stuck(&self, tokens: Tokens, reason: &str) -> Failure {
-        let thread = &self.opened.thread;
-        let newest = thread.exchanges().last().map(|exchange| thread.tokens(exchange.range())).unwrap_or_default();
-        let system = self.opened.system_messages();
-        let rest = tokens - newest - system;
-        let parts = [("system messages", system), ("the newest exchange", newest), (reason, rest)];
-        let parts: Vec<(String, Tokens)> = parts
-            .into_iter()
-            .filter(|(_, tokens)| tokens.get() > 0)
-            .map(|(name, tokens)| (name.to_owned(), tokens))
-            .collect();
-        self.below_floor(tokens, &parts)
+    fn stuck(&self) -> Failure {
+        let total = self.opened.thread.total();
+        self.refused(total, &[("what cannot shrink", total - self.opened.system_messages())])
     }
 
-    fn below_floor(&self, floor: Tokens, parts: &[(String, Tokens)]) -> Failure {
-        let made_of: Vec<String> = parts.iter().map(|(name, tokens)| format!("{tokens} for {name}")).collect();
-        let made_of = if made_of.is_empty() { String::new() } else { format!(": {}", made_of.join(", ")) };
+    /// Why a plan does not fit: the least that does, and what it is made of.
+    pub fn below_floor(&self) -> Failure {
+        let system = self.opened.system_messages();
+        let (floor, made) = self.floor();
+        let Some(made) = made else { return self.stuck() };
+        let summary: Tokens = made.compaction.summaries.iter().map(|summary| summary.tokens).sum();
+        let rest = Tokens::new(made.compacted.tokens_after) - system - summary;
+        self.refused(floor, &[("a summary that holds what must stay", summary), ("messages that stay", rest)])
+    }
+
+    fn refused(&self, floor: Tokens, parts: &[(&str, Tokens)]) -> Failure {
+        let system = self.opened.system_messages();
+        let (floor, limit) = (floor - system, self.limit - system);
+        let parts = || parts.iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
+        let made_of: Vec<String> = parts().map(|(name, tokens)| format!("{tokens} for {name}")).collect();
+        let path = self.opened.path.display();
+        let made_of = made_of.join(", ");
         Failure::new(
             Exit::CannotFit,
-            format!(
-                "{} cannot be brought to {} tokens; the least is {floor}{made_of}.",
-                self.opened.path.display(),
-                self.limit
-            ),
+            format!("{path} cannot be brought to {limit} tokens; the least is {floor}: {made_of}."),
         )
-        .hint(match self.reachable_budget(floor) {
-            Some(budget) => format!("Nothing was written. `--budget {budget}` can be reached."),
-            None => "Nothing was written. Pin less, or take a policy that protects less.".to_owned(),
-        })
+        .hint(format!("`--budget {}` can be reached; less with fewer pins.", floor.get()))
         .facts(json!({
-            "floor": floor, "limit": self.limit,
-            "parts": parts.iter().map(|(name, tokens)| json!({"what": name, "tokens": tokens})).collect::<Vec<_>>(),
+            "floor": floor, "limit": limit,
+            "parts": parts().map(|(name, tokens)| json!({"what": name, "tokens": tokens})).collect::<Vec<_>>(),
         }))
     }
 
-    /// A budget that can be reached: what must stay grows a little with the room there is.
-    fn reachable_budget(&self, floor: Tokens) -> Option<u64> {
-        let system = self.opened.system_messages();
-        let mut tokens = floor;
-        for _ in 0..REACHABLE_TRIES_MAX {
-            let made = self.make(Room::exactly(tokens)).ok().flatten()?;
-            match &made.compaction.plan.shortfall {
-                None => return Some((tokens - system).get()),
-                Some(shortfall) => tokens = shortfall.floor.max(tokens.scaled(REACHABLE_STEP)),
+    /// The smallest limit that was found to be kept, above the one that is not, and what keeps it; all of the thread
+    /// where nothing smaller does.
+    fn floor(&self) -> (Tokens, Option<Made>) {
+        let within = |limit: Tokens| {
+            let made = self.attempt_in(Room::exactly(limit), limit).ok().flatten();
+            made.filter(|made| made.fits(limit))
+        };
+        let total = self.opened.thread.total();
+        let (mut low, mut high, mut found) = (self.limit, self.limit, None);
+        while found.is_none() {
+            low = high;
+            high = (high + FLOOR_STEP).scaled(FLOOR_GROWTH);
+            if high >= total {
+                return (total, None);
+            }
+            found = within(high);
+        }
+        for _ in 0..FLOOR_TRIES_MAX {
+            let middle = low + (high - low).share(0.5);
+            if middle == low {
+                break;
+            }
+            match within(middle) {
+                Some(made) => (high, found) = (middle, Some(made)),
+                None => low = middle,
             }
         }
-        None
+        (high, found)
+    }
+}
+
+impl Made {
+    /// Whether it is within a limit.
+    pub fn fits(&self, limit: Tokens) -> bool {
+        self.compaction.plan.shortfall.is_none() && self.compacted.tokens_after <= limit.get()
     }
 }
 

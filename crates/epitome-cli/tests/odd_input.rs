@@ -125,18 +125,39 @@ fn a_bad_line_in_the_middle_is_refused_with_its_number_or_skipped() {
 
 #[test]
 fn a_budget_below_the_floor_is_refused_with_the_floor() {
-    let bench = Bench::new().with("threads/chat.json");
-    let run = bench.run(&["compact", "chat.json", "--budget", "10"]).ended(4);
-    assert!(run.err.contains("the least is") && run.err.contains("--budget"), "{}", run.err);
-    let error = bench.run(&["compact", "chat.json", "--budget", "10", "--json"]).ended(4).json();
-    let facts = &error["error"]["facts"];
-    assert!(facts["floor"].as_u64() > facts["limit"].as_u64(), "{error}");
-    assert!(!facts["parts"].as_array().unwrap().is_empty(), "{error}");
-    assert_eq!(bench.names(), ["chat.json"]);
-    // The floor that is named can be reached.
-    let hint = error["error"]["hint"].as_str().unwrap();
-    let least: String = hint.split("--budget ").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect();
-    bench.run(&["compact", "chat.json", "--budget", &least]).ended(0);
+    let files = [
+        "threads/chat.json",
+        "threads/anthropic.json",
+        "threads/responses.json",
+        "threads/ai-sdk.json",
+        "prompts/thinking.json",
+        "prompts/long-turn.json",
+        "sessions/codex.jsonl",
+        "sessions/pi-events.jsonl",
+        "sessions/pi-tree.jsonl",
+        "sample/session.jsonl",
+    ];
+    for file in files {
+        let bench = Bench::new().with(file);
+        let name = file.rsplit('/').next().unwrap();
+        let before = bench.text(name);
+        let error = bench.run(&["compact", name, "--budget", "10", "--json"]).ended(4).json();
+        let facts = &error["error"]["facts"];
+        let floor = facts["floor"].as_u64().unwrap();
+        assert!(Some(floor) > facts["limit"].as_u64(), "{error}");
+        let parts = facts["parts"].as_array().unwrap().iter().map(|part| part["tokens"].as_u64().unwrap());
+        let parts: u64 = parts.sum();
+        assert!(parts <= floor && parts * 2 > floor, "{file}: {error}");
+        let hint = error["error"]["hint"].as_str().unwrap();
+        assert!(hint.contains(&format!("`--budget {floor}`")), "{file}: {error}");
+        assert_eq!((bench.names(), bench.text(name)), (vec![name.to_owned()], before));
+        for verb in ["plan", "diff"] {
+            let said = bench.run(&[verb, name, "--budget", "10"]).ended(4);
+            assert!(said.out.contains("the least is"), "{file}, {verb}: {}", said.out);
+        }
+        // The floor that is named can be reached.
+        bench.run(&["compact", name, "--budget", &floor.to_string(), "-o", "small"]).ended(0);
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::plan::reason;
 use crate::cli::Diff;
-use crate::failure::{Answer, Failure};
+use crate::failure::{Answer, Exit, Failure};
 use crate::find::before_compaction;
 use crate::open::{CountFor, Opened, dialect, open};
 use crate::paint::Paint;
@@ -65,7 +65,11 @@ fn planned(args: &Diff, paint: Paint) -> Result<Answer, Failure> {
     let prompts = (layout(&before, thread), layout(&made.prompt, thread));
     let mut text = receipt::headline(&job.opened, paint);
     text.push_str("The compaction that would be made:\n");
-    Ok(answer(text, receipt::file_json(&job.opened), &changes, prompts, args.full, paint))
+    let exit = if made.fits(job.limit) { Exit::Fine } else { Exit::CannotFit };
+    if exit == Exit::CannotFit {
+        text.push_str(&format!("{}\n", paint.bad(&job.below_floor().sentence)));
+    }
+    Ok(Answer { exit, ..answer(text, receipt::file_json(&job.opened), &changes, prompts, args.full, paint) })
 }
 
 fn changes_of(opened: &Opened, compaction: &Compaction) -> Vec<Change> {

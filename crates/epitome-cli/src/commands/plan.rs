@@ -1,6 +1,6 @@
 //! `epitome plan`: what a compaction would do, rung by rung, and what each rung buys. Nothing is done.
 
-use epitome::plan::{Action, Cleared, Record, Shortfall};
+use epitome::plan::{Action, Cleared, Record};
 use epitome::thread::Thread;
 use serde_json::{Value, json};
 
@@ -31,13 +31,10 @@ pub fn run(args: &Planned, paint: Paint) -> Result<Answer, Failure> {
     for warning in &plan.warnings {
         text.push_str(&format!("  {warning}\n"));
     }
-    let exit = match &plan.shortfall {
-        Some(shortfall) => {
-            text.push_str(&short(shortfall, paint));
-            Exit::CannotFit
-        }
-        None => Exit::Fine,
-    };
+    let exit = if made.fits(job.limit) { Exit::Fine } else { Exit::CannotFit };
+    if exit == Exit::CannotFit {
+        text.push_str(&format!("\n  {}\n", paint.bad(&job.below_floor().sentence)));
+    }
     text.push_str(&receipt::notices(&job.opened.session, paint));
     Ok(Answer { exit, ..Answer::new(text, to_json(&job, &made)) })
 }
@@ -102,17 +99,6 @@ pub fn reason(action: &Action) -> String {
             Cleared::Policy { .. } | Cleared::Own { .. } => "the policy clears old results".to_owned(),
         },
     }
-}
-
-fn short(shortfall: &Shortfall, paint: Paint) -> String {
-    let parts: Vec<String> = shortfall.parts.iter().map(|(name, tokens)| format!("{tokens} for {name}")).collect();
-    let line = format!(
-        "  It does not fit: {} tokens too many. The floor is {}: {}.",
-        shortfall.over,
-        shortfall.floor,
-        parts.join(", ")
-    );
-    format!("\n{}\n", paint.bad(&line))
 }
 
 fn to_json(job: &Job, made: &Made) -> Value {

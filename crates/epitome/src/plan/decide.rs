@@ -182,10 +182,7 @@ fn draft<'a>(
         }
     }
     let shortfall = shortfall(&board);
-    let (records, mut warnings) = normalise(std::mem::take(&mut board.records));
-    if let Some(shortfall) = &shortfall {
-        warnings.push(format!("{} tokens above the limit; the floor is {}", shortfall.over, shortfall.floor));
-    }
+    let (records, warnings) = normalise(std::mem::take(&mut board.records));
     let plan = Plan {
         policy: policy.label(),
         round: ask.round(),
@@ -218,6 +215,7 @@ fn climb_all<'a>(
     let earlier = ask.previous.map(|previous| previous.plan.records.clone()).unwrap_or_default();
     let mut board = Board::new(thread, meter, policy, room, tail, ask, earlier);
     let mut steps = Vec::new();
+    let left_out = tokens - board.total;
     let due = ask.force || is_due(thread, room, policy, tokens);
     for (at, rung) in rung_order(policy, room, board.total).iter().enumerate() {
         // Below the trigger only what is eager happens.
@@ -231,6 +229,12 @@ fn climb_all<'a>(
             continue;
         }
         steps.push(climb(&mut board, *rung));
+    }
+    if let Some(first) = steps.first_mut().filter(|_| left_out > Tokens::ZERO) {
+        // A rewritten prompt has no use for it, whatever the rungs do.
+        first.freed += left_out;
+        let gap = if first.note.is_empty() { "" } else { "; " };
+        first.note.push_str(&format!("{gap}{left_out} of it reasoning and empty messages of earlier turns"));
     }
     (steps, board)
 }

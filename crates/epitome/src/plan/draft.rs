@@ -1,11 +1,11 @@
 //! A draft: a plan that may still need its summary. Whoever has a model answers the request; without one the embedded
 //! summariser does.
 
-use super::compaction::{Compaction, Plan, Shortfall};
+use super::compaction::{Compaction, Plan, Shortfall, Step};
 use super::decide::Ask;
 use super::record::Action;
 use crate::budget::{Meter, Tokens};
-use crate::policy::Policy;
+use crate::policy::{Policy, Rung};
 use crate::render::{Prompt, render, said_in};
 use crate::summary::{
     Brief, Dialogue, Earlier, Limits, Pending, Receipt, Said, StructuredSummary, Summary, extract, merge, summarise,
@@ -179,21 +179,34 @@ impl<'a> Draft<'a> {
                 record.after = summary.tokens + question;
             }
         }
+        settle_steps(&mut plan.steps, plan.before, tokens);
         plan.after = tokens;
         let over = tokens - plan.room.limit;
-        plan.shortfall = match (over, plan.shortfall.take()) {
-            (Tokens::ZERO, _) => None,
-            (over, Some(known)) => Some(Shortfall { over, floor: tokens, ..known }),
-            (over, None) => {
-                let summary = compaction.summaries.first().map_or(Tokens::ZERO, |summary| summary.tokens);
-                let named = [("a summary that holds what must stay", summary), ("everything else", tokens - summary)];
-                let parts = named.into_iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
-                Some(Shortfall {
-                    over,
-                    floor: tokens,
-                    parts: parts.map(|(name, tokens)| (name.to_owned(), tokens)).collect(),
-                })
-            }
-        };
+        let summary = compaction.summaries.first().map_or(Tokens::ZERO, |summary| summary.tokens);
+        let named = [("a summary that holds what must stay", summary), ("everything else", tokens - summary)];
+        let parts = named.into_iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
+        let parts = parts.map(|(name, tokens)| (name.to_owned(), tokens)).collect();
+        plan.shortfall = (over > Tokens::ZERO).then_some(Shortfall { over, floor: tokens, parts });
+    }
+}
+
+/// Makes the steps add up to what became of the prompt: what it takes less than planned is the summary's doing, what it
+/// takes more is taken back from the last steps.
+fn settle_steps(steps: &mut [Step], before: Tokens, after: Tokens) {
+    let (planned, freed) = (steps.iter().map(|step| step.freed).sum::<Tokens>(), before - after);
+    let summarised = steps.iter().position(|step| step.rung == Some(Rung::Summarise) && step.touched > 0);
+    if let Some(at) = summarised.or(steps.len().checked_sub(1)) {
+        steps[at].freed += freed - planned;
+    }
+    let mut excess = planned - freed;
+    for step in steps.iter_mut().rev() {
+        let cut = step.freed.min(excess);
+        step.freed -= cut;
+        excess -= cut;
+    }
+    let mut left = before;
+    for step in steps {
+        left -= step.freed;
+        step.after = left;
     }
 }

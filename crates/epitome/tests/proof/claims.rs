@@ -107,6 +107,13 @@ pub fn within_budget(world: &World, under: &Under, compaction: &Compaction, rend
     let tokens = recount(&json, world.dialect, &under.meter(world.dialect));
     hold!(tokens == rendered.tokens(&world.thread, under.meter(world.dialect)), "the prompt miscounts itself");
     hold!(plan.after == tokens, "the plan says {} and the prompt has {tokens}", plan.after);
+    let freed: Tokens = plan.steps.iter().map(|step| step.freed).sum();
+    hold!(
+        plan.steps.is_empty() || plan.before - freed == plan.after || plan.after > plan.before,
+        "from {} to {}, and the steps freed {freed}",
+        plan.before,
+        plan.after
+    );
     let over = tokens - plan.room.limit;
     match &plan.shortfall {
         None => hold!(over == Tokens::ZERO, "{over} over the limit and no shortfall"),
