@@ -261,6 +261,41 @@ mod tests {
     }
 
     #[test]
+    fn an_order_without_a_never_binds_as_well() {
+        let orders = [
+            "Lösche die Datenbank nicht.",
+            "No borres la base de datos.",
+            "Não apague o banco de dados.",
+            "Non cancellare il database.",
+            "Nie usuwaj bazy danych.",
+            "Не удаляй базу данных.",
+            "千万别删数据库。",
+            "Verwijder de database niet.",
+            "Ta inte bort databasen.",
+            "Brug kun tabulatorer.",
+            "Ikke slett databasen.",
+            "Tietokantaa ei saa poistaa.",
+            "Không được xóa cơ sở dữ liệu.",
+            "Basis data tidak boleh dihapus.",
+            "Veritabanını silmeyin.",
+            "لا تقم بحذف قاعدة البيانات.",
+            "डेटाबेस को कभी न हटाएं।",
+            "ডাটাবেস মুছবেন না।",
+            "อย่าลบฐานข้อมูล",
+            "אסור למחוק את מסד הנתונים.",
+            "Не видаляй базу даних.",
+            "Η βάση δεν πρέπει να διαγραφεί.",
+            "Databázi nesmíš smazat.",
+            "Nemaž databázu.",
+            "Az adatbázist tilos törölni.",
+            "Nu șterge baza de date.",
+            "Не изтривай базата данни.",
+            "پایگاه داده را حذف نکنید.",
+        ];
+        orders.iter().for_each(|order| check(order, &[order]));
+    }
+
+    #[test]
     fn a_users_binding_sentences_are_found_whole() {
         check("Fix the parser. Never touch vendor/. Thanks!", &["Never touch vendor/."]);
         check("please use tabs, but only in Makefiles", &["please use tabs, but only in Makefiles"]);
