@@ -12,7 +12,7 @@ use super::ids::Ids;
 use super::lines::Line;
 use super::notice::{Notice, NoticeKind, duplicate_ids};
 use super::reading::{Reading, Visible, text_of};
-use super::{Compacted, CompactedItem, Session};
+use super::{Compacted, CompactedItem, Format, Session};
 use crate::thread::{Part, Raw, Role};
 use crate::wire::{Dialect, Voice, decode_message};
 
@@ -346,7 +346,7 @@ impl Relinks {
 
 fn read_node(line: &Line, reading: &mut Reading) -> Node {
     let Some(fields) = Fields::parse(line.raw.as_str()) else {
-        reading.note(line, "value");
+        reading.value(line);
         return Node::default();
     };
     if let Some(id) = fields.text("sessionId") {
@@ -359,6 +359,7 @@ fn read_node(line: &Line, reading: &mut Reading) -> Node {
         ("system", "compact_boundary") => read_boundary(line, &fields, reading),
         ("attachment", _) => read_attachment(line, &fields, reading),
         _ => {
+            reading.judge(Format::ClaudeCode, line, &kind);
             reading.note(line, if subtype.is_empty() { &kind } else { &subtype });
             Kind::Note
         }
@@ -369,6 +370,7 @@ fn read_node(line: &Line, reading: &mut Reading) -> Node {
 
 fn read_turn(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
     let Some(raw) = fields.piece("message", &line.raw) else {
+        reading.lacks(line, &fields.text("type").unwrap_or_default(), "message");
         reading.note(line, "message without content");
         return Kind::Note;
     };

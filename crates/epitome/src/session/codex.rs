@@ -11,7 +11,7 @@ use super::fields::{Fields, quoted, with_fields};
 use super::ids::Ids;
 use super::lines::Line;
 use super::reading::{Reading, Visible, text_of};
-use super::{Compacted, CompactedItem, LogMessage, Session};
+use super::{Compacted, CompactedItem, Format, LogMessage, Session};
 use crate::thread::{NewMessage, Part, Raw, Role};
 use crate::wire::{Dialect, Voice, decode_message, say};
 
@@ -73,7 +73,7 @@ impl Codex {
             let node = match Fields::parse(line.raw.as_str()) {
                 Some(fields) => codex.read_node(line, &fields, &mut reading),
                 None => {
-                    reading.note(line, "value");
+                    reading.value(line);
                     Node::Note
                 }
             };
@@ -86,6 +86,10 @@ impl Codex {
         let kind = fields.text("type").unwrap_or_default();
         self.ordinal = fields.number("ordinal").or(self.ordinal);
         let (Some(raw), Some(payload)) = (fields.piece("payload", &line.raw), fields.inner("payload")) else {
+            match kind.as_str() {
+                "response_item" | "compacted" => reading.lacks(line, &kind, "payload"),
+                _ => reading.judge(Format::Codex, line, &kind),
+            }
             reading.note(line, &kind);
             return Node::Note;
         };
@@ -97,6 +101,7 @@ impl Codex {
                 read_compacted(line, &raw, &payload, reading)
             }
             _ => {
+                reading.judge(Format::Codex, line, &kind);
                 let event = payload.text("type").unwrap_or_default();
                 let named = if kind == "event_msg" && !event.is_empty() { &event } else { &kind };
                 let node = self.read_note(named, &raw, &payload, reading);

@@ -11,6 +11,7 @@ mod error;
 mod fields;
 mod format;
 mod ids;
+mod known;
 mod lines;
 mod list;
 mod notice;
@@ -175,7 +176,7 @@ impl Session {
     }
 
     fn assemble(format: Format, source: Raw, reading: Reading, body: Body, mut notices: Vec<Notice>) -> Session {
-        let Reading { entries, mut log, marks, facts } = reading;
+        let Reading { entries, mut log, marks, facts, strange } = reading;
         let mut context = Vec::new();
         for seen in body.visible(entries.len(), &log) {
             if let Visible::Logged(at) = &seen {
@@ -184,6 +185,7 @@ impl Session {
             context.push(ContextMessage::of(seen, &log, &entries));
         }
         let compactions = marks.into_iter().map(|mark| Compaction::of(mark, &entries, &body, &log)).collect();
+        strange.tell(NoticeKind::UnknownEntry, &mut notices);
         notice::check(&log, &mut notices);
         notices.sort_by_key(|notice| notice.line);
         Session { format, source, body, entries, log, context, compactions, notices, facts }

@@ -70,7 +70,7 @@ impl Pi {
         for line in lines {
             let fields = Fields::parse(line.raw.as_str());
             parents.push(fields.as_ref().and_then(|fields| fields.id("parentId")));
-            nodes.push(read_node(line, fields.as_ref(), &mut reading));
+            nodes.push(read_node(format, line, fields.as_ref(), &mut reading));
         }
         if format == Format::PiTree {
             link(&mut nodes, &parents, lines, notices);
@@ -262,9 +262,9 @@ impl Node {
     }
 }
 
-fn read_node(line: &Line, fields: Option<&Fields<'_>>, reading: &mut Reading) -> Node {
+fn read_node(format: Format, line: &Line, fields: Option<&Fields<'_>>, reading: &mut Reading) -> Node {
     let Some(fields) = fields else {
-        reading.note(line, "value");
+        reading.value(line);
         return Node {
             id: None,
             parent: None,
@@ -278,6 +278,7 @@ fn read_node(line: &Line, fields: Option<&Fields<'_>>, reading: &mut Reading) ->
         "custom_message" | "branch_summary" => read_message(line, Some(line.raw.clone()), &id, reading),
         "compaction" => read_compaction(line, fields, reading),
         _ => {
+            reading.judge(format, line, &kind);
             read_note(line, &kind, fields, reading);
             What::Other { header: kind == "session" }
         }

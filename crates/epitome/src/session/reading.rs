@@ -4,8 +4,10 @@
 
 use std::sync::Arc;
 
+use super::known::is_known_entry;
 use super::lines::Line;
-use super::{Entry, EntryKind, LogMessage};
+use super::notice::{Tally, of_type};
+use super::{Entry, EntryKind, Format, LogMessage};
 use crate::thread::{NewMessage, Part, Raw};
 
 /// A session as its reader found it.
@@ -15,6 +17,8 @@ pub(super) struct Reading {
     pub(super) log: Vec<LogMessage>,
     pub(super) marks: Vec<Mark>,
     pub(super) facts: Facts,
+    /// Entries that no known agent writes.
+    pub(super) strange: Tally,
 }
 
 /// Where a compaction stands in a file.
@@ -83,6 +87,26 @@ impl Reading {
     pub(super) fn note(&mut self, line: &Line, kind: &str) {
         let kind = if line.broken { EntryKind::Broken } else { EntryKind::Note(kind.into()) };
         self.entry(line, kind);
+    }
+
+    /// Adds a line that is no entry but another JSON value, or no JSON at all.
+    pub(super) fn value(&mut self, line: &Line) {
+        self.note(line, "value");
+        if !line.broken {
+            self.strange.add(line.number, "is a value that is no entry".to_owned());
+        }
+    }
+
+    /// Looks whether entries of a type are known.
+    pub(super) fn judge(&mut self, format: Format, line: &Line, kind: &str) {
+        if !is_known_entry(format, kind) {
+            self.strange.add(line.number, format!("is an entry {}", of_type(kind, "known")));
+        }
+    }
+
+    /// Reports an entry that lacks what its type is about.
+    pub(super) fn lacks(&mut self, line: &Line, kind: &str, field: &str) {
+        self.strange.add(line.number, format!("is a `{kind}` without a {field}"));
     }
 
     fn entry(&mut self, line: &Line, kind: EntryKind) {

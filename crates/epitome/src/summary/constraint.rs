@@ -3,110 +3,40 @@
 //! Found by words of obligation in the languages people write to agents in. A constraint is always the user's own
 //! sentence, whole; nothing is rephrased.
 
-/// Shorter sentences bind nothing.
-const SENTENCE_CHARS_MIN: usize = 6;
-/// Longer ones are prose.
-const SENTENCE_CHARS_MAX: usize = 300;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
-/// Words of obligation, each to be found as a whole word (or words) in lower-case text.
-const BINDING: [&str; 62] = [
-    // English
-    "never",
-    "always",
-    "must",
-    "mustn't",
-    "don't",
-    "do not",
-    "dont",
-    "make sure",
-    "avoid",
-    "only",
-    "forbidden",
-    "not allowed",
-    "from now on",
-    "no matter what",
-    "under no circumstances",
-    "required",
-    "prefer",
-    "remember",
-    "instead of",
-    "at most",
-    "at least",
-    "without",
-    "cannot",
-    "can't use",
-    "should not",
-    "shouldn't",
-    "stop using",
-    "keep the",
-    // German
-    "nie",
-    "niemals",
-    "immer",
-    "muss",
-    "müssen",
-    "darf",
-    "dürfen",
-    "auf keinen fall",
-    "nur",
-    "unbedingt",
-    "ohne",
-    // French
-    "jamais",
-    "toujours",
-    "doit",
-    "doivent",
-    "il faut",
-    "uniquement",
-    "sans",
-    "évite",
-    "n'utilise",
-    // Spanish, Portuguese, Italian
-    "nunca",
-    "siempre",
-    "debe",
-    "sempre",
-    "deve",
-    "solo",
-    "sin",
-    "sem",
-    "mai",
-    "soltanto",
-    // Russian
-    "никогда",
-    "всегда",
-    "нельзя",
-    "обязательно",
+/// Shorter sentences bind nothing, unless they are two words.
+const SENTENCE_CHARS_MIN: usize = 6;
+/// No two words bind with fewer.
+const PHRASE_CHARS_MIN: usize = 4;
+/// Longer ones are prose.
+const SENTENCE_CHARS_MAX: usize = 600;
+
+/// Words of obligation, language by language.
+const BINDING: &str = include_str!("binding.txt");
+static OBLIGATIONS: LazyLock<Obligations> = LazyLock::new(|| Obligations::parse(BINDING));
+
+/// Words that may stand before what a sentence orders.
+const LEAD_INS: [&str; 9] = ["please", "pls", "and", "but", "also", "so", "ok", "okay", "then"];
+
+/// The most words of a ban, as in "no new dependencies please".
+const BAN_WORDS_MAX: usize = 8;
+/// Words that follow a "no" which answers or tells, in English or Spanish, but does not ban.
+const ANSWERING: [&str; 56] = [
+    "problem", "problems", "worries", "worry", "idea", "need", "one", "thanks", "thank", "luck", "rush", "doubt",
+    "way", "wonder", "reason", "longer", "matter", "clue", "hurry", "biggie", "it", "it's", "its", "that", "that's",
+    "this", "i", "i'm", "we", "you", "the", "there", "they", "he", "she", "not", "wait", "just", "go", "please",
+    "error", "errors", "output", "response", "result", "results", "funciona", "sé", "es", "está", "hay", "ha", "puedo",
+    "entiendo", "veo", "me",
 ];
-/// Words of obligation in scripts without spaces, or glued to others: found anywhere.
-const BINDING_ANYWHERE: [&str; 26] = [
-    "不要",
-    "必须",
-    "必須",
-    "永远",
-    "总是",
-    "禁止",
-    "只能",
-    "不能",
-    "务必",
-    "请勿",
-    "不得",
-    "不许",
-    "ないで",
-    "必ず",
-    "絶対",
-    "のみ",
-    "いけない",
-    "してはなら",
-    "절대",
-    "항상",
-    "반드시",
-    "하지 마",
-    "금지",
-    "말아",
-    "يجب",
-    "कभी नहीं",
+/// Words of a "no" that tells how things are.
+const TELLING: [&str; 29] = [
+    "is", "are", "was", "were", "has", "have", "had", "do", "does", "did", "can", "will", "would", "found", "fail",
+    "fails", "failed", "pass", "passes", "passed", "work", "works", "worked", "yet", "now", "anymore", "seems",
+    "needed", "happened",
 ];
+
 /// Words with which an agent announces what it decided.
 const DECIDING: [&str; 12] = [
     "decided to",
@@ -137,8 +67,95 @@ pub fn decisions(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn binds(sentence: &str) -> bool {
-    let lower = sentence.to_lowercase();
-    BINDING.iter().any(|words| has_words(&lower, words)) || BINDING_ANYWHERE.iter().any(|word| lower.contains(word))
+    let lower = sentence.to_lowercase().replace('’', "'");
+    let opening = opening(&lower);
+    OBLIGATIONS.bind(&lower, opening) || stops(opening) || bans(opening)
+}
+
+/// A sentence from its first word that is not a bullet or a lead-in.
+fn opening(lower: &str) -> &str {
+    let mut rest = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
+    while let Some(after) = LEAD_INS.iter().find_map(|word| rest.strip_prefix(word)?.strip_prefix([' ', ','])) {
+        rest = after.trim_start();
+    }
+    rest
+}
+
+/// Whether a sentence tells somebody to stop what they do: "stop adding comments".
+fn stops(opening: &str) -> bool {
+    let mut words = words_of(opening);
+    words.next() == Some("stop") && words.next().is_some_and(|word| word.ends_with("ing"))
+}
+
+/// Whether a short sentence bans a thing: "no tabs". An answer ("no problem") or a report ("no tests failed") does not.
+fn bans(opening: &str) -> bool {
+    let Some(banned) = opening.strip_prefix("no ") else { return false };
+    let words: Vec<&str> = words_of(banned).collect();
+    (1..=BAN_WORDS_MAX).contains(&words.len())
+        && !banned.ends_with('?')
+        && !ANSWERING.contains(&words[0])
+        && !words.iter().any(|word| TELLING.contains(word))
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split_whitespace()
+        .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()))
+        .filter(|word| !word.is_empty())
+}
+
+/// The words of the table, by where they are looked for.
+struct Obligations {
+    /// Whole words, by their first letter.
+    whole: HashMap<char, Vec<&'static str>>,
+    anywhere: Vec<&'static str>,
+    opening: Vec<&'static str>,
+}
+
+impl Obligations {
+    fn parse(table: &'static str) -> Obligations {
+        let mut found = Obligations { whole: HashMap::new(), anywhere: Vec::new(), opening: Vec::new() };
+        for (_, words) in rows(table) {
+            words.split(", ").for_each(|words| found.add(words));
+        }
+        found
+    }
+
+    fn add(&mut self, words: &'static str) {
+        match (words.strip_prefix('~'), words.strip_prefix('^'), words.chars().next()) {
+            (Some(piece), _, _) => self.anywhere.push(piece),
+            (_, Some(first), _) => self.opening.push(first),
+            (_, _, Some(letter)) => self.whole.entry(letter).or_default().push(words),
+            _ => {}
+        }
+    }
+
+    fn bind(&self, lower: &str, opening: &str) -> bool {
+        let begins = |rest: &str| self.whole.get(&rest.chars().next()?)?.iter().find(|words| begins_with(rest, words));
+        word_starts(lower).any(|at| begins(&lower[at..]).is_some())
+            || self.opening.iter().any(|words| begins_with(opening, words))
+            || !lower.is_ascii() && self.anywhere.iter().any(|word| lower.contains(word))
+    }
+}
+
+/// The languages of a table with their words; comments and blank lines are not rows.
+fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
+    table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(": "))
+}
+
+/// Where the words of a text begin.
+fn word_starts(text: &str) -> impl Iterator<Item = usize> {
+    let mut inside = false;
+    text.char_indices().filter_map(move |(at, c)| {
+        let before = std::mem::replace(&mut inside, c.is_alphanumeric());
+        (inside && !before).then_some(at)
+    })
+}
+
+/// Whether a text begins with some words; what follows a `…` may come later.
+fn begins_with(text: &str, words: &str) -> bool {
+    let (first, later) = words.split_once(" … ").unwrap_or((words, ""));
+    let Some(rest) = text.strip_prefix(first) else { return false };
+    !rest.starts_with(char::is_alphanumeric) && (later.is_empty() || has_words(rest, later))
 }
 
 /// Whether a text holds some words, not as a piece of longer ones.
@@ -156,8 +173,9 @@ fn has_words(text: &str, words: &str) -> bool {
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(split_line).map(str::trim).filter(|sentence| {
         let chars = sentence.chars().count();
-        (SENTENCE_CHARS_MIN..=SENTENCE_CHARS_MAX).contains(&chars)
-            || (chars > 3 && !sentence.is_ascii() && chars <= SENTENCE_CHARS_MAX)
+        let terse = !sentence.is_ascii() || sentence.contains(' ');
+        let chars_min = if terse { PHRASE_CHARS_MIN } else { SENTENCE_CHARS_MIN };
+        (chars_min..=SENTENCE_CHARS_MAX).contains(&chars)
     })
 }
 
@@ -177,8 +195,8 @@ fn sentence_end(text: &str) -> usize {
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         let next = chars.peek().map(|(_, next)| *next);
-        let full_stop = matches!(c, '.' | '!' | '?') && next.is_none_or(char::is_whitespace);
-        if full_stop || matches!(c, '。' | '！' | '？' | '।') {
+        let full_stop = matches!(c, '.' | '!' | '?' | '؟') && next.is_none_or(char::is_whitespace);
+        if full_stop || matches!(c, '。' | '！' | '？' | '।' | '۔') {
             return at + c.len_utf8();
         }
     }
@@ -187,21 +205,143 @@ fn sentence_end(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::constraints;
+    use std::collections::BTreeSet;
+
+    use super::{BINDING, constraints, rows};
 
     fn check(text: &str, expect: &[&str]) {
         assert_eq!(constraints(text).collect::<Vec<_>>(), expect, "{text:?}");
     }
 
+    /// A language, a sentence that binds, and one that does not.
+    const SENTENCES: [(&str, &str, &str); 33] = [
+        ("English", "Never delete the database.", "The tests of the parser are green."),
+        ("German", "Lösche niemals die Datenbank.", "Die Tests sind jetzt grün."),
+        ("French", "Ne supprime pas la base de données.", "Cela ne marche pas, peux-tu regarder ?"),
+        ("Spanish", "Nunca borres la base de datos.", "Gracias, las pruebas pasan."),
+        ("Portuguese", "Nunca apague o banco de dados.", "Obrigado, os testes passam."),
+        ("Italian", "Non cancellare mai il database.", "Grazie, i test passano."),
+        ("Polish", "Nigdy nie usuwaj bazy danych.", "Testy są już zielone, dzięki."),
+        ("Russian", "Никогда не удаляй базу данных.", "Спасибо, тесты проходят."),
+        ("Chinese", "不要删除数据库。", "测试已经通过了，谢谢。"),
+        ("Japanese", "データベースを絶対に削除しないでください。", "テストは通りました。"),
+        ("Korean", "데이터베이스를 절대 삭제하지 마세요.", "테스트가 통과했습니다."),
+        ("Dutch", "Verwijder nooit de database.", "De tests werken nu, dank je."),
+        ("Swedish", "Ta aldrig bort databasen.", "Han kör sin server lokalt, och det fungerar inte."),
+        ("Danish", "Du må ikke slette databasen.", "Det virker ikke på hans maskine."),
+        ("Norwegian", "Databasen må aldri slettes.", "Hun kjører sin egen server."),
+        ("Finnish", "Älä poista tietokantaa.", "Testi kaatuu, kun palvelin on alhaalla."),
+        ("Vietnamese", "Đừng xóa cơ sở dữ liệu.", "Ngày mai chạy lại kiểm thử nhé."),
+        ("Indonesian", "Jangan hapus basis data.", "Tes sudah berjalan dengan baik."),
+        ("Malay", "Pangkalan data mesti sentiasa disimpan.", "Ujian itu sudah lulus."),
+        ("Turkish", "Veritabanını asla silme.", "Her zamanki gibi testler geçti."),
+        ("Arabic", "لا تحذف قاعدة البيانات.", "شكرا، الاختبارات تعمل الآن."),
+        ("Hindi", "डेटाबेस को मत हटाना।", "मेरा मतलब यह टेस्ट था।"),
+        ("Bengali", "কখনো ডাটাবেস মুছে ফেলবেন না।", "পরীক্ষাটি এখন কাজ করছে।"),
+        ("Thai", "ห้ามลบฐานข้อมูล", "ต้องการดูตัวอย่างที่ถูกต้อง"),
+        ("Hebrew", "אל תמחק את מסד הנתונים.", "הבדיקות עוברות עכשיו, תודה."),
+        ("Ukrainian", "Ніколи не видаляй базу даних.", "Дякую, тести проходять."),
+        ("Greek", "Μην διαγράψεις τη βάση δεδομένων.", "Πότε τρέχουν τα τεστ;"),
+        ("Czech", "Nikdy nemaž databázi.", "Testy už procházejí, díky."),
+        ("Slovak", "Databázu nesmieš vymazať.", "Testy už prechádzajú, vďaka."),
+        ("Hungarian", "Soha ne töröld az adatbázist.", "A tesztek most zöldek."),
+        ("Romanian", "Nu șterge niciodată baza de date.", "Mai rulează testele o dată, te rog."),
+        ("Bulgarian", "Никога не изтривай базата данни.", "Тестовете минават, благодаря."),
+        ("Persian", "هرگز پایگاه داده را حذف نکن.", "ممنون، تست‌ها اجرا شدند."),
+    ];
+
     #[test]
-    fn a_users_binding_sentences_are_found_whole_in_many_languages() {
+    fn a_prohibition_is_found_in_every_language_of_the_table_and_a_report_in_none() {
+        for (_, binding, harmless) in SENTENCES {
+            check(binding, &[binding]);
+            check(harmless, &[]);
+        }
+        let tried: BTreeSet<&str> = SENTENCES.iter().map(|(language, ..)| *language).collect();
+        assert_eq!(tried, rows(BINDING).map(|(language, _)| language).collect());
+    }
+
+    #[test]
+    fn an_order_without_a_never_binds_as_well() {
+        let orders = [
+            "Lösche die Datenbank nicht.",
+            "No borres la base de datos.",
+            "Não apague o banco de dados.",
+            "Non cancellare il database.",
+            "Nie usuwaj bazy danych.",
+            "Не удаляй базу данных.",
+            "千万别删数据库。",
+            "Verwijder de database niet.",
+            "Ta inte bort databasen.",
+            "Brug kun tabulatorer.",
+            "Ikke slett databasen.",
+            "Tietokantaa ei saa poistaa.",
+            "Không được xóa cơ sở dữ liệu.",
+            "Basis data tidak boleh dihapus.",
+            "Veritabanını silmeyin.",
+            "لا تقم بحذف قاعدة البيانات.",
+            "डेटाबेस को कभी न हटाएं।",
+            "ডাটাবেস মুছবেন না।",
+            "อย่าลบฐานข้อมูล",
+            "אסור למחוק את מסד הנתונים.",
+            "Не видаляй базу даних.",
+            "Η βάση δεν πρέπει να διαγραφεί.",
+            "Databázi nesmíš smazat.",
+            "Nemaž databázu.",
+            "Az adatbázist tilos törölni.",
+            "Nu șterge baza de date.",
+            "Не изтривай базата данни.",
+            "پایگاه داده را حذف نکنید.",
+        ];
+        orders.iter().for_each(|order| check(order, &[order]));
+    }
+
+    #[test]
+    fn a_users_binding_sentences_are_found_whole() {
         check("Fix the parser. Never touch vendor/. Thanks!", &["Never touch vendor/."]);
         check("please use tabs, but only in Makefiles", &["please use tabs, but only in Makefiles"]);
         check("Bitte niemals auf main pushen. Danke", &["Bitte niemals auf main pushen."]);
         check("不要修改生产数据库。谢谢", &["不要修改生产数据库。"]);
         check("本番のデータは絶対に消さないでください。", &["本番のデータは絶対に消さないでください。"]);
         check("Никогда не трогай config.yaml! Потом тесты.", &["Никогда не трогай config.yaml!"]);
+        check("Don’t push.", &["Don’t push."]);
         check("the lonely mustache neverland", &[]);
         check("v1.2.3 is out", &[]);
+    }
+
+    #[test]
+    fn a_short_order_binds_and_an_answer_does_not() {
+        let orders = [
+            "No tabs.",
+            "No JS",
+            "- no emojis!",
+            "No new dependencies please.",
+            "Use tabs, not spaces.",
+            "Please use pnpm rather than npm.",
+            "Stop adding comments.",
+            "ok, stop apologizing",
+        ];
+        orders.iter().for_each(|order| check(order, &[order]));
+        let answers = [
+            "No, that is fine.",
+            "No problem.",
+            "no idea why",
+            "No tests failed.",
+            "No errors now.",
+            "No comments?",
+            "No funciona.",
+            "I use vim.",
+            "Use the new parser.",
+            "Where does it stop?",
+            "no",
+            "Only",
+        ];
+        answers.iter().for_each(|answer| check(answer, &[]));
+    }
+
+    #[test]
+    fn a_long_order_is_taken_whole_and_prose_is_not() {
+        let order = |words: usize| format!("Never touch {}these.", "vendor ".repeat(words));
+        check(&order(80), &[&*order(80)]);
+        check(&order(90), &[]);
     }
 }

@@ -114,8 +114,102 @@ fn oddities_are_carried_and_named_with_their_lines() {
             "Line 4 makes the call `k1`, which is never answered.",
             "Line 5 answers the call `k9`, which was not made before it.",
             "Line 6 follows the entry `gone`, which is not in the file.",
+            "Line 7 is an entry of the type `from_the_future`, which is not known; it is carried.",
+            "Line 8 is a value that is no entry; it is carried.",
         ]
     );
     assert_eq!((session.entries().len(), session.log().len()), (8, 6));
     assert_eq!(seen(&session), "u5");
+}
+
+/// The notices of one kind that a text gets.
+fn told(text: &str, kind: NoticeKind) -> Vec<String> {
+    let session = read(text);
+    session.notices().iter().filter(|notice| notice.kind == kind).map(|notice| notice.sentence.clone()).collect()
+}
+
+#[test]
+fn an_entry_of_an_unknown_type_is_carried_and_reported_once_for_its_type() {
+    let known = " is known; it is not reported.";
+    let cases = [
+        (Fixture::Claude, r#"{"type":"quantum-entry"}"#, "is an entry of the type `quantum-entry`, which is not known"),
+        (Fixture::Claude, r#"{"no_type":true}"#, "is an entry without a type"),
+        (Fixture::Claude, "[1,2,3]", "is a value that is no entry"),
+        (Fixture::Claude, r#""a string""#, "is a value that is no entry"),
+        (Fixture::Claude, "42", "is a value that is no entry"),
+        (Fixture::Claude, r#"{"type":"user"}"#, "is a `user` without a message"),
+        (Fixture::Claude, r#"{"type":"progress"}"#, known),
+        (Fixture::Claude, r#"{"type":"system","subtype":"turn_duration"}"#, known),
+        (Fixture::Codex, r#"{"type":"brand_new"}"#, "is an entry of the type `brand_new`, which is not known"),
+        (
+            Fixture::Codex,
+            r#"{"type":"brand_new","payload":{}}"#,
+            "is an entry of the type `brand_new`, which is not known",
+        ),
+        (Fixture::Codex, r#"{"type":"response_item"}"#, "is a `response_item` without a payload"),
+        (Fixture::Codex, r#"{"type":"event_msg","payload":{"type":"any"}}"#, known),
+        (Fixture::Codex, r#"{"type":"world_state","payload":{}}"#, known),
+        (Fixture::PiTree, r#"{"type":"novel"}"#, "is an entry of the type `novel`, which is not known"),
+        (Fixture::PiTree, r#"{"type":"label"}"#, known),
+        (Fixture::PiEvents, r#"{"type":"novel"}"#, "is an entry of the type `novel`, which is not known"),
+    ];
+    for (fixture, entry, expected) in cases {
+        let text = fixture.text("u1 a1");
+        let line = text.lines().count() + 1;
+        let one = format!("{text}{entry}\n");
+        let many = text.clone() + &format!("{entry}\n").repeat(5000);
+        let (once, often) = match expected == known {
+            true => (vec![], vec![]),
+            false => (
+                vec![format!("Line {line} {expected}; it is carried.")],
+                vec![format!("Line {line} {expected}; it is carried, with 4999 more like it.")],
+            ),
+        };
+        assert_eq!(told(&one, NoticeKind::UnknownEntry), once, "{fixture:?} {entry}");
+        assert_eq!(told(&many, NoticeKind::UnknownEntry), often, "{fixture:?} {entry}");
+        assert_eq!(seen(&read(&many)), "u1 a1", "{fixture:?} {entry}");
+    }
+}
+
+#[test]
+fn a_part_of_an_unknown_type_is_carried_and_reported_once_for_its_type() {
+    let cases = [
+        (r#"[{"role":"user","content":[{"type":"text","text":"u1"},{"type":"hologram"}]}]"#, "hologram"),
+        (
+            r#"{"model":"claude","max_tokens":9,"messages":[{"role":"user","content":[{"type":"new_block"}]}]}"#,
+            "new_block",
+        ),
+        (
+            r#"{"model":"m","input":[{"type":"message","role":"user","content":"u1"},{"type":"alien_item"}]}"#,
+            "alien_item",
+        ),
+        (r#"{"type":"response_item","payload":{"type":"alien"}}"#, "alien"),
+        (r#"{"type":"response_item","payload":{"type":"ghost_snapshot"}}"#, ""),
+        (r#"{"model":"m","input":[{"type":"item_reference","id":"i1"}]}"#, ""),
+        (r#"[{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}]"#, ""),
+    ];
+    for (text, kind) in cases {
+        let expected = format!("Line 1 has a part of the type `{kind}`, which is not understood; it is carried.");
+        let expected = if kind.is_empty() { vec![] } else { vec![expected] };
+        assert_eq!(told(text, NoticeKind::UnknownPart), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_call_that_repeats_the_id_of_another_is_reported_once_for_its_id() {
+    let call = r#"{"role":"assistant","tool_calls":[{"id":"k1","function":{"name":"x","arguments":"{}"}}]}"#;
+    let result = r#"{"role":"tool","tool_call_id":"k1","content":"r"}"#;
+    let named = r#"{"role":"assistant","content":null,"function_call":{"name":"x","arguments":"{}"}}"#;
+    let cases = [
+        (vec![call, result], vec![]),
+        (vec![call, result, call, result], vec!["Line 3 repeats the id `k1` of the call that line 1 makes."]),
+        (
+            vec![call, result, call, result, call, result],
+            vec!["Line 3 repeats the id `k1` of the call that line 1 makes; 3 calls have it in all."],
+        ),
+        (vec![named, named], vec![]),
+    ];
+    for (lines, expected) in cases {
+        assert_eq!(told(&lines.join("\n"), NoticeKind::DuplicateId), expected, "{lines:?}");
+    }
 }
