@@ -102,7 +102,7 @@ pub fn open(input: &Input, count_for: CountFor, until: Option<usize>) -> Result<
     }
     let model = count_for.model.or_else(|| session.model().map(str::to_owned));
     let is_known = model.as_deref().is_some_and(|model| Model::named(model).known != Known::Fallback);
-    let counter = count_for.counter.unwrap_or_else(|| match count_for.cautious && !is_known {
+    let counter = count_for.counter.unwrap_or_else(|| match !is_known && (count_for.cautious || model.is_some()) {
         true => Arc::new(Cautious),
         false => counter_for(model.as_deref()),
     });

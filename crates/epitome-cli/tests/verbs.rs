@@ -202,6 +202,8 @@ fn count_says_how_much_and_who_says_so() {
     assert_snapshot!(bench.run(&["count", "anthropic.json"]).whole());
     assert_snapshot!(bench.run(&["count", "chat.jsonl", "--tokenizer", "chars/4"]).whole());
     assert_snapshot!(bench.run(&["count", "chat.jsonl", "--tokenizer", "gpt2"]).whole());
+    let unknown = bench.run(&["count", "chat.jsonl", "--model", "nosuchmodel", "--json"]).ended(0).json();
+    assert_eq!(unknown["counted"]["source"], "estimated", "{unknown}");
     let json = bench.run(&["count", "chat.json", "--json"]).ended(0).json();
     assert_snapshot!(keys(&json), @"file format messages turns tokens counted roles system tools total notices");
 }
