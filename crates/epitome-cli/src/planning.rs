@@ -290,6 +290,6 @@ pub fn policy(named: Option<&str>) -> Result<Policy, Failure> {
     let toml = std::fs::read_to_string(path).map_err(|error| Failure::unreadable(path, words(&error)))?;
     Policy::parse(&toml).map_err(|error| {
         Failure::new(Exit::Usage, format!("{}, {error}.", path.display()))
-            .hint("`epitome policy show ladder` prints a policy with every key.")
+            .hint("`epitome policy show ladder` prints one that works.")
     })
 }

@@ -2,7 +2,7 @@
 
 use epitome::budget::Tokens;
 use epitome::plan::{Plan, Step};
-use epitome::session::Session;
+use epitome::session::{Notice, NoticeKind, Session};
 use epitome::summary::{Fate, Kind, Receipt};
 use epitome::thread::Thread;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::table::{Side, table};
 const NOTICES_MAX: usize = 8;
 
 /// The kinds of items, in the order in which they are listed to people, with their plurals.
-const KINDS: [(Kind, &str); 10] = [
+const KINDS: [(Kind, &str); 11] = [
     (Kind::Pin, "pins"),
     (Kind::Constraint, "constraints"),
     (Kind::Request, "requests"),
@@ -27,6 +27,7 @@ const KINDS: [(Kind, &str); 10] = [
     (Kind::Error, "errors"),
     (Kind::Url, "addresses"),
     (Kind::Outcome, "tool outcomes"),
+    (Kind::Value, "values"),
 ];
 
 /// One line about the file.
@@ -122,10 +123,15 @@ pub fn example_reference(made: &Made, thread: &Thread) -> Option<String> {
 
 /// What is odd about a file, for people.
 pub fn notices(session: &Session, paint: Paint) -> String {
-    let notices = session.notices();
+    let mut notices: Vec<&Notice> = session.notices().iter().collect();
     if notices.is_empty() {
         return String::new();
     }
+    // What can be there a thousand times must not hide what is there once.
+    let is_frequent = |notice: &&Notice| {
+        matches!(notice.kind, NoticeKind::UnansweredCall | NoticeKind::EmptyMessage | NoticeKind::DuplicateId)
+    };
+    notices.sort_by_key(is_frequent);
     let mut out = format!("\n{}\n", paint.dim("  notices"));
     for notice in notices.iter().take(NOTICES_MAX) {
         out.push_str(&format!("  {notice}\n"));

@@ -161,6 +161,20 @@ fn a_budget_below_the_floor_is_refused_with_the_floor() {
 }
 
 #[test]
+fn what_is_there_often_does_not_hide_what_is_there_once() {
+    let call = |n: usize| {
+        format!(
+            "{{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{{\"id\":\"c{n}\",\"type\":\"function\",\"function\":{{\"name\":\"ls\",\"arguments\":\"{{}}\"}}}}]}}\n"
+        )
+    };
+    let calls: String = (0..20).map(call).collect();
+    let bench =
+        Bench::new().holding("l.jsonl", format!("{{\"role\":\"user\",\"content\":\"go\"}}\n{calls}{{\"role\":\"us"));
+    let shown = bench.run(&["show", "l.jsonl"]).ended(0);
+    assert!(shown.out.contains("Line 22 is half-written"), "{}", shown.out);
+}
+
+#[test]
 fn what_cannot_be_read_gets_a_sentence() {
     let bench = Bench::new()
         .holding("latin.jsonl", b"{\"role\": \"user\",\n \"content\": \"gr\xfcn\"}")
