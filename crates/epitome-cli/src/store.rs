@@ -36,6 +36,9 @@ pub struct Record {
     pub written_to: String,
     /// The last of the [`tips`] of the list that was written; `None` for a session, which has all its messages itself.
     pub tip: Option<ArtifactId>,
+    /// The tip of the record of the list that this one was made of, where that was compacted too.
+    #[serde(default)]
+    pub earlier: Option<ArtifactId>,
     /// The plan, the summaries and the receipt.
     pub compaction: Value,
     /// Where each message that is no longer in the prompt as it was is kept, by its number: `m41`.
@@ -196,11 +199,26 @@ impl Store {
             let grown_from = tips.iter().position(|tip| record.tip.as_ref() == Some(tip))?;
             Some((grown_from, record.written_to == name, record.made.clone()))
         };
-        let entries = fs::read_dir(self.dir.join("compactions")).ok()?;
-        let read = |path: PathBuf| serde_json::from_str::<Record>(&fs::read_to_string(path).ok()?).ok();
-        let records = entries.filter_map(|entry| read(entry.ok()?.path()));
-        let ranked = records.filter_map(|record| Some((rank(&record)?, record)));
+        let ranked = self.records().into_iter().filter_map(|record| Some((rank(&record)?, record)));
         ranked.max_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, record)| record)
+    }
+
+    /// The records of all compactions that made a list, newest first.
+    pub fn chain_for(&self, list: &Session, name: &str) -> Vec<Record> {
+        let mut chain: Vec<Record> = self.newest_for(list, name).into_iter().collect();
+        let mut others = self.records();
+        while let Some(earlier) = chain.last().and_then(|record| record.earlier.clone()) {
+            // Each is taken once: a chain that bites its tail ends.
+            let Some(at) = others.iter().position(|record| record.tip.as_ref() == Some(&earlier)) else { break };
+            chain.push(others.swap_remove(at));
+        }
+        chain
+    }
+
+    fn records(&self) -> Vec<Record> {
+        let Ok(entries) = fs::read_dir(self.dir.join("compactions")) else { return Vec::new() };
+        let read = |path: PathBuf| serde_json::from_str::<Record>(&fs::read_to_string(path).ok()?).ok();
+        entries.filter_map(|entry| read(entry.ok()?.path())).collect()
     }
 
     /// The JSON of a message that left whole.

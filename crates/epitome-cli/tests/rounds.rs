@@ -102,3 +102,21 @@ fn a_list_that_was_compacted_before_keeps_every_pin_and_constraint_under_every_p
         }
     }
 }
+
+#[test]
+fn what_left_in_the_first_of_two_rounds_can_be_read_back_from_the_list() {
+    let mut messages = vec![json!({"role": "user", "content": "The first words of all."})];
+    messages.extend((1..=6).flat_map(chat));
+    let bench = Bench::new().holding("l.json", Value::from(messages.clone()).to_string());
+    bench.run(&["compact", "l.json", "--budget", "6000", "-o", "l.json"]).ended(0);
+    let mut grown = bench.json("l.json").as_array().unwrap().clone();
+    let stayed = grown.len();
+    grown.extend(chat(7));
+    std::fs::write(bench.path("l.json"), Value::from(grown).to_string()).unwrap();
+    bench.run(&["compact", "l.json", "--budget", "3000", "-o", "l.json"]).ended(0);
+    // A number that the list of the second round did not have is one of the first.
+    let number = stayed + chat(7).len() + 5;
+    let read = bench.run(&["read", "l.json", &format!("m{number}")]).ended(0);
+    let original = messages[number - 1]["content"].as_str().unwrap();
+    assert!(read.out.contains(original.trim()), "m{number}: {}", read.out);
+}

@@ -143,7 +143,10 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
     if !args.dry_run {
         target.path(&opened.path).map_or(Ok(()), may_replace)?;
         let tip = tip(&opened.session, &written);
-        let record = Record { tip, ..record(opened.path.as_path(), target, made, stamp) };
+        let is_list = matches!(opened.session.format(), Format::List(_));
+        let known = is_list.then(|| store.newest_for(&opened.session, &file_name(&opened.path))).flatten();
+        let earlier = known.and_then(|record| record.tip);
+        let record = Record { tip, earlier, ..record(opened.path.as_path(), target, made, stamp) };
         let id = store.put(parcel, record)?;
         answer.json["record"] = json!(id);
         answer.data = put(&opened.session, &written, target, opened)?;
@@ -162,6 +165,7 @@ fn record(source: &Path, target: &Target, made: &Made, made_at: String) -> Recor
         source: file_name(source),
         written_to: target.path(source).map_or_else(|| "-".to_owned(), file_name),
         tip: None,
+        earlier: None,
         compaction: serde_json::to_value(&made.compaction).unwrap_or_default(),
         messages: Default::default(),
         stayed: Default::default(),

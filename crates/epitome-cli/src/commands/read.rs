@@ -80,11 +80,18 @@ enum Whereabouts {
 
 fn stored(args: &Read, session: &Session, store: &Store) -> Option<Whereabouts> {
     reference(&args.id, 'm').filter(|_| matches!(session.format(), Format::List(_)))?;
-    let record = store.newest_for(session, &file_name(&args.input.file))?;
-    match record.messages.get(&args.id) {
-        Some(kept) => store.message(kept).map(Whereabouts::Kept),
-        None => record.stayed.get(&args.id).map(|number| Whereabouts::Stayed(*number)),
+    let chain = store.chain_for(session, &file_name(&args.input.file));
+    // The newest compaction that knows the number; what stayed then may have left since.
+    let known =
+        chain.iter().position(|record| record.messages.contains_key(&args.id) || record.stayed.contains_key(&args.id));
+    let mut id = args.id.clone();
+    for record in chain[..=known?].iter().rev() {
+        match record.messages.get(&id) {
+            Some(kept) => return store.message(kept).map(Whereabouts::Kept),
+            None => id = format!("m{}", record.stayed.get(&id)?),
+        }
     }
+    reference(&id, 'm').map(Whereabouts::Stayed)
 }
 
 fn decoded(dialect: Dialect, raw: String) -> Found {
