@@ -29,11 +29,16 @@ impl PolicyError {
         let text = line.and_then(|line| toml.lines().nth(line - 1)).unwrap_or_default();
         let (key, value) = text.split_once('=').unwrap_or((text, ""));
         let table = start.map(|start| table_at(toml, start)).unwrap_or_default();
+        let message = error.message().trim();
+        if let Some(field) = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+            let key = if table.is_empty() { field.to_owned() } else { format!("{table}.{field}") };
+            return PolicyError { line: None, key, value: String::new(), problem: "it is missing".to_owned() };
+        }
         let key = match (table.as_str(), key.trim()) {
             ("", key) | (_, key) if key.starts_with('[') || table.is_empty() => key.trim_matches(['[', ']']).to_owned(),
             (table, key) => format!("{table}.{key}"),
         };
-        PolicyError { line, key, value: value.trim().to_owned(), problem: error.message().trim().to_owned() }
+        PolicyError { line, key, value: value.trim().to_owned(), problem: in_words(message) }
     }
 
     /// The key, with its table.
@@ -46,6 +51,19 @@ impl PolicyError {
         &self.value
     }
 }
+
+/// What the TOML reader said, with kinds of numbers as people call them.
+fn in_words(message: &str) -> String {
+    let kinds = [("u8", WHOLE), ("u16", WHOLE), ("u32", WHOLE), ("u64", WHOLE), ("usize", WHOLE), ("f64", "a number")];
+    let Some((said, expected)) = message.rsplit_once("expected ") else { return message.to_owned() };
+    let said = said.split(" as ").next().unwrap_or(said).trim_end_matches([',', ' ']);
+    match kinds.iter().find(|(kind, _)| *kind == expected) {
+        Some((_, words)) => format!("{said}, allowed is {words}"),
+        None => message.to_owned(),
+    }
+}
+
+const WHOLE: &str = "a whole number from 0 on";
 
 /// The table that a place in the file belongs to.
 fn table_at(toml: &str, start: usize) -> String {
@@ -83,3 +101,33 @@ impl fmt::Display for PolicyError {
 }
 
 impl std::error::Error for PolicyError {}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Policy;
+
+    #[test]
+    fn a_mistake_is_told_with_its_key_its_value_and_what_is_allowed() {
+        let head = "name = \"x\"\nabout = \"a\"\n";
+        let trigger = "[trigger]\nat = { share_of_window = 0.8 }\n";
+        let cases = [
+            (format!("{head}rungs = [\"trim\"]\n{trigger}"), "`version`: it is missing"),
+            (
+                format!("{head}version = -1\nrungs = [\"trim\"]\n{trigger}"),
+                "line 3: `version = -1`: invalid value: integer `-1`, allowed is a whole number from 0 on",
+            ),
+            (format!("{head}version = 1\nrungs = []\n{trigger}"), "line 4: `rungs = []`: allowed is at least one rung"),
+            (
+                format!("{head}version = 1\nrungs = [\"trim\"]\n{trigger}window = 0\n"),
+                "line 7: `trigger.window = 0`: allowed is a whole number above 0",
+            ),
+            (
+                format!("{head}version = 1\nrungs = [\"trim\"]\n{trigger}[protect]\nrecent_turns = \"three\"\n"),
+                "line 8: `protect.recent_turns = \"three\"`: invalid type: string \"three\", allowed is a whole number from 0 on",
+            ),
+        ];
+        for (toml, expected) in cases {
+            assert_eq!(Policy::parse(&toml).expect_err(expected).to_string(), expected);
+        }
+    }
+}

@@ -495,6 +495,12 @@ impl Policy {
         if self.name.trim().is_empty() {
             return Err(PolicyError::value(toml, "name", "\"\"", "a name"));
         }
+        if self.rungs.is_empty() {
+            return Err(PolicyError::value(toml, "rungs", "[]", "at least one rung"));
+        }
+        if self.trigger.window == Tokens::ZERO {
+            return Err(PolicyError::value(toml, "trigger.window", "0", "a whole number above 0"));
+        }
         for (at, rung) in self.rungs.iter().enumerate() {
             if self.rungs[..at].contains(rung) {
                 return Err(PolicyError::value(toml, "rungs", &format!("{:?}", rung.name()), "each rung once"));
