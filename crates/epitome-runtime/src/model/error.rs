@@ -1,0 +1,89 @@
+//! Why a model did not answer.
+
+use std::time::Duration;
+
+use epitome::budget::Overflow;
+
+/// Why a model did not answer. No variant holds a key or a prompt.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The prompt is too long.
+    #[error("the prompt is too long for the model ({status}): {message}")]
+    Overflow {
+        /// The status of the response.
+        status: u16,
+        /// What the provider said of sizes.
+        overflow: Overflow,
+        /// Its words.
+        message: String,
+    },
+    /// Too many requests, or the provider is overloaded.
+    #[error("the provider asks to wait ({status}): {message}")]
+    Throttled {
+        /// The status of the response.
+        status: u16,
+        /// How long, where it says so.
+        after: Option<Duration>,
+        /// Its words.
+        message: String,
+    },
+    /// The provider refuses: the request or the key is wrong.
+    #[error("the provider refuses ({status}): {message}")]
+    Refused {
+        /// The status of the response.
+        status: u16,
+        /// Its words.
+        message: String,
+    },
+    /// The provider failed.
+    #[error("the provider failed ({status}): {message}")]
+    Failed {
+        /// The status of the response.
+        status: u16,
+        /// Its words.
+        message: String,
+    },
+    /// Nobody is there, or the connection broke.
+    #[error("the provider cannot be reached: {reason}")]
+    Unreachable {
+        /// Why.
+        reason: String,
+    },
+    /// It took too long.
+    #[error("the provider did not {what} within {within:?}")]
+    TimedOut {
+        /// What did not happen.
+        what: &'static str,
+        /// How long it had.
+        within: Duration,
+    },
+    /// What came is not an answer, or only half of one.
+    #[error("the answer cannot be read: {reason}")]
+    Garbled {
+        /// Why.
+        reason: String,
+    },
+    /// It failed so often that it is left alone for a while.
+    #[error("the provider failed {failures} times in a row and is left alone for {left:?} more")]
+    Open {
+        /// How often it failed.
+        failures: u32,
+        /// How long it is left alone.
+        left: Duration,
+    },
+}
+
+impl ModelError {
+    /// Whether asking again may help.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            ModelError::Throttled { .. }
+            | ModelError::Failed { .. }
+            | ModelError::Unreachable { .. }
+            | ModelError::TimedOut { .. }
+            | ModelError::Garbled { .. } => true,
+            ModelError::Overflow { .. } | ModelError::Refused { .. } | ModelError::Open { .. } => false,
+        }
+    }
+}

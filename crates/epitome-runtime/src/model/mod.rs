@@ -1,0 +1,94 @@
+//! Models: whoever answers a prompt. Real ones speak a dialect over HTTP; the scripted one answers from a file.
+
+mod error;
+
+pub use error::ModelError;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use epitome::budget::Tokens;
+use epitome::summary::Finish;
+use epitome::thread::ToolCall;
+use epitome::wire::Dialect;
+use serde::{Deserialize, Serialize};
+
+/// Whoever answers a prompt. Dropping the future aborts the call.
+#[async_trait]
+pub trait Model: Send + Sync + fmt::Debug {
+    /// The model's id, as its provider spells it.
+    fn id(&self) -> &str;
+
+    /// The dialect it is spoken to in.
+    fn dialect(&self) -> Dialect;
+
+    /// Answers a prompt; `hear` is told of pieces as they come when the prompt wants a stream.
+    async fn answer(&self, prompt: &ModelPrompt, hear: &mut Hear<'_>) -> Result<ModelAnswer, ModelError>;
+}
+
+/// Told of each piece of an answer as it comes.
+pub type Hear<'a> = dyn FnMut(&Piece) + Send + 'a;
+
+/// A piece of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Piece {
+    /// Some more text.
+    Text(String),
+    /// Some more reasoning.
+    Reasoning(String),
+    /// A call begins.
+    Call {
+        /// Its id.
+        id: String,
+        /// The tool.
+        name: String,
+    },
+    /// Some more of the arguments of the newest call.
+    Arguments(String),
+}
+
+/// What a model is asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelPrompt {
+    /// The system prompt beside the messages, as JSON: a string, or what the dialect has there.
+    pub system: Option<String>,
+    /// The messages, each as JSON of the dialect.
+    pub messages: Vec<String>,
+    /// The tool schemas, as a JSON list of the dialect.
+    pub tools: Option<String>,
+    /// The most tokens of the answer.
+    pub max_output: Option<Tokens>,
+    /// Fields of the request besides: temperature, thinking, cache settings. They are sent as they are.
+    pub settings: serde_json::Map<String, serde_json::Value>,
+    /// Whether the answer comes in pieces.
+    pub stream: bool,
+}
+
+/// What a model answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelAnswer {
+    /// The answer as messages of the dialect, each as JSON, ready to be appended to the thread.
+    pub messages: Vec<String>,
+    /// Its words.
+    pub text: String,
+    /// The tools it calls.
+    pub calls: Vec<ToolCall>,
+    /// How it ended.
+    pub finish: Finish,
+    /// What the provider says it took.
+    pub usage: Option<Usage>,
+}
+
+/// What a provider says a call took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The whole prompt, cached or not.
+    pub input: u64,
+    /// What of it was read from the cache.
+    pub cached: u64,
+    /// What of it was written to the cache.
+    pub written: u64,
+    /// The answer.
+    pub output: u64,
+}

@@ -1,0 +1,103 @@
+//! The store: what lasts. One small trait; every change is a value, and a list of them is applied whole or not at all.
+//!
+//! ```text
+//! apply([Append, AddEvent])                       one step of an agent
+//! apply([CommitPlan, Index, PutArtifact, FinishJob])   one compaction
+//! ```
+//!
+//! A store keeps bytes and compares numbers. It knows no clock, no key and no policy: bodies come sealed, moments come in
+//! with the writes, and what a body means is the caller's affair. The memory store is the reference; `conformance` is
+//! the suite that every store passes.
+
+mod error;
+mod row;
+mod write;
+
+pub use error::StoreError;
+pub use row::{
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, IndexRow, JobId, JobRow, JobState, Lease, MessageRow,
+    PlanRow, Segment, Sensitivity, ThreadRow,
+};
+pub use write::{JobEnd, NewJob, Write};
+
+use std::ops::Range;
+
+use async_trait::async_trait;
+
+use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
+
+/// What lasts: threads, plans, documents, artifact metadata, events and jobs.
+#[async_trait]
+pub trait Store: Send + Sync + std::fmt::Debug + 'static {
+    /// Applies writes in their order, all of them or none. [`StoreError::Conflict`] when one of them expected another
+    /// state than there is; nothing has changed then.
+    async fn apply(&self, writes: &[Write]) -> Result<(), StoreError>;
+
+    /// A thread, if there is one.
+    async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>, StoreError>;
+
+    /// The tenant's threads in the order of their ids, from the one after `after` on, `limit` at most.
+    async fn threads(
+        &self,
+        tenant: &TenantId,
+        after: Option<&ThreadId>,
+        limit: usize,
+    ) -> Result<Vec<ThreadRow>, StoreError>;
+
+    /// The messages that the thread itself holds at these places, in order; a fork's shared ones are its parent's.
+    async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>, StoreError>;
+
+    /// The plan of this version; the newest without one.
+    async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError>;
+
+    /// A document.
+    async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError>;
+
+    /// The documents of a kind, in the order of their names, from the one after `after` on, `limit` at most.
+    async fn documents(
+        &self,
+        tenant: &TenantId,
+        kind: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError>;
+
+    /// An artifact's metadata by its id alone: whose it is stands in the row.
+    async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError>;
+
+    /// The tenant's artifacts in the order of their ids, from the one after `after` on, `limit` at most.
+    async fn artifacts(
+        &self,
+        tenant: &TenantId,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ArtifactRow>, StoreError>;
+
+    /// The thread's events, oldest first, from the one after number `after` on (0: from the first), `limit` at most.
+    async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>, StoreError>;
+
+    /// The indexed passages that hold any of these terms, best first: of each segment those before its end.
+    async fn search(
+        &self,
+        tenant: &TenantId,
+        segments: &[Segment],
+        terms: &[String],
+        limit: usize,
+    ) -> Result<Vec<Candidate>, StoreError>;
+
+    /// Takes the oldest job that is due: ready, or running with a lease that has run out. Not one of a thread that has
+    /// another job running. A job whose attempts are used up is marked dead and passed over.
+    async fn claim(&self, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError>;
+
+    /// The thread's newest job of a kind.
+    async fn job(&self, key: &ThreadKey, kind: &str) -> Result<Option<JobRow>, StoreError>;
+
+    /// The tenants that have anything in the store.
+    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError>;
+
+    /// Looks for damage that the back-end itself can see, and says it in sentences; empty when all is well.
+    async fn check(&self) -> Result<Vec<String>, StoreError>;
+
+    /// Removes documents and finished jobs that are past `before`, and gives space back. Messages, plans and events stay.
+    async fn vacuum(&self, before: Moment) -> Result<u64, StoreError>;
+}

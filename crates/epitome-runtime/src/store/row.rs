@@ -1,0 +1,300 @@
+//! Rows: what a store holds, as plain values. Bodies are sealed bytes; the store never looks inside.
+
+use epitome::budget::Tokens;
+use epitome::thread::MessageId;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadRow {
+    /// Which thread.
+    pub key: ThreadKey,
+    /// When it was made.
+    pub created: Moment,
+    /// When something was last appended or committed.
+    pub updated: Moment,
+    /// How many messages it has, shared ones included.
+    pub length: u64,
+    /// The newest message.
+    pub tip: MessageId,
+    /// The turn of the newest message.
+    pub turn: u32,
+    /// The tokens of all its messages.
+    pub tokens: u64,
+    /// The version of its newest plan; 0 before the first.
+    pub version: u64,
+    /// How the messages are written: a dialect's name.
+    pub dialect: String,
+    /// The counter that the messages were counted with.
+    pub counter: String,
+    /// Where the messages before its own come from, oldest first; empty unless it is a fork.
+    pub shared: Vec<Segment>,
+    /// What the caller wants to remember of it; sealed.
+    pub labels: Vec<u8>,
+}
+
+/// A run of messages that another thread holds: its places up to `until`, from where the segment before ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Who holds them.
+    pub thread: ThreadId,
+    /// The place after the last one.
+    pub until: u64,
+}
+
+/// One message of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageRow {
+    /// Its place, from 0.
+    pub place: u64,
+    /// Its id: the hash of its parent's id and its meaning.
+    pub id: MessageId,
+    /// Its turn.
+    pub turn: u32,
+    /// The tokens of each of its parts.
+    pub part_tokens: Vec<Tokens>,
+    /// When it was appended.
+    pub at: Moment,
+    /// The message itself; sealed.
+    pub body: Vec<u8>,
+}
+
+/// One version of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanRow {
+    /// Its version, from 1.
+    pub version: u64,
+    /// When it was committed.
+    pub at: Moment,
+    /// How many messages the thread had when it was made.
+    pub covers: u64,
+    /// From this place on every message is needed to render it.
+    pub live_from: u64,
+    /// The policy's name and version.
+    pub policy: String,
+    /// The prompt's tokens before.
+    pub before: u64,
+    /// The prompt's tokens after.
+    pub after: u64,
+    /// The messages that this version took out of the prompt, as runs of places: first, and the one after the last.
+    pub compacted: Vec<(u64, u64)>,
+    /// The plan with its summaries and its receipt; sealed.
+    pub body: Vec<u8>,
+}
+
+/// Where a document is found: of a tenant, of a kind, by a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DocumentKey {
+    /// Whose.
+    pub tenant: TenantId,
+    /// What kind: `summary`, `memory`, `state`, `quality`, …
+    pub kind: String,
+    /// Which one: a thread, a cache key, a model.
+    pub name: String,
+}
+
+/// A document: a small value that is replaced as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentRow {
+    /// How often it was written, from 1.
+    pub version: u64,
+    /// When it was written.
+    pub at: Moment,
+    /// When it may be removed.
+    pub expires: Option<Moment>,
+    /// Its content; sealed.
+    pub body: Vec<u8>,
+}
+
+/// How careful to be with content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sensitivity {
+    /// Anybody may see it.
+    Public,
+    /// Whoever works in the tenant may see it.
+    #[default]
+    Internal,
+    /// Only on purpose.
+    Confidential,
+    /// Only on purpose, and with a permission of its own.
+    Restricted,
+}
+
+impl Sensitivity {
+    /// All of them, least to most.
+    pub const ALL: [Sensitivity; 4] =
+        [Sensitivity::Public, Sensitivity::Internal, Sensitivity::Confidential, Sensitivity::Restricted];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sensitivity::Public => "public",
+            Sensitivity::Internal => "internal",
+            Sensitivity::Confidential => "confidential",
+            Sensitivity::Restricted => "restricted",
+        }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Sensitivity::ALL.into_iter().find(|sensitivity| sensitivity.name() == name)
+    }
+}
+
+/// What is known of an artifact without its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArtifactRow {
+    /// Its id: the keyed hash of its content.
+    pub id: String,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// The thread it came from first.
+    pub thread: ThreadId,
+    /// When it was stored.
+    pub at: Moment,
+    /// When it expires.
+    pub expires: Option<Moment>,
+    /// The key it is sealed with; `None`: it is not.
+    pub key_id: Option<String>,
+    /// How careful to be with it.
+    pub sensitivity: Sensitivity,
+    /// The size of its content.
+    pub bytes: u64,
+    /// The tokens of its content.
+    pub tokens: u64,
+}
+
+/// Something that happened to a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRow {
+    /// Its number within the thread, from 1. Given by the store when it is added.
+    pub number: u64,
+    /// When.
+    pub at: Moment,
+    /// What kind of event.
+    pub kind: String,
+    /// The event; sealed.
+    pub body: Vec<u8>,
+}
+
+/// A passage of a compacted message in the full-text index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexRow {
+    /// The message's place.
+    pub place: u64,
+    /// Which passage of it, from 0.
+    pub passage: u32,
+    /// Its first line, from 1.
+    pub first_line: u32,
+    /// Its last line.
+    pub last_line: u32,
+    /// Its terms, with repetition; blinded where there is a key. Letters and digits only.
+    pub terms: Vec<String>,
+}
+
+/// A passage that a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The thread whose index it is in.
+    pub thread: ThreadId,
+    /// The message's place.
+    pub place: u64,
+    /// Which passage of it.
+    pub passage: u32,
+    /// Its first line, from 1.
+    pub first_line: u32,
+    /// Its last line.
+    pub last_line: u32,
+    /// How well it fits; higher is better. Comparable within one answer only.
+    pub score: f64,
+}
+
+/// A job's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub uuid::Uuid);
+
+impl JobId {
+    /// A new id; later ones sort after earlier ones.
+    #[allow(clippy::new_without_default, reason = "no two are equal")]
+    pub fn new() -> Self {
+        JobId(uuid::Uuid::now_v7())
+    }
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    /// It waits for its time or for a worker.
+    Ready,
+    /// A worker has it.
+    Running,
+    /// It is done.
+    Done,
+    /// It failed as often as it may.
+    Dead,
+}
+
+impl JobState {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            JobState::Ready => "ready",
+            JobState::Running => "running",
+            JobState::Done => "done",
+            JobState::Dead => "dead",
+        }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        [JobState::Ready, JobState::Running, JobState::Done, JobState::Dead].into_iter().find(|s| s.name() == name)
+    }
+
+    /// Whether something is still to come of it.
+    pub fn is_pending(self) -> bool {
+        matches!(self, JobState::Ready | JobState::Running)
+    }
+}
+
+/// A worker's hold on a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Who holds it.
+    pub worker: String,
+    /// Proves that it is still this hold and not a later one.
+    pub token: uuid::Uuid,
+    /// Until when.
+    pub until: Moment,
+}
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRow {
+    /// Its id.
+    pub id: JobId,
+    /// The thread it is about.
+    pub key: ThreadKey,
+    /// What is to be done.
+    pub kind: String,
+    /// Where it is.
+    pub state: JobState,
+    /// How often it was begun.
+    pub attempts: u32,
+    /// How often it may be begun.
+    pub attempts_max: u32,
+    /// Not before this moment.
+    pub due: Moment,
+    /// When it was queued.
+    pub queued: Moment,
+    /// Who has it.
+    pub lease: Option<Lease>,
+    /// What it needs to know; free of content.
+    pub payload: String,
+    /// Why the last attempt failed.
+    pub error: Option<String>,
+}
