@@ -200,6 +200,10 @@ impl<'a> Board<'a> {
 
     /// The artifact that a part's content would become.
     pub fn artifact(&self, place: usize, part: usize) -> Option<ArtifactId> {
-        super::part_content(self.thread, place, part).map(|content| ArtifactId::of(content.as_bytes()))
+        let content = super::part_content(self.thread, place, part)?.as_bytes();
+        Some(match &self.ask.artifact_key {
+            Some(key) => ArtifactId::keyed(key, content),
+            None => ArtifactId::of(content),
+        })
     }
 }

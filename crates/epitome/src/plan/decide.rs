@@ -64,6 +64,8 @@ pub struct Ask<'a> {
     pub current: BTreeMap<String, Determinism>,
     /// Content was brought back in this turn: nothing is moved out or dropped.
     pub rehydrated: bool,
+    /// What artifacts are addressed under, so that nobody can guess an id from its content; plain hashes without it.
+    pub artifact_key: Option<[u8; 32]>,
     /// Whether the tail may begin at a place, where the format has rules of its own for that.
     pub may_cut: Option<&'a dyn Fn(usize) -> bool>,
     /// The caller's own rung, climbed after the free ones.
@@ -295,7 +297,8 @@ fn shortfall(board: &Board<'_>) -> Option<Shortfall> {
 
 /// Whether a record still names messages of a thread: plans survive appends and nothing else.
 pub fn is_valid_for(plan: &Plan, thread: &Thread) -> bool {
+    let newest = plan.covers.checked_sub(1).filter(|at| *at < thread.len()).map(|at| thread.message(at).id());
     plan.covers <= thread.len()
-        && (plan.covers == 0 || thread.message(plan.covers - 1).id() == plan.tip)
+        && (plan.covers == 0 || newest == Some(plan.tip) || thread.evicted().is_some_and(|gone| gone.id == plan.tip))
         && plan.records.iter().all(|record: &Record| record.span.range().end <= plan.covers)
 }

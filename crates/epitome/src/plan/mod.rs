@@ -5,6 +5,7 @@ mod budget;
 mod compaction;
 mod decide;
 mod draft;
+mod evict;
 mod normalise;
 mod price;
 mod record;

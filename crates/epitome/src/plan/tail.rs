@@ -138,7 +138,9 @@ fn first_task(thread: &Thread, protect: &Protect, target: Tokens) -> Option<usiz
     }
     let place = thread.messages().iter().position(|message| message.opens_turn())?;
     let message = thread.message(place);
-    (message.tokens() <= target.share(REQUEST_SHARE) && !message.is_summary()).then_some(place)
+    // The first that is loaded need not be the first there was.
+    let is_first = message.turn() <= 1 || thread.evicted().is_none();
+    (message.tokens() <= target.share(REQUEST_SHARE) && is_first).then_some(place)
 }
 
 /// The earliest start that any of the policy's rules asks for.

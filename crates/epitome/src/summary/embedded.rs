@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::clip::{GAP, middle_out};
-use super::extract::{extract, turn_context};
+use super::extract::{extract, settle_requests, turn_context};
 use super::form::{closing, heading, title};
 use super::notes::notes;
 use super::passages::{Arguments, Past, cut};
@@ -74,6 +74,7 @@ fn items(pending: &Pending<'_>, model: Option<StructuredSummary>) -> StructuredS
     let mut items = extract(pending.thread, pending.span.range(), &pending.policy.tools);
     if let Some(earlier) = &pending.earlier {
         super::merge::merge(&mut items, earlier);
+        settle_requests(&mut items, pending.thread);
     }
     if let Some(model) = model {
         super::merge::merge_model(&mut items, model);

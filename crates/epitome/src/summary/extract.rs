@@ -25,7 +25,9 @@ const LINES_MAX: usize = 200;
 pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> StructuredSummary {
     let mut facts = StructuredSummary { span: thread.span(range.clone()), rounds: 1, ..StructuredSummary::default() };
     let mut known = Known::default();
-    for at in range.clone() {
+    // What is not loaded was extracted when it was; its items are merged by code.
+    let unloaded = thread.evicted().map(|evicted| evicted.at);
+    for at in range.clone().filter(|at| Some(*at) != unloaded) {
         let message = thread.message(at);
         let place = message.log_place();
         if message.is_summary() {
@@ -105,14 +107,15 @@ fn note_request(facts: &mut StructuredSummary, known: &mut Known<'_>, thread: &T
     }
     let followed = thread.messages().get(at + 1);
     let state = match followed {
-        Some(next) if next.opens_turn() => RequestState::Superseded,
+        // What stays of a span need not have stood together.
+        Some(next) if next.opens_turn() && next.log_place() == place + 1 => RequestState::Superseded,
         _ => RequestState::Answered,
     };
     facts.requests.push(Request { text: text.to_owned(), place, turn: message.turn(), state });
 }
 
 /// The newest request is open; one that is answered in full by a later turn is not.
-fn settle_requests(facts: &mut StructuredSummary, thread: &Thread) {
+pub(super) fn settle_requests(facts: &mut StructuredSummary, thread: &Thread) {
     let (current, newest) = (thread.turn(), facts.requests.len().saturating_sub(1));
     for (at, request) in facts.requests.iter_mut().enumerate() {
         request.state = match request.state {

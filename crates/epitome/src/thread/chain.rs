@@ -46,6 +46,21 @@ impl Chain {
         self.tip
     }
 
+    /// Goes on from a message whose id is known.
+    pub(super) fn adopt(&mut self, message: &NewMessage, id: MessageId) {
+        for part in &message.parts {
+            if let Part::ToolCall(call) = part {
+                self.note_call(&call.id);
+            }
+        }
+        self.tip = id;
+    }
+
+    fn note_call(&mut self, id: &str) {
+        self.calls_seen += 1;
+        self.calls.insert(id.into(), self.calls_seen);
+    }
+
     fn part(&mut self, hash: &mut Hasher, role: Role, part: &Part) {
         match part {
             Part::Text(text) if text.trim().is_empty() && role != Role::Other => {}
@@ -53,8 +68,7 @@ impl Chain {
             Part::Image(image) => field(hash, b'i', &image.source),
             Part::Reasoning(_) => {}
             Part::ToolCall(call) => {
-                self.calls_seen += 1;
-                self.calls.insert(call.id.clone(), self.calls_seen);
+                self.note_call(&call.id);
                 field(hash, b'c', &call.name);
                 json_text(hash, &call.arguments);
             }

@@ -71,6 +71,11 @@ impl Span {
         self.turns
     }
 
+    /// The span with fewer messages; it stands for the same turns.
+    pub(crate) fn shortened(&self, first: usize, messages: impl Iterator<Item = MessageId>) -> Span {
+        Span { first, messages: messages.collect(), turns: self.turns }
+    }
+
     /// Whether a place in the thread is inside it.
     pub fn contains(&self, place: usize) -> bool {
         self.range().contains(&place)

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::chain::Chain;
+use super::evicted::{Evicted, Restored};
 use super::exchange::{Cut, Exchange, Span};
 use super::message::{Message, MessageId, NewMessage, Part, Role};
 use crate::budget::{Meter, Tokens};
@@ -22,6 +23,7 @@ pub struct Thread {
     base: MessageId,
     turn: u32,
     hidden: BTreeMap<usize, Box<str>>,
+    evicted: Option<Evicted>,
 }
 
 /// Where a call was made and whether it has its result.
@@ -73,6 +75,7 @@ impl Thread {
             base: parent,
             turn,
             hidden: BTreeMap::new(),
+            evicted: None,
         }
     }
 
@@ -95,7 +98,7 @@ impl Thread {
         let id = self.chain.push(&body);
         self.name_results(&mut body);
         let tokens = meter.message(&part_tokens);
-        let number = body.number.unwrap_or(place + 1);
+        let number = body.number.unwrap_or(place + 1 + self.unloaded());
         let mut message = Message { id, body, turn: 0, number, tokens, part_tokens };
         if message.opens_turn() {
             self.turn += 1;
@@ -210,15 +213,81 @@ impl Thread {
     pub fn fork(&self, at: usize) -> Thread {
         let mut fork = Thread::continuing(self.base, 0);
         for message in &self.messages[..at] {
-            let place = fork.messages.len();
-            fork.chain.push(&message.body);
-            fork.turn = message.turn;
-            fork.join_exchange(place, message);
-            fork.totals.push(fork.total() + message.tokens);
-            fork.messages.push(Arc::clone(message));
+            fork.adopt(Arc::clone(message));
         }
         fork.hidden = self.hidden.range(..at).map(|(k, v)| (*k, v.clone())).collect();
+        fork.evicted = self.evicted.clone().filter(|evicted| evicted.at < at);
         fork
+    }
+
+    /// Takes over a message that has its id, its turn and its counts.
+    fn adopt(&mut self, message: Arc<Message>) {
+        self.chain.adopt(&message.body, message.id);
+        self.turn = message.turn;
+        self.join_exchange(self.messages.len(), &message);
+        self.totals.push(self.total() + message.tokens);
+        self.messages.push(message);
+    }
+
+    /// Appends a message that was appended before and comes back from wherever it was kept.
+    pub fn restore(&mut self, restored: Restored, meter: &Meter<'_>) {
+        let Restored { mut body, id, turn, part_tokens } = restored;
+        self.name_results(&mut body);
+        let number = body.number.unwrap_or(self.len() + 1 + self.unloaded());
+        let tokens = meter.message(&part_tokens);
+        self.adopt(Arc::new(Message { id, body, turn, number, tokens, part_tokens }));
+    }
+
+    /// Appends what stands for messages that are not loaded. A thread has one such place at most.
+    pub fn stand_for(&mut self, evicted: Evicted) {
+        assert!(self.evicted.is_none(), "a thread leaves one run of messages unloaded");
+        let body = NewMessage { summary: true, number: Some(0), ..evicted.body() };
+        let part_tokens = vec![Tokens::ZERO; body.parts.len()];
+        let Evicted { id, turn, tokens, .. } = evicted;
+        self.evicted = Some(Evicted { at: self.len(), ..evicted });
+        self.adopt(Arc::new(Message { id, body, turn, number: 0, tokens, part_tokens }));
+    }
+
+    /// What stands for messages that are not loaded.
+    pub fn evicted(&self) -> Option<&Evicted> {
+        self.evicted.as_ref()
+    }
+
+    /// How many fewer messages it has than its log.
+    fn unloaded(&self) -> usize {
+        self.evicted.as_ref().map_or(0, |evicted| evicted.messages.saturating_sub(1))
+    }
+
+    /// The thread with a run of its messages left unloaded, but for those that stay: `text` stands for them.
+    pub(crate) fn evict(&self, run: Range<usize>, stays: &dyn Fn(usize) -> bool, text: &str) -> Option<Thread> {
+        let gone: Vec<usize> = run.clone().filter(|place| !stays(*place)).collect();
+        let last = self.message(*gone.last()?);
+        let before = self.evicted.as_ref().filter(|evicted| gone.contains(&evicted.at));
+        let evicted = Evicted {
+            at: run.start,
+            messages: gone.len() + before.map_or(0, |evicted| evicted.messages - 1),
+            id: last.id,
+            turn: last.turn,
+            tokens: gone.iter().map(|place| self.message(*place).tokens).sum(),
+            text: text.to_owned(),
+        };
+        let mut thread = Thread::continuing(self.base, 0);
+        for (place, message) in self.messages.iter().enumerate() {
+            if place == run.start {
+                thread.stand_for(evicted.clone());
+            }
+            if gone.binary_search(&place).is_ok() {
+                continue;
+            }
+            if let Some(words) = self.hidden.get(&place) {
+                thread.hidden.insert(thread.messages.len(), words.clone());
+            }
+            thread.adopt(Arc::clone(message));
+        }
+        // Late results find their calls even where these are not loaded.
+        thread.chain = self.chain.clone();
+        thread.turn = self.turn;
+        Some(thread)
     }
 
     /// How an incoming history, given by its ids, relates to this thread. Looks from the newest message back.

@@ -2,6 +2,7 @@
 
 mod chain;
 mod envelope;
+mod evicted;
 mod exchange;
 mod log;
 mod message;
@@ -9,6 +10,7 @@ mod raw;
 
 pub use chain::Chain;
 pub use envelope::{Determinism, Durability, Outcome, ToolResult};
+pub use evicted::{Evicted, Restored};
 pub use exchange::{Cut, Exchange, Span};
 pub use log::{Relation, Thread};
 pub use message::{Image, Message, MessageId, NewMessage, Opaque, Part, Reasoning, Role, Seal, ToolCall};

@@ -49,8 +49,8 @@ fn turn(at: usize) -> Script {
 }
 
 /// Compacts a growing thread fifty times and looks for every pin and constraint in every prompt on the way.
-fn holds_for_fifty_rounds(under: &Under, dialect: Dialect, size: u64) {
-    let name = format!("{} in {dialect} with {size}", under.policy.name);
+fn holds_for_fifty_rounds(under: &Under, dialect: Dialect, size: u64, loaded: Loaded) {
+    let name = format!("{} in {dialect} with {size}, {loaded:?}", under.policy.name);
     let size = Tokens::new(size);
     let room = Room { trigger: size, target: size.share(under.policy.target.low_water), limit: size.scaled(1.1) };
     let pins: Vec<String> = PINS.iter().map(|pin| (*pin).to_owned()).collect();
@@ -86,14 +86,35 @@ fn holds_for_fifty_rounds(under: &Under, dialect: Dialect, size: u64) {
             );
         }
         previous = Some(compaction);
+        if let (Loaded::FromTheLastCompaction, Some((small, moved))) =
+            (loaded, previous.as_ref().and_then(|compaction| compaction.evict(&thread)))
+        {
+            assert!(small.len() < thread.len() || small.len() < 12, "{name}: it grows to {} messages", small.len());
+            (thread, previous) = (small, Some(moved));
+        }
     }
+}
+
+/// How much of the thread is there.
+#[derive(Clone, Copy, Debug)]
+enum Loaded {
+    All,
+    FromTheLastCompaction,
 }
 
 #[test]
 fn fifty_rounds_keep_every_pin_and_every_constraint_verbatim() {
     for (at, under) in PRESETS.iter().enumerate() {
         // A tight window in one dialect, a wider one in another.
-        holds_for_fifty_rounds(under, Dialect::ALL[at % 4], 900);
-        holds_for_fifty_rounds(under, Dialect::ALL[(at + 1) % 4], 1600);
+        holds_for_fifty_rounds(under, Dialect::ALL[at % 4], 900, Loaded::All);
+        holds_for_fifty_rounds(under, Dialect::ALL[(at + 1) % 4], 1600, Loaded::All);
+    }
+}
+
+#[test]
+fn fifty_rounds_keep_them_when_only_what_came_after_the_last_compaction_is_loaded() {
+    for (at, under) in PRESETS.iter().enumerate() {
+        holds_for_fifty_rounds(under, Dialect::ALL[(at + 2) % 4], 900, Loaded::FromTheLastCompaction);
+        holds_for_fifty_rounds(under, Dialect::ALL[(at + 3) % 4], 1600, Loaded::FromTheLastCompaction);
     }
 }

@@ -177,6 +177,63 @@ fn every_claim_holds_round_after_round() {
     });
 }
 
+#[test]
+fn what_is_not_loaded_changes_neither_the_prompt_nor_what_must_hold() {
+    let values = (
+        proptest::collection::vec(finished(), 3..6),
+        select(&Dialect::ALL[..]),
+        style(),
+        0..PRESETS.len(),
+        select(vec![300u64, 1500, 5000]),
+    );
+    // A result that comes after its call was summarised changes exchanges that are no longer there: finished scripts.
+    forall(60, &values, |(scripts, dialect, style, preset, size)| {
+        let style = Style { extra: false, ..style };
+        let under = &PRESETS[preset];
+        let all: Vec<_> =
+            scripts.iter().enumerate().flat_map(|(round, script)| renamed(script, dialect, style, round)).collect();
+        let whole = World::read(style.write(&serde_json::Value::Array(all)), dialect, under);
+        let target = Tokens::new(size).share(under.policy.target.low_water);
+        let room = Room { trigger: Tokens::new(size), target, limit: Tokens::new(size * 11 / 10) };
+        let (mut thread, mut previous) = (Thread::new(), None);
+        // The same thread with everything in it, under the compaction that the smaller one has.
+        let mut full: Option<(Thread, epitome::plan::Compaction)> = None;
+        let pins = vec!["pinned: ünïcode 🏴".to_owned()];
+        for message in whole.document.messages() {
+            if let Some((full, _)) = &mut full {
+                full.append(message.clone(), &under.meter(dialect));
+            }
+            thread.append(message, &under.meter(dialect));
+            let force = !under.policy.trigger.auto && thread.len().is_multiple_of(20);
+            let ask = Ask { previous: previous.as_ref(), pins: pins.clone(), force, ..Ask::default() };
+            if let Some(compaction) = compact(&thread, room, under, dialect, &ask) {
+                let rendered = prompt(&thread, Some(&compaction), under, dialect);
+                let world =
+                    World { dialect, text: String::new(), document: whole.document.clone(), thread: thread.clone() };
+                passes_the_check(&thread, &rendered, &world)?;
+                within_budget(&world, under, &compaction, &rendered)?;
+                hold!(compaction.summaries.is_empty() || words(&rendered, &thread).contains(&pins[0]), "no pin");
+                previous = Some(compaction);
+                full = None;
+                let evicted = previous.as_ref().and_then(|compaction| Some((compaction.evict(&thread)?, compaction)));
+                if let Some(((small, moved), compaction)) = evicted {
+                    full = Some((thread, compaction.clone()));
+                    hold!(moved.prompt_tokens(&small) == compaction.plan.after, "it counts otherwise");
+                    hold!(epitome::plan::is_valid_for(&moved.plan, &small), "it is not valid for what is loaded");
+                    (thread, previous) = (small, Some(moved));
+                }
+            }
+            if let Some((full, compaction)) = &full {
+                let one = prompt(full, Some(compaction), under, dialect).to_json(full);
+                let other = prompt(&thread, previous.as_ref(), under, dialect).to_json(&thread);
+                hold!(one == other, "{}: another prompt\n{one:#?}\n{other:#?}", under.policy.name);
+                hold!(full.tip() == thread.tip() && full.total() == thread.total(), "another thread");
+            }
+        }
+        Ok(())
+    });
+}
+
 /// The messages of one of many scripts, its ids made its own.
 fn renamed(script: &Script, dialect: Dialect, style: Style, round: usize) -> Vec<serde_json::Value> {
     let written = serde_json::Value::Array(messages(script, dialect, style)).to_string();
