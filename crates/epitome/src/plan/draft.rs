@@ -8,12 +8,26 @@ use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
 use crate::render::{Prompt, render, said_in};
 use crate::summary::{
-    Brief, Dialogue, Earlier, Limits, Pending, Receipt, Said, StructuredSummary, Summary, extract, merge, summarise,
+    Brief, Dialogue, Earlier, Limits, Pending, Receipt, Said, State, StructuredSummary, Summary, extract, merge,
+    summarise,
 };
 use crate::thread::Thread;
 
 /// How often a summary gives way to what was not foreseen.
 const GIVE_WAY_MAX: usize = 2;
+
+/// How a model is asked for a summary.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Questions<'a> {
+    /// The model that is asked.
+    pub model: &'a str,
+    /// The most characters of a transcript in one question, where the policy allows more than the model takes.
+    pub chunk_chars_max: Option<usize>,
+    /// The workstream state, where one is kept.
+    pub state: Option<&'a State>,
+    /// Whether the question goes to the end of the agent's own request.
+    pub appended: bool,
+}
 
 /// A plan without its summary.
 pub struct Draft<'a> {
@@ -63,6 +77,11 @@ impl<'a> Draft<'a> {
 
     /// The request for a model's summary, as a dialogue that the caller drives: `None` when no summary is needed.
     pub fn dialogue(&self, model: &str) -> Option<Dialogue> {
+        self.dialogue_with(&Questions { model, ..Questions::default() })
+    }
+
+    /// The same, asked as the caller wants it.
+    pub fn dialogue_with(&self, questions: &Questions<'_>) -> Option<Dialogue> {
         let pending = self.pending.as_ref()?;
         let (policy, label) = (self.policy, self.policy.label());
         let earlier = self.earlier.first().map(|summary| &summary.written);
@@ -71,17 +90,23 @@ impl<'a> Draft<'a> {
             Some(words) => format!("{}{words}", policy.summarise.focus),
             None => String::new(),
         };
-        let mut brief = Brief::new(self.thread, &pending.span, &label, model);
+        let mut brief = Brief::new(self.thread, &pending.span, &label, questions.model);
         brief.earlier = earlier.filter(|written| !written.is_empty()).map(Earlier::Summary);
+        brief.state = questions.state;
         brief.instructions = &instructions;
         brief.shows = &shows;
         brief.limits = Limits {
             output: pending.limit,
             part_chars_max: policy.summarise.part_chars_max,
-            chunk_chars_max: policy.summarise.chunk_chars_max,
+            chunk_chars_max: questions
+                .chunk_chars_max
+                .map_or(policy.summarise.chunk_chars_max, |most| most.min(policy.summarise.chunk_chars_max)),
             rollup: policy.summarise.rollup,
         };
-        Some(Dialogue::new(&brief))
+        Some(match questions.appended {
+            true => Dialogue::appended(&brief),
+            false => Dialogue::new(&brief),
+        })
     }
 
     /// The tokens before the first thing that changes.

@@ -15,7 +15,7 @@ mod tail;
 pub use budget::Room;
 pub use compaction::{Artifact, Compaction, Plan, Shortfall, Step, part_content};
 pub use decide::{Ask, OwnProposal, OwnRung, Shape, Verdict, decide, is_valid_for};
-pub use draft::Draft;
+pub use draft::{Draft, Questions};
 pub use normalise::normalise;
 pub use price::{Cache, Worth};
 pub use record::{Action, ArtifactId, Cleared, Part, Record};

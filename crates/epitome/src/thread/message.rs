@@ -22,7 +22,13 @@ impl MessageId {
         MessageId(*hash.as_bytes())
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
+    /// The id of these bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        MessageId(bytes)
+    }
+
+    /// The bytes of the id.
+    pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
