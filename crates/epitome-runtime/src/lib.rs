@@ -7,3 +7,4 @@ pub mod event;
 pub mod ids;
 pub mod model;
 pub mod store;
+pub mod vault;

@@ -1,0 +1,222 @@
+//! The vault: bodies are sealed before they reach a store, and opened after they leave it.
+//!
+//! ```text
+//! master key ─┬─ key of tenant a ── seals its bodies, bound to their kind and place
+//!             └─ key of tenant b
+//! ```
+//!
+//! With a key, whoever has the store's files alone reads nothing of what was said, and a row put in the place of another
+//! one does not open. Without a key everything is kept as it is. A vault with a key still opens what was written before
+//! there was one; resealing ends that state. It keeps no plain text, asks no clock, and decides nothing about who may
+//! read.
+
+mod key;
+mod sealed;
+mod tenant;
+
+pub use key::{KeyId, Keys, MasterKey, NotAKey, random_secret};
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::ids::TenantId;
+use sealed::Parts;
+use tenant::{TenantKey, TenantKeys};
+
+/// Keys of this many tenants are kept at hand; after that they are derived anew.
+const TENANTS_MAX: usize = 4096;
+
+/// What kind of body it is. One kind does not open as another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Sealing {
+    /// A message of a thread.
+    Message,
+    /// A plan.
+    Plan,
+    /// A document.
+    Document,
+    /// An event.
+    Event,
+    /// A thread's labels.
+    Label,
+    /// An artifact's content.
+    Artifact,
+}
+
+impl Sealing {
+    /// Its number in what is authenticated; never given to another kind.
+    fn number(self) -> u8 {
+        match self {
+            Sealing::Message => 1,
+            Sealing::Plan => 2,
+            Sealing::Document => 3,
+            Sealing::Event => 4,
+            Sealing::Label => 5,
+            Sealing::Artifact => 6,
+        }
+    }
+}
+
+/// Why sealed bytes do not open.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// A key of that name is configured, but it is another one.
+    #[error("it was sealed with another key of the same name")]
+    WrongKey,
+    /// No key of that name is configured.
+    #[error("it was sealed with the key {id}, which is not configured")]
+    UnknownKey {
+        /// The key's name.
+        id: String,
+    },
+    /// The bytes are not those that were written, or they were written for another place.
+    #[error("it is damaged, or it was written for another place")]
+    Damaged,
+}
+
+/// Seals and opens bodies. A clone is the same vault.
+#[derive(Clone)]
+pub struct Vault {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    keys: Keys,
+    /// What names are made of while there is no key: see [`Vault::artifact_key`] and [`Vault::pseudonym`].
+    store: MasterKey,
+    tenants: RwLock<HashMap<TenantId, Arc<TenantKeys>>>,
+}
+
+impl Vault {
+    /// A vault with these keys, for the store whose random secret this is.
+    pub fn new(keys: Keys, secret: [u8; 32]) -> Self {
+        let store = MasterKey::of_store(secret);
+        Vault { shared: Arc::new(Shared { keys, store, tenants: RwLock::default() }) }
+    }
+
+    /// The bytes to store: sealed under the current key for this tenant, kind and name, or marked as plain without one.
+    ///
+    /// # Panics
+    ///
+    /// When the system has no randomness to give, or for more than 256 GiB.
+    pub fn seal(&self, tenant: &TenantId, what: Sealing, name: &str, plain: &[u8]) -> Vec<u8> {
+        match self.tenant(tenant).current() {
+            Some(key) => key.seal(&bound_to(tenant, what, name), plain),
+            None => sealed::plain(plain),
+        }
+    }
+
+    /// The content of stored bytes that were sealed for this tenant, kind and name.
+    pub fn open(&self, tenant: &TenantId, what: Sealing, name: &str, sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+        match sealed::parts(sealed)? {
+            Parts::Plain(content) => Ok(content.to_vec()),
+            Parts::Sealed { header, body } => {
+                let keys = self.tenant(tenant);
+                let unknown = || OpenError::UnknownKey { id: header.key_id.to_owned() };
+                keys.named(header.key_id).ok_or_else(unknown)?.open(&bound_to(tenant, what, name), &header, body)
+            }
+        }
+    }
+
+    /// Whether bytes are to be sealed again: they are plain while there is a key, or under an older one.
+    pub fn needs_reseal(&self, sealed: &[u8]) -> bool {
+        match (self.current_key_id(), key_id_of(sealed)) {
+            (None, _) => false,
+            (Some(current), used) => used != Some(current),
+        }
+    }
+
+    /// Whether there is a key.
+    pub fn is_sealing(&self) -> bool {
+        self.current_key_id().is_some()
+    }
+
+    /// The name of the key that seals.
+    pub fn current_key_id(&self) -> Option<&str> {
+        self.shared.keys.all().first().map(|key| key.id().as_str())
+    }
+
+    /// Whether a key of this name is configured.
+    pub fn knows(&self, key_id: &str) -> bool {
+        self.shared.keys.all().iter().any(|key| key.id().as_str() == key_id)
+    }
+
+    /// The key of the tenant's content addresses, so that an id tells nothing to who guesses at content.
+    pub fn artifact_key(&self, tenant: &TenantId) -> [u8; 32] {
+        let keys = self.tenant(tenant);
+        *keys.current().unwrap_or(keys.store()).address()
+    }
+
+    /// Every key that the tenant's content addresses may have been made with, the one of now first.
+    pub fn artifact_keys(&self, tenant: &TenantId) -> Vec<[u8; 32]> {
+        let keys = self.tenant(tenant);
+        keys.configured().iter().chain([keys.store()]).map(|key| *key.address()).collect()
+    }
+
+    /// A name for the tenant that tells nothing of it and stays the same under every key.
+    pub fn pseudonym(&self, tenant: &TenantId) -> String {
+        self.tenant(tenant).store().pseudonym()
+    }
+
+    /// A term of the full-text index, blinded under the current key; as it is without one.
+    pub fn blind(&self, tenant: &TenantId, term: &str) -> String {
+        match self.tenant(tenant).current() {
+            Some(key) => key.blind(term),
+            None => term.to_owned(),
+        }
+    }
+
+    /// Every form that a term may have in the full-text index, the one of now first.
+    pub fn blind_all(&self, tenant: &TenantId, term: &str) -> Vec<String> {
+        match self.tenant(tenant).configured() {
+            [] => vec![term.to_owned()],
+            keys => keys.iter().map(|key| key.blind(term)).collect(),
+        }
+    }
+
+    fn tenant(&self, tenant: &TenantId) -> Arc<TenantKeys> {
+        let at_hand = self.shared.tenants.read().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned();
+        at_hand.unwrap_or_else(|| self.derive(tenant))
+    }
+
+    fn derive(&self, tenant: &TenantId) -> Arc<TenantKeys> {
+        let configured = self.shared.keys.all().iter().map(|key| TenantKey::derived(key, tenant)).collect();
+        let keys = Arc::new(TenantKeys::new(configured, TenantKey::derived(&self.shared.store, tenant)));
+        let mut tenants = self.shared.tenants.write().unwrap_or_else(PoisonError::into_inner);
+        if tenants.len() >= TENANTS_MAX {
+            tenants.clear();
+        }
+        tenants.insert(tenant.clone(), keys.clone());
+        keys
+    }
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vault").field("keys", &self.shared.keys).finish_non_exhaustive()
+    }
+}
+
+/// The name of the key that bytes are sealed with; `None` when they are plain or damaged.
+pub fn key_id_of(sealed: &[u8]) -> Option<&str> {
+    match sealed::parts(sealed) {
+        Ok(Parts::Sealed { header, .. }) => Some(header.key_id),
+        _ => None,
+    }
+}
+
+/// What is authenticated along with a body. Only the name is of open length, so no two places read the same.
+fn bound_to(tenant: &TenantId, what: Sealing, name: &str) -> Vec<u8> {
+    let tenant = tenant.as_str().as_bytes();
+    let mut bound = Vec::with_capacity(5 + tenant.len() + name.len());
+    bound.push(what.number());
+    bound.extend_from_slice(&u32::try_from(tenant.len()).unwrap_or(u32::MAX).to_le_bytes());
+    bound.extend_from_slice(tenant);
+    bound.extend_from_slice(name.as_bytes());
+    bound
+}
+
+#[cfg(test)]
+mod tests;
