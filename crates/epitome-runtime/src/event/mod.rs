@@ -3,6 +3,10 @@
 //! An event holds numbers, names and places, never what was said. A listener that fails is not asked again for this
 //! event, and nothing waits for it.
 
+mod bus;
+
+pub use bus::Bus;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
