@@ -4,8 +4,12 @@
 //! event, and nothing waits for it.
 
 mod bus;
+mod json_lines;
+mod prometheus;
 
 pub use bus::Bus;
+pub use json_lines::JsonLines;
+pub use prometheus::Metrics;
 
 use std::collections::BTreeMap;
 
