@@ -5,7 +5,10 @@
 
 mod bus;
 mod json_lines;
+#[cfg(feature = "otel")]
+pub mod otel;
 mod prometheus;
+pub mod spans;
 
 pub use bus::Bus;
 pub use json_lines::JsonLines;
