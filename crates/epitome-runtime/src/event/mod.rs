@@ -3,6 +3,17 @@
 //! An event holds numbers, names and places, never what was said. A listener that fails is not asked again for this
 //! event, and nothing waits for it.
 
+mod bus;
+mod json_lines;
+#[cfg(feature = "otel")]
+pub mod otel;
+mod prometheus;
+pub mod spans;
+
+pub use bus::Bus;
+pub use json_lines::JsonLines;
+pub use prometheus::Metrics;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,343 @@
+//! The bus: one place to tell of events, many that hear them.
+//!
+//! ```text
+//! emit(event) ──┬─ listener, listener, …     called in place, a panic is caught
+//!               └─ subscribers               a bounded queue each; who lags loses the oldest and is told
+//! before / after ── hook, hook, …            a task each, waited for up to a limit
+//! ```
+//!
+//! The bus stops nothing. A listener that panics three times in a row is left out, a hook that panics or hangs is left
+//! behind, and whoever emits never hears of it.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::runtime::Handle;
+use tokio::sync::broadcast;
+use tokio::task::JoinSet;
+
+use super::{Event, Hook, Listener, Stats};
+use crate::ids::ThreadKey;
+
+/// After this many panics in a row a listener is left out.
+const PANICS_MAX: u32 = 3;
+
+/// How many events a subscriber may lag behind.
+const LAG_MAX: usize = 1024;
+
+/// How long a hook is waited for unless told otherwise.
+const HOOK_LIMIT: Duration = Duration::from_secs(2);
+
+/// Tells listeners, subscribers and hooks. A clone tells the same ones.
+#[derive(Clone)]
+pub struct Bus {
+    listeners: Arc<[Seat]>,
+    hooks: Arc<[Arc<dyn Hook>]>,
+    hook_limit: Duration,
+    subscribers: broadcast::Sender<Arc<Event>>,
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        Bus {
+            listeners: Arc::default(),
+            hooks: Arc::default(),
+            hook_limit: HOOK_LIMIT,
+            subscribers: broadcast::Sender::new(LAG_MAX),
+        }
+    }
+}
+
+impl Bus {
+    /// A bus that nobody listens to yet.
+    pub fn new() -> Self {
+        Bus::default()
+    }
+
+    /// The bus with one more listener. Clones made before do not tell it.
+    #[must_use]
+    pub fn with_listener(mut self, listener: Arc<dyn Listener>) -> Self {
+        self.listeners = self.listeners.iter().cloned().chain([Seat::new(listener)]).collect();
+        self
+    }
+
+    /// The bus with one more hook. Clones made before do not call it.
+    #[must_use]
+    pub fn with_hook(mut self, hook: Arc<dyn Hook>) -> Self {
+        self.hooks = self.hooks.iter().cloned().chain([hook]).collect();
+        self
+    }
+
+    /// The bus with another limit on how long a hook is waited for.
+    #[must_use]
+    pub fn with_hook_limit(mut self, limit: Duration) -> Self {
+        self.hook_limit = limit;
+        self
+    }
+
+    /// Tells everybody who listens. Never panics, never waits.
+    pub fn emit(&self, event: &Event) {
+        self.listeners.iter().for_each(|seat| seat.hear(event));
+        if self.subscribers.receiver_count() > 0 {
+            // The only error is that the last subscriber has just left.
+            let _ = self.subscribers.send(Arc::new(event.clone()));
+        }
+    }
+
+    /// The events from now on. A receiver that lags loses the oldest and is told how many.
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.subscribers.subscribe()
+    }
+
+    /// Calls the hooks before a compaction, all at once, and waits for them up to the limit.
+    pub async fn before(&self, key: &ThreadKey, stats: &Stats) {
+        self.call(Around::Before, key, stats).await;
+    }
+
+    /// Calls the hooks after a compaction, all at once, and waits for them up to the limit.
+    pub async fn after(&self, key: &ThreadKey, stats: &Stats) {
+        self.call(Around::After, key, stats).await;
+    }
+
+    /// How often listeners panicked, all together.
+    pub fn panics(&self) -> u64 {
+        self.listeners.iter().map(|seat| seat.panics.load(Ordering::Relaxed)).sum()
+    }
+
+    async fn call(&self, around: Around, key: &ThreadKey, stats: &Stats) {
+        let Ok(runtime) = Handle::try_current() else {
+            tracing::warn!("hooks were not called {around} a compaction: there is no runtime");
+            return;
+        };
+        let limit = self.hook_limit;
+        join_all(self.hooks.iter().enumerate().map(|(place, hook)| {
+            let call = Call { hook: hook.clone(), around, key: key.clone(), stats: *stats };
+            call.contained(&runtime, place, limit)
+        }))
+        .await;
+    }
+}
+
+impl fmt::Debug for Bus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bus").field("listeners", &self.listeners.len()).field("hooks", &self.hooks.len()).finish()
+    }
+}
+
+/// A listener and how it behaves.
+#[derive(Clone)]
+struct Seat {
+    listener: Arc<dyn Listener>,
+    in_a_row: Arc<AtomicU32>,
+    panics: Arc<AtomicU64>,
+}
+
+impl Seat {
+    fn new(listener: Arc<dyn Listener>) -> Self {
+        Seat { listener, in_a_row: Arc::default(), panics: Arc::default() }
+    }
+
+    fn hear(&self, event: &Event) {
+        if self.in_a_row.load(Ordering::Relaxed) >= PANICS_MAX {
+            return;
+        }
+        match catch_unwind(AssertUnwindSafe(|| self.listener.hear(event))) {
+            Ok(()) => self.forgive(),
+            Err(_) => self.count_panic(),
+        }
+    }
+
+    /// Begins the count anew, unless another thread has just left the listener out.
+    fn forgive(&self) {
+        let anew = |panics| (0 < panics && panics < PANICS_MAX).then_some(0);
+        let _ = self.in_a_row.try_update(Ordering::Relaxed, Ordering::Relaxed, anew);
+    }
+
+    fn count_panic(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        if self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1 == PANICS_MAX {
+            tracing::warn!("an event listener panicked {PANICS_MAX} times in a row and is told nothing more");
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Around {
+    Before,
+    After,
+}
+
+impl fmt::Display for Around {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Around::Before => "before",
+            Around::After => "after",
+        })
+    }
+}
+
+/// One call of one hook.
+struct Call {
+    hook: Arc<dyn Hook>,
+    around: Around,
+    key: ThreadKey,
+    stats: Stats,
+}
+
+impl Call {
+    async fn run(self) {
+        match self.around {
+            Around::Before => self.hook.on_before_compaction(&self.key, &self.stats).await,
+            Around::After => self.hook.on_after_compaction(&self.key, &self.stats).await,
+        }
+    }
+
+    /// Runs in a task of its own, which ends with the wait for it.
+    async fn contained(self, runtime: &Handle, place: usize, limit: Duration) {
+        let around = self.around;
+        let mut task = JoinSet::new();
+        task.spawn_on(self.run(), runtime);
+        match tokio::time::timeout(limit, task.join_next()).await {
+            Ok(Some(Err(error))) if error.is_panic() => {
+                tracing::warn!("hook {place} panicked {around} a compaction, which goes on without it");
+            }
+            Ok(_) => {}
+            Err(_) => {
+                tracing::warn!("hook {place} took longer than {limit:?} {around} a compaction and was left behind")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::event::EventKind;
+    use crate::ids::{Moment, TenantId, ThreadId};
+
+    fn key() -> ThreadKey {
+        ThreadKey::new(TenantId::local(), "t1".parse::<ThreadId>().expect("a name"))
+    }
+
+    fn event(number: u64) -> Event {
+        Event { tokens_before: number, ..Event::new(Moment(1), key(), EventKind::CompactionCompleted) }
+    }
+
+    #[derive(Default)]
+    struct Keeps(Mutex<Vec<u64>>);
+
+    impl Listener for Keeps {
+        fn hear(&self, event: &Event) {
+            self.0.lock().expect("no panic holds it").push(event.tokens_before);
+        }
+    }
+
+    /// Panics on the events of these numbers; counts all it is told.
+    struct PanicsOn(&'static [u64], AtomicU64);
+
+    impl Listener for PanicsOn {
+        fn hear(&self, event: &Event) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            assert!(!self.0.contains(&event.tokens_before), "this listener panics");
+        }
+    }
+
+    #[test]
+    fn a_listener_is_left_out_after_three_panics_in_a_row_and_nobody_else_notices() {
+        let cases: [(&[u64], u64, u64); 3] = [(&[], 10, 0), (&[0, 1, 3, 4, 6, 7], 10, 6), (&[1, 2, 3], 4, 3)];
+        for (panics_on, told, panics) in cases {
+            let (bad, good) = (Arc::new(PanicsOn(panics_on, AtomicU64::new(0))), Arc::new(Keeps::default()));
+            let bus = Bus::new().with_listener(bad.clone()).with_listener(good.clone());
+            (0..10).for_each(|number| bus.emit(&event(number)));
+            assert_eq!(bad.1.load(Ordering::Relaxed), told, "{panics_on:?}");
+            assert_eq!(bus.panics(), panics, "{panics_on:?}");
+            assert_eq!(*good.0.lock().expect("held"), (0..10).collect::<Vec<_>>(), "{panics_on:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_that_lags_loses_the_oldest_and_is_told_how_many() {
+        let bus = Bus::new();
+        bus.emit(&event(99));
+        let mut receiver = bus.clone().subscribe();
+        let sent = LAG_MAX as u64 + 10;
+        (0..sent).for_each(|number| bus.emit(&event(number)));
+        let lost = receiver.recv().await.expect_err("it lags");
+        assert_eq!(lost, broadcast::error::RecvError::Lagged(10));
+        assert_eq!(receiver.recv().await.expect("the oldest left").tokens_before, 10);
+    }
+
+    enum Does {
+        Works,
+        Panics,
+        Hangs,
+    }
+
+    struct Acts(Does, Arc<AtomicU64>);
+
+    impl Acts {
+        async fn act(&self) {
+            match self.0 {
+                Does::Works => drop(self.1.fetch_add(1, Ordering::Relaxed)),
+                Does::Panics => panic!("this hook panics"),
+                Does::Hangs => std::future::pending().await,
+            }
+        }
+    }
+
+    #[async_trait::async_trait]
+    impl Hook for Acts {
+        async fn on_before_compaction(&self, _: &ThreadKey, _: &Stats) {
+            self.act().await;
+        }
+
+        async fn on_after_compaction(&self, _: &ThreadKey, _: &Stats) {
+            self.act().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hooks_that_panic_or_hang_are_left_behind_after_the_limit_and_the_others_are_called() {
+        let calls = Arc::new(AtomicU64::new(0));
+        let acts = |does| Arc::new(Acts(does, calls.clone()));
+        let bus = Bus::new()
+            .with_hook_limit(Duration::from_secs(5))
+            .with_hook(acts(Does::Hangs))
+            .with_hook(acts(Does::Panics))
+            .with_hook(acts(Does::Hangs))
+            .with_hook(acts(Does::Works));
+        let begun = tokio::time::Instant::now();
+        bus.before(&key(), &Stats::default()).await;
+        assert_eq!((calls.load(Ordering::Relaxed), begun.elapsed().as_secs()), (1, 5), "once, and one limit for all");
+        bus.after(&key(), &Stats::default()).await;
+        assert_eq!((calls.load(Ordering::Relaxed), begun.elapsed().as_secs()), (2, 10));
+    }
+
+    #[tokio::test]
+    async fn a_hook_left_behind_is_not_kept_alive() {
+        let hook = Arc::new(Acts(Does::Hangs, Arc::default()));
+        let bus = Bus::new().with_hook_limit(Duration::from_millis(1)).with_hook(hook.clone());
+        bus.before(&key(), &Stats::default()).await;
+        drop(bus);
+        while Arc::strong_count(&hook) > 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[test]
+    fn without_a_runtime_hooks_are_passed_over() {
+        let calls = Arc::new(AtomicU64::new(0));
+        let bus = Bus::new().with_hook(Arc::new(Acts(Does::Works, calls.clone())));
+        let (key, stats) = (key(), Stats::default());
+        let waiting = std::pin::pin!(bus.before(&key, &stats));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(waiting.poll(&mut context).is_ready());
+        assert_eq!(calls.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,292 @@
+//! Metrics: events counted, in Prometheus' text format.
+//!
+//! They are counted in a recorder of their own; the embedding program's is left alone, and nothing listens on a port.
+//! No tenant, thread or artifact is a label: a label is one of a few names, and a name too many is counted as `other`.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use epitome::policy::Rung;
+use metrics::{Unit, counter, describe_counter, describe_histogram, histogram, with_local_recorder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use serde_json::Value;
+
+use super::{Event, EventKind, Listener};
+
+const COMPACTIONS: &str = "epitome_compactions_total";
+const COMPACTIONS_FAILED: &str = "epitome_compactions_failed_total";
+const TOKENS_FREED: &str = "epitome_tokens_freed_total";
+const PROMPT_TOKENS: &str = "epitome_prompt_tokens";
+const SUMMARY_FALLBACKS: &str = "epitome_summary_fallbacks_total";
+const SUMMARY_CACHE_HITS: &str = "epitome_summary_cache_hits_total";
+const REHYDRATIONS: &str = "epitome_rehydrations_total";
+const ARTIFACT_READS: &str = "epitome_artifact_reads_total";
+const ARTIFACT_DENIED: &str = "epitome_artifact_denied_total";
+const JOBS: &str = "epitome_jobs_total";
+const OVERFLOWS: &str = "epitome_overflows_total";
+const CONTEXT_MISSED: &str = "epitome_context_missed_total";
+const TURNS_SINCE: &str = "epitome_turns_since_compaction";
+const CONFLICTS: &str = "epitome_commit_conflicts_total";
+
+/// The counters without labels, which are there from the start, and what they count.
+const PLAIN: [(&str, &str); 8] = [
+    (COMPACTIONS_FAILED, "Plans that were made and not committed."),
+    (SUMMARY_CACHE_HITS, "Summaries found in the cache."),
+    (REHYDRATIONS, "Times that content was brought back into a prompt."),
+    (ARTIFACT_READS, "Artifacts read on purpose."),
+    (ARTIFACT_DENIED, "Artifacts asked for and not given."),
+    (OVERFLOWS, "Prompts that a provider found too long."),
+    (CONTEXT_MISSED, "Times that the agent asked for something that was compacted away."),
+    (CONFLICTS, "Commits that somebody else was faster at."),
+];
+
+/// The counters with labels, and what they count.
+const LABELLED: [(&str, &str); 4] = [
+    (COMPACTIONS, "Compactions committed, by policy and by who wrote the summary."),
+    (TOKENS_FREED, "Tokens freed, by rung."),
+    (SUMMARY_FALLBACKS, "Summaries that the embedded summariser had to write, by reason."),
+    (JOBS, "Background jobs, by what became of them."),
+];
+
+const PROMPT_BUCKETS: [f64; 10] = [1e3, 4e3, 8e3, 16e3, 32e3, 64e3, 128e3, 200e3, 400e3, 1e6];
+const TURN_BUCKETS: [f64; 8] = [1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0];
+
+/// The most characters of a label's value, and the most values of all labels together.
+const LABEL_CHARS_MAX: usize = 60;
+const LABELS_MAX: usize = 200;
+
+/// Histograms keep samples until somebody looks; after so many events they are folded in any case.
+const FOLD_EVERY: u64 = 1024;
+
+/// A listener that counts, and tells what it counted.
+pub struct Metrics {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+    heard: AtomicU64,
+    labels: Mutex<BTreeSet<String>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let recorder = recorder();
+        let handle = recorder.handle();
+        Metrics { recorder, handle, heard: AtomicU64::new(0), labels: Mutex::default() }
+    }
+}
+
+impl Metrics {
+    /// Metrics of which nothing has happened yet.
+    pub fn new() -> Self {
+        Metrics::default()
+    }
+
+    /// Everything counted so far, in Prometheus' text format.
+    pub fn render(&self) -> String {
+        self.handle.render()
+    }
+
+    fn count(&self, event: &Event) {
+        match event.kind {
+            EventKind::CompactionCompleted => self.count_compaction(event),
+            EventKind::CompactionFailed => counter!(COMPACTIONS_FAILED).increment(1),
+            EventKind::CompactionConflict => counter!(CONFLICTS).increment(1),
+            EventKind::SummaryFellBack => {
+                counter!(SUMMARY_FALLBACKS, "reason" => self.label(event, "reason", "unknown")).increment(1);
+            }
+            EventKind::SummaryCached => counter!(SUMMARY_CACHE_HITS).increment(1),
+            EventKind::CompactionRehydrated => counter!(REHYDRATIONS).increment(1),
+            EventKind::ArtifactRead => counter!(ARTIFACT_READS).increment(1),
+            EventKind::ArtifactDenied => counter!(ARTIFACT_DENIED).increment(1),
+            EventKind::JobQueued => counter!(JOBS, "state" => "queued").increment(1),
+            EventKind::JobStarted => counter!(JOBS, "state" => "started").increment(1),
+            EventKind::JobFinished => counter!(JOBS, "state" => self.label(event, "state", "done")).increment(1),
+            EventKind::ModelOverflowed => counter!(OVERFLOWS).increment(1),
+            EventKind::ContextMissed => counter!(CONTEXT_MISSED).increment(1),
+            kind => count_freed(kind, event.tokens_freed),
+        }
+    }
+
+    fn count_compaction(&self, event: &Event) {
+        let (policy, author) = (self.label(event, "policy", "unknown"), self.label(event, "author", "none"));
+        counter!(COMPACTIONS, "policy" => policy, "author" => author).increment(1);
+        histogram!(PROMPT_TOKENS, "when" => "before").record(event.tokens_before as f64);
+        histogram!(PROMPT_TOKENS, "when" => "after").record(event.tokens_after as f64);
+        if let Some(turns) = event.details.get("turns_since_compaction").and_then(Value::as_u64) {
+            histogram!(TURNS_SINCE).record(turns as f64);
+        }
+    }
+
+    /// A detail as a label: a short name, one of few.
+    fn label(&self, event: &Event, name: &str, missing: &str) -> String {
+        match event.details.get(name) {
+            None | Some(Value::Null) => missing.to_owned(),
+            Some(Value::String(value)) if is_name(value) && self.is_one_of_few(value) => value.clone(),
+            Some(_) => "other".to_owned(),
+        }
+    }
+
+    fn is_one_of_few(&self, value: &str) -> bool {
+        let Ok(mut labels) = self.labels.lock() else { return false };
+        labels.contains(value) || (labels.len() < LABELS_MAX && labels.insert(value.to_owned()))
+    }
+}
+
+impl Listener for Metrics {
+    fn hear(&self, event: &Event) {
+        with_local_recorder(&self.recorder, || self.count(event));
+        if self.heard.fetch_add(1, Ordering::Relaxed) % FOLD_EVERY == FOLD_EVERY - 1 {
+            self.handle.run_upkeep();
+        }
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("heard", &self.heard).finish_non_exhaustive()
+    }
+}
+
+fn recorder() -> PrometheusRecorder {
+    let buckets = [(PROMPT_TOKENS, &PROMPT_BUCKETS[..]), (TURNS_SINCE, &TURN_BUCKETS[..])];
+    let builder = buckets.into_iter().fold(PrometheusBuilder::new(), |builder, (name, buckets)| {
+        builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), buckets).expect("there are buckets")
+    });
+    let recorder = builder.build_recorder();
+    with_local_recorder(&recorder, describe);
+    recorder
+}
+
+fn describe() {
+    for (name, about) in PLAIN {
+        describe_counter!(name, about);
+        counter!(name).absolute(0);
+    }
+    for (name, about) in LABELLED {
+        describe_counter!(name, about);
+    }
+    describe_histogram!(PROMPT_TOKENS, Unit::Count, "Tokens of a prompt, before and after a compaction.");
+    describe_histogram!(TURNS_SINCE, Unit::Count, "Turns since the compaction before.");
+}
+
+/// The rungs are told by what they did; every other kind frees nothing.
+fn count_freed(kind: EventKind, tokens: u64) {
+    let rung = match kind {
+        EventKind::CompactionDeduplicated => Rung::Deduplicate,
+        EventKind::CompactionSuperseded => Rung::Supersede,
+        EventKind::CompactionExternalized => Rung::Externalise,
+        EventKind::CompactionSummarized => Rung::Summarise,
+        EventKind::CompactionCleared => Rung::Clear,
+        EventKind::CompactionDropped => Rung::Drop,
+        EventKind::CompactionTrimmed => Rung::Trim,
+        _ => return,
+    };
+    counter!(TOKENS_FREED, "rung" => rung.name()).increment(tokens);
+}
+
+fn is_name(value: &str) -> bool {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "._@/:-".contains(c);
+    !value.is_empty() && value.len() <= LABEL_CHARS_MAX && value.chars().all(fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Moment, TenantId, ThreadKey};
+
+    fn event(kind: EventKind) -> Event {
+        let key =
+            ThreadKey::new("acme-tenant".parse::<TenantId>().expect("a name"), "the-thread".parse().expect("a name"));
+        Event::new(Moment(1), key, kind)
+    }
+
+    fn told(events: impl IntoIterator<Item = Event>) -> String {
+        let metrics = Metrics::new();
+        events.into_iter().for_each(|event| metrics.hear(&event));
+        metrics.render()
+    }
+
+    #[test]
+    fn each_kind_of_event_is_counted_under_its_name() {
+        let completed = Event { tokens_before: 9000, tokens_after: 2500, ..event(EventKind::CompactionCompleted) }
+            .with("policy", "coding@3")
+            .with("author", "model")
+            .with("turns_since_compaction", 4);
+        let freed = |kind, tokens_freed| Event { tokens_freed, ..event(kind) };
+        let cases: [(Event, &str); 18] = [
+            (completed.clone(), "epitome_compactions_total{policy=\"coding@3\",author=\"model\"} 1"),
+            (completed.clone(), "epitome_prompt_tokens_bucket{when=\"before\",le=\"16000\"} 1"),
+            (completed.clone(), "epitome_prompt_tokens_sum{when=\"after\"} 2500"),
+            (completed, "epitome_turns_since_compaction_bucket{le=\"5\"} 1"),
+            (event(EventKind::CompactionCompleted), "epitome_compactions_total{policy=\"unknown\",author=\"none\"} 1"),
+            (freed(EventKind::CompactionCleared, 70), "epitome_tokens_freed_total{rung=\"clear\"} 70"),
+            (freed(EventKind::CompactionTrimmed, 30), "epitome_tokens_freed_total{rung=\"trim\"} 30"),
+            (
+                event(EventKind::SummaryFellBack).with("reason", "timed_out"),
+                "epitome_summary_fallbacks_total{reason=\"timed_out\"} 1",
+            ),
+            (event(EventKind::SummaryCached), "epitome_summary_cache_hits_total 1"),
+            (event(EventKind::CompactionRehydrated), "epitome_rehydrations_total 1"),
+            (event(EventKind::ArtifactRead), "epitome_artifact_reads_total 1"),
+            (event(EventKind::ArtifactDenied), "epitome_artifact_denied_total 1"),
+            (event(EventKind::JobQueued), "epitome_jobs_total{state=\"queued\"} 1"),
+            (event(EventKind::JobFinished).with("state", "dead"), "epitome_jobs_total{state=\"dead\"} 1"),
+            (event(EventKind::ModelOverflowed), "epitome_overflows_total 1"),
+            (event(EventKind::ContextMissed), "epitome_context_missed_total 1"),
+            (event(EventKind::CompactionConflict), "epitome_commit_conflicts_total 1"),
+            (event(EventKind::CompactionFailed), "epitome_compactions_failed_total 1"),
+        ];
+        for (event, expected) in cases {
+            let text = told([event]);
+            assert!(text.lines().any(|line| line == expected), "{expected} is not in\n{text}");
+        }
+    }
+
+    /// A sample line: its name without the labels.
+    fn sample(line: &str) -> Option<&str> {
+        let (series, value) = line.rsplit_once(' ')?;
+        value.parse::<f64>().ok()?;
+        let (name, labels) = series.split_once('{').map_or((series, None), |(name, rest)| (name, Some(rest)));
+        let quoted = |label: &str| label.split_once("=\"").is_some_and(|(_, value)| value.ends_with('"'));
+        let fine = labels.is_none_or(|rest| rest.strip_suffix('}').is_some_and(|rest| rest.split(',').all(quoted)));
+        let is_name = name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        (fine && is_name).then_some(name)
+    }
+
+    #[test]
+    fn every_line_can_be_read_and_every_metric_has_help_and_a_type() {
+        let kinds = [EventKind::CompactionCompleted, EventKind::CompactionDropped, EventKind::JobStarted];
+        let text = told(kinds.map(|kind| event(kind).with("turns_since_compaction", 1).with("policy", "a\"b\\c\nd")));
+        let described = |what: &str| -> BTreeSet<String> {
+            let lines = text.lines().filter_map(|line| line.strip_prefix(what));
+            lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+        };
+        let (help, types) = (described("# HELP "), described("# TYPE "));
+        assert_eq!(help, types);
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let name = sample(line).unwrap_or_else(|| panic!("{line:?} cannot be read"));
+            let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+            assert!(types.contains(family), "{family} has no type in\n{text}");
+        }
+        assert!(PLAIN.iter().all(|(name, _)| types.contains(*name)), "{text}");
+    }
+
+    #[test]
+    fn a_label_is_one_of_a_few_short_names_and_never_whose_thread_it_is() {
+        let wordy = event(EventKind::SummaryFellBack).with("reason", "the model said: my password is hunter2");
+        let many = (0..500).map(|number| event(EventKind::CompactionCompleted).with("policy", format!("p{number}")));
+        let text = told(many.chain([wordy]));
+        assert!(!text.contains("hunter2") && !text.contains("acme-tenant") && !text.contains("the-thread"));
+        assert!(text.contains("epitome_summary_fallbacks_total{reason=\"other\"} 1"), "{text}");
+        assert!(text.contains("policy=\"other\",author=\"none\"} 300"), "{text}");
+    }
+
+    #[test]
+    fn two_metrics_in_one_program_count_apart() {
+        let (one, other) = (Metrics::new(), Metrics::new());
+        one.hear(&event(EventKind::ArtifactRead));
+        assert!(one.render().contains("epitome_artifact_reads_total 1"));
+        assert!(other.render().contains("epitome_artifact_reads_total 0"));
+    }
+}
