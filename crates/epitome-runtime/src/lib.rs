@@ -3,8 +3,13 @@
 //! The core decides, as data; this crate performs. A [`store`] keeps threads, plans and jobs; a [`model`] answers
 //! requests for summaries; an [`event`] tells whoever listens.
 
+pub mod engine;
 pub mod event;
 pub mod ids;
+pub mod log;
 pub mod model;
+pub mod recall;
+pub mod rehydrate;
 pub mod store;
+pub mod summarise;
 pub mod vault;
