@@ -9,11 +9,15 @@
 //! with the writes, and what a body means is the caller's affair. The memory store is the reference; `conformance` is
 //! the suite that every store passes.
 
+pub mod conformance;
 mod error;
+mod memory;
 mod row;
+mod rule;
 mod write;
 
 pub use error::StoreError;
+pub use memory::Memory;
 pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, IndexRow, JobId, JobRow, JobState, Lease, MessageRow,
     PlanRow, Segment, Sensitivity, ThreadRow,
