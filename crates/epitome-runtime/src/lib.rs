@@ -1,8 +1,9 @@
 //! Everything of epitome that touches the world: what lasts, who is asked, what runs in the background.
 //!
 //! The core decides, as data; this crate performs. A [`store`] keeps threads, plans and jobs; a [`model`] answers
-//! requests for summaries; an [`event`] tells whoever listens.
+//! requests for summaries; an [`event`] tells whoever listens; the [`engine`] is the one type that a program uses.
 
+pub mod artifact;
 pub mod engine;
 pub mod event;
 pub mod ids;

@@ -1,0 +1,182 @@
+//! The security context: who asks, for which tenant, and what they may do.
+//!
+//! It is made where a request was authenticated, and only compared here. No permission reaches across tenants.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::TenantId;
+use crate::store::Sensitivity;
+
+/// One thing that somebody may do within their tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    /// See threads, their plans and their events.
+    ReadThread,
+    /// Append to threads and compact them.
+    WriteThread,
+    /// Read what left a prompt.
+    ReadArtifact,
+    /// Read confidential content.
+    ReadConfidential,
+    /// Read restricted content.
+    ReadRestricted,
+    /// Look after the store: keys, sweeps, checks.
+    Administer,
+}
+
+impl Permission {
+    /// All of them.
+    pub const ALL: [Permission; 6] = [
+        Permission::ReadThread,
+        Permission::WriteThread,
+        Permission::ReadArtifact,
+        Permission::ReadConfidential,
+        Permission::ReadRestricted,
+        Permission::Administer,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Permission::ReadThread => "read_thread",
+            Permission::WriteThread => "write_thread",
+            Permission::ReadArtifact => "read_artifact",
+            Permission::ReadConfidential => "read_confidential",
+            Permission::ReadRestricted => "read_restricted",
+            Permission::Administer => "administer",
+        }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Permission::ALL.into_iter().find(|permission| permission.name() == name)
+    }
+
+    /// What content of this sensitivity asks for beside [`Permission::ReadArtifact`].
+    pub fn to_read(sensitivity: Sensitivity) -> Option<Self> {
+        match sensitivity {
+            Sensitivity::Public | Sensitivity::Internal => None,
+            Sensitivity::Confidential => Some(Permission::ReadConfidential),
+            Sensitivity::Restricted => Some(Permission::ReadRestricted),
+        }
+    }
+
+    fn bit(self) -> u8 {
+        1 << (self as u8)
+    }
+}
+
+/// A set of permissions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Permission>", into = "Vec<Permission>")]
+pub struct Permissions(u8);
+
+impl Permissions {
+    /// None at all.
+    pub fn none() -> Self {
+        Permissions::default()
+    }
+
+    /// Every one of them.
+    pub fn all() -> Self {
+        Permission::ALL.into_iter().collect()
+    }
+
+    /// These and one more.
+    #[must_use]
+    pub fn with(self, permission: Permission) -> Self {
+        Permissions(self.0 | permission.bit())
+    }
+
+    /// These but for one.
+    #[must_use]
+    pub fn without(self, permission: Permission) -> Self {
+        Permissions(self.0 & !permission.bit())
+    }
+
+    /// Whether this one is among them.
+    pub fn has(self, permission: Permission) -> bool {
+        self.0 & permission.bit() != 0
+    }
+}
+
+impl FromIterator<Permission> for Permissions {
+    fn from_iter<I: IntoIterator<Item = Permission>>(permissions: I) -> Self {
+        permissions.into_iter().fold(Permissions::none(), Permissions::with)
+    }
+}
+
+impl From<Vec<Permission>> for Permissions {
+    fn from(permissions: Vec<Permission>) -> Self {
+        permissions.into_iter().collect()
+    }
+}
+
+impl From<Permissions> for Vec<Permission> {
+    fn from(permissions: Permissions) -> Self {
+        Permission::ALL.into_iter().filter(|permission| permissions.has(*permission)).collect()
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Who it is, for the log.
+    pub requester: String,
+    /// The tenant they belong to.
+    pub tenant: TenantId,
+    /// What they may do there.
+    pub permissions: Permissions,
+}
+
+impl Access {
+    /// Somebody with these permissions.
+    pub fn new(tenant: TenantId, requester: impl Into<String>, permissions: Permissions) -> Self {
+        Access { requester: requester.into(), tenant, permissions }
+    }
+
+    /// The owner of a tenant's data: everything but administering the store.
+    pub fn owner(tenant: TenantId, requester: impl Into<String>) -> Self {
+        Access::new(tenant, requester, Permissions::all().without(Permission::Administer))
+    }
+
+    /// Whether they may do this.
+    pub fn may(&self, permission: Permission) -> bool {
+        self.permissions.has(permission)
+    }
+
+    /// Whether they may read content of this sensitivity.
+    pub fn may_read(&self, sensitivity: Sensitivity) -> bool {
+        Permission::to_read(sensitivity).is_none_or(|permission| self.may(permission))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_are_told_apart_and_named_as_in_json() {
+        for one in Permission::ALL {
+            let only = Permissions::none().with(one);
+            let held: Vec<Permission> = only.into();
+            assert_eq!(held, [one]);
+            assert!(!Permissions::all().without(one).has(one));
+            assert_eq!(Permission::named(one.name()), Some(one));
+            assert_eq!(serde_json::to_value(only).unwrap(), serde_json::json!([one.name()]));
+        }
+    }
+
+    #[test]
+    fn each_sensitivity_asks_for_its_own_permission() {
+        let readable = |permissions: Permissions| {
+            let access = Access::new(TenantId::local(), "somebody", permissions);
+            Sensitivity::ALL.map(|sensitivity| access.may_read(sensitivity))
+        };
+        assert_eq!(readable(Permissions::none()), [true, true, false, false]);
+        assert_eq!(readable(Permissions::none().with(Permission::ReadConfidential)), [true, true, true, false]);
+        assert_eq!(readable(Permissions::none().with(Permission::ReadRestricted)), [true, true, false, true]);
+        assert_eq!(readable(Permissions::none().with(Permission::Administer)), [true, true, false, false]);
+    }
+}
