@@ -3,6 +3,7 @@
 //! The core decides, as data; this crate performs. A [`store`] keeps threads, plans and jobs; a [`model`] answers
 //! requests for summaries; an [`event`] tells whoever listens.
 
+pub mod config;
 pub mod event;
 pub mod ids;
 pub mod model;
