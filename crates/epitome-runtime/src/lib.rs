@@ -4,6 +4,8 @@
 //! requests for summaries; an [`event`] tells whoever listens; the [`engine`] is the one type that a program uses.
 
 pub mod artifact;
+
+pub mod config;
 pub mod engine;
 pub mod event;
 pub mod ids;

@@ -207,7 +207,7 @@ impl Call {
             }
             Ok(_) => {}
             Err(_) => {
-                tracing::warn!("hook {place} took longer than {limit:?} {around} a compaction and was left behind")
+                tracing::warn!("hook {place} took longer than {limit:?} {around} a compaction and was left behind");
             }
         }
     }
