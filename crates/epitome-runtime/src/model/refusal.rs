@@ -22,7 +22,8 @@ pub(super) fn refused(status: u16, asked: Option<Duration>, body: &str) -> Model
 /// The error that an event of a stream, or a body with a good status, holds.
 pub(super) fn refused_within(data: &str) -> ModelError {
     let said = Said::read(data);
-    let overflow = classify(200, data);
+    // Whoever calls this knows that it is an error, so all of it may be read as one.
+    let overflow = classify(400, data);
     let unsaid = if overflow == Overflow::NotOverflow { 500 } else { 400 };
     let status = said.status().unwrap_or(unsaid);
     said.into_error(status, None, overflow)
