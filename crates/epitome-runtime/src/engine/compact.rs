@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use epitome::budget::Tokens;
 use epitome::plan::{Action, Artifact, Compaction, Plan, Step as RungStep, Verdict};
 use epitome::policy::{Form, Rung};
 use epitome::summary::{Caps, State};
@@ -90,7 +91,7 @@ struct Finished {
     thread: Thread,
     compacted: Vec<(u64, u64)>,
     index: Vec<Write>,
-    contents: Vec<(String, String, u64)>,
+    contents: Vec<(String, String, Tokens)>,
 }
 
 impl Engine {
@@ -211,9 +212,9 @@ impl Engine {
 
     fn finished(&self, snapshot: &Snapshot, compaction: Compaction) -> Finished {
         let thread = &snapshot.thread;
-        let touched = touched(&compaction, thread);
         let known = snapshot.compaction.as_deref().map(|known| touched(known, thread)).unwrap_or_default();
-        let fresh: Vec<usize> = touched.into_iter().filter(|place| !known.contains(place)).collect();
+        let fresh: Vec<usize> =
+            touched(&compaction, thread).into_iter().filter(|place| !known.contains(place)).collect();
         let index = self.index(snapshot, &fresh);
         let artifacts = compaction.artifacts(thread);
         let mut hints = snapshot.hints.clone();
@@ -255,7 +256,7 @@ impl Engine {
         let at = Moment::now();
         let version = snapshot.version + 1;
         let mut along = finished.index;
-        along.extend(self.put_contents(access, snapshot, finished.contents).await);
+        along.extend(self.put_contents(access, snapshot, finished.contents, at).await);
         let events = self.told(snapshot, &finished.compaction, at);
         along.extend(events.iter().map(|event| self.inner.log.add_event(event)));
         along.extend(state.and_then(|state| self.merged(snapshot, state, prose, at)));
@@ -313,13 +314,14 @@ impl Engine {
         &self,
         access: &Access,
         snapshot: &Snapshot,
-        contents: Vec<(String, String, u64)>,
+        contents: Vec<(String, String, Tokens)>,
+        at: Moment,
     ) -> Vec<Write> {
         let kept = self.settings().kept;
         let mut writes = Vec::new();
         for (id, content, tokens) in contents {
-            let options = PutOptions { sensitivity: kept.sensitivity, ttl: kept.ttl, tokens };
-            match self.inner.artifacts.put(access, &snapshot.key.thread, content.as_bytes(), &options).await {
+            let options = PutOptions { sensitivity: kept.sensitivity, ttl: kept.ttl, tokens, at };
+            match self.inner.artifacts.put(access, &snapshot.key.thread, content.as_bytes(), options).await {
                 Ok(write) => writes.push(write),
                 Err(error) => tracing::warn!(artifact = id, %error, "an artifact could not be kept apart"),
             }
@@ -391,9 +393,7 @@ impl Engine {
 }
 
 /// Runs what takes time beside the async threads.
-pub(super) async fn run_aside<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, NotCompacted> {
+pub(super) async fn run_aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NotCompacted> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "planning broke off");
         NotCompacted::Broken
@@ -455,8 +455,8 @@ fn runs(places: &[u64]) -> Vec<(u64, u64)> {
     runs
 }
 
-fn content(artifact: &Artifact<'_>, snapshot: &Snapshot) -> (String, String, u64) {
-    let tokens = snapshot.counter.count(artifact.content).get();
+fn content(artifact: &Artifact<'_>, snapshot: &Snapshot) -> (String, String, Tokens) {
+    let tokens = snapshot.counter.count(artifact.content);
     (artifact.id.as_str().to_owned(), artifact.content.to_owned(), tokens)
 }
 
@@ -483,7 +483,11 @@ fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> Hint {
 }
 
 fn stats(plan: &Plan, compaction: Option<&Compaction>) -> Stats {
-    let blocks: u64 = plan.records.iter().map(|record| if record.part.is_some() { 1 } else { record.span.messages().len() as u64 }).sum();
+    let blocks: u64 = plan
+        .records
+        .iter()
+        .map(|record| if record.part.is_some() { 1 } else { record.span.messages().len() as u64 })
+        .sum();
     Stats {
         tokens_before: plan.before.get(),
         tokens_after: plan.after.get(),
@@ -507,7 +511,8 @@ fn rung_event(step: &RungStep) -> EventKind {
 /// The log places that a rung touched, from the first to the last.
 fn span_of(plan: &Plan, step: &RungStep, thread: &Thread) -> Option<(u64, u64)> {
     let own = plan.records.iter().filter(|record| Some(record.rung) == step.rung);
-    let places: Vec<u64> = own.flat_map(|record| record.span.range()).map(|place| thread.message(place).log_place() as u64).collect();
+    let places: Vec<u64> =
+        own.flat_map(|record| record.span.range()).map(|place| thread.message(place).log_place() as u64).collect();
     Some((*places.iter().min()?, places.iter().max()? + 1))
 }
 

@@ -173,10 +173,10 @@ impl Engine {
 
     fn allowed(&self, access: &Access, thread: ThreadId, permission: Permission) -> Result<ThreadKey, EngineError> {
         if !access.may(permission) {
-            tracing::warn!(requester = access.requester(), permission = permission.name(), "a permission is missing");
+            tracing::warn!(requester = access.requester, permission = permission.name(), "a permission is missing");
             return Err(EngineError::NotAllowed);
         }
-        Ok(ThreadKey::new(access.tenant().clone(), thread))
+        Ok(ThreadKey::new(access.tenant.clone(), thread))
     }
 
     /// The log beneath.

@@ -76,14 +76,8 @@ impl Snapshot {
 
     /// The prompt's messages as they are under its plan.
     pub fn messages(&self, rehydrated: &[Rehydrated]) -> Vec<String> {
-        let prompt = render(
-            &self.thread,
-            self.compaction.as_deref(),
-            &self.policy,
-            self.dialect,
-            self.meter(),
-            rehydrated,
-        );
+        let prompt =
+            render(&self.thread, self.compaction.as_deref(), &self.policy, self.dialect, self.meter(), rehydrated);
         prompt.to_json(&self.thread)
     }
 }

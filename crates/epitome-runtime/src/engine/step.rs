@@ -125,7 +125,9 @@ impl OpenThread {
         Ok(Step {
             messages,
             tokens: snapshot.tokens(),
-            rehydrated_tokens: Tokens::new(rehydrated.iter().map(|back| self.engine.counter().count(&back.content).get()).sum()),
+            rehydrated_tokens: Tokens::new(
+                rehydrated.iter().map(|back| self.engine.counter().count(&back.content).get()).sum(),
+            ),
             room,
             version: self.state.row.version,
             compacted,
@@ -177,7 +179,13 @@ impl OpenThread {
         };
         if !must {
             return match self.engine.queue(&snapshot, request).await {
-                Ok(queued) => if queued { Made::Queued } else { Made::Nothing },
+                Ok(queued) => {
+                    if queued {
+                        Made::Queued
+                    } else {
+                        Made::Nothing
+                    }
+                }
                 Err(error) => {
                     warnings.push(format!("The compaction could not be queued: {error}."));
                     Made::Nothing
@@ -258,6 +266,7 @@ impl OpenThread {
             warnings.push(format!("The compaction could not be saved and serves this prompt alone: {reason}."));
         }
         self.state.row.version = committed.version;
+        self.quality = self.quality.compacted();
         self.state.thread = committed.thread;
         self.state.compaction = Some(committed.compaction);
         self.state.hints = committed.hints;

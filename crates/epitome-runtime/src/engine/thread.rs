@@ -13,14 +13,14 @@ use epitome::wire::{Dialect, decode_message};
 
 use super::error::EngineError;
 use super::{COMPACT, Engine, StepRequest};
-use crate::artifact::{Access, Content, Denied, Permission};
+use crate::artifact::{Access, Content, Denied, Permission, Reason};
 use crate::event::{Event, EventKind, Quality};
 use crate::ids::{Moment, ThreadKey};
 use crate::log::{Document, Envelope, Loaded, LogError, total, wire_dialect};
 use crate::model::{Hear, Model, ModelAnswer, ModelError, Usage};
 use crate::recall::{Query, Recalled, recall};
 use crate::rehydrate::TurnContext;
-use crate::store::{StoreError, ThreadRow, Write};
+use crate::store::{ArtifactRow, StoreError, ThreadRow, Write};
 
 /// How often messages are appended anew when others append at the same time.
 const RACES_MAX: usize = 200;
@@ -72,7 +72,7 @@ pub struct OpenThread {
     pub(super) backlog: Vec<NewEntry>,
     waits_for: Option<String>,
     pub(super) turn: TurnContext,
-    quality: Quality,
+    pub(super) quality: Quality,
     /// When the model was last asked.
     pub(super) called: Option<Instant>,
 }
@@ -86,6 +86,8 @@ impl OpenThread {
         let name = key.thread.as_str();
         let turn = log.document::<TurnContext>(&key.tenant, "turn", name).await.ok().and_then(|(turn, _)| turn);
         let quality = log.document::<Quality>(&key.tenant, "quality", name).await.ok().and_then(|(found, _)| found);
+        let mut quality = quality.unwrap_or_default();
+        quality.compactions = quality.compactions.max(state.row.version);
         Ok(OpenThread {
             access,
             key,
@@ -94,7 +96,7 @@ impl OpenThread {
             backlog: Vec::new(),
             waits_for: None,
             turn: turn.unwrap_or_default(),
-            quality: quality.unwrap_or_default(),
+            quality,
             called: None,
             engine,
         })
@@ -235,11 +237,14 @@ impl OpenThread {
             Ok(None) => return warnings.push("The thread is not in the store.".to_owned()),
             Err(error) => return warnings.push(format!("The store could not be asked: {error}.")),
         };
-        let known = &self.state.row;
-        if (row.length, row.version) != (known.length, known.version)
-            && let Err(error) = self.reload().await
-        {
-            warnings.push(format!("The thread could not be loaded anew: {error}."));
+        let known = (self.state.row.length, self.state.row.version);
+        if (row.length, row.version) == known {
+            return;
+        }
+        match self.reload().await {
+            Ok(()) if self.state.row.version > known.1 => self.quality = self.quality.compacted(),
+            Ok(()) => {}
+            Err(error) => warnings.push(format!("The thread could not be loaded anew: {error}.")),
         }
     }
 
@@ -303,9 +308,9 @@ impl OpenThread {
     /// An artifact of this thread's tenant, on purpose. Where its bytes cannot be had, the log still holds it.
     pub async fn read_artifact(&mut self, id: &str) -> Result<Content, EngineError> {
         let now = Moment::now();
-        let event = match self.engine.inner.artifacts.read(&self.access, id, now).await {
+        let denied = match self.engine.inner.artifacts.read(&self.access, id, now).await {
             Ok(content) => {
-                self.quality = self.quality.clone().read_artifact();
+                self.quality = self.quality.read_artifact();
                 let event = Event::new(now, self.key.clone(), EventKind::ArtifactRead);
                 self.keep_event(event.with("artifact", id).with("bytes", content.text().len())).await;
                 self.save_quality().await;
@@ -313,17 +318,21 @@ impl OpenThread {
             }
             Err(denied) => denied,
         };
-        if event.may_be_in_the_log()
+        if may_be_in_the_log(&denied)
             && let Some(content) = self.content_in_log(id).await
         {
-            return Ok(Content::new(content));
+            return Ok(content);
         }
-        self.keep_event(event.event(now, self.key.clone())).await;
-        Err(event.into())
+        self.keep_event(denied.event(now, self.key.clone())).await;
+        Err(denied.into())
     }
 
     /// The content of an artifact as it stands in the log.
-    async fn content_in_log(&self, id: &str) -> Option<String> {
+    async fn content_in_log(&self, id: &str) -> Option<Content> {
+        let kept = self.engine.settings().kept;
+        if !self.access.may_read(kept.sensitivity) {
+            return None;
+        }
         let hint = self.state.hints.iter().find(|hint| hint.id == id)?;
         let entry = self.engine.inner.log.read(&self.state.row, hint.place..hint.place + 1).await.ok()?.pop()?;
         let mut thread = Thread::new();
@@ -332,7 +341,19 @@ impl OpenThread {
         let key = self.engine.inner.log.vault().artifact_key(&self.key.tenant);
         let contents = (0..thread.message(0).parts().len()).filter_map(|part| part_content(&thread, 0, part));
         let same = |content: &&str| epitome::plan::ArtifactId::keyed(&key, content.as_bytes()).as_str() == id;
-        contents.into_iter().find(same).map(str::to_owned)
+        let content = contents.into_iter().find(same)?;
+        let row = ArtifactRow {
+            id: id.to_owned(),
+            tenant: self.key.tenant.clone(),
+            thread: self.key.thread.clone(),
+            at: entry.at,
+            expires: None,
+            key_id: None,
+            sensitivity: kept.sensitivity,
+            bytes: content.len() as u64,
+            tokens: self.engine.counter().count(content).get(),
+        };
+        Some(Content::new(row, content.as_bytes().to_vec()))
     }
 
     /// Content that may come back by itself: of a sensitivity that allows it.
@@ -346,7 +367,7 @@ impl OpenThread {
                 None
             }
             Ok(_) => match artifacts.read(&self.access, id, Moment::now()).await {
-                Ok(content) => Some(content.text().to_owned()),
+                Ok(content) => Some(content.into_text()),
                 Err(denied) => self.if_in_log(id, &denied).await,
             },
             Err(denied) => self.if_in_log(id, &denied).await,
@@ -355,8 +376,8 @@ impl OpenThread {
 
     async fn if_in_log(&self, id: &str, denied: &Denied) -> Option<String> {
         let allowed = self.engine.settings().auto_rehydrate.contains(&self.engine.settings().kept.sensitivity);
-        match denied.may_be_in_the_log() && allowed {
-            true => self.content_in_log(id).await,
+        match may_be_in_the_log(denied) && allowed {
+            true => self.content_in_log(id).await.map(Content::into_text),
             false => None,
         }
     }
@@ -382,7 +403,7 @@ impl OpenThread {
         let tokens_max = self.engine.settings().recall_tokens;
         let query = Query { words, tokens_max, hits_max: HITS_MAX };
         let found = recall(&self.engine.inner.log, &self.state.row, &query, &**self.engine.counter()).await?;
-        self.quality = self.quality.clone().recalled();
+        self.quality = self.quality.recalled();
         self.save_quality().await;
         Ok(found)
     }
@@ -403,10 +424,26 @@ impl OpenThread {
                 let name = format!("{name}@{version}");
                 let value = &(folded.entries, folded.lost);
                 let kind = "memory-folded";
-                writes.push(log.put_document(&Document { tenant, kind, name: &name, value, expected: None, at, expires: None }));
+                writes.push(log.put_document(&Document {
+                    tenant,
+                    kind,
+                    name: &name,
+                    value,
+                    expected: None,
+                    at,
+                    expires: None,
+                }));
             }
             let (kind, value) = ("memory", &block);
-            writes.push(log.put_document(&Document { tenant, kind, name, value, expected: Some(version), at, expires: None }));
+            writes.push(log.put_document(&Document {
+                tenant,
+                kind,
+                name,
+                value,
+                expected: Some(version),
+                at,
+                expires: None,
+            }));
             match log.apply(&writes).await {
                 Err(error) if error.is_conflict() => {}
                 other => return Ok(other?),
@@ -430,13 +467,13 @@ impl OpenThread {
 
     /// Watches for an agent that asks for what was compacted away.
     async fn note_quality(&mut self, turn_before: u32) {
-        let before = self.quality.clone();
+        let before = self.quality;
         if self.state.thread.turn() != turn_before && self.state.compaction.is_some() {
-            self.quality = self.quality.clone().turn_began();
+            self.quality = self.quality.turn_began();
         }
         let newest = self.state.thread.messages().last().filter(|message| message.role() == Role::Assistant);
         if let (Some(message), true) = (newest, self.state.compaction.is_some()) {
-            self.quality = self.quality.clone().assistant_said(&message.text());
+            self.quality = self.quality.assistant_said(&message.text());
         }
         if self.quality.agent_asked_for_context > before.agent_asked_for_context {
             let event = Event::new(Moment::now(), self.key.clone(), EventKind::ContextMissed);
@@ -461,6 +498,11 @@ impl OpenThread {
             tracing::warn!(%error, "an event could not be kept");
         }
     }
+}
+
+/// Whether what was denied may still be had: it is not forbidden, it is only not where it should be.
+fn may_be_in_the_log(denied: &Denied) -> bool {
+    matches!(denied.reason(), Reason::Unknown | Reason::Damaged | Reason::Unreachable)
 }
 
 async fn load(engine: &Engine, key: &ThreadKey, dialect: Dialect) -> Result<Loaded, EngineError> {

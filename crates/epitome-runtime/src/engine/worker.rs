@@ -108,7 +108,8 @@ impl Engine {
             () = self.beat(&job, token) => Err("another worker has the job".to_owned()),
         };
         let mut finished = Event::new(Moment::now(), job.key.clone(), EventKind::JobFinished);
-        finished = finished.with("attempt", job.attempts).with("state", if outcome.is_ok() { "done" } else { "failed" });
+        finished =
+            finished.with("attempt", job.attempts).with("state", if outcome.is_ok() { "done" } else { "failed" });
         if let Err(error) = &outcome {
             self.give_back(&job, token, error.clone()).await;
             finished = finished.with("error", error.clone());

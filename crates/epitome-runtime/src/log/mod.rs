@@ -237,11 +237,7 @@ impl Log {
     }
 
     /// A plan of a thread: the newest, or of a version.
-    pub async fn plan(
-        &self,
-        key: &ThreadKey,
-        version: Option<u64>,
-    ) -> Result<Option<(PlanRow, StoredPlan)>, LogError> {
+    pub async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<(PlanRow, StoredPlan)>, LogError> {
         let Some(row) = self.store.plan(key, version).await? else { return Ok(None) };
         let stored = self.open_plan(key, &row)?;
         Ok(Some((row, stored)))
@@ -290,12 +286,7 @@ impl Log {
     }
 
     /// A thread's events after a number, each with its own.
-    pub async fn events(
-        &self,
-        key: &ThreadKey,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<(u64, Event)>, LogError> {
+    pub async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<(u64, Event)>, LogError> {
         let rows = self.store.events(key, after, limit).await?;
         let open = |row: EventRow| {
             let event = self.open_json(&key.tenant, Sealing::Event, &event_name(key, row.at), &row.body)?;

@@ -99,12 +99,7 @@ pub struct Call<'h> {
 }
 
 /// What the newest messages call for, in the order of their strength, each once; what is cooling down left out.
-pub fn called_for<'h>(
-    thread: &Thread,
-    hints: &'h [Hint],
-    turn: &TurnContext,
-    rules: &Rehydrate,
-) -> Vec<Call<'h>> {
+pub fn called_for<'h>(thread: &Thread, hints: &'h [Hint], turn: &TurnContext, rules: &Rehydrate) -> Vec<Call<'h>> {
     if !rules.enabled || hints.is_empty() {
         return Vec::new();
     }
@@ -262,7 +257,8 @@ mod tests {
 
     #[test]
     fn names_are_the_short_strings_of_arguments() {
-        let arguments = r#"{"path":"src/main.rs","content":"fn main() {\n}","n":3,"deep":[{"url":"https://a.b/c"}],"k":"ab"}"#;
+        let arguments =
+            r#"{"path":"src/main.rs","content":"fn main() {\n}","n":3,"deep":[{"url":"https://a.b/c"}],"k":"ab"}"#;
         assert_eq!(named_in(arguments), ["src/main.rs", "https://a.b/c"]);
         assert!(named_in("not json").is_empty());
     }

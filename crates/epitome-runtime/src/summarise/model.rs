@@ -38,7 +38,6 @@ pub struct Frame {
 }
 
 /// A model that writes summaries.
-#[derive(Debug)]
 pub struct ModelSummariser {
     model: Arc<dyn Model>,
     /// How long one summary may take, all its questions together.
@@ -60,6 +59,12 @@ pub enum Put {
         /// Its messages.
         messages: Vec<String>,
     },
+}
+
+impl std::fmt::Debug for ModelSummariser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelSummariser").field("model", &self.model).finish_non_exhaustive()
+    }
 }
 
 impl ModelSummariser {
@@ -144,12 +149,7 @@ impl ModelSummariser {
         }
     }
 
-    async fn drive(
-        &self,
-        mut dialogue: Dialogue,
-        put: &Put,
-        counter: &dyn TokenCounter,
-    ) -> Result<Prose, NoSummary> {
+    async fn drive(&self, mut dialogue: Dialogue, put: &Put, counter: &dyn TokenCounter) -> Result<Prose, NoSummary> {
         let mut asked = 0;
         while let Some(prompt) = dialogue.prompt() {
             let request = self.request(&prompt, put, dialogue.request().max_output);
