@@ -1,6 +1,6 @@
 //! The configuration: one TOML file, environment variables over it, and where each value came from.
 //!
-//! Every setting stands once, in [`sections`]: its name, type, default and meaning. Reading, explaining and the
+//! Every setting stands once, in `sections`: its name, type, default and meaning. Reading, explaining and the
 //! documentation come from there. The loader reads files and nothing else of the process: the environment and the working
 //! folder come in as values. A setting that is misspelt or means nothing is an error that says where it stands.
 
