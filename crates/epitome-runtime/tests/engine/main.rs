@@ -3,4 +3,5 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr, reason = "this is a test")]
 
 mod basics;
+mod faults;
 mod world;
