@@ -78,7 +78,7 @@ impl Hit {
 }
 
 impl Content {
-    pub(super) fn new(metadata: ArtifactRow, bytes: Vec<u8>) -> Self {
+    pub(crate) fn new(metadata: ArtifactRow, bytes: Vec<u8>) -> Self {
         // What was said is text; anything else is shown as well as it can be.
         let text =
             String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());

@@ -207,7 +207,7 @@ impl Call {
             }
             Ok(_) => {}
             Err(_) => {
-                tracing::warn!("hook {place} took longer than {limit:?} {around} a compaction and was left behind")
+                tracing::warn!("hook {place} took longer than {limit:?} {around} a compaction and was left behind");
             }
         }
     }
@@ -325,9 +325,12 @@ mod tests {
         let bus = Bus::new().with_hook_limit(Duration::from_millis(1)).with_hook(hook.clone());
         bus.before(&key(), &Stats::default()).await;
         drop(bus);
-        while Arc::strong_count(&hook) > 1 {
-            tokio::task::yield_now().await;
-        }
+        let gone = async {
+            while Arc::strong_count(&hook) > 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), gone).await.expect("its task is ended");
     }
 
     #[test]

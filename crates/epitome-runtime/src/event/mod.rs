@@ -3,16 +3,20 @@
 //! An event holds numbers, names and places, never what was said. A listener that fails is not asked again for this
 //! event, and nothing waits for it.
 
+mod asking;
 mod bus;
 mod json_lines;
 #[cfg(feature = "otel")]
 pub mod otel;
 mod prometheus;
+mod quality;
 pub mod spans;
 
+pub use asking::asks_again;
 pub use bus::Bus;
 pub use json_lines::JsonLines;
 pub use prometheus::Metrics;
+pub use quality::Quality;
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,27 @@
 //! Models: whoever answers a prompt. Real ones speak a dialect over HTTP; the scripted one answers from a file.
 
+mod answer;
+mod assembly;
+mod body;
+mod breaker;
+mod endpoint;
 mod error;
+mod http;
+mod learn;
+mod protocol;
+mod refusal;
+mod retry;
+mod scripted;
+mod secret;
 
+pub use breaker::{Breaker, Pass, Shown, Trip};
+pub use endpoint::{Endpoint, EndpointError, Timeouts};
 pub use error::ModelError;
+pub use http::HttpModel;
+pub use learn::Learnt;
+pub use retry::Retry;
+pub use scripted::{ScriptError, Scripted};
+pub use secret::{NoSecret, Secret};
 
 use std::fmt;
 

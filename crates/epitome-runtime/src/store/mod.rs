@@ -14,6 +14,7 @@ mod error;
 mod memory;
 mod row;
 mod rule;
+mod sqlite;
 mod write;
 
 pub use error::StoreError;
@@ -22,6 +23,7 @@ pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, IndexRow, JobId, JobRow, JobState, Lease, MessageRow,
     PlanRow, Segment, Sensitivity, ThreadRow,
 };
+pub use sqlite::Sqlite;
 pub use write::{JobEnd, NewJob, Write};
 
 use std::ops::Range;

@@ -1,0 +1,187 @@
+//! Addresses: where the store, the artifacts and a provider are.
+//!
+//! An address is not opened here. One with a password in it never shows it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use reqwest::Url;
+
+use super::secret::HIDDEN;
+use super::setting::{Frame, Given, Setting, Shape};
+
+/// Where threads, plans, events and jobs are kept.
+#[derive(Clone, PartialEq, Eq)]
+pub enum StoreUrl {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A server: the address as it is, with its password.
+    Postgres(String),
+    /// Nowhere: they go with the process.
+    Memory,
+}
+
+impl StoreUrl {
+    /// The folder that the store is in, where it is in one.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            StoreUrl::Sqlite(path) => path.parent(),
+            StoreUrl::Postgres(_) | StoreUrl::Memory => None,
+        }
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreUrl::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            StoreUrl::Postgres(url) => f.write_str(&without_password(url)),
+            StoreUrl::Memory => f.write_str("memory:"),
+        }
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl Setting for StoreUrl {
+    const SHAPE: Shape = Shape::Text;
+
+    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
+        let Given::Text(text) = given else { return None };
+        match text.split_once(':')? {
+            ("sqlite", path) if !path.is_empty() => Some(StoreUrl::Sqlite(frame.rooted(path.trim_start_matches("//")))),
+            ("postgres" | "postgresql", _) => Url::parse(text).ok().map(|_| StoreUrl::Postgres(text.clone())),
+            ("memory", "") => Some(StoreUrl::Memory),
+            _ => None,
+        }
+    }
+
+    fn written(given: &Given) -> String {
+        written_without_credentials(given)
+    }
+
+    fn allowed(_: &Frame<'_>) -> String {
+        "sqlite:PATH, postgres://… or memory:".to_owned()
+    }
+
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// An address that is refused may be refused because of the credentials in it.
+fn written_without_credentials(given: &Given) -> String {
+    let written = given.written();
+    if written.contains('@') || written.contains("password") { HIDDEN.to_owned() } else { written }
+}
+
+fn without_password(url: &str) -> String {
+    let Ok(mut url) = Url::parse(url) else { return HIDDEN.to_owned() };
+    if url.password().is_some() && url.set_password(Some(HIDDEN)).is_err() {
+        return HIDDEN.to_owned();
+    }
+    // A password may also come as a parameter.
+    if url.query().is_some_and(|query| query.contains("password")) {
+        url.set_query(Some(HIDDEN));
+    }
+    url.to_string()
+}
+
+/// Where the bytes of artifacts are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArtifactsUrl {
+    /// A folder.
+    Folder(PathBuf),
+    /// S3-compatible storage: the address as it is. Credentials come from the environment.
+    Bucket(String),
+    /// Nowhere: they go with the process.
+    Memory,
+}
+
+impl fmt::Display for ArtifactsUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArtifactsUrl::Folder(path) => write!(f, "{}", path.display()),
+            ArtifactsUrl::Bucket(url) => f.write_str(url),
+            ArtifactsUrl::Memory => f.write_str("memory:"),
+        }
+    }
+}
+
+impl Setting for ArtifactsUrl {
+    const SHAPE: Shape = Shape::Text;
+
+    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
+        let Given::Text(text) = given else { return None };
+        match text.split_once(':') {
+            Some(("memory", "")) => Some(ArtifactsUrl::Memory),
+            Some(("s3", _)) => bucket(text),
+            Some(("file", path)) if !path.is_empty() => {
+                Some(ArtifactsUrl::Folder(frame.rooted(path.strip_prefix("//").unwrap_or(path))))
+            }
+            Some((_, rest)) if rest.starts_with("//") => None,
+            _ if text.is_empty() => None,
+            _ => Some(ArtifactsUrl::Folder(frame.rooted(text))),
+        }
+    }
+
+    fn written(given: &Given) -> String {
+        written_without_credentials(given)
+    }
+
+    fn allowed(_: &Frame<'_>) -> String {
+        "a folder, s3://BUCKET/PREFIX without credentials, or memory:".to_owned()
+    }
+
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
+fn bucket(text: &str) -> Option<ArtifactsUrl> {
+    let url = Url::parse(text).ok()?;
+    let named = url.host_str().is_some_and(|name| !name.is_empty());
+    (named && !has_credentials(&url)).then(|| ArtifactsUrl::Bucket(text.to_owned()))
+}
+
+fn has_credentials(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+/// An address that begins with `http://` or `https://` and has no credentials in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpUrl(String);
+
+impl HttpUrl {
+    /// The address as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Setting for HttpUrl {
+    const SHAPE: Shape = Shape::Text;
+
+    fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
+        let Given::Text(text) = given else { return None };
+        let url = Url::parse(text).ok()?;
+        let fine = matches!(url.scheme(), "http" | "https") && url.has_host() && !has_credentials(&url);
+        fine.then(|| HttpUrl(text.clone()))
+    }
+
+    fn written(given: &Given) -> String {
+        written_without_credentials(given)
+    }
+
+    fn allowed(_: &Frame<'_>) -> String {
+        "an address that begins with http:// or https:// and has no name or password in it".to_owned()
+    }
+
+    fn shown(&self) -> String {
+        self.0.clone()
+    }
+}

@@ -1,0 +1,229 @@
+//! Layers: what the file, the environment and the flags say, before anybody asks what it means.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::{ConfigError, nearest};
+use super::sections::KEYS;
+use super::setting::{Given, Key};
+
+/// Everything that a configuration is made of, as values.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The file that was named on purpose; it has to exist.
+    pub file: Option<PathBuf>,
+    /// The environment.
+    pub environment: BTreeMap<String, String>,
+    /// The working folder.
+    pub folder: PathBuf,
+    /// Settings given with the command, by their names.
+    pub flags: Vec<(String, String)>,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// Nobody said otherwise.
+    Default,
+    /// The file.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Where in it, from 1.
+        line: usize,
+    },
+    /// A variable.
+    Environment {
+        /// Its name.
+        name: String,
+    },
+    /// The command.
+    Flag,
+}
+
+impl Origin {
+    /// How close to the program it is: the closer one counts.
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            Origin::Default => 0,
+            Origin::File { .. } => 1,
+            Origin::Environment { .. } => 2,
+            Origin::Flag => 3,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File { path, line } => write!(f, "{}, line {line}", path.display()),
+            Origin::Environment { name } => write!(f, "the environment variable {name}"),
+            Origin::Flag => f.write_str("a flag"),
+        }
+    }
+}
+
+/// Variables that begin like settings and are none.
+const OTHERS: [&str; 3] = ["EPITOME_CONFIG", "EPITOME_FULL", "EPITOME_BLESS"];
+const OTHERS_PREFIX: &str = "EPITOME_TEST_";
+
+/// What was said, by setting: of several the closest to the program.
+#[derive(Debug, Default)]
+pub(super) struct Layers {
+    /// The file that was read.
+    pub file: Option<PathBuf>,
+    said: BTreeMap<&'static str, (Given, Origin)>,
+}
+
+impl Layers {
+    pub fn read(sources: &Sources) -> Result<Self, ConfigError> {
+        let mut layers = Layers { file: found(sources), said: BTreeMap::new() };
+        if let Some(path) = layers.file.clone() {
+            layers.read_file(&path)?;
+        }
+        layers.read_environment(&sources.environment)?;
+        layers.read_flags(&sources.flags)?;
+        Ok(layers)
+    }
+
+    pub fn of(&self, key: &Key) -> Option<&(Given, Origin)> {
+        self.said.get(key.name)
+    }
+
+    fn read_file(&mut self, path: &Path) -> Result<(), ConfigError> {
+        let unreadable =
+            |error: std::io::Error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() };
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let file = TomlFile { path, text: &text };
+        let table = DeTable::parse(&text).map_err(|error| file.syntax(&error))?;
+        for (section, value) in table.get_ref() {
+            self.read_section(&file, section, value)?;
+        }
+        Ok(())
+    }
+
+    fn read_section(
+        &mut self,
+        file: &TomlFile<'_>,
+        section: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(), ConfigError> {
+        let (name, at) = (section.get_ref(), file.origin(section.span().start));
+        if !KEYS.iter().any(|key| key.name.split('.').next() == Some(name)) {
+            return Err(unknown(name, at));
+        }
+        let Some(table) = value.get_ref().as_table() else {
+            return Err(ConfigError::Wrong {
+                key: name.to_string(),
+                written: "…".to_owned(),
+                at,
+                allowed: format!("a table, written as [{name}]"),
+            });
+        };
+        for (field, value) in table {
+            let (name, at) = (format!("{name}.{}", field.get_ref()), file.origin(field.span().start));
+            let key = known(&name).ok_or_else(|| unknown(&name, at.clone()))?;
+            self.said.insert(key.name, (file.given(value), at));
+        }
+        Ok(())
+    }
+
+    fn read_environment(&mut self, environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+        let ours = environment.iter().filter(|(name, text)| is_ours(name) && !text.is_empty());
+        for (name, text) in ours {
+            let key = KEYS.iter().find(|key| key.variable() == *name).ok_or_else(|| unknown_variable(name))?;
+            let given = Given::from_text(key.shape, text);
+            self.said.insert(key.name, (given, Origin::Environment { name: name.clone() }));
+        }
+        Ok(())
+    }
+
+    fn read_flags(&mut self, flags: &[(String, String)]) -> Result<(), ConfigError> {
+        for (name, text) in flags {
+            let key = known(name).ok_or_else(|| unknown(name, Origin::Flag))?;
+            self.said.insert(key.name, (Given::from_text(key.shape, text), Origin::Flag));
+        }
+        Ok(())
+    }
+}
+
+/// The file to read: one that was named, or the first that exists.
+fn found(sources: &Sources) -> Option<PathBuf> {
+    let variable = |name: &str| sources.environment.get(name).filter(|text| !text.is_empty()).map(PathBuf::from);
+    let named = sources.file.clone().or_else(|| variable("EPITOME_CONFIG"));
+    if let Some(named) = named {
+        return Some(sources.folder.join(named));
+    }
+    let home = variable("HOME").map(|home| home.join(".config"));
+    let settings = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute()).or(home);
+    let places = [Some(sources.folder.join("epitome.toml")), settings.map(|folder| folder.join("epitome/config.toml"))];
+    places.into_iter().flatten().find(|path| path.is_file())
+}
+
+fn known(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+fn is_ours(variable: &str) -> bool {
+    variable.starts_with("EPITOME_") && !variable.starts_with(OTHERS_PREFIX) && !OTHERS.contains(&variable)
+}
+
+fn unknown_variable(name: &str) -> ConfigError {
+    let variables: Vec<String> = KEYS.iter().map(Key::variable).collect();
+    let nearest = nearest(name, variables.iter().map(String::as_str)).map(str::to_owned);
+    ConfigError::Unknown { name: name.to_owned(), at: Origin::Environment { name: name.to_owned() }, nearest }
+}
+
+/// A misspelt section is near to a section, a misspelt setting to a setting, one outside its section to its last word.
+fn unknown(name: &str, at: Origin) -> ConfigError {
+    let sections = KEYS.iter().filter_map(|key| key.name.split('.').next());
+    let ended = KEYS.iter().find(|key| key.name.rsplit('.').next() == Some(name)).map(|key| key.name);
+    let near =
+        if name.contains('.') { nearest(name, KEYS.iter().map(|key| key.name)) } else { nearest(name, sections) };
+    let nearest = ended.or(near).map(str::to_owned);
+    ConfigError::Unknown { name: name.to_owned(), at, nearest }
+}
+
+/// A file's text, to find lines in.
+struct TomlFile<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl TomlFile<'_> {
+    fn line(&self, offset: usize) -> usize {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    fn origin(&self, offset: usize) -> Origin {
+        Origin::File { path: self.path.to_owned(), line: self.line(offset) }
+    }
+
+    fn syntax(&self, error: &toml::de::Error) -> ConfigError {
+        let line = self.line(error.span().map_or(0, |span| span.start));
+        ConfigError::Syntax { path: self.path.to_owned(), line, problem: error.message().trim().to_owned() }
+    }
+
+    fn given(&self, value: &Spanned<DeValue<'_>>) -> Given {
+        let other = || Given::Other(self.text[value.span()].to_owned());
+        match value.get_ref() {
+            DeValue::String(text) => Given::Text(text.to_string()),
+            DeValue::Integer(number) => {
+                u64::from_str_radix(number.as_str(), number.radix()).map_or_else(|_| other(), Given::Whole)
+            }
+            DeValue::Boolean(flag) => Given::Flag(*flag),
+            DeValue::Array(list) => {
+                let texts = list.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
+                texts.collect::<Option<Vec<_>>>().map_or_else(other, Given::List)
+            }
+            _ => other(),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The sections: every setting, once.
+
+use std::path::PathBuf;
+
+use epitome::wire::Dialect;
+
+use super::address::{ArtifactsUrl, HttpUrl, StoreUrl};
+use super::error::ConfigError;
+use super::reader::Reader;
+use super::secret::SecretSource;
+use super::setting::{Key, PresetName, Setting, SummarizerKind};
+use crate::ids::TenantId;
+use crate::store::Sensitivity;
+
+/// Makes the structs, the table of keys and the reading of them from one list.
+macro_rules! sections {
+    ($(
+        #[doc = $section_about:literal]
+        $section:ident: $Section:ident {
+            $( #[doc = $about:literal] $field:ident: $Type:ty = $default:literal $(in $range:expr)?; )*
+        }
+    )*) => {
+        /// What the program is told before it begins.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub struct Config {
+            $( #[doc = $section_about] pub $section: $Section, )*
+        }
+
+        $(
+            #[doc = $section_about]
+            #[derive(Clone, Debug, PartialEq)]
+            #[non_exhaustive]
+            pub struct $Section {
+                $( #[doc = $about] pub $field: $Type, )*
+            }
+        )*
+
+        /// Every setting, in the order of the documentation.
+        pub static KEYS: &[Key] = &[$($(
+            Key {
+                name: concat!(stringify!($section), ".", stringify!($field)),
+                shape: <$Type as Setting>::SHAPE,
+                default: $default,
+                about: $about,
+                range: sections!(@range $($range)?),
+            },
+        )*)*];
+
+        impl Config {
+            pub(super) fn read(reader: &mut Reader<'_>) -> Result<Config, ConfigError> {
+                Ok(Config {
+                    $( $section: $Section {
+                        $( $field: reader.take(concat!(stringify!($section), ".", stringify!($field)))?, )*
+                    }, )*
+                })
+            }
+        }
+    };
+    (@range) => { (0, u64::MAX) };
+    (@range $range:expr) => { $range };
+}
+
+const DAY_S: u64 = 86_400;
+const CENTURY_DAYS: u64 = 36_500;
+const TOKENS: u64 = 10_000_000;
+
+sections! {
+    /// What lasts: threads, plans, events and jobs.
+    store: Store {
+        /// Where: `sqlite:PATH`, `postgres://…` or `memory:`.
+        url: StoreUrl = "sqlite:$DATA/epitome.db";
+    }
+    /// Content that was moved out of prompts.
+    artifacts: Artifacts {
+        /// Where: a folder, `s3://BUCKET/PREFIX` or `memory:`.
+        url: ArtifactsUrl = "$BESIDE";
+        /// Days after which an artifact expires; without it, never.
+        ttl_days: Option<u64> = "" in (1, CENTURY_DAYS);
+        /// How careful to be with content that nothing else is known of: `public`, `internal`, `confidential` or `restricted`.
+        sensitivity: Sensitivity = "internal";
+    }
+    /// The keys that content is sealed with.
+    keys: Keys {
+        /// The key that seals: `env:NAME`, `file:PATH`, or the key itself as its name, a colon and its secret; without it, nothing is sealed.
+        current: Option<SecretSource> = "";
+        /// Keys that only open what was sealed before.
+        older: Vec<SecretSource> = "";
+    }
+    /// When to compact, and how.
+    policy: Policy {
+        /// A preset.
+        name: PresetName = "ladder";
+        /// A policy file, in the place of a preset.
+        path: Option<PathBuf> = "";
+    }
+    /// The model that answers.
+    model: Model {
+        /// The provider's address, with or without `/v1`.
+        url: Option<HttpUrl> = "";
+        /// How it is spoken to: `chat`, `responses` or `anthropic`.
+        dialect: Dialect = "chat";
+        /// The model's name, as its provider spells it.
+        name: Option<String> = "";
+        /// Its key: `env:NAME`, `file:PATH`, or the key itself.
+        key: Option<SecretSource> = "";
+        /// The tokens of its window, where it is not a known model.
+        window: Option<u64> = "" in (1, TOKENS);
+        /// Seconds to wait for the connection.
+        connect_timeout_s: u64 = "10" in (1, DAY_S);
+        /// Seconds to wait for the first byte of a stream.
+        first_byte_timeout_s: u64 = "120" in (1, DAY_S);
+        /// Seconds to wait between two pieces of a stream.
+        idle_timeout_s: u64 = "120" in (1, DAY_S);
+        /// Seconds to wait for a whole answer.
+        timeout_s: u64 = "600" in (1, DAY_S);
+    }
+    /// Who writes summaries.
+    summarizer: Summarizer {
+        /// `embedded` asks nobody, `model` asks a model, `model-with-fallback` asks a model and writes itself when that fails.
+        kind: SummarizerKind = "embedded";
+        /// The provider's address; without it, the model's.
+        url: Option<HttpUrl> = "";
+        /// How it is spoken to; without it, as the model.
+        dialect: Option<Dialect> = "";
+        /// The model's name; without it, the model's.
+        name: Option<String> = "";
+        /// Its key; without it the model's, unless there is another address.
+        key: Option<SecretSource> = "";
+        /// Seconds to wait for a summary.
+        timeout_s: u64 = "60" in (1, DAY_S);
+        /// Days that a summary is kept for the same request; 0 keeps none.
+        cache_days: u64 = "30" in (0, CENTURY_DAYS);
+    }
+    /// Background work.
+    jobs: Jobs {
+        /// How many jobs run at once.
+        concurrency: u64 = "2" in (1, 256);
+        /// Seconds after which a job that nobody hears of is taken by somebody else.
+        lease_s: u64 = "300" in (1, DAY_S);
+        /// How often a job is tried.
+        attempts: u64 = "2" in (1, 100);
+        /// Seconds before a job is tried again; twice as many each time.
+        backoff_s: u64 = "3" in (0, DAY_S);
+    }
+    /// Compaction while the agent works.
+    background: Background {
+        /// Whether a thread is compacted in the background before it has to be.
+        enabled: bool = "true";
+        /// Seconds that a request waits for a compaction that is under way.
+        wait_s: u64 = "30" in (0, DAY_S);
+    }
+    /// Bringing content back by itself; without a value, the policy decides.
+    rehydrate: Rehydrate {
+        /// Whether content is brought back.
+        enabled: Option<bool> = "";
+        /// The most artifacts in one turn.
+        artifacts_max: Option<u64> = "" in (0, 1000);
+        /// The most tokens of one artifact.
+        tokens_max: Option<u64> = "" in (0, TOKENS);
+        /// The most tokens together.
+        total: Option<u64> = "" in (0, TOKENS);
+        /// Turns before the same artifact may come again.
+        cooldown_turns: Option<u64> = "" in (0, 1_000_000);
+    }
+    /// Searching what was compacted.
+    recall: Recall {
+        /// The most tokens of one answer.
+        tokens_max: u64 = "2000" in (1, TOKENS);
+    }
+    /// Whom to tell.
+    events: Events {
+        /// A file that gets one JSON object a line.
+        json_lines: Option<PathBuf> = "";
+        /// An OpenTelemetry collector that gets spans, such as `http://127.0.0.1:4318`.
+        otlp: Option<HttpUrl> = "";
+    }
+    /// Whose data it is.
+    tenant: Tenant {
+        /// The tenant of whoever does not say another one.
+        id: TenantId = "local";
+    }
+}

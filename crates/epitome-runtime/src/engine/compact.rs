@@ -1,0 +1,522 @@
+//! Performing a compaction: plan, ask for a summary, keep what leaves, commit.
+//!
+//! Planning is pure and runs beside the async threads. It is done twice when a model is asked: once for the question,
+//! once with the answer. Same snapshot, same plan.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use epitome::budget::Tokens;
+use epitome::plan::{Action, Artifact, Compaction, Plan, Step as RungStep, Verdict};
+use epitome::policy::{Form, Rung};
+use epitome::summary::{Caps, State};
+use epitome::thread::Thread;
+use uuid::Uuid;
+
+use super::Engine;
+use super::snapshot::Snapshot;
+use super::transaction::{Commit, CompactionTransaction};
+use crate::artifact::{Access, PutOptions};
+use crate::event::{Event, EventKind, Stats};
+use crate::ids::Moment;
+use crate::log::{Document, Hint, StoredPlan};
+use crate::recall::index_rows;
+use crate::store::{JobId, PlanRow, StoreError, Write};
+use crate::summarise::{Frame, NoSummary, Prose, Put, Summariser};
+
+/// The most artifacts that a thread remembers names of; older ones are still read by their id.
+const HINTS_MAX: usize = 500;
+
+/// How a compaction is made.
+#[derive(Clone, Debug, Default)]
+pub(super) struct How {
+    /// Whether code alone writes the summary, whoever is configured.
+    pub embedded_only: bool,
+    /// The agent's own request, where it is known.
+    pub frame: Option<Frame>,
+    /// The job that it is made by.
+    pub job: Option<(JobId, Uuid)>,
+}
+
+/// A compaction that was made.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// Its version.
+    pub version: u64,
+    /// The compaction, for the thread as it is loaded now.
+    pub compaction: Arc<Compaction>,
+    /// The thread as it is loaded now, as far as the compaction covers it.
+    pub thread: Arc<Thread>,
+    /// What its artifacts may be asked for by.
+    pub hints: Vec<Hint>,
+    /// What it did.
+    pub stats: Stats,
+    /// Whether it is in the store; one that is not serves this prompt alone.
+    pub saved: Result<(), String>,
+}
+
+/// Why there is no compaction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotCompacted {
+    /// The prompt fits, or nothing can shrink.
+    #[error("{reason}")]
+    NothingToDo {
+        /// In words.
+        reason: String,
+    },
+    /// Somebody else committed first, or has the job by now.
+    #[error("another compaction was committed first")]
+    Lost,
+    /// The model did not write a usable summary, and nothing may stand in for it.
+    #[error("there is no summary: {reason}")]
+    NoSummary {
+        /// Why not.
+        reason: String,
+    },
+    /// Planning broke off.
+    #[error("planning broke off")]
+    Broken,
+}
+
+/// What a first look at a snapshot says.
+enum Look {
+    Nothing(String),
+    Planned { plan: Box<Plan>, dialogue: Option<Box<epitome::summary::Dialogue>>, put: Put },
+}
+
+/// Everything that a finished compaction leads to.
+struct Finished {
+    compaction: Compaction,
+    stored: StoredPlan,
+    thread: Thread,
+    compacted: Vec<(u64, u64)>,
+    index: Vec<Write>,
+    contents: Vec<(String, String, Tokens)>,
+}
+
+impl Engine {
+    /// Compacts a snapshot and commits it.
+    pub(super) async fn compact(
+        &self,
+        access: &Access,
+        snapshot: Snapshot,
+        how: How,
+    ) -> Result<Committed, NotCompacted> {
+        let snapshot = Arc::new(snapshot);
+        let state = self.state(&snapshot).await;
+        let (plan, prose) = self.summary(&snapshot, &how, &state).await?;
+        let before = stats(&plan, None);
+        self.inner.bus.before(&snapshot.key, &before).await;
+        let finished = self.finish(&snapshot, prose.as_ref().map(|prose| prose.summary.clone())).await?;
+        self.commit(access, &snapshot, how, state, prose, finished).await
+    }
+
+    /// The plan, and what a model wrote for it. Questions that turn out too long are made smaller.
+    async fn summary(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        how: &How,
+        state: &Option<(State, u64)>,
+    ) -> Result<(Box<Plan>, Option<Prose>), NotCompacted> {
+        let mut smaller = 0;
+        loop {
+            let look = self.look(snapshot, how, state.as_ref().map(|(state, _)| state.clone()), smaller).await?;
+            let (plan, dialogue, put) = match look {
+                Look::Nothing(reason) => return Err(NotCompacted::NothingToDo { reason }),
+                Look::Planned { plan, dialogue, put } => (plan, dialogue, put),
+            };
+            if smaller == 0 {
+                self.tell_planned(snapshot, &plan);
+            }
+            let Some(dialogue) = dialogue else { return Ok((plan, None)) };
+            match self.prose(snapshot, *dialogue, &put).await {
+                Ok(prose) => return Ok((plan, Some(prose))),
+                Err(no) if no.reason == "too-long" && smaller < 3 => smaller += 1,
+                Err(no) => return self.fall_back(snapshot, &no).map(|()| (plan, None)),
+            }
+        }
+    }
+
+    fn tell_planned(&self, snapshot: &Snapshot, plan: &Plan) {
+        let mut event = self.event(snapshot, EventKind::CompactionProposalGenerated);
+        (event.tokens_before, event.tokens_after) = (plan.before.get(), plan.after.get());
+        self.inner.bus.emit(&event.with("records", plan.records.len()).with("policy", plan.policy.clone()));
+    }
+
+    fn fall_back(&self, snapshot: &Snapshot, no: &NoSummary) -> Result<(), NotCompacted> {
+        let falls = self.inner.summariser.may_fall_back();
+        let event = self.event(snapshot, EventKind::SummaryFellBack);
+        let event = event.with("reason", no.reason).with("details", no.details.clone()).with("embedded", falls);
+        self.inner.bus.emit(&event);
+        match falls {
+            true => Ok(()),
+            false => Err(NotCompacted::NoSummary { reason: no.details.clone() }),
+        }
+    }
+
+    /// Looks at a snapshot: is there a plan, and what is to be asked?
+    async fn look(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        how: &How,
+        state: Option<State>,
+        smaller: u32,
+    ) -> Result<Look, NotCompacted> {
+        let summariser = match how.embedded_only {
+            true => Summariser::Embedded,
+            false => self.inner.summariser.clone(),
+        };
+        let (snapshot, frame) = (Arc::clone(snapshot), how.frame.clone());
+        run_aside(move || look(&snapshot, &summariser, frame, state.as_ref(), smaller)).await
+    }
+
+    /// A model's prose: from the cache, or asked for.
+    async fn prose(
+        &self,
+        snapshot: &Snapshot,
+        dialogue: epitome::summary::Dialogue,
+        put: &Put,
+    ) -> Result<Prose, NoSummary> {
+        let Some(model) = self.inner.summariser.model() else {
+            return Err(NoSummary { reason: "unreachable", details: "no model is configured".to_owned() });
+        };
+        let name = cache_name(&dialogue.request().cache_key.to_string());
+        let tenant = &snapshot.key.tenant;
+        if let Ok((Some(prose), _)) = self.inner.log.document::<Prose>(tenant, "summary", &name).await {
+            let event = self.event(snapshot, EventKind::SummaryCached);
+            self.inner.bus.emit(&event.with("model", model.id()));
+            return Ok(prose);
+        }
+        let prose = model.ask(dialogue, put, &*snapshot.counter).await?;
+        let at = Moment::now();
+        let expires = Some(at.after(self.settings().summary_cache));
+        let document = Document { tenant, kind: "summary", name: &name, value: &prose, expected: None, at, expires };
+        if let Err(error) = self.inner.log.apply(&[self.inner.log.put_document(&document)]).await {
+            tracing::warn!(%error, "a summary could not be cached");
+        }
+        Ok(prose)
+    }
+
+    async fn finish(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        model: Option<epitome::summary::StructuredSummary>,
+    ) -> Result<Finished, NotCompacted> {
+        let (engine, snapshot) = (self.clone(), Arc::clone(snapshot));
+        let finished = run_aside(move || {
+            let Verdict::Act(draft) = snapshot.decide() else { return None };
+            Some(engine.finished(&snapshot, draft.finish_with(model)))
+        });
+        finished.await?.ok_or(NotCompacted::Broken)
+    }
+
+    fn finished(&self, snapshot: &Snapshot, compaction: Compaction) -> Finished {
+        let thread = &snapshot.thread;
+        let known = snapshot.compaction.as_deref().map(|known| touched(known, thread)).unwrap_or_default();
+        let fresh: Vec<usize> =
+            touched(&compaction, thread).into_iter().filter(|place| !known.contains(place)).collect();
+        let index = self.index(snapshot, &fresh);
+        let artifacts = compaction.artifacts(thread);
+        let mut hints = snapshot.hints.clone();
+        for artifact in &artifacts {
+            if hints.iter().all(|hint| hint.id != artifact.id.as_str()) {
+                hints.push(hint(artifact, snapshot));
+            }
+        }
+        hints.drain(..hints.len().saturating_sub(HINTS_MAX));
+        let contents = artifacts.iter().map(|artifact| content(artifact, snapshot)).collect();
+        let places: Vec<u64> = fresh.iter().map(|place| thread.message(*place).log_place() as u64).collect();
+        let (stored, small) = StoredPlan::of(&compaction, thread, snapshot.length, hints);
+        Finished { compaction, stored, thread: small, compacted: runs(&places), index, contents }
+    }
+
+    fn index(&self, snapshot: &Snapshot, places: &[usize]) -> Vec<Write> {
+        let vault = self.inner.log.vault();
+        let mut rows = Vec::new();
+        for place in places {
+            let message = snapshot.thread.message(*place);
+            let words = crate::log::words_of(message.parts());
+            rows.extend(index_rows(vault, &snapshot.key.tenant, message.log_place() as u64, &words));
+        }
+        match rows.is_empty() {
+            true => Vec::new(),
+            false => vec![Write::Index { key: snapshot.key.clone(), rows }],
+        }
+    }
+
+    async fn commit(
+        &self,
+        access: &Access,
+        snapshot: &Snapshot,
+        how: How,
+        state: Option<(State, u64)>,
+        prose: Option<Prose>,
+        finished: Finished,
+    ) -> Result<Committed, NotCompacted> {
+        let at = Moment::now();
+        let version = snapshot.version + 1;
+        let mut along = finished.index;
+        along.extend(self.put_contents(access, snapshot, finished.contents, at).await);
+        let events = self.told(snapshot, &finished.compaction, at);
+        along.extend(events.iter().map(|event| self.inner.log.add_event(event)));
+        along.extend(state.and_then(|state| self.merged(snapshot, state, prose, at)));
+        let plan = &finished.compaction.plan;
+        let row = PlanRow {
+            version,
+            at,
+            covers: snapshot.length,
+            live_from: finished.stored.live_from,
+            policy: plan.policy.clone(),
+            before: plan.before.get(),
+            after: plan.after.get(),
+            compacted: finished.compacted,
+            body: self.inner.log.seal_plan(&snapshot.key, version, &finished.stored),
+        };
+        let transaction = CompactionTransaction {
+            key: snapshot.key.clone(),
+            expected_version: snapshot.version,
+            plan: row,
+            along,
+            job: how.job,
+        };
+        let saved = match transaction.commit(&self.inner.log).await {
+            Ok(Commit::Done) => Ok(()),
+            Ok(Commit::Lost) => {
+                self.inner.bus.emit(&self.event(snapshot, EventKind::CompactionConflict));
+                return Err(NotCompacted::Lost);
+            }
+            Err(error) => Err(self.not_saved(snapshot, &error)),
+        };
+        let stats = stats(plan, Some(&finished.compaction));
+        if saved.is_ok() {
+            events.iter().for_each(|event| self.inner.bus.emit(event));
+            self.inner.bell.notify_waiters();
+            self.inner.bus.after(&snapshot.key, &stats).await;
+        }
+        Ok(Committed {
+            version: if saved.is_ok() { version } else { snapshot.version },
+            compaction: Arc::new(finished.stored.compaction),
+            thread: Arc::new(finished.thread),
+            hints: finished.stored.hints,
+            stats,
+            saved,
+        })
+    }
+
+    fn not_saved(&self, snapshot: &Snapshot, error: &StoreError) -> String {
+        let event = self.event(snapshot, EventKind::CompactionFailed).with("reason", error.to_string());
+        self.inner.bus.emit(&event);
+        error.to_string()
+    }
+
+    /// Keeps the content that leaves; what cannot be kept just now is still in the log, and is read from there.
+    async fn put_contents(
+        &self,
+        access: &Access,
+        snapshot: &Snapshot,
+        contents: Vec<(String, String, Tokens)>,
+        at: Moment,
+    ) -> Vec<Write> {
+        let kept = self.settings().kept;
+        let mut writes = Vec::new();
+        for (id, content, tokens) in contents {
+            let options = PutOptions { sensitivity: kept.sensitivity, ttl: kept.ttl, tokens, at };
+            match self.inner.artifacts.put(access, &snapshot.key.thread, content.as_bytes(), options).await {
+                Ok(write) => writes.push(write),
+                Err(error) => tracing::warn!(artifact = id, %error, "an artifact could not be kept apart"),
+            }
+        }
+        writes
+    }
+
+    /// The workstream state, where the policy keeps one.
+    async fn state(&self, snapshot: &Snapshot) -> Option<(State, u64)> {
+        if snapshot.policy.summarise.form != Form::Workstream {
+            return None;
+        }
+        let found = self.inner.log.document(&snapshot.key.tenant, "state", snapshot.key.thread.as_str()).await;
+        match found {
+            Ok((state, version)) => Some((state.unwrap_or_default(), version)),
+            Err(error) => {
+                tracing::warn!(%error, "the workstream state cannot be read");
+                None
+            }
+        }
+    }
+
+    fn merged(&self, snapshot: &Snapshot, state: (State, u64), prose: Option<Prose>, at: Moment) -> Option<Write> {
+        let (mut state, version) = state;
+        let deltas = prose.map(|prose| prose.deltas).filter(|deltas| !deltas.is_empty())?;
+        for delta in deltas {
+            let fallen = state.merge(delta, &Caps::default());
+            tracing::debug!(count = fallen.len(), "entries left the workstream state");
+        }
+        let name = snapshot.key.thread.as_str();
+        let (tenant, kind) = (&snapshot.key.tenant, "state");
+        let document = Document { tenant, kind, name, value: &state, expected: Some(version), at, expires: None };
+        Some(self.inner.log.put_document(&document))
+    }
+
+    fn told(&self, snapshot: &Snapshot, compaction: &Compaction, at: Moment) -> Vec<Event> {
+        let plan = &compaction.plan;
+        let limit = snapshot.room.limit.get();
+        let mut events = Vec::new();
+        let mut left = plan.before.get();
+        for step in plan.steps.iter().filter(|step| step.touched > 0) {
+            let mut event = Event::new(at, snapshot.key.clone(), rung_event(step));
+            (event.tokens_before, event.tokens_after) = (left, step.after.get());
+            (event.tokens_freed, event.budget_limit) = (step.freed.get(), limit);
+            event.strategy = Some(step.rung.map_or("own", Rung::name).to_owned());
+            event.span = span_of(plan, step, &snapshot.thread);
+            left = step.after.get();
+            events.push(event.with("touched", step.touched));
+        }
+        let mut done = Event::new(at, snapshot.key.clone(), EventKind::CompactionCompleted);
+        (done.tokens_before, done.tokens_after) = (plan.before.get(), plan.after.get());
+        (done.tokens_freed, done.budget_limit) = (plan.before.get().saturating_sub(plan.after.get()), limit);
+        let author = compaction.summaries.first().map(|summary| serde_json::json!(summary.author));
+        let done = done.with("policy", plan.policy.clone()).with("round", plan.round).with("covers", snapshot.length);
+        let done = done.with("author", author.unwrap_or_default()).with("version", snapshot.version + 1);
+        events.push(match &plan.shortfall {
+            Some(short) => done.with("over", short.over.get()).with("floor", short.floor.get()),
+            None => done,
+        });
+        events
+    }
+
+    pub(super) fn event(&self, snapshot: &Snapshot, kind: EventKind) -> Event {
+        let mut event = Event::new(Moment::now(), snapshot.key.clone(), kind);
+        (event.tokens_before, event.budget_limit) = (snapshot.tokens().get(), snapshot.room.limit.get());
+        event.tokens_after = event.tokens_before;
+        event
+    }
+}
+
+/// Runs what takes time beside the async threads.
+pub(super) async fn run_aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NotCompacted> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(%error, "planning broke off");
+        NotCompacted::Broken
+    })
+}
+
+fn look(
+    snapshot: &Snapshot,
+    summariser: &Summariser,
+    frame: Option<Frame>,
+    state: Option<&State>,
+    smaller: u32,
+) -> Look {
+    let draft = match snapshot.decide() {
+        Verdict::Fits { tokens } => return Look::Nothing(format!("{tokens} tokens fit")),
+        Verdict::Wait { reason, .. } => return Look::Nothing(reason),
+        Verdict::Act(draft) => draft,
+    };
+    let plan = Box::new(draft.plan().clone());
+    let (Some(model), Some(pending)) = (summariser.model(), draft.pending()) else {
+        return Look::Planned { plan, dialogue: None, put: Put::Transcript };
+    };
+    let fits = |frame: &Frame| model.can_append(frame, snapshot.dialect, snapshot.tokens(), pending.limit);
+    let put = match frame.filter(|frame| smaller == 0 && fits(frame)) {
+        Some(frame) => Put::Appended { frame, messages: snapshot.messages(&[]) },
+        None => Put::Transcript,
+    };
+    let dialogue = model.dialogue(&draft, &put, state, smaller).map(Box::new);
+    Look::Planned { plan, dialogue, put }
+}
+
+/// The places of the loaded messages that a compaction takes something of.
+fn touched(compaction: &Compaction, thread: &Thread) -> BTreeSet<usize> {
+    let evicted = thread.evicted().map(|evicted| evicted.at);
+    let mut places = BTreeSet::new();
+    for record in &compaction.plan.records {
+        match (&record.action, record.part) {
+            (_, Some(part)) => {
+                places.insert(part.place);
+            }
+            (Action::Summarise { kept, .. }, None) => {
+                places.extend(record.span.range().filter(|place| !kept.contains(&thread.message(*place).id())));
+            }
+            (_, None) => places.extend(record.span.range()),
+        }
+    }
+    places.retain(|place| Some(*place) != evicted);
+    places
+}
+
+fn runs(places: &[u64]) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for place in places {
+        match runs.last_mut() {
+            Some((_, end)) if *end == *place => *end += 1,
+            _ => runs.push((*place, place + 1)),
+        }
+    }
+    runs
+}
+
+fn content(artifact: &Artifact<'_>, snapshot: &Snapshot) -> (String, String, Tokens) {
+    let tokens = snapshot.counter.count(artifact.content);
+    (artifact.id.as_str().to_owned(), artifact.content.to_owned(), tokens)
+}
+
+/// What a message's artifact may be asked for by: the paths, commands and addresses of the call that it answers.
+fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> Hint {
+    let thread = &snapshot.thread;
+    let message = thread.message(artifact.place);
+    let mut names = Vec::new();
+    let mut tool = String::new();
+    for (_, result) in message.results().filter(|(_, result)| *result.text == *artifact.content) {
+        tool = result.tool.to_string();
+        let calls = thread.messages().iter().take(artifact.place + 1).rev().flat_map(|message| message.calls());
+        if let Some(call) = calls.into_iter().find(|call| call.id == result.call_id) {
+            let meaning = snapshot.policy.tools.meaning(call);
+            names.extend(meaning.paths);
+            names.extend(crate::rehydrate::named_in(&call.arguments));
+        }
+    }
+    names.dedup();
+    let reference = thread.reference(artifact.place);
+    let what = names.first().cloned().unwrap_or_else(|| tool.clone());
+    let hint = format!("read it when the full text of {what} ({reference}) is needed");
+    Hint { id: artifact.id.as_str().to_owned(), place: message.log_place() as u64, hint, names }
+}
+
+fn stats(plan: &Plan, compaction: Option<&Compaction>) -> Stats {
+    let blocks: u64 = plan
+        .records
+        .iter()
+        .map(|record| if record.part.is_some() { 1 } else { record.span.messages().len() as u64 })
+        .sum();
+    Stats {
+        tokens_before: plan.before.get(),
+        tokens_after: plan.after.get(),
+        compacted_blocks: blocks,
+        summary_block_count: compaction.map_or(0, |compaction| compaction.summaries.len() as u64),
+    }
+}
+
+fn rung_event(step: &RungStep) -> EventKind {
+    match step.rung {
+        Some(Rung::Deduplicate) => EventKind::CompactionDeduplicated,
+        Some(Rung::Supersede) => EventKind::CompactionSuperseded,
+        Some(Rung::Externalise) => EventKind::CompactionExternalized,
+        Some(Rung::Summarise) => EventKind::CompactionSummarized,
+        Some(Rung::Drop) => EventKind::CompactionDropped,
+        Some(Rung::Trim) => EventKind::CompactionTrimmed,
+        Some(Rung::Clear) | None => EventKind::CompactionCleared,
+    }
+}
+
+/// The log places that a rung touched, from the first to the last.
+fn span_of(plan: &Plan, step: &RungStep, thread: &Thread) -> Option<(u64, u64)> {
+    let own = plan.records.iter().filter(|record| Some(record.rung) == step.rung);
+    let places: Vec<u64> =
+        own.flat_map(|record| record.span.range()).map(|place| thread.message(place).log_place() as u64).collect();
+    Some((*places.iter().min()?, places.iter().max()? + 1))
+}
+
+/// A name of bounded length for a cache key.
+fn cache_name(key: &str) -> String {
+    blake3::hash(key.as_bytes()).to_hex().to_string()
+}

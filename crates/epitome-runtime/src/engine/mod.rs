@@ -1,0 +1,291 @@
+//! The engine: one type that a program uses. Open a thread, append, prepare a step, append the answer.
+//!
+//! ```text
+//! open ──► append ──► prepare_step ──► (the model) ──► append ──► prepare_step ──► …
+//!                         │
+//!                         ├─ below the soft mark: the prompt, at the cost of what is new
+//!                         ├─ above it: the prompt now, a compaction in the background
+//!                         └─ above the hard mark: waits, bounded, then compacts with what needs nobody
+//! ```
+//!
+//! A step never fails for want of a store, a model or a job: what could not be saved is kept and saved with the next
+//! step, and what could not be summarised by a model is summarised by code.
+
+mod compact;
+mod error;
+mod room;
+mod settings;
+mod snapshot;
+mod step;
+mod thread;
+mod transaction;
+mod worker;
+
+pub use compact::{Committed, NotCompacted};
+pub use error::EngineError;
+pub use settings::{Background, Jobs, Kept, Settings};
+pub use step::{Step, StepRequest};
+pub use thread::{NewEntry, OpenThread, Saved};
+pub use transaction::CompactionTransaction;
+pub use worker::Worker;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use epitome::budget::{TokenCounter, counter_for, counter_named};
+use epitome::wire::Dialect;
+use tokio::sync::Notify;
+
+use crate::artifact::{Access, Artifacts, Permission};
+use crate::event::Bus;
+use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
+use crate::log::{Document, Log, LogError, NewThread};
+use crate::model::Learnt;
+use crate::store::Store;
+use crate::summarise::Summariser;
+use crate::vault::{Keys, Vault, random_secret};
+
+/// The kind of the job that compacts a thread.
+pub const COMPACT: &str = "compact";
+
+/// The tenant of what belongs to the store itself.
+const SYSTEM_TENANT: &str = "epitome.system";
+
+/// Keeps threads, prepares prompts, compacts.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    log: Log,
+    artifacts: Artifacts,
+    bus: Bus,
+    summariser: Summariser,
+    settings: Settings,
+    policy: Arc<epitome::policy::Policy>,
+    counter: Counter,
+    learnt: Mutex<Learnt>,
+    /// Rung whenever something was committed or queued here.
+    bell: Notify,
+}
+
+struct Counter {
+    label: String,
+    counter: Arc<dyn TokenCounter>,
+}
+
+impl std::fmt::Debug for Counter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.label)
+    }
+}
+
+/// What an engine is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// What lasts.
+    pub store: Arc<dyn Store>,
+    /// Where the bytes of artifacts go.
+    pub objects: Arc<dyn object_store::ObjectStore>,
+    /// What bodies are sealed with.
+    pub keys: Keys,
+    /// Who hears of events.
+    pub bus: Bus,
+    /// Who writes summaries.
+    pub summariser: Summariser,
+    /// Everything else.
+    pub settings: Settings,
+}
+
+impl Parts {
+    /// Everything in memory, nothing sealed, the embedded summariser.
+    pub fn in_memory(settings: Settings) -> Self {
+        Parts {
+            store: Arc::new(crate::store::Memory::new()),
+            objects: Arc::new(object_store::memory::InMemory::new()),
+            keys: Keys::none(),
+            bus: Bus::new(),
+            summariser: Summariser::Embedded,
+            settings,
+        }
+    }
+}
+
+impl Engine {
+    /// An engine of these parts. The store's own secret is made on first use.
+    pub async fn new(parts: Parts) -> Result<Engine, EngineError> {
+        let Parts { store, objects, keys, bus, summariser, settings } = parts;
+        let secret = store_secret(&store).await?;
+        let vault = Vault::new(keys, secret);
+        let log = Log::new(Arc::clone(&store), vault.clone());
+        let artifacts = Artifacts::new(objects, store, vault);
+        let counter = counter(&settings);
+        let learnt = learnt(&log).await;
+        let inner = Inner {
+            log,
+            artifacts,
+            bus,
+            summariser,
+            policy: Arc::new(settings.policy.clone()),
+            settings,
+            counter,
+            learnt: Mutex::new(learnt),
+            bell: Notify::new(),
+        };
+        Ok(Engine { inner: Arc::new(inner) })
+    }
+
+    /// Opens a thread; one that is not there is made.
+    pub async fn open(&self, access: &Access, thread: ThreadId, dialect: Dialect) -> Result<OpenThread, EngineError> {
+        let key = self.allowed(access, thread, Permission::WriteThread)?;
+        if self.inner.log.thread(&key).await?.is_none() {
+            let new = NewThread {
+                key: key.clone(),
+                dialect: dialect.name().to_owned(),
+                counter: self.inner.counter.label.clone(),
+                at: Moment::now(),
+                labels: serde_json::Value::Null,
+            };
+            self.inner.log.create(new).await?;
+        }
+        OpenThread::load(self.clone(), access.clone(), key).await
+    }
+
+    /// Opens a thread that is there.
+    pub async fn resume(&self, access: &Access, thread: ThreadId) -> Result<OpenThread, EngineError> {
+        let key = self.allowed(access, thread, Permission::WriteThread)?;
+        OpenThread::load(self.clone(), access.clone(), key).await
+    }
+
+    /// Makes a thread that shares the first `at` messages with another, and opens it.
+    pub async fn fork(
+        &self,
+        access: &Access,
+        from: ThreadId,
+        at: u64,
+        new: ThreadId,
+    ) -> Result<OpenThread, EngineError> {
+        let key = self.allowed(access, from, Permission::WriteThread)?;
+        let row = self.inner.log.fork(&key, at, new, Moment::now()).await?;
+        OpenThread::load(self.clone(), access.clone(), row.key).await
+    }
+
+    fn allowed(&self, access: &Access, thread: ThreadId, permission: Permission) -> Result<ThreadKey, EngineError> {
+        if !access.may(permission) {
+            tracing::warn!(requester = access.requester, permission = permission.name(), "a permission is missing");
+            return Err(EngineError::NotAllowed);
+        }
+        Ok(ThreadKey::new(access.tenant.clone(), thread))
+    }
+
+    /// The log beneath.
+    pub fn log(&self) -> &Log {
+        &self.inner.log
+    }
+
+    /// The artifacts beneath.
+    pub fn artifacts(&self) -> &Artifacts {
+        &self.inner.artifacts
+    }
+
+    /// Who hears of events.
+    pub fn bus(&self) -> &Bus {
+        &self.inner.bus
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    fn policy(&self) -> Arc<epitome::policy::Policy> {
+        Arc::clone(&self.inner.policy)
+    }
+
+    /// The counter that messages are counted with.
+    pub fn counter(&self) -> &Arc<dyn TokenCounter> {
+        &self.inner.counter.counter
+    }
+
+    /// The name of that counter, as threads remember it.
+    pub fn counter_label(&self) -> &str {
+        &self.inner.counter.label
+    }
+
+    /// What was learnt of models so far.
+    pub fn learnt(&self) -> Learnt {
+        self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Learns something of a model, and keeps it. That it cannot be kept just now is no reason to stop.
+    async fn learn(&self, lesson: impl FnOnce(&mut Learnt)) {
+        let learnt = {
+            let mut learnt = self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = learnt.clone();
+            lesson(&mut learnt);
+            (before != *learnt).then(|| learnt.clone())
+        };
+        let (Some(learnt), Ok(tenant)) = (learnt, SYSTEM_TENANT.parse::<TenantId>()) else { return };
+        let document = Document {
+            tenant: &tenant,
+            kind: "learnt",
+            name: "models",
+            value: &learnt,
+            expected: None,
+            at: Moment::now(),
+            expires: None,
+        };
+        let write = self.inner.log.put_document(&document);
+        if let Err(error) = self.inner.log.apply(&[write]).await {
+            tracing::warn!(%error, "what was learnt of a model could not be kept");
+        }
+    }
+}
+
+fn counter(settings: &Settings) -> Counter {
+    let named = &settings.policy.count.tokenizer;
+    match counter_named(named) {
+        Ok(counter) => Counter { label: named.clone(), counter },
+        Err(_) => {
+            let model = settings.model.as_deref();
+            Counter { label: format!("auto:{}", model.unwrap_or("-")), counter: counter_for(model) }
+        }
+    }
+}
+
+async fn learnt(log: &Log) -> Learnt {
+    let Ok(tenant) = SYSTEM_TENANT.parse::<TenantId>() else { return Learnt::default() };
+    match log.document(&tenant, "learnt", "models").await {
+        Ok((learnt, _)) => learnt.unwrap_or_default(),
+        Err(error) => {
+            tracing::warn!(%error, "what was learnt of models cannot be read; it is learnt anew");
+            Learnt::default()
+        }
+    }
+}
+
+/// The random secret of a store: what ids are made of where no key is configured. It lies in the store, unsealed.
+pub async fn store_secret(store: &Arc<dyn Store>) -> Result<[u8; 32], EngineError> {
+    let tenant: TenantId = SYSTEM_TENANT.parse().map_err(|_| EngineError::NotAllowed)?;
+    let log = Log::new(Arc::clone(store), Vault::new(Keys::none(), [0; 32]));
+    for _ in 0..3 {
+        if let (Some(secret), _) = log.document::<[u8; 32]>(&tenant, "secret", "store").await? {
+            return Ok(secret);
+        }
+        let document = Document {
+            tenant: &tenant,
+            kind: "secret",
+            name: "store",
+            value: &random_secret(),
+            expected: Some(0),
+            at: Moment::now(),
+            expires: None,
+        };
+        match log.apply(&[log.put_document(&document)]).await {
+            Err(error) if !error.is_conflict() => return Err(LogError::from(error).into()),
+            _ => {}
+        }
+    }
+    Err(EngineError::NotAllowed)
+}

@@ -1,0 +1,61 @@
+//! The room that a prompt has: the model's window as it is known by now, less what is not conversation.
+
+use epitome::budget::{TokenCounter, Tokens, Window};
+use epitome::plan::Room;
+use epitome::policy::Policy;
+
+use super::step::StepRequest;
+use super::{Engine, Settings};
+use crate::model::Learnt;
+
+/// The share of the window that is aimed for after each refusal.
+const HARDER: [f64; 4] = [1.0, 0.8, 0.55, 0.3];
+/// In a small window the reserves of a large one would leave nothing.
+const RESERVE_SHARE_MAX: f64 = 0.25;
+
+impl Engine {
+    /// The room for the messages of a step.
+    pub(super) fn room(&self, request: &StepRequest) -> Room {
+        let settings = self.settings();
+        let learnt = self.learnt();
+        let counter = &**self.counter();
+        let fixed = fixed(request, counter);
+        let window = window(settings, &learnt, request);
+        let window = window.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]);
+        Room::in_window(&fitted(&settings.policy, window), window, fixed)
+    }
+}
+
+/// The window in tokens as they are counted here.
+fn window(settings: &Settings, learnt: &Learnt, request: &StepRequest) -> Tokens {
+    let model = request.model.as_deref().or(settings.model.as_deref());
+    let known = model.map(|model| learnt.windows.of(model));
+    let (window, is_whole) = match (request.window.or(settings.window), known) {
+        (_, Some(Window::Learned(tokens))) => (tokens, true),
+        (Some(tokens), _) => (tokens, true),
+        (None, Some(Window::Listed(tokens))) => (tokens, false),
+        (None, Some(Window::Fallback(_)) | None) => (settings.policy.trigger.window, false),
+    };
+    // A listed window is for input alone; what a server enforces is for input and output together.
+    let output = request.max_output.filter(|_| is_whole).unwrap_or_default().min(window.share(0.5));
+    let factor = model.and_then(|model| learnt.calibration.factor(model)).unwrap_or(1.0);
+    (window - output).scaled(1.0 / factor)
+}
+
+/// What is in every request besides the messages.
+fn fixed(request: &StepRequest, counter: &dyn TokenCounter) -> Tokens {
+    request.system.iter().chain(&request.tools).map(|text| counter.count(text) + Tokens::new(4)).sum()
+}
+
+/// A policy whose reserves fit into a window.
+fn fitted(policy: &Policy, window: Tokens) -> Policy {
+    let mut policy = policy.clone();
+    let reserved = policy.reserve.safety + policy.reserve.rehydration;
+    let most = window.share(RESERVE_SHARE_MAX);
+    if reserved > most {
+        let share = most.get() as f64 / reserved.get() as f64;
+        policy.reserve.safety = policy.reserve.safety.share(share);
+        policy.reserve.rehydration = policy.reserve.rehydration.share(share);
+    }
+    policy
+}

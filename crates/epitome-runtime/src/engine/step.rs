@@ -1,0 +1,411 @@
+//! A step: what the model is sent next, and what was done for it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use epitome::budget::Tokens;
+use epitome::plan::{Cache, Room, Shortfall};
+use epitome::render::Rehydrated;
+use epitome::thread::Determinism;
+
+use super::compact::{Committed, How, NotCompacted};
+use super::error::EngineError;
+use super::settings::Background;
+use super::snapshot::{Snapshot, Wants};
+use super::thread::{OpenThread, Saved};
+use super::{COMPACT, Engine};
+use crate::event::{Event, EventKind, Stats};
+use crate::ids::Moment;
+use crate::log::{Document, LogError};
+use crate::model::ModelPrompt;
+use crate::rehydrate::{Allowance, called_for};
+use crate::store::{JobId, NewJob, Write};
+use crate::summarise::Frame;
+
+/// How often a lost race is run again.
+const RACES_MAX: usize = 8;
+/// How often a waiting request looks whether its compaction is there.
+const LOOK_EVERY: Duration = Duration::from_millis(40);
+
+/// A job that came to nothing is queued again once the prompt has grown by this share of its target.
+const GROWTH: f64 = 0.05;
+
+/// What a prompt is wanted for.
+#[derive(Clone, Debug, Default)]
+pub struct StepRequest {
+    /// The model, where it is not the engine's.
+    pub model: Option<String>,
+    /// The system prompt beside the messages, as JSON of the dialect.
+    pub system: Option<String>,
+    /// The tools, as a JSON list of the dialect.
+    pub tools: Option<String>,
+    /// Every other setting of the request.
+    pub settings: serde_json::Map<String, serde_json::Value>,
+    /// The most tokens of the answer.
+    pub max_output: Option<Tokens>,
+    /// The window, where it is neither the model's nor the engine's.
+    pub window: Option<Tokens>,
+    /// Compacts even what fits.
+    pub force: bool,
+    /// How often the provider refused this prompt already: aims lower each time.
+    pub harder: u8,
+    /// Words that every later prompt must hold.
+    pub pins: Vec<String>,
+    /// What a summary should look at.
+    pub instructions: Option<String>,
+    /// The state of tool results' sources now, by call id.
+    pub current: BTreeMap<String, Determinism>,
+    /// Whether the memory block goes along.
+    pub with_memory: bool,
+}
+
+/// What the model is sent next.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The messages, each as JSON of the dialect.
+    pub messages: Vec<String>,
+    /// Their tokens, by our count, without what came back for this step alone.
+    pub tokens: Tokens,
+    /// The tokens that came back for this step alone.
+    pub rehydrated_tokens: Tokens,
+    /// The room they have.
+    pub room: Room,
+    /// The version of the plan they are under; 0 without one.
+    pub version: u64,
+    /// What was compacted for this step.
+    pub compacted: Option<Stats>,
+    /// By how much they do not fit, and why.
+    pub shortfall: Option<Shortfall>,
+    /// What came back for this step alone.
+    pub rehydrated: Vec<Rehydrated>,
+    /// Whether a compaction is under way in the background.
+    pub is_compacting: bool,
+    /// Whether every message is in the store.
+    pub saved: Saved,
+    /// What did not go as it should, in sentences.
+    pub warnings: Vec<String>,
+    request: StepRequest,
+}
+
+impl Step {
+    /// The prompt, ready to be asked.
+    pub fn prompt(&self) -> ModelPrompt {
+        ModelPrompt {
+            system: self.request.system.clone(),
+            messages: self.messages.clone(),
+            tools: self.request.tools.clone(),
+            max_output: self.request.max_output,
+            settings: self.request.settings.clone(),
+            stream: false,
+        }
+    }
+}
+
+impl OpenThread {
+    /// Prepares the next prompt: decides, performs what must be done now, queues what can wait.
+    pub async fn prepare_step(&mut self, request: &StepRequest) -> Result<Step, EngineError> {
+        let mut warnings = Vec::new();
+        self.catch_up(&mut warnings).await;
+        let room = self.engine.room(request);
+        self.turn.enter(self.state.thread.turn(), self.engine.settings().policy.rehydrate.cooldown_turns);
+        let rehydrated = self.rehydrate(request, room).await;
+        let mut compacted = None;
+        let mut is_compacting = false;
+        let snapshot = self.snapshot(request, room);
+        if !snapshot.is_below_the_soft_mark() {
+            self.engine.inner.bus.emit(&self.engine.event(&snapshot, EventKind::CompactionCheckStarted));
+            match self.make_room(request, room, &mut warnings).await {
+                Made::Nothing => {}
+                Made::Queued => is_compacting = true,
+                Made::Compacted(stats) => compacted = Some(stats),
+            }
+        }
+        let snapshot = self.snapshot(request, room);
+        let messages = snapshot.messages(&rehydrated);
+        Ok(Step {
+            messages,
+            tokens: snapshot.tokens(),
+            rehydrated_tokens: Tokens::new(
+                rehydrated.iter().map(|back| self.engine.counter().count(&back.content).get()).sum(),
+            ),
+            room,
+            version: self.state.row.version,
+            compacted,
+            shortfall: snapshot.compaction.as_ref().and_then(|known| known.plan.shortfall.clone()),
+            rehydrated,
+            is_compacting,
+            saved: self.saved(),
+            warnings,
+            request: request.clone(),
+        })
+    }
+
+    pub(super) fn snapshot(&self, request: &StepRequest, room: Room) -> Snapshot {
+        let engine = &self.engine;
+        let wants = Wants {
+            force: request.force || request.harder > 0,
+            pins: request.pins.clone(),
+            instructions: request.instructions.clone(),
+            rehydrated: self.turn.should_skip_aggressive_compaction(),
+            cache: self.cache(),
+            artifact_key: Some(engine.inner.log.vault().artifact_key(&self.key.tenant)),
+            current: request.current.clone(),
+        };
+        Snapshot {
+            key: self.key.clone(),
+            thread: self.state.thread.clone(),
+            compaction: self.state.compaction.clone(),
+            hints: self.state.hints.clone(),
+            length: self.state.row.length + self.backlog.len() as u64,
+            version: self.state.row.version,
+            policy: engine.policy(),
+            counter: engine.counter().clone(),
+            dialect: self.dialect,
+            room,
+            wants,
+        }
+    }
+
+    fn cache(&self) -> Cache {
+        self.called.map_or(Cache::Cold, |then| Cache::Warm { age_s: then.elapsed().as_secs() })
+    }
+
+    /// Above the soft mark: queues a compaction, waits for one, or makes it.
+    async fn make_room(&mut self, request: &StepRequest, room: Room, warnings: &mut Vec<String>) -> Made {
+        let snapshot = self.snapshot(request, room);
+        let must = request.force || request.harder > 0 || snapshot.tokens() > room.limit;
+        let Background::On { wait } = self.engine.settings().background else {
+            return self.compact_now(request, room, false, warnings).await;
+        };
+        if !must {
+            return match self.engine.queue(&snapshot, request).await {
+                Ok(queued) => {
+                    if queued {
+                        Made::Queued
+                    } else {
+                        Made::Nothing
+                    }
+                }
+                Err(error) => {
+                    warnings.push(format!("The compaction could not be queued: {error}."));
+                    Made::Nothing
+                }
+            };
+        }
+        if !request.force && request.harder == 0 && self.wait_for_job(wait).await {
+            self.catch_up(warnings).await;
+            let snapshot = self.snapshot(request, room);
+            if snapshot.tokens() <= room.limit {
+                return Made::Compacted(Stats {
+                    tokens_before: 0,
+                    tokens_after: snapshot.tokens().get(),
+                    ..Stats::default()
+                });
+            }
+        }
+        self.compact_now(request, room, true, warnings).await
+    }
+
+    /// Waits while a job of this thread is pending, at most this long. Answers whether there was one and it has ended.
+    async fn wait_for_job(&self, wait: Duration) -> bool {
+        let engine = &self.engine;
+        let pending = || async {
+            let job = engine.inner.log.store().job(&self.key, COMPACT).await;
+            matches!(job, Ok(Some(job)) if job.state.is_pending())
+        };
+        if !pending().await {
+            return false;
+        }
+        let ended = async {
+            while pending().await {
+                tokio::select! {
+                    () = engine.inner.bell.notified() => {}
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                }
+            }
+        };
+        tokio::time::timeout(wait, ended).await.is_ok()
+    }
+
+    /// Compacts while the caller waits; a lost race is run again on the new state.
+    async fn compact_now(
+        &mut self,
+        request: &StepRequest,
+        room: Room,
+        embedded_only: bool,
+        warnings: &mut Vec<String>,
+    ) -> Made {
+        for _ in 0..RACES_MAX {
+            let snapshot = self.snapshot(request, room);
+            let hard = snapshot.tokens() > room.limit;
+            let how = How { embedded_only, frame: Some(self.engine.frame(request)), job: None };
+            match self.engine.compact(&self.access, snapshot.clone(), how).await {
+                Ok(committed) => return self.swap_in(committed, warnings),
+                Err(NotCompacted::NothingToDo { .. }) => return Made::Nothing,
+                Err(NotCompacted::Lost) => self.catch_up(warnings).await,
+                // Recovery never depends on a call that can fail.
+                Err(NotCompacted::NoSummary { .. }) if hard && !embedded_only => {
+                    return Box::pin(self.compact_now(request, room, true, warnings)).await;
+                }
+                Err(error) => {
+                    warnings.push(format!("The prompt was not compacted: {error}."));
+                    return Made::Nothing;
+                }
+            }
+            if self.snapshot(request, room).is_below_the_soft_mark() {
+                return Made::Nothing;
+            }
+        }
+        warnings.push("The prompt was not compacted: others were faster each time.".to_owned());
+        Made::Nothing
+    }
+
+    /// Goes on under a compaction. Messages that were appended meanwhile stay behind it.
+    fn swap_in(&mut self, committed: Committed, warnings: &mut Vec<String>) -> Made {
+        if let Err(reason) = &committed.saved {
+            warnings.push(format!("The compaction could not be saved and serves this prompt alone: {reason}."));
+        }
+        self.state.row.version = committed.version;
+        self.quality = self.quality.compacted();
+        self.state.thread = committed.thread;
+        self.state.compaction = Some(committed.compaction);
+        self.state.hints = committed.hints;
+        Made::Compacted(committed.stats)
+    }
+
+    /// What comes back for this step alone.
+    async fn rehydrate(&mut self, request: &StepRequest, room: Room) -> Vec<Rehydrated> {
+        let engine = self.engine.clone();
+        let rules = engine.settings().policy.rehydrate.clone();
+        let mut back = Vec::new();
+        if request.with_memory {
+            back.extend(self.memory_block().await);
+        }
+        let tokens = self.snapshot(request, room).tokens();
+        let reserve = engine.settings().policy.reserve.rehydration;
+        let mut allowance = Allowance::of(&rules, reserve + (room.limit - tokens));
+        let hints = self.state.hints.clone();
+        let calls = called_for(&self.state.thread, &hints, &self.turn, &rules);
+        let mut came = Vec::new();
+        for call in calls {
+            let id = &call.hint.id;
+            let Some(content) = self.content_for_rehydration(id).await else { continue };
+            let reference = format!("artifact:{id}");
+            let Some((content, tokens)) = allowance.take(&reference, &content, &**engine.counter()) else { break };
+            let mut event = Event::new(Moment::now(), self.key.clone(), EventKind::CompactionRehydrated);
+            event.span = Some((call.hint.place, call.hint.place + 1));
+            let why = serde_json::to_value(call.why).unwrap_or_default();
+            came.push(event.with("artifact", id.clone()).with("tokens", tokens.get()).with("why", why));
+            self.turn.note(id, tokens.get());
+            back.push(content);
+        }
+        self.note_rehydration(&came).await;
+        back
+    }
+
+    async fn note_rehydration(&self, came: &[Event]) {
+        if came.is_empty() {
+            return;
+        }
+        let log = &self.engine.inner.log;
+        came.iter().for_each(|event| self.engine.inner.bus.emit(event));
+        let mut writes: Vec<Write> = came.iter().map(|event| log.add_event(event)).collect();
+        writes.push(log.put_document(&Document {
+            tenant: &self.key.tenant,
+            kind: "turn",
+            name: self.key.thread.as_str(),
+            value: &self.turn,
+            expected: None,
+            at: Moment::now(),
+            expires: None,
+        }));
+        if let Err(error) = log.apply(&writes).await {
+            tracing::warn!(%error, "what came back could not be noted");
+        }
+    }
+}
+
+/// What was done for room.
+enum Made {
+    Nothing,
+    Queued,
+    Compacted(Stats),
+}
+
+impl Engine {
+    pub(super) fn frame(&self, request: &StepRequest) -> Frame {
+        let model = request.model.clone().or_else(|| self.settings().model.clone());
+        Frame {
+            model: model.unwrap_or_default(),
+            system: request.system.clone(),
+            tools: request.tools.clone(),
+            settings: request.settings.clone(),
+        }
+    }
+
+    /// Queues a compaction of a thread, unless one is pending. Answers whether one is now.
+    pub(super) async fn queue(&self, snapshot: &Snapshot, request: &StepRequest) -> Result<bool, LogError> {
+        let log = &self.inner.log;
+        let asked = Asked { room: snapshot.room, tokens: snapshot.tokens(), version: snapshot.version };
+        match log.store().job(&snapshot.key, COMPACT).await? {
+            Some(job) if job.state.is_pending() => return Ok(true),
+            Some(job) if !asked.is_news_since(&job.payload) => return Ok(false),
+            _ => {}
+        }
+        let now = Moment::now();
+        let errand = Errand {
+            frame: self.frame(request),
+            pins: request.pins.clone(),
+            instructions: request.instructions.clone(),
+        };
+        let document = Document {
+            tenant: &snapshot.key.tenant,
+            kind: "errand",
+            name: snapshot.key.thread.as_str(),
+            value: &errand,
+            expected: None,
+            at: now,
+            expires: None,
+        };
+        let job = NewJob {
+            id: JobId::new(),
+            key: snapshot.key.clone(),
+            kind: COMPACT.to_owned(),
+            attempts_max: self.settings().jobs.attempts,
+            due: now,
+            queued: now,
+            payload: serde_json::to_string(&asked).unwrap_or_default(),
+        };
+        let event = self.event(snapshot, EventKind::JobQueued);
+        log.apply(&[log.put_document(&document), Write::Enqueue(Box::new(job)), log.add_event(&event)]).await?;
+        self.inner.bus.emit(&event);
+        self.inner.bell.notify_waiters();
+        Ok(true)
+    }
+}
+
+/// What a job was queued for: numbers alone.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Asked {
+    pub room: Room,
+    tokens: Tokens,
+    version: u64,
+}
+
+impl Asked {
+    /// Whether something has changed since an earlier job that came to nothing.
+    fn is_news_since(&self, payload: &str) -> bool {
+        let Ok(earlier) = serde_json::from_str::<Asked>(payload) else { return true };
+        let grown = self.tokens - earlier.tokens;
+        self.version != earlier.version || self.room != earlier.room || grown >= self.room.target.share(GROWTH)
+    }
+}
+
+/// What a background compaction needs to know besides the thread; kept sealed.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct Errand {
+    pub frame: Frame,
+    pub pins: Vec<String>,
+    pub instructions: Option<String>,
+}

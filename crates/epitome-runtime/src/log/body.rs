@@ -1,0 +1,134 @@
+//! The body of a message: a line that says what the JSON alone does not, then the JSON as it came, byte for byte.
+
+use std::collections::BTreeMap;
+
+use epitome::budget::Tokens;
+use epitome::thread::{Determinism, Durability, Message, MessageId, NewMessage, Part, Raw, Role};
+use epitome::wire::{Dialect, decode_message};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Moment, ThreadId};
+use crate::store::MessageRow;
+
+/// What a caller knows of a tool's result besides its text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Envelope {
+    /// The call that it answers.
+    pub call_id: String,
+    /// Fields that must survive any compaction.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub key_fields: BTreeMap<String, String>,
+    /// How safe it is to clear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durability: Option<Durability>,
+    /// The state of its source when it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub determinism: Option<Determinism>,
+    /// When the call started and ended, in milliseconds of Unix time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timing_ms: Option<(i64, i64)>,
+}
+
+impl Envelope {
+    /// Puts what is known into the message.
+    pub fn apply(envelopes: &[Envelope], message: &mut NewMessage) {
+        for part in &mut message.parts {
+            let Part::ToolResult(result) = part else { continue };
+            let Some(known) = envelopes.iter().find(|known| *known.call_id == *result.call_id) else { continue };
+            result.key_fields.clone_from(&known.key_fields);
+            result.durability = known.durability;
+            result.determinism.clone_from(&known.determinism);
+            result.timing_ms = known.timing_ms;
+        }
+    }
+}
+
+/// The first line of a body.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Head {
+    #[serde(rename = "e", skip_serializing_if = "Vec::is_empty")]
+    envelopes: Vec<Envelope>,
+    /// Of a message in a session's own format: who speaks, and what is said.
+    #[serde(rename = "s", skip_serializing_if = "Option::is_none")]
+    said: Option<(Role, String)>,
+}
+
+/// A message of a log, opened.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its place, from 0.
+    pub place: u64,
+    /// Its id.
+    pub id: MessageId,
+    /// Its turn.
+    pub turn: u32,
+    /// The tokens of each of its parts.
+    pub part_tokens: Vec<Tokens>,
+    /// When it was appended.
+    pub at: Moment,
+    /// The message; its number is its place, counted from 1.
+    pub message: NewMessage,
+}
+
+impl Entry {
+    pub(super) fn read(row: MessageRow, plain: &[u8], dialect: &str) -> Option<Entry> {
+        let text = std::str::from_utf8(plain).ok()?;
+        let (head, json) = text.split_once('\n')?;
+        let head: Head = if head == "{}" { Head::default() } else { serde_json::from_str(head).ok()? };
+        let raw = Raw::whole(json);
+        let mut message = match (head.said, dialect.parse::<Dialect>()) {
+            (Some((role, words)), _) => NewMessage::new(role, vec![Part::Text(words.into())], raw),
+            (None, Ok(dialect)) => decode_message(dialect, &raw),
+            (None, Err(_)) => return None,
+        };
+        Envelope::apply(&head.envelopes, &mut message);
+        message.number = usize::try_from(row.place).ok().map(|place| place + 1);
+        let MessageRow { place, id, turn, part_tokens, at, .. } = row;
+        Some(Entry { place, id, turn, part_tokens, at, message })
+    }
+
+    /// The body of a message in a session's own format.
+    pub(super) fn foreign(&self) -> Vec<u8> {
+        let head = Head { said: Some((self.message.role, self.words())), ..Head::default() };
+        framed(&head, self.message.raw.as_str())
+    }
+
+    /// Everything that is said in it, tool calls and results included.
+    pub fn words(&self) -> String {
+        words_of(&self.message.parts)
+    }
+}
+
+/// Everything that is said in a message's parts, tool calls and results included: what it is found by.
+pub fn words_of(parts: &[Part]) -> String {
+    parts.iter().filter_map(words).collect::<Vec<_>>().join("\n")
+}
+
+fn words(part: &Part) -> Option<String> {
+    match part {
+        Part::Text(text) => Some(text.to_string()),
+        Part::ToolCall(call) => Some(format!("{} {}", call.name, call.arguments)),
+        Part::ToolResult(result) => Some(result.text.to_string()),
+        Part::Reasoning(_) | Part::Image(_) | Part::Opaque(_) => None,
+    }
+}
+
+/// The name under which a message is sealed.
+pub(super) fn name(thread: &ThreadId, place: u64) -> String {
+    format!("{thread}#{place}")
+}
+
+pub(super) fn written(message: &Message, envelopes: &[Envelope]) -> Vec<u8> {
+    let answered = |known: &&Envelope| message.results().any(|(_, result)| *result.call_id == *known.call_id);
+    let envelopes: Vec<Envelope> = envelopes.iter().filter(answered).cloned().collect();
+    framed(&Head { envelopes, said: None }, message.raw().as_str())
+}
+
+fn framed(head: &Head, raw: &str) -> Vec<u8> {
+    let mut body = serde_json::to_vec(head).unwrap_or_else(|_| b"{}".to_vec());
+    body.push(b'\n');
+    body.extend_from_slice(raw.as_bytes());
+    body
+}

@@ -1,0 +1,76 @@
+//! Why something cannot be read from a log.
+
+use crate::ids::{ThreadId, ThreadKey};
+use crate::store::StoreError;
+use crate::vault::OpenError;
+
+/// Why something cannot be read from a log, or written to it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// The store did not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It is sealed with a key that is not here, or it was tampered with.
+    #[error("{what} cannot be opened: {reason}")]
+    Sealed {
+        /// What.
+        what: String,
+        /// Why.
+        reason: OpenError,
+    },
+    /// It is there and makes no sense.
+    #[error("{what} is not what was written")]
+    Unreadable {
+        /// What.
+        what: String,
+    },
+    /// There is no such thread.
+    #[error("there is no thread {thread}")]
+    NoThread {
+        /// Which.
+        thread: ThreadId,
+    },
+    /// The thread is shorter.
+    #[error("thread {thread} has {length} messages; there is no place {place}")]
+    Beyond {
+        /// Which thread.
+        thread: ThreadId,
+        /// The place that was asked for.
+        place: u64,
+        /// How many messages it has.
+        length: u64,
+    },
+    /// Messages are missing.
+    #[error("thread {thread} has {found} messages where places {from} to {to} should be")]
+    Gap {
+        /// Which thread.
+        thread: ThreadId,
+        /// The first place.
+        from: u64,
+        /// The place after the last.
+        to: u64,
+        /// How many there are.
+        found: usize,
+    },
+}
+
+impl LogError {
+    pub(super) fn no_thread(key: &ThreadKey) -> Self {
+        LogError::NoThread { thread: key.thread.clone() }
+    }
+
+    pub(super) fn sealed(what: impl Into<String>, reason: OpenError) -> Self {
+        LogError::Sealed { what: what.into(), reason }
+    }
+
+    /// Whether trying again later may help.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, LogError::Store(error) if error.is_passing())
+    }
+
+    /// Whether the state was not the one expected.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, LogError::Store(error) if error.is_conflict())
+    }
+}

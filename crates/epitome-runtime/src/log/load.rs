@@ -1,0 +1,81 @@
+//! Loading: a thread as far as its newest plan needs it.
+
+use std::sync::Arc;
+
+use epitome::budget::Meter;
+use epitome::plan::Compaction;
+use epitome::thread::{Restored, Thread};
+
+use super::body::Entry;
+use super::{Log, LogError};
+use crate::ids::ThreadKey;
+use crate::log::Hint;
+use crate::store::ThreadRow;
+
+/// A thread, loaded from its last compaction onward.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Its row.
+    pub row: ThreadRow,
+    /// Its messages, as far as they are needed.
+    pub thread: Arc<Thread>,
+    /// The compaction it is under.
+    pub compaction: Option<Arc<Compaction>>,
+    /// What its artifacts may be asked for by.
+    pub hints: Vec<Hint>,
+}
+
+impl Log {
+    /// Loads a thread from its last compaction onward. A plan and messages that were committed while reading are taken
+    /// as far as they fit together.
+    pub async fn load(&self, key: &ThreadKey, meter: &Meter<'_>, counter: &str) -> Result<Option<Loaded>, LogError> {
+        let Some(row) = self.thread(key).await? else { return Ok(None) };
+        let plan = match row.version {
+            0 => None,
+            version => self.plan(key, Some(version)).await?,
+        };
+        let recount = row.counter != counter;
+        let mut thread = Thread::new();
+        let Some((_, stored)) = plan else {
+            self.restore(&mut thread, &row, 0, row.length, meter, recount).await?;
+            return Ok(Some(Loaded { row, thread: Arc::new(thread), compaction: None, hints: Vec::new() }));
+        };
+        let mut evicted = stored.evicted;
+        for (start, end) in stored.loaded.iter().copied().chain([(stored.live_from, row.length)]) {
+            for entry in self.read(&row, start..end).await? {
+                if evicted.as_ref().is_some_and(|gone| gone.at == thread.len())
+                    && let Some(gone) = evicted.take()
+                {
+                    thread.stand_for(gone);
+                }
+                restore(&mut thread, entry, meter, recount);
+            }
+        }
+        if let Some(gone) = evicted {
+            thread.stand_for(gone);
+        }
+        let compaction = Some(Arc::new(stored.compaction));
+        Ok(Some(Loaded { row, thread: Arc::new(thread), compaction, hints: stored.hints }))
+    }
+
+    async fn restore(
+        &self,
+        thread: &mut Thread,
+        row: &ThreadRow,
+        start: u64,
+        end: u64,
+        meter: &Meter<'_>,
+        recount: bool,
+    ) -> Result<(), LogError> {
+        for entry in self.read(row, start..end).await? {
+            restore(thread, entry, meter, recount);
+        }
+        Ok(())
+    }
+}
+
+fn restore(thread: &mut Thread, entry: Entry, meter: &Meter<'_>, recount: bool) {
+    let Entry { id, turn, part_tokens, message, .. } = entry;
+    let part_tokens = if recount { meter.parts(&message) } else { part_tokens };
+    thread.restore(Restored { body: message, id, turn, part_tokens }, meter);
+}

@@ -1,0 +1,395 @@
+//! The log: threads, plans and documents as typed values, sealed on their way into the store and opened on their way out.
+//!
+//! It decides nothing. What a compaction is and when one is due is the engine's affair.
+
+mod body;
+mod error;
+mod load;
+mod plan;
+
+pub use body::{Entry, Envelope, words_of};
+pub use error::LogError;
+pub use load::Loaded;
+pub use plan::{Hint, StoredPlan};
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use epitome::budget::Tokens;
+use epitome::thread::{Message, MessageId};
+use epitome::wire::Dialect;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::event::Event;
+use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
+use crate::store::{DocumentKey, EventRow, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write};
+use crate::vault::{Sealing, Vault};
+
+/// Typed access to what a store keeps.
+#[derive(Clone, Debug)]
+pub struct Log {
+    store: Arc<dyn Store>,
+    vault: Vault,
+}
+
+/// What makes a thread.
+#[derive(Clone, Debug)]
+pub struct NewThread {
+    /// Which.
+    pub key: ThreadKey,
+    /// How its messages are written: a dialect's or a session format's name.
+    pub dialect: String,
+    /// The counter that its messages are counted with.
+    pub counter: String,
+    /// When.
+    pub at: Moment,
+    /// What to remember of it.
+    pub labels: serde_json::Value,
+}
+
+impl Log {
+    /// A log over a store.
+    pub fn new(store: Arc<dyn Store>, vault: Vault) -> Self {
+        Log { store, vault }
+    }
+
+    /// The store beneath.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// What seals.
+    pub fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    /// The thread, if there is one.
+    pub async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>, LogError> {
+        Ok(self.store.thread(key).await?)
+    }
+
+    /// Makes a thread; one that is there already is answered as it is.
+    pub async fn create(&self, new: NewThread) -> Result<ThreadRow, LogError> {
+        let row = ThreadRow {
+            created: new.at,
+            updated: new.at,
+            length: 0,
+            tip: MessageId::ROOT,
+            turn: 0,
+            tokens: 0,
+            version: 0,
+            dialect: new.dialect,
+            counter: new.counter,
+            shared: Vec::new(),
+            labels: self.seal_json(&new.key.tenant, Sealing::Label, new.key.thread.as_str(), &new.labels),
+            key: new.key,
+        };
+        self.put_new(row).await
+    }
+
+    /// Makes a thread that shares the first `at` messages with another. No message is copied. The plan goes along when
+    /// it was made for messages that are shared.
+    pub async fn fork(&self, from: &ThreadKey, at: u64, new: ThreadId, now: Moment) -> Result<ThreadRow, LogError> {
+        let parent = self.thread(from).await?.ok_or_else(|| LogError::no_thread(from))?;
+        if at > parent.length {
+            return Err(LogError::Beyond { thread: from.thread.clone(), place: at, length: parent.length });
+        }
+        let newest = match at {
+            0 => None,
+            _ => self.read(&parent, at - 1..at).await?.pop(),
+        };
+        let tokens = self.tokens_before(&parent, at).await?;
+        let labels = self.labels(&parent)?;
+        let key = ThreadKey::new(from.tenant.clone(), new);
+        let row = ThreadRow {
+            created: now,
+            updated: now,
+            length: at,
+            tip: newest.as_ref().map_or(MessageId::ROOT, |entry| entry.id),
+            turn: newest.as_ref().map_or(0, |entry| entry.turn),
+            tokens,
+            version: 0,
+            shared: shared_before(&parent, at),
+            labels: self.seal_json(&key.tenant, Sealing::Label, key.thread.as_str(), &labels),
+            key,
+            ..parent.clone()
+        };
+        let row = self.put_new(row).await?;
+        match self.newest_plan_within(&parent, at).await? {
+            Some(plan) => self.adopt(row, plan).await,
+            None => Ok(row),
+        }
+    }
+
+    async fn put_new(&self, row: ThreadRow) -> Result<ThreadRow, LogError> {
+        let key = row.key.clone();
+        match self.store.apply(&[Write::CreateThread(Box::new(row.clone()))]).await {
+            Ok(()) => Ok(row),
+            Err(error) if error.is_conflict() => self.thread(&key).await?.ok_or(LogError::Store(error)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The newest plan of a thread that was made for its first `at` messages or fewer.
+    async fn newest_plan_within(&self, row: &ThreadRow, at: u64) -> Result<Option<(PlanRow, StoredPlan)>, LogError> {
+        for version in (1..=row.version).rev() {
+            let Some(plan) = self.store.plan(&row.key, Some(version)).await? else { continue };
+            if plan.covers <= at {
+                let stored = self.open_plan(&row.key, &plan)?;
+                return Ok(Some((plan, stored)));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn adopt(&self, mut row: ThreadRow, plan: (PlanRow, StoredPlan)) -> Result<ThreadRow, LogError> {
+        let (plan, stored) = plan;
+        let body = self.seal_plan(&row.key, 1, &stored);
+        let plan = PlanRow { version: 1, body, ..plan };
+        self.store.apply(&[Write::CommitPlan { key: row.key.clone(), plan: Box::new(plan) }]).await?;
+        row.version = 1;
+        Ok(row)
+    }
+
+    async fn tokens_before(&self, row: &ThreadRow, at: u64) -> Result<u64, LogError> {
+        if at == row.length {
+            return Ok(row.tokens);
+        }
+        let mut tokens = 0;
+        for rows in self.rows(row, 0..at).await? {
+            tokens += rows.part_tokens.iter().map(|tokens| tokens.get()).sum::<u64>();
+        }
+        Ok(tokens)
+    }
+
+    /// What the caller wanted to remember of a thread.
+    pub fn labels(&self, row: &ThreadRow) -> Result<serde_json::Value, LogError> {
+        if row.labels.is_empty() {
+            return Ok(serde_json::Value::Null);
+        }
+        self.open_json(&row.key.tenant, Sealing::Label, row.key.thread.as_str(), &row.labels)
+    }
+
+    /// The change that sets a thread's labels.
+    pub fn label(&self, key: &ThreadKey, labels: &serde_json::Value) -> Write {
+        let labels = self.seal_json(&key.tenant, Sealing::Label, key.thread.as_str(), labels);
+        Write::Label { key: key.clone(), labels }
+    }
+
+    /// The messages at these places, those that a fork shares included.
+    pub async fn read(&self, row: &ThreadRow, places: Range<u64>) -> Result<Vec<Entry>, LogError> {
+        let rows = self.rows(row, places).await?;
+        rows.into_iter().map(|message| self.open_message(row, message)).collect()
+    }
+
+    /// The rows at these places, each with the thread that holds it.
+    async fn rows(&self, row: &ThreadRow, places: Range<u64>) -> Result<Vec<MessageRow>, LogError> {
+        let mut found = Vec::new();
+        for (holder, range) in holders(row, places.clone()) {
+            let key = ThreadKey::new(row.key.tenant.clone(), holder);
+            let want = range.end - range.start;
+            let rows = self.store.messages(&key, range.clone()).await?;
+            if rows.len() as u64 != want {
+                return Err(LogError::Gap { thread: key.thread, from: range.start, to: range.end, found: rows.len() });
+            }
+            found.extend(rows);
+        }
+        Ok(found)
+    }
+
+    fn open_message(&self, row: &ThreadRow, message: MessageRow) -> Result<Entry, LogError> {
+        let holder = holder_of(row, message.place);
+        let name = body::name(&holder, message.place);
+        let plain = self
+            .vault
+            .open(&row.key.tenant, Sealing::Message, &name, &message.body)
+            .map_err(|error| LogError::sealed(format!("message {} of {}", message.place + 1, row.key), error))?;
+        Entry::read(message, &plain, &row.dialect)
+            .ok_or_else(|| LogError::Unreadable { what: format!("a message of {}", row.key) })
+    }
+
+    /// The row of a message.
+    pub fn message_row(&self, key: &ThreadKey, message: &Message, envelopes: &[Envelope], at: Moment) -> MessageRow {
+        let place = message.log_place() as u64;
+        let plain = body::written(message, envelopes);
+        MessageRow {
+            place,
+            id: message.id(),
+            turn: message.turn(),
+            part_tokens: (0..message.parts().len()).map(|part| message.part_tokens(part)).collect(),
+            at,
+            body: self.vault.seal(&key.tenant, Sealing::Message, &body::name(&key.thread, place), &plain),
+        }
+    }
+
+    /// The row of a message that is written in a session's own format.
+    pub fn foreign_row(&self, key: &ThreadKey, entry: &Entry) -> MessageRow {
+        let plain = entry.foreign();
+        MessageRow {
+            place: entry.place,
+            id: entry.id,
+            turn: entry.turn,
+            part_tokens: entry.part_tokens.clone(),
+            at: entry.at,
+            body: self.vault.seal(&key.tenant, Sealing::Message, &body::name(&key.thread, entry.place), &plain),
+        }
+    }
+
+    /// A plan of a thread: the newest, or of a version.
+    pub async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<(PlanRow, StoredPlan)>, LogError> {
+        let Some(row) = self.store.plan(key, version).await? else { return Ok(None) };
+        let stored = self.open_plan(key, &row)?;
+        Ok(Some((row, stored)))
+    }
+
+    fn open_plan(&self, key: &ThreadKey, row: &PlanRow) -> Result<StoredPlan, LogError> {
+        self.open_json(&key.tenant, Sealing::Plan, &plan::name(key, row.version), &row.body)
+    }
+
+    /// A plan's body.
+    pub fn seal_plan(&self, key: &ThreadKey, version: u64, plan: &StoredPlan) -> Vec<u8> {
+        self.seal_json(&key.tenant, Sealing::Plan, &plan::name(key, version), plan)
+    }
+
+    /// A document as a value, with its version; version 0 when there is none.
+    pub async fn document<T: DeserializeOwned>(
+        &self,
+        tenant: &TenantId,
+        kind: &str,
+        name: &str,
+    ) -> Result<(Option<T>, u64), LogError> {
+        let key = DocumentKey { tenant: tenant.clone(), kind: kind.to_owned(), name: name.to_owned() };
+        let Some(row) = self.store.document(&key).await? else { return Ok((None, 0)) };
+        let value = self.open_json(tenant, Sealing::Document, &document_name(kind, name), &row.body)?;
+        Ok((Some(value), row.version))
+    }
+
+    /// The change that writes a document.
+    pub fn put_document<T: Serialize>(&self, document: &Document<'_, T>) -> Write {
+        let Document { tenant, kind, name, value, expected, at, expires } = document;
+        Write::PutDocument {
+            key: DocumentKey { tenant: (*tenant).clone(), kind: (*kind).to_owned(), name: (*name).to_owned() },
+            expected: *expected,
+            at: *at,
+            expires: *expires,
+            body: self.seal_json(tenant, Sealing::Document, &document_name(kind, name), value),
+        }
+    }
+
+    /// The change that keeps an event.
+    pub fn add_event(&self, event: &Event) -> Write {
+        let name = event_name(&event.key, event.at);
+        let body = self.seal_json(&event.key.tenant, Sealing::Event, &name, event);
+        let row = EventRow { number: 0, at: event.at, kind: event.kind.name(), body };
+        Write::AddEvent { key: event.key.clone(), event: row }
+    }
+
+    /// A thread's events after a number, each with its own.
+    pub async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<(u64, Event)>, LogError> {
+        let rows = self.store.events(key, after, limit).await?;
+        let open = |row: EventRow| {
+            let event = self.open_json(&key.tenant, Sealing::Event, &event_name(key, row.at), &row.body)?;
+            Ok((row.number, event))
+        };
+        rows.into_iter().map(open).collect()
+    }
+
+    fn seal_json<T: Serialize + ?Sized>(&self, tenant: &TenantId, what: Sealing, name: &str, value: &T) -> Vec<u8> {
+        let plain = serde_json::to_vec(value).unwrap_or_default();
+        self.vault.seal(tenant, what, name, &plain)
+    }
+
+    fn open_json<T: DeserializeOwned>(
+        &self,
+        tenant: &TenantId,
+        what: Sealing,
+        name: &str,
+        sealed: &[u8],
+    ) -> Result<T, LogError> {
+        let plain = self.vault.open(tenant, what, name, sealed).map_err(|error| LogError::sealed(name, error))?;
+        serde_json::from_slice(&plain).map_err(|_| LogError::Unreadable { what: name.to_owned() })
+    }
+
+    /// Applies changes.
+    pub async fn apply(&self, writes: &[Write]) -> Result<(), StoreError> {
+        self.store.apply(writes).await
+    }
+}
+
+/// A document to be written.
+#[derive(Debug)]
+pub struct Document<'a, T> {
+    /// Whose.
+    pub tenant: &'a TenantId,
+    /// What kind.
+    pub kind: &'a str,
+    /// Which one.
+    pub name: &'a str,
+    /// Its content.
+    pub value: &'a T,
+    /// The version it must have now; `None`: any.
+    pub expected: Option<u64>,
+    /// When.
+    pub at: Moment,
+    /// When it may be removed.
+    pub expires: Option<Moment>,
+}
+
+fn document_name(kind: &str, name: &str) -> String {
+    format!("{kind}/{name}")
+}
+
+fn event_name(key: &ThreadKey, at: Moment) -> String {
+    format!("{}@{}", key.thread, at.0)
+}
+
+/// Who holds which of these places.
+fn holders(row: &ThreadRow, places: Range<u64>) -> Vec<(ThreadId, Range<u64>)> {
+    let own = Segment { thread: row.key.thread.clone(), until: row.length.max(places.end) };
+    let mut start = 0;
+    let mut found = Vec::new();
+    for Segment { thread, until } in row.shared.iter().cloned().chain([own]) {
+        let range = places.start.max(start)..places.end.min(until);
+        if range.start < range.end {
+            found.push((thread, range));
+        }
+        start = start.max(until);
+    }
+    found
+}
+
+fn holder_of(row: &ThreadRow, place: u64) -> ThreadId {
+    let shared = row.shared.iter().find(|segment| place < segment.until);
+    shared.map_or_else(|| row.key.thread.clone(), |segment| segment.thread.clone())
+}
+
+/// Where the first `at` messages of a thread come from.
+fn shared_before(row: &ThreadRow, at: u64) -> Vec<Segment> {
+    let own = Segment { thread: row.key.thread.clone(), until: row.length };
+    let mut found: Vec<Segment> = Vec::new();
+    for segment in row.shared.iter().cloned().chain([own]) {
+        let start = found.last().map_or(0, |before| before.until);
+        let until = segment.until.min(at);
+        if until > start {
+            found.push(Segment { until, ..segment });
+        }
+    }
+    found
+}
+
+/// The segments in whose index a thread's messages are found.
+pub fn searched(row: &ThreadRow) -> Vec<Segment> {
+    let own = Segment { thread: row.key.thread.clone(), until: row.length };
+    row.shared.iter().cloned().chain([own]).collect()
+}
+
+/// The tokens of messages, as the store sums them.
+pub fn total(messages: &[MessageRow]) -> u64 {
+    messages.iter().flat_map(|row| &row.part_tokens).map(|tokens: &Tokens| tokens.get()).sum()
+}
+
+/// The dialect of a thread whose messages a provider can be sent.
+pub fn wire_dialect(row: &ThreadRow) -> Option<Dialect> {
+    row.dialect.parse().ok()
+}

@@ -1,0 +1,192 @@
+//! An endpoint: where a model is, who asks, and how long one waits for it. Plain data; nothing here connects.
+
+use std::time::Duration;
+
+use epitome::wire::Dialect;
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::breaker::Trip;
+use super::protocol::{ANTHROPIC_VERSION, Protocol};
+use super::retry::Retry;
+use super::secret::Secret;
+
+/// Where a model is and how it is spoken to.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// The provider's address, with or without `/v1`.
+    pub base_url: String,
+    /// The dialect it is spoken to in.
+    pub dialect: Dialect,
+    /// The model's id, as its provider spells it.
+    pub model: String,
+    /// The key, where one is needed.
+    pub key: Option<Secret>,
+    /// Headers to send besides. One of the same name takes the place of ours.
+    pub headers: Vec<(String, Secret)>,
+    /// How long one waits.
+    pub timeouts: Timeouts,
+    /// How often one asks again.
+    pub retry: Retry,
+    /// When it is left alone.
+    pub trip: Trip,
+}
+
+/// How long one waits for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For the connection.
+    pub connect: Duration,
+    /// For the first byte of a stream. An answer that comes whole has only the last bound.
+    pub first_byte: Duration,
+    /// Between two pieces of a stream.
+    pub idle: Duration,
+    /// For the whole answer, from the request on.
+    pub whole: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(120),
+            idle: Duration::from_secs(120),
+            whole: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Why an endpoint cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndpointError {
+    /// Its address is none.
+    #[error("the base URL of the model is not an address: {reason}; write it like https://api.example.com/v1")]
+    Address {
+        /// Why.
+        reason: String,
+    },
+    /// Its address has a name or a password in it.
+    #[error("the base URL of the model has a name or a password in it; give a key or a header instead")]
+    Credentials,
+    /// Nobody speaks its dialect.
+    #[error("no provider speaks {dialect}; use chat, responses or anthropic")]
+    Dialect {
+        /// Which.
+        dialect: Dialect,
+    },
+    /// A header cannot be sent.
+    #[error("the header {name:?} cannot be sent: its name or its value has a character that headers cannot have")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// There is no client for it.
+    #[error("no HTTP client can be made: {reason}")]
+    Client {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Endpoint {
+    /// An endpoint without a key, with ordinary patience.
+    pub fn new(base_url: &str, dialect: Dialect, model: &str) -> Self {
+        Endpoint {
+            base_url: base_url.to_owned(),
+            dialect,
+            model: model.to_owned(),
+            key: None,
+            headers: Vec::new(),
+            timeouts: Timeouts::default(),
+            retry: Retry::default(),
+            trip: Trip::default(),
+        }
+    }
+
+    pub(super) fn protocol(&self) -> Result<Protocol, EndpointError> {
+        Protocol::of(self.dialect).ok_or(EndpointError::Dialect { dialect: self.dialect })
+    }
+
+    pub(super) fn address(&self) -> Result<Url, EndpointError> {
+        let address = |reason: String| EndpointError::Address { reason };
+        let base: Url = self.base_url.trim().parse().map_err(|error| address(format!("{error}")))?;
+        match () {
+            () if !matches!(base.scheme(), "http" | "https") => Err(address("it is neither http nor https".into())),
+            () if !base.username().is_empty() || base.password().is_some() => Err(EndpointError::Credentials),
+            () => Ok(self.protocol()?.address(&base)),
+        }
+    }
+
+    /// All headers of a request.
+    pub(super) fn header_map(&self) -> Result<HeaderMap, EndpointError> {
+        let protocol = self.protocol()?;
+        let mut map = HeaderMap::new();
+        add(&mut map, "content-type", "application/json")?;
+        if protocol == Protocol::Anthropic {
+            add(&mut map, "anthropic-version", ANTHROPIC_VERSION)?;
+        }
+        if let Some((name, value)) = self.key.as_ref().map(|key| protocol.key_header(key)) {
+            add(&mut map, name, &value)?;
+        }
+        for (name, value) in &self.headers {
+            add(&mut map, name, value.reveal())?;
+        }
+        Ok(map)
+    }
+
+    /// Everything that must not be seen.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.key
+            .iter()
+            .chain(self.headers.iter().map(|(_, value)| value).filter(|value| value.reveal().len() >= SECRET_MIN))
+    }
+}
+
+/// Header values shorter than this are flags, and striking them would spoil ordinary words.
+const SECRET_MIN: usize = 8;
+
+fn add(map: &mut HeaderMap, name: &str, value: &str) -> Result<(), EndpointError> {
+    let wrong = || EndpointError::Header { name: name.to_owned() };
+    let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+    let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+    value.set_sensitive(true);
+    map.insert(key, value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_endpoint_is_told_before_anything_is_sent_and_without_its_secrets() {
+        let with = |change: fn(&mut Endpoint)| {
+            let mut endpoint = Endpoint::new("http://127.0.0.1:1", Dialect::Chat, "m");
+            change(&mut endpoint);
+            endpoint.address().map(drop).and_then(|()| endpoint.header_map().map(drop)).unwrap_err().to_string()
+        };
+        let errors = [
+            (with(|own| own.base_url = "sk-hidden".into()), "not an address"),
+            (with(|own| own.base_url = "ftp://h".into()), "neither http nor https"),
+            (with(|own| own.base_url = "http://me:sk-hidden@h".into()), "a name or a password"),
+            (with(|own| own.dialect = Dialect::AiSdk), "no provider speaks ai-sdk"),
+            (with(|own| own.key = Some(Secret::new("sk-hidden\nx"))), "\"authorization\" cannot be sent"),
+            (with(|own| own.headers.push(("a b".into(), "sk-hidden".into()))), "\"a b\" cannot be sent"),
+        ];
+        for (error, words) in errors {
+            assert!(error.contains(words) && !error.contains("sk-hidden"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_header_of_the_caller_takes_the_place_of_ours() {
+        let mut endpoint = Endpoint::new("http://h", Dialect::Anthropic, "m");
+        endpoint.key = Some("sk-hidden".into());
+        endpoint.headers.push(("anthropic-version".into(), "2030-01-01".into()));
+        let map = endpoint.header_map().unwrap();
+        assert_eq!(map["anthropic-version"], "2030-01-01");
+        assert_eq!(map["x-api-key"], "sk-hidden");
+        assert!(!format!("{map:?} {endpoint:?}").contains("sk-hidden"));
+    }
+}

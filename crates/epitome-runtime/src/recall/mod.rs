@@ -1,0 +1,233 @@
+//! Recall: full-text search over everything that was compacted in a thread, ranked, with ranges, within a token limit.
+//!
+//! Passages are indexed when their message leaves the prompt. Where there is a key the index holds blinded terms: the
+//! same word has the same blind name within a tenant, and nobody without the key can tell which word it is.
+
+mod terms;
+
+pub use terms::terms;
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
+
+use epitome::budget::{TokenCounter, Tokens, truncate};
+use serde::Serialize;
+
+use crate::ids::TenantId;
+use crate::log::{Entry, Log, LogError, searched};
+use crate::store::{Candidate, IndexRow, ThreadRow};
+use crate::vault::Vault;
+
+/// The most lines of a passage.
+const PASSAGE_LINES_MAX: usize = 40;
+/// The most bytes of a passage, but for a single line that is longer.
+const PASSAGE_BYTES_MAX: usize = 4000;
+/// The most terms of a query.
+const QUERY_TERMS_MAX: usize = 24;
+/// More candidates than are shown are looked at: several may be of one message.
+const CANDIDATES: usize = 32;
+/// The most tokens of one passage in an answer, as a share of the limit.
+const PASSAGE_SHARE: f64 = 0.4;
+
+/// What is asked of recall.
+#[derive(Clone, Debug)]
+pub struct Query<'a> {
+    /// The words to look for.
+    pub words: &'a str,
+    /// The most tokens of the answer.
+    pub tokens_max: Tokens,
+    /// The most passages.
+    pub hits_max: usize,
+}
+
+/// What recall found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Recalled {
+    /// The passages, best first.
+    pub hits: Vec<Hit>,
+    /// The tokens of the answer as text.
+    pub tokens: Tokens,
+    /// How many passages were found and left out for want of room.
+    pub left_out: usize,
+}
+
+/// A passage of a message that was compacted.
+#[derive(Clone, Debug, Serialize)]
+pub struct Hit {
+    /// The message, as summaries call it: `m41`.
+    pub reference: String,
+    /// Its place in the log, from 0.
+    pub place: u64,
+    /// Who spoke.
+    pub role: String,
+    /// The lines of it that are shown, from 1.
+    pub lines: RangeInclusive<u32>,
+    /// How well it fits; comparable within one answer.
+    pub score: f64,
+    /// The lines.
+    pub text: String,
+}
+
+impl Recalled {
+    /// The answer as a model reads it.
+    pub fn render(&self) -> String {
+        if self.hits.is_empty() {
+            return "Nothing that left the prompt matches.".to_owned();
+        }
+        let mut out: Vec<String> = self.hits.iter().map(Hit::render).collect();
+        if self.left_out > 0 {
+            out.push(format!("[{} more left out; ask for something narrower]", self.left_out));
+        }
+        out.join("\n\n")
+    }
+}
+
+impl Hit {
+    fn render(&self) -> String {
+        let (first, last) = (self.lines.start(), self.lines.end());
+        format!("[{} {}, lines {first}-{last}]\n{}", self.reference, self.role, self.text)
+    }
+}
+
+/// The passages of a message, for the index.
+pub fn index_rows(vault: &Vault, tenant: &TenantId, place: u64, words: &str) -> Vec<IndexRow> {
+    let mut blinded: HashMap<String, String> = HashMap::new();
+    let mut rows = Vec::new();
+    for (number, passage) in passages(words).into_iter().enumerate() {
+        let named = |term: String| blinded.entry(term).or_insert_with_key(|term| vault.blind(tenant, term)).clone();
+        let terms: Vec<String> = terms(passage.text).into_iter().map(named).collect();
+        if terms.is_empty() {
+            continue;
+        }
+        rows.push(IndexRow {
+            place,
+            passage: u32::try_from(number).unwrap_or(u32::MAX),
+            first_line: passage.first_line,
+            last_line: passage.last_line,
+            terms,
+        });
+    }
+    rows
+}
+
+struct Passage<'a> {
+    first_line: u32,
+    last_line: u32,
+    text: &'a str,
+}
+
+/// A text in pieces of whole lines.
+fn passages(text: &str) -> Vec<Passage<'_>> {
+    let mut found = Vec::new();
+    let (mut start, mut at, mut lines, mut first) = (0, 0, 0u32, 1u32);
+    for line in text.split_inclusive('\n') {
+        let is_full = lines as usize >= PASSAGE_LINES_MAX || at - start + line.len() > PASSAGE_BYTES_MAX;
+        if is_full && lines > 0 {
+            found.push(Passage { first_line: first, last_line: first + lines - 1, text: &text[start..at] });
+            (start, first, lines) = (at, first + lines, 0);
+        }
+        at += line.len();
+        lines += 1;
+    }
+    if lines > 0 {
+        found.push(Passage { first_line: first, last_line: first + lines - 1, text: &text[start..at] });
+    }
+    found
+}
+
+/// The terms that a query looks for in the index.
+fn query_terms(vault: &Vault, tenant: &TenantId, words: &str) -> Vec<String> {
+    let distinct: BTreeSet<String> = terms(words).into_iter().collect();
+    distinct.iter().take(QUERY_TERMS_MAX).flat_map(|term| vault.blind_all(tenant, term)).collect()
+}
+
+/// Searches what left a thread's prompts.
+pub async fn recall(
+    log: &Log,
+    row: &ThreadRow,
+    query: &Query<'_>,
+    counter: &dyn TokenCounter,
+) -> Result<Recalled, LogError> {
+    let terms = query_terms(log.vault(), &row.key.tenant, query.words);
+    if terms.is_empty() || query.tokens_max == Tokens::ZERO {
+        return Ok(Recalled::default());
+    }
+    let limit = query.hits_max.max(1).saturating_add(CANDIDATES);
+    let found = log.store().search(&row.key.tenant, &searched(row), &terms, limit).await?;
+    let found = distinct(found);
+    let mut answer = Recalled::default();
+    for candidate in &found {
+        if answer.hits.len() >= query.hits_max {
+            break;
+        }
+        let Some(entry) = log.read(row, candidate.place..candidate.place + 1).await?.pop() else { continue };
+        let Some(hit) = hit(candidate, &entry, query.tokens_max.share(PASSAGE_SHARE), counter) else { continue };
+        add(&mut answer, hit, query.tokens_max, counter);
+    }
+    answer.left_out = found.len().saturating_sub(answer.hits.len());
+    settle(&mut answer, query.tokens_max, counter);
+    Ok(answer)
+}
+
+/// Adds a passage if it fits beside the others.
+fn add(answer: &mut Recalled, hit: Hit, most: Tokens, counter: &dyn TokenCounter) {
+    let cost = counter.count(&hit.render()) + Tokens::new(2);
+    if answer.tokens + cost <= most {
+        answer.tokens += cost;
+        answer.hits.push(hit);
+    }
+}
+
+/// Counts the answer as a whole; what is too much leaves from the end.
+fn settle(answer: &mut Recalled, most: Tokens, counter: &dyn TokenCounter) {
+    loop {
+        answer.tokens = counter.count(&answer.render());
+        if answer.tokens <= most || answer.hits.is_empty() {
+            return;
+        }
+        answer.hits.pop();
+        answer.left_out += 1;
+    }
+}
+
+/// Each passage once: a fork finds what its parent indexed, and what it indexed itself.
+fn distinct(found: Vec<Candidate>) -> Vec<Candidate> {
+    let mut seen = BTreeSet::new();
+    found.into_iter().filter(|candidate| seen.insert((candidate.place, candidate.passage))).collect()
+}
+
+fn hit(candidate: &Candidate, entry: &Entry, most: Tokens, counter: &dyn TokenCounter) -> Option<Hit> {
+    let words = entry.words();
+    let passage = passages(&words).into_iter().nth(candidate.passage as usize)?;
+    let text = truncate(counter, passage.text.trim_end_matches('\n'), most);
+    let shown = u32::try_from(text.lines().count()).unwrap_or(1).max(1);
+    Some(Hit {
+        reference: format!("m{}", candidate.place + 1),
+        place: candidate.place,
+        role: entry.message.role.name().to_owned(),
+        lines: passage.first_line..=(passage.first_line + shown - 1).min(passage.last_line),
+        score: candidate.score,
+        text: text.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PASSAGE_BYTES_MAX, passages};
+
+    #[test]
+    fn passages_are_whole_lines_and_together_the_text() {
+        let long: String = (0..300).map(|n| format!("line {n} {}\n", "x".repeat(n % 90))).collect();
+        for text in ["", "one", "one\ntwo", "one\n\n\ntwo\n", long.as_str(), &"y".repeat(9000)] {
+            let found = passages(text);
+            assert_eq!(found.iter().map(|p| p.text).collect::<String>(), text);
+            let mut next = 1;
+            for passage in &found {
+                assert_eq!(passage.first_line, next);
+                assert_eq!(passage.text.lines().count() as u32, passage.last_line - passage.first_line + 1);
+                assert!(passage.text.len() <= PASSAGE_BYTES_MAX || passage.text.lines().count() == 1);
+                next = passage.last_line + 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The store in an SQLite file: the default, for one machine.
+//!
+//! Several processes may have the same file open. An answered write is on disk. Nothing here waits on a thread that runs
+//! other tasks, and reads do not wait for writes.
+
+mod apply;
+mod care;
+mod failure;
+mod open;
+mod queue;
+mod read;
+mod search;
+mod slot;
+mod value;
+mod worker;
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+
+use self::failure::Fault;
+use self::worker::{Readers, Writer};
+use super::{
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, JobRow, Lease, MessageRow, PlanRow, Segment, Store,
+    StoreError, ThreadRow, Write,
+};
+use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
+
+/// A store in an SQLite file, or in SQLite's memory.
+#[derive(Debug)]
+pub struct Sqlite {
+    writer: Writer,
+    /// `None` when there is but one connection.
+    readers: Option<Arc<Readers>>,
+}
+
+impl Sqlite {
+    /// Opens a file, or makes it and its folder; brings its schema up to date.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let conn = open::writer(path.as_ref())?;
+        Ok(Sqlite { writer: Writer::new(conn)?, readers: Some(Arc::new(Readers::new(path.as_ref()))) })
+    }
+
+    /// An empty store that lasts as long as the value.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        Ok(Sqlite { writer: Writer::new(open::in_memory()?)?, readers: None })
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        match &self.readers {
+            Some(readers) => readers.read(work).await,
+            None => self.writer.run(work).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn apply(&self, writes: &[Write]) -> Result<(), StoreError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.writer.apply(writes.to_vec()).await
+    }
+
+    async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>, StoreError> {
+        let key = key.clone();
+        self.read(move |conn| read::thread(conn, &key)).await
+    }
+
+    async fn threads(
+        &self,
+        tenant: &TenantId,
+        after: Option<&ThreadId>,
+        limit: usize,
+    ) -> Result<Vec<ThreadRow>, StoreError> {
+        let (tenant, after) = (tenant.clone(), after.cloned());
+        self.read(move |conn| read::threads(conn, &tenant, after.as_ref(), limit)).await
+    }
+
+    async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>, StoreError> {
+        let key = key.clone();
+        self.read(move |conn| read::messages(conn, &key, places)).await
+    }
+
+    async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
+        let key = key.clone();
+        self.read(move |conn| read::plan(conn, &key, version)).await
+    }
+
+    async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
+        let key = key.clone();
+        self.read(move |conn| read::document(conn, &key)).await
+    }
+
+    async fn documents(
+        &self,
+        tenant: &TenantId,
+        kind: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+        let (tenant, kind, after) = (tenant.clone(), kind.to_owned(), after.map(str::to_owned));
+        self.read(move |conn| read::documents(conn, &tenant, &kind, after.as_deref(), limit)).await
+    }
+
+    async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError> {
+        let id = id.to_owned();
+        self.read(move |conn| read::artifact(conn, &id)).await
+    }
+
+    async fn artifacts(
+        &self,
+        tenant: &TenantId,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ArtifactRow>, StoreError> {
+        let (tenant, after) = (tenant.clone(), after.map(str::to_owned));
+        self.read(move |conn| read::artifacts(conn, &tenant, after.as_deref(), limit)).await
+    }
+
+    async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>, StoreError> {
+        let key = key.clone();
+        self.read(move |conn| read::events(conn, &key, after, limit)).await
+    }
+
+    async fn search(
+        &self,
+        tenant: &TenantId,
+        segments: &[Segment],
+        terms: &[String],
+        limit: usize,
+    ) -> Result<Vec<Candidate>, StoreError> {
+        let (tenant, segments, terms) = (tenant.clone(), segments.to_vec(), terms.to_vec());
+        self.read(move |conn| search::search(conn, &tenant, &segments, &terms, limit)).await
+    }
+
+    async fn claim(&self, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
+        let looked_for = kind.to_owned();
+        if !self.read(move |conn| queue::is_any_due(conn, &looked_for, now)).await? {
+            return Ok(None);
+        }
+        let (kind, lease) = (kind.to_owned(), lease.clone());
+        self.writer.run(move |conn| queue::claim(conn, &kind, &lease, now)).await
+    }
+
+    async fn job(&self, key: &ThreadKey, kind: &str) -> Result<Option<JobRow>, StoreError> {
+        let (key, kind) = (key.clone(), kind.to_owned());
+        self.read(move |conn| queue::newest(conn, &key, &kind)).await
+    }
+
+    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
+        self.read(|conn| read::tenants(conn)).await
+    }
+
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|conn| care::check(conn)).await
+    }
+
+    async fn vacuum(&self, before: Moment) -> Result<u64, StoreError> {
+        self.writer.run(move |conn| care::vacuum(conn, before)).await
+    }
+}

@@ -1,0 +1,131 @@
+//! Opening a database: the file, the settings of a connection, and the schema brought up to date.
+//!
+//! A database of a newer schema, or of another program, is left as it is.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite_migration::{M, Migrations};
+
+use super::failure::Fault;
+use crate::store::StoreError;
+use crate::store::rule::refused;
+
+/// How long a connection waits for another process before it gives up.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often opening is tried while another process makes or changes the same database.
+const TRIES_MAX: usize = 50;
+
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// All steps of the schema, oldest first.
+pub(super) const STEPS: [&str; 2] =
+    [include_str!("migrations/0001_threads.sql"), include_str!("migrations/0002_search.sql")];
+
+static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| Migrations::new(STEPS.map(M::up).to_vec()));
+
+/// The connection that writes. Makes the file and its folder when they are not there, and the schema the newest.
+pub(super) fn writer(path: &Path) -> Result<Connection, Fault> {
+    make_file(path)?;
+    let mut conn = Connection::open_with_flags(path, flags())?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    not_foreign(&conn, path)?;
+    retried(|| Ok(conn.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;")?))?;
+    prepare(&mut conn)?;
+    Ok(conn)
+}
+
+/// The only connection of a database that is in memory.
+pub(super) fn in_memory() -> Result<Connection, Fault> {
+    let mut conn = Connection::open_in_memory()?;
+    prepare(&mut conn)?;
+    Ok(conn)
+}
+
+/// A connection that reads while others write.
+pub(super) fn reader(path: &Path) -> Result<Connection, Fault> {
+    let conn = Connection::open_with_flags(path, flags())?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    conn.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -16000;")?;
+    conn.set_prepared_statement_cache_capacity(64);
+    Ok(conn)
+}
+
+fn flags() -> OpenFlags {
+    OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
+}
+
+fn prepare(conn: &mut Connection) -> Result<(), Fault> {
+    conn.set_transaction_behavior(TransactionBehavior::Immediate);
+    conn.set_prepared_statement_cache_capacity(64);
+    conn.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA cache_size = -16000;")?;
+    retried(|| migrate(conn))
+}
+
+/// Brings the schema up to date. Another process may do so at the same moment: then its steps stand, and ours fail.
+fn migrate(conn: &mut Connection) -> Result<(), Fault> {
+    let known = STEPS.len() as u64;
+    let found: u64 = conn.query_row("PRAGMA user_version", [], |row| row.get::<_, u32>(0))?.into();
+    if found > known {
+        return Err(StoreError::Newer { found, known }.into());
+    }
+    MIGRATIONS.to_latest(conn).map_err(|error| match error {
+        rusqlite_migration::Error::RusqliteError { err, .. } => err.into(),
+        other => StoreError::Refused { reason: other.to_string() }.into(),
+    })
+}
+
+/// Works again a few times when somebody else may have been in the way.
+fn retried(mut work: impl FnMut() -> Result<(), Fault>) -> Result<(), Fault> {
+    for _ in 1..TRIES_MAX {
+        match work() {
+            Err(fault) if fault.may_pass() => std::thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    work()
+}
+
+/// Refuses a database that another program made.
+fn not_foreign(conn: &Connection, path: &Path) -> Result<(), Fault> {
+    let unversioned =
+        "SELECT (SELECT user_version FROM pragma_user_version) = 0 AND EXISTS (SELECT 1 FROM sqlite_master)";
+    if conn.query_row(unversioned, [], |row| row.get(0))? {
+        let path = path.display();
+        refused(format!("{path} is a database of another program; name another file"))?;
+    }
+    Ok(())
+}
+
+/// Makes the file readable for its owner only, unless it is there.
+fn make_file(path: &Path) -> Result<(), StoreError> {
+    let made = make_folder(path).and_then(|()| owners().open(path).map(drop));
+    match made {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(StoreError::Unavailable { reason: format!("{} cannot be made: {error}", path.display()) })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn make_folder(path: &Path) -> std::io::Result<()> {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+        .recursive(true)
+        .create(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+}
+
+fn owners() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}

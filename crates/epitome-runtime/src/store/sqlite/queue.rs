@@ -1,0 +1,141 @@
+//! Jobs as statements. Who holds a job is proved by its token, in the statement that changes it.
+
+use rusqlite::{Connection, Error, OptionalExtension, Row, named_params, params};
+use uuid::Uuid;
+
+use super::apply::changed;
+use super::failure::Fault;
+use super::read::thread_key;
+use super::value::{moment, unreadable};
+use crate::ids::{Moment, ThreadKey};
+use crate::store::rule::LAPSED;
+use crate::store::{JobEnd, JobId, JobRow, JobState, Lease, NewJob, StoreError};
+
+/// Queues a job unless one of its kind is pending for its thread.
+pub(super) fn enqueue(conn: &Connection, job: &NewJob) -> Result<(), Fault> {
+    let pending = "SELECT 1 FROM jobs WHERE tenant = ? AND thread = ? AND kind = ? AND state IN ('ready', 'running')";
+    let key = params![job.key.tenant.as_str(), job.key.thread.as_str(), job.kind];
+    if conn.prepare_cached(pending)?.exists(key)? {
+        return Ok(());
+    }
+    let made = conn
+        .prepare_cached(
+            "INSERT INTO jobs (id, tenant, thread, kind, state, attempts, attempts_max, due, queued, payload) \
+             VALUES (?, ?, ?, ?, 'ready', 0, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![
+            job.id.0.as_bytes(),
+            job.key.tenant.as_str(),
+            job.key.thread.as_str(),
+            job.kind,
+            job.attempts_max,
+            job.due.0,
+            job.queued.0,
+            job.payload,
+        ])?;
+    changed(made, || StoreError::conflict(format!("job {}", job.id.0)))
+}
+
+/// Moves the end of a hold.
+pub(super) fn extend(conn: &Connection, job: JobId, token: Uuid, until: Moment) -> Result<(), Fault> {
+    let made = conn
+        .prepare_cached("UPDATE jobs SET lease_until = ?3 WHERE id = ?1 AND token = ?2")?
+        .execute(params![job.0.as_bytes(), token.as_bytes(), until.0])?;
+    changed(made, || lost(job))
+}
+
+/// Ends a hold.
+pub(super) fn finish(conn: &Connection, job: JobId, token: Uuid, end: &JobEnd) -> Result<(), Fault> {
+    let held = params![job.0.as_bytes(), token.as_bytes()];
+    let made = match end {
+        JobEnd::Done => conn
+            .prepare_cached(
+                "UPDATE jobs SET state = 'done', error = NULL, worker = NULL, token = NULL, lease_until = NULL \
+                 WHERE id = ? AND token = ?",
+            )?
+            .execute(held)?,
+        JobEnd::Failed { again, error } => conn
+            .prepare_cached(
+                "UPDATE jobs SET state = CASE WHEN attempts < attempts_max THEN 'ready' ELSE 'dead' END, due = ?3, \
+                 error = ?4, worker = NULL, token = NULL, lease_until = NULL WHERE id = ?1 AND token = ?2",
+            )?
+            .execute(params![job.0.as_bytes(), token.as_bytes(), again.0, error])?,
+    };
+    changed(made, || lost(job))
+}
+
+fn lost(job: JobId) -> StoreError {
+    StoreError::conflict(format!("the lease of job {}", job.0))
+}
+
+/// Whether a job of a kind is due, so that the writer need not be asked for nothing.
+pub(super) fn is_any_due(conn: &Connection, kind: &str, now: Moment) -> Result<bool, Fault> {
+    let due = "SELECT 1 FROM jobs WHERE kind = ?1 AND state IN ('ready', 'running') \
+               AND iif(state = 'ready', due <= ?2, lease_until <= ?2)";
+    Ok(conn.prepare_cached(due)?.exists(params![kind, now.0])?)
+}
+
+/// Takes the oldest job that is due.
+pub(super) fn claim(conn: &mut Connection, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, Fault> {
+    let transaction = conn.transaction()?;
+    transaction
+        .prepare_cached(
+            "UPDATE jobs SET state = 'dead', worker = NULL, token = NULL, lease_until = NULL, error = ?3 \
+             WHERE kind = ?1 AND state IN ('ready', 'running') AND attempts >= attempts_max \
+             AND iif(state = 'ready', due <= ?2, lease_until <= ?2)",
+        )?
+        .execute(params![kind, now.0, LAPSED])?;
+    let job = transaction
+        .prepare_cached(
+            "UPDATE jobs SET state = 'running', attempts = attempts + 1, worker = :worker, token = :token, \
+             lease_until = :until WHERE id = (SELECT id FROM jobs j WHERE kind = :kind \
+             AND state IN ('ready', 'running') AND iif(state = 'ready', due <= :now, lease_until <= :now) \
+             AND NOT EXISTS (SELECT 1 FROM jobs o WHERE o.tenant = j.tenant AND o.thread = j.thread \
+             AND o.state IN ('ready', 'running') AND o.state = 'running' AND o.lease_until > :now) \
+             ORDER BY queued, id LIMIT 1) RETURNING *",
+        )?
+        .query_row(
+            named_params! {
+                ":worker": lease.worker,
+                ":token": lease.token.as_bytes(),
+                ":until": lease.until.0,
+                ":kind": kind,
+                ":now": now.0,
+            },
+            job_row,
+        )
+        .optional()?;
+    transaction.commit()?;
+    Ok(job)
+}
+
+/// A thread's newest job of a kind.
+pub(super) fn newest(conn: &Connection, key: &ThreadKey, kind: &str) -> Result<Option<JobRow>, Fault> {
+    let mut select = conn.prepare_cached(
+        "SELECT * FROM jobs WHERE tenant = ? AND thread = ? AND kind = ? ORDER BY queued DESC, id DESC LIMIT 1",
+    )?;
+    Ok(select.query_row(params![key.tenant.as_str(), key.thread.as_str(), kind], job_row).optional()?)
+}
+
+fn job_row(row: &Row<'_>) -> Result<JobRow, Error> {
+    let state: String = row.get("state")?;
+    Ok(JobRow {
+        id: JobId(Uuid::from_bytes(row.get("id")?)),
+        key: thread_key(row)?,
+        kind: row.get("kind")?,
+        state: JobState::named(&state).ok_or_else(|| unreadable("state"))?,
+        attempts: row.get("attempts")?,
+        attempts_max: row.get("attempts_max")?,
+        due: moment(row, "due")?,
+        queued: moment(row, "queued")?,
+        lease: lease(row)?,
+        payload: row.get("payload")?,
+        error: row.get("error")?,
+    })
+}
+
+fn lease(row: &Row<'_>) -> Result<Option<Lease>, Error> {
+    let Some(token) = row.get::<_, Option<[u8; 16]>>("token")? else { return Ok(None) };
+    let token = Uuid::from_bytes(token);
+    Ok(Some(Lease { worker: row.get("worker")?, token, until: moment(row, "lease_until")? }))
+}

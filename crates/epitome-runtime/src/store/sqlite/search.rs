@@ -1,0 +1,105 @@
+//! The full-text index. A thread's passages up to a place are one range of rowids, which the index can keep to by
+//! itself: what other threads hold is never ranked.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::apply::number;
+use super::failure::Fault;
+use super::slot;
+use super::value::limit;
+use crate::ids::{TenantId, ThreadId, ThreadKey};
+use crate::store::rule::not_at;
+use crate::store::{Candidate, IndexRow, Segment};
+
+/// Adds the passages that are not there.
+pub(super) fn index(conn: &Connection, key: &ThreadKey, rows: &[IndexRow]) -> Result<(), Fault> {
+    let lane = made_lane(conn, key)?;
+    let mut place = conn
+        .prepare_cached("INSERT INTO passages (slot, first_line, last_line) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")?;
+    let mut fill = conn.prepare_cached("INSERT INTO search (rowid, terms) VALUES (?, ?)")?;
+    for row in rows {
+        let slot = slot::passage(lane, row.place, row.passage)?;
+        if place.execute(params![slot, row.first_line, row.last_line])? == 1 {
+            fill.execute(params![slot, row.terms.join(" ")])?;
+        }
+    }
+    Ok(())
+}
+
+/// Forgets a thread's passages.
+pub(super) fn drop_index(conn: &Connection, key: &ThreadKey) -> Result<(), Fault> {
+    let Some(lane) = lane(conn, key)? else { return Ok(()) };
+    let (first, last) = slot::passages(lane, u64::MAX);
+    conn.prepare_cached("DELETE FROM search WHERE rowid BETWEEN ? AND ?")?.execute([first, last])?;
+    conn.prepare_cached("DELETE FROM passages WHERE slot BETWEEN ? AND ?")?.execute([first, last])?;
+    Ok(())
+}
+
+fn lane(conn: &Connection, key: &ThreadKey) -> Result<Option<i64>, Fault> {
+    let mut select = conn.prepare_cached(
+        "SELECT lane FROM threads JOIN lanes ON lanes.thread = threads.no WHERE tenant = ? AND threads.thread = ?",
+    )?;
+    Ok(select.query_row(params![key.tenant.as_str(), key.thread.as_str()], |row| row.get(0)).optional()?)
+}
+
+fn made_lane(conn: &Connection, key: &ThreadKey) -> Result<i64, Fault> {
+    if let Some(lane) = lane(conn, key)? {
+        return Ok(lane);
+    }
+    let thread = number(conn, key)?.ok_or_else(|| not_at(key, "the existence"))?;
+    conn.prepare_cached("INSERT INTO lanes (thread) VALUES (?)")?.execute([thread])?;
+    Ok(conn.last_insert_rowid())
+}
+
+/// Finds passages that hold any of the terms, best first.
+pub(super) fn search(
+    conn: &Connection,
+    tenant: &TenantId,
+    segments: &[Segment],
+    terms: &[String],
+    most: usize,
+) -> Result<Vec<Candidate>, Fault> {
+    let Some(query) = any_of(terms) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for segment in segments {
+        let key = ThreadKey::new(tenant.clone(), segment.thread.clone());
+        let Some(lane) = lane(conn, &key)? else { continue };
+        let ranked = ranked(conn, slot::passages(lane, segment.until), &query, most)?;
+        found.extend(ranked.into_iter().map(|hit| (&segment.thread, hit)));
+    }
+    found.sort_by(|(_, one), (_, other)| one.rank.total_cmp(&other.rank));
+    found.truncate(most);
+    found.into_iter().map(|(thread, hit)| candidate(conn, thread, &hit)).collect()
+}
+
+/// A row of the index and how well it fits; lower is better.
+struct Hit {
+    slot: i64,
+    rank: f64,
+}
+
+fn ranked(conn: &Connection, (first, last): (i64, i64), query: &str, most: usize) -> Result<Vec<Hit>, Fault> {
+    let mut select = conn.prepare_cached(
+        "SELECT rowid, bm25(search) AS fit FROM search WHERE search MATCH ? AND rowid BETWEEN ? AND ? \
+         ORDER BY fit LIMIT ?",
+    )?;
+    let hits = select
+        .query_map(params![query, first, last, limit(most)], |row| Ok(Hit { slot: row.get(0)?, rank: row.get(1)? }))?;
+    Ok(hits.collect::<Result<_, _>>()?)
+}
+
+fn candidate(conn: &Connection, thread: &ThreadId, hit: &Hit) -> Result<Candidate, Fault> {
+    let mut select = conn.prepare_cached("SELECT first_line, last_line FROM passages WHERE slot = ?")?;
+    let (first_line, last_line) = select.query_row([hit.slot], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (place, passage) = slot::of_passage(hit.slot);
+    Ok(Candidate { thread: thread.clone(), place, passage, first_line, last_line, score: -hit.rank })
+}
+
+/// The terms as a query: each quoted, so that none is an operator.
+fn any_of(terms: &[String]) -> Option<String> {
+    let words: BTreeSet<&str> = terms.iter().map(String::as_str).filter(|term| !term.is_empty()).collect();
+    let quoted: Vec<String> = words.iter().map(|term| format!("\"{}\"", term.replace('"', "\"\""))).collect();
+    if quoted.is_empty() { None } else { Some(quoted.join(" OR ")) }
+}

@@ -1,0 +1,192 @@
+//! Who works on a database: one connection that writes, on a thread of its own, and a few that read beside it.
+//!
+//! Batches that wait for the writer together are committed together, each behind a savepoint of its own: one of them can
+//! fail without the others, and none is answered before it is on disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::failure::Fault;
+use super::{apply, open};
+use crate::store::{StoreError, Write};
+
+/// How many connections read at once.
+const READERS_MAX: usize = 4;
+
+/// How many batches are committed together.
+const GROUP_MAX: usize = 64;
+
+type Work = Box<dyn FnOnce(&mut Connection) + Send>;
+
+enum Task {
+    Apply(Batch),
+    Run(Work),
+}
+
+struct Batch {
+    writes: Vec<Write>,
+    reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// The connection that writes.
+#[derive(Debug)]
+pub(super) struct Writer {
+    tasks: Option<Sender<Task>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Puts a connection to work.
+    pub(super) fn new(conn: Connection) -> Result<Self, StoreError> {
+        let (tasks, queue) = channel();
+        let thread = std::thread::Builder::new().name("epitome-sqlite".into()).spawn(move || serve(conn, &queue));
+        let thread = thread.map_err(|error| StoreError::Unavailable { reason: error.to_string() })?;
+        Ok(Writer { tasks: Some(tasks), thread: Some(thread) })
+    }
+
+    /// Applies writes, all of them or none.
+    pub(super) async fn apply(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Task::Apply(Batch { writes, reply }))?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// Does some other work on the connection.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Task::Run(Box::new(move |conn| drop(reply.send(work(conn).map_err(StoreError::from))))))?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    fn send(&self, task: Task) -> Result<(), StoreError> {
+        self.tasks.as_ref().ok_or_else(stopped)?.send(task).map_err(|_| stopped())
+    }
+}
+
+impl Drop for Writer {
+    /// Waits until what was asked for is written and the database is closed.
+    fn drop(&mut self) {
+        self.tasks = None;
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+fn stopped() -> StoreError {
+    StoreError::Unavailable { reason: "its writer has stopped".into() }
+}
+
+fn serve(mut conn: Connection, queue: &Receiver<Task>) {
+    while let Ok(task) = queue.recv() {
+        let mut group = Vec::new();
+        let mut after = take(task, &mut group);
+        while after.is_none() && group.len() < GROUP_MAX {
+            let Ok(task) = queue.try_recv() else { break };
+            after = take(task, &mut group);
+        }
+        commit(&mut conn, group);
+        if let Some(work) = after {
+            work(&mut conn);
+        }
+    }
+}
+
+fn take(task: Task, group: &mut Vec<Batch>) -> Option<Work> {
+    match task {
+        Task::Apply(batch) => {
+            group.push(batch);
+            None
+        }
+        Task::Run(work) => Some(work),
+    }
+}
+
+fn commit(conn: &mut Connection, mut group: Vec<Batch>) {
+    if group.len() > 1 {
+        match together(conn, &group) {
+            Ok(outcomes) => return answer(group, outcomes),
+            Err(_) => group.retain(|batch| !batch.reply.is_closed()),
+        }
+    }
+    for batch in group {
+        let outcome = alone(conn, &batch.writes).map_err(StoreError::from);
+        drop(batch.reply.send(outcome));
+    }
+}
+
+fn answer(group: Vec<Batch>, outcomes: Vec<Result<(), StoreError>>) {
+    for (batch, outcome) in group.into_iter().zip(outcomes) {
+        drop(batch.reply.send(outcome));
+    }
+}
+
+fn alone(conn: &mut Connection, writes: &[Write]) -> Result<(), Fault> {
+    let transaction = conn.transaction()?;
+    apply::all(&transaction, writes)?;
+    Ok(transaction.commit()?)
+}
+
+/// One transaction for all. Fails as a whole when the database does; what is wrong with one batch is that batch's outcome.
+fn together(conn: &mut Connection, group: &[Batch]) -> Result<Vec<Result<(), StoreError>>, Fault> {
+    let mut transaction = conn.transaction()?;
+    let mut outcomes = Vec::with_capacity(group.len());
+    for batch in group {
+        let savepoint = transaction.savepoint()?;
+        outcomes.push(match apply::all(&savepoint, &batch.writes) {
+            Ok(()) => {
+                savepoint.commit()?;
+                Ok(())
+            }
+            Err(fault) if fault.is_of_the_write() => {
+                savepoint.finish()?;
+                Err(fault.into())
+            }
+            Err(fault) => return Err(fault),
+        });
+    }
+    transaction.commit()?;
+    Ok(outcomes)
+}
+
+/// Connections that read, opened as they are needed.
+#[derive(Debug)]
+pub(super) struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+    permits: Semaphore,
+}
+
+impl Readers {
+    /// Readers of a file.
+    pub(super) fn new(path: &Path) -> Self {
+        Readers { path: path.into(), idle: Mutex::new(Vec::new()), permits: Semaphore::new(READERS_MAX) }
+    }
+
+    /// Reads, on a thread that may block.
+    pub(super) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let _permit = self.permits.acquire().await.map_err(|_| stopped())?;
+        let readers = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || readers.with(work).map_err(StoreError::from));
+        done.await.unwrap_or_else(|error| Err(StoreError::Unavailable { reason: error.to_string() }))
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut conn = idle.map_or_else(|| open::reader(&self.path), Ok)?;
+        let answer = work(&mut conn)?;
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+        Ok(answer)
+    }
+}

@@ -1,0 +1,72 @@
+//! One call for what is asked for twice at once.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OnceCell;
+
+/// Calls that are under way, by their keys.
+#[derive(Debug)]
+pub struct Flights<T> {
+    cells: Mutex<HashMap<String, Arc<OnceCell<T>>>>,
+}
+
+impl<T> Default for Flights<T> {
+    fn default() -> Self {
+        Flights { cells: Mutex::default() }
+    }
+}
+
+impl<T: Clone> Flights<T> {
+    /// The value of a key: made once for all who ask while it is being made. Whoever makes it may be dropped: another
+    /// one who waits makes it then.
+    pub async fn join<F: Future<Output = T>>(&self, key: &str, make: impl FnOnce() -> F) -> T {
+        let cell = {
+            let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(cells.entry(key.to_owned()).or_default())
+        };
+        let value = cell.get_or_init(make).await.clone();
+        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        if cells.get(key).is_some_and(|known| Arc::ptr_eq(known, &cell)) {
+            cells.remove(key);
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use super::Flights;
+
+    #[tokio::test]
+    async fn what_is_asked_for_twice_at_once_is_made_once_and_again_later() {
+        let (flights, made) = (Flights::default(), AtomicU32::new(0));
+        let ask = |key: &'static str| {
+            flights.join(key, || async {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                made.fetch_add(1, Ordering::SeqCst) + 1
+            })
+        };
+        let (one, two, other) = tokio::join!(ask("a"), ask("a"), ask("b"));
+        assert_eq!(one, two);
+        assert_ne!(one, other);
+        assert_eq!(made.load(Ordering::SeqCst), 2);
+        ask("a").await;
+        assert_eq!(made.load(Ordering::SeqCst), 3);
+    }
+
+    #[tokio::test]
+    async fn when_the_maker_is_dropped_the_one_who_waits_makes_it() {
+        let flights = Flights::default();
+        let never = flights.join("a", || std::future::pending::<u32>());
+        tokio::select! {
+            _ = never => unreachable!("it never ends"),
+            () = tokio::time::sleep(Duration::from_millis(5)) => {}
+        }
+        assert_eq!(flights.join("a", || async { 7 }).await, 7);
+    }
+}

@@ -1,0 +1,61 @@
+//! Summarisers: who writes a summary's prose. The embedded one needs nobody; a model is asked, checked, and never relied on.
+//!
+//! A model's summary is found again under its cache key, the same span asked for twice at once is one call, and an answer
+//! that is bad, empty, cut, grown, refused or late gives way to the embedded summariser, which says so in an event.
+
+mod flight;
+mod model;
+
+pub use model::{Frame, ModelSummariser, Put};
+
+use std::sync::Arc;
+
+use epitome::summary::{Delta, StructuredSummary};
+use serde::{Deserialize, Serialize};
+
+/// Who writes a summary's prose.
+#[derive(Clone, Debug, Default)]
+pub enum Summariser {
+    /// Code alone: extraction and ranking.
+    #[default]
+    Embedded,
+    /// A model; while it does not answer, a compaction in the background is not made.
+    Model(Arc<ModelSummariser>),
+    /// A model; when it does not answer well, code alone.
+    WithFallback(Arc<ModelSummariser>),
+}
+
+impl Summariser {
+    /// The model that is asked, if one is.
+    pub fn model(&self) -> Option<&Arc<ModelSummariser>> {
+        match self {
+            Summariser::Embedded => None,
+            Summariser::Model(model) | Summariser::WithFallback(model) => Some(model),
+        }
+    }
+
+    /// Whether code alone may take over.
+    pub fn may_fall_back(&self) -> bool {
+        !matches!(self, Summariser::Model(_))
+    }
+}
+
+/// A model's part of a summary, as it is cached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prose {
+    /// The model's part.
+    pub summary: StructuredSummary,
+    /// What is new in the workstream state.
+    #[serde(default)]
+    pub deltas: Vec<Delta>,
+}
+
+/// Why a model's summary was not used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{reason}: {details}")]
+pub struct NoSummary {
+    /// In one word, for events and metrics.
+    pub reason: &'static str,
+    /// In a sentence, without content.
+    pub details: String,
+}

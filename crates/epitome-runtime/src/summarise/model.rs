@@ -1,0 +1,243 @@
+//! The model summariser: drives the core's dialogue with a model, within the model's window.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use epitome::budget::{TokenCounter, Tokens, Window, Windows, counter_for};
+use epitome::plan::{Draft, Questions};
+use epitome::summary::{AnswerError, Dialogue, Progress, Prompt, Reply, State};
+use epitome::wire::{Dialect, Voice, say};
+use serde::{Deserialize, Serialize};
+
+use super::flight::Flights;
+use super::{NoSummary, Prose};
+use crate::model::{Model, ModelError, ModelPrompt};
+
+/// How often the same question is asked when the answer cannot be used.
+const ASKED_MAX: u32 = 2;
+/// How often questions are made smaller when the model says they are too long.
+const SMALLER_MAX: u32 = 3;
+/// The least characters of a transcript in one question.
+const CHUNK_CHARS_MIN: usize = 1000;
+/// What a window holds besides the question and the answer: roles, schema, being wrong.
+const MARGIN: Tokens = Tokens::new(64);
+/// The share of a window that the answer may take at most.
+const ANSWER_SHARE: f64 = 0.33;
+
+/// The agent's own request, around its messages: what must stay the same for its prefix to be cached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Frame {
+    /// The model that it goes to.
+    pub model: String,
+    /// The system prompt, as JSON.
+    pub system: Option<String>,
+    /// The tools, as JSON.
+    pub tools: Option<String>,
+    /// Every other setting.
+    pub settings: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A model that writes summaries.
+pub struct ModelSummariser {
+    model: Arc<dyn Model>,
+    /// How long one summary may take, all its questions together.
+    pub patience: Duration,
+    windows: Mutex<Windows>,
+    counter: Arc<dyn TokenCounter>,
+    flights: Flights<Result<Prose, NoSummary>>,
+}
+
+/// How a span is put to the model.
+#[derive(Clone, Debug)]
+pub enum Put {
+    /// As a transcript.
+    Transcript,
+    /// At the end of the agent's own request.
+    Appended {
+        /// The request.
+        frame: Frame,
+        /// Its messages.
+        messages: Vec<String>,
+    },
+}
+
+impl std::fmt::Debug for ModelSummariser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelSummariser").field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+impl ModelSummariser {
+    /// A summariser that asks this model.
+    pub fn new(model: Arc<dyn Model>, patience: Duration) -> Self {
+        let counter = counter_for(Some(model.id()));
+        ModelSummariser { model, patience, windows: Mutex::default(), counter, flights: Flights::default() }
+    }
+
+    /// A summariser that is told the model's window.
+    #[must_use]
+    pub fn with_window(self, window: Tokens) -> Self {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner).learn(self.model.id(), window);
+        self
+    }
+
+    /// The model's id.
+    pub fn id(&self) -> &str {
+        self.model.id()
+    }
+
+    fn window(&self) -> Tokens {
+        let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        match windows.of(self.model.id()) {
+            Window::Learned(tokens) | Window::Listed(tokens) | Window::Fallback(tokens) => tokens,
+        }
+    }
+
+    fn learn(&self, window: Tokens) {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner).learn(self.model.id(), window);
+    }
+
+    /// Whether the agent's own request can be the prefix of the question: the same model, and room for both.
+    pub fn can_append(&self, frame: &Frame, dialect: Dialect, prompt: Tokens, answer: Tokens) -> bool {
+        let fits = prompt + answer.min(self.answer_max()) + Tokens::new(2000) + MARGIN <= self.window();
+        frame.model == self.model.id() && dialect == self.model.dialect() && fits
+    }
+
+    fn answer_max(&self) -> Tokens {
+        self.window().share(ANSWER_SHARE)
+    }
+
+    /// The dialogue for a draft's summary; each step `smaller` halves its questions.
+    pub fn dialogue(&self, draft: &Draft<'_>, put: &Put, state: Option<&State>, smaller: u32) -> Option<Dialogue> {
+        let appended = matches!(put, Put::Appended { .. });
+        let questions = Questions { model: self.model.id(), chunk_chars_max: None, state, appended };
+        let dialogue = draft.dialogue_with(&questions)?;
+        let most = self.chunk_chars_max(&dialogue.request().system, smaller);
+        match smaller == 0 && dialogue.request().steps.iter().all(|step| step.transcript.len() <= most) {
+            true => Some(dialogue),
+            false => draft.dialogue_with(&Questions { chunk_chars_max: Some(most), ..questions }),
+        }
+    }
+
+    /// The characters of a transcript that one question may hold, beside the summary so far: two to a token.
+    fn chunk_chars_max(&self, system: &str, smaller: u32) -> usize {
+        let fixed = self.counter.count(system) + self.answer_max() + self.answer_max() + MARGIN;
+        let chars = (self.window() - fixed).get() as usize * 2;
+        (chars >> smaller.min(16)).max(CHUNK_CHARS_MIN)
+    }
+
+    /// How often a dialogue may be made smaller.
+    pub fn smaller_max(&self) -> u32 {
+        SMALLER_MAX
+    }
+
+    /// Asks until there is a summary. The same request asked for twice at once is one call.
+    pub async fn ask(&self, dialogue: Dialogue, put: &Put, counter: &dyn TokenCounter) -> Result<Prose, NoSummary> {
+        let key = dialogue.request().cache_key.to_string();
+        self.flights.join(&key, || self.within_patience(dialogue, put, counter)).await
+    }
+
+    async fn within_patience(
+        &self,
+        dialogue: Dialogue,
+        put: &Put,
+        counter: &dyn TokenCounter,
+    ) -> Result<Prose, NoSummary> {
+        match tokio::time::timeout(self.patience, self.drive(dialogue, put, counter)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(NoSummary { reason: "late", details: format!("no summary within {:?}", self.patience) }),
+        }
+    }
+
+    async fn drive(&self, mut dialogue: Dialogue, put: &Put, counter: &dyn TokenCounter) -> Result<Prose, NoSummary> {
+        let mut asked = 0;
+        while let Some(prompt) = dialogue.prompt() {
+            let request = self.request(&prompt, put, dialogue.request().max_output);
+            self.check_size(&request)?;
+            asked += 1;
+            let answer = self.model.answer(&request, &mut |_| {}).await.map_err(|error| self.failed(&error))?;
+            match dialogue.answer(&Reply { text: &answer.text, finish: answer.finish }, counter) {
+                Progress::Ask(_) | Progress::RollUp(_) => asked = 0,
+                Progress::Done(done) => return Ok(Prose { summary: done.summary, deltas: done.deltas }),
+                Progress::Refused(_) if asked < ASKED_MAX => {}
+                Progress::Refused(error) => return Err(refused(&error)),
+            }
+        }
+        Err(NoSummary { reason: "empty", details: "the dialogue ended without a summary".to_owned() })
+    }
+
+    /// No request leaves that the model cannot take.
+    fn check_size(&self, request: &ModelPrompt) -> Result<(), NoSummary> {
+        let texts = request.system.iter().chain(&request.messages).chain(&request.tools);
+        let tokens: Tokens = texts.map(|text| self.counter.count(text) + Tokens::new(4)).sum();
+        let output = request.max_output.unwrap_or(Tokens::ZERO);
+        if tokens + output > self.window() {
+            let details = format!("the request would take {} of {} tokens", tokens + output, self.window());
+            return Err(NoSummary { reason: "too-long", details });
+        }
+        Ok(())
+    }
+
+    fn request(&self, prompt: &Prompt, put: &Put, output: Tokens) -> ModelPrompt {
+        let dialect = self.model.dialect();
+        let question = say(dialect, Voice::User, &prompt.message);
+        let max_output = Some(output.min(self.answer_max()));
+        match put {
+            Put::Appended { frame, messages } => ModelPrompt {
+                system: frame.system.clone(),
+                messages: messages.iter().cloned().chain([question]).collect(),
+                tools: frame.tools.clone(),
+                settings: frame.settings.clone(),
+                max_output,
+                stream: false,
+            },
+            Put::Transcript => {
+                let system = prompt.system.clone().unwrap_or_default();
+                let (system, messages) = match dialect {
+                    Dialect::Chat | Dialect::AiSdk => (None, vec![say(dialect, Voice::System, &system), question]),
+                    Dialect::Responses | Dialect::Anthropic => (Some(json_string(&system)), vec![question]),
+                };
+                ModelPrompt { system, messages, max_output, ..ModelPrompt::default() }
+            }
+        }
+    }
+
+    fn failed(&self, error: &ModelError) -> NoSummary {
+        if let ModelError::Overflow { overflow, .. } = error {
+            if let Some(limit) = overflow.limit() {
+                self.learn(limit);
+            }
+            return NoSummary { reason: "too-long", details: error.to_string() };
+        }
+        let reason = match error {
+            ModelError::TimedOut { .. } => "late",
+            ModelError::Garbled { .. } => "garbled",
+            ModelError::Refused { .. } => "rejected",
+            ModelError::Throttled { .. } => "throttled",
+            ModelError::Open { .. } => "left-alone",
+            _ => "unreachable",
+        };
+        NoSummary { reason, details: error.to_string() }
+    }
+}
+
+fn refused(error: &AnswerError) -> NoSummary {
+    let reason = match error {
+        AnswerError::Empty => "empty",
+        AnswerError::Cut => "cut",
+        AnswerError::Refusal => "refused",
+        AnswerError::NotSmaller { .. } => "grown",
+        AnswerError::Invented { .. } => "invented",
+        _ => "bad",
+    };
+    let details = match error {
+        // The parser quotes what it could not read.
+        AnswerError::Shape(_) => "the model's summary is not JSON of the given schema".to_owned(),
+        other => other.to_string(),
+    };
+    NoSummary { reason, details }
+}
+
+fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

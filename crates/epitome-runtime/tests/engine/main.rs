@@ -1,0 +1,6 @@
+//! The engine through its one door, on the store in memory and on SQLite: threads that last and are compacted.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr, reason = "this is a test")]
+
+mod basics;
+mod world;

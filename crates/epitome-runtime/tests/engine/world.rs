@@ -1,0 +1,93 @@
+//! An engine with a long conversation in it.
+
+use std::sync::Arc;
+
+use epitome::budget::Tokens;
+use epitome::policy::preset;
+use epitome::wire::{Dialect, Severity, Tail, check};
+use epitome_runtime::artifact::Access;
+use epitome_runtime::engine::{Engine, OpenThread, Parts, Settings, Step, StepRequest};
+use epitome_runtime::ids::{TenantId, ThreadId};
+use serde_json::json;
+
+pub const WINDOW: u64 = 6_000;
+
+pub fn settings() -> Settings {
+    Settings { window: Some(Tokens::new(WINDOW)), ..Settings::new(preset("ladder").unwrap()) }
+}
+
+pub fn tenant(name: &str) -> TenantId {
+    name.parse().unwrap()
+}
+
+pub fn owner() -> Access {
+    Access::owner(tenant("acme"), "tester")
+}
+
+pub fn thread_id(name: &str) -> ThreadId {
+    name.parse().unwrap()
+}
+
+pub async fn engine() -> Engine {
+    Engine::new(Parts::in_memory(settings())).await.unwrap()
+}
+
+pub async fn open(engine: &Engine) -> OpenThread {
+    engine.open(&owner(), thread_id("t1"), Dialect::Chat).await.unwrap()
+}
+
+/// One turn of work: a request, a call, its result, an answer.
+pub fn turn(at: usize) -> Vec<String> {
+    let lines: String = (0..40)
+        .map(|line| format!("{line}: let value_{at}_{line} = compute({at}, {line}); // part of module_{at}\n"))
+        .collect();
+    let demand = if at == 0 { " Never delete production data." } else { "" };
+    vec![
+        json!({"role": "user", "content": format!("Request {at}: look at module_{at}.rs.{demand}")}).to_string(),
+        json!({"role": "assistant", "content": format!("I read module_{at}.rs now."), "tool_calls": [
+            {"id": format!("call_{at}"), "type": "function",
+             "function": {"name": "read", "arguments": json!({"path": format!("src/module_{at}.rs")}).to_string()}}]})
+        .to_string(),
+        json!({"role": "tool", "tool_call_id": format!("call_{at}"), "content": lines}).to_string(),
+        json!({"role": "assistant", "content": format!("module_{at} computes value_{at}_39; the zephyr{at} is fine.")})
+            .to_string(),
+    ]
+}
+
+/// The conversation goes on for some turns; each prompt on the way is checked.
+pub async fn go_on(thread: &mut OpenThread, turns: std::ops::Range<usize>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for at in turns {
+        for message in turn(at) {
+            let is_question = message.contains("\"role\":\"user\"") || message.contains("\"role\":\"tool\"");
+            thread.append([message]).await.unwrap();
+            if is_question {
+                let step = thread.prepare_step(&StepRequest::default()).await.unwrap();
+                holds(&step);
+                steps.push(step);
+            }
+        }
+    }
+    steps
+}
+
+/// A prompt that a provider takes, within its room.
+pub fn holds(step: &Step) {
+    let list = format!("[{}]", step.messages.join(","));
+    let value = serde_json::from_str(&list).unwrap();
+    let wrong: Vec<_> = check(Dialect::Chat, &value, Tail::Closed)
+        .into_iter()
+        .filter(|violation| violation.severity() == Severity::Error)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}\n{list}");
+    assert!(step.tokens <= step.room.limit || step.shortfall.is_some(), "{} > {}", step.tokens, step.room.limit);
+}
+
+pub fn said(step: &Step) -> String {
+    step.messages.join("\n")
+}
+
+#[allow(dead_code)]
+pub fn shared<T>(value: T) -> Arc<T> {
+    Arc::new(value)
+}

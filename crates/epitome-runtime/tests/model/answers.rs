@@ -1,0 +1,1 @@
+//! Answers: whole and in pieces, they become the same messages.

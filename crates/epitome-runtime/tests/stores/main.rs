@@ -1,0 +1,5 @@
+//! What every store promises, on every store: the conformance suite, races between processes, crashes, and the same
+//! answers from all of them.
+
+mod claims;
+mod place;
