@@ -238,15 +238,16 @@ impl OpenThread {
 
     /// Loads the thread anew; what waits for the store comes behind.
     pub(super) async fn reload(&mut self) -> Result<(), EngineError> {
-        self.state = load(&self.engine, &self.key, self.dialect).await?;
+        let state = load(&self.engine, &self.key, self.dialect).await?;
         if let Some((place, id, messages)) = self.unsure {
             // Equal ids are equal messages at equal places: what was appended without an answer is there already.
-            let row = &self.state.row;
-            let found = self.engine.inner.log.read(row, place..(place + 1).min(row.length.max(place))).await?;
+            let last = (place + 1).min(state.row.length.max(place));
+            let found = self.engine.inner.log.read(&state.row, place..last).await?;
             let made = found.first().is_some_and(|entry| entry.id == id);
             self.backlog.drain(..if made { messages.min(self.backlog.len()) } else { 0 });
             self.unsure = None;
         }
+        self.state = state;
         let waiting = self.backlog.clone();
         self.take_in(&waiting);
         Ok(())

@@ -97,16 +97,15 @@ async fn an_object_store_that_fails_in_any_way_stops_no_compaction_and_what_left
     for fault in [Fault::Refused, Fault::Hung, Fault::Garbage, Fault::Half, Fault::Full] {
         let objects = Faulty::new(Arc::new(InMemory::new()));
         let parts = Parts { objects: Arc::new(objects.clone()), ..Parts::in_memory(settings()) };
-        let parts = Parts { settings: Settings { object_patience: PATIENCE, ..parts.settings }, ..parts };
+        let window = Some(epitome::budget::Tokens::new(18_000));
+        let parts = Parts { settings: Settings { object_patience: PATIENCE, window, ..parts.settings }, ..parts };
         let engine = Engine::new(parts).await.unwrap();
         let mut thread = open(&engine).await;
         for call in [Call::Put, Call::Get] {
             objects.fail_always(call, fault);
         }
-        for at in 0..5 {
-            thread.append(turn(at)).await.unwrap();
-        }
-        go_through(&mut thread, 5..12).await;
+        thread.append((0..3).flat_map(|at| long(turn(at)))).await.unwrap();
+        go_through(&mut thread, 3..8).await;
         assert!(thread.row().version > 0, "{fault:?}");
         let (_, plan) = engine.log().plan(thread.key(), None).await.unwrap().unwrap();
         assert!(!plan.hints.is_empty(), "something was moved out");
@@ -115,4 +114,10 @@ async fn an_object_store_that_fails_in_any_way_stops_no_compaction_and_what_left
             assert!(content.text().contains("compute("), "{fault:?}: {}", content.text());
         }
     }
+}
+
+/// The turn with a result that is long enough to be moved out.
+fn long(turn: Vec<String>) -> Vec<String> {
+    let padding = "// compute(0, 0) and so on\\n".repeat(360);
+    turn.into_iter().map(|message| message.replacen("0: let value", &format!("{padding}0: let value"), 1)).collect()
 }
