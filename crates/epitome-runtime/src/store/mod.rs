@@ -10,8 +10,11 @@
 //! the suite that every store passes.
 
 pub mod conformance;
+mod encode;
 mod error;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod row;
 mod rule;
 mod sqlite;
@@ -19,6 +22,8 @@ mod write;
 
 pub use error::StoreError;
 pub use memory::Memory;
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresSettings};
 pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, IndexRow, JobId, JobRow, JobState, Lease, MessageRow,
     PlanRow, Segment, Sensitivity, ThreadRow,
