@@ -11,10 +11,13 @@
 
 mod around;
 pub mod conformance;
+mod encode;
 mod error;
 mod faulty;
 mod memory;
 mod patient;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod row;
 mod rule;
 mod sqlite;
@@ -24,6 +27,8 @@ pub use error::StoreError;
 pub use faulty::{FaultyStore, StoreFault};
 pub use memory::Memory;
 pub use patient::Patient;
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresSettings};
 pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, IndexRow, JobId, JobRow, JobState, Lease, MessageRow,
     PlanRow, Segment, Sensitivity, ThreadRow,
