@@ -83,12 +83,17 @@ impl HttpModel {
         }
     }
 
+    /// Sends a request. The head of an answer that comes whole comes when it is done, so only a stream's is awaited less.
     async fn send(&self, body: &str, stream: bool) -> Result<Response, ModelError> {
         let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body.to_owned());
-        let bound = if stream { self.endpoint.timeouts.first_byte } else { self.endpoint.timeouts.whole };
-        match timeout(bound, request.send()).await {
+        let within = self.endpoint.timeouts.first_byte;
+        let response = match stream {
+            true => timeout(within, request.send()).await,
+            false => Ok(request.send().await),
+        };
+        match response {
             Ok(response) => response.map_err(|error| self.broken(error)),
-            Err(_) => Err(ModelError::TimedOut { what: "begin to answer", within: bound }),
+            Err(_) => Err(ModelError::TimedOut { what: "begin to answer", within }),
         }
     }
 
