@@ -71,7 +71,7 @@ impl HttpModel {
         let response = self.send(body, stream).await?;
         match () {
             () if !response.status().is_success() => Err(refusal(response).await),
-            () if stream && !is_json(&response) => self.listen(response, ears).await,
+            () if stream && !has_media(&response, "application/json") => self.listen(response, ears).await,
             () => {
                 let text = text(response, ANSWER_BYTES_MAX).await?;
                 let answer = assembly::whole(self.protocol, &text)?;
@@ -98,6 +98,8 @@ impl HttpModel {
     }
 
     async fn listen(&self, response: Response, ears: &mut Ears<'_, '_>) -> Result<ModelAnswer, ModelError> {
+        let not_a_stream = || ModelError::Garbled { reason: "it is not a stream of events".into() };
+        let is_stream = has_media(&response, "text/event-stream");
         let mut assembly = Assembly::new(self.protocol);
         let events = paced(response, self.endpoint.timeouts).eventsource();
         pin_mut!(events);
@@ -112,10 +114,11 @@ impl HttpModel {
                 // What is lost after the end of an answer is at most its usage.
                 Err(_) if assembly.is_whole() => break,
                 Err(EventStreamError::Transport(error)) => return Err(error),
-                Err(_) => return Err(ModelError::Garbled { reason: "it is not a stream of events".into() }),
+                Err(_) => return Err(not_a_stream()),
             }
         }
-        assembly.finish()
+        // A page of some other server holds no event either, and must not be taken for an overflow.
+        if assembly.is_empty() && !is_stream { Err(not_a_stream()) } else { assembly.finish() }
     }
 
     fn broken(&self, error: reqwest::Error) -> ModelError {
@@ -201,9 +204,9 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn is_json(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    kind.starts_with("application/json")
+fn has_media(response: &Response, media: &str) -> bool {
+    let named = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    named.trim_start().to_ascii_lowercase().starts_with(media)
 }
 
 async fn refusal(response: Response) -> ModelError {

@@ -146,6 +146,23 @@ async fn each_bound_of_time_is_kept_and_named() {
 }
 
 #[tokio::test]
+async fn a_connection_that_nobody_accepts_is_given_up() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    // Once its queue is full, the system leaves further connections unanswered.
+    let mut waiting = Vec::new();
+    while let Ok(Ok(stream)) = tokio::time::timeout(SHORT, tokio::net::TcpStream::connect(address)).await {
+        waiting.push(stream);
+        assert!(waiting.len() < 100, "the queue is never full");
+    }
+    let model = model(hasty(&format!("http://{address}"), |own| own.connect = SHORT));
+    let error = ask(&model, &prompt(Dialect::Chat, "hello", false)).await.0.unwrap_err();
+    assert_eq!(error, ModelError::TimedOut { what: "accept a connection", within: SHORT });
+}
+
+#[tokio::test]
 async fn a_sign_of_life_is_as_good_as_a_piece() {
     const SIGN: &str = ": alive\n\n";
     let signs = SIGN.repeat(15) + HALF + "data: [DONE]\n\n";

@@ -371,6 +371,16 @@ async fn what_is_not_an_answer_is_told_as_such() {
 }
 
 #[tokio::test]
+async fn a_page_of_some_other_server_is_no_overflow() {
+    for kind in ["text/html", "text/plain"] {
+        for body in ["<html>welcome</html>", ""] {
+            let error = answer(Dialect::Chat, Reply::new(200, kind, body), true).await.0.unwrap_err();
+            assert!(matches!(error, ModelError::Garbled { .. }), "{kind} {body:?}: {error:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn servers_that_bend_the_rules_of_calls_are_understood() {
     let call = |index: Value, id: &str, name: &str, arguments: &str| {
         let mut call = json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});

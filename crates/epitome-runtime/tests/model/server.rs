@@ -43,7 +43,7 @@ impl Reply {
         Reply { head: String::new(), ..Reply::new(200, "", "") }.and_hang()
     }
 
-    fn new(status: u16, kind: &str, body: &str) -> Self {
+    pub fn new(status: u16, kind: &str, body: &str) -> Self {
         let head = format!("HTTP/1.1 {status} -\r\ncontent-type: {kind}\r\nconnection: close\r\n");
         Reply { head, chunks: vec![body.as_bytes().to_vec()], pause: Duration::ZERO, end: End::Close }
     }
