@@ -103,10 +103,10 @@ async fn a_broken_connection_is_tried_again_while_nothing_was_heard() {
 
 #[tokio::test]
 async fn nobody_there_is_told_as_such() {
-    let server = Server::start([Reply::hang()]).await;
-    let url = server.url.clone();
-    drop(server);
-    tokio::task::yield_now().await;
+    // Bound, so that nobody else gets the port, and never listening.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
     let error = ask(&model(patient(&url, 2)), &prompt(Dialect::Chat, "hello", false)).await.0.unwrap_err();
     let ModelError::Unreachable { reason } = error else { panic!("{error:?}") };
     assert!(reason.contains("refused") && !reason.contains("http"), "{reason}");

@@ -433,6 +433,7 @@ async fn half_a_call_is_left_out_where_the_output_ended() {
     };
     let cut = answer(Dialect::Anthropic, Reply::events(&events("max_tokens")), true).await.0.unwrap();
     assert_eq!((cut.calls.len(), cut.finish, cut.text.as_str()), (0, Finish::Length, "I will"));
+    assert_eq!(cut.messages, [r#"{"role":"assistant","content":[{"type":"text","text":"I will"}]}"#]);
     assert_eq!(cut.usage, Some(Usage { input: 1, output: 9, ..Usage::default() }));
     let wrong = answer(Dialect::Anthropic, Reply::events(&events("tool_use")), true).await.0.unwrap_err();
     assert!(matches!(wrong, ModelError::Garbled { .. }), "{wrong:?}");
