@@ -4,4 +4,5 @@
 
 mod basics;
 mod faults;
+mod summaries;
 mod world;
