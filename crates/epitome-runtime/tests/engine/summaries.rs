@@ -11,11 +11,14 @@ use epitome_runtime::summarise::{ModelSummariser, Summariser};
 
 use crate::world::{go_on, holds, open, owner, said, settings, thread_id, turn};
 
-const GOOD: &str = r#"{"goal":"Keep the quince modules in order.","progress":[{"text":"module_0 was read","message":3}]}"#;
+const GOOD: &str =
+    r#"{"goal":"Keep the quince modules in order.","progress":[{"text":"module_0 was read","message":3}]}"#;
 
 fn answer(answer: &str) -> Scripted {
-    Scripted::parse(&format!("model = \"scripted-1\"\ndialect = \"chat\"\n\n[[answer]]\nrepeat = true\n{answer}\n"))
-        .unwrap()
+    Scripted::parse(&format!(
+        "model = \"scripted-1\"\ndialect = \"chat\"\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\n{answer}\n"
+    ))
+    .unwrap()
 }
 
 fn summariser(model: &Arc<Scripted>, patience: Duration) -> Arc<ModelSummariser> {
@@ -55,7 +58,8 @@ async fn every_bad_answer_gives_way_to_the_embedded_summariser_and_says_why() {
         (long.as_str(), "grown"),
         ("text = \"I'm sorry, but I can't help with that.\"", "refused"),
         (&format!("text = '''{GOOD}'''\ndelay_ms = 60000"), "late"),
-        ("error = { kind = \"status\", status = 503, message = \"down\" }", "unreachable"),
+        ("error = { kind = \"unreachable\", message = \"connection refused\" }", "unreachable"),
+        ("error = { kind = \"garbled\", message = \"half an answer\" }", "garbled"),
         ("error = { kind = \"status\", status = 401, message = \"no\" }", "rejected"),
         ("error = { kind = \"status\", status = 429, message = \"slow down\" }", "throttled"),
     ] {
@@ -141,7 +145,10 @@ async fn with_the_same_model_the_agents_own_request_is_the_prefix_of_the_questio
     let prompts = seen.prompts.lock().unwrap();
     let asked = prompts.first().expect("the model was asked");
     assert!(asked.messages.starts_with(&before), "the prefix is the agent's own request");
-    assert_eq!((asked.system.as_deref(), asked.tools.as_deref()), (request.system.as_deref(), request.tools.as_deref()));
+    assert_eq!(
+        (asked.system.as_deref(), asked.tools.as_deref()),
+        (request.system.as_deref(), request.tools.as_deref())
+    );
 }
 
 #[derive(Debug)]
@@ -172,7 +179,9 @@ impl Model for Recorder {
 
 #[tokio::test]
 async fn a_summariser_with_a_small_window_is_asked_in_pieces_and_never_more_than_it_takes() {
-    let script = format!("model = \"scripted-1\"\ndialect = \"chat\"\nwindow = 4000\n\n[[answer]]\nrepeat = true\ntext = '''{GOOD}'''\n");
+    let script = format!(
+        "model = \"scripted-1\"\ndialect = \"chat\"\nwindow = 4000\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\ntext = '''{GOOD}'''\n"
+    );
     let model = Arc::new(Scripted::parse(&script).unwrap());
     let summariser = ModelSummariser::new(Arc::clone(&model) as Arc<dyn Model>, Duration::from_secs(5))
         .with_window(epitome::budget::Tokens::new(4000));
@@ -243,8 +252,7 @@ async fn a_worker_that_dies_hands_its_job_on_and_a_late_one_commits_nothing() {
         window: Some(epitome::budget::Tokens::new(20_000)),
         ..crate::world::settings()
     };
-    let engine =
-        Engine::new(Parts { store: store.clone(), ..Parts::in_memory(settings(60)) }).await.unwrap();
+    let engine = Engine::new(Parts { store: store.clone(), ..Parts::in_memory(settings(60)) }).await.unwrap();
     let mut thread = open(&engine).await;
     let mut at = 0;
     while !thread.prepare_step(&StepRequest::default()).await.unwrap().is_compacting {
@@ -260,11 +268,8 @@ async fn a_worker_that_dies_hands_its_job_on_and_a_late_one_commits_nothing() {
     assert!(!engine.work_once().await, "it is taken");
     tokio::time::sleep(Duration::from_millis(60)).await;
     assert!(engine.work_once().await, "it is handed on");
-    let finish = epitome_runtime::store::Write::FinishJob {
-        job: job.id,
-        token,
-        end: epitome_runtime::store::JobEnd::Done,
-    };
+    let finish =
+        epitome_runtime::store::Write::FinishJob { job: job.id, token, end: epitome_runtime::store::JobEnd::Done };
     assert!(engine.log().apply(&[finish]).await.unwrap_err().is_conflict(), "the one who is late has no say");
     assert!(thread.prepare_step(&StepRequest::default()).await.unwrap().version == 1);
 }
