@@ -2,4 +2,11 @@
 //! answers from all of them.
 
 mod claims;
+mod crash;
+mod failures;
+mod model;
 mod place;
+mod process;
+mod race;
+mod sample;
+mod schema;

@@ -167,3 +167,48 @@ impl Store for Sqlite {
         self.writer.run(move |conn| care::vacuum(conn, before)).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that is full is stood in for by a database that may not grow.
+    #[tokio::test]
+    async fn a_full_disk_is_told_as_full_and_nothing_has_changed() {
+        let store = Sqlite::in_memory().unwrap();
+        store.writer.run(|conn| Ok(conn.pragma_update(None, "max_page_count", 60)?)).await.unwrap();
+        let document = |name: &str, body| Write::PutDocument {
+            key: DocumentKey { tenant: TenantId::local(), kind: "memory".into(), name: name.into() },
+            expected: None,
+            at: Moment(0),
+            expires: None,
+            body,
+        };
+        store.apply(&[document("small", vec![1])]).await.unwrap();
+        let writes = [document("small", vec![2]), document("large", vec![0; 1_000_000])];
+        let error = store.apply(&writes).await.unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+        let held = store.documents(&TenantId::local(), "memory", None, 9).await.unwrap();
+        assert_eq!(held.iter().map(|(_, row)| row.body.clone()).collect::<Vec<_>>(), [vec![1]]);
+        store.apply(&[document("small", vec![3])]).await.unwrap();
+    }
+
+    /// Many batches that wait together are committed together; one that cannot be applied does not take others along.
+    #[tokio::test]
+    async fn batches_that_are_committed_together_fail_alone() {
+        let store = Sqlite::in_memory().unwrap();
+        let put = |number: u8, expected| {
+            let key = DocumentKey { tenant: TenantId::local(), kind: "memory".into(), name: format!("{number:03}") };
+            [Write::PutDocument { key, expected, at: Moment(0), expires: None, body: vec![number] }]
+        };
+        let (release, hold) = std::sync::mpsc::channel::<()>();
+        let held = store.writer.run(move |_| Ok(hold.recv().is_err()));
+        let batches: Vec<_> = (0..100).map(|number| put(number, (number % 3 == 0).then_some(7))).collect();
+        let waiting = futures_util::future::join_all(batches.iter().map(|batch| store.apply(batch)));
+        let released = async { drop(release) };
+        let (_, outcomes, ()) = tokio::join!(held, waiting, released);
+        let failed: Vec<usize> = (0..100).filter(|number| outcomes[*number].is_err()).collect();
+        assert_eq!(failed, (0..100).step_by(3).collect::<Vec<_>>());
+        assert_eq!(store.documents(&TenantId::local(), "memory", None, 200).await.unwrap().len(), 100 - failed.len());
+    }
+}

@@ -1,0 +1,107 @@
+//! What goes wrong outside is told in the store's words, and what is somebody else's is left alone.
+
+use std::sync::Arc;
+
+use epitome_runtime::store::{Postgres, Sqlite, Store, StoreError};
+
+use crate::place::{Folder, fresh_schema, postgres_url, settings};
+use crate::sample::{append, create, key};
+
+#[test]
+fn a_file_that_is_no_database_is_damaged_and_stays_as_it_is() {
+    let folder = Folder::new();
+    let prose = "This is not a database. ".repeat(100);
+    std::fs::write(folder.file(), &prose).unwrap();
+    let error = Sqlite::open(folder.file()).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
+    assert_eq!(std::fs::read_to_string(folder.file()).unwrap(), prose);
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    let folder = Folder::new();
+    let other = rusqlite::Connection::open(folder.file()).unwrap();
+    other.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    let error = Sqlite::open(folder.file()).unwrap_err();
+    assert!(error.to_string().contains("another program"), "{error}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_unavailable() {
+    let folder = Folder::new();
+    std::fs::write(folder.file(), "a file, not a folder").unwrap();
+    let error = Sqlite::open(folder.file().join("below").join("epitome.db")).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_new_database_and_its_log_are_readable_for_their_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Folder::new();
+    let file = folder.file().with_file_name("new").join("epitome.db");
+    let store = Sqlite::open(&file).unwrap();
+    store.apply(&[create(&key("one"))]).await.unwrap();
+    for name in ["epitome.db", "epitome.db-wal", "epitome.db-shm"] {
+        let mode = std::fs::metadata(file.with_file_name(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn damage_inside_a_database_is_found_by_a_check() {
+    let folder = Folder::new();
+    let store = folder.sqlite();
+    let writes: Vec<_> = (0..5).map(|place| append(&key("one"), place, 100)).collect();
+    store.apply(&[create(&key("one"))]).await.unwrap();
+    store.apply(&writes).await.unwrap();
+    drop(store);
+    let other = rusqlite::Connection::open(folder.file()).unwrap();
+    other.execute_batch("DELETE FROM messages WHERE slot & 4294967295 = 2").unwrap();
+    drop(other);
+    let told = folder.sqlite().check().await.unwrap();
+    assert_eq!(told, ["Thread local/one does not hold all of its messages."]);
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_unavailable() {
+    let error = Postgres::connect("postgres://nobody@127.0.0.1:1/nothing").await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(error.is_passing());
+}
+
+#[tokio::test]
+async fn an_address_that_asks_for_tls_is_refused() {
+    let error = Postgres::connect("postgres://nobody@127.0.0.1:1/nothing?sslmode=require").await.unwrap_err();
+    assert!(error.to_string().contains("TLS"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_connection_is_unavailable_and_the_next_call_has_another() {
+    let schema = fresh_schema();
+    let settings = epitome_runtime::store::PostgresSettings { connections_max: 1, ..settings(&schema) };
+    let url = format!("{}?application_name={schema}", postgres_url());
+    let store: Arc<dyn Store> = Arc::new(Postgres::connect_with(&url, &settings).await.unwrap());
+    store.apply(&[create(&key("one"))]).await.unwrap();
+    let ended = end_connections(&schema).await;
+    assert_eq!(ended, 1);
+    let mut outcomes = Vec::new();
+    for place in 0..3 {
+        let length = store.thread(&key("one")).await.map(|row| row.map_or(0, |row| row.length));
+        outcomes.push(length.as_ref().map_or_else(|error| error.is_passing(), |length| *length <= place));
+    }
+    assert_eq!(outcomes, [true; 3]);
+    store.apply(&[append(&key("one"), 0, 100)]).await.unwrap();
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+/// Ends the connections of an application from the server's side. How many there were.
+async fn end_connections(application: &str) -> usize {
+    let (client, connection) = tokio_postgres::connect(&postgres_url(), tokio_postgres::NoTls).await.unwrap();
+    let driving = tokio::spawn(connection);
+    let sql = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = $1";
+    let ended = client.query(sql, &[&application]).await.unwrap().len();
+    driving.abort();
+    ended
+}
