@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use epitome_runtime::store::{Postgres, Sqlite, Store, StoreError};
+use epitome_runtime::store::{Postgres, PostgresSettings, Sqlite, Store, StoreError};
 
 use crate::place::{Folder, fresh_schema, postgres_url, settings};
 use crate::sample::{append, create, key};
@@ -78,30 +78,49 @@ async fn an_address_that_asks_for_tls_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_connection_is_unavailable_and_the_next_call_has_another() {
+async fn a_connection_that_breaks_is_unavailable_and_the_next_call_has_another() {
     let schema = fresh_schema();
-    let settings = epitome_runtime::store::PostgresSettings { connections_max: 1, ..settings(&schema) };
+    let settings = PostgresSettings { connections_max: 1, ..settings(&schema) };
     let url = format!("{}?application_name={schema}", postgres_url());
     let store: Arc<dyn Store> = Arc::new(Postgres::connect_with(&url, &settings).await.unwrap());
     store.apply(&[create(&key("one"))]).await.unwrap();
-    let ended = end_connections(&schema).await;
-    assert_eq!(ended, 1);
-    let mut outcomes = Vec::new();
-    for place in 0..3 {
-        let length = store.thread(&key("one")).await.map(|row| row.map_or(0, |row| row.length));
-        outcomes.push(length.as_ref().map_or_else(|error| error.is_passing(), |length| *length <= place));
+    let server = Server::connect(&schema).await;
+    server.run(&format!("BEGIN; SELECT 1 FROM {schema}.threads FOR UPDATE")).await;
+    let waiting = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.apply(&[append(&key("one"), 0, 100)]).await }
+    });
+    while server.end_those_that_wait().await == 0 {
+        tokio::task::yield_now().await;
     }
-    assert_eq!(outcomes, [true; 3]);
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    server.run("ROLLBACK").await;
     store.apply(&[append(&key("one"), 0, 100)]).await.unwrap();
-    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.thread(&key("one")).await.unwrap().map(|row| row.length), Some(1));
 }
 
-/// Ends the connections of an application from the server's side. How many there were.
-async fn end_connections(application: &str) -> usize {
-    let (client, connection) = tokio_postgres::connect(&postgres_url(), tokio_postgres::NoTls).await.unwrap();
-    let driving = tokio::spawn(connection);
-    let sql = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = $1";
-    let ended = client.query(sql, &[&application]).await.unwrap().len();
-    driving.abort();
-    ended
+/// The server as its operator sees it.
+struct Server {
+    client: tokio_postgres::Client,
+    application: String,
+}
+
+impl Server {
+    async fn connect(application: &str) -> Self {
+        let (client, connection) = tokio_postgres::connect(&postgres_url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        Server { client, application: application.into() }
+    }
+
+    async fn run(&self, sql: &str) {
+        self.client.batch_execute(sql).await.unwrap();
+    }
+
+    /// Ends the application's connections that wait for a lock. How many there were.
+    async fn end_those_that_wait(&self) -> usize {
+        let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE application_name = $1 AND wait_event_type = 'Lock'";
+        self.client.query(sql, &[&self.application]).await.unwrap().len()
+    }
 }

@@ -1,6 +1,8 @@
 //! What every store promises, on every store: the conformance suite, races between processes, crashes, and the same
 //! answers from all of them.
 
+#![allow(clippy::unwrap_used)]
+
 mod claims;
 mod crash;
 mod failures;
