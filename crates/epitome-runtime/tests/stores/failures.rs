@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use epitome_runtime::store::{Postgres, PostgresSettings, Sqlite, Store, StoreError};
+use epitome_runtime::ids::{Moment, TenantId};
+use epitome_runtime::store::{DocumentKey, Postgres, PostgresSettings, Sqlite, Store, StoreError, Write};
 
-use crate::place::{Folder, fresh_schema, postgres_url, settings};
+use crate::place::{Folder, fresh_schema, postgres, postgres_url, settings};
 use crate::sample::{append, create, key};
 
 #[test]
@@ -47,6 +48,25 @@ async fn a_new_database_and_its_log_are_readable_for_their_owner_only() {
         let mode = std::fs::metadata(file.with_file_name(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_vacuum_gives_the_space_of_what_expired_back() {
+    let folder = Folder::new();
+    let store = folder.sqlite();
+    let document = |name: u8| Write::PutDocument {
+        key: DocumentKey { tenant: TenantId::local(), kind: "summary".into(), name: name.to_string() },
+        expected: None,
+        at: Moment(0),
+        expires: Some(Moment(i64::from(name))),
+        body: vec![name; 100_000],
+    };
+    store.apply(&(0..50).map(document).collect::<Vec<_>>()).await.unwrap();
+    let bytes = || std::fs::metadata(folder.file()).unwrap().len();
+    assert_eq!(store.vacuum(Moment(0)).await.unwrap(), 0);
+    let full = bytes();
+    assert_eq!(store.vacuum(Moment(40)).await.unwrap(), 40);
+    assert!(full > 5_000_000 && bytes() < full / 3, "{full} bytes have become {}", bytes());
 }
 
 #[tokio::test]
@@ -98,6 +118,19 @@ async fn a_connection_that_breaks_is_unavailable_and_the_next_call_has_another()
     server.run("ROLLBACK").await;
     store.apply(&[append(&key("one"), 0, 100)]).await.unwrap();
     assert_eq!(store.thread(&key("one")).await.unwrap().map(|row| row.length), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_that_lock_each_other_out_are_tried_again_until_both_are_done() {
+    let store = postgres(&fresh_schema()).await;
+    store.apply(&[create(&key("one")), create(&key("two"))]).await.unwrap();
+    let label = |name: &str| Write::Label { key: key(name), labels: vec![0; 10_000] };
+    let there: Vec<Write> = (0..40).map(|at| label(["one", "two"][at / 20])).collect();
+    let back: Vec<Write> = there.iter().rev().cloned().collect();
+    for _ in 0..5 {
+        let (one, other) = tokio::join!(store.apply(&there), store.apply(&back));
+        one.and(other).unwrap();
+    }
 }
 
 /// The server as its operator sees it.

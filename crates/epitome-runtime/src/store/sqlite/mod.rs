@@ -193,22 +193,27 @@ mod tests {
         store.apply(&[document("small", vec![3])]).await.unwrap();
     }
 
-    /// Many batches that wait together are committed together; one that cannot be applied does not take others along.
+    /// Many batches that wait together are committed together; one that cannot be applied does not take others along,
+    /// and leaves nothing of itself.
     #[tokio::test]
     async fn batches_that_are_committed_together_fail_alone() {
         let store = Sqlite::in_memory().unwrap();
-        let put = |number: u8, expected| {
-            let key = DocumentKey { tenant: TenantId::local(), kind: "memory".into(), name: format!("{number:03}") };
-            [Write::PutDocument { key, expected, at: Moment(0), expires: None, body: vec![number] }]
+        let put = |name: String, expected| {
+            let key = DocumentKey { tenant: TenantId::local(), kind: "memory".into(), name };
+            Write::PutDocument { key, expected, at: Moment(0), expires: None, body: Vec::new() }
+        };
+        let batch = |number: usize| {
+            let expected = if number.is_multiple_of(3) { 7 } else { 0 };
+            [put(format!("{number} first"), None), put(format!("{number} second"), Some(expected))]
         };
         let (release, hold) = std::sync::mpsc::channel::<()>();
         let held = store.writer.run(move |_| Ok(hold.recv().is_err()));
-        let batches: Vec<_> = (0..100).map(|number| put(number, (number % 3 == 0).then_some(7))).collect();
+        let batches: Vec<_> = (0..100).map(batch).collect();
         let waiting = futures_util::future::join_all(batches.iter().map(|batch| store.apply(batch)));
-        let released = async { drop(release) };
-        let (_, outcomes, ()) = tokio::join!(held, waiting, released);
+        let (_, outcomes, ()) = tokio::join!(held, waiting, async { drop(release) });
         let failed: Vec<usize> = (0..100).filter(|number| outcomes[*number].is_err()).collect();
         assert_eq!(failed, (0..100).step_by(3).collect::<Vec<_>>());
-        assert_eq!(store.documents(&TenantId::local(), "memory", None, 200).await.unwrap().len(), 100 - failed.len());
+        let written = store.documents(&TenantId::local(), "memory", None, 300).await.unwrap();
+        assert_eq!(written.len(), 2 * (100 - failed.len()));
     }
 }
