@@ -14,6 +14,6 @@ mod world;
 
 #[path = "../../../epitome/tests/proof/forall.rs"]
 mod forall;
-#[allow(dead_code, reason = "the core's tests use the rest")]
+#[allow(dead_code, unused_imports, reason = "the core's tests use the rest")]
 #[path = "../../../epitome/tests/proof/generate/mod.rs"]
 mod generate;
