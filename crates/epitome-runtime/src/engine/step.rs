@@ -21,7 +21,7 @@ use crate::ids::Moment;
 use crate::log::{Document, LogError};
 use crate::model::ModelPrompt;
 use crate::rehydrate::{Allowance, called_for};
-use crate::store::{JobId, NewJob, Write};
+use crate::store::{JobId, JobState, NewJob, Write};
 use crate::summarise::Frame;
 
 /// How often a lost race is run again.
@@ -29,6 +29,8 @@ const RACES_MAX: usize = 8;
 /// How often a waiting request looks whether its compaction is there.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 
+/// A job that no worker has taken after this long is not waited for.
+const TAKEN_WITHIN: Duration = Duration::from_secs(2);
 /// A job that came to nothing is queued again once the prompt has grown by this share of its target.
 const GROWTH: f64 = 0.05;
 
@@ -219,25 +221,28 @@ impl OpenThread {
         self.compact_now(request, room, !request.force, warnings).await
     }
 
-    /// Waits while a job of this thread is pending, at most this long. Answers whether there was one and it has ended.
+    /// Waits while a job of this thread is pending, at most this long, and not for one that no worker takes. Answers
+    /// whether there was one and it has ended.
     async fn wait_for_job(&self, wait: Duration) -> bool {
-        let engine = &self.engine;
-        let pending = || async {
-            let job = engine.inner.log.store().job(&self.key, COMPACT).await;
-            matches!(job, Ok(Some(job)) if job.state.is_pending())
-        };
-        if !pending().await {
-            return false;
-        }
+        let mut seen = false;
         let ended = async {
-            while pending().await {
+            let begun = tokio::time::Instant::now();
+            loop {
+                let job = self.engine.inner.log.store().job(&self.key, COMPACT).await;
+                match job.ok().flatten().map(|job| job.state) {
+                    Some(JobState::Running) => {}
+                    Some(JobState::Ready) if begun.elapsed() < TAKEN_WITHIN => {}
+                    Some(JobState::Ready) => return false,
+                    _ => return seen,
+                }
+                seen = true;
                 tokio::select! {
-                    () = engine.inner.bell.notified() => {}
+                    () = self.engine.inner.bell.notified() => {}
                     () = tokio::time::sleep(LOOK_EVERY) => {}
                 }
             }
         };
-        tokio::time::timeout(wait, ended).await.is_ok()
+        tokio::time::timeout(wait, ended).await.unwrap_or(false)
     }
 
     /// Compacts while the caller waits; a lost race is run again on the new state.
