@@ -261,7 +261,7 @@ impl Engine {
         hints.drain(..hints.len().saturating_sub(HINTS_MAX));
         let contents = artifacts.iter().map(|artifact| content(artifact, snapshot)).collect();
         let places: Vec<u64> = fresh.iter().map(|place| thread.message(*place).log_place() as u64).collect();
-        let (stored, small) = StoredPlan::of(&compaction, thread, snapshot.length, hints);
+        let (stored, small) = StoredPlan::of(&compaction, thread, snapshot.length, self.counter_label(), hints);
         Finished { compaction, stored, thread: small, compacted: runs(&places), index, contents }
     }
 

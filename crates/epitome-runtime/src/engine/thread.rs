@@ -8,7 +8,7 @@ use epitome::budget::{Meter, Tokens};
 use epitome::plan::part_content;
 use epitome::render::Rehydrated;
 use epitome::summary::MemoryBlock;
-use epitome::thread::{MessageId, Raw, Role, Thread};
+use epitome::thread::{Message, MessageId, Raw, Role, Thread};
 use epitome::wire::{Dialect, decode_message};
 
 use super::error::EngineError;
@@ -223,8 +223,12 @@ impl OpenThread {
         let log = &self.engine.inner.log;
         let at = Moment::now();
         let rows = new.iter().zip(&self.backlog);
-        let rows: Vec<_> =
-            rows.map(|(message, entry)| log.message_row(&self.key, message, &entry.envelopes, at)).collect();
+        let label = self.engine.counter_label();
+        let counter = (label != self.state.row.counter).then_some(label);
+        let row = |(message, entry): (&Arc<Message>, &NewEntry)| {
+            log.message_row(&self.key, message, &entry.envelopes, counter, at)
+        };
+        let rows: Vec<_> = rows.map(row).collect();
         let tokens = total(&rows);
         let messages = rows.len() as u64;
         let unsure = rows.first().map(|row| (row.place, row.id, rows.len()));
