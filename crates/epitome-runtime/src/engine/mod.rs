@@ -168,7 +168,11 @@ impl Engine {
             };
             self.inner.log.create(new).await?;
         }
-        OpenThread::load(self.clone(), access.clone(), key).await
+        let thread = OpenThread::load(self.clone(), access.clone(), key).await?;
+        match thread.dialect == dialect {
+            true => Ok(thread),
+            false => Err(EngineError::Dialect { found: thread.dialect.name().to_owned(), wanted: dialect.name() }),
+        }
     }
 
     /// Opens a thread that is there.
@@ -187,6 +191,9 @@ impl Engine {
     ) -> Result<OpenThread, EngineError> {
         let key = self.allowed(access, from, Permission::WriteThread)?;
         let row = self.inner.log.fork(&key, at, new, Moment::now()).await?;
+        for kind in ["memory", "state"] {
+            self.inner.log.copy_document(&key.tenant, kind, key.thread.as_str(), row.key.thread.as_str()).await?;
+        }
         OpenThread::load(self.clone(), access.clone(), row.key).await
     }
 

@@ -56,6 +56,9 @@ struct Head {
     /// The counter it was counted with, where that is not the thread's.
     #[serde(rename = "c", skip_serializing_if = "Option::is_none")]
     counter: Option<String>,
+    /// The id, where the row has a blinded one.
+    #[serde(rename = "i", skip_serializing_if = "Option::is_none")]
+    id: Option<MessageId>,
 }
 
 /// A message of a log, opened.
@@ -91,12 +94,14 @@ impl Entry {
         Envelope::apply(&head.envelopes, &mut message);
         message.number = usize::try_from(row.place).ok().map(|place| place + 1);
         let MessageRow { place, id, turn, part_tokens, at, .. } = row;
+        let id = head.id.unwrap_or(id);
         Some(Entry { place, id, turn, part_tokens, counter: head.counter, at, message })
     }
 
     /// The body of a message in a session's own format.
-    pub(super) fn foreign(&self) -> Vec<u8> {
-        let head = Head { said: Some((self.message.role, self.words())), ..Head::default() };
+    pub(super) fn foreign(&self, is_blinded: bool) -> Vec<u8> {
+        let id = is_blinded.then_some(self.id);
+        let head = Head { said: Some((self.message.role, self.words())), id, ..Head::default() };
         framed(&head, self.message.raw.as_str())
     }
 
@@ -125,10 +130,15 @@ pub(super) fn name(thread: &ThreadId, place: u64) -> String {
     format!("{thread}#{place}")
 }
 
-pub(super) fn written(message: &Message, envelopes: &[Envelope], counter: Option<&str>) -> Vec<u8> {
+pub(super) fn written(
+    message: &Message,
+    envelopes: &[Envelope],
+    counter: Option<&str>,
+    id: Option<MessageId>,
+) -> Vec<u8> {
     let answered = |known: &&Envelope| message.results().any(|(_, result)| *result.call_id == *known.call_id);
     let envelopes: Vec<Envelope> = envelopes.iter().filter(answered).cloned().collect();
-    framed(&Head { envelopes, said: None, counter: counter.map(str::to_owned) }, message.raw().as_str())
+    framed(&Head { envelopes, said: None, counter: counter.map(str::to_owned), id }, message.raw().as_str())
 }
 
 fn framed(head: &Head, raw: &str) -> Vec<u8> {

@@ -4,7 +4,7 @@ use epitome::plan::Compaction;
 use epitome::thread::{Evicted, Thread};
 use serde::{Deserialize, Serialize};
 
-use crate::ids::ThreadKey;
+use crate::ids::{Moment, ThreadKey};
 
 /// A committed compaction, as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,9 @@ pub struct Hint {
     pub hint: String,
     /// The names that a question may use for it: paths, commands, addresses.
     pub names: Vec<String>,
+    /// When it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Moment>,
 }
 
 impl StoredPlan {
