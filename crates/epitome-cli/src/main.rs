@@ -1,9 +1,10 @@
-//! The `epitome` binary: context compaction for recorded agent sessions.
+//! The `epitome` binary: context compaction for recorded agent sessions, and the store that keeps them.
 //!
 //! Every verb answers with a value; this file prints it once and ends with its exit code.
 
 mod cli;
 mod commands;
+mod desk;
 mod failure;
 mod find;
 mod open;
@@ -11,7 +12,9 @@ mod paint;
 mod planning;
 mod progress;
 mod receipt;
+mod settings;
 mod sketch;
+mod source;
 mod stamp;
 mod store;
 mod table;
@@ -32,7 +35,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    let exit = match commands::run(&cli.verb, Paint::for_stdout()) {
+    let exit = match commands::run(&cli, Paint::for_stdout()) {
         Ok(answer) => print_answer(&answer, cli.json),
         Err(failure) => print_failure(&failure, cli.json),
     };

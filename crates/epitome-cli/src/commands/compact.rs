@@ -13,13 +13,14 @@ use crate::failure::{Answer, Exit, Failure};
 use crate::open::{Opened, unreadable};
 use crate::paint::Paint;
 use crate::planning::{Job, Made, Outcome};
+use crate::progress::Progress;
 use crate::receipt::{self, plural};
 use crate::stamp;
 use crate::store::{Parcel, Record, Store, Stored, file_name, tips};
 use crate::write::{Origin, is_same_file, may_replace, replace};
 
 /// Compacts.
-pub fn run(args: &Compact, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &Compact, _config: Option<&Path>, paint: Paint, _progress: &Progress) -> Result<Answer, Failure> {
     let job = Job::new(&args.planned)?;
     let target = Target::of(args, &job)?;
     match job.run()? {
