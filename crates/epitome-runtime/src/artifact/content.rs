@@ -2,6 +2,7 @@
 //!
 //! What is given out never costs more tokens than it may, and says where to go on. Nothing here decides who may read.
 
+use std::fmt;
 use std::ops::{Range, RangeInclusive};
 
 use epitome::budget::{TokenCounter, Tokens, truncate};
@@ -11,8 +12,8 @@ use crate::store::ArtifactRow;
 /// The most characters of a line that are shown around what was looked for.
 const HIT_CHARS_MAX: usize = 400;
 
-/// An artifact with its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An artifact with its content. What is printed of it for debugging does not show the content.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Content {
     metadata: ArtifactRow,
     text: String,
@@ -157,6 +158,12 @@ impl Content {
             None => 0,
             Some(before) => self.text.match_indices('\n').nth(before).map_or(self.text.len(), |(at, _)| at + 1),
         }
+    }
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Content").field("metadata", &self.metadata).finish_non_exhaustive()
     }
 }
 

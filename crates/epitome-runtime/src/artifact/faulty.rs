@@ -14,6 +14,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream};
@@ -50,6 +51,8 @@ pub enum Fault {
     Half,
     /// There is no room; calls that write nothing are answered.
     Full,
+    /// The answer is right and comes this much later.
+    Slow(Duration),
 }
 
 /// An object store that fails as its script says. A clone has the same script.
@@ -109,6 +112,17 @@ impl Faulty {
     fn next(&self, call: Call) -> Option<Fault> {
         self.script().next(call)
     }
+
+    /// How the call is to fail, after the time that it takes anyway.
+    async fn turn(&self, call: Call) -> Option<Fault> {
+        match self.next(call) {
+            Some(Fault::Slow(time)) => {
+                tokio::time::sleep(time).await;
+                None
+            }
+            fault => fault,
+        }
+    }
 }
 
 impl fmt::Display for Faulty {
@@ -120,7 +134,7 @@ impl fmt::Display for Faulty {
 #[async_trait]
 impl ObjectStore for Faulty {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        match self.next(Call::Put) {
+        match self.turn(Call::Put).await {
             None => self.inner.put_opts(location, payload, options).await,
             Some(Fault::Half) => {
                 self.inner.put_opts(location, payload, options).await?;
@@ -135,14 +149,14 @@ impl ObjectStore for Faulty {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        match self.next(Call::Put) {
+        match self.turn(Call::Put).await {
             None => self.inner.put_multipart_opts(location, options).await,
             Some(fault) => Err(failed(fault).await),
         }
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        match self.next(Call::Get) {
+        match self.turn(Call::Get).await {
             None | Some(Fault::Full) => self.inner.get_opts(location, options).await,
             Some(Fault::Garbage) => garbled(self.inner.get_opts(location, options).await?).await,
             Some(Fault::Half) => halved(self.inner.get_opts(location, options).await?).await,
@@ -154,28 +168,29 @@ impl ObjectStore for Faulty {
         match self.next(Call::Delete) {
             None | Some(Fault::Full) => self.inner.delete_stream(locations),
             Some(Fault::Half) => self.inner.delete_stream(locations).map(|_| Err(broken_off())).boxed(),
+            Some(Fault::Slow(time)) => later(time, self.inner.delete_stream(locations)),
             Some(fault) => locations.then(move |_| async move { Err(failed(fault).await) }).boxed(),
         }
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let fault = self.next(Call::List);
-        match fault {
+        match self.next(Call::List) {
             None | Some(Fault::Full) => self.inner.list(prefix),
             Some(Fault::Half) => half_a_list(self.inner.list(prefix)),
+            Some(Fault::Slow(time)) => later(time, self.inner.list(prefix)),
             Some(fault) => stream::once(async move { Err(failed(fault).await) }).boxed(),
         }
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        match self.next(Call::List) {
+        match self.turn(Call::List).await {
             None | Some(Fault::Full) => self.inner.list_with_delimiter(prefix).await,
             Some(fault) => Err(failed(fault).await),
         }
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        match self.next(Call::Put) {
+        match self.turn(Call::Put).await {
             None => self.inner.copy_opts(from, to, options).await,
             Some(fault) => Err(failed(fault).await),
         }
@@ -188,6 +203,10 @@ async fn failed(fault: Fault) -> Error {
         Fault::Hung => std::future::pending().await,
         Fault::Full => error(std::io::ErrorKind::StorageFull),
         Fault::Half => broken_off(),
+        Fault::Slow(time) => {
+            tokio::time::sleep(time).await;
+            error(std::io::ErrorKind::TimedOut)
+        }
         Fault::Refused | Fault::Garbage => error(std::io::ErrorKind::ConnectionRefused),
     }
 }
@@ -215,6 +234,14 @@ async fn halved(result: GetResult) -> Result<GetResult> {
     let parts = vec![Ok(bytes.slice(..bytes.len() / 2)), Err(broken_off())];
     let payload = GetResultPayload::Stream(stream::iter(parts).boxed());
     Ok(GetResult { payload, meta, range, attributes, extensions: object_store::Extensions::default() })
+}
+
+fn later<T: Send + 'static>(time: Duration, answers: BoxStream<'static, T>) -> BoxStream<'static, T> {
+    let waited = async move {
+        tokio::time::sleep(time).await;
+        answers
+    };
+    stream::once(waited).flatten().boxed()
 }
 
 fn half_a_list(list: BoxStream<'static, Result<ObjectMeta>>) -> BoxStream<'static, Result<ObjectMeta>> {

@@ -167,18 +167,50 @@ mod tests {
         let cases = [
             ("", "is not a place for artifacts"),
             ("https://example.test/x", "is not a place for artifacts"),
-            ("s3://", "is not a place for artifacts"),
             ("memory:elsewhere", "is not a place for artifacts"),
             ("/dev/null/folder", "cannot be used"),
             ("file:///dev/null/folder", "cannot be used"),
+        ];
+        for (address, expected) in cases {
+            refuses(address, expected);
+        }
+    }
+
+    fn refuses(address: &str, expected: &str) {
+        let error = open_url(address).unwrap_err().to_string();
+        assert!(error.contains(expected), "{address}: {error}");
+    }
+
+    #[cfg(feature = "s3")]
+    #[test]
+    fn the_address_of_a_bucket_holds_no_secrets_and_nothing_unknown() {
+        let cases = [
+            ("s3://", "is not a place for artifacts"),
             ("s3://bucket?colour=red", "may not hold \"colour\""),
             ("s3://bucket?access_key_id=AKIA", "may not hold \"access_key_id\""),
             ("s3://AKIA:hidden@bucket/prefix", "a name and a password"),
         ];
         for (address, expected) in cases {
-            let error = open_url(address).unwrap_err().to_string();
-            assert!(error.contains(expected), "{address}: {error}");
+            refuses(address, expected);
         }
+    }
+
+    #[cfg(feature = "s3")]
+    #[test]
+    fn a_bucket_is_opened_with_its_prefix() {
+        let cases = [
+            ("s3://bucket", "AmazonS3(bucket)"),
+            ("s3://bucket/some/prefix?region=eu-central-1", "PrefixObjectStore(some/prefix)"),
+        ];
+        for (address, expected) in cases {
+            assert_eq!(open_url(address).unwrap().to_string(), expected);
+        }
+    }
+
+    #[cfg(not(feature = "s3"))]
+    #[test]
+    fn a_bucket_is_refused_where_it_was_not_built_in() {
+        refuses("s3://bucket", "without the feature s3");
     }
 
     #[test]
@@ -195,13 +227,8 @@ mod tests {
     fn places_are_told_apart_by_their_address() {
         let folder = std::env::temp_dir().join(format!("epitome place {}", uuid::Uuid::now_v7()));
         let url = Url::from_file_path(&folder).unwrap();
-        let cases = [
-            ("memory:", "InMemory"),
-            (folder.to_str().unwrap(), "LocalFileSystem"),
-            (url.as_str(), "LocalFileSystem"),
-            ("s3://bucket", "AmazonS3(bucket)"),
-            ("s3://bucket/some/prefix?region=eu-central-1", "PrefixObjectStore(some/prefix)"),
-        ];
+        let cases =
+            [("memory:", "InMemory"), (folder.to_str().unwrap(), "LocalFileSystem"), (url.as_str(), "LocalFileSystem")];
         for (address, expected) in cases {
             let shown = open_url(address).unwrap().to_string();
             assert!(shown.contains(expected), "{address}: {shown}");

@@ -36,6 +36,8 @@ pub(super) struct How {
     pub frame: Option<Frame>,
     /// The job that it is made by.
     pub job: Option<(JobId, Uuid)>,
+    /// Whether it serves one prompt alone: messages that it covers are not in the store.
+    pub unsaved: bool,
 }
 
 /// A compaction that was made.
@@ -92,6 +94,19 @@ struct Finished {
     compacted: Vec<(u64, u64)>,
     index: Vec<Write>,
     contents: Vec<(String, String, Tokens)>,
+}
+
+impl Finished {
+    fn committed(self, version: u64, stats: Stats, saved: Result<(), String>) -> Committed {
+        Committed {
+            version,
+            compaction: Arc::new(self.stored.compaction),
+            thread: Arc::new(self.thread),
+            hints: self.stored.hints,
+            stats,
+            saved,
+        }
+    }
 }
 
 impl Engine {
@@ -253,10 +268,16 @@ impl Engine {
         prose: Option<Prose>,
         finished: Finished,
     ) -> Result<Committed, NotCompacted> {
+        if how.unsaved {
+            let stats = stats(&finished.compaction.plan, Some(&finished.compaction));
+            return Ok(finished.committed(snapshot.version, stats, Err("messages wait for the store".to_owned())));
+        }
         let at = Moment::now();
         let version = snapshot.version + 1;
-        let mut along = finished.index;
-        along.extend(self.put_contents(access, snapshot, finished.contents, at).await);
+        let mut finished = finished;
+        let mut along = std::mem::take(&mut finished.index);
+        let contents = std::mem::take(&mut finished.contents);
+        along.extend(self.put_contents(access, snapshot, contents, at).await);
         let events = self.told(snapshot, &finished.compaction, at);
         along.extend(events.iter().map(|event| self.inner.log.add_event(event)));
         along.extend(state.and_then(|state| self.merged(snapshot, state, prose, at)));
@@ -269,7 +290,7 @@ impl Engine {
             policy: plan.policy.clone(),
             before: plan.before.get(),
             after: plan.after.get(),
-            compacted: finished.compacted,
+            compacted: finished.compacted.clone(),
             body: self.inner.log.seal_plan(&snapshot.key, version, &finished.stored),
         };
         let transaction = CompactionTransaction {
@@ -293,14 +314,8 @@ impl Engine {
             self.inner.bell.notify_waiters();
             self.inner.bus.after(&snapshot.key, &stats).await;
         }
-        Ok(Committed {
-            version: if saved.is_ok() { version } else { snapshot.version },
-            compaction: Arc::new(finished.stored.compaction),
-            thread: Arc::new(finished.thread),
-            hints: finished.stored.hints,
-            stats,
-            saved,
-        })
+        let version = if saved.is_ok() { version } else { snapshot.version };
+        Ok(finished.committed(version, stats, saved))
     }
 
     fn not_saved(&self, snapshot: &Snapshot, error: &StoreError) -> String {

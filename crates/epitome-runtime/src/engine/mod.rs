@@ -40,7 +40,7 @@ use crate::event::Bus;
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 use crate::log::{Document, Log, LogError, NewThread};
 use crate::model::Learnt;
-use crate::store::Store;
+use crate::store::{Patient, Store};
 use crate::summarise::Summariser;
 use crate::vault::{Keys, Vault, random_secret};
 
@@ -116,10 +116,11 @@ impl Engine {
     /// An engine of these parts. The store's own secret is made on first use.
     pub async fn new(parts: Parts) -> Result<Engine, EngineError> {
         let Parts { store, objects, keys, bus, summariser, settings } = parts;
+        let store: Arc<dyn Store> = Arc::new(Patient::new(store, settings.store_patience));
         let secret = store_secret(&store).await?;
         let vault = Vault::new(keys, secret);
         let log = Log::new(Arc::clone(&store), vault.clone());
-        let artifacts = Artifacts::new(objects, store, vault);
+        let artifacts = Artifacts::new(objects, store, vault).with_patience(settings.object_patience);
         let counter = counter(&settings);
         let learnt = learnt(&log).await;
         let inner = Inner {

@@ -1,6 +1,7 @@
 //! A step: what the model is sent next, and what was done for it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use epitome::budget::Tokens;
@@ -109,18 +110,22 @@ impl OpenThread {
         let room = self.engine.room(request);
         self.turn.enter(self.state.thread.turn(), self.engine.settings().policy.rehydrate.cooldown_turns);
         let rehydrated = self.rehydrate(request, room).await;
-        let mut compacted = None;
-        let mut is_compacting = false;
-        let snapshot = self.snapshot(request, room);
+        let mut snapshot = self.snapshot(request, room);
+        let mut made = Made::Nothing;
         if !snapshot.is_below_the_soft_mark() {
             self.engine.inner.bus.emit(&self.engine.event(&snapshot, EventKind::CompactionCheckStarted));
-            match self.make_room(request, room, &mut warnings).await {
-                Made::Nothing => {}
-                Made::Queued => is_compacting = true,
-                Made::Compacted(stats) => compacted = Some(stats),
-            }
+            made = self.make_room(request, room, &mut warnings).await;
+            snapshot = self.snapshot(request, room);
         }
-        let snapshot = self.snapshot(request, room);
+        let compacted = match &made {
+            Made::Nothing | Made::Queued => None,
+            Made::Compacted(stats) => Some(*stats),
+            Made::ForOnce(once) => {
+                snapshot.thread = Arc::clone(&once.thread);
+                snapshot.compaction = Some(Arc::clone(&once.compaction));
+                Some(once.stats)
+            }
+        };
         let messages = snapshot.messages(&rehydrated);
         Ok(Step {
             messages,
@@ -133,7 +138,7 @@ impl OpenThread {
             compacted,
             shortfall: snapshot.compaction.as_ref().and_then(|known| known.plan.shortfall.clone()),
             rehydrated,
-            is_compacting,
+            is_compacting: matches!(made, Made::Queued),
             saved: self.saved(),
             warnings,
             request: request.clone(),
@@ -238,8 +243,10 @@ impl OpenThread {
         for _ in 0..RACES_MAX {
             let snapshot = self.snapshot(request, room);
             let hard = snapshot.tokens() > room.limit;
-            let how = How { embedded_only, frame: Some(self.engine.frame(request)), job: None };
-            match self.engine.compact(&self.access, snapshot.clone(), how).await {
+            let unsaved = !self.backlog.is_empty();
+            let embedded_only = embedded_only || unsaved;
+            let how = How { embedded_only, frame: Some(self.engine.frame(request)), job: None, unsaved };
+            match self.engine.compact(&self.access, snapshot, how).await {
                 Ok(committed) => return self.swap_in(committed, warnings),
                 Err(NotCompacted::NothingToDo { .. }) => return Made::Nothing,
                 Err(NotCompacted::Lost) => self.catch_up(warnings).await,
@@ -264,6 +271,7 @@ impl OpenThread {
     fn swap_in(&mut self, committed: Committed, warnings: &mut Vec<String>) -> Made {
         if let Err(reason) = &committed.saved {
             warnings.push(format!("The compaction could not be saved and serves this prompt alone: {reason}."));
+            return Made::ForOnce(Box::new(committed));
         }
         self.state.row.version = committed.version;
         self.quality = self.quality.compacted();
@@ -330,6 +338,8 @@ enum Made {
     Nothing,
     Queued,
     Compacted(Stats),
+    /// It could not be saved: it is for this prompt, and made again for the next.
+    ForOnce(Box<Committed>),
 }
 
 impl Engine {

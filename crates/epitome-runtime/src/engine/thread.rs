@@ -8,7 +8,7 @@ use epitome::budget::{Meter, Tokens};
 use epitome::plan::part_content;
 use epitome::render::Rehydrated;
 use epitome::summary::MemoryBlock;
-use epitome::thread::{Raw, Role, Thread};
+use epitome::thread::{MessageId, Raw, Role, Thread};
 use epitome::wire::{Dialect, decode_message};
 
 use super::error::EngineError;
@@ -71,6 +71,8 @@ pub struct OpenThread {
     /// What is in the thread here and not in the store yet.
     pub(super) backlog: Vec<NewEntry>,
     waits_for: Option<String>,
+    /// An append without an answer: its first place, its first message, and how many it was.
+    unsure: Option<(u64, MessageId, usize)>,
     pub(super) turn: TurnContext,
     pub(super) quality: Quality,
     /// When the model was last asked.
@@ -95,6 +97,7 @@ impl OpenThread {
             state,
             backlog: Vec::new(),
             waits_for: None,
+            unsure: None,
             turn: turn.unwrap_or_default(),
             quality,
             called: None,
@@ -180,26 +183,32 @@ impl OpenThread {
 
     /// Saves what waits. A lost race is run again behind the messages of whoever was faster.
     pub async fn flush(&mut self) {
-        for attempt in 0..RACES_MAX {
+        for _ in 0..RACES_MAX {
             if self.backlog.is_empty() {
                 self.waits_for = None;
                 return;
             }
-            match self.try_flush().await {
-                Ok(()) => {}
-                Err(error) if error.is_conflict() && attempt + 1 < RACES_MAX => {
-                    if let Err(error) = self.reload().await {
-                        self.waits_for = Some(error.to_string());
-                        return;
-                    }
-                }
-                Err(error) => {
-                    tracing::warn!(%error, messages = self.backlog.len(), "messages wait for the store");
-                    self.waits_for = Some(error.to_string());
-                    return;
-                }
+            let outcome = match self.unsure.is_none() {
+                true => self.try_flush().await.map_err(EngineError::from),
+                // The last append was not answered: first see whether it was made.
+                false => self.reload().await,
+            };
+            if let Err(error) = outcome
+                && let Err(error) = self.after(error).await
+            {
+                tracing::warn!(%error, messages = self.backlog.len(), "messages wait for the store");
+                self.waits_for = Some(error.to_string());
+                return;
             }
         }
+    }
+
+    /// What follows from an append that failed: another one behind what others appended, or waiting.
+    async fn after(&mut self, error: EngineError) -> Result<(), EngineError> {
+        if matches!(&error, EngineError::Log(error) if error.is_conflict()) {
+            return self.reload().await;
+        }
+        Err(error)
     }
 
     async fn try_flush(&mut self) -> Result<(), StoreError> {
@@ -212,7 +221,13 @@ impl OpenThread {
             rows.map(|(message, entry)| log.message_row(&self.key, message, &entry.envelopes, at)).collect();
         let tokens = total(&rows);
         let messages = rows.len() as u64;
-        log.apply(&[Write::Append { key: self.key.clone(), messages: rows, tokens }]).await?;
+        let unsure = rows.first().map(|row| (row.place, row.id, rows.len()));
+        if let Err(error) = log.apply(&[Write::Append { key: self.key.clone(), messages: rows, tokens }]).await {
+            if !error.is_conflict() {
+                self.unsure = unsure;
+            }
+            return Err(error);
+        }
         let row = &mut self.state.row;
         row.length += messages;
         row.tokens += tokens;
@@ -223,7 +238,16 @@ impl OpenThread {
 
     /// Loads the thread anew; what waits for the store comes behind.
     pub(super) async fn reload(&mut self) -> Result<(), EngineError> {
-        self.state = load(&self.engine, &self.key, self.dialect).await?;
+        let state = load(&self.engine, &self.key, self.dialect).await?;
+        if let Some((place, id, messages)) = self.unsure {
+            // Equal ids are equal messages at equal places: what was appended without an answer is there already.
+            let last = (place + 1).min(state.row.length.max(place));
+            let found = self.engine.inner.log.read(&state.row, place..last).await?;
+            let made = found.first().is_some_and(|entry| entry.id == id);
+            self.backlog.drain(..if made { messages.min(self.backlog.len()) } else { 0 });
+            self.unsure = None;
+        }
+        self.state = state;
         let waiting = self.backlog.clone();
         self.take_in(&waiting);
         Ok(())

@@ -146,7 +146,8 @@ impl Engine {
         let access = Access::owner(job.key.tenant.clone(), "background");
         for _ in 0..RACES_MAX {
             let (snapshot, errand) = self.job_snapshot(job).await.map_err(|error| error.to_string())?;
-            let how = How { embedded_only: false, frame: Some(errand.frame), job: Some((job.id, token)) };
+            let how =
+                How { embedded_only: false, frame: Some(errand.frame), job: Some((job.id, token)), unsaved: false };
             match self.compact(&access, snapshot, how).await {
                 Ok(committed) => return committed.saved,
                 Err(NotCompacted::NothingToDo { .. }) => return self.done(job, token).await,

@@ -32,7 +32,10 @@ impl Log {
         let Some(row) = self.thread(key).await? else { return Ok(None) };
         let plan = match row.version {
             0 => None,
-            version => self.plan(key, Some(version)).await?,
+            version => {
+                let plan = self.plan(key, Some(version)).await?;
+                Some(plan.ok_or_else(|| LogError::Unreadable { what: format!("plan {version} of {key}") })?)
+            }
         };
         let recount = row.counter != counter;
         let mut thread = Thread::new();

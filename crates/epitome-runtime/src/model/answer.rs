@@ -3,7 +3,9 @@
 use epitome::summary::Finish;
 use epitome::thread::{Part, Raw, ToolCall};
 use epitome::wire::{Dialect, decode_message};
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{ModelAnswer, Usage};
 
@@ -13,16 +15,15 @@ impl ModelAnswer {
         let mut text = String::new();
         let mut calls = Vec::new();
         for message in &messages {
-            let decoded = decode_message(dialect, &Raw::whole(message.as_str()));
-            for part in decoded.parts {
+            for part in decode_message(dialect, &Raw::whole(message.as_str())).parts {
                 match part {
                     Part::Text(words) => text.push_str(&words),
-                    Part::ToolCall(call) => calls.push(call),
+                    Part::ToolCall(call) if dialect != Dialect::Anthropic => calls.push(call),
                     _ => {}
                 }
             }
             if dialect == Dialect::Anthropic {
-                keep_own(&mut calls, message);
+                calls.extend(own_calls(message));
             }
         }
         let finish = if finish == Finish::Stop && !calls.is_empty() { Finish::ToolCall } else { finish };
@@ -35,15 +36,25 @@ impl ModelAnswer {
     }
 }
 
-/// Leaves out the calls that the provider answers itself.
-fn keep_own(calls: &mut Vec<ToolCall>, message: &str) {
-    let Ok(message) = serde_json::from_str::<Value>(message) else { return };
-    let blocks = message.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let is_own = |call: &ToolCall| {
-        let of_call = |block: &&Value| block.get("id").and_then(Value::as_str) == Some(&*call.id);
-        blocks.iter().find(of_call).is_none_or(|block| block.get("type").and_then(Value::as_str) == Some("tool_use"))
-    };
-    calls.retain(is_own);
+/// The calls of an Anthropic message that are ours to answer, with their arguments letter for letter.
+fn own_calls(message: &str) -> Vec<ToolCall> {
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        content: Vec<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Use<'a> {
+        r#type: String,
+        id: String,
+        name: String,
+        #[serde(borrow)]
+        input: &'a RawValue,
+    }
+    let Ok(message) = serde_json::from_str::<Message<'_>>(message) else { return Vec::new() };
+    let uses = message.content.iter().filter_map(|block| serde_json::from_str::<Use<'_>>(block.get()).ok());
+    let call = |own: Use<'_>| ToolCall { id: own.id.into(), name: own.name.into(), arguments: own.input.get().into() };
+    uses.filter(|own| own.r#type == "tool_use").map(call).collect()
 }
 
 impl Usage {

@@ -81,7 +81,8 @@ fn checked(what: &str, json: &str) -> Result<String, ModelError> {
         Ok(_) => Ok(json.trim().to_owned()),
         Err(error) => {
             // The parser's words name a place, never what stands there.
-            Err(ModelError::Refused { status: 0, message: format!("a {what} of the prompt is not JSON: {error}") })
+            let message = format!("a {what} of the prompt is not JSON and was not sent: {error}");
+            Err(ModelError::Refused { status: 400, message })
         }
     }
 }

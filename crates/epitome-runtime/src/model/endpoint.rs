@@ -1,5 +1,6 @@
 //! An endpoint: where a model is, who asks, and how long one waits for it. Plain data; nothing here connects.
 
+use std::fmt;
 use std::time::Duration;
 
 use epitome::wire::Dialect;
@@ -12,7 +13,7 @@ use super::retry::Retry;
 use super::secret::Secret;
 
 /// Where a model is and how it is spoken to.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Endpoint {
     /// The provider's address, with or without `/v1`.
     pub base_url: String,
@@ -143,6 +144,28 @@ impl Endpoint {
     }
 }
 
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Endpoint { base_url, dialect, model, key, headers, timeouts, retry, trip } = self;
+        f.debug_struct("Endpoint")
+            .field("base_url", &host_and_path(base_url))
+            .field("dialect", dialect)
+            .field("model", model)
+            .field("key", key)
+            .field("headers", headers)
+            .field("timeouts", timeouts)
+            .field("retry", retry)
+            .field("trip", trip)
+            .finish()
+    }
+}
+
+/// What may be seen of an address: some carry a key in their query or before their host.
+fn host_and_path(url: &str) -> &str {
+    let address = url.split(['?', '#']).next().unwrap_or_default();
+    address.rsplit('@').next().unwrap_or_default()
+}
+
 /// Header values shorter than this are flags, and striking them would spoil ordinary words.
 const SECRET_MIN: usize = 8;
 
@@ -187,6 +210,8 @@ mod tests {
         let map = endpoint.header_map().unwrap();
         assert_eq!(map["anthropic-version"], "2030-01-01");
         assert_eq!(map["x-api-key"], "sk-hidden");
-        assert!(!format!("{map:?} {endpoint:?}").contains("sk-hidden"));
+        endpoint.base_url = "https://me:sk-hidden@host/v1?key=sk-hidden".into();
+        let seen = format!("{map:?} {endpoint:?}");
+        assert!(!seen.contains("sk-hidden") && seen.contains("host/v1"), "{seen}");
     }
 }

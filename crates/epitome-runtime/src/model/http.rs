@@ -71,7 +71,7 @@ impl HttpModel {
         let response = self.send(body, stream).await?;
         match () {
             () if !response.status().is_success() => Err(refusal(response).await),
-            () if stream && !is_json(&response) => self.listen(response, ears).await,
+            () if stream && !has_media(&response, "application/json") => self.listen(response, ears).await,
             () => {
                 let text = text(response, ANSWER_BYTES_MAX).await?;
                 let answer = assembly::whole(self.protocol, &text)?;
@@ -83,16 +83,23 @@ impl HttpModel {
         }
     }
 
+    /// Sends a request. The head of an answer that comes whole comes when it is done, so only a stream's is awaited less.
     async fn send(&self, body: &str, stream: bool) -> Result<Response, ModelError> {
         let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body.to_owned());
-        let bound = if stream { self.endpoint.timeouts.first_byte } else { self.endpoint.timeouts.whole };
-        match timeout(bound, request.send()).await {
+        let within = self.endpoint.timeouts.first_byte;
+        let response = match stream {
+            true => timeout(within, request.send()).await,
+            false => Ok(request.send().await),
+        };
+        match response {
             Ok(response) => response.map_err(|error| self.broken(error)),
-            Err(_) => Err(ModelError::TimedOut { what: "begin to answer", within: bound }),
+            Err(_) => Err(ModelError::TimedOut { what: "begin to answer", within }),
         }
     }
 
     async fn listen(&self, response: Response, ears: &mut Ears<'_, '_>) -> Result<ModelAnswer, ModelError> {
+        let not_a_stream = || ModelError::Garbled { reason: "it is not a stream of events".into() };
+        let is_stream = has_media(&response, "text/event-stream");
         let mut assembly = Assembly::new(self.protocol);
         let events = paced(response, self.endpoint.timeouts).eventsource();
         pin_mut!(events);
@@ -107,10 +114,11 @@ impl HttpModel {
                 // What is lost after the end of an answer is at most its usage.
                 Err(_) if assembly.is_whole() => break,
                 Err(EventStreamError::Transport(error)) => return Err(error),
-                Err(_) => return Err(ModelError::Garbled { reason: "it is not a stream of events".into() }),
+                Err(_) => return Err(not_a_stream()),
             }
         }
-        assembly.finish()
+        // A page of some other server holds no event either, and must not be taken for an overflow.
+        if assembly.is_empty() && !is_stream { Err(not_a_stream()) } else { assembly.finish() }
     }
 
     fn broken(&self, error: reqwest::Error) -> ModelError {
@@ -196,9 +204,9 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn is_json(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    kind.starts_with("application/json")
+fn has_media(response: &Response, media: &str) -> bool {
+    let named = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    named.trim_start().to_ascii_lowercase().starts_with(media)
 }
 
 async fn refusal(response: Response) -> ModelError {

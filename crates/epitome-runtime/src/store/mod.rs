@@ -9,16 +9,26 @@
 //! with the writes, and what a body means is the caller's affair. The memory store is the reference; `conformance` is
 //! the suite that every store passes.
 
+mod around;
 pub mod conformance;
+mod encode;
 mod error;
+mod faulty;
 mod memory;
+mod patient;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod row;
 mod rule;
 mod sqlite;
 mod write;
 
 pub use error::StoreError;
+pub use faulty::{FaultyStore, StoreFault};
 pub use memory::Memory;
+pub use patient::Patient;
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresSettings};
 pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, IndexRow, JobId, JobRow, JobState, Lease, MessageRow,
     PlanRow, Segment, Sensitivity, ThreadRow,

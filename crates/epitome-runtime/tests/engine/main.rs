@@ -2,5 +2,10 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stderr, reason = "this is a test")]
 
+mod back;
 mod basics;
+mod faults;
+mod overflow;
+mod summaries;
+mod tenants;
 mod world;

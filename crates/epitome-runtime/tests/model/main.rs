@@ -1,4 +1,5 @@
 //! Models over real sockets: the client against a small server of ours on the loopback, and against a real model.
+#![allow(clippy::unwrap_used)]
 
 mod abort;
 mod again;

@@ -43,7 +43,7 @@ impl Reply {
         Reply { head: String::new(), ..Reply::new(200, "", "") }.and_hang()
     }
 
-    fn new(status: u16, kind: &str, body: &str) -> Self {
+    pub fn new(status: u16, kind: &str, body: &str) -> Self {
         let head = format!("HTTP/1.1 {status} -\r\ncontent-type: {kind}\r\nconnection: close\r\n");
         Reply { head, chunks: vec![body.as_bytes().to_vec()], pause: Duration::ZERO, end: End::Close }
     }
@@ -123,6 +123,7 @@ impl Drop for Server {
 }
 
 async fn serve(mut stream: TcpStream, reply: Reply, asked: Arc<Mutex<Vec<String>>>, gone: mpsc::UnboundedSender<()>) {
+    stream.set_nodelay(true).unwrap();
     let request = read(&mut stream).await;
     asked.lock().unwrap().push(request);
     let head = if reply.head.is_empty() { String::new() } else { format!("{}\r\n", reply.head) };
@@ -130,7 +131,9 @@ async fn serve(mut stream: TcpStream, reply: Reply, asked: Arc<Mutex<Vec<String>
         return;
     }
     for chunk in &reply.chunks {
-        tokio::time::sleep(reply.pause).await;
+        if !reply.pause.is_zero() {
+            tokio::time::sleep(reply.pause).await;
+        }
         if stream.write_all(chunk).await.is_err() || stream.flush().await.is_err() {
             return;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epitome_runtime::store::{Sqlite, Store, conformance};
 
-use crate::place::Folder;
+use crate::place::{Folder, fresh_schema, postgres};
 
 /// Twice, because a suite that only passes on an empty store says little.
 async fn holds_every_claim_twice(store: Arc<dyn Store>) {
@@ -24,4 +24,9 @@ async fn sqlite_in_a_file_holds_every_claim() {
 #[tokio::test]
 async fn sqlite_in_memory_holds_every_claim() {
     holds_every_claim_twice(Arc::new(Sqlite::in_memory().unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_holds_every_claim() {
+    holds_every_claim_twice(postgres(&fresh_schema()).await).await;
 }

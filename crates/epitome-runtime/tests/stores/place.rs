@@ -1,9 +1,9 @@
 //! Places to keep stores in while a test runs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use epitome_runtime::store::{Sqlite, Store};
+use epitome_runtime::store::{Postgres, PostgresSettings, Sqlite, Store};
 
 /// A folder that goes away with the value.
 pub struct Folder(PathBuf);
@@ -11,12 +11,8 @@ pub struct Folder(PathBuf);
 impl Folder {
     pub fn new() -> Self {
         let path = std::env::temp_dir().join(format!("epitome-stores-{}", uuid::Uuid::now_v7()));
-        std::fs::create_dir_all(&path).unwrap();
+        std::fs::create_dir_all(&path).expect("the folder for temporary files can be written to");
         Folder(path)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
     }
 
     pub fn file(&self) -> PathBuf {
@@ -24,7 +20,7 @@ impl Folder {
     }
 
     pub fn sqlite(&self) -> Arc<dyn Store> {
-        Arc::new(Sqlite::open(self.file()).unwrap())
+        Arc::new(Sqlite::open(self.file()).expect("a new database can be opened"))
     }
 }
 
@@ -32,4 +28,28 @@ impl Drop for Folder {
     fn drop(&mut self) {
         drop(std::fs::remove_dir_all(&self.0));
     }
+}
+
+/// The address of the database that tests may use.
+pub fn postgres_url() -> String {
+    std::env::var("EPITOME_TEST_POSTGRES").unwrap_or_else(|_| {
+        panic!(
+            "EPITOME_TEST_POSTGRES is not set: run scripts/test, or scripts/services start and then \
+             `set -a; . target/services/env`"
+        )
+    })
+}
+
+/// The name of a schema that nobody else has.
+pub fn fresh_schema() -> String {
+    format!("test_{}", uuid::Uuid::now_v7().simple())
+}
+
+pub fn settings(schema: &str) -> PostgresSettings {
+    PostgresSettings { schema: schema.into(), ..PostgresSettings::default() }
+}
+
+pub async fn postgres(schema: &str) -> Arc<dyn Store> {
+    let store = Postgres::connect_with(&postgres_url(), &settings(schema)).await;
+    Arc::new(store.expect("the database of the tests can be reached"))
 }

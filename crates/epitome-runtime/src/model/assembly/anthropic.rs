@@ -108,7 +108,7 @@ impl AnthropicAssembly {
                 return;
             }
             "citations_delta" => {
-                let citation = delta.remove("citation").into_iter().collect();
+                let citation = delta.shift_remove("citation").into_iter().collect();
                 delta = Map::from_iter([("citations".to_owned(), Value::Array(citation))]);
             }
             "text_delta" => ears.words(text("text"), Piece::Text),
@@ -116,7 +116,7 @@ impl AnthropicAssembly {
             _ => {}
         }
         // Whatever else a delta has continues the block's field of that name.
-        delta.remove("type");
+        delta.shift_remove("type");
         merge(&mut block.fields, delta);
     }
 }

@@ -75,7 +75,7 @@ impl ChatAssembly {
         ears.words(reasoning, Piece::Reasoning);
         ears.words(text("content"), Piece::Text);
         ears.words(text("refusal"), Piece::Text);
-        let calls = delta.remove("tool_calls");
+        let calls = delta.shift_remove("tool_calls");
         merge(&mut self.message, delta);
         if let Some(Value::Array(calls)) = calls {
             calls.into_iter().for_each(|call| self.call(call, ears));
@@ -84,7 +84,7 @@ impl ChatAssembly {
 
     fn call(&mut self, piece: Value, ears: &mut Ears<'_, '_>) {
         let Value::Object(mut piece) = piece else { return };
-        let index = piece.remove("index").as_ref().and_then(Value::as_u64);
+        let index = piece.shift_remove("index").as_ref().and_then(Value::as_u64);
         let at = self.slot(index, piece.get("id").and_then(Value::as_str).unwrap_or_default());
         let arguments = body(&piece).map(|(_, arguments)| arguments.to_owned()).unwrap_or_default();
         let call = &mut self.calls[at];
@@ -148,12 +148,12 @@ fn answer(message: Map<String, Value>, word: &str, usage: Option<Usage>) -> Resu
 
 /// A message as a request may hold it: no absent fields written out, no empty list of calls, calls with ids.
 fn tidied(mut message: Map<String, Value>) -> Map<String, Value> {
-    let calls = match message.remove("tool_calls") {
+    let calls = match message.shift_remove("tool_calls") {
         Some(Value::Array(calls)) => calls,
         _ => Vec::new(),
     };
-    let role = message.remove("role").filter(Value::is_string).unwrap_or_else(|| "assistant".into());
-    let content = message.remove("content").filter(|content| !content.is_null());
+    let role = message.shift_remove("role").filter(Value::is_string).unwrap_or_else(|| "assistant".into());
+    let content = message.shift_remove("content").filter(|content| !content.is_null());
     let has_calls = !calls.is_empty() || message.get("function_call").is_some_and(Value::is_object);
     let mut tidy = Map::new();
     tidy.insert("role".into(), role);
@@ -175,7 +175,7 @@ fn tidied(mut message: Map<String, Value>) -> Map<String, Value> {
 
 fn tidied_call(call: Value) -> Value {
     let Value::Object(mut call) = call else { return call };
-    call.remove("index");
+    call.shift_remove("index");
     with_id(&mut call);
     if let Some(Value::Object(function)) = call.get_mut("function") {
         // A tool without parameters is called with nothing by some, and servers that read it again want an object.

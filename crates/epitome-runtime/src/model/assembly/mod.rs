@@ -117,7 +117,7 @@ impl Assembly {
     }
 
     /// Whether nothing has come yet.
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         match self {
             Assembly::Chat(chat) => chat.is_empty(),
             Assembly::Responses(responses) => responses.is_empty(),

@@ -8,6 +8,7 @@ mod script;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use epitome::budget::{Bpe, Meter, TokenCounter, Tokens};
@@ -126,12 +127,19 @@ impl Model for Scripted {
         let reading = Reading::of(prompt, self.dialect());
         self.check_window(reading.tokens)?;
         let line = self.line(&reading).ok_or_else(no_answer)?;
-        sleep(line.delay()).await;
+        pause(line.delay()).await;
         let answer = self.answer_of(line, reading.tokens);
         if prompt.stream {
             tell(line, &answer, hear).await;
         }
         line.error.as_ref().map_or(Ok(answer), |mishap| Err(mishap.error()))
+    }
+}
+
+/// Waits, or goes on at once where there is nothing to wait for: the shortest sleep is a millisecond.
+async fn pause(duration: Duration) {
+    if !duration.is_zero() {
+        sleep(duration).await;
     }
 }
 
@@ -146,7 +154,7 @@ async fn tell(line: &Line, answer: &ModelAnswer, hear: &mut Hear<'_>) {
     let reasoning = reasoning.split_inclusive(' ').map(|word| Piece::Reasoning(word.to_owned()));
     let text = answer.text.split_inclusive(' ').map(|word| Piece::Text(word.to_owned()));
     for piece in reasoning.chain(text) {
-        sleep(line.between_words()).await;
+        pause(line.between_words()).await;
         hear(&piece);
     }
     for call in &answer.calls {

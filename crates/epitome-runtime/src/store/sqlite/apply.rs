@@ -3,9 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::Fault;
-use super::value::{id_bytes, parts, to_json};
 use super::{queue, read, search, slot};
 use crate::ids::{Moment, TenantId, ThreadKey};
+use crate::store::encode::{id_bytes, json};
 use crate::store::rule::{self, not_at};
 use crate::store::{ArtifactRow, DocumentKey, EventRow, MessageRow, PlanRow, StoreError, ThreadRow, Write};
 
@@ -58,7 +58,7 @@ fn create(conn: &Connection, row: &ThreadRow) -> Result<(), Fault> {
             row.version.cast_signed(),
             row.dialect,
             row.counter,
-            to_json(&row.shared),
+            json(&row.shared),
             row.labels,
         ])?;
     changed(made, || not_at(&row.key, "the absence"))
@@ -89,7 +89,7 @@ fn append(conn: &Connection, key: &ThreadKey, messages: &[MessageRow], tokens: u
     let mut insert =
         conn.prepare_cached("INSERT INTO messages (slot, id, turn, parts, at, body) VALUES (?, ?, ?, ?, ?, ?)")?;
     for message in messages {
-        let (slot, parts) = (slot::of(thread, message.place)?, parts(&message.part_tokens));
+        let (slot, parts) = (slot::of(thread, message.place)?, json(&message.part_tokens));
         insert.execute(params![slot, id_bytes(&message.id), message.turn, parts, message.at.0, message.body])?;
     }
     Ok(())
@@ -117,7 +117,7 @@ fn commit(conn: &Connection, key: &ThreadKey, plan: &PlanRow) -> Result<(), Faul
         plan.policy,
         plan.before.cast_signed(),
         plan.after.cast_signed(),
-        to_json(&plan.compacted),
+        json(&plan.compacted),
         plan.body,
     ])?;
     Ok(())

@@ -1,14 +1,14 @@
 //! Values as SQLite keeps them: signed integers, bytes and JSON text.
 
-use epitome::budget::Tokens;
+use std::str::FromStr;
+
 use epitome::thread::MessageId;
 use rusqlite::types::{FromSqlError, Type};
 use rusqlite::{Error, Row};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::str::FromStr;
 
 use crate::ids::Moment;
+use crate::store::encode::id_from;
 
 /// A column's amount; SQLite knows signed ones only.
 pub(super) fn amount(row: &Row<'_>, column: &str) -> Result<u64, Error> {
@@ -32,25 +32,10 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T
     serde_json::from_str(&text).map_err(|_| unreadable(column))
 }
 
-/// A value as JSON.
-pub(super) fn to_json<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
-}
-
-/// The tokens of parts as JSON.
-pub(super) fn parts(tokens: &[Tokens]) -> String {
-    to_json(&tokens)
-}
-
-/// A message's id as its 32 bytes.
-pub(super) fn id_bytes(id: &MessageId) -> [u8; 32] {
-    blake3::Hash::from_hex(id.to_string()).map_or([0; 32], Into::into)
-}
-
 /// A column's message id.
 pub(super) fn id(row: &Row<'_>, column: &str) -> Result<MessageId, Error> {
     let bytes: [u8; 32] = row.get(column)?;
-    MessageId::parse(&blake3::Hash::from_bytes(bytes).to_hex()).ok_or_else(|| unreadable(column))
+    id_from(&bytes).ok_or_else(|| unreadable(column))
 }
 
 /// A column that does not hold what was written.

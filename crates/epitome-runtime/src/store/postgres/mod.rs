@@ -1,0 +1,300 @@
+//! The store in a Postgres schema: many processes on one database.
+//!
+//! A batch of one write is one statement; a longer one is a transaction whose statements are sent together. A connection
+//! that breaks is told as [`StoreError::Unavailable`], and the next call gets another. Whether a batch was committed just
+//! before its connection broke cannot be known here: read again before writing again.
+
+mod failure;
+mod open;
+mod read;
+mod search;
+mod step;
+mod value;
+
+use std::ops::Range;
+
+use async_trait::async_trait;
+use deadpool_postgres::{GenericClient, Pool};
+use futures_util::future::join_all;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+pub use self::open::PostgresSettings;
+
+use self::failure::Fault;
+use self::step::Step;
+use self::value::{bound, limit as most, parsed};
+use super::rule::LAPSED;
+use super::{
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, JobRow, Lease, MessageRow, PlanRow, Segment, Store,
+    StoreError, ThreadRow, Write,
+};
+use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
+
+/// How often a batch is tried when Postgres breaks it off for another's sake.
+const TRIES_MAX: usize = 5;
+
+/// How many statements are on their way at once.
+const PIPELINE_MAX: usize = 24;
+
+/// A store in a Postgres schema.
+#[derive(Clone)]
+pub struct Postgres {
+    pool: Pool,
+}
+
+impl std::fmt::Debug for Postgres {
+    /// Without the address: there may be a password in it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Postgres({:?})", self.pool.status())
+    }
+}
+
+type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+impl Postgres {
+    /// Connects to a database and brings its schema `epitome` up to date.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Postgres::connect_with(url, &PostgresSettings::default()).await
+    }
+
+    /// Connects to a database with settings, and brings the schema up to date.
+    pub async fn connect_with(url: &str, settings: &PostgresSettings) -> Result<Self, StoreError> {
+        Ok(Postgres { pool: open::pool(url, settings).await? })
+    }
+
+    async fn rows<T>(
+        &self,
+        sql: &str,
+        values: Values<'_>,
+        row: impl Fn(&Row) -> Result<T, Fault>,
+    ) -> Result<Vec<T>, StoreError> {
+        Ok(self.selected(sql, values).await?.iter().map(row).collect::<Result<_, _>>()?)
+    }
+
+    async fn row<T>(
+        &self,
+        sql: &str,
+        values: Values<'_>,
+        row: impl Fn(&Row) -> Result<T, Fault>,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.rows(sql, values, row).await?.pop())
+    }
+
+    async fn selected(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Fault> {
+        let client = self.pool.get().await?;
+        let statement = client.prepare_cached(sql).await?;
+        Ok(client.query(&statement, values).await?)
+    }
+
+    async fn written(&self, writes: &[Write]) -> Result<(), Fault> {
+        let steps = step::all(writes)?;
+        let mut client = self.pool.get().await?;
+        if steps.len() == 1 {
+            return send(&client, steps).await;
+        }
+        let transaction = client.transaction().await?;
+        send(&transaction, steps).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn claimed(&self, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, Fault> {
+        let mut client = self.pool.get().await?;
+        let transaction = client.transaction().await?;
+        transaction.execute(ONE_CLAIM_AT_A_TIME, &[]).await?;
+        transaction.execute(&transaction.prepare_cached(BURY).await?, &[&kind, &now.0, &LAPSED]).await?;
+        let token = lease.token.as_bytes().as_slice();
+        let statement = transaction.prepare_cached(CLAIM).await?;
+        let row = transaction.query_opt(&statement, &[&kind, &now.0, &lease.worker, &token, &lease.until.0]).await?;
+        transaction.commit().await?;
+        row.as_ref().map(read::job).transpose()
+    }
+}
+
+/// Sends all steps before the first is answered, and says what became of the first that went wrong.
+async fn send(client: &impl GenericClient, steps: Vec<Step<'_>>) -> Result<(), Fault> {
+    let mut steps = steps.into_iter();
+    loop {
+        let sent: Vec<Step<'_>> = steps.by_ref().take(PIPELINE_MAX).collect();
+        if sent.is_empty() {
+            return Ok(());
+        }
+        let mut statements = Vec::with_capacity(sent.len());
+        for step in &sent {
+            statements.push(client.prepare_cached(step.sql).await?);
+        }
+        let values: Vec<Vec<&(dyn ToSql + Sync)>> = sent.iter().map(Step::borrowed).collect();
+        let answers = statements.iter().zip(&values).map(|(statement, values)| client.execute(statement, values));
+        let answers = join_all(answers).await;
+        drop(values);
+        for (step, answer) in sent.into_iter().zip(answers) {
+            step.outcome(answer?)?;
+        }
+    }
+}
+
+/// Two claims at once could each take another job of one thread.
+const ONE_CLAIM_AT_A_TIME: &str =
+    "SELECT pg_advisory_xact_lock(hashtextextended('epitome claim ' || current_schema(), 0))";
+
+const IS_ANY_DUE: &str = "SELECT 1 FROM jobs WHERE kind = $1 AND state IN ('ready', 'running') \
+     AND CASE state WHEN 'ready' THEN due <= $2 ELSE lease_until <= $2 END LIMIT 1";
+
+const BURY: &str = "UPDATE jobs SET state = 'dead', worker = NULL, token = NULL, lease_until = NULL, error = $3 \
+     WHERE id IN (SELECT id FROM jobs WHERE kind = $1 AND state IN ('ready', 'running') AND attempts >= attempts_max \
+     AND CASE state WHEN 'ready' THEN due <= $2 ELSE lease_until <= $2 END FOR UPDATE SKIP LOCKED)";
+
+const CLAIM: &str = "UPDATE jobs SET state = 'running', attempts = attempts + 1, worker = $3, token = $4, \
+     lease_until = $5 WHERE id = (SELECT id FROM jobs j WHERE kind = $1 AND state IN ('ready', 'running') \
+     AND CASE state WHEN 'ready' THEN due <= $2 ELSE lease_until <= $2 END \
+     AND attempts < attempts_max AND NOT EXISTS (SELECT 1 FROM jobs o WHERE o.tenant = j.tenant \
+     AND o.thread = j.thread AND o.state IN ('ready', 'running') AND o.state = 'running' AND o.lease_until > $2) \
+     ORDER BY queued, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING *";
+
+/// Threads that do not hold all of their messages, plans or events.
+const GAPS: &str = "SELECT tenant || '/' || thread AS thread, rows FROM threads t CROSS JOIN LATERAL ( \
+     SELECT 'messages' AS rows, t.base AS first, t.length - t.base AS wanted, count(*), min(place), max(place) \
+     FROM messages WHERE messages.thread = t.no UNION ALL \
+     SELECT 'plans', 1, t.version, count(*), min(plans.version), max(plans.version) FROM plans WHERE plans.thread = t.no UNION ALL \
+     SELECT 'events', 1, t.events, count(*), min(number), max(number) FROM events WHERE events.thread = t.no) held \
+     WHERE count <> wanted OR (count > 0 AND (min <> first OR max <> first + wanted - 1))";
+
+const EXPIRED: &str = "DELETE FROM documents WHERE expires < $1";
+
+const FINISHED: &str = "DELETE FROM jobs WHERE state IN ('done', 'dead') AND queued < $1";
+
+#[async_trait]
+impl Store for Postgres {
+    async fn apply(&self, writes: &[Write]) -> Result<(), StoreError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        for _ in 1..TRIES_MAX {
+            match self.written(writes).await {
+                Err(Fault::Raced) => {}
+                other => return Ok(other?),
+            }
+        }
+        Ok(self.written(writes).await?)
+    }
+
+    async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>, StoreError> {
+        let sql = "SELECT * FROM threads WHERE tenant = $1 AND thread = $2";
+        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str()], read::thread).await
+    }
+
+    async fn threads(
+        &self,
+        tenant: &TenantId,
+        after: Option<&ThreadId>,
+        limit: usize,
+    ) -> Result<Vec<ThreadRow>, StoreError> {
+        let sql = "SELECT * FROM threads WHERE tenant = $1 AND thread > $2 ORDER BY thread LIMIT $3";
+        let after = after.map_or("", ThreadId::as_str);
+        self.rows(sql, &[&tenant.as_str(), &after, &most(limit)], read::thread).await
+    }
+
+    async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>, StoreError> {
+        let sql = "SELECT m.* FROM threads t JOIN messages m ON m.thread = t.no AND m.place >= $3 AND m.place < $4 \
+                   WHERE t.tenant = $1 AND t.thread = $2 ORDER BY m.place";
+        let (first, end) = (bound(places.start), bound(places.end));
+        self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &first, &end], read::message).await
+    }
+
+    async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
+        let sql = "SELECT p.* FROM threads t JOIN plans p ON p.thread = t.no AND p.version = coalesce($3, t.version) \
+                   WHERE t.tenant = $1 AND t.thread = $2";
+        let version = version.map(bound);
+        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &version], read::plan).await
+    }
+
+    async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
+        let sql = "SELECT * FROM documents WHERE tenant = $1 AND kind = $2 AND name = $3";
+        self.row(sql, &[&key.tenant.as_str(), &key.kind, &key.name], read::document).await
+    }
+
+    async fn documents(
+        &self,
+        tenant: &TenantId,
+        kind: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+        let sql = "SELECT * FROM documents WHERE tenant = $1 AND kind = $2 AND name >= coalesce($3, '') \
+                   AND name IS DISTINCT FROM $3 ORDER BY name LIMIT $4";
+        self.rows(sql, &[&tenant.as_str(), &kind, &after, &most(limit)], read::keyed_document).await
+    }
+
+    async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError> {
+        self.row("SELECT * FROM artifacts WHERE id = $1", &[&id], read::artifact).await
+    }
+
+    async fn artifacts(
+        &self,
+        tenant: &TenantId,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ArtifactRow>, StoreError> {
+        let sql = "SELECT * FROM artifacts WHERE tenant = $1 AND id >= coalesce($2, '') \
+                   AND id IS DISTINCT FROM $2 ORDER BY id LIMIT $3";
+        self.rows(sql, &[&tenant.as_str(), &after, &most(limit)], read::artifact).await
+    }
+
+    async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>, StoreError> {
+        let sql = "SELECT e.* FROM threads t JOIN events e ON e.thread = t.no AND e.number > $3 \
+                   WHERE t.tenant = $1 AND t.thread = $2 ORDER BY e.number LIMIT $4";
+        let values: Values<'_> = &[&key.tenant.as_str(), &key.thread.as_str(), &bound(after), &most(limit)];
+        self.rows(sql, values, read::event).await
+    }
+
+    async fn search(
+        &self,
+        tenant: &TenantId,
+        segments: &[Segment],
+        terms: &[String],
+        limit: usize,
+    ) -> Result<Vec<Candidate>, StoreError> {
+        let Some(query) = search::any_of(terms) else { return Ok(Vec::new()) };
+        let (threads, ends) = search::columns(segments);
+        let values: Values<'_> = &[&tenant.as_str(), &threads, &ends, &query, &most(limit)];
+        self.rows(search::FIND, values, search::candidate).await
+    }
+
+    async fn claim(&self, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
+        if self.row(IS_ANY_DUE, &[&kind, &now.0], |_| Ok(())).await?.is_none() {
+            return Ok(None);
+        }
+        Ok(self.claimed(kind, lease, now).await?)
+    }
+
+    async fn job(&self, key: &ThreadKey, kind: &str) -> Result<Option<JobRow>, StoreError> {
+        let sql = "SELECT * FROM jobs WHERE tenant = $1 AND thread = $2 AND kind = $3 \
+                   ORDER BY queued DESC, id DESC LIMIT 1";
+        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &kind], read::job).await
+    }
+
+    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
+        let sql = "SELECT tenant FROM threads UNION SELECT tenant FROM documents UNION SELECT tenant FROM artifacts \
+                   UNION SELECT tenant FROM jobs ORDER BY tenant";
+        self.rows(sql, &[], |row| parsed(row, "tenant")).await
+    }
+
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        let told = |row: &Row| {
+            let (thread, rows): (&str, &str) = (row.try_get("thread")?, row.try_get("rows")?);
+            Ok(format!("Thread {thread} does not hold all of its {rows}."))
+        };
+        self.rows(GAPS, &[], told).await
+    }
+
+    async fn vacuum(&self, before: Moment) -> Result<u64, StoreError> {
+        let removed = async {
+            let client = self.pool.get().await?;
+            let documents = client.execute(EXPIRED, &[&before.0]).await?;
+            let jobs = client.execute(FINISHED, &[&before.0]).await?;
+            client.batch_execute("VACUUM (SKIP_LOCKED) documents, jobs").await?;
+            Ok::<u64, Fault>(documents + jobs)
+        };
+        Ok(removed.await?)
+    }
+}

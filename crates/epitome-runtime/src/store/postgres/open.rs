@@ -1,0 +1,110 @@
+//! Connecting: a pool whose connections all have the schema in their path, and the schema brought up to date.
+//!
+//! No TLS: an address that asks for it is refused rather than served without.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Config, NoTls};
+
+use super::failure::Fault;
+use crate::store::StoreError;
+use crate::store::rule::refused;
+
+/// All steps of the schema, oldest first.
+const STEPS: [&str; 2] = [include_str!("migrations/0001_threads.sql"), include_str!("migrations/0002_search.sql")];
+
+/// How to use a database. What the address itself says goes before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostgresSettings {
+    /// The schema that the tables are in; it is made when it is not there. Letters, digits and `_`.
+    pub schema: String,
+    /// How many connections are open at once.
+    pub connections_max: usize,
+    /// How long to wait for a connection.
+    pub connect_timeout: Duration,
+    /// How long one statement may take.
+    pub statement_timeout: Duration,
+    /// After how long without a word the other side is asked whether it is still there.
+    pub keepalive: Duration,
+}
+
+impl Default for PostgresSettings {
+    fn default() -> Self {
+        PostgresSettings {
+            schema: "epitome".into(),
+            connections_max: 8,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            keepalive: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A pool of connections to an up-to-date schema.
+pub(super) async fn pool(url: &str, settings: &PostgresSettings) -> Result<Pool, Fault> {
+    let config = config(url, settings)?;
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let wait = Some(settings.connect_timeout);
+    let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+        .max_size(settings.connections_max.max(1))
+        .timeouts(Timeouts { wait, create: wait, recycle: wait })
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| StoreError::Refused { reason: error.to_string() })?;
+    migrate(&pool, &settings.schema).await?;
+    Ok(pool)
+}
+
+fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> {
+    let parsed = url.parse::<Config>();
+    let mut config =
+        parsed.map_err(|error| StoreError::Refused { reason: format!("the address is wrong: {error}") })?;
+    if config.get_ssl_mode() == SslMode::Require {
+        return refused("the address asks for TLS (sslmode=require), which this build cannot do; use a local tunnel");
+    }
+    let named = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if settings.schema.is_empty() || !settings.schema.chars().all(named) {
+        return refused(format!("{:?} is not a schema's name: letters, digits and _ are", settings.schema));
+    }
+    config.options(options(&config, settings));
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(settings.connect_timeout);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("epitome");
+    }
+    config.keepalives_idle(settings.keepalive).keepalives_interval(settings.keepalive / 3).keepalives_retries(3);
+    Ok(config)
+}
+
+/// The address's own options come last, so that they win.
+fn options(config: &Config, settings: &PostgresSettings) -> String {
+    let (schema, timeout) = (&settings.schema, settings.statement_timeout.as_millis());
+    let own = config.get_options().unwrap_or_default();
+    format!("-c search_path=\"{schema}\" -c statement_timeout={timeout} {own}")
+}
+
+/// Brings the schema up to date, one process at a time.
+async fn migrate(pool: &Pool, schema: &str) -> Result<(), Fault> {
+    let mut client = pool.get().await?;
+    let transaction = client.transaction().await?;
+    let lock = "SELECT pg_advisory_xact_lock(hashtextextended('epitome schema ' || $1, 0))";
+    transaction.execute(lock, &[&schema]).await?;
+    let ledger = format!(
+        "CREATE SCHEMA IF NOT EXISTS \"{schema}\"; \
+         CREATE TABLE IF NOT EXISTS migrations (number bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())"
+    );
+    transaction.batch_execute(&ledger).await?;
+    let row = transaction.query_one("SELECT coalesce(max(number), 0) FROM migrations", &[]).await?;
+    let (found, known) = (row.get::<_, i64>(0).cast_unsigned(), STEPS.len() as u64);
+    if found > known {
+        return Err(StoreError::Newer { found, known }.into());
+    }
+    for (step, number) in STEPS.iter().zip(1_i64..).skip(found as usize) {
+        transaction.batch_execute(step).await?;
+        transaction.execute("INSERT INTO migrations (number) VALUES ($1)", &[&number]).await?;
+    }
+    Ok(transaction.commit().await?)
+}

@@ -1,0 +1,108 @@
+//! The full-text index. Vectors and queries are written out here, so that no parser or dictionary of the database has a
+//! say in what a term is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio_postgres::Row;
+
+use super::failure::Fault;
+use super::value::{amount, parsed, small};
+use crate::store::{Candidate, Segment};
+
+/// The most bytes of a lexeme.
+const TERM_BYTES_MAX: usize = 2_000;
+
+/// The most bytes of lexemes in a vector; Postgres has room for a mebibyte with their positions.
+const VECTOR_BYTES_MAX: usize = 500_000;
+
+/// The last position that a vector can tell from others.
+const POSITION_MAX: usize = 16_383;
+
+/// The most positions of a lexeme.
+const POSITIONS_MAX: usize = 255;
+
+/// Finds passages of a thread: those that hold its lexeme and any of the terms, ranked by how often they do.
+pub(super) const FIND: &str = "SELECT t.thread, p.place, p.passage, p.first_line, p.last_line, \
+     ts_rank(p.terms, $4::text::tsquery, 1)::float8 AS fit FROM unnest($2::text[], $3::bigint[]) s (thread, until) \
+     JOIN threads t ON t.tenant = $1 AND t.thread = s.thread \
+     JOIN passages p ON p.terms @@ (quote_literal(' ' || t.no)::tsquery && $4::text::tsquery) \
+     AND p.thread = t.no AND p.place < s.until ORDER BY fit DESC, p.place, p.passage LIMIT $5";
+
+/// The terms as a vector: each with its positions.
+pub(super) fn vector(terms: &[String]) -> String {
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut bytes = 0;
+    for (at, term) in terms.iter().enumerate() {
+        let term = clipped(term);
+        if !places.contains_key(term) {
+            bytes += term.len();
+        }
+        if !term.is_empty() && bytes <= VECTOR_BYTES_MAX {
+            places.entry(term).or_default().push(POSITION_MAX.min(at + 1));
+        }
+    }
+    places.into_iter().map(|(term, places)| lexeme(term, &places)).collect::<Vec<_>>().join(" ")
+}
+
+fn lexeme(term: &str, places: &[usize]) -> String {
+    let places: Vec<String> = places.iter().take(POSITIONS_MAX).map(ToString::to_string).collect();
+    format!("{}:{}", quoted(term), places.join(","))
+}
+
+/// Any of the terms, as a query; `None` when there is none.
+pub(super) fn any_of(terms: &[String]) -> Option<String> {
+    let words: BTreeSet<&str> = terms.iter().map(|term| clipped(term)).filter(|term| !term.is_empty()).collect();
+    let quoted: Vec<String> = words.into_iter().map(quoted).collect();
+    if quoted.is_empty() { None } else { Some(quoted.join(" | ")) }
+}
+
+fn quoted(term: &str) -> String {
+    format!("'{}'", term.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+fn clipped(term: &str) -> &str {
+    let term = &term[..term.floor_char_boundary(TERM_BYTES_MAX)];
+    term.split('\0').next().unwrap_or_default()
+}
+
+/// The segments as two columns.
+pub(super) fn columns(segments: &[Segment]) -> (Vec<&str>, Vec<i64>) {
+    segments.iter().map(|segment| (segment.thread.as_str(), super::value::bound(segment.until))).unzip()
+}
+
+/// A passage that was found.
+pub(super) fn candidate(row: &Row) -> Result<Candidate, Fault> {
+    Ok(Candidate {
+        thread: parsed(row, "thread")?,
+        place: amount(row, "place")?,
+        passage: small(row, "passage")?,
+        first_line: small(row, "first_line")?,
+        last_line: small(row, "last_line")?,
+        score: row.try_get("fit")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_vector_has_each_term_once_with_its_positions() {
+        assert_eq!(vector(&terms(&["b", "a", "b"])), "'a':2 'b':1,3");
+        assert_eq!(vector(&terms(&["it's", "", "c\\d"])), "'c\\\\d':3 'it''s':1");
+        assert_eq!(any_of(&terms(&["a", "", "a", "|"])).as_deref(), Some("'a' | '|'"));
+        assert_eq!(any_of(&terms(&[""])), None);
+    }
+
+    #[test]
+    fn a_vector_stays_within_what_postgres_takes() {
+        let many: Vec<String> = (0..200_000).map(|at| format!("term{at}")).collect();
+        assert!(vector(&many).len() < 1_048_576);
+        let often = vec!["x".to_owned(); 1_000];
+        assert_eq!(vector(&often).split(',').count(), POSITIONS_MAX);
+    }
+}

@@ -1,0 +1,275 @@
+//! Summaries by a model: used when they are good, replaced when they are not, cached, and asked for once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use epitome_runtime::engine::{Background, Engine, Jobs, Parts, Settings, StepRequest};
+use epitome_runtime::event::{Event, EventKind};
+use epitome_runtime::model::{Model, Scripted};
+use epitome_runtime::store::Memory;
+use epitome_runtime::summarise::{ModelSummariser, Summariser};
+
+use crate::world::{go_on, holds, open, owner, said, settings, thread_id, turn};
+
+const GOOD: &str =
+    r#"{"goal":"Keep the quince modules in order.","progress":[{"text":"module_0 was read","message":3}]}"#;
+
+fn answer(answer: &str) -> Scripted {
+    Scripted::parse(&format!(
+        "model = \"scripted-1\"\ndialect = \"chat\"\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\n{answer}\n"
+    ))
+    .unwrap()
+}
+
+fn summariser(model: &Arc<Scripted>, patience: Duration) -> Arc<ModelSummariser> {
+    Arc::new(ModelSummariser::new(Arc::clone(model) as Arc<dyn Model>, patience))
+}
+
+async fn engine_with(summariser: Summariser) -> Engine {
+    Engine::new(Parts { summariser, ..Parts::in_memory(settings()) }).await.unwrap()
+}
+
+async fn events(engine: &Engine, name: &str) -> Vec<Event> {
+    let key = epitome_runtime::ids::ThreadKey::new(owner().tenant, thread_id(name));
+    engine.log().events(&key, 0, 10_000).await.unwrap().into_iter().map(|(_, event)| event).collect()
+}
+
+#[tokio::test]
+async fn a_good_answer_is_used_and_what_code_carries_is_carried() {
+    let model = Arc::new(answer(&format!("text = '''{GOOD}'''")));
+    let engine = engine_with(Summariser::WithFallback(summariser(&model, Duration::from_secs(5)))).await;
+    let mut thread = open(&engine).await;
+    let steps = go_on(&mut thread, 0..12).await;
+    let prompt = said(steps.last().unwrap());
+    assert!(prompt.contains("Never delete production data."), "{prompt}");
+    let completed: Vec<Event> =
+        events(&engine, "t1").await.into_iter().filter(|event| event.kind == EventKind::CompactionCompleted).collect();
+    assert!(completed.iter().any(|event| event.details["author"] == "model"), "{completed:?}");
+    assert!(model.asked() > 0);
+}
+
+#[tokio::test]
+async fn every_bad_answer_gives_way_to_the_embedded_summariser_and_says_why() {
+    let long = format!(r#"text = '''{{"goal":"{}"}}'''"#, "more and more words ".repeat(4000));
+    for (script, reason) in [
+        ("text = ''", "empty"),
+        ("text = 'This is a nice conversation about modules.'", "bad"),
+        ("text = '''{\"goal\":\"a'''\nfinish = \"length\"", "cut"),
+        (long.as_str(), "grown"),
+        ("text = \"I'm sorry, but I can't help with that.\"", "refused"),
+        (&format!("text = '''{GOOD}'''\ndelay_ms = 60000"), "late"),
+        ("error = { kind = \"unreachable\", message = \"connection refused\" }", "unreachable"),
+        ("error = { kind = \"garbled\", message = \"half an answer\" }", "garbled"),
+        ("error = { kind = \"status\", status = 401, message = \"no\" }", "rejected"),
+        ("error = { kind = \"status\", status = 429, message = \"slow down\" }", "throttled"),
+    ] {
+        let model = Arc::new(answer(script));
+        let patience = Duration::from_millis(60);
+        let heard = Arc::new(Heard::default());
+        let bus = epitome_runtime::event::Bus::new().with_listener(heard.clone());
+        let summariser = Summariser::WithFallback(summariser(&model, patience));
+        let parts = Parts { summariser, bus, ..Parts::in_memory(settings()) };
+        let engine = Engine::new(parts).await.unwrap();
+        let mut thread = open(&engine).await;
+        go_on(&mut thread, 0..8).await;
+        assert!(thread.row().version > 0, "{reason}");
+        let heard = heard.0.lock().unwrap();
+        let fallen: Vec<_> = heard.iter().filter(|event| event.kind == EventKind::SummaryFellBack).collect();
+        assert!(!fallen.is_empty(), "{reason}: nobody was told");
+        assert!(fallen.iter().all(|event| event.details["reason"] == reason), "{reason}: {fallen:?}");
+    }
+}
+
+#[derive(Default)]
+struct Heard(std::sync::Mutex<Vec<Event>>);
+
+impl epitome_runtime::event::Listener for Heard {
+    fn hear(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+#[tokio::test]
+async fn the_same_span_is_summarised_once_by_two_who_ask_at_the_same_time_and_from_the_cache_later() {
+    let store = Arc::new(Memory::new());
+    let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 50")));
+    let summariser = Summariser::WithFallback(summariser(&model, Duration::from_secs(5)));
+    let parts = || Parts {
+        store: store.clone(),
+        summariser: summariser.clone(),
+        ..Parts::in_memory(Settings { background: Background::Off, ..settings() })
+    };
+    let engine = Engine::new(parts()).await.unwrap();
+    let (mut one, mut two) = (
+        engine.open(&owner(), thread_id("a"), epitome::wire::Dialect::Chat).await.unwrap(),
+        engine.open(&owner(), thread_id("b"), epitome::wire::Dialect::Chat).await.unwrap(),
+    );
+    let all: Vec<String> = (0..6).flat_map(turn).collect();
+    one.append(all.clone()).await.unwrap();
+    two.append(all).await.unwrap();
+    let request = StepRequest::default();
+    let (first, second) = tokio::join!(one.prepare_step(&request), two.prepare_step(&request));
+    assert_eq!(first.unwrap().messages, second.unwrap().messages);
+    assert_eq!(model.asked(), 1, "one call for both");
+    let other = Engine::new(parts()).await.unwrap();
+    let mut three = other.open(&owner(), thread_id("c"), epitome::wire::Dialect::Chat).await.unwrap();
+    three.append((0..6).flat_map(turn)).await.unwrap();
+    three.prepare_step(&request).await.unwrap();
+    assert_eq!(model.asked(), 1, "found again by another engine");
+}
+
+#[tokio::test]
+async fn with_the_same_model_the_agents_own_request_is_the_prefix_of_the_question() {
+    let script = format!("text = '''{GOOD}'''");
+    let model = Arc::new(answer(&script));
+    let seen = Arc::new(Recorder { model, prompts: std::sync::Mutex::default() });
+    let summariser = ModelSummariser::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
+    let parts = Parts {
+        summariser: Summariser::WithFallback(Arc::new(summariser)),
+        ..Parts::in_memory(Settings { model: Some("scripted-1".into()), ..settings() })
+    };
+    let engine = Engine::new(parts).await.unwrap();
+    let mut thread = open(&engine).await;
+    let request =
+        StepRequest { system: Some("\"You are careful.\"".into()), tools: Some("[]".into()), ..StepRequest::default() };
+    let mut before = Vec::new();
+    for at in 0..6 {
+        thread.append(turn(at)).await.unwrap();
+        let step = thread.prepare_step(&request).await.unwrap();
+        holds(&step);
+        if step.compacted.is_some() {
+            break;
+        }
+        before = step.messages;
+    }
+    let prompts = seen.prompts.lock().unwrap();
+    let asked = prompts.first().expect("the model was asked");
+    assert!(asked.messages.starts_with(&before), "the prefix is the agent's own request");
+    assert_eq!(
+        (asked.system.as_deref(), asked.tools.as_deref()),
+        (request.system.as_deref(), request.tools.as_deref())
+    );
+}
+
+#[derive(Debug)]
+struct Recorder {
+    model: Arc<Scripted>,
+    prompts: std::sync::Mutex<Vec<epitome_runtime::model::ModelPrompt>>,
+}
+
+#[async_trait::async_trait]
+impl Model for Recorder {
+    fn id(&self) -> &str {
+        self.model.id()
+    }
+
+    fn dialect(&self) -> epitome::wire::Dialect {
+        self.model.dialect()
+    }
+
+    async fn answer(
+        &self,
+        prompt: &epitome_runtime::model::ModelPrompt,
+        hear: &mut epitome_runtime::model::Hear<'_>,
+    ) -> Result<epitome_runtime::model::ModelAnswer, epitome_runtime::model::ModelError> {
+        self.prompts.lock().unwrap().push(prompt.clone());
+        self.model.answer(prompt, hear).await
+    }
+}
+
+#[tokio::test]
+async fn a_summariser_with_a_small_window_is_asked_in_pieces_and_never_more_than_it_takes() {
+    let script = format!(
+        "model = \"scripted-1\"\ndialect = \"chat\"\nwindow = 4000\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\ntext = '''{GOOD}'''\n"
+    );
+    let model = Arc::new(Scripted::parse(&script).unwrap());
+    let summariser = ModelSummariser::new(Arc::clone(&model) as Arc<dyn Model>, Duration::from_secs(5))
+        .with_window(epitome::budget::Tokens::new(4000));
+    let window = Some(epitome::budget::Tokens::new(40_000));
+    let parts = Parts {
+        summariser: Summariser::WithFallback(Arc::new(summariser)),
+        ..Parts::in_memory(Settings { window, ..settings() })
+    };
+    let engine = Engine::new(parts).await.unwrap();
+    let mut thread = open(&engine).await;
+    go_on(&mut thread, 0..40).await;
+    let events = events(&engine, "t1").await;
+    let completed: Vec<_> = events.iter().filter(|event| event.kind == EventKind::CompactionCompleted).collect();
+    assert!(!completed.is_empty() && completed.iter().all(|event| event.details["author"] == "model"), "{completed:?}");
+    assert!(model.asked() > completed.len() as u64, "{} questions", model.asked());
+}
+
+#[tokio::test]
+async fn compaction_runs_in_the_background_and_swaps_in_when_it_is_ready() {
+    let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 30")));
+    let settings = Settings {
+        background: Background::On { wait: Duration::from_secs(5) },
+        jobs: Jobs { poll: Duration::from_millis(10), ..Jobs::default() },
+        window: Some(epitome::budget::Tokens::new(12_000)),
+        ..settings()
+    };
+    let summariser = Summariser::WithFallback(summariser(&model, Duration::from_secs(5)));
+    let engine = Engine::new(Parts { summariser, ..Parts::in_memory(settings) }).await.unwrap();
+    let worker = engine.work();
+    let mut thread = open(&engine).await;
+    let mut seen_compacting = 0;
+    for at in 0..40 {
+        thread.append(turn(at)).await.unwrap();
+        let step = thread.prepare_step(&StepRequest::default()).await.unwrap();
+        holds(&step);
+        assert!(said(&step).contains(&format!("Request {at}:")));
+        seen_compacting += usize::from(step.is_compacting && thread.is_compacting().await.unwrap());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    worker.stop().await;
+    assert!(seen_compacting > 0, "it was visible");
+    let events = events(&engine, "t1").await;
+    let by_model = events.iter().filter(|event| event.kind == EventKind::CompactionCompleted);
+    assert!(by_model.filter(|event| event.details["author"] == "model").count() > 1);
+    let entries = engine.log().read(thread.row(), 0..thread.row().length).await.unwrap();
+    assert_eq!(entries.len(), 160, "nothing that came meanwhile is lost");
+}
+
+#[tokio::test]
+async fn at_the_hard_mark_a_request_waits_for_so_long_and_then_goes_on_without_the_model() {
+    let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 60000")));
+    let settings = Settings { background: Background::On { wait: Duration::from_millis(80) }, ..settings() };
+    let summariser = Summariser::WithFallback(summariser(&model, Duration::from_secs(60)));
+    let engine = Engine::new(Parts { summariser, ..Parts::in_memory(settings) }).await.unwrap();
+    let worker = engine.work();
+    let mut thread = open(&engine).await;
+    go_on(&mut thread, 0..10).await;
+    assert!(thread.row().version > 0, "it was compacted all the same");
+    drop(worker);
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_hands_its_job_on_and_a_late_one_commits_nothing() {
+    let store = Arc::new(Memory::new());
+    let settings = |lease: u64| Settings {
+        background: Background::On { wait: Duration::from_millis(1) },
+        jobs: Jobs { lease: Duration::from_millis(lease), poll: Duration::from_millis(5), ..Jobs::default() },
+        window: Some(epitome::budget::Tokens::new(20_000)),
+        ..crate::world::settings()
+    };
+    let engine = Engine::new(Parts { store: store.clone(), ..Parts::in_memory(settings(60)) }).await.unwrap();
+    let mut thread = open(&engine).await;
+    let mut at = 0;
+    while !thread.prepare_step(&StepRequest::default()).await.unwrap().is_compacting {
+        thread.append(turn(at)).await.unwrap();
+        at += 1;
+    }
+    // A worker takes the job and is never heard of again.
+    let now = epitome_runtime::ids::Moment::now();
+    let token = uuid::Uuid::now_v7();
+    let until = now.after(Duration::from_millis(40));
+    let lease = epitome_runtime::store::Lease { worker: "gone".into(), token, until };
+    let job = engine.log().store().claim("compact", &lease, now).await.unwrap().expect("there is a job");
+    assert!(!engine.work_once().await, "it is taken");
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert!(engine.work_once().await, "it is handed on");
+    let finish =
+        epitome_runtime::store::Write::FinishJob { job: job.id, token, end: epitome_runtime::store::JobEnd::Done };
+    assert!(engine.log().apply(&[finish]).await.unwrap_err().is_conflict(), "the one who is late has no say");
+    assert!(thread.prepare_step(&StepRequest::default()).await.unwrap().version == 1);
+}
