@@ -10,6 +10,7 @@ use epitome_runtime::engine::{Engine, EngineError, Parts};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
 use epitome_runtime::log::{Log, LogError};
 use epitome_runtime::store::{StoreError, ThreadRow};
+use tokio::runtime::Runtime;
 
 use crate::cli::Whose;
 use crate::failure::{Exit, Failure, sentence};
@@ -36,9 +37,13 @@ pub enum Absent {
 
 /// Does work that waits for others.
 pub fn wait<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    runtime()?.block_on(work)
+}
+
+/// Where work waits for others.
+pub fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let cannot = |error| Failure::new(Exit::CannotFit, format!("No threads can be started: {error}."));
-    runtime.map_err(cannot)?.block_on(work)
+    runtime.map_err(|error| Failure::new(Exit::CannotFit, format!("No threads can be started: {error}.")))
 }
 
 impl Desk {

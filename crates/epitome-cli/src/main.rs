@@ -2,6 +2,7 @@
 //!
 //! Every verb answers with a value; this file prints it once and ends with its exit code.
 
+mod author;
 mod cli;
 mod commands;
 mod desk;

@@ -236,7 +236,7 @@ fn plan_and_diff_do_nothing_and_say_what_would_be_done() {
     assert_snapshot!(bench.run(&["plan", "chat.json", "--budget", "1500"]).ended(0).outline());
     assert_snapshot!(bench.run(&["diff", "chat.json", "--budget", "1500"]).ended(0).outline());
     let plan = bench.run(&["plan", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&plan), @"file format messages turns tokens counted policy before after room limit steps warnings items notices compacted plan");
+    assert_snapshot!(keys(&plan), @"file format messages turns tokens counted policy before after room limit steps warnings items summary notices compacted plan");
     let diff = bench.run(&["diff", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
     assert_snapshot!(keys(&diff), @"file format messages turns tokens counted removed shortened kept added changes prompt");
     assert_eq!(bench.names(), before);
@@ -313,7 +313,7 @@ fn every_preset_compacts_the_sample() {
 fn json_of_a_compaction_has_the_receipt() {
     let bench = threads();
     let json = bench.run(&["compact", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&json), @"file format messages turns tokens counted policy before after room limit steps warnings items notices compacted dry_run record written artifacts");
+    assert_snapshot!(keys(&json), @"file format messages turns tokens counted policy before after room limit steps warnings items summary notices compacted dry_run record written artifacts");
     assert_snapshot!(keys(&json["items"]), @"retained recoverable lost entries");
 }
 
