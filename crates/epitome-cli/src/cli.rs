@@ -129,6 +129,17 @@ Examples:
     /// Search what is indexed of a thread: what left its prompts, and everything of an imported one
     #[command(after_help = "Example:\n  epitome recall weather error in the migration --tokens 1000")]
     Recall(Recall),
+    /// Look after the store
+    #[command(after_help = "\
+Examples:
+  epitome store check
+  epitome store migrate
+  epitome store vacuum
+  epitome store rotate")]
+    Store(StoreArgs),
+    /// Compact threads in the background until stopped
+    #[command(after_help = "Example:\n  epitome work --store postgres://epitome@db.example.com/epitome")]
+    Work(Work),
 }
 
 /// Which file, and how to read it.

@@ -10,6 +10,7 @@ use epitome_runtime::engine::{Engine, EngineError, Parts};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
 use epitome_runtime::log::{Log, LogError};
 use epitome_runtime::store::{StoreError, ThreadRow};
+use epitome_runtime::upkeep::UpkeepError;
 use tokio::runtime::Runtime;
 
 use crate::cli::Whose;
@@ -87,7 +88,7 @@ pub fn thread_id(text: &str) -> Result<ThreadId, Failure> {
 }
 
 /// Refuses a file that is not there, where it would be made only to find it empty.
-pub fn is_there(configured: &Configured, absent: Absent) -> Result<(), Failure> {
+fn is_there(configured: &Configured, absent: Absent) -> Result<(), Failure> {
     match &configured.config().store.url {
         StoreUrl::Sqlite(path) if absent == Absent::Refuse && !path.exists() => {
             Err(Failure::new(Exit::Unreadable, format!("There is no store at {}.", path.display()))
@@ -141,6 +142,19 @@ impl From<ArtifactError> for Failure {
         match error {
             ArtifactError::Store(error) => error.into(),
             error => Failure::new(Exit::CannotWrite, sentence(&error)).hint("`artifacts.url` says where they go."),
+        }
+    }
+}
+
+impl From<UpkeepError> for Failure {
+    fn from(error: UpkeepError) -> Self {
+        match error {
+            UpkeepError::Store(error) => error.into(),
+            UpkeepError::Log(error) => error.into(),
+            UpkeepError::Artifacts(error) => error.into(),
+            UpkeepError::NoKey => Failure::new(Exit::Usage, sentence(&error))
+                .hint("Name one in `keys.current`, and those that were used before in `keys.older`."),
+            error => Failure::new(Exit::Unreadable, sentence(&error)),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A small file is kept in a document, a large one as an artifact that the document names.
 
-use epitome::session::Session;
+use epitome::session::{LogMessage, Session};
 use epitome_runtime::artifact::PutOptions;
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::log::Document;
@@ -31,6 +31,8 @@ pub struct Source {
     /// The messages that the model no longer saw, as runs of places: first, and the one after the last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<(u64, u64)>,
+    /// The messages that are in the search index, as such runs: all but copies that a compaction made.
+    pub indexed: Vec<(u64, u64)>,
     kept: Kept,
 }
 
@@ -67,7 +69,8 @@ impl Source {
             format: session.format().name().to_owned(),
             messages: session.log().len() as u64,
             bytes: text.len() as u64,
-            left: left(session),
+            left: runs(session, |message| !message.in_context),
+            indexed: runs(session, |message| message.copy_of.is_none()),
             kept,
         };
         writes.push(desk.log().put_document(&Document {
@@ -91,11 +94,10 @@ impl Source {
     }
 }
 
-/// The runs of a session's log that the model no longer sees.
-fn left(session: &Session) -> Vec<(u64, u64)> {
+/// The runs of messages of a session's log that are so.
+fn runs(session: &Session, is_so: impl Fn(&LogMessage) -> bool) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
-    for (at, _) in session.log().iter().enumerate().filter(|(_, message)| !message.in_context) {
-        let at = at as u64;
+    for (at, _) in (0..).zip(session.log()).filter(|(_, message)| is_so(message)) {
         match runs.last_mut() {
             Some((_, end)) if *end == at => *end = at + 1,
             _ => runs.push((at, at + 1)),

@@ -16,7 +16,9 @@ mod policy;
 mod read;
 mod recall;
 mod show;
+mod store;
 mod threads;
+mod work;
 
 use crate::cli::{Cli, Verb};
 use crate::failure::{Answer, Failure};
@@ -43,6 +45,8 @@ pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
         Verb::Threads(args) => threads::run(args, config, paint),
         Verb::Log(args) => log::run(args, config, paint),
         Verb::Recall(args) => recall::run(args, config),
+        Verb::Store(args) => store::run(args, config, paint, &progress),
+        Verb::Work(args) => work::run(args, config, cli.json, progress),
     }
 }
 

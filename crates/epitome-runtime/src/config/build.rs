@@ -196,9 +196,17 @@ impl Config {
         match &self.store.url {
             StoreUrl::Memory => Ok(Arc::new(Memory::new())),
             StoreUrl::Sqlite(path) => Ok(Arc::new(Sqlite::open(path).map_err(failed)?)),
-            StoreUrl::Postgres(_) => {
-                Err(failed(StoreError::Refused { reason: "this program was built without Postgres".to_owned() }))
-            }
+            StoreUrl::Postgres(url) => postgres(url).await.map_err(failed),
+        }
+    }
+
+    /// The schema that the store has now and the one that opening it makes; `None` when it has none to have.
+    pub async fn schema(&self) -> Result<Option<(u64, u64)>, BuildError> {
+        let failed = |reason: StoreError| BuildError::Store { store: self.store.url.to_string(), reason };
+        match &self.store.url {
+            StoreUrl::Memory => Ok(None),
+            StoreUrl::Sqlite(path) => Ok(Some((Sqlite::schema_of(path).map_err(failed)?, Sqlite::SCHEMA))),
+            StoreUrl::Postgres(url) => postgres_schema(url).await.map(Some).map_err(failed),
         }
     }
 
@@ -254,6 +262,26 @@ impl Config {
         let lines = JsonLines::file(path).map_err(|reason| BuildError::Events { path: path.clone(), reason })?;
         Ok(Bus::new().with_listener(Arc::new(lines)))
     }
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(crate::store::Postgres::connect(url).await?))
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres_schema(url: &str) -> Result<(u64, u64), StoreError> {
+    Ok((crate::store::Postgres::schema_of(url).await?, crate::store::Postgres::SCHEMA))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn postgres(_: &str) -> Result<Arc<dyn Store>, StoreError> {
+    Err(StoreError::Refused { reason: "this program was built without the feature postgres".to_owned() })
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn postgres_schema(url: &str) -> Result<(u64, u64), StoreError> {
+    postgres(url).await.map(|_| (0, 0))
 }
 
 /// Who is asked.
