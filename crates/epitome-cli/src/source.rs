@@ -78,7 +78,8 @@ impl Source {
             kind: KIND,
             name: thread.as_str(),
             value: &source,
-            expected: Some(0),
+            // One without a thread is of an import that was broken off before it began.
+            expected: None,
             at: Moment::now(),
             expires: None,
         }));

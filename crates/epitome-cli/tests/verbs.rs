@@ -26,14 +26,17 @@ fn sessions() -> Bench {
 #[test]
 fn help_of_every_verb_has_an_example() {
     let bench = Bench::new();
-    let verbs = ["compact", "show", "plan", "diff", "read", "branch", "check", "count", "policy"];
-    for verb in verbs {
+    let on_files = ["compact", "show", "plan", "diff", "read", "branch", "check", "count", "policy"];
+    let on_stores = ["config", "import", "export", "threads", "log", "recall", "store", "work"];
+    for verb in on_files.iter().chain(&on_stores) {
         let help = bench.run(&[verb, "--help"]).ended(0).out;
         assert!(help.contains(&format!("epitome {verb}")) && help.contains("Example"), "{help}");
         assert!(help.contains("--json"), "{help}");
     }
-    for verb in ["list", "show", "check"] {
-        assert!(bench.run(&["policy", verb, "--help"]).ended(0).out.contains("Example"));
+    let below = [("policy", "list"), ("policy", "show"), ("policy", "check"), ("config", "show")];
+    let store = ["check", "migrate", "vacuum", "rotate"].map(|verb| ("store", verb));
+    for (above, verb) in below.into_iter().chain(store) {
+        assert!(bench.run(&[above, verb, "--help"]).ended(0).out.contains("Example"), "{above} {verb}");
     }
     assert_snapshot!(bench.run(&["--help"]).whole());
 }
