@@ -74,3 +74,34 @@ fn sentence(error: &impl std::fmt::Display) -> String {
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{OF_TENANTS, OF_THREADS};
+
+    /// The names that follow `kind: "` in the sources of a folder.
+    fn kinds(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).expect("the sources").flatten() {
+            let path = entry.path();
+            if path.is_dir() && !path.ends_with("store") {
+                kinds(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("a source");
+                let pieces = text.split("kind: \"").skip(1);
+                found.extend(pieces.filter_map(|piece| piece.split('"').next()).map(str::to_owned));
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_of_document_that_is_written_is_looked_after() {
+        let mut found = Vec::new();
+        kinds(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/engine"), &mut found);
+        assert!(found.len() >= 5, "the engine writes documents: {found:?}");
+        let known = |kind: &str| OF_THREADS.contains(&kind) || OF_TENANTS.contains(&kind) || kind == "secret";
+        let unknown: Vec<&String> = found.iter().filter(|kind| !known(kind)).collect();
+        assert!(unknown.is_empty(), "neither checked nor sealed again: {unknown:?}");
+    }
+}
