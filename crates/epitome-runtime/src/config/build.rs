@@ -248,8 +248,8 @@ impl Config {
         };
         let (told, rehydrate) = (&self.rehydrate, &mut policy.rehydrate);
         rehydrate.enabled = told.enabled.unwrap_or(rehydrate.enabled);
-        let whole = |told: Option<u64>, own: usize| told.map_or(own, |told| usize::try_from(told).unwrap_or(own));
-        rehydrate.artifacts_max = whole(told.artifacts_max, rehydrate.artifacts_max);
+        let artifacts = told.artifacts_max.and_then(|most| usize::try_from(most).ok());
+        rehydrate.artifacts_max = artifacts.unwrap_or(rehydrate.artifacts_max);
         rehydrate.tokens_max = told.tokens_max.map_or(rehydrate.tokens_max, Tokens::new);
         rehydrate.total = told.total.map_or(rehydrate.total, Tokens::new);
         let turns = told.cooldown_turns.and_then(|turns| u32::try_from(turns).ok());

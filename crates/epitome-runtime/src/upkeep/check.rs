@@ -63,7 +63,7 @@ impl Checked {
         self.threads += 1;
         let mut found = segments(log, row).await?;
         if let Err(error) = log.labels(row) {
-            found.push(format!("The labels of thread {} do not open: {error}.", row.key));
+            found.push(format!("The labels of thread {}: {error}.", row.key));
         }
         let walk = Walk::along(log, row).await?;
         self.messages += walk.ids.len() as u64;
@@ -118,15 +118,13 @@ async fn segments(log: &Log, row: &ThreadRow) -> Result<Vec<String>, StoreError>
     let mut start = 0;
     for segment in &row.shared {
         let key = ThreadKey::new(row.key.tenant.clone(), segment.thread.clone());
-        match log.store().thread(&key).await? {
-            None => {
-                found.push(format!("Thread {} shares messages of {}, which is not there.", row.key, segment.thread))
-            }
-            Some(holder) if holder.length < segment.until => found.push(format!(
-                "Thread {} shares {} messages of {}, which has {}.",
-                row.key, segment.until, segment.thread, holder.length
-            )),
-            Some(_) => {}
+        let Some(holder) = log.store().thread(&key).await? else {
+            found.push(format!("Thread {} shares messages of {}, which is not there.", row.key, segment.thread));
+            continue;
+        };
+        if holder.length < segment.until {
+            let (shared, held) = (segment.until, holder.length);
+            found.push(format!("Thread {} shares {shared} messages of {}, which has {held}.", row.key, segment.thread));
         }
         if segment.until <= start || segment.until > row.length {
             found.push(format!("The shared messages of thread {} do not follow each other.", row.key));

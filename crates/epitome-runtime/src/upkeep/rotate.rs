@@ -244,15 +244,15 @@ mod tests {
 
     #[test]
     fn runs_are_merged_into_their_order_with_each_place_once() {
-        let cases: [(&[(u64, u64)], &[(u64, u64)]); 5] = [
-            (&[], &[]),
-            (&[(5, 9), (0, 3)], &[(0, 3), (5, 9)]),
-            (&[(0, 3), (3, 4), (2, 6)], &[(0, 6)]),
-            (&[(0, 9), (1, 2)], &[(0, 9)]),
-            (&[(8, 20), (12, 13)], &[(8, 10)]),
+        let cases = [
+            (vec![], vec![]),
+            (vec![(5, 9), (0, 3)], vec![(0, 3), (5, 9)]),
+            (vec![(0, 3), (3, 4), (2, 6)], vec![(0, 6)]),
+            (vec![(0, 9), (1, 2)], vec![(0, 9)]),
+            (vec![(8, 20), (12, 13)], vec![(8, 10)]),
         ];
         for (runs, expected) in cases {
-            assert_eq!(merged(runs.to_vec(), 10), expected);
+            assert_eq!(merged(runs, 10), expected);
         }
     }
 }

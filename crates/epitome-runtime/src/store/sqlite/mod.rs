@@ -176,6 +176,6 @@ impl Store for Sqlite {
     }
 
     async fn scrub(&self) -> Result<(), StoreError> {
-        self.writer.run(|conn| care::scrub(conn)).await
+        self.writer.run(care::scrub).await
     }
 }
