@@ -15,5 +15,6 @@ pub mod recall;
 pub mod rehydrate;
 pub mod store;
 pub mod summarise;
+mod tls;
 pub mod upkeep;
 pub mod vault;

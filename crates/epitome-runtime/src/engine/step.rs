@@ -89,6 +89,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// By how much the messages are larger than their room; nothing while they fit.
+    pub fn over(&self) -> Tokens {
+        self.tokens - self.room.limit
+    }
+
     /// The prompt, ready to be asked.
     pub fn prompt(&self) -> ModelPrompt {
         ModelPrompt {
@@ -242,13 +247,19 @@ impl OpenThread {
     ) -> Made {
         for _ in 0..RACES_MAX {
             let snapshot = self.snapshot(request, room);
-            let hard = snapshot.tokens() > room.limit;
+            let over = snapshot.tokens() - room.limit;
+            let hard = over > Tokens::ZERO;
             let unsaved = !self.backlog.is_empty();
             let embedded_only = embedded_only || unsaved;
             let how = How { embedded_only, frame: Some(self.engine.frame(request)), job: None, unsaved };
             match self.engine.compact(&self.access, snapshot, how).await {
                 Ok(committed) => return self.swap_in(committed, warnings),
-                Err(NotCompacted::NothingToDo { .. }) => return Made::Nothing,
+                Err(NotCompacted::NothingToDo { reason }) => {
+                    if hard {
+                        warnings.push(format!("The prompt is {over} tokens too large: {reason}."));
+                    }
+                    return Made::Nothing;
+                }
                 Err(NotCompacted::Lost) => self.catch_up(warnings).await,
                 // Recovery never depends on a call that can fail.
                 Err(NotCompacted::NoSummary { .. }) if hard && !embedded_only => {

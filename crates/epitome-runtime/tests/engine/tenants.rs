@@ -84,7 +84,7 @@ async fn with_a_key_nothing_that_was_said_stands_in_any_file_and_recall_still_fi
         let folder = std::env::temp_dir().join(format!("epitome-{}-{}", std::process::id(), key.is_some()));
         std::fs::create_dir_all(folder.join("objects")).unwrap();
         let keys: Keys = key.map_or_else(Keys::none, |key| key.parse().unwrap());
-        let store = Arc::new(Sqlite::open(&folder.join("store.db")).unwrap());
+        let store = Arc::new(Sqlite::open(folder.join("store.db")).unwrap());
         let objects = object_store::local::LocalFileSystem::new_with_prefix(folder.join("objects")).unwrap();
         let window = Some(epitome::budget::Tokens::new(18_000));
         let parts =
