@@ -19,6 +19,7 @@ mod source;
 mod stamp;
 mod store;
 mod table;
+mod telemetry;
 mod write;
 
 use std::io::{self, Write};

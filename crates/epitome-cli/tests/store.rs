@@ -65,7 +65,9 @@ fn what_was_imported_is_exported_byte_for_byte() {
     }
     for (at, path) in recordings().iter().enumerate() {
         let (id, path) = (format!("recording-{at}"), path.to_str().unwrap());
-        if bench.run(&["import", path, "--thread", &id]).code == 0 {
+        // Not every file there is a session.
+        if bench.run(&["count", path]).code == 0 {
+            bench.run(&["import", path, "--thread", &id]).ended(0);
             bench.run(&["export", &id, "-o", "back"]).ended(0);
             assert!(fs::read(path).unwrap() == fs::read(bench.path("back")).unwrap(), "{path}");
         }

@@ -3,7 +3,7 @@
 //! The file comes first, then its messages, some at a time with their index. An import that was broken off goes on where
 //! it stopped.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use epitome::budget::{Meter, Tokens};
 use epitome::session::{Format, LogMessage, ReadOptions, Session};
@@ -11,7 +11,7 @@ use epitome::thread::{NewMessage, Thread};
 use epitome_runtime::ids::{Moment, ThreadId, ThreadKey};
 use epitome_runtime::log::{Entry, NewThread, total, words_of};
 use epitome_runtime::recall::index_rows;
-use epitome_runtime::store::{MessageRow, ThreadRow, Write};
+use epitome_runtime::store::{IndexRow, MessageRow, ThreadRow, Write};
 use serde_json::{Value, json};
 
 use crate::cli::Import;
@@ -39,56 +39,71 @@ pub fn run(args: &Import, config: Option<&Path>, paint: Paint, progress: &Progre
         let mut imported: Vec<Value> = Vec::new();
         for path in &args.files {
             progress.now(format!("Importing {}", path.display()));
-            let (said, json) = one(&desk, args, path, paint, progress).await?;
-            text.push_str(&said);
-            imported.push(json);
+            let file = Imported::from(&desk, args, path, progress).await?;
+            text.push_str(&file.text(paint));
+            imported.push(file.json());
         }
         let store = desk.configured.config().store.url.to_string();
         Ok(Answer::new(text, json!({"store": store, "imported": imported})))
     })
 }
 
-async fn one(
-    desk: &Desk,
-    args: &Import,
-    path: &Path,
-    paint: Paint,
-    progress: &Progress,
-) -> Result<(String, Value), Failure> {
-    let file = read(path)?;
+/// A file that is in the store now.
+struct Imported {
+    path: PathBuf,
+    session: Session,
+    row: ThreadRow,
+    /// How many of its messages were not there before.
+    appended: u64,
+    is_new: bool,
+}
+
+impl Imported {
+    async fn from(desk: &Desk, args: &Import, path: &Path, progress: &Progress) -> Result<Imported, Failure> {
+        let session = session(args, path)?;
+        let key = ThreadKey::new(desk.access.tenant.clone(), id(args.thread.as_deref(), path, &session)?);
+        let (row, is_new) = claimed(desk, &key, path, &session).await?;
+        let appended = (session.log().len() as u64).saturating_sub(row.length);
+        if appended > 0 {
+            append(desk, &row, &session, progress).await?;
+        }
+        let row = desk.thread(key.thread.as_str()).await?;
+        Ok(Imported { path: path.to_owned(), session, row, appended, is_new })
+    }
+
+    fn text(&self, paint: Paint) -> String {
+        let (name, thread) = (self.path.display(), paint.head(self.row.key.thread.as_str()));
+        let (messages, tokens) = (self.session.log().len(), Tokens::new(self.row.tokens));
+        let said = match (self.is_new, self.appended) {
+            (false, 0) => format!("{name} is in the store already, as thread {thread}: there is nothing to do.\n"),
+            (false, rest) => {
+                format!("{name} was half imported; the other {rest} messages are in thread {thread} now.\n")
+            }
+            (true, _) => format!(
+                "{name}: {}, {messages} message{}, {tokens} tokens, is thread {thread} now.\n",
+                self.session.format().description(),
+                plural(messages),
+            ),
+        };
+        said + &notices(&self.session, paint)
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "file": self.path.display().to_string(), "thread": self.row.key.thread,
+            "format": self.session.format().name(), "messages": self.session.log().len(), "tokens": self.row.tokens,
+            "appended": self.appended, "new": self.is_new, "notices": notices_json(&self.session),
+        })
+    }
+}
+
+fn session(args: &Import, path: &Path) -> Result<Session, Failure> {
     let options = ReadOptions { format: args.format, skip_bad_lines: args.skip_bad_lines };
-    let session = Session::read(&file.text, &options).map_err(|error| unreadable(path, &error))?;
-    drop(file);
-    if session.log().is_empty() {
-        return Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", path.display())));
+    let session = Session::read(&read(path)?.text, &options).map_err(|error| unreadable(path, &error))?;
+    match session.log().is_empty() {
+        true => Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", path.display()))),
+        false => Ok(session),
     }
-    let key = ThreadKey::new(desk.access.tenant.clone(), id(args.thread.as_deref(), path, &session)?);
-    let (row, is_new) = claimed(desk, &key, path, &session).await?;
-    let from = row.length.min(session.log().len() as u64);
-    let count = session.log().len() as u64 - from;
-    if count > 0 {
-        append(desk, &row, &session, from, progress).await?;
-    }
-    let row = desk.thread(key.thread.as_str()).await?;
-    let name = path.display();
-    let thread = paint.head(key.thread.as_str());
-    let messages = session.log().len();
-    let tokens = Tokens::new(row.tokens);
-    let mut text = match (is_new, count) {
-        (false, 0) => format!("{name} is in the store already, as thread {thread}: there is nothing to do.\n"),
-        (false, _) => format!("{name} was half imported; the other {count} messages are in thread {thread} now.\n"),
-        (true, _) => format!(
-            "{name}: {}, {messages} message{}, {tokens} tokens, is thread {thread} now.\n",
-            session.format().description(),
-            plural(messages),
-        ),
-    };
-    text.push_str(&notices(&session, paint));
-    let json = json!({
-        "file": name.to_string(), "thread": key.thread, "format": session.format().name(), "messages": messages,
-        "tokens": row.tokens, "appended": count, "new": is_new, "notices": notices_json(&session),
-    });
-    Ok((text, json))
 }
 
 /// The thread's id: as it was named, as the agent knows the session, or as the file is called.
@@ -135,38 +150,16 @@ fn taken(path: &Path, thread: &ThreadId) -> Failure {
     .hint("Name a new one with `--thread`.")
 }
 
-/// Appends a session's messages from a place on, each batch with its index.
-async fn append(
-    desk: &Desk,
-    row: &ThreadRow,
-    session: &Session,
-    from: u64,
-    progress: &Progress,
-) -> Result<(), Failure> {
-    let thread = thread_of(desk, session);
-    let at = Moment::now();
-    let count = thread.len();
-    let mut next = usize::try_from(from).unwrap_or(count);
+/// Appends the messages of a session that its thread does not have, each batch with its index.
+async fn append(desk: &Desk, row: &ThreadRow, session: &Session, progress: &Progress) -> Result<(), Failure> {
+    let intake = Intake { desk, row, session, thread: &thread_of(desk, session), now: Moment::now() };
+    let count = session.log().len();
+    let mut next = usize::try_from(row.length).unwrap_or(count);
     while next < count {
-        let start = next;
-        let (mut rows, mut index, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while next < count && rows.len() < BATCH_MESSAGES_MAX && bytes < BATCH_BYTES_MAX {
-            let message = message_row(desk, row, session, &thread, next, at);
-            bytes += message.body.len();
-            rows.push(message);
-            if session.log()[next].copy_of.is_none() {
-                let words = words_of(thread.message(next).parts());
-                index.extend(index_rows(desk.log().vault(), &row.key.tenant, next as u64, &words));
-            }
-            next += 1;
-        }
-        let tokens = total(&rows);
-        let mut writes = vec![Write::Append { key: row.key.clone(), messages: rows, tokens }];
-        if !index.is_empty() {
-            writes.push(Write::Index { key: row.key.clone(), rows: index });
-        }
-        desk.log().apply(&writes).await?;
-        progress.now(format!("Importing messages {} to {next} of {count}", start + 1));
+        progress.now(format!("Importing message {} of {count}", next + 1));
+        let batch = intake.batch(next);
+        next += batch.rows.len();
+        desk.log().apply(&batch.into_writes(row)).await?;
     }
     Ok(())
 }
@@ -180,20 +173,69 @@ fn thread_of(desk: &Desk, session: &Session) -> Thread {
     thread
 }
 
-fn message_row(desk: &Desk, row: &ThreadRow, session: &Session, thread: &Thread, at: usize, now: Moment) -> MessageRow {
-    let message = thread.message(at);
-    match session.format() {
-        Format::List(_) => desk.log().message_row(&row.key, message, &[], now),
-        _ => {
-            let entry = Entry {
-                place: at as u64,
-                id: message.id(),
-                turn: message.turn(),
-                part_tokens: (0..message.parts().len()).map(|part| message.part_tokens(part)).collect(),
-                at: now,
-                message: NewMessage::clone(&session.log()[at].message),
-            };
-            desk.log().foreign_row(&row.key, &entry)
+/// A session on its way into a thread.
+struct Intake<'a> {
+    desk: &'a Desk,
+    row: &'a ThreadRow,
+    session: &'a Session,
+    thread: &'a Thread,
+    now: Moment,
+}
+
+/// Messages that are written at once, with what they are found by.
+#[derive(Default)]
+struct Batch {
+    rows: Vec<MessageRow>,
+    index: Vec<IndexRow>,
+    bytes: usize,
+}
+
+impl Intake<'_> {
+    fn batch(&self, start: usize) -> Batch {
+        let mut batch = Batch::default();
+        for at in start..self.thread.len().min(start + BATCH_MESSAGES_MAX) {
+            if batch.bytes >= BATCH_BYTES_MAX {
+                break;
+            }
+            let message = self.message(at);
+            batch.bytes += message.body.len();
+            batch.rows.push(message);
+            batch.index.extend(self.passages(at));
         }
+        batch
+    }
+
+    /// What a message is found by; a copy that a compaction made is found where it first stood.
+    fn passages(&self, at: usize) -> Vec<IndexRow> {
+        if self.session.log()[at].copy_of.is_some() {
+            return Vec::new();
+        }
+        let words = words_of(self.thread.message(at).parts());
+        index_rows(self.desk.log().vault(), &self.row.key.tenant, at as u64, &words)
+    }
+
+    fn message(&self, at: usize) -> MessageRow {
+        let (log, message) = (self.desk.log(), self.thread.message(at));
+        if let Format::List(_) = self.session.format() {
+            return log.message_row(&self.row.key, message, &[], self.now);
+        }
+        let entry = Entry {
+            place: at as u64,
+            id: message.id(),
+            turn: message.turn(),
+            part_tokens: (0..message.parts().len()).map(|part| message.part_tokens(part)).collect(),
+            at: self.now,
+            message: NewMessage::clone(&self.session.log()[at].message),
+        };
+        log.foreign_row(&self.row.key, &entry)
+    }
+}
+
+impl Batch {
+    fn into_writes(self, row: &ThreadRow) -> Vec<Write> {
+        let key = || row.key.clone();
+        let mut writes = vec![Write::Append { key: key(), tokens: total(&self.rows), messages: self.rows }];
+        writes.extend((!self.index.is_empty()).then(|| Write::Index { key: key(), rows: self.index }));
+        writes
     }
 }

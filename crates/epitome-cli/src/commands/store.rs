@@ -53,8 +53,9 @@ async fn migrated(args: &StoreArgs, config: Option<&Path>) -> Result<Answer, Fai
 async fn checked(desk: &Desk, paint: Paint, progress: &Progress) -> Result<Answer, Failure> {
     let checked = check(desk.log(), desk.engine.artifacts(), &mut |what| progress.now(what)).await?;
     let Checked { tenants, threads, messages, plans, documents, findings, .. } = &checked;
+    let looked_at = [(*threads, "thread"), (*messages, "message"), (*plans, "plan"), (*documents, "document")];
     let mut answer = Answer::new(
-        format!("{threads} threads, {messages} messages, {plans} plans and {documents} documents were looked at.\n"),
+        format!("Looked at {}.\n", amounts(&looked_at)),
         json!({
             "store": name(desk), "tenants": tenants, "threads": threads, "messages": messages, "plans": plans, "documents": documents,
             "findings": findings,
@@ -65,6 +66,16 @@ async fn checked(desk: &Desk, paint: Paint, progress: &Progress) -> Result<Answe
         answer.exit = Exit::Violations;
     }
     Ok(answer)
+}
+
+/// Amounts of things: `2 threads, 1 plan and 0 documents`.
+fn amounts(things: &[(u64, &str)]) -> String {
+    let all: Vec<String> = things.iter().map(|(n, name)| format!("{n} {name}{}", plural(*n as usize))).collect();
+    match all.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// Sentences, each on its line; a word where there is none.
@@ -79,12 +90,16 @@ async fn rotated(desk: &Desk, paint: Paint, progress: &Progress) -> Result<Answe
     let rotated = rotate(desk.log(), desk.engine.artifacts(), &mut |what| progress.now(what)).await?;
     let key = desk.log().vault().current_key_id().unwrap_or_default();
     let Rotated { messages, plans, events, labels, documents, artifacts, indexed, left, .. } = &rotated;
+    let sealed = [
+        (*messages, "message"),
+        (*plans, "plan"),
+        (*events, "event"),
+        (*documents, "document"),
+        (*artifacts, "artifact"),
+    ];
+    let anew = amounts(&[(*indexed, "thread")]);
     let mut answer = Answer::new(
-        format!(
-            "Sealed with the key {key}: {messages} messages, {plans} plans, {events} events, {documents} documents and \
-             {artifacts} artifacts.\nThe index of {indexed} thread{} was made anew.\n",
-            plural(*indexed as usize)
-        ),
+        format!("Sealed with the key {key}: {}.\nThe index of {anew} was made anew.\n", amounts(&sealed)),
         json!({
             "store": name(desk), "key": key, "messages": messages, "plans": plans, "events": events, "labels": labels,
             "documents": documents, "artifacts": artifacts, "indexed": indexed, "left": left,
@@ -105,13 +120,9 @@ async fn vacuumed(desk: &Desk, progress: &Progress) -> Result<Answer, Failure> {
     progress.now("Removing expired documents and finished jobs");
     let removed = desk.log().store().vacuum(now).await?;
     let given_back = before.zip(size(desk)).map(|(before, after)| before.saturating_sub(after));
-    let artifacts = swept.expired + swept.unreferenced;
-    let mut text = format!(
-        "Removed {removed} expired document{s} or finished job{s}, and {artifacts} artifact{} of {} bytes.\n",
-        plural(artifacts as usize),
-        swept.bytes,
-        s = plural(removed as usize),
-    );
+    let artifacts = amounts(&[(swept.expired + swept.unreferenced, "artifact")]);
+    let rows = amounts(&[(removed, "expired document or finished job")]);
+    let mut text = format!("Removed {rows}, and {artifacts} of {} bytes.\n", swept.bytes);
     if let Some(bytes) = given_back {
         text.push_str(&format!("The store gave {bytes} bytes back.\n"));
     }

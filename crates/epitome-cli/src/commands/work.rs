@@ -1,26 +1,21 @@
 //! `epitome work`: carries out queued compactions until it is told to stop; those under way are finished.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use epitome_runtime::engine::Parts;
-use epitome_runtime::event::otel::Exporter;
 use epitome_runtime::event::{Event, EventKind, JsonLines, Listener};
 use serde_json::json;
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli::Work;
 use crate::desk::{Desk, wait};
-use crate::failure::{Answer, Exit, Failure, sentence};
+use crate::failure::{Answer, Exit, Failure};
 use crate::progress::Progress;
 use crate::receipt::plural;
 use crate::settings::{Configured, Flags};
+use crate::telemetry;
 
 /// Works.
 pub fn run(args: &Work, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
@@ -28,7 +23,7 @@ pub fn run(args: &Work, config: Option<&Path>, json: bool, progress: Progress) -
     drop(progress);
     wait(async {
         let configured = Configured::load(config, Flags::default().with("store.url", args.store.as_ref()))?;
-        let exporter = traced(&configured, json)?;
+        let exporter = telemetry::start(&configured, json)?;
         let mut parts = configured.config().parts(&configured.environment).await?;
         let tally = Arc::new(Tally::default());
         parts.bus = parts.bus.with_listener(tally.clone());
@@ -75,22 +70,6 @@ fn say(json: bool, text: &str) {
     if !json {
         let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
     }
-}
-
-/// Warnings go to standard error, spans to the collector where one is configured.
-fn traced(configured: &Configured, json: bool) -> Result<Option<Exporter>, Failure> {
-    let otlp = configured.config().events.otlp.as_ref();
-    let started = otlp.map(|url| Exporter::start(url.as_str(), HashMap::new(), "epitome")).transpose();
-    let started = started.map_err(|error| Failure::new(Exit::Usage, sentence(&error)))?;
-    let (layer, exporter) = started.map_or((None, None), |(layer, exporter)| (Some(layer), Some(exporter)));
-    let warnings = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
-    let warnings = match json {
-        true => warnings.json().with_filter(LevelFilter::WARN).boxed(),
-        false => warnings.without_time().with_target(false).with_filter(LevelFilter::WARN).boxed(),
-    };
-    // Only tests have another subscriber.
-    let _ = tracing_subscriber::registry().with(layer).with(warnings).try_init();
-    Ok(exporter)
 }
 
 /// How many jobs were done.

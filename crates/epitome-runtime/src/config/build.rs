@@ -43,6 +43,9 @@ pub enum BuildError {
     /// What should be keys are none.
     #[error("`keys`: {0}")]
     Keys(NotAKey),
+    /// There are older keys and none that seals.
+    #[error("`keys.older` is set and `keys.current` is not; name the key that seals")]
+    OnlyOlder,
     /// The store cannot be opened.
     #[error("the store {store} cannot be opened: {reason}")]
     Store {
@@ -102,7 +105,8 @@ impl Config {
         })
     }
 
-    /// What an engine is made of: also who writes summaries and who hears of events.
+    /// What an engine is made of: also who writes summaries and who hears of events. Spans go where the program's own
+    /// subscriber sends them.
     pub async fn parts(&self, environment: &Environment) -> Result<Parts, BuildError> {
         let (summariser, bus) = (self.summariser(environment)?, self.bus()?);
         Ok(Parts { summariser, bus, ..self.storage(environment).await? })
@@ -134,7 +138,7 @@ impl Config {
             url,
             name: self.model.name.as_deref(),
             dialect: self.model.dialect,
-            key: self.model.key.as_ref(),
+            key: self.model.key.as_ref().map(|key| ("model.key", key)),
         };
         self.client(&asked, environment, missing).map(Some)
     }
@@ -143,7 +147,9 @@ impl Config {
         let known = self.summarizer_model().ok_or(BuildError::NoModel { missing: "summarizer.url" })?;
         let missing = BuildError::NoModel { missing: "summarizer.name" };
         let section = if self.summarizer.url.is_some() { "summarizer" } else { "model" };
-        let asked = Asked { section, url: known.url, name: known.name, dialect: known.dialect, key: known.key };
+        let key_name = if self.summarizer.key.is_some() { "summarizer.key" } else { "model.key" };
+        let key = known.key.map(|key| (key_name, key));
+        let asked = Asked { section, url: known.url, name: known.name, dialect: known.dialect, key };
         self.client(&asked, environment, missing)
     }
 
@@ -159,7 +165,7 @@ impl Config {
         };
         let mut endpoint = Endpoint::new(url.as_str(), asked.dialect, asked.name.ok_or(missing)?);
         endpoint.timeouts = self.timeouts();
-        let secret = asked.key.map(|key| revealed("key", key, environment)).transpose()?;
+        let secret = asked.key.map(|(name, key)| revealed(name, key, environment)).transpose()?;
         endpoint.key = secret.map(|secret| Secret::new(&secret));
         let model = HttpModel::new(endpoint);
         Ok(Arc::new(model.map_err(|reason| BuildError::Endpoint { section: asked.section, reason })?))
@@ -179,7 +185,7 @@ impl Config {
         let Some(current) = &self.keys.current else {
             return match self.keys.older.is_empty() {
                 true => Ok(Keys::none()),
-                false => Err(BuildError::Keys(NotAKey::Empty)),
+                false => Err(BuildError::OnlyOlder),
             };
         };
         let mut text = Zeroizing::new(revealed("keys.current", current, environment)?.to_string());
@@ -290,7 +296,8 @@ struct Asked<'a> {
     url: &'a ModelUrl,
     name: Option<&'a str>,
     dialect: epitome::wire::Dialect,
-    key: Option<&'a SecretSource>,
+    /// The setting that says where the key is, and where that is.
+    key: Option<(&'static str, &'a SecretSource)>,
 }
 
 fn revealed(
@@ -306,4 +313,86 @@ fn policy_file(path: &std::path::Path) -> Result<epitome::policy::Policy, BuildE
     let failed = |reason: String| BuildError::Policy { path: path.to_owned(), reason };
     let toml = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     epitome::policy::Policy::parse(&toml).map_err(|error| failed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::config::Sources;
+
+    fn config(flags: &[(&str, &str)]) -> Config {
+        let defaults = [("store.url", "memory:"), ("artifacts.url", "memory:")];
+        let flags = defaults.iter().chain(flags).map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
+        let sources =
+            Sources { flags: flags.collect(), folder: PathBuf::from("/no/such/folder"), ..Sources::default() };
+        Config::load(&sources).expect("a configuration").config
+    }
+
+    fn environment() -> Environment {
+        [("MINE", "sk-hidden"), ("ONE", &format!("one:{}", "1".repeat(64)))]
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .into()
+    }
+
+    const MODEL: [(&str, &str); 2] = [("model.url", "http://127.0.0.1:9"), ("model.name", "big")];
+
+    #[test]
+    fn who_writes_summaries_is_who_is_configured() {
+        let asked = |flags: &[(&str, &str)]| {
+            let summariser = config(flags).summariser(&environment()).expect("a summariser");
+            (summariser.model().map(|model| model.id().to_owned()), summariser.may_fall_back())
+        };
+        let kind = |kind: &'static str| ("summarizer.kind", kind);
+        assert_eq!(asked(&[]), (None, true));
+        assert_eq!(asked(&MODEL), (None, true));
+        assert_eq!(asked(&[&MODEL[..], &[kind("model")]].concat()), (Some("big".to_owned()), false));
+        let small = [&MODEL[..], &[kind("model-with-fallback"), ("summarizer.name", "small")]].concat();
+        assert_eq!(asked(&small), (Some("small".to_owned()), true));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_and_no_secret_is() {
+        let keyed = [&MODEL[..], &[("summarizer.kind", "model"), ("model.key", "env:NONE")]].concat();
+        let cases: [(&[(&str, &str)], &str); 5] = [
+            (&[("summarizer.kind", "model")], "`summarizer.url` is not set"),
+            (&[("summarizer.kind", "model"), MODEL[0]], "`summarizer.name` is not set"),
+            (&[("summarizer.kind", "model"), ("summarizer.url", "script:/no/script")], "the script /no/script"),
+            (&keyed, "`model.key`: the environment variable NONE"),
+            (&[("summarizer.kind", "model"), MODEL[0], MODEL[1], ("model.key", "sk-hid\nden")], "cannot be sent"),
+        ];
+        for (flags, expected) in cases {
+            let error = config(flags).summariser(&environment()).expect_err(expected).to_string();
+            assert!(error.contains(expected) && !error.contains("sk-hid"), "{error}");
+        }
+    }
+
+    #[test]
+    fn keys_are_read_from_where_they_are() {
+        let keys =
+            |flags: &[(&str, &str)]| config(flags).master_keys(&environment()).map_err(|error| error.to_string());
+        assert!(keys(&[]).is_ok());
+        assert!(keys(&[("keys.current", "env:ONE")]).is_ok());
+        let wrong: [(&[(&str, &str)], &str); 4] = [
+            (&[("keys.older", "env:ONE")], "`keys.current` is not"),
+            (&[("keys.current", "env:NONE")], "`keys.current`: the environment variable NONE"),
+            (&[("keys.current", "env:MINE")], "a key is written as its name"),
+            (&[("keys.current", "env:ONE"), ("keys.older", "env:ONE")], "two keys with the name one"),
+        ];
+        for (flags, expected) in wrong {
+            let error = keys(flags).expect_err(expected);
+            assert!(error.contains(expected) && !error.contains("sk-hid"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_engine_is_made_of_the_configuration() {
+        let flags =
+            [("jobs.concurrency", "7"), ("rehydrate.enabled", "false"), ("policy.name", "pi"), ("jobs.lease_s", "9")];
+        let parts = config(&flags).parts(&environment()).await.expect("parts");
+        assert_eq!((parts.settings.jobs.concurrency, parts.settings.jobs.lease), (7, Duration::from_secs(9)));
+        assert_eq!((parts.settings.policy.name.as_str(), parts.settings.policy.rehydrate.enabled), ("pi", false));
+        crate::engine::Engine::new(parts).await.expect("an engine");
+    }
 }

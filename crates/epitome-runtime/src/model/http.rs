@@ -4,7 +4,7 @@
 //! one host, and asks again only while nobody has heard a piece of the answer.
 
 use std::fmt;
-use std::sync::{Arc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;

@@ -69,10 +69,12 @@ impl Rotated {
             self.labels += 1;
             log.apply(&[Write::Label { key: row.key.clone(), labels }]).await?;
         }
+        let left = self.left.len();
         self.messages(log, row).await?;
         self.plans(log, row).await?;
         self.events(log, &row.key).await?;
-        self.index(log, row).await
+        // The index of what cannot be read could not be made anew.
+        if self.left.len() > left { Ok(()) } else { self.index(log, row).await }
     }
 
     /// A body to be written; what cannot be opened is left.
@@ -215,8 +217,13 @@ struct Imported {
 
 /// The runs of messages that are in a thread's index: what its plans took out, and what was imported.
 async fn indexed(log: &Log, row: &ThreadRow) -> Result<Vec<(u64, u64)>, UpkeepError> {
-    let (imported, _) = log.document::<Imported>(&row.key.tenant, "source", row.key.thread.as_str()).await?;
-    let mut runs = imported.unwrap_or_default().indexed;
+    let imported = match log.document::<Imported>(&row.key.tenant, "source", row.key.thread.as_str()).await {
+        Ok((imported, _)) => imported.unwrap_or_default(),
+        Err(LogError::Store(error)) => return Err(error.into()),
+        // It is named as left when documents are sealed.
+        Err(_) => Imported::default(),
+    };
+    let mut runs = imported.indexed;
     for version in 1..=row.version {
         runs.extend(log.store().plan(&row.key, Some(version)).await?.into_iter().flat_map(|plan| plan.compacted));
     }
