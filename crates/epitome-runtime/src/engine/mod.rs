@@ -8,6 +8,24 @@
 //!                         └─ above the hard mark: waits, bounded, then compacts with what needs nobody
 //! ```
 //!
+//! ```
+//! use epitome::wire::Dialect;
+//! use epitome_runtime::artifact::Access;
+//! use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
+//! use epitome_runtime::ids::{TenantId, ThreadId};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::new(Parts::in_memory(Settings::default())).await?;
+//! let access = Access::owner(TenantId::local(), "my-service");
+//! let mut thread = engine.open(&access, ThreadId::new(), Dialect::Chat).await?;
+//! thread.append([r#"{"role":"user","content":"Where is my order?"}"#]).await?;
+//! let step = thread.prepare_step(&StepRequest::default()).await?;
+//! assert_eq!(step.messages.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A step never fails for want of a store, a model or a job: what could not be saved is kept and saved with the next
 //! step, and what could not be summarised by a model is summarised by code.
 
@@ -155,7 +173,7 @@ impl Engine {
 
     /// Opens a thread that is there.
     pub async fn resume(&self, access: &Access, thread: ThreadId) -> Result<OpenThread, EngineError> {
-        let key = self.allowed(access, thread, Permission::WriteThread)?;
+        let key = self.allowed(access, thread, Permission::ReadThread)?;
         OpenThread::load(self.clone(), access.clone(), key).await
     }
 

@@ -15,12 +15,13 @@ use super::settings::Background;
 use super::snapshot::{Snapshot, Wants};
 use super::thread::{OpenThread, Saved};
 use super::{COMPACT, Engine};
+use crate::artifact::Permission;
 use crate::event::{Event, EventKind, Stats};
 use crate::ids::Moment;
 use crate::log::{Document, LogError};
 use crate::model::ModelPrompt;
 use crate::rehydrate::{Allowance, called_for};
-use crate::store::{JobId, NewJob, Write};
+use crate::store::{JobId, JobState, NewJob, Write};
 use crate::summarise::Frame;
 
 /// How often a lost race is run again.
@@ -28,6 +29,8 @@ const RACES_MAX: usize = 8;
 /// How often a waiting request looks whether its compaction is there.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 
+/// A job that no worker has taken after this long is not waited for.
+const TAKEN_WITHIN: Duration = Duration::from_secs(2);
 /// A job that came to nothing is queued again once the prompt has grown by this share of its target.
 const GROWTH: f64 = 0.05;
 
@@ -112,9 +115,10 @@ impl OpenThread {
     pub async fn prepare_step(&mut self, request: &StepRequest) -> Result<Step, EngineError> {
         let mut warnings = Vec::new();
         self.catch_up(&mut warnings).await;
-        let room = self.engine.room(request);
+        self.may(Permission::WriteThread)?;
+        let (room, reserve) = self.engine.room(request);
         self.turn.enter(self.state.thread.turn(), self.engine.settings().policy.rehydrate.cooldown_turns);
-        let rehydrated = self.rehydrate(request, room).await;
+        let rehydrated = self.rehydrate(request, room, reserve).await;
         let mut snapshot = self.snapshot(request, room);
         let mut made = Made::Nothing;
         if !snapshot.is_below_the_soft_mark() {
@@ -213,28 +217,32 @@ impl OpenThread {
                 });
             }
         }
-        self.compact_now(request, room, true, warnings).await
+        // Whoever asked for it has the time; whoever is stopped by it has not.
+        self.compact_now(request, room, !request.force, warnings).await
     }
 
-    /// Waits while a job of this thread is pending, at most this long. Answers whether there was one and it has ended.
+    /// Waits while a job of this thread is pending, at most this long, and not for one that no worker takes. Answers
+    /// whether there was one and it has ended.
     async fn wait_for_job(&self, wait: Duration) -> bool {
-        let engine = &self.engine;
-        let pending = || async {
-            let job = engine.inner.log.store().job(&self.key, COMPACT).await;
-            matches!(job, Ok(Some(job)) if job.state.is_pending())
-        };
-        if !pending().await {
-            return false;
-        }
+        let mut seen = false;
         let ended = async {
-            while pending().await {
+            let begun = tokio::time::Instant::now();
+            loop {
+                let job = self.engine.inner.log.store().job(&self.key, COMPACT).await;
+                match job.ok().flatten().map(|job| job.state) {
+                    Some(JobState::Running) => {}
+                    Some(JobState::Ready) if begun.elapsed() < TAKEN_WITHIN => {}
+                    Some(JobState::Ready) => return false,
+                    _ => return seen,
+                }
+                seen = true;
                 tokio::select! {
-                    () = engine.inner.bell.notified() => {}
+                    () = self.engine.inner.bell.notified() => {}
                     () = tokio::time::sleep(LOOK_EVERY) => {}
                 }
             }
         };
-        tokio::time::timeout(wait, ended).await.is_ok()
+        tokio::time::timeout(wait, ended).await.unwrap_or(false)
     }
 
     /// Compacts while the caller waits; a lost race is run again on the new state.
@@ -245,11 +253,12 @@ impl OpenThread {
         embedded_only: bool,
         warnings: &mut Vec<String>,
     ) -> Made {
-        for _ in 0..RACES_MAX {
+        for race in 0..=RACES_MAX {
             let snapshot = self.snapshot(request, room);
             let over = snapshot.tokens() - room.limit;
             let hard = over > Tokens::ZERO;
-            let unsaved = !self.backlog.is_empty();
+            // Where others are faster each time, this prompt has a compaction of its own.
+            let unsaved = !self.backlog.is_empty() || race == RACES_MAX;
             let embedded_only = embedded_only || unsaved;
             let how = How { embedded_only, frame: Some(self.engine.frame(request)), job: None, unsaved };
             match self.engine.compact(&self.access, snapshot, how).await {
@@ -274,14 +283,13 @@ impl OpenThread {
                 return Made::Nothing;
             }
         }
-        warnings.push("The prompt was not compacted: others were faster each time.".to_owned());
         Made::Nothing
     }
 
     /// Goes on under a compaction. Messages that were appended meanwhile stay behind it.
     fn swap_in(&mut self, committed: Committed, warnings: &mut Vec<String>) -> Made {
         if let Err(reason) = &committed.saved {
-            warnings.push(format!("The compaction could not be saved and serves this prompt alone: {reason}."));
+            warnings.push(format!("The compaction is not saved and serves this prompt alone: {reason}."));
             return Made::ForOnce(Box::new(committed));
         }
         self.state.row.version = committed.version;
@@ -293,7 +301,7 @@ impl OpenThread {
     }
 
     /// What comes back for this step alone.
-    async fn rehydrate(&mut self, request: &StepRequest, room: Room) -> Vec<Rehydrated> {
+    async fn rehydrate(&mut self, request: &StepRequest, room: Room, reserve: Tokens) -> Vec<Rehydrated> {
         let engine = self.engine.clone();
         let rules = engine.settings().policy.rehydrate.clone();
         let mut back = Vec::new();
@@ -301,7 +309,6 @@ impl OpenThread {
             back.extend(self.memory_block().await);
         }
         let tokens = self.snapshot(request, room).tokens();
-        let reserve = engine.settings().policy.reserve.rehydration;
         let mut allowance = Allowance::of(&rules, reserve + (room.limit - tokens));
         let hints = self.state.hints.clone();
         let calls = called_for(&self.state.thread, &hints, &self.turn, &rules);

@@ -210,10 +210,17 @@ impl Log {
             .ok_or_else(|| LogError::Unreadable { what: format!("a message of {}", row.key) })
     }
 
-    /// The row of a message.
-    pub fn message_row(&self, key: &ThreadKey, message: &Message, envelopes: &[Envelope], at: Moment) -> MessageRow {
+    /// The row of a message; `counter` says what it was counted with, where that is not the thread's.
+    pub fn message_row(
+        &self,
+        key: &ThreadKey,
+        message: &Message,
+        envelopes: &[Envelope],
+        counter: Option<&str>,
+        at: Moment,
+    ) -> MessageRow {
         let place = message.log_place() as u64;
-        let plain = body::written(message, envelopes);
+        let plain = body::written(message, envelopes, counter);
         MessageRow {
             place,
             id: message.id(),

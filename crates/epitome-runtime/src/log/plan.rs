@@ -17,6 +17,9 @@ pub struct StoredPlan {
     pub loaded: Vec<(u64, u64)>,
     /// From this place on every message must be loaded.
     pub live_from: u64,
+    /// The counter that it was made with.
+    #[serde(default)]
+    pub counter: String,
     /// Every artifact that the thread's plans made, newest last, and what it may be asked for by.
     #[serde(default)]
     pub hints: Vec<Hint>,
@@ -37,14 +40,20 @@ pub struct Hint {
 
 impl StoredPlan {
     /// A compaction of a loaded thread, as it is kept: without the messages that its summary stands for.
-    pub fn of(compaction: &Compaction, thread: &Thread, length: u64, hints: Vec<Hint>) -> (StoredPlan, Thread) {
+    pub fn of(
+        compaction: &Compaction,
+        thread: &Thread,
+        length: u64,
+        counter: &str,
+        hints: Vec<Hint>,
+    ) -> (StoredPlan, Thread) {
         let (thread, compaction) = match compaction.evict(thread) {
             Some((small, moved)) => (small, moved),
             None => (thread.clone(), compaction.clone()),
         };
         let (loaded, live_from) = runs(&thread, length);
         let evicted = thread.evicted().cloned();
-        (StoredPlan { compaction, evicted, loaded, live_from, hints }, thread)
+        (StoredPlan { compaction, evicted, loaded, live_from, counter: counter.to_owned(), hints }, thread)
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod back;
 mod basics;
+mod commit;
 mod faults;
 mod overflow;
 mod properties;

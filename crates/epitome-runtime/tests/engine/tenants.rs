@@ -54,9 +54,12 @@ async fn an_artifacts_id_is_no_use_to_another_tenant_nor_guessed_from_its_conten
     assert!(!hint.id.starts_with(plain.as_str()), "a hash of the content is not its id");
     let theirs = engine.artifacts().id(&tenant("globex"), content.as_bytes());
     assert_ne!(theirs.as_str(), hint.id, "the same content has another id in another tenant");
-    let poor = Access::new(tenant("acme"), "poor", Permissions::none().with(Permission::WriteThread));
+    let poor = Access::new(tenant("acme"), "poor", Permissions::none().with(Permission::ReadThread));
     let mut poor = engine.resume(&poor, thread_id("t1")).await.unwrap();
     assert_eq!(poor.read_artifact(&hint.id).await.unwrap_err().to_string(), unknown);
+    assert!(poor.read_message("m1", None).await.is_ok() && poor.recall("padding").await.is_ok());
+    assert!(poor.append(turn(1)).await.is_err() && poor.remember("x").await.is_err());
+    assert!(poor.prepare_step(&StepRequest::default()).await.is_err());
     let none = Access::new(tenant("acme"), "none", Permissions::none());
     assert!(engine.resume(&none, thread_id("t1")).await.is_err());
 }
