@@ -216,14 +216,17 @@ impl Intake<'_> {
 
     fn message(&self, at: usize) -> MessageRow {
         let (log, message) = (self.desk.log(), self.thread.message(at));
+        // An import that goes on may count otherwise than it did when it began.
+        let counter = Some(self.desk.engine.counter_label()).filter(|label| *label != self.row.counter);
         if let Format::List(_) = self.session.format() {
-            return log.message_row(&self.row.key, message, &[], self.now);
+            return log.message_row(&self.row.key, message, &[], counter, self.now);
         }
         let entry = Entry {
             place: at as u64,
             id: message.id(),
             turn: message.turn(),
             part_tokens: (0..message.parts().len()).map(|part| message.part_tokens(part)).collect(),
+            counter: counter.map(str::to_owned),
             at: self.now,
             message: NewMessage::clone(&self.session.log()[at].message),
         };
