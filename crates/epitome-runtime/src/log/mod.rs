@@ -6,6 +6,7 @@ mod body;
 mod error;
 mod load;
 mod plan;
+mod reseal;
 
 pub use body::{Entry, Envelope, words_of};
 pub use error::LogError;
