@@ -11,6 +11,7 @@ use epitome::plan::Draft;
 use epitome::summary::{Dialogue, StructuredSummary};
 use epitome::wire::Dialect;
 use epitome_runtime::config::{Config, SecretSource};
+use epitome_runtime::ids::TenantId;
 use epitome_runtime::summarise::{ModelSummariser, NoSummary, Put, Summariser};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -108,7 +109,7 @@ impl<'a> Author<'a> {
         if let Some(known) = self.heard.borrow().get(&key) {
             return known.clone();
         }
-        let prose = runtime.block_on(model.ask(dialogue, &Put::Transcript, counter));
+        let prose = runtime.block_on(model.ask(&TenantId::local(), dialogue, &Put::Transcript, counter));
         let answer = prose.map(|prose| prose.summary);
         self.heard.borrow_mut().insert(key, answer.clone());
         answer

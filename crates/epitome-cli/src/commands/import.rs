@@ -224,6 +224,7 @@ impl Intake<'_> {
         let entry = Entry {
             place: at as u64,
             id: message.id(),
+            stored: message.id(),
             turn: message.turn(),
             part_tokens: (0..message.parts().len()).map(|part| message.part_tokens(part)).collect(),
             counter: counter.map(str::to_owned),

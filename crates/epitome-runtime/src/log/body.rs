@@ -68,6 +68,8 @@ pub struct Entry {
     pub place: u64,
     /// Its id.
     pub id: MessageId,
+    /// Its id as it stands in the open: blinded where there is a key.
+    pub stored: MessageId,
     /// Its turn.
     pub turn: u32,
     /// The tokens of each of its parts.
@@ -94,8 +96,8 @@ impl Entry {
         Envelope::apply(&head.envelopes, &mut message);
         message.number = usize::try_from(row.place).ok().map(|place| place + 1);
         let MessageRow { place, id, turn, part_tokens, at, .. } = row;
-        let id = head.id.unwrap_or(id);
-        Some(Entry { place, id, turn, part_tokens, counter: head.counter, at, message })
+        let (id, stored) = (head.id.unwrap_or(id), id);
+        Some(Entry { place, id, stored, turn, part_tokens, counter: head.counter, at, message })
     }
 
     /// The body of a message in a session's own format.
@@ -146,4 +148,11 @@ fn framed(head: &Head, raw: &str) -> Vec<u8> {
     body.push(b'\n');
     body.extend_from_slice(raw.as_bytes());
     body
+}
+
+/// A body with the id in it, or without.
+pub(super) fn with_id(plain: &[u8], id: Option<MessageId>) -> Option<Vec<u8>> {
+    let (head, raw) = std::str::from_utf8(plain).ok()?.split_once('\n')?;
+    let head: Head = serde_json::from_str(head).ok()?;
+    Some(framed(&Head { id, ..head }, raw))
 }

@@ -2,7 +2,9 @@
 //!
 //! The names that bodies are bound to stand in this module's siblings and nowhere else.
 
-use super::{Log, LogError, body, document_name, event_name, plan};
+use epitome::thread::MessageId;
+
+use super::{Entry, Log, LogError, body, document_name, event_name, plan};
 use crate::ids::{TenantId, ThreadKey};
 use crate::store::{DocumentKey, DocumentRow, EventRow, MessageRow, PlanRow, ThreadRow};
 use crate::vault::Sealing;
@@ -11,9 +13,23 @@ use crate::vault::Sealing;
 pub(crate) type Again = Result<Option<Vec<u8>>, LogError>;
 
 impl Log {
-    /// A message that the thread itself holds.
-    pub(crate) fn reseal_message(&self, key: &ThreadKey, row: &MessageRow) -> Again {
-        self.again(&key.tenant, Sealing::Message, &body::name(&key.thread, row.place), &row.body)
+    /// A message that the thread itself holds, with its id as it stands in the open from then on.
+    pub(crate) fn reseal_message(
+        &self,
+        thread: &ThreadRow,
+        row: &MessageRow,
+    ) -> Result<Option<(MessageId, Vec<u8>)>, LogError> {
+        if !self.vault.needs_reseal(&row.body) {
+            return Ok(None);
+        }
+        let (tenant, name) = (&thread.key.tenant, body::name(&thread.key.thread, row.place));
+        let plain = self.plain(tenant, Sealing::Message, &name, &row.body)?;
+        let unreadable = || LogError::Unreadable { what: name.clone() };
+        let entry = Entry::read(row.clone(), &plain, &thread.dialect).ok_or_else(unreadable)?;
+        let kept = self.vault.is_sealing().then_some(entry.id);
+        let plain = body::with_id(&plain, kept).ok_or_else(unreadable)?;
+        let sealed = self.vault.seal(tenant, Sealing::Message, &name, &plain);
+        Ok(Some((self.vault.blind_id(tenant, entry.id), sealed)))
     }
 
     /// A plan.

@@ -3,6 +3,7 @@
 //! Nothing is written anywhere, and nothing is copied to be atomic: a write that succeeded leaves behind how to undo it,
 //! and the undoing is done backwards when a later one of the same batch fails.
 
+use epitome::thread::MessageId;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Bound, Range};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -229,7 +230,7 @@ impl State {
             Write::Enqueue(job) => self.enqueue(job),
             Write::ExtendLease { job, token, until } => self.extend(*job, *token, *until),
             Write::FinishJob { job, token, end } => self.finish(*job, *token, end),
-            Write::Reseal { key, place, body } => self.reseal(Sealed::Message(key.clone(), *place), body.clone()),
+            Write::Reseal { key, place, id, body } => self.reseal_message(key, *place, *id, body),
             Write::ResealPlan { key, version, body } => self.reseal(Sealed::Plan(key.clone(), *version), body.clone()),
             Write::ResealEvent { key, number, body } => self.reseal(Sealed::Event(key.clone(), *number), body.clone()),
             Write::DropIndex(key) => Ok(self.drop_index(key)),
@@ -376,6 +377,28 @@ impl State {
         let mut job = self.running(id, token)?;
         rule::ended(&mut job, end);
         Ok(self.set_job(id, Some(job)))
+    }
+
+    fn reseal_message(&mut self, key: &ThreadKey, place: u64, id: MessageId, body: &[u8]) -> Result<Undo, StoreError> {
+        let undo_body = self.reseal(Sealed::Message(key.clone(), place), body.to_vec())?;
+        let before = self.name_message(key, place, id);
+        let key = key.clone();
+        Ok(Box::new(move |state| {
+            if let Some(before) = before {
+                state.name_message(&key, place, before);
+            }
+            undo_body(state);
+        }))
+    }
+
+    /// Gives a message another id, and its thread the same tip if it is the newest. Answers the id it had.
+    fn name_message(&mut self, key: &ThreadKey, place: u64, id: MessageId) -> Option<MessageId> {
+        let thread = self.threads.get_mut(key)?;
+        let at = thread.messages.binary_search_by_key(&place, |message| message.place).ok()?;
+        if thread.row.length == place + 1 {
+            thread.row.tip = id;
+        }
+        Some(std::mem::replace(&mut thread.messages[at].id, id))
     }
 
     fn reseal(&mut self, what: Sealed, body: Vec<u8>) -> Result<Undo, StoreError> {

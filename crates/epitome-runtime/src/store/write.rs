@@ -1,5 +1,6 @@
 //! Writes: changes as values, each with what it expects to find.
 
+use epitome::thread::MessageId;
 use uuid::Uuid;
 
 use super::row::{ArtifactRow, DocumentKey, EventRow, IndexRow, JobId, MessageRow, PlanRow, ThreadRow};
@@ -93,12 +94,14 @@ pub enum Write {
         /// How it ended.
         end: JobEnd,
     },
-    /// Another body in the place of a message's, under another key. The message is the same; so is its id.
+    /// Another body in the place of a message's, under another key. The message is the same.
     Reseal {
         /// The thread.
         key: ThreadKey,
         /// The message's place.
         place: u64,
+        /// The id as it stands in the open from now on; the thread's tip follows.
+        id: MessageId,
         /// The body; sealed.
         body: Vec<u8>,
     },

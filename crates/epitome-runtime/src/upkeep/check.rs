@@ -189,7 +189,7 @@ impl Walk {
             }
         }
         self.ids.insert(entry.id);
-        self.tip = entry.id;
+        self.tip = entry.stored;
         self.tokens += entry.part_tokens.iter().map(|tokens| tokens.get()).sum::<u64>();
     }
 
@@ -202,7 +202,9 @@ impl Walk {
         if !self.is_whole {
             return;
         }
-        if self.tip != row.tip {
+        // The tip of a fork that has nothing of its own is named as it was when it was made.
+        let has_own = row.shared.last().is_none_or(|shared| shared.until < row.length);
+        if has_own && self.tip != row.tip {
             self.found.push(format!("Thread {} does not end with the message that it names as its last.", row.key));
         }
         if self.tokens != row.tokens {

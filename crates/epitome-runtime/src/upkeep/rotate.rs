@@ -78,7 +78,7 @@ impl Rotated {
     }
 
     /// A body to be written; what cannot be opened is left.
-    fn taken(&mut self, again: Result<Option<Vec<u8>>, LogError>) -> Option<Vec<u8>> {
+    fn taken<T>(&mut self, again: Result<Option<T>, LogError>) -> Option<T> {
         again.unwrap_or_else(|error| {
             self.left.push(sentence(&error));
             None
@@ -91,8 +91,8 @@ impl Rotated {
             let end = (start + PAGE as u64).min(row.length);
             let mut writes = Vec::new();
             for message in log.store().messages(&row.key, start..end).await? {
-                if let Some(body) = self.taken(log.reseal_message(&row.key, &message)) {
-                    writes.push(Write::Reseal { key: row.key.clone(), place: message.place, body });
+                if let Some((id, body)) = self.taken(log.reseal_message(row, &message)) {
+                    writes.push(Write::Reseal { key: row.key.clone(), place: message.place, id, body });
                 }
             }
             self.messages += applied(log, &writes).await?;

@@ -248,9 +248,9 @@ impl<'a> Cutter<'a> {
         let source = self.file(path, at);
         let known = &mut self.past.sources[source];
         if edited {
-            known.edited = Some(number)
+            known.edited = Some(number);
         } else {
-            known.read = Some(number)
+            known.read = Some(number);
         }
         Some((source, usize::MAX))
     }

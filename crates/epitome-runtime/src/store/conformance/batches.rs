@@ -1,5 +1,6 @@
 //! Batches: all of the writes or none.
 
+use epitome::thread::MessageId;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -51,7 +52,7 @@ async fn whole_or_not(store: Arc<dyn Store>) -> Outcome {
         event(&key, "two"),
         Write::Enqueue(Box::new(job(&key, &other_kind, noon(0)))),
         Write::ExtendLease { job: running.id, token, until: noon(900) },
-        Write::Reseal { key: key.clone(), place: 0, body: b"anew".to_vec() },
+        Write::Reseal { key: key.clone(), place: 0, id: MessageId::from_bytes([7; 32]), body: b"anew".to_vec() },
         Write::ResealPlan { key: key.clone(), version: 1, body: b"anew".to_vec() },
         Write::ResealEvent { key: key.clone(), number: 1, body: b"anew".to_vec() },
         finish(&running, JobEnd::Done),

@@ -1,5 +1,6 @@
 //! Tenants: nothing crosses from one to another.
 
+use epitome::thread::MessageId;
 use std::sync::Arc;
 
 use super::super::{Store, Write};
@@ -55,7 +56,10 @@ async fn untouched(store: Arc<dyn Store>) -> Outcome {
     conflicts("an append", store.apply(&[append(&stranger, 1, 1)]).await)?;
     conflicts("a plan", store.apply(&[commit(&stranger, 2)]).await)?;
     let body = b"anew".to_vec();
-    conflicts("a seal", store.apply(&[Write::Reseal { key: stranger.clone(), place: 0, body }]).await)?;
+    conflicts(
+        "a seal",
+        store.apply(&[Write::Reseal { key: stranger.clone(), place: 0, id: MessageId::ROOT, body }]).await,
+    )?;
     let theirs = document_key(&stranger.tenant, "notes");
     store.apply(&[create(&stranger), append(&stranger, 0, 3), commit(&stranger, 1), event(&stranger, "b")]).await?;
     store.apply(&[put(&theirs, Some(0), "b"), Write::DeleteDocument(theirs), Write::DropIndex(stranger)]).await?;

@@ -1,5 +1,6 @@
 //! Threads and their messages.
 
+use epitome::thread::MessageId;
 use std::sync::Arc;
 
 use super::super::{Segment, Store, ThreadRow, Write};
@@ -118,11 +119,16 @@ async fn labelled(store: Arc<dyn Store>) -> Outcome {
 
 async fn resealed(store: Arc<dyn Store>) -> Outcome {
     let key = thread_of(&store, 3).await?;
-    let reseal = |place| Write::Reseal { key: key.clone(), place, body: b"anew".to_vec() };
+    let id = MessageId::from_bytes([7; 32]);
+    let reseal = |place| Write::Reseal { key: key.clone(), place, id, body: b"anew".to_vec() };
+    let before = store.thread(&key).await?;
     store.apply(&[reseal(1)]).await?;
     let mut wanted: Vec<_> = (0..3).map(message).collect();
-    wanted[1].body = b"anew".to_vec();
+    wanted[1] = crate::store::MessageRow { id, body: b"anew".to_vec(), ..wanted[1].clone() };
     same("the messages", store.messages(&key, 0..3).await?, wanted)?;
+    same("the thread", store.thread(&key).await?, before.clone())?;
+    store.apply(&[reseal(2)]).await?;
+    same("the tip", store.thread(&key).await?, before.map(|row| ThreadRow { tip: id, ..row }))?;
     conflicts("sealing a message that is not there", store.apply(&[reseal(3)]).await)
 }
 

@@ -75,7 +75,17 @@ fn one(write: &Write) -> Result<Step<'_>, StoreError> {
         Write::Enqueue(job) => enqueue(job),
         Write::ExtendLease { job, token, until } => extend(*job, *token, *until),
         Write::FinishJob { job, token, end } => finish(*job, *token, end),
-        Write::Reseal { key, place, body } => reseal(RESEAL, "message", key, *place, body),
+        Write::Reseal { key, place, id, body } => must(
+            RESEAL,
+            values![
+                key.tenant.as_str(),
+                key.thread.as_str(),
+                place.cast_signed(),
+                body.as_slice(),
+                id.as_bytes().as_slice()
+            ],
+            not_at(key, &format!("message {place}")),
+        ),
         Write::ResealPlan { key, version, body } => reseal(RESEAL_PLAN, "plan", key, *version, body),
         Write::ResealEvent { key, number, body } => reseal(RESEAL_EVENT, "event", key, *number, body),
         Write::DropIndex(key) => may(
@@ -313,8 +323,9 @@ fn lost(job: JobId) -> StoreError {
     StoreError::conflict(format!("the lease of job {}", job.0))
 }
 
-const RESEAL: &str = "UPDATE messages m SET body = $4 FROM threads t \
-                      WHERE m.thread = t.no AND t.tenant = $1 AND t.thread = $2 AND m.place = $3";
+const RESEAL: &str = "WITH t AS (UPDATE threads SET tip = CASE WHEN length = $3 + 1 THEN $5 ELSE tip END \
+                      WHERE tenant = $1 AND thread = $2 RETURNING no) \
+                      UPDATE messages m SET body = $4, id = $5 FROM t WHERE m.thread = t.no AND m.place = $3";
 const RESEAL_PLAN: &str = "UPDATE plans p SET body = $4 FROM threads t \
                            WHERE p.thread = t.no AND t.tenant = $1 AND t.thread = $2 AND p.version = $3";
 const RESEAL_EVENT: &str = "UPDATE events e SET body = $4 FROM threads t \

@@ -1,5 +1,6 @@
 //! Writes as statements. Each statement says what it expects; no rows changed means that it is not so.
 
+use epitome::thread::MessageId;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::Fault;
@@ -31,7 +32,10 @@ fn one(conn: &Connection, write: &Write) -> Result<(), Fault> {
         Write::Enqueue(job) => queue::enqueue(conn, job),
         Write::ExtendLease { job, token, until } => queue::extend(conn, *job, *token, *until),
         Write::FinishJob { job, token, end } => queue::finish(conn, *job, *token, end),
-        Write::Reseal { key, place, body } => reseal(conn, Sealed::Message, key, *place, body),
+        Write::Reseal { key, place, id, body } => {
+            reseal(conn, Sealed::Message, key, *place, body)?;
+            name_message(conn, key, *place, *id)
+        }
         Write::ResealPlan { key, version, body } => reseal(conn, Sealed::Plan, key, *version, body),
         Write::ResealEvent { key, number, body } => reseal(conn, Sealed::Event, key, *number, body),
         Write::DropIndex(key) => search::drop_index(conn, key),
@@ -229,6 +233,18 @@ fn reseal(conn: &Connection, what: Sealed, key: &ThreadKey, place: u64, body: &[
     let thread = number(conn, key)?.ok_or_else(absent)?;
     let made = conn.prepare_cached(sql)?.execute(params![body, slot::of(thread, place)?])?;
     changed(made, absent)
+}
+
+/// Gives a message another id, and its thread the same tip if it is the newest.
+fn name_message(conn: &Connection, key: &ThreadKey, place: u64, id: MessageId) -> Result<(), Fault> {
+    let absent = || not_at(key, &format!("message {place}"));
+    let thread = number(conn, key)?.ok_or_else(absent)?;
+    let sql = "UPDATE messages SET id = ? WHERE slot = ?";
+    conn.prepare_cached(sql)?.execute(params![id.as_bytes(), slot::of(thread, place)?])?;
+    let sql = "UPDATE threads SET tip = ? WHERE tenant = ? AND thread = ? AND length = ?";
+    let place = i64::try_from(place).map_err(|_| absent())?;
+    conn.prepare_cached(sql)?.execute(params![id.as_bytes(), key.tenant.as_str(), key.thread.as_str(), place + 1])?;
+    Ok(())
 }
 
 /// Something has to have changed.
