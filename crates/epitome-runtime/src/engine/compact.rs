@@ -11,12 +11,14 @@ use epitome::plan::{Action, Artifact, Compaction, Plan, Step as RungStep, Verdic
 use epitome::policy::{Form, Rung};
 use epitome::summary::{Caps, State};
 use epitome::thread::Thread;
+use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::Engine;
 use super::snapshot::Snapshot;
 use super::transaction::{Commit, CompactionTransaction};
 use crate::artifact::{Access, PutOptions};
+use crate::event::spans::{self, Outcome};
 use crate::event::{Event, EventKind, Stats};
 use crate::ids::Moment;
 use crate::log::{Document, Hint, StoredPlan};
@@ -117,6 +119,20 @@ impl Engine {
         snapshot: Snapshot,
         how: How,
     ) -> Result<Committed, NotCompacted> {
+        let span = spans::compaction(&snapshot.key, &snapshot.policy.label(), snapshot.tokens().get());
+        let outcome = self.plan_and_commit(access, snapshot, how).instrument(span.clone()).await;
+        let (stats, ended) = match &outcome {
+            Ok(made) if made.saved.is_ok() => (made.stats, Outcome::Committed),
+            Ok(made) => (made.stats, Outcome::Failed),
+            Err(NotCompacted::NothingToDo { .. }) => (Stats::default(), Outcome::Nothing),
+            Err(NotCompacted::Lost) => (Stats::default(), Outcome::Conflict),
+            Err(_) => (Stats::default(), Outcome::Failed),
+        };
+        spans::record_compaction(&span, &stats, ended);
+        outcome
+    }
+
+    async fn plan_and_commit(&self, access: &Access, snapshot: Snapshot, how: How) -> Result<Committed, NotCompacted> {
         let snapshot = Arc::new(snapshot);
         let state = self.state(&snapshot).await;
         let (plan, prose) = self.summary(&snapshot, &how, &state).await?;

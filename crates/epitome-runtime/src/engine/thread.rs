@@ -14,10 +14,11 @@ use epitome::wire::{Dialect, decode_message};
 use super::error::EngineError;
 use super::{COMPACT, Engine, StepRequest};
 use crate::artifact::{Access, Content, Denied, Permission, Reason};
+use crate::event::spans::Purpose;
 use crate::event::{Event, EventKind, Quality};
 use crate::ids::{Moment, ThreadKey};
 use crate::log::{Document, Envelope, Loaded, LogError, total, wire_dialect};
-use crate::model::{Hear, Model, ModelAnswer, ModelError, Usage};
+use crate::model::{Hear, Model, ModelAnswer, ModelError, Usage, answer_traced};
 use crate::recall::{Query, Recalled, recall};
 use crate::rehydrate::TurnContext;
 use crate::store::{ArtifactRow, StoreError, ThreadRow, Write};
@@ -289,7 +290,7 @@ impl OpenThread {
             prompt.stream = stream;
             let counted = step.tokens + step.rehydrated_tokens;
             self.called = Some(Instant::now());
-            match model.answer(&prompt, hear).await {
+            match answer_traced(model, Purpose::Turn, Some(&self.key.thread), &prompt, hear).await {
                 Ok(answer) => {
                     self.learn_usage(model.id(), counted, answer.usage.as_ref()).await;
                     self.append(answer.messages.iter().map(String::as_str)).await?;
@@ -309,10 +310,7 @@ impl OpenThread {
         mut request: StepRequest,
     ) -> Option<StepRequest> {
         let ModelError::Overflow { overflow, .. } = error else { return None };
-        self.engine.learn(|learnt| learnt.error(model, counted, error)).await;
-        let event = Event::new(Moment::now(), self.key.clone(), EventKind::ModelOverflowed);
-        let limit = overflow.limit().map_or(0, Tokens::get);
-        self.engine.inner.bus.emit(&event.with("model", model).with("limit", limit).with("harder", request.harder));
+        self.learn_overflow(model, counted, error).await;
         if let Some(output) = overflow.output_that_fits(OUTPUT_MARGIN).filter(|output| *output > OUTPUT_MARGIN)
             && request.max_output != Some(output)
         {
@@ -320,6 +318,15 @@ impl OpenThread {
             return Some(request);
         }
         (request.harder < HARDER_MAX).then(|| StepRequest { harder: request.harder + 1, ..request })
+    }
+
+    /// Learns the window from a provider's refusal, given what the prompt was counted as here.
+    pub async fn learn_overflow(&mut self, model: &str, counted: Tokens, error: &ModelError) {
+        let ModelError::Overflow { overflow, .. } = error else { return };
+        self.engine.learn(|learnt| learnt.error(model, counted, error)).await;
+        let event = Event::new(Moment::now(), self.key.clone(), EventKind::ModelOverflowed);
+        let limit = overflow.limit().map_or(0, Tokens::get);
+        self.engine.inner.bus.emit(&event.with("model", model).with("limit", limit));
     }
 
     /// Learns from what the provider says a prompt took, given what it was counted as here.

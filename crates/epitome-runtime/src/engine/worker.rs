@@ -54,17 +54,14 @@ impl Engine {
         while !*stopped.borrow() {
             while running.try_join_next().is_some() {}
             let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
-            let (job, token) = match self.claim().await {
-                Some(claimed) => claimed,
-                None => {
-                    drop(slot);
-                    tokio::select! {
-                        () = self.inner.bell.notified() => {}
-                        () = tokio::time::sleep(jobs.poll) => {}
-                        changed = stopped.changed() => if changed.is_err() { break },
-                    }
-                    continue;
+            let Some((job, token)) = self.claim().await else {
+                drop(slot);
+                tokio::select! {
+                    () = self.inner.bell.notified() => {}
+                    () = tokio::time::sleep(jobs.poll) => {}
+                    changed = stopped.changed() => if changed.is_err() { break },
                 }
+                continue;
             };
             let engine = self.clone();
             running.spawn(async move {

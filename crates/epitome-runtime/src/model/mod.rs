@@ -31,6 +31,10 @@ use epitome::summary::Finish;
 use epitome::thread::ToolCall;
 use epitome::wire::Dialect;
 use serde::{Deserialize, Serialize};
+use tracing::Instrument as _;
+
+use crate::event::spans::{self, Purpose};
+use crate::ids::ThreadId;
 
 /// Whoever answers a prompt. Dropping the future aborts the call.
 #[async_trait]
@@ -43,6 +47,24 @@ pub trait Model: Send + Sync + fmt::Debug {
 
     /// Answers a prompt; `hear` is told of pieces as they come when the prompt wants a stream.
     async fn answer(&self, prompt: &ModelPrompt, hear: &mut Hear<'_>) -> Result<ModelAnswer, ModelError>;
+}
+
+/// Asks a model within a span that says how long it took, what it cost and how it ended.
+pub async fn answer_traced(
+    model: &dyn Model,
+    purpose: Purpose,
+    thread: Option<&ThreadId>,
+    prompt: &ModelPrompt,
+    hear: &mut Hear<'_>,
+) -> Result<ModelAnswer, ModelError> {
+    let provider = if model.dialect() == Dialect::Anthropic { "anthropic" } else { "openai" };
+    let span = spans::chat(purpose, provider, model.id(), thread);
+    let answer = model.answer(prompt, hear).instrument(span.clone()).await;
+    match &answer {
+        Ok(answer) => spans::record_answer(&span, answer),
+        Err(error) => spans::record_error(&span, error),
+    }
+    answer
 }
 
 /// Told of each piece of an answer as it comes.

@@ -62,7 +62,7 @@ mod tests {
     #[tokio::test]
     async fn when_the_maker_is_dropped_the_one_who_waits_makes_it() {
         let flights = Flights::default();
-        let never = flights.join("a", || std::future::pending::<u32>());
+        let never = flights.join("a", std::future::pending::<u32>);
         tokio::select! {
             _ = never => unreachable!("it never ends"),
             () = tokio::time::sleep(Duration::from_millis(5)) => {}

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::flight::Flights;
 use super::{NoSummary, Prose};
-use crate::model::{Model, ModelError, ModelPrompt};
+use crate::event::spans::Purpose;
+use crate::model::{Model, ModelError, ModelPrompt, answer_traced};
 
 /// How often the same question is asked when the answer cannot be used.
 const ASKED_MAX: u32 = 2;
@@ -155,7 +156,8 @@ impl ModelSummariser {
             let request = self.request(&prompt, put, dialogue.request().max_output);
             self.check_size(&request)?;
             asked += 1;
-            let answer = self.model.answer(&request, &mut |_| {}).await.map_err(|error| self.failed(&error))?;
+            let answer = answer_traced(&*self.model, Purpose::Summary, None, &request, &mut |_| {}).await;
+            let answer = answer.map_err(|error| self.failed(&error))?;
             match dialogue.answer(&Reply { text: &answer.text, finish: answer.finish }, counter) {
                 Progress::Ask(_) | Progress::RollUp(_) => asked = 0,
                 Progress::Done(done) => return Ok(Prose { summary: done.summary, deltas: done.deltas }),

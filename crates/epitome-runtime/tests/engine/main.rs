@@ -6,6 +6,7 @@ mod back;
 mod basics;
 mod faults;
 mod overflow;
+mod real_model;
 mod summaries;
 mod tenants;
 mod world;

@@ -80,7 +80,9 @@ impl Protection<'_> {
     pub fn most(&self) -> Tokens {
         let (thread, protect, target) = (self.thread, &self.policy.protect, self.target);
         let task = first_task(thread, protect, target);
-        let request = Some(thread.turn_start()).filter(|place| Some(*place) != task && *place < thread.len());
+        let unloaded = thread.evicted().map(|evicted| evicted.at);
+        let request = Some(thread.turn_start()).filter(|place| Some(*place) != task && Some(*place) != unloaded);
+        let request = request.filter(|place| *place < thread.len());
         let fixed: Tokens = task.into_iter().chain(request).map(|place| thread.message(place).tokens()).sum();
         let by_turns_alone = protect.recent_turns > 0 && protect.recent_share == 0.0;
         let roominess = if by_turns_alone { roominess(target) } else { 1.0 };

@@ -118,3 +118,27 @@ fn fifty_rounds_keep_them_when_only_what_came_after_the_last_compaction_is_loade
         holds_for_fifty_rounds(under, Dialect::ALL[(at + 3) % 4], 1600, Loaded::FromTheLastCompaction);
     }
 }
+
+#[test]
+fn one_long_turn_keeps_its_tail_round_after_round_when_only_what_came_after_the_last_compaction_is_loaded() {
+    let under = PRESETS.iter().find(|under| under.policy.name == "layer").expect("a preset");
+    let dialect = Dialect::Chat;
+    let size = Tokens::new(9000);
+    let room = Room { trigger: size, target: size.share(under.policy.target.low_water), limit: size.scaled(1.1) };
+    let Script(entries) = turn(0);
+    let mut thread = Thread::new();
+    let first = document(&Script(entries[..1].to_vec()), dialect, plain());
+    thread.extend(World::read(first, dialect, under).document.messages(), &under.meter(dialect));
+    let (mut previous, mut tails) = (None, Vec::new());
+    for at in 0..400 {
+        let Script(entries) = turn(at);
+        let work = document(&Script(entries[1..5].to_vec()), dialect, plain());
+        thread.extend(World::read(work, dialect, under).document.messages(), &under.meter(dialect));
+        let ask = Ask { previous: previous.as_ref(), ..Ask::default() };
+        let Some(compaction) = compact(&thread, room, under, dialect, &ask) else { continue };
+        tails.push(thread.len() - compaction.plan.tail_from);
+        let (small, moved) = compaction.evict(&thread).expect("something to leave unloaded");
+        (thread, previous) = (small, Some(moved));
+    }
+    assert!(tails.len() > 3 && tails.iter().all(|kept| *kept >= 10), "{tails:?}");
+}

@@ -62,12 +62,14 @@ fn told(error: &Error) -> StoreError {
     }
 }
 
-/// What the driver itself says: mostly that the connection is gone.
+/// What the driver itself says: mostly that the connection is gone. Its kinds of error are told by their words only.
 fn without_code(error: &Error, reason: String) -> StoreError {
-    let broken =
-        error.is_closed() || std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>());
-    if broken || reason.contains("timeout") || reason.contains("connecting") {
+    let broken = std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
+    let begins = |words| reason.starts_with(words);
+    if error.is_closed() || broken || begins("timeout") || begins("unexpected message") {
         StoreError::Unavailable { reason }
+    } else if begins("error deserializing") {
+        StoreError::Damaged { reason }
     } else {
         StoreError::Refused { reason }
     }

@@ -14,7 +14,7 @@ mod value;
 use std::ops::Range;
 
 use async_trait::async_trait;
-use deadpool_postgres::{GenericClient, Pool};
+use deadpool_postgres::{GenericClient, Object, Pool};
 use futures_util::future::join_all;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -83,32 +83,68 @@ impl Postgres {
 
     async fn selected(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Fault> {
         let client = self.pool.get().await?;
-        let statement = client.prepare_cached(sql).await?;
-        Ok(client.query(&statement, values).await?)
+        let rows = select(&client, sql, values).await;
+        settled(client, rows)
     }
 
     async fn written(&self, writes: &[Write]) -> Result<(), Fault> {
         let steps = step::all(writes)?;
         let mut client = self.pool.get().await?;
-        if steps.len() == 1 {
-            return send(&client, steps).await;
-        }
-        let transaction = client.transaction().await?;
-        send(&transaction, steps).await?;
-        Ok(transaction.commit().await?)
+        let outcome = write(&mut client, steps).await;
+        settled(client, outcome)
     }
 
     async fn claimed(&self, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, Fault> {
         let mut client = self.pool.get().await?;
-        let transaction = client.transaction().await?;
-        transaction.execute(ONE_CLAIM_AT_A_TIME, &[]).await?;
-        transaction.execute(&transaction.prepare_cached(BURY).await?, &[&kind, &now.0, &LAPSED]).await?;
-        let token = lease.token.as_bytes().as_slice();
-        let statement = transaction.prepare_cached(CLAIM).await?;
-        let row = transaction.query_opt(&statement, &[&kind, &now.0, &lease.worker, &token, &lease.until.0]).await?;
-        transaction.commit().await?;
-        row.as_ref().map(read::job).transpose()
+        let job = claim(&mut client, kind, lease, now).await;
+        settled(client, job)
     }
+
+    async fn vacuumed(&self, before: Moment) -> Result<u64, Fault> {
+        let client = self.pool.get().await?;
+        let removed = vacuum(&client, before).await;
+        settled(client, removed)
+    }
+}
+
+/// Gives a connection back to the pool, unless it is broken.
+fn settled<T>(client: Object, outcome: Result<T, Fault>) -> Result<T, Fault> {
+    if let Err(Fault::Told(StoreError::Unavailable { .. })) = outcome {
+        drop(Object::take(client));
+    }
+    outcome
+}
+
+async fn select(client: &Object, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Fault> {
+    let statement = client.prepare_cached(sql).await?;
+    Ok(client.query(&statement, values).await?)
+}
+
+async fn write(client: &mut Object, steps: Vec<Step<'_>>) -> Result<(), Fault> {
+    if steps.len() == 1 {
+        return send(&*client, steps).await;
+    }
+    let transaction = client.transaction().await?;
+    send(&transaction, steps).await?;
+    Ok(transaction.commit().await?)
+}
+
+async fn claim(client: &mut Object, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, Fault> {
+    let transaction = client.transaction().await?;
+    transaction.execute(ONE_CLAIM_AT_A_TIME, &[]).await?;
+    transaction.execute(&transaction.prepare_cached(BURY).await?, &[&kind, &now.0, &LAPSED]).await?;
+    let token = lease.token.as_bytes().as_slice();
+    let statement = transaction.prepare_cached(CLAIM).await?;
+    let row = transaction.query_opt(&statement, &[&kind, &now.0, &lease.worker, &token, &lease.until.0]).await?;
+    transaction.commit().await?;
+    row.as_ref().map(read::job).transpose()
+}
+
+async fn vacuum(client: &Object, before: Moment) -> Result<u64, Fault> {
+    let documents = client.execute(EXPIRED, &[&before.0]).await?;
+    let jobs = client.execute(FINISHED, &[&before.0]).await?;
+    client.batch_execute("VACUUM (SKIP_LOCKED) documents, jobs").await?;
+    Ok(documents + jobs)
 }
 
 /// Sends all steps before the first is answered, and says what became of the first that went wrong.
@@ -288,13 +324,6 @@ impl Store for Postgres {
     }
 
     async fn vacuum(&self, before: Moment) -> Result<u64, StoreError> {
-        let removed = async {
-            let client = self.pool.get().await?;
-            let documents = client.execute(EXPIRED, &[&before.0]).await?;
-            let jobs = client.execute(FINISHED, &[&before.0]).await?;
-            client.batch_execute("VACUUM (SKIP_LOCKED) documents, jobs").await?;
-            Ok::<u64, Fault>(documents + jobs)
-        };
-        Ok(removed.await?)
+        Ok(self.vacuumed(before).await?)
     }
 }

@@ -54,6 +54,14 @@ pub(super) fn vacuum(conn: &mut Connection, before: Moment) -> Result<u64, Fault
     let finished = "DELETE FROM jobs WHERE state IN ('done', 'dead') AND queued < ?";
     let jobs = transaction.execute(finished, params![before.0])?;
     transaction.commit()?;
-    conn.execute_batch("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")?;
+    give_back(conn)?;
     Ok((documents + jobs) as u64)
+}
+
+/// Gives free pages back to the file system. Each step of the first statement gives one.
+fn give_back(conn: &Connection) -> Result<(), Fault> {
+    let mut pragma = conn.prepare("PRAGMA incremental_vacuum")?;
+    let mut pages = pragma.query([])?;
+    while pages.next()?.is_some() {}
+    Ok(conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?)
 }

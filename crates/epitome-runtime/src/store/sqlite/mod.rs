@@ -167,3 +167,53 @@ impl Store for Sqlite {
         self.writer.run(move |conn| care::vacuum(conn, before)).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that is full is stood in for by a database that may not grow.
+    #[tokio::test]
+    async fn a_full_disk_is_told_as_full_and_nothing_has_changed() {
+        let store = Sqlite::in_memory().unwrap();
+        store.writer.run(|conn| Ok(conn.pragma_update(None, "max_page_count", 60)?)).await.unwrap();
+        let document = |name: &str, body| Write::PutDocument {
+            key: DocumentKey { tenant: TenantId::local(), kind: "memory".into(), name: name.into() },
+            expected: None,
+            at: Moment(0),
+            expires: None,
+            body,
+        };
+        store.apply(&[document("small", vec![1])]).await.unwrap();
+        let writes = [document("small", vec![2]), document("large", vec![0; 1_000_000])];
+        let error = store.apply(&writes).await.unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+        let held = store.documents(&TenantId::local(), "memory", None, 9).await.unwrap();
+        assert_eq!(held.iter().map(|(_, row)| row.body.clone()).collect::<Vec<_>>(), [vec![1]]);
+        store.apply(&[document("small", vec![3])]).await.unwrap();
+    }
+
+    /// Many batches that wait together are committed together; one that cannot be applied does not take others along,
+    /// and leaves nothing of itself.
+    #[tokio::test]
+    async fn batches_that_are_committed_together_fail_alone() {
+        let store = Sqlite::in_memory().unwrap();
+        let put = |name: String, expected| {
+            let key = DocumentKey { tenant: TenantId::local(), kind: "memory".into(), name };
+            Write::PutDocument { key, expected, at: Moment(0), expires: None, body: Vec::new() }
+        };
+        let batch = |number: usize| {
+            let expected = if number.is_multiple_of(3) { 7 } else { 0 };
+            [put(format!("{number} first"), None), put(format!("{number} second"), Some(expected))]
+        };
+        let (release, hold) = std::sync::mpsc::channel::<()>();
+        let held = store.writer.run(move |_| Ok(hold.recv().is_err()));
+        let batches: Vec<_> = (0..100).map(batch).collect();
+        let waiting = futures_util::future::join_all(batches.iter().map(|batch| store.apply(batch)));
+        let (_, outcomes, ()) = tokio::join!(held, waiting, async { drop(release) });
+        let failed: Vec<usize> = (0..100).filter(|number| outcomes[*number].is_err()).collect();
+        assert_eq!(failed, (0..100).step_by(3).collect::<Vec<_>>());
+        let written = store.documents(&TenantId::local(), "memory", None, 300).await.unwrap();
+        assert_eq!(written.len(), 2 * (100 - failed.len()));
+    }
+}
