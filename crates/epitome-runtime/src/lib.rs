@@ -15,4 +15,5 @@ pub mod recall;
 pub mod rehydrate;
 pub mod store;
 pub mod summarise;
+mod tls;
 pub mod vault;

@@ -104,8 +104,7 @@ fn bucket(url: &Url) -> Result<Arc<dyn ObjectStore>, PlaceError> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err(PlaceError::Extra { what: "a name and a password".to_owned(), hint: FROM_THE_ENVIRONMENT });
     }
-    // Both TLS and signatures are ring's; somebody else may have installed it already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    crate::tls::install_provider();
     let builder = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(patience());
     let builder = builder.with_client_options(timeouts());
     let failed = |error: object_store::Error| PlaceError::Bucket { reason: error.to_string() };

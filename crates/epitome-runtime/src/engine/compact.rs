@@ -38,7 +38,7 @@ pub(super) struct How {
     pub frame: Option<Frame>,
     /// The job that it is made by.
     pub job: Option<(JobId, Uuid)>,
-    /// Whether it serves one prompt alone: messages that it covers are not in the store.
+    /// Whether it serves one prompt alone.
     pub unsaved: bool,
 }
 
@@ -99,6 +99,10 @@ struct Finished {
 }
 
 impl Finished {
+    fn stats(&self, thread: &Thread) -> Stats {
+        stats(&self.compaction.plan, thread, self.compaction.summaries.len())
+    }
+
     fn committed(self, version: u64, stats: Stats, saved: Result<(), String>) -> Committed {
         Committed {
             version,
@@ -136,7 +140,7 @@ impl Engine {
         let snapshot = Arc::new(snapshot);
         let state = self.state(&snapshot).await;
         let (plan, prose) = self.summary(&snapshot, &how, &state).await?;
-        let before = stats(&plan, None);
+        let before = stats(&plan, &snapshot.thread, 0);
         self.inner.bus.before(&snapshot.key, &before).await;
         let finished = self.finish(&snapshot, prose.as_ref().map(|prose| prose.summary.clone())).await?;
         self.commit(access, &snapshot, how, state, prose, finished).await
@@ -243,9 +247,9 @@ impl Engine {
 
     fn finished(&self, snapshot: &Snapshot, compaction: Compaction) -> Finished {
         let thread = &snapshot.thread;
-        let known = snapshot.compaction.as_deref().map(|known| touched(known, thread)).unwrap_or_default();
+        let known = snapshot.compaction.as_deref().map(|known| touched(&known.plan, thread)).unwrap_or_default();
         let fresh: Vec<usize> =
-            touched(&compaction, thread).into_iter().filter(|place| !known.contains(place)).collect();
+            touched(&compaction.plan, thread).into_iter().filter(|place| !known.contains(place)).collect();
         let index = self.index(snapshot, &fresh);
         let artifacts = compaction.artifacts(thread);
         let mut hints = snapshot.hints.clone();
@@ -285,8 +289,12 @@ impl Engine {
         finished: Finished,
     ) -> Result<Committed, NotCompacted> {
         if how.unsaved {
-            let stats = stats(&finished.compaction.plan, Some(&finished.compaction));
-            return Ok(finished.committed(snapshot.version, stats, Err("messages wait for the store".to_owned())));
+            let stats = finished.stats(&snapshot.thread);
+            return Ok(finished.committed(
+                snapshot.version,
+                stats,
+                Err("messages wait for the store, or others are faster".to_owned()),
+            ));
         }
         let at = Moment::now();
         let version = snapshot.version + 1;
@@ -294,7 +302,8 @@ impl Engine {
         let mut along = std::mem::take(&mut finished.index);
         let contents = std::mem::take(&mut finished.contents);
         along.extend(self.put_contents(access, snapshot, contents, at).await);
-        let events = self.told(snapshot, &finished.compaction, at);
+        let mut events = self.told(snapshot, &finished.compaction, at);
+        events.extend(indexed(snapshot, &along, at));
         along.extend(events.iter().map(|event| self.inner.log.add_event(event)));
         along.extend(state.and_then(|state| self.merged(snapshot, state, prose, at)));
         let plan = &finished.compaction.plan;
@@ -324,7 +333,7 @@ impl Engine {
             }
             Err(error) => Err(self.not_saved(snapshot, &error)),
         };
-        let stats = stats(plan, Some(&finished.compaction));
+        let stats = finished.stats(&snapshot.thread);
         if saved.is_ok() {
             events.iter().for_each(|event| self.inner.bus.emit(event));
             self.inner.bell.notify_waiters();
@@ -456,11 +465,11 @@ fn look(
     Look::Planned { plan, dialogue, put }
 }
 
-/// The places of the loaded messages that a compaction takes something of.
-fn touched(compaction: &Compaction, thread: &Thread) -> BTreeSet<usize> {
+/// The places of the loaded messages that a plan takes something of.
+fn touched(plan: &Plan, thread: &Thread) -> BTreeSet<usize> {
     let evicted = thread.evicted().map(|evicted| evicted.at);
     let mut places = BTreeSet::new();
-    for record in &compaction.plan.records {
+    for record in &plan.records {
         match (&record.action, record.part) {
             (_, Some(part)) => {
                 places.insert(part.place);
@@ -513,18 +522,24 @@ fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> Hint {
     Hint { id: artifact.id.as_str().to_owned(), place: message.log_place() as u64, hint, names }
 }
 
-fn stats(plan: &Plan, compaction: Option<&Compaction>) -> Stats {
-    let blocks: u64 = plan
-        .records
-        .iter()
-        .map(|record| if record.part.is_some() { 1 } else { record.span.messages().len() as u64 })
-        .sum();
+/// What a plan did to a thread.
+fn stats(plan: &Plan, thread: &Thread, summaries: usize) -> Stats {
     Stats {
         tokens_before: plan.before.get(),
         tokens_after: plan.after.get(),
-        compacted_blocks: blocks,
-        summary_block_count: compaction.map_or(0, |compaction| compaction.summaries.len() as u64),
+        compacted_blocks: touched(plan, thread).len() as u64,
+        summary_block_count: summaries as u64,
     }
+}
+
+/// That passages went to the index.
+fn indexed(snapshot: &Snapshot, writes: &[Write], at: Moment) -> Option<Event> {
+    let passages = writes.iter().find_map(|write| match write {
+        Write::Index { rows, .. } => Some(rows.len()),
+        _ => None,
+    })?;
+    let event = Event::new(at, snapshot.key.clone(), EventKind::CompactionRetrieved);
+    Some(event.with("passages", passages))
 }
 
 fn rung_event(step: &RungStep) -> EventKind {

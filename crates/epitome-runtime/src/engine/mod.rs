@@ -155,7 +155,7 @@ impl Engine {
 
     /// Opens a thread that is there.
     pub async fn resume(&self, access: &Access, thread: ThreadId) -> Result<OpenThread, EngineError> {
-        let key = self.allowed(access, thread, Permission::WriteThread)?;
+        let key = self.allowed(access, thread, Permission::ReadThread)?;
         OpenThread::load(self.clone(), access.clone(), key).await
     }
 

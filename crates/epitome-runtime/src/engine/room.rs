@@ -14,15 +14,16 @@ const HARDER: [f64; 4] = [1.0, 0.8, 0.55, 0.3];
 const RESERVE_SHARE_MAX: f64 = 0.25;
 
 impl Engine {
-    /// The room for the messages of a step.
-    pub(super) fn room(&self, request: &StepRequest) -> Room {
+    /// The room for the messages of a step, and what is kept free for content that comes back.
+    pub(super) fn room(&self, request: &StepRequest) -> (Room, Tokens) {
         let settings = self.settings();
         let learnt = self.learnt();
         let counter = &**self.counter();
         let fixed = fixed(request, counter);
         let window = window(settings, &learnt, request);
         let window = window.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]);
-        Room::in_window(&fitted(&settings.policy, window), window, fixed)
+        let policy = fitted(&settings.policy, window);
+        (Room::in_window(&policy, window, fixed), policy.reserve.rehydration)
     }
 }
 

@@ -15,6 +15,7 @@ use super::settings::Background;
 use super::snapshot::{Snapshot, Wants};
 use super::thread::{OpenThread, Saved};
 use super::{COMPACT, Engine};
+use crate::artifact::Permission;
 use crate::event::{Event, EventKind, Stats};
 use crate::ids::Moment;
 use crate::log::{Document, LogError};
@@ -89,6 +90,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// By how much the messages are larger than their room; nothing while they fit.
+    pub fn over(&self) -> Tokens {
+        self.tokens - self.room.limit
+    }
+
     /// The prompt, ready to be asked.
     pub fn prompt(&self) -> ModelPrompt {
         ModelPrompt {
@@ -107,9 +113,10 @@ impl OpenThread {
     pub async fn prepare_step(&mut self, request: &StepRequest) -> Result<Step, EngineError> {
         let mut warnings = Vec::new();
         self.catch_up(&mut warnings).await;
-        let room = self.engine.room(request);
+        self.may(Permission::WriteThread)?;
+        let (room, reserve) = self.engine.room(request);
         self.turn.enter(self.state.thread.turn(), self.engine.settings().policy.rehydrate.cooldown_turns);
-        let rehydrated = self.rehydrate(request, room).await;
+        let rehydrated = self.rehydrate(request, room, reserve).await;
         let mut snapshot = self.snapshot(request, room);
         let mut made = Made::Nothing;
         if !snapshot.is_below_the_soft_mark() {
@@ -208,7 +215,8 @@ impl OpenThread {
                 });
             }
         }
-        self.compact_now(request, room, true, warnings).await
+        // Whoever asked for it has the time; whoever is stopped by it has not.
+        self.compact_now(request, room, !request.force, warnings).await
     }
 
     /// Waits while a job of this thread is pending, at most this long. Answers whether there was one and it has ended.
@@ -240,15 +248,22 @@ impl OpenThread {
         embedded_only: bool,
         warnings: &mut Vec<String>,
     ) -> Made {
-        for _ in 0..RACES_MAX {
+        for race in 0..=RACES_MAX {
             let snapshot = self.snapshot(request, room);
-            let hard = snapshot.tokens() > room.limit;
-            let unsaved = !self.backlog.is_empty();
+            let over = snapshot.tokens() - room.limit;
+            let hard = over > Tokens::ZERO;
+            // Where others are faster each time, this prompt has a compaction of its own.
+            let unsaved = !self.backlog.is_empty() || race == RACES_MAX;
             let embedded_only = embedded_only || unsaved;
             let how = How { embedded_only, frame: Some(self.engine.frame(request)), job: None, unsaved };
             match self.engine.compact(&self.access, snapshot, how).await {
                 Ok(committed) => return self.swap_in(committed, warnings),
-                Err(NotCompacted::NothingToDo { .. }) => return Made::Nothing,
+                Err(NotCompacted::NothingToDo { reason }) => {
+                    if hard {
+                        warnings.push(format!("The prompt is {over} tokens too large: {reason}."));
+                    }
+                    return Made::Nothing;
+                }
                 Err(NotCompacted::Lost) => self.catch_up(warnings).await,
                 // Recovery never depends on a call that can fail.
                 Err(NotCompacted::NoSummary { .. }) if hard && !embedded_only => {
@@ -263,14 +278,13 @@ impl OpenThread {
                 return Made::Nothing;
             }
         }
-        warnings.push("The prompt was not compacted: others were faster each time.".to_owned());
         Made::Nothing
     }
 
     /// Goes on under a compaction. Messages that were appended meanwhile stay behind it.
     fn swap_in(&mut self, committed: Committed, warnings: &mut Vec<String>) -> Made {
         if let Err(reason) = &committed.saved {
-            warnings.push(format!("The compaction could not be saved and serves this prompt alone: {reason}."));
+            warnings.push(format!("The compaction is not saved and serves this prompt alone: {reason}."));
             return Made::ForOnce(Box::new(committed));
         }
         self.state.row.version = committed.version;
@@ -282,7 +296,7 @@ impl OpenThread {
     }
 
     /// What comes back for this step alone.
-    async fn rehydrate(&mut self, request: &StepRequest, room: Room) -> Vec<Rehydrated> {
+    async fn rehydrate(&mut self, request: &StepRequest, room: Room, reserve: Tokens) -> Vec<Rehydrated> {
         let engine = self.engine.clone();
         let rules = engine.settings().policy.rehydrate.clone();
         let mut back = Vec::new();
@@ -290,7 +304,6 @@ impl OpenThread {
             back.extend(self.memory_block().await);
         }
         let tokens = self.snapshot(request, room).tokens();
-        let reserve = engine.settings().policy.reserve.rehydration;
         let mut allowance = Allowance::of(&rules, reserve + (room.limit - tokens));
         let hints = self.state.hints.clone();
         let calls = called_for(&self.state.thread, &hints, &self.turn, &rules);

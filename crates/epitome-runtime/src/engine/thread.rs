@@ -151,9 +151,7 @@ impl OpenThread {
         &mut self,
         entries: impl IntoIterator<Item = E>,
     ) -> Result<Saved, EngineError> {
-        if !self.access.may(Permission::WriteThread) {
-            return Err(EngineError::NotAllowed);
-        }
+        self.may(Permission::WriteThread)?;
         let entries: Vec<NewEntry> = entries.into_iter().map(Into::into).collect();
         for (at, entry) in entries.iter().enumerate() {
             serde_json::from_str::<&serde_json::value::RawValue>(&entry.json)
@@ -168,6 +166,13 @@ impl OpenThread {
         self.flush().await;
         self.note_quality(turn).await;
         Ok(self.saved())
+    }
+
+    pub(super) fn may(&self, permission: Permission) -> Result<(), EngineError> {
+        match self.access.may(permission) {
+            true => Ok(()),
+            false => Err(EngineError::NotAllowed),
+        }
     }
 
     /// Appends to what is loaded.
@@ -419,6 +424,7 @@ impl OpenThread {
         reference: &str,
         lines: Option<RangeInclusive<usize>>,
     ) -> Result<String, EngineError> {
+        self.may(Permission::ReadThread)?;
         let missing = || EngineError::NoMessage { reference: reference.to_owned() };
         let number: u64 = reference.strip_prefix('m').and_then(|number| number.parse().ok()).ok_or_else(missing)?;
         let place = number.checked_sub(1).filter(|place| *place < self.state.row.length).ok_or_else(missing)?;
@@ -431,6 +437,7 @@ impl OpenThread {
 
     /// Searches everything that left the thread's prompts.
     pub async fn recall(&mut self, words: &str) -> Result<Recalled, EngineError> {
+        self.may(Permission::ReadThread)?;
         let tokens_max = self.engine.settings().recall_tokens;
         let query = Query { words, tokens_max, hits_max: HITS_MAX };
         let found = recall(&self.engine.inner.log, &self.state.row, &query, &**self.engine.counter()).await?;
@@ -441,6 +448,7 @@ impl OpenThread {
 
     /// Remembers an entry in the thread's memory block. When it is time the oldest are folded into its summary.
     pub async fn remember(&mut self, entry: &str) -> Result<(), EngineError> {
+        self.may(Permission::WriteThread)?;
         let log = &self.engine.inner.log;
         let (tenant, name) = (&self.key.tenant, self.key.thread.as_str());
         for _ in 0..RACES_MAX {

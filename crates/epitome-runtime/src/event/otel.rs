@@ -1,6 +1,6 @@
 //! Spans to an OpenTelemetry collector, over HTTP.
 //!
-//! Only the spans of [`spans`](super::spans) leave the process: no log lines, and no spans of any library. They are sent
+//! Only the spans of [`spans`] leave the process: no log lines, and no spans of any library. They are sent
 //! in batches from a thread with a runtime of its own, so that a collector that hangs holds up nothing, and the last
 //! batch is sent whatever becomes of the program's runtime.
 
@@ -136,8 +136,7 @@ fn traces_at(endpoint: &str) -> String {
 }
 
 fn client(endpoint: &str) -> Result<reqwest::Client, String> {
-    // It fails when the program has chosen a provider already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    crate::tls::install_provider();
     let url = reqwest::Url::parse(endpoint).map_err(|error| error.to_string())?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("it must begin with http:// or https://, not {}:", url.scheme()));

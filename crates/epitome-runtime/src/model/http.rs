@@ -4,7 +4,7 @@
 //! one host, and asks again only while nobody has heard a piece of the answer.
 
 use std::fmt;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -184,19 +184,11 @@ impl fmt::Debug for HttpModel {
 }
 
 fn client(url: &Url, timeouts: &Timeouts) -> Result<Client, EndpointError> {
-    install_tls();
+    crate::tls::install_provider();
     let builder = Client::builder().redirect(redirect::Policy::none()).connect_timeout(timeouts.connect);
     // A proxy cannot reach what is on this machine.
     let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
     builder.build().map_err(|error| EndpointError::Client { reason: chain(&error.without_url()) })
-}
-
-/// Makes ring the provider of TLS, unless the process has one already.
-fn install_tls() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -165,8 +165,12 @@ fn names_it(text: &str, name: &str) -> bool {
     names(text, name) || is_file && names(text, file)
 }
 
+/// Whether a question stands in a text: a mark that ends something, not one in an address.
 fn asks(text: &str) -> bool {
-    text.contains(['?', '？', '؟'])
+    text.match_indices(['?', '？', '؟']).any(|(at, mark)| {
+        let after = text[at + mark.len()..].chars().next();
+        after.is_none_or(|c| !c.is_alphanumeric() && !"=&/%_".contains(c))
+    })
 }
 
 /// The names in a call's arguments: short strings of one line.
@@ -253,6 +257,7 @@ mod tests {
             assert_eq!(names_it(text, "src/lib.rs"), found, "{text}");
         }
         assert!(asks("Was steht in a.txt?") && asks("文件里有什么？") && !asks("Change lib.rs; then test."));
+        assert!(!asks("see https://example.org/a?b=c for lib.rs") && asks("Really? Yes.") && asks("(why?)"));
     }
 
     #[test]

@@ -4,9 +4,17 @@
 
 mod back;
 mod basics;
+mod commit;
 mod faults;
 mod overflow;
+mod properties;
 mod real_model;
 mod summaries;
 mod tenants;
 mod world;
+
+#[path = "../../../epitome/tests/proof/forall.rs"]
+mod forall;
+#[allow(dead_code, unused_imports, reason = "the core's tests use the rest")]
+#[path = "../../../epitome/tests/proof/generate/mod.rs"]
+mod generate;

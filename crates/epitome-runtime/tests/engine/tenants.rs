@@ -54,9 +54,12 @@ async fn an_artifacts_id_is_no_use_to_another_tenant_nor_guessed_from_its_conten
     assert!(!hint.id.starts_with(plain.as_str()), "a hash of the content is not its id");
     let theirs = engine.artifacts().id(&tenant("globex"), content.as_bytes());
     assert_ne!(theirs.as_str(), hint.id, "the same content has another id in another tenant");
-    let poor = Access::new(tenant("acme"), "poor", Permissions::none().with(Permission::WriteThread));
+    let poor = Access::new(tenant("acme"), "poor", Permissions::none().with(Permission::ReadThread));
     let mut poor = engine.resume(&poor, thread_id("t1")).await.unwrap();
     assert_eq!(poor.read_artifact(&hint.id).await.unwrap_err().to_string(), unknown);
+    assert!(poor.read_message("m1", None).await.is_ok() && poor.recall("padding").await.is_ok());
+    assert!(poor.append(turn(1)).await.is_err() && poor.remember("x").await.is_err());
+    assert!(poor.prepare_step(&StepRequest::default()).await.is_err());
     let none = Access::new(tenant("acme"), "none", Permissions::none());
     assert!(engine.resume(&none, thread_id("t1")).await.is_err());
 }
@@ -84,7 +87,7 @@ async fn with_a_key_nothing_that_was_said_stands_in_any_file_and_recall_still_fi
         let folder = std::env::temp_dir().join(format!("epitome-{}-{}", std::process::id(), key.is_some()));
         std::fs::create_dir_all(folder.join("objects")).unwrap();
         let keys: Keys = key.map_or_else(Keys::none, |key| key.parse().unwrap());
-        let store = Arc::new(Sqlite::open(&folder.join("store.db")).unwrap());
+        let store = Arc::new(Sqlite::open(folder.join("store.db")).unwrap());
         let objects = object_store::local::LocalFileSystem::new_with_prefix(folder.join("objects")).unwrap();
         let window = Some(epitome::budget::Tokens::new(18_000));
         let parts =

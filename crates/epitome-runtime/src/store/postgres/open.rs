@@ -1,12 +1,13 @@
 //! Connecting: a pool whose connections all have the schema in their path, and the schema brought up to date.
 //!
-//! No TLS: an address that asks for it is refused rather than served without.
+//! TLS as the address's `sslmode` says, with the certificates that the system trusts (or those in `SSL_CERT_FILE`).
 
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
-use tokio_postgres::config::SslMode;
-use tokio_postgres::{Config, NoTls};
+use rustls_platform_verifier::ConfigVerifierExt as _;
+use tokio_postgres::Config;
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::Fault;
 use crate::store::StoreError;
@@ -47,7 +48,7 @@ pub(super) async fn pool(url: &str, settings: &PostgresSettings) -> Result<Pool,
     let config = config(url, settings)?;
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let wait = Some(settings.connect_timeout);
-    let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+    let pool = Pool::builder(Manager::from_config(config, tls()?, recycling))
         .max_size(settings.connections_max.max(1))
         .timeouts(Timeouts { wait, create: wait, recycle: wait })
         .runtime(Runtime::Tokio1)
@@ -57,13 +58,17 @@ pub(super) async fn pool(url: &str, settings: &PostgresSettings) -> Result<Pool,
     Ok(pool)
 }
 
+fn tls() -> Result<MakeRustlsConnect, StoreError> {
+    crate::tls::install_provider();
+    let config = rustls::ClientConfig::with_platform_verifier();
+    let config = config.map_err(|error| StoreError::Refused { reason: format!("TLS cannot be set up: {error}") })?;
+    Ok(MakeRustlsConnect::new(config))
+}
+
 fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> {
     let parsed = url.parse::<Config>();
     let mut config =
         parsed.map_err(|error| StoreError::Refused { reason: format!("the address is wrong: {error}") })?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return refused("the address asks for TLS (sslmode=require), which this build cannot do; use a local tunnel");
-    }
     let named = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if settings.schema.is_empty() || !settings.schema.chars().all(named) {
         return refused(format!("{:?} is not a schema's name: letters, digits and _ are", settings.schema));
