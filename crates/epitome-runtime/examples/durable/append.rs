@@ -37,11 +37,14 @@ pub async fn measure(folder: &Path, table: &mut Table) -> Outcome<()> {
         if round % ROUNDS_A_SHORT_THREAD == 0 {
             short = short_thread(&whole_engine, &mut speech, round).await?;
         }
-        let message = said(["user", "assistant"][round % 2], &speech.words(20));
-        for (times, thread) in times.iter_mut().zip([&mut short, &mut compacted, &mut whole]) {
+        for turn in 0..3 {
+            let at = (round + turn) % 3;
+            let thread = [&mut short, &mut compacted, &mut whole].into_iter().nth(at).ok_or("there are three")?;
+            let message = said(["user", "assistant"][round % 2], &speech.words(20));
+            speech.pause();
             let start = Instant::now();
-            let saved = thread.append([message.as_str()]).await?;
-            times.add(start.elapsed());
+            let saved = thread.append([message]).await?;
+            times[at].add(start.elapsed());
             assert_eq!(saved, Saved::Yes);
         }
     }
