@@ -10,11 +10,12 @@ use epitome::wire::Dialect;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  it is done, or there was nothing to do
-  1  `check` found errors
-  2  the command line or the policy is wrong
-  3  the input cannot be read
-  4  it cannot be done: the budget is below the floor, or the format cannot say it; nothing was written
-  5  the output cannot be written; the file is as it was
+  1  `check` or `store check` found errors
+  2  the command line, the configuration or the policy is wrong
+  3  the input or the store cannot be read
+  4  it cannot be done: the budget is below the floor, the format cannot say it, or no model wrote the summary; nothing
+     was written
+  5  the output or the store cannot be written; the file is as it was
 
 Example:
   epitome compact session.jsonl --budget 20000";
@@ -26,6 +27,9 @@ pub struct Cli {
     /// Print one JSON object instead of text, errors included
     #[arg(long, global = true)]
     pub json: bool,
+    /// The configuration file, in the place of the one that would be found
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// What to do
     #[command(subcommand)]
     pub verb: Verb,
@@ -43,8 +47,9 @@ pub enum Verb {
 Examples:
   epitome compact session.jsonl
   epitome compact thread.json --budget 8000 -o small.json
-  epitome compact session.jsonl --policy pi --pin 'Never touch the migrations' --dry-run")]
-    Compact(Compact),
+  epitome compact session.jsonl --policy pi --pin 'Never touch the migrations' --dry-run
+  epitome compact session.jsonl --model-url https://api.openai.com --summarizer-model gpt-5-mini")]
+    Compact(Box<Compact>),
     /// Show where the tokens are
     #[command(after_help = "Example:\n  epitome show session.jsonl --top 5")]
     Show(Show),
@@ -90,6 +95,51 @@ Examples:
   epitome policy show ladder > mine.toml
   epitome policy check mine.toml")]
     Policy(PolicyArgs),
+    /// Show the configuration and where each value came from
+    #[command(after_help = "Example:\n  epitome config show")]
+    Config(ConfigArgs),
+    /// Keep a session or a message list as a thread of the store
+    ///
+    /// The file's exact bytes are kept too: `epitome export` gives them back. A message list becomes a thread that can be
+    /// continued; an agent's own session can be read, searched and exported.
+    #[command(after_help = "\
+Examples:
+  epitome import session.jsonl
+  epitome import thread.json --thread weather --store sqlite:threads.db")]
+    Import(Import),
+    /// Write a thread of the store as a file
+    ///
+    /// A thread that has not grown since it was imported is the imported file, byte for byte. One that has grown is a
+    /// message list of its dialect.
+    #[command(after_help = "\
+Examples:
+  epitome export weather -o thread.json
+  epitome export weather --format jsonl")]
+    Export(Export),
+    /// List the threads of the store
+    #[command(after_help = "Example:\n  epitome threads --limit 10")]
+    Threads(Threads),
+    /// Show a thread: its messages, its plans or its events
+    #[command(after_help = "\
+Examples:
+  epitome log weather --from m10 --limit 20
+  epitome log weather --plans
+  epitome log weather --events --json")]
+    Log(Log),
+    /// Search what is indexed of a thread: what left its prompts, and everything of an imported one
+    #[command(after_help = "Example:\n  epitome recall weather error in the migration --tokens 1000")]
+    Recall(Recall),
+    /// Look after the store
+    #[command(after_help = "\
+Examples:
+  epitome store check
+  epitome store migrate
+  epitome store vacuum
+  epitome store rotate")]
+    Store(StoreArgs),
+    /// Compact threads in the background until stopped
+    #[command(after_help = "Example:\n  epitome work --store postgres://epitome@db.example.com/epitome")]
+    Work(Work),
 }
 
 /// Which file, and how to read it.
@@ -170,6 +220,32 @@ pub struct Compact {
     /// Where what left the prompt is kept; `.epitome` beside the file by default
     #[arg(long, value_name = "DIR")]
     pub artifacts: Option<PathBuf>,
+    /// Who writes the summary
+    #[command(flatten)]
+    pub author: Author,
+}
+
+/// Who writes the summary; what is not given comes from the configuration.
+#[derive(Debug, Args)]
+pub struct Author {
+    /// Who writes the summary: embedded, model, or model-with-fallback
+    #[arg(long, value_name = "KIND", help_heading = "Summary")]
+    pub summarizer: Option<String>,
+    /// The address of the model that writes it, or `script:PATH`; implies model-with-fallback
+    #[arg(long, value_name = "URL", help_heading = "Summary")]
+    pub model_url: Option<String>,
+    /// The name of that model
+    #[arg(long, value_name = "NAME", help_heading = "Summary")]
+    pub summarizer_model: Option<String>,
+    /// How it is spoken to: chat, responses or anthropic
+    #[arg(long, value_name = "DIALECT", help_heading = "Summary")]
+    pub summarizer_dialect: Option<String>,
+    /// The variable that holds its key; with `--model-url` and no other, OPENAI_API_KEY or ANTHROPIC_API_KEY if it is set
+    #[arg(long, value_name = "NAME", help_heading = "Summary")]
+    pub summarizer_key_env: Option<String>,
+    /// Seconds to wait for the summary
+    #[arg(long, value_name = "S", help_heading = "Summary")]
+    pub summarizer_timeout: Option<u64>,
 }
 
 /// `epitome show`.
@@ -293,4 +369,159 @@ pub enum PolicyVerb {
         /// The policy file
         file: PathBuf,
     },
+}
+
+/// `epitome config`.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub verb: ConfigVerb,
+}
+
+/// What can be done with the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigVerb {
+    /// Print every setting, its value and where it came from
+    #[command(after_help = "Examples:\n  epitome config show\n  epitome config show --config other.toml --json")]
+    Show,
+}
+
+/// Which store, and whose threads.
+#[derive(Debug, Args)]
+pub struct Whose {
+    /// The store, in the place of the configured one: sqlite:PATH or postgres://…
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// The tenant, in the place of the configured one
+    #[arg(long, value_name = "ID")]
+    pub tenant: Option<String>,
+}
+
+/// `epitome import`.
+#[derive(Debug, Args)]
+pub struct Import {
+    /// The sessions, requests or message lists; `-` reads standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// The thread's id; by default the session's own, or the file's name
+    #[arg(long, value_name = "ID")]
+    pub thread: Option<String>,
+    /// The format, when it is not the one it looks like
+    #[arg(long, visible_alias = "dialect", value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Carry lines that are not JSON along unread instead of stopping at them
+    #[arg(long)]
+    pub skip_bad_lines: bool,
+    /// Which store
+    #[command(flatten)]
+    pub whose: Whose,
+}
+
+/// `epitome export`.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Which thread
+    pub thread: String,
+    /// Where to write; standard output by default
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// `jsonl` writes the log, one message a line, with its place, id and role
+    #[arg(long, value_name = "FORMAT", value_parser = ["jsonl"])]
+    pub format: Option<String>,
+    /// Which store
+    #[command(flatten)]
+    pub whose: Whose,
+}
+
+/// `epitome threads`.
+#[derive(Debug, Args)]
+pub struct Threads {
+    /// The most threads to list, newest first
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+    /// Which store
+    #[command(flatten)]
+    pub whose: Whose,
+}
+
+/// `epitome log`.
+#[derive(Debug, Args)]
+pub struct Log {
+    /// Which thread
+    pub thread: String,
+    /// The first message, such as `m10`
+    #[arg(long, value_name = "MESSAGE")]
+    pub from: Option<String>,
+    /// The most rows
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub limit: usize,
+    /// The events instead of the messages
+    #[arg(long, conflicts_with = "plans")]
+    pub events: bool,
+    /// The plans instead of the messages
+    #[arg(long)]
+    pub plans: bool,
+    /// Print the texts whole
+    #[arg(long)]
+    pub full: bool,
+    /// Which store
+    #[command(flatten)]
+    pub whose: Whose,
+}
+
+/// `epitome recall`.
+#[derive(Debug, Args)]
+pub struct Recall {
+    /// Which thread
+    pub thread: String,
+    /// The words to look for
+    #[arg(required = true)]
+    pub query: Vec<String>,
+    /// The most tokens of the answer; by default as configured
+    #[arg(long, value_name = "N")]
+    pub tokens: Option<u64>,
+    /// Which store
+    #[command(flatten)]
+    pub whose: Whose,
+}
+
+/// `epitome store`.
+#[derive(Debug, Args)]
+pub struct StoreArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub verb: StoreVerb,
+    /// The store, in the place of the configured one: sqlite:PATH or postgres://…
+    #[arg(long, global = true, value_name = "URL")]
+    pub store: Option<String>,
+}
+
+/// What can be done for a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub enum StoreVerb {
+    /// Check every thread, plan, document and artifact of all tenants
+    #[command(after_help = "Example:\n  epitome store check --store sqlite:threads.db")]
+    Check,
+    /// Bring the schema up to date
+    #[command(after_help = "Example:\n  epitome store migrate")]
+    Migrate,
+    /// Remove what has expired and finished jobs, and give space back
+    #[command(after_help = "Example:\n  epitome store vacuum")]
+    Vacuum,
+    /// Seal everything under the current key, and make the search index anew
+    ///
+    /// It can be stopped and begun again. After it, older keys can be removed from the configuration.
+    #[command(
+        after_help = "Example:\n  EPITOME_KEYS_CURRENT=file:new.key EPITOME_KEYS_OLDER=file:old.key epitome store rotate"
+    )]
+    Rotate,
+}
+
+/// `epitome work`.
+#[derive(Debug, Args)]
+pub struct Work {
+    /// The store, in the place of the configured one: sqlite:PATH or postgres://…
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
 }

@@ -12,13 +12,13 @@ pub enum Exit {
     Fine = 0,
     /// A check found errors.
     Violations = 1,
-    /// The command line or the policy is wrong.
+    /// The command line, the configuration or the policy is wrong.
     Usage = 2,
-    /// The input cannot be read.
+    /// The input or the store cannot be read.
     Unreadable = 3,
     /// It cannot be done as asked.
     CannotFit = 4,
-    /// The output cannot be written.
+    /// The output or the store cannot be written.
     CannotWrite = 5,
 }
 
@@ -124,5 +124,18 @@ pub fn words(error: &std::io::Error) -> String {
     match text.find(" (os error") {
         Some(at) => text[..at].to_lowercase(),
         None => text,
+    }
+}
+
+/// An error as a sentence: a capital at its beginning, a full stop at its end.
+pub fn sentence(error: &impl fmt::Display) -> String {
+    let text = error.to_string();
+    let text = text.trim_end_matches('.');
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) if text.split_whitespace().next().is_some_and(|word| word.chars().all(char::is_alphabetic)) => {
+            format!("{}{}.", first.to_uppercase(), letters.as_str())
+        }
+        _ => format!("{text}."),
     }
 }

@@ -1,9 +1,11 @@
-//! The `epitome` binary: context compaction for recorded agent sessions.
+//! The `epitome` binary: context compaction for recorded agent sessions, and the store that keeps them.
 //!
 //! Every verb answers with a value; this file prints it once and ends with its exit code.
 
+mod author;
 mod cli;
 mod commands;
+mod desk;
 mod failure;
 mod find;
 mod open;
@@ -11,10 +13,13 @@ mod paint;
 mod planning;
 mod progress;
 mod receipt;
+mod settings;
 mod sketch;
+mod source;
 mod stamp;
 mod store;
 mod table;
+mod telemetry;
 mod write;
 
 use std::io::{self, Write};
@@ -32,7 +37,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    let exit = match commands::run(&cli.verb, Paint::for_stdout()) {
+    let exit = match commands::run(&cli, Paint::for_stdout()) {
         Ok(answer) => print_answer(&answer, cli.json),
         Err(failure) => print_failure(&failure, cli.json),
     };

@@ -12,6 +12,7 @@ use epitome::session::{Compacted, CompactedItem, Format, Session, Trigger};
 use epitome::wire::{Item, Voice};
 use serde_json::json;
 
+use crate::author::{Author, By};
 use crate::cli::{Aim, Planned};
 use crate::failure::{Exit, Failure, words};
 use crate::open::{CountFor, Opened, dialect, open};
@@ -55,6 +56,8 @@ pub struct Made {
     pub prompt: Prompt,
     /// The context, for writing.
     pub compacted: Compacted,
+    /// Who wrote its summary.
+    pub by: By,
 }
 
 impl Job {
@@ -74,24 +77,24 @@ impl Job {
     }
 
     /// Makes the compaction, unless the thread is small enough; a plan that does not fit is a failure.
-    pub fn run(&self) -> Result<Outcome, Failure> {
-        let Some(made) = self.attempt()? else { return Ok(Outcome::Fits) };
+    pub fn run(&self, author: &Author<'_>) -> Result<Outcome, Failure> {
+        let Some(made) = self.attempt_in(self.room, self.limit, Some(author))? else { return Ok(Outcome::Fits) };
         match made.fits(self.limit) {
             false => Err(self.below_floor()),
             true => Ok(Outcome::Made(Box::new(made))),
         }
     }
 
-    /// Makes the compaction, whether it fits or not; `None` if the thread is small enough.
+    /// Makes the compaction by code alone, whether it fits or not; `None` if the thread is small enough.
     pub fn attempt(&self) -> Result<Option<Made>, Failure> {
-        self.attempt_in(self.room, self.limit)
+        self.attempt_in(self.room, self.limit, None)
     }
 
-    fn attempt_in(&self, room: Room, limit: Tokens) -> Result<Option<Made>, Failure> {
+    fn attempt_in(&self, room: Room, limit: Tokens, author: Option<&Author<'_>>) -> Result<Option<Made>, Failure> {
         if self.opened.thread.total() <= room.target && !self.force {
             return Ok(None);
         }
-        let mut made = self.make(room)?;
+        let mut made = self.make(room, author)?;
         let mut within = room.limit;
         for _ in 0..GIVE_WAY_MAX {
             // A format may show more than a prompt would: empty messages, its own words around the summary.
@@ -101,13 +104,13 @@ impl Job {
                 break;
             }
             within -= over;
-            made =
-                self.make(Room { trigger: room.trigger.min(within), target: room.target.min(within), limit: within })?;
+            let less = Room { trigger: room.trigger.min(within), target: room.target.min(within), limit: within };
+            made = self.make(less, author)?;
         }
         Ok(made)
     }
 
-    fn make(&self, room: Room) -> Result<Option<Made>, Failure> {
+    fn make(&self, room: Room, author: Option<&Author<'_>>) -> Result<Option<Made>, Failure> {
         let (thread, session, policy) = (&self.opened.thread, &self.opened.session, &self.policy);
         let may_cut = |place: usize| session.tail_may_start(place);
         let ask = Ask {
@@ -125,10 +128,14 @@ impl Job {
             Verdict::Wait { tokens, .. } if tokens <= room.limit => return Ok(None),
             Verdict::Wait { .. } => return Err(self.stuck()),
         };
-        let compaction = draft.finish();
+        let (prose, by) = match author {
+            Some(author) => author.write(&draft, &*self.opened.counter)?,
+            None => (None, By::code(&draft)),
+        };
+        let compaction = draft.finish_with(prose);
         let prompt = render(thread, Some(&compaction), policy, dialect(session), self.opened.meter(), &[]);
         let compacted = self.compacted(&compaction, &prompt);
-        Ok(Some(Made { compaction, prompt, compacted }))
+        Ok(Some(Made { compaction, prompt, compacted, by }))
     }
 
     fn compacted(&self, compaction: &Compaction, prompt: &Prompt) -> Compacted {
@@ -196,7 +203,7 @@ impl Job {
     /// where nothing smaller does.
     fn floor(&self) -> (Tokens, Option<Made>) {
         let within = |limit: Tokens| {
-            let made = self.attempt_in(Room::exactly(limit), limit).ok().flatten();
+            let made = self.attempt_in(Room::exactly(limit), limit, None).ok().flatten();
             made.filter(|made| made.fits(limit))
         };
         let total = self.opened.thread.total();

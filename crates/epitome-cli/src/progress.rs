@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -10,28 +11,37 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A line that shows after a while and goes when it is dropped.
 pub struct Progress {
+    what: Arc<Mutex<String>>,
     done: Option<Sender<()>>,
     shower: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Says what is being done to which file, once it has taken a while.
+    /// Says what is being done, once it has taken a while.
     pub fn of(what: String) -> Self {
+        let what = Arc::new(Mutex::new(what));
         if !std::io::stderr().is_terminal() {
-            return Progress { done: None, shower: None };
+            return Progress { what, done: None, shower: None };
         }
         let (done, waits) = mpsc::channel::<()>();
+        let shown = Arc::clone(&what);
         let shower = std::thread::spawn(move || {
             let mut seconds = 0;
             while waits.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 seconds += 1;
-                let _ = write!(std::io::stderr(), "\r{what} … {seconds} s");
+                let what = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let _ = write!(std::io::stderr(), "\r\x1b[K{what} … {seconds} s");
             }
             if seconds > 0 {
                 let _ = write!(std::io::stderr(), "\r\x1b[K");
             }
         });
-        Progress { done: Some(done), shower: Some(shower) }
+        Progress { what, done: Some(done), shower: Some(shower) }
+    }
+
+    /// Something else is being done now.
+    pub fn now(&self, what: impl Into<String>) {
+        *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
     }
 }
 

@@ -58,7 +58,10 @@ pub fn text(job: &Job, made: &Made, paint: Paint) -> String {
     let opened = &job.opened;
     let (before, after) = (made.compacted.tokens_before, made.compacted.tokens_after);
     let mut out = headline(opened, paint);
-    out.push_str(&format!("counted by {}; policy {}\n\n", opened.provenance(), made.compaction.plan.policy));
+    let (counted, policy) = (opened.provenance(), &made.compaction.plan.policy);
+    out.push_str(&format!("counted by {counted}; policy {policy}{}\n", made.by.text()));
+    out.extend(made.by.excuse().map(|excuse| excuse + "\n"));
+    out.push('\n');
     let rows = vec![
         vec!["before".to_owned(), Tokens::new(before).to_string(), String::new()],
         vec![
@@ -177,6 +180,7 @@ pub fn json(job: &Job, made: &Made) -> Value {
         "lost": receipt.count(Fate::Lost),
         "entries": receipt.entries,
     });
+    json["summary"] = made.by.json();
     json["notices"] = notices_json(&job.opened.session);
     json
 }

@@ -26,14 +26,17 @@ fn sessions() -> Bench {
 #[test]
 fn help_of_every_verb_has_an_example() {
     let bench = Bench::new();
-    let verbs = ["compact", "show", "plan", "diff", "read", "branch", "check", "count", "policy"];
-    for verb in verbs {
+    let on_files = ["compact", "show", "plan", "diff", "read", "branch", "check", "count", "policy"];
+    let on_stores = ["config", "import", "export", "threads", "log", "recall", "store", "work"];
+    for verb in on_files.iter().chain(&on_stores) {
         let help = bench.run(&[verb, "--help"]).ended(0).out;
         assert!(help.contains(&format!("epitome {verb}")) && help.contains("Example"), "{help}");
         assert!(help.contains("--json"), "{help}");
     }
-    for verb in ["list", "show", "check"] {
-        assert!(bench.run(&["policy", verb, "--help"]).ended(0).out.contains("Example"));
+    let below = [("policy", "list"), ("policy", "show"), ("policy", "check"), ("config", "show")];
+    let store = ["check", "migrate", "vacuum", "rotate"].map(|verb| ("store", verb));
+    for (above, verb) in below.into_iter().chain(store) {
+        assert!(bench.run(&[above, verb, "--help"]).ended(0).out.contains("Example"), "{above} {verb}");
     }
     assert_snapshot!(bench.run(&["--help"]).whole());
 }
@@ -236,7 +239,7 @@ fn plan_and_diff_do_nothing_and_say_what_would_be_done() {
     assert_snapshot!(bench.run(&["plan", "chat.json", "--budget", "1500"]).ended(0).outline());
     assert_snapshot!(bench.run(&["diff", "chat.json", "--budget", "1500"]).ended(0).outline());
     let plan = bench.run(&["plan", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&plan), @"file format messages turns tokens counted policy before after room limit steps warnings items notices compacted plan");
+    assert_snapshot!(keys(&plan), @"file format messages turns tokens counted policy before after room limit steps warnings items summary notices compacted plan");
     let diff = bench.run(&["diff", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
     assert_snapshot!(keys(&diff), @"file format messages turns tokens counted removed shortened kept added changes prompt");
     assert_eq!(bench.names(), before);
@@ -313,7 +316,7 @@ fn every_preset_compacts_the_sample() {
 fn json_of_a_compaction_has_the_receipt() {
     let bench = threads();
     let json = bench.run(&["compact", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&json), @"file format messages turns tokens counted policy before after room limit steps warnings items notices compacted dry_run record written artifacts");
+    assert_snapshot!(keys(&json), @"file format messages turns tokens counted policy before after room limit steps warnings items summary notices compacted dry_run record written artifacts");
     assert_snapshot!(keys(&json["items"]), @"retained recoverable lost entries");
 }
 

@@ -16,4 +16,5 @@ pub mod rehydrate;
 pub mod store;
 pub mod summarise;
 mod tls;
+pub mod upkeep;
 pub mod vault;

@@ -8,21 +8,24 @@ use epitome::plan::ArtifactId;
 use epitome::session::{Compacted, CompactedItem, Format, ReadOptions, Session, Trigger, Written};
 use serde_json::{Value, json};
 
+use crate::author::Author;
 use crate::cli::{Compact, Input};
 use crate::failure::{Answer, Exit, Failure};
 use crate::open::{Opened, unreadable};
 use crate::paint::Paint;
 use crate::planning::{Job, Made, Outcome};
+use crate::progress::Progress;
 use crate::receipt::{self, plural};
 use crate::stamp;
 use crate::store::{Parcel, Record, Store, Stored, file_name, tips};
 use crate::write::{Origin, is_same_file, may_replace, replace};
 
 /// Compacts.
-pub fn run(args: &Compact, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &Compact, config: Option<&Path>, paint: Paint, progress: &Progress) -> Result<Answer, Failure> {
+    let author = Author::of(&args.author, config, progress)?;
     let job = Job::new(&args.planned)?;
     let target = Target::of(args, &job)?;
-    match job.run()? {
+    match job.run(&author)? {
         Outcome::Fits => fits(&job, args, &target, paint),
         Outcome::Made(made) => write(&job, &made, args, &target, paint),
     }

@@ -1,25 +1,36 @@
-//! The verbs, one file each. A verb takes what was typed and answers; only `compact` and `branch` write.
+//! The verbs, one file each. A verb takes what was typed and answers.
+//!
+//! Of a session's file only `compact` and `branch` write; the others write to the store, or nothing.
 
 mod branch;
 mod check;
 mod compact;
+mod config;
 mod count;
 mod diff;
+mod export;
+mod import;
+mod log;
 mod plan;
 mod policy;
 mod read;
+mod recall;
 mod show;
+mod store;
+mod threads;
+mod work;
 
-use crate::cli::Verb;
+use crate::cli::{Cli, Verb};
 use crate::failure::{Answer, Failure};
 use crate::paint::Paint;
 use crate::progress::Progress;
 
 /// Does what was asked.
-pub fn run(verb: &Verb, paint: Paint) -> Result<Answer, Failure> {
-    let _progress = subject(verb).map(|file| Progress::of(format!("Reading {}", file.display())));
-    match verb {
-        Verb::Compact(args) => compact::run(args, paint),
+pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
+    let config = cli.config.as_deref();
+    let progress = Progress::of(subject(&cli.verb));
+    match &cli.verb {
+        Verb::Compact(args) => compact::run(args, config, paint, &progress),
         Verb::Show(args) => show::run(args, paint),
         Verb::Plan(args) => plan::run(args, paint),
         Verb::Diff(args) => diff::run(args, paint),
@@ -28,20 +39,29 @@ pub fn run(verb: &Verb, paint: Paint) -> Result<Answer, Failure> {
         Verb::Check(args) => check::run(args, paint),
         Verb::Count(args) => count::run(args, paint),
         Verb::Policy(args) => policy::run(args, paint),
+        Verb::Config(args) => self::config::run(args, config, paint),
+        Verb::Import(args) => import::run(args, config, paint, &progress),
+        Verb::Export(args) => export::run(args, config),
+        Verb::Threads(args) => threads::run(args, config, paint),
+        Verb::Log(args) => log::run(args, config, paint),
+        Verb::Recall(args) => recall::run(args, config),
+        Verb::Store(args) => store::run(args, config, paint, &progress),
+        Verb::Work(args) => work::run(args, config, cli.json, progress),
     }
 }
 
-/// The file that a verb is about.
-fn subject(verb: &Verb) -> Option<&std::path::Path> {
-    match verb {
+/// What a verb does at first.
+fn subject(verb: &Verb) -> String {
+    let file = match verb {
         Verb::Compact(args) => Some(&args.planned.input.file),
         Verb::Show(args) => Some(&args.input.file),
         Verb::Plan(args) => Some(&args.input.file),
         Verb::Diff(args) => Some(&args.planned.input.file),
         Verb::Read(args) => Some(&args.input.file),
         Verb::Branch(args) => Some(&args.input.file),
-        Verb::Check(args) => args.file.as_deref(),
+        Verb::Check(args) => args.file.as_ref(),
         Verb::Count(args) => Some(&args.input.file),
-        Verb::Policy(_) => None,
-    }
+        _ => None,
+    };
+    file.map_or_else(|| "Opening the store".to_owned(), |file| format!("Reading {}", file.display()))
 }

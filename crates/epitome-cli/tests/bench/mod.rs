@@ -65,12 +65,24 @@ impl Bench {
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.0).env("SOURCE_DATE_EPOCH", "1771000000").env_remove("NO_COLOR").stdin(Stdio::null());
+        // Nothing of whoever runs the tests: no configuration, no store, no key.
+        let ours = |name: &str| name.starts_with("EPITOME_") || name.starts_with("XDG_") || name.ends_with("_API_KEY");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(ours)) {
+            command.env_remove(name);
+        }
+        command.env("HOME", &self.0);
         command
     }
 
     /// Runs `epitome` with these words.
     pub fn run(&self, words: &[&str]) -> Run {
         Run::of(self.command(env!("CARGO_BIN_EXE_epitome")).args(words).output().unwrap())
+    }
+
+    /// Runs `epitome` with these words and variables.
+    pub fn run_with(&self, variables: &[(&str, &str)], words: &[&str]) -> Run {
+        let mut command = self.command(env!("CARGO_BIN_EXE_epitome"));
+        Run::of(command.envs(variables.iter().copied()).args(words).output().unwrap())
     }
 
     /// Runs a shell line in which `epitome` is the program.

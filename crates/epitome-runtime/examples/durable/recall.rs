@@ -92,7 +92,8 @@ async fn filled(engine: &Engine) -> Outcome<OpenThread> {
         let new = (from..from + BATCH).map(|at| said(["user", "assistant"][at % 2], &speech.words(WORDS)));
         thread.extend(new.map(|json| decode_message(Dialect::Chat, &Raw::whole(json))).collect(), &meter);
         let new = &thread.messages()[from..];
-        let messages: Vec<_> = new.iter().map(|message| log.message_row(&key, message, &[], Moment::now())).collect();
+        let messages: Vec<_> =
+            new.iter().map(|message| log.message_row(&key, message, &[], None, Moment::now())).collect();
         let passages = |(place, message): (usize, &std::sync::Arc<epitome::thread::Message>)| {
             index_rows(log.vault(), &key.tenant, (from + place) as u64, &words_of(message.parts()))
         };

@@ -185,3 +185,45 @@ impl Setting for HttpUrl {
         self.0.clone()
     }
 }
+
+/// Where a model is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelUrl {
+    /// A provider.
+    Http(HttpUrl),
+    /// A script that answers in the place of one.
+    Script(PathBuf),
+}
+
+impl fmt::Display for ModelUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ModelUrl::Http(url) => f.write_str(url.as_str()),
+            ModelUrl::Script(path) => write!(f, "script:{}", path.display()),
+        }
+    }
+}
+
+impl Setting for ModelUrl {
+    const SHAPE: Shape = Shape::Text;
+
+    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
+        let Given::Text(text) = given else { return None };
+        match text.split_once(':') {
+            Some(("script", path)) => (!path.is_empty()).then(|| ModelUrl::Script(frame.rooted(path))),
+            _ => HttpUrl::read(given, frame).map(ModelUrl::Http),
+        }
+    }
+
+    fn written(given: &Given) -> String {
+        HttpUrl::written(given)
+    }
+
+    fn allowed(frame: &Frame<'_>) -> String {
+        format!("{}, or script:PATH", HttpUrl::allowed(frame))
+    }
+
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}

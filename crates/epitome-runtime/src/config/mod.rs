@@ -5,6 +5,7 @@
 //! folder come in as values. A setting that is misspelt or means nothing is an error that says where it stands.
 
 mod address;
+mod build;
 mod error;
 mod layer;
 mod reader;
@@ -12,7 +13,8 @@ mod secret;
 mod sections;
 mod setting;
 
-pub use address::{ArtifactsUrl, HttpUrl, StoreUrl};
+pub use address::{ArtifactsUrl, HttpUrl, ModelUrl, StoreUrl};
+pub use build::{BuildError, Environment};
 pub use error::ConfigError;
 pub use layer::{Origin, Sources};
 pub use secret::{SecretError, SecretSource};
@@ -51,7 +53,7 @@ impl Config {
     /// Whom the summariser asks: its own address and name, the model's where it has none.
     pub fn summarizer_model(&self) -> Option<SummarizerModel<'_>> {
         let (own, model) = (&self.summarizer, &self.model);
-        let name = own.name.as_deref().or(model.name.as_deref())?;
+        let name = own.name.as_deref().or(model.name.as_deref());
         Some(match &own.url {
             // A key goes nowhere but to the address it was given for.
             Some(url) => {
@@ -78,9 +80,9 @@ impl Loaded {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SummarizerModel<'a> {
     /// The provider's address.
-    pub url: &'a HttpUrl,
-    /// The model's name.
-    pub name: &'a str,
+    pub url: &'a ModelUrl,
+    /// The model's name; a script has its own.
+    pub name: Option<&'a str>,
     /// The dialect it is spoken to in.
     pub dialect: epitome::wire::Dialect,
     /// Where the key is.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use epitome::wire::Dialect;
 
-use super::address::{ArtifactsUrl, HttpUrl, StoreUrl};
+use super::address::{ArtifactsUrl, HttpUrl, ModelUrl, StoreUrl};
 use super::error::ConfigError;
 use super::reader::Reader;
 use super::secret::SecretSource;
@@ -96,8 +96,8 @@ sections! {
     }
     /// The model that answers.
     model: Model {
-        /// The provider's address, with or without `/v1`.
-        url: Option<HttpUrl> = "";
+        /// The provider's address, with or without `/v1`; `script:PATH` answers from a file.
+        url: Option<ModelUrl> = "";
         /// How it is spoken to: `chat`, `responses` or `anthropic`.
         dialect: Dialect = "chat";
         /// The model's name, as its provider spells it.
@@ -120,7 +120,7 @@ sections! {
         /// `embedded` asks nobody, `model` asks a model, `model-with-fallback` asks a model and writes itself when that fails.
         kind: SummarizerKind = "embedded";
         /// The provider's address; without it, the model's.
-        url: Option<HttpUrl> = "";
+        url: Option<ModelUrl> = "";
         /// How it is spoken to; without it, as the model.
         dialect: Option<Dialect> = "";
         /// The model's name; without it, the model's.

@@ -328,7 +328,7 @@ fn the_summariser_asks_the_model_unless_told_otherwise_and_takes_no_key_elsewher
         let loaded = Folder::with(toml).load(&[]).expect("a configuration");
         loaded.config.summarizer_model().map(|model| {
             let key = model.key.map(ToString::to_string);
-            (model.url.as_str().to_owned(), model.name.to_owned(), model.dialect, key)
+            (model.url.to_string(), model.name.unwrap_or_default().to_owned(), model.dialect, key)
         })
     };
     let model = "[model]\nurl = \"https://a.test\"\nname = \"big\"\nkey = \"env:A\"\ndialect = \"anthropic\"\n";

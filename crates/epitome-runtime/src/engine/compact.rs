@@ -11,6 +11,7 @@ use epitome::plan::{Action, Artifact, Compaction, Plan, Step as RungStep, Verdic
 use epitome::policy::{Form, Rung};
 use epitome::summary::{Caps, State};
 use epitome::thread::Thread;
+use futures_util::StreamExt as _;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
@@ -24,10 +25,13 @@ use crate::ids::Moment;
 use crate::log::{Document, Hint, StoredPlan};
 use crate::recall::index_rows;
 use crate::store::{JobId, PlanRow, StoreError, Write};
-use crate::summarise::{Frame, NoSummary, Prose, Put, Summariser};
+use crate::summarise::{Frame, NoSummary, Prose, Put, Summariser, cache_name};
 
 /// The most artifacts that a thread remembers names of; older ones are still read by their id.
 const HINTS_MAX: usize = 500;
+
+/// How many artifacts are written at once.
+const PUTS_AT_ONCE: usize = 8;
 
 /// How a compaction is made.
 #[derive(Clone, Debug, Default)]
@@ -167,7 +171,7 @@ impl Engine {
             match self.prose(snapshot, *dialogue, &put).await {
                 Ok(prose) => return Ok((plan, Some(prose))),
                 Err(no) if no.reason == "too-long" && smaller < 3 => smaller += 1,
-                Err(no) => return self.fall_back(snapshot, &no).map(|()| (plan, None)),
+                Err(no) => return self.fall_back(snapshot, &no).await.map(|()| (plan, None)),
             }
         }
     }
@@ -178,11 +182,14 @@ impl Engine {
         self.inner.bus.emit(&event.with("records", plan.records.len()).with("policy", plan.policy.clone()));
     }
 
-    fn fall_back(&self, snapshot: &Snapshot, no: &NoSummary) -> Result<(), NotCompacted> {
+    async fn fall_back(&self, snapshot: &Snapshot, no: &NoSummary) -> Result<(), NotCompacted> {
         let falls = self.inner.summariser.may_fall_back();
         let event = self.event(snapshot, EventKind::SummaryFellBack);
         let event = event.with("reason", no.reason).with("details", no.details.clone()).with("embedded", falls);
         self.inner.bus.emit(&event);
+        if let Err(error) = self.inner.log.apply(&[self.inner.log.add_event(&event)]).await {
+            tracing::warn!(%error, "an event could not be kept");
+        }
         match falls {
             true => Ok(()),
             false => Err(NotCompacted::NoSummary { reason: no.details.clone() }),
@@ -215,14 +222,14 @@ impl Engine {
         let Some(model) = self.inner.summariser.model() else {
             return Err(NoSummary { reason: "unreachable", details: "no model is configured".to_owned() });
         };
-        let name = cache_name(&dialogue.request().cache_key.to_string());
+        let name = cache_name(&dialogue, put);
         let tenant = &snapshot.key.tenant;
-        if let Ok((Some(prose), _)) = self.inner.log.document::<Prose>(tenant, "summary", &name).await {
+        if let Ok(Some(prose)) = self.inner.log.unexpired::<Prose>(tenant, "summary", &name, Moment::now()).await {
             let event = self.event(snapshot, EventKind::SummaryCached);
             self.inner.bus.emit(&event.with("model", model.id()));
             return Ok(prose);
         }
-        let prose = model.ask(dialogue, put, &*snapshot.counter).await?;
+        let prose = model.ask(tenant, dialogue, put, &*snapshot.counter).await?;
         let at = Moment::now();
         let expires = Some(at.after(self.settings().summary_cache));
         let document = Document { tenant, kind: "summary", name: &name, value: &prose, expected: None, at, expires };
@@ -255,13 +262,14 @@ impl Engine {
         let mut hints = snapshot.hints.clone();
         for artifact in &artifacts {
             if hints.iter().all(|hint| hint.id != artifact.id.as_str()) {
-                hints.push(hint(artifact, snapshot));
+                let expires = self.settings().kept.ttl.map(|ttl| Moment::now().after(ttl));
+                hints.push(Hint { expires, ..hint(artifact, snapshot) });
             }
         }
         hints.drain(..hints.len().saturating_sub(HINTS_MAX));
         let contents = artifacts.iter().map(|artifact| content(artifact, snapshot)).collect();
         let places: Vec<u64> = fresh.iter().map(|place| thread.message(*place).log_place() as u64).collect();
-        let (stored, small) = StoredPlan::of(&compaction, thread, snapshot.length, hints);
+        let (stored, small) = StoredPlan::of(&compaction, thread, snapshot.length, self.counter_label(), hints);
         Finished { compaction, stored, thread: small, compacted: runs(&places), index, contents }
     }
 
@@ -358,15 +366,15 @@ impl Engine {
         at: Moment,
     ) -> Vec<Write> {
         let kept = self.settings().kept;
-        let mut writes = Vec::new();
-        for (id, content, tokens) in contents {
+        let put = |(id, content, tokens): (String, String, Tokens)| async move {
             let options = PutOptions { sensitivity: kept.sensitivity, ttl: kept.ttl, tokens, at };
-            match self.inner.artifacts.put(access, &snapshot.key.thread, content.as_bytes(), options).await {
-                Ok(write) => writes.push(write),
-                Err(error) => tracing::warn!(artifact = id, %error, "an artifact could not be kept apart"),
-            }
-        }
-        writes
+            let written = self.inner.artifacts.put(access, &snapshot.key.thread, content.as_bytes(), options).await;
+            written.inspect_err(|error| tracing::warn!(artifact = id, %error, "an artifact could not be kept apart"))
+        };
+        // One deadline for all of them: none is worth a request.
+        let deadline = tokio::time::sleep(self.settings().object_patience);
+        let puts = futures_util::stream::iter(contents).map(put).buffer_unordered(PUTS_AT_ONCE).take_until(deadline);
+        puts.filter_map(|written| async move { written.ok() }).collect().await
     }
 
     /// The workstream state, where the policy keeps one.
@@ -456,7 +464,9 @@ fn look(
     let (Some(model), Some(pending)) = (summariser.model(), draft.pending()) else {
         return Look::Planned { plan, dialogue: None, put: Put::Transcript };
     };
-    let fits = |frame: &Frame| model.can_append(frame, snapshot.dialect, snapshot.tokens(), pending.limit);
+    // A call that waits for its result cannot be followed by a question.
+    let is_open = snapshot.thread.in_flight().is_some();
+    let fits = |frame: &Frame| !is_open && model.can_append(frame, snapshot.dialect, snapshot.tokens(), pending.limit);
     let put = match frame.filter(|frame| smaller == 0 && fits(frame)) {
         Some(frame) => Put::Appended { frame, messages: snapshot.messages(&[]) },
         None => Put::Transcript,
@@ -519,7 +529,8 @@ fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> Hint {
     let reference = thread.reference(artifact.place);
     let what = names.first().cloned().unwrap_or_else(|| tool.clone());
     let hint = format!("read it when the full text of {what} ({reference}) is needed");
-    Hint { id: artifact.id.as_str().to_owned(), place: message.log_place() as u64, hint, names }
+    let id = artifact.id.as_str().to_owned();
+    Hint { id, place: message.log_place() as u64, hint, names, expires: None }
 }
 
 /// What a plan did to a thread.
@@ -560,9 +571,4 @@ fn span_of(plan: &Plan, step: &RungStep, thread: &Thread) -> Option<(u64, u64)> 
     let places: Vec<u64> =
         own.flat_map(|record| record.span.range()).map(|place| thread.message(place).log_place() as u64).collect();
     Some((*places.iter().min()?, places.iter().max()? + 1))
-}
-
-/// A name of bounded length for a cache key.
-fn cache_name(key: &str) -> String {
-    blake3::hash(key.as_bytes()).to_hex().to_string()
 }

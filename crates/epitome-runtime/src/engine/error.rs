@@ -29,6 +29,14 @@ pub enum EngineError {
         /// The format.
         format: String,
     },
+    /// The thread is written in another dialect.
+    #[error("the thread is written in {found}, not in {wanted}")]
+    Dialect {
+        /// What it is written in.
+        found: String,
+        /// What was asked for.
+        wanted: &'static str,
+    },
     /// An artifact is not available.
     #[error(transparent)]
     Denied(#[from] Denied),

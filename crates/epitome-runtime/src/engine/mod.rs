@@ -8,6 +8,24 @@
 //!                         └─ above the hard mark: waits, bounded, then compacts with what needs nobody
 //! ```
 //!
+//! ```
+//! use epitome::wire::Dialect;
+//! use epitome_runtime::artifact::Access;
+//! use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
+//! use epitome_runtime::ids::{TenantId, ThreadId};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::new(Parts::in_memory(Settings::default())).await?;
+//! let access = Access::owner(TenantId::local(), "my-service");
+//! let mut thread = engine.open(&access, ThreadId::new(), Dialect::Chat).await?;
+//! thread.append([r#"{"role":"user","content":"Where is my order?"}"#]).await?;
+//! let step = thread.prepare_step(&StepRequest::default()).await?;
+//! assert_eq!(step.messages.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A step never fails for want of a store, a model or a job: what could not be saved is kept and saved with the next
 //! step, and what could not be summarised by a model is summarised by code.
 
@@ -150,7 +168,11 @@ impl Engine {
             };
             self.inner.log.create(new).await?;
         }
-        OpenThread::load(self.clone(), access.clone(), key).await
+        let thread = OpenThread::load(self.clone(), access.clone(), key).await?;
+        match thread.dialect == dialect {
+            true => Ok(thread),
+            false => Err(EngineError::Dialect { found: thread.dialect.name().to_owned(), wanted: dialect.name() }),
+        }
     }
 
     /// Opens a thread that is there.
@@ -169,6 +191,9 @@ impl Engine {
     ) -> Result<OpenThread, EngineError> {
         let key = self.allowed(access, from, Permission::WriteThread)?;
         let row = self.inner.log.fork(&key, at, new, Moment::now()).await?;
+        for kind in ["memory", "state"] {
+            self.inner.log.copy_document(&key.tenant, kind, key.thread.as_str(), row.key.thread.as_str()).await?;
+        }
         OpenThread::load(self.clone(), access.clone(), row.key).await
     }
 

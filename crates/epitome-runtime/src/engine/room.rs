@@ -32,7 +32,8 @@ fn window(settings: &Settings, learnt: &Learnt, request: &StepRequest) -> Tokens
     let model = request.model.as_deref().or(settings.model.as_deref());
     let known = model.map(|model| learnt.windows.of(model));
     let (window, is_whole) = match (request.window.or(settings.window), known) {
-        (_, Some(Window::Learned(tokens))) => (tokens, true),
+        (Some(told), Some(Window::Learned(learnt))) => (told.min(learnt), true),
+        (None, Some(Window::Learned(tokens))) => (tokens, true),
         (Some(tokens), _) => (tokens, true),
         (None, Some(Window::Listed(tokens))) => (tokens, false),
         (None, Some(Window::Fallback(_)) | None) => (settings.policy.trigger.window, false),
@@ -44,7 +45,7 @@ fn window(settings: &Settings, learnt: &Learnt, request: &StepRequest) -> Tokens
 }
 
 /// What is in every request besides the messages.
-fn fixed(request: &StepRequest, counter: &dyn TokenCounter) -> Tokens {
+pub(super) fn fixed(request: &StepRequest, counter: &dyn TokenCounter) -> Tokens {
     request.system.iter().chain(&request.tools).map(|text| counter.count(text) + Tokens::new(4)).sum()
 }
 

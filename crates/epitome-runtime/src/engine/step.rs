@@ -11,6 +11,7 @@ use epitome::thread::Determinism;
 
 use super::compact::{Committed, How, NotCompacted};
 use super::error::EngineError;
+use super::room::fixed;
 use super::settings::Background;
 use super::snapshot::{Snapshot, Wants};
 use super::thread::{OpenThread, Saved};
@@ -21,7 +22,7 @@ use crate::ids::Moment;
 use crate::log::{Document, LogError};
 use crate::model::ModelPrompt;
 use crate::rehydrate::{Allowance, called_for};
-use crate::store::{JobId, NewJob, Write};
+use crate::store::{JobId, JobState, NewJob, Write};
 use crate::summarise::Frame;
 
 /// How often a lost race is run again.
@@ -29,6 +30,8 @@ const RACES_MAX: usize = 8;
 /// How often a waiting request looks whether its compaction is there.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 
+/// A job that no worker has taken after this long is not waited for.
+const TAKEN_WITHIN: Duration = Duration::from_secs(2);
 /// A job that came to nothing is queued again once the prompt has grown by this share of its target.
 const GROWTH: f64 = 0.05;
 
@@ -70,6 +73,8 @@ pub struct Step {
     pub tokens: Tokens,
     /// The tokens that came back for this step alone.
     pub rehydrated_tokens: Tokens,
+    /// The tokens of the system prompt and the tools.
+    pub fixed: Tokens,
     /// The room they have.
     pub room: Room,
     /// The version of the plan they are under; 0 without one.
@@ -90,6 +95,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// What the whole prompt was counted as, with what came back and what is in every request.
+    pub fn counted(&self) -> Tokens {
+        self.tokens + self.rehydrated_tokens + self.fixed
+    }
+
     /// By how much the messages are larger than their room; nothing while they fit.
     pub fn over(&self) -> Tokens {
         self.tokens - self.room.limit
@@ -140,6 +150,7 @@ impl OpenThread {
             rehydrated_tokens: Tokens::new(
                 rehydrated.iter().map(|back| self.engine.counter().count(&back.content).get()).sum(),
             ),
+            fixed: fixed(request, &**self.engine.counter()),
             room,
             version: self.state.row.version,
             compacted,
@@ -185,6 +196,7 @@ impl OpenThread {
     /// Above the soft mark: queues a compaction, waits for one, or makes it.
     async fn make_room(&mut self, request: &StepRequest, room: Room, warnings: &mut Vec<String>) -> Made {
         let snapshot = self.snapshot(request, room);
+        let before = snapshot.tokens();
         let must = request.force || request.harder > 0 || snapshot.tokens() > room.limit;
         let Background::On { wait } = self.engine.settings().background else {
             return self.compact_now(request, room, false, warnings).await;
@@ -209,9 +221,10 @@ impl OpenThread {
             let snapshot = self.snapshot(request, room);
             if snapshot.tokens() <= room.limit {
                 return Made::Compacted(Stats {
-                    tokens_before: 0,
+                    tokens_before: before.get(),
                     tokens_after: snapshot.tokens().get(),
-                    ..Stats::default()
+                    compacted_blocks: snapshot.compaction.as_ref().map_or(0, |made| made.plan.records.len() as u64),
+                    summary_block_count: snapshot.compaction.as_ref().map_or(0, |made| made.summaries.len() as u64),
                 });
             }
         }
@@ -219,25 +232,28 @@ impl OpenThread {
         self.compact_now(request, room, !request.force, warnings).await
     }
 
-    /// Waits while a job of this thread is pending, at most this long. Answers whether there was one and it has ended.
+    /// Waits while a job of this thread is pending, at most this long, and not for one that no worker takes. Answers
+    /// whether there was one and it has ended.
     async fn wait_for_job(&self, wait: Duration) -> bool {
-        let engine = &self.engine;
-        let pending = || async {
-            let job = engine.inner.log.store().job(&self.key, COMPACT).await;
-            matches!(job, Ok(Some(job)) if job.state.is_pending())
-        };
-        if !pending().await {
-            return false;
-        }
+        let mut seen = false;
         let ended = async {
-            while pending().await {
+            let begun = tokio::time::Instant::now();
+            loop {
+                let job = self.engine.inner.log.store().job(&self.key, COMPACT).await;
+                match job.ok().flatten().map(|job| job.state) {
+                    Some(JobState::Running) => {}
+                    Some(JobState::Ready) if begun.elapsed() < TAKEN_WITHIN => {}
+                    Some(JobState::Ready) => return false,
+                    _ => return seen,
+                }
+                seen = true;
                 tokio::select! {
-                    () = engine.inner.bell.notified() => {}
+                    () = self.engine.inner.bell.notified() => {}
                     () = tokio::time::sleep(LOOK_EVERY) => {}
                 }
             }
         };
-        tokio::time::timeout(wait, ended).await.is_ok()
+        tokio::time::timeout(wait, ended).await.unwrap_or(false)
     }
 
     /// Compacts while the caller waits; a lost race is run again on the new state.
@@ -300,25 +316,54 @@ impl OpenThread {
         let engine = self.engine.clone();
         let rules = engine.settings().policy.rehydrate.clone();
         let mut back = Vec::new();
-        if request.with_memory {
-            back.extend(self.memory_block().await);
+        if request.harder > 0 {
+            // The provider said that it is too much already.
+            return back;
         }
-        let tokens = self.snapshot(request, room).tokens();
-        let mut allowance = Allowance::of(&rules, reserve + (room.limit - tokens));
+        let snapshot_tokens = self.snapshot(request, room).tokens();
+        let mut allowance = Allowance::of(&rules, reserve + (room.limit - snapshot_tokens));
+        if request.with_memory
+            && let Some(block) = self.memory_block().await
+        {
+            let taken = allowance.take(&block.reference, &block.content, &**engine.counter());
+            back.extend(taken.map(|(block, _)| block));
+        }
+        // What came in this turn already counts, whether it comes again or not.
+        let here = self.turn.rehydrated_artifact_ids.clone();
+        let mut new_left = rules.artifacts_max.saturating_sub(here.len());
+        allowance.left -= Tokens::new(self.turn.rehydrated_tokens).min(allowance.left);
         let hints = self.state.hints.clone();
         let calls = called_for(&self.state.thread, &hints, &self.turn, &rules);
         let mut came = Vec::new();
         for call in calls {
             let id = &call.hint.id;
+            let is_here = here.contains(id);
+            if !is_here && new_left == 0 {
+                continue;
+            }
+            if is_here {
+                // It was taken into account above.
+                allowance.left += self.turn.tokens_of(id);
+            }
             let Some(content) = self.content_for_rehydration(id).await else { continue };
             let reference = format!("artifact:{id}");
-            let Some((content, tokens)) = allowance.take(&reference, &content, &**engine.counter()) else { break };
+            let Some((content, tokens)) = allowance.take(&reference, &content, &**engine.counter()) else { continue };
+            new_left -= usize::from(!is_here);
+            if is_here {
+                back.push(content);
+                continue;
+            }
             let mut event = Event::new(Moment::now(), self.key.clone(), EventKind::CompactionRehydrated);
+            (event.tokens_before, event.tokens_after) = (snapshot_tokens.get(), (snapshot_tokens + tokens).get());
+            event.budget_limit = room.limit.get();
             event.span = Some((call.hint.place, call.hint.place + 1));
             let why = serde_json::to_value(call.why).unwrap_or_default();
             came.push(event.with("artifact", id.clone()).with("tokens", tokens.get()).with("why", why));
             self.turn.note(id, tokens.get());
             back.push(content);
+        }
+        for _ in &came {
+            self.quality = self.quality.rehydrated();
         }
         self.note_rehydration(&came).await;
         back
@@ -380,6 +425,12 @@ impl Engine {
             frame: self.frame(request),
             pins: request.pins.clone(),
             instructions: request.instructions.clone(),
+            current: request.current.clone(),
+            rehydrated_in: snapshot.wants.rehydrated.then(|| snapshot.thread.turn()),
+            called: match snapshot.wants.cache {
+                Cache::Warm { age_s } => Some(Moment(now.0 - i64::try_from(age_s).unwrap_or(0) * 1000)),
+                Cache::Cold => None,
+            },
         };
         let document = Document {
             tenant: &snapshot.key.tenant,
@@ -431,4 +482,17 @@ pub(super) struct Errand {
     pub frame: Frame,
     pub pins: Vec<String>,
     pub instructions: Option<String>,
+    pub current: BTreeMap<String, Determinism>,
+    /// The turn in which content came back.
+    pub rehydrated_in: Option<u32>,
+    /// When the model was last asked.
+    called: Option<Moment>,
+}
+
+impl Errand {
+    /// What is known of the provider's cache by now.
+    pub fn cache(&self, now: Moment) -> Cache {
+        let age = self.called.map(|then| u64::try_from((now.0 - then.0) / 1000).unwrap_or(0));
+        age.map_or(Cache::Cold, |age_s| Cache::Warm { age_s })
+    }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use epitome::budget::{Meter, Tokens};
-use epitome::plan::part_content;
+use epitome::plan::{ArtifactId, part_content};
 use epitome::render::Rehydrated;
 use epitome::summary::MemoryBlock;
-use epitome::thread::{MessageId, Raw, Role, Thread};
+use epitome::thread::{Message, MessageId, Raw, Role, Thread};
 use epitome::wire::{Dialect, decode_message};
 
 use super::error::EngineError;
@@ -27,6 +27,8 @@ use crate::store::{ArtifactRow, StoreError, ThreadRow, Write};
 const RACES_MAX: usize = 200;
 /// How often a prompt that the provider refuses is made smaller.
 const HARDER_MAX: u8 = 3;
+/// How often a prompt is sent at all: refusals of the output's size come besides.
+const RETRIES_MAX: u8 = HARDER_MAX + 2;
 /// What is left free when the answer's limit is lowered to what fits.
 const OUTPUT_MARGIN: Tokens = Tokens::new(16);
 /// The most passages of an answer of recall.
@@ -72,8 +74,8 @@ pub struct OpenThread {
     /// What is in the thread here and not in the store yet.
     pub(super) backlog: Vec<NewEntry>,
     waits_for: Option<String>,
-    /// An append without an answer: its first place, its first message, and how many it was.
-    unsure: Option<(u64, MessageId, usize)>,
+    /// Appends that were begun and not answered: the place and the id of the last message, and how many there were.
+    unsure: Vec<(u64, MessageId, usize)>,
     pub(super) turn: TurnContext,
     pub(super) quality: Quality,
     /// Quality metrics on their way into the store.
@@ -100,7 +102,7 @@ impl OpenThread {
             state,
             backlog: Vec::new(),
             waits_for: None,
-            unsure: None,
+            unsure: Vec::new(),
             turn: turn.unwrap_or_default(),
             quality,
             saving: None,
@@ -178,6 +180,15 @@ impl OpenThread {
         }
     }
 
+    /// Whether what left the prompt may be read: the thread's own permission, and that of what is kept of it.
+    fn may_read_back(&self) -> Result<(), EngineError> {
+        self.may(Permission::ReadThread)?;
+        match Permission::to_read(self.engine.settings().kept.sensitivity) {
+            Some(permission) => self.may(permission),
+            None => Ok(()),
+        }
+    }
+
     /// Appends to what is loaded.
     fn take_in(&mut self, entries: &[NewEntry]) {
         let engine = self.engine.clone();
@@ -197,19 +208,26 @@ impl OpenThread {
                 self.waits_for = None;
                 return;
             }
-            let outcome = match self.unsure.is_none() {
+            let outcome = match self.unsure.is_empty() {
                 true => self.try_flush().await.map_err(EngineError::from),
-                // The last append was not answered: first see whether it was made.
-                false => self.reload().await,
+                // An append was not answered: first see whether it was made.
+                false => match self.reload().await {
+                    Ok(()) => self.try_flush().await.map_err(EngineError::from),
+                    Err(error) => Err(error),
+                },
             };
-            if let Err(error) = outcome
-                && let Err(error) = self.after(error).await
-            {
-                tracing::warn!(%error, messages = self.backlog.len(), "messages wait for the store");
-                self.waits_for = Some(error.to_string());
-                return;
+            let Err(error) = outcome else { continue };
+            if let Err(error) = self.after(error).await {
+                return self.wait_for(&error.to_string());
             }
+            tokio::task::yield_now().await;
         }
+        self.wait_for("others append faster");
+    }
+
+    fn wait_for(&mut self, reason: &str) {
+        tracing::warn!(reason, messages = self.backlog.len(), "messages wait for the store");
+        self.waits_for = Some(reason.to_owned());
     }
 
     /// What follows from an append that failed: another one behind what others appended, or waiting.
@@ -226,17 +244,25 @@ impl OpenThread {
         let log = &self.engine.inner.log;
         let at = Moment::now();
         let rows = new.iter().zip(&self.backlog);
-        let rows: Vec<_> =
-            rows.map(|(message, entry)| log.message_row(&self.key, message, &entry.envelopes, at)).collect();
+        let label = self.engine.counter_label();
+        let counter = (label != self.state.row.counter).then_some(label);
+        let row = |(message, entry): (&Arc<Message>, &NewEntry)| {
+            log.message_row(&self.key, message, &entry.envelopes, counter, at)
+        };
+        let rows: Vec<_> = rows.map(row).collect();
         let tokens = total(&rows);
         let messages = rows.len() as u64;
-        let unsure = rows.first().map(|row| (row.place, row.id, rows.len()));
-        if let Err(error) = log.apply(&[Write::Append { key: self.key.clone(), messages: rows, tokens }]).await {
-            if !error.is_conflict() {
-                self.unsure = unsure;
-            }
-            return Err(error);
+        let Some(last) = rows.last().map(|row| (row.place, row.id, rows.len())) else { return Ok(()) };
+        // Whoever drops this future does not know either; it stays unsure until the store has answered.
+        if !self.unsure.contains(&last) {
+            self.unsure.push(last);
         }
+        match log.apply(&[Write::Append { key: self.key.clone(), messages: rows, tokens }]).await {
+            Ok(()) => self.unsure.clear(),
+            // An earlier append of ours may have come through just now: it is looked for.
+            Err(error) => return Err(error),
+        }
+        let thread = &self.state.thread;
         let row = &mut self.state.row;
         row.length += messages;
         row.tokens += tokens;
@@ -248,18 +274,29 @@ impl OpenThread {
     /// Loads the thread anew; what waits for the store comes behind.
     pub(super) async fn reload(&mut self) -> Result<(), EngineError> {
         let state = load(&self.engine, &self.key, self.dialect).await?;
-        if let Some((place, id, messages)) = self.unsure {
-            // Equal ids are equal messages at equal places: what was appended without an answer is there already.
-            let last = (place + 1).min(state.row.length.max(place));
-            let found = self.engine.inner.log.read(&state.row, place..last).await?;
-            let made = found.first().is_some_and(|entry| entry.id == id);
-            self.backlog.drain(..if made { messages.min(self.backlog.len()) } else { 0 });
-            self.unsure = None;
+        let made = self.made(&state.row).await?;
+        self.backlog.drain(..made.min(self.backlog.len()));
+        if made > 0 {
+            self.unsure.clear();
         }
         self.state = state;
         let waiting = self.backlog.clone();
         self.take_in(&waiting);
         Ok(())
+    }
+
+    /// How many of the messages that wait are in the store already: ids are chained, so that an equal id at its place is
+    /// this very append and all before it.
+    async fn made(&self, row: &ThreadRow) -> Result<usize, EngineError> {
+        let mut made = 0;
+        for (place, id, messages) in &self.unsure {
+            if *place < row.length {
+                let found = self.engine.inner.log.read(row, *place..place + 1).await?;
+                let is_ours = found.first().is_some_and(|entry| entry.id == *id);
+                made = made.max(if is_ours { *messages } else { 0 });
+            }
+        }
+        Ok(made)
     }
 
     /// Saves what waits and takes over what others appended or committed. What cannot be reached is gone on without.
@@ -292,18 +329,21 @@ impl OpenThread {
     ) -> Result<ModelAnswer, EngineError> {
         let mut request = request.clone();
         request.model.get_or_insert_with(|| model.id().to_owned());
+        let mut left = RETRIES_MAX;
         loop {
             let step = self.prepare_step(&request).await?;
             let mut prompt = step.prompt();
             prompt.stream = stream;
-            let counted = step.tokens + step.rehydrated_tokens;
+            let counted = step.counted();
             self.called = Some(Instant::now());
+            left -= 1;
             match answer_traced(model, Purpose::Turn, Some(&self.key.thread), &prompt, hear).await {
                 Ok(answer) => {
                     self.learn_usage(model.id(), counted, answer.usage.as_ref()).await;
                     self.append(answer.messages.iter().map(String::as_str)).await?;
                     return Ok(answer);
                 }
+                Err(error) if left == 0 => return Err(error.into()),
                 Err(error) => request = self.refused(model.id(), counted, &error, request).await.ok_or(error)?,
             }
         }
@@ -373,13 +413,17 @@ impl OpenThread {
             return None;
         }
         let hint = self.state.hints.iter().find(|hint| hint.id == id)?;
+        if hint.expires.is_some_and(|expires| expires <= Moment::now()) {
+            return None;
+        }
         let entry = self.engine.inner.log.read(&self.state.row, hint.place..hint.place + 1).await.ok()?.pop()?;
         let mut thread = Thread::new();
         let meter = Meter::new(&**self.engine.counter(), self.dialect);
         thread.append(entry.message, &meter);
-        let key = self.engine.inner.log.vault().artifact_key(&self.key.tenant);
+        let keys = self.engine.inner.log.vault().artifact_keys(&self.key.tenant);
         let contents = (0..thread.message(0).parts().len()).filter_map(|part| part_content(&thread, 0, part));
-        let same = |content: &&str| epitome::plan::ArtifactId::keyed(&key, content.as_bytes()).as_str() == id;
+        let is_named = |key: &[u8; 32], content: &str| ArtifactId::keyed(key, content.as_bytes()).as_str() == id;
+        let same = |content: &&str| keys.iter().any(|key| is_named(key, content));
         let content = contents.into_iter().find(same)?;
         let row = ArtifactRow {
             id: id.to_owned(),
@@ -427,20 +471,27 @@ impl OpenThread {
         reference: &str,
         lines: Option<RangeInclusive<usize>>,
     ) -> Result<String, EngineError> {
-        self.may(Permission::ReadThread)?;
+        self.may_read_back()?;
         let missing = || EngineError::NoMessage { reference: reference.to_owned() };
         let number: u64 = reference.strip_prefix('m').and_then(|number| number.parse().ok()).ok_or_else(missing)?;
         let place = number.checked_sub(1).filter(|place| *place < self.state.row.length).ok_or_else(missing)?;
         let entry = self.engine.inner.log.read(&self.state.row, place..place + 1).await?.pop().ok_or_else(missing)?;
         let words = entry.words();
         let Some(lines) = lines else { return Ok(words) };
-        let picked = words.lines().skip(lines.start().saturating_sub(1)).take(lines.end() + 1 - lines.start().max(&1));
+        let first = (*lines.start()).max(1);
+        let picked = words.lines().skip(first - 1).take(lines.end().saturating_add(1).saturating_sub(first));
         Ok(picked.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// Notes whether the task was completed, for the quality metrics.
+    pub async fn task_ended(&mut self, completed: bool) {
+        self.quality = self.quality.task_ended(completed);
+        self.save_quality().await;
     }
 
     /// Searches everything that left the thread's prompts.
     pub async fn recall(&mut self, words: &str) -> Result<Recalled, EngineError> {
-        self.may(Permission::ReadThread)?;
+        self.may_read_back()?;
         let tokens_max = self.engine.settings().recall_tokens;
         let query = Query { words, tokens_max, hits_max: HITS_MAX };
         let found = recall(&self.engine.inner.log, &self.state.row, &query, &**self.engine.counter()).await?;
@@ -517,15 +568,18 @@ impl OpenThread {
         if let (Some(message), true) = (newest, self.state.compaction.is_some()) {
             self.quality = self.quality.assistant_said(&message.text());
         }
-        if self.quality.agent_asked_for_context > before.agent_asked_for_context {
+        let asked = self.quality.agent_asked_for_context > before.agent_asked_for_context;
+        if asked {
             let event = Event::new(Moment::now(), self.key.clone(), EventKind::ContextMissed);
             self.keep_event(event.with("turns_since_compaction", self.quality.turns_since_compaction)).await;
+        }
+        if asked || self.quality.turns_since_compaction != before.turns_since_compaction {
             self.save_quality().await;
         }
     }
 
     /// Hands the quality metrics to the store, in their order; nobody waits until they are on disk.
-    async fn save_quality(&mut self) {
+    pub(super) async fn save_quality(&mut self) {
         let log = self.engine.inner.log.clone();
         let (tenant, kind, name) = (&self.key.tenant, "quality", self.key.thread.as_str());
         let (value, at) = (&self.quality, Moment::now());

@@ -51,9 +51,18 @@ impl Engine {
         let jobs = self.settings().jobs;
         let slots = Arc::new(Semaphore::new(jobs.concurrency.max(1)));
         let mut running = JoinSet::new();
-        while !*stopped.borrow() {
+        // Whoever drops the other end wants no more work done.
+        let is_over = |stopped: &watch::Receiver<bool>| *stopped.borrow() || stopped.has_changed().is_err();
+        while !is_over(&stopped) {
             while running.try_join_next().is_some() {}
-            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
+            let slot = tokio::select! {
+                slot = Arc::clone(&slots).acquire_owned() => slot,
+                _ = stopped.changed() => continue,
+            };
+            let Ok(slot) = slot else { break };
+            if is_over(&stopped) {
+                break;
+            }
             let Some((job, token)) = self.claim().await else {
                 drop(slot);
                 tokio::select! {
@@ -146,7 +155,7 @@ impl Engine {
             let how =
                 How { embedded_only: false, frame: Some(errand.frame), job: Some((job.id, token)), unsaved: false };
             match self.compact(&access, snapshot, how).await {
-                Ok(committed) => return committed.saved,
+                Ok(committed) => return committed.saved.map_err(|_| "the store did not take it".to_owned()),
                 Err(NotCompacted::NothingToDo { .. }) => return self.done(job, token).await,
                 Err(NotCompacted::Lost) => {}
                 Err(error) => return Err(error.to_string()),
@@ -174,6 +183,9 @@ impl Engine {
         let wants = Wants {
             pins: errand.pins.clone(),
             instructions: errand.instructions.clone(),
+            rehydrated: errand.rehydrated_in == Some(loaded.thread.turn()),
+            cache: errand.cache(Moment::now()),
+            current: errand.current.clone(),
             artifact_key: Some(log.vault().artifact_key(tenant)),
             ..Wants::default()
         };

@@ -53,6 +53,12 @@ struct Head {
     /// Of a message in a session's own format: who speaks, and what is said.
     #[serde(rename = "s", skip_serializing_if = "Option::is_none")]
     said: Option<(Role, String)>,
+    /// The counter it was counted with, where that is not the thread's.
+    #[serde(rename = "c", skip_serializing_if = "Option::is_none")]
+    counter: Option<String>,
+    /// The id, where the row has a blinded one.
+    #[serde(rename = "i", skip_serializing_if = "Option::is_none")]
+    id: Option<MessageId>,
 }
 
 /// A message of a log, opened.
@@ -66,6 +72,8 @@ pub struct Entry {
     pub turn: u32,
     /// The tokens of each of its parts.
     pub part_tokens: Vec<Tokens>,
+    /// The counter it was counted with, where that is not the thread's.
+    pub counter: Option<String>,
     /// When it was appended.
     pub at: Moment,
     /// The message; its number is its place, counted from 1.
@@ -86,12 +94,14 @@ impl Entry {
         Envelope::apply(&head.envelopes, &mut message);
         message.number = usize::try_from(row.place).ok().map(|place| place + 1);
         let MessageRow { place, id, turn, part_tokens, at, .. } = row;
-        Some(Entry { place, id, turn, part_tokens, at, message })
+        let id = head.id.unwrap_or(id);
+        Some(Entry { place, id, turn, part_tokens, counter: head.counter, at, message })
     }
 
     /// The body of a message in a session's own format.
-    pub(super) fn foreign(&self) -> Vec<u8> {
-        let head = Head { said: Some((self.message.role, self.words())), ..Head::default() };
+    pub(super) fn foreign(&self, is_blinded: bool) -> Vec<u8> {
+        let id = is_blinded.then_some(self.id);
+        let head = Head { said: Some((self.message.role, self.words())), id, ..Head::default() };
         framed(&head, self.message.raw.as_str())
     }
 
@@ -120,10 +130,15 @@ pub(super) fn name(thread: &ThreadId, place: u64) -> String {
     format!("{thread}#{place}")
 }
 
-pub(super) fn written(message: &Message, envelopes: &[Envelope]) -> Vec<u8> {
+pub(super) fn written(
+    message: &Message,
+    envelopes: &[Envelope],
+    counter: Option<&str>,
+    id: Option<MessageId>,
+) -> Vec<u8> {
     let answered = |known: &&Envelope| message.results().any(|(_, result)| *result.call_id == *known.call_id);
     let envelopes: Vec<Envelope> = envelopes.iter().filter(answered).cloned().collect();
-    framed(&Head { envelopes, said: None }, message.raw().as_str())
+    framed(&Head { envelopes, said: None, counter: counter.map(str::to_owned), id }, message.raw().as_str())
 }
 
 fn framed(head: &Head, raw: &str) -> Vec<u8> {

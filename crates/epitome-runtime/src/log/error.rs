@@ -31,6 +31,12 @@ pub enum LogError {
         /// Which.
         thread: ThreadId,
     },
+    /// There is a thread of that name.
+    #[error("there is a thread {thread} already")]
+    Taken {
+        /// Which.
+        thread: ThreadId,
+    },
     /// The thread is shorter.
     #[error("thread {thread} has {length} messages; there is no place {place}")]
     Beyond {

@@ -37,10 +37,11 @@ impl Log {
                 Some(plan.ok_or_else(|| LogError::Unreadable { what: format!("plan {version} of {key}") })?)
             }
         };
-        let recount = row.counter != counter;
         let mut thread = Thread::new();
         let Some((_, stored)) = plan else {
-            self.restore(&mut thread, &row, 0, row.length, meter, recount).await?;
+            for entry in self.read(&row, 0..row.length).await? {
+                restore(&mut thread, entry, meter, &row, counter);
+            }
             return Ok(Some(Loaded { row, thread: Arc::new(thread), compaction: None, hints: Vec::new() }));
         };
         let mut evicted = stored.evicted;
@@ -51,34 +52,26 @@ impl Log {
                 {
                     thread.stand_for(gone);
                 }
-                restore(&mut thread, entry, meter, recount);
+                restore(&mut thread, entry, meter, &row, counter);
             }
         }
         if let Some(gone) = evicted {
             thread.stand_for(gone);
         }
-        let compaction = Some(Arc::new(stored.compaction));
-        Ok(Some(Loaded { row, thread: Arc::new(thread), compaction, hints: stored.hints }))
-    }
-
-    async fn restore(
-        &self,
-        thread: &mut Thread,
-        row: &ThreadRow,
-        start: u64,
-        end: u64,
-        meter: &Meter<'_>,
-        recount: bool,
-    ) -> Result<(), LogError> {
-        for entry in self.read(row, start..end).await? {
-            restore(thread, entry, meter, recount);
+        let mut compaction = stored.compaction;
+        if stored.counter != counter {
+            // What is new is told from what the plan knew by the counts of now.
+            compaction.plan.thread_tokens = thread.tokens(0..compaction.plan.covers.min(thread.len()));
         }
-        Ok(())
+        let compaction = Some(Arc::new(compaction));
+        Ok(Some(Loaded { row, thread: Arc::new(thread), compaction, hints: stored.hints }))
     }
 }
 
-fn restore(thread: &mut Thread, entry: Entry, meter: &Meter<'_>, recount: bool) {
-    let Entry { id, turn, part_tokens, message, .. } = entry;
-    let part_tokens = if recount { meter.parts(&message) } else { part_tokens };
+/// Puts a message back; one that another counter counted is counted again.
+fn restore(thread: &mut Thread, entry: Entry, meter: &Meter<'_>, row: &ThreadRow, counter: &str) {
+    let Entry { id, turn, part_tokens, message, counter: own, .. } = entry;
+    let known = own.as_deref().unwrap_or(&row.counter) == counter;
+    let part_tokens = if known { part_tokens } else { meter.parts(&message) };
     thread.restore(Restored { body: message, id, turn, part_tokens }, meter);
 }

@@ -6,6 +6,7 @@ mod body;
 mod error;
 mod load;
 mod plan;
+mod reseal;
 
 pub use body::{Entry, Envelope, words_of};
 pub use error::LogError;
@@ -107,7 +108,7 @@ impl Log {
             created: now,
             updated: now,
             length: at,
-            tip: newest.as_ref().map_or(MessageId::ROOT, |entry| entry.id),
+            tip: newest.as_ref().map_or(MessageId::ROOT, |entry| self.vault.blind_id(&from.tenant, entry.id)),
             turn: newest.as_ref().map_or(0, |entry| entry.turn),
             tokens,
             version: 0,
@@ -116,10 +117,22 @@ impl Log {
             key,
             ..parent.clone()
         };
-        let row = self.put_new(row).await?;
-        match self.newest_plan_within(&parent, at).await? {
-            Some(plan) => self.adopt(row, plan).await,
-            None => Ok(row),
+        self.put_fork(row, self.newest_plan_within(&parent, at).await?).await
+    }
+
+    /// Makes a fork together with the plan that it takes over.
+    async fn put_fork(&self, mut row: ThreadRow, plan: Option<(PlanRow, StoredPlan)>) -> Result<ThreadRow, LogError> {
+        let mut writes = vec![Write::CreateThread(Box::new(row.clone()))];
+        if let Some((plan, stored)) = plan {
+            let body = self.seal_plan(&row.key, 1, &stored);
+            let plan = Box::new(PlanRow { version: 1, body, ..plan });
+            writes.push(Write::CommitPlan { key: row.key.clone(), plan });
+            row.version = 1;
+        }
+        match self.store.apply(&writes).await {
+            Ok(()) => Ok(row),
+            Err(error) if error.is_conflict() => Err(LogError::Taken { thread: row.key.thread }),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -134,23 +147,19 @@ impl Log {
 
     /// The newest plan of a thread that was made for its first `at` messages or fewer.
     async fn newest_plan_within(&self, row: &ThreadRow, at: u64) -> Result<Option<(PlanRow, StoredPlan)>, LogError> {
-        for version in (1..=row.version).rev() {
-            let Some(plan) = self.store.plan(&row.key, Some(version)).await? else { continue };
-            if plan.covers <= at {
-                let stored = self.open_plan(&row.key, &plan)?;
-                return Ok(Some((plan, stored)));
+        let ancestors = row.shared.iter().rev().map(|segment| segment.thread.clone());
+        for thread in [row.key.thread.clone()].into_iter().chain(ancestors) {
+            let key = ThreadKey::new(row.key.tenant.clone(), thread);
+            let newest = self.thread(&key).await?.map_or(0, |row| row.version);
+            for version in (1..=newest).rev() {
+                let Some(plan) = self.store.plan(&key, Some(version)).await? else { continue };
+                if plan.covers <= at && is_shared(row, &key.thread, plan.covers) {
+                    let stored = self.open_plan(&key, &plan)?;
+                    return Ok(Some((plan, stored)));
+                }
             }
         }
         Ok(None)
-    }
-
-    async fn adopt(&self, mut row: ThreadRow, plan: (PlanRow, StoredPlan)) -> Result<ThreadRow, LogError> {
-        let (plan, stored) = plan;
-        let body = self.seal_plan(&row.key, 1, &stored);
-        let plan = PlanRow { version: 1, body, ..plan };
-        self.store.apply(&[Write::CommitPlan { key: row.key.clone(), plan: Box::new(plan) }]).await?;
-        row.version = 1;
-        Ok(row)
     }
 
     async fn tokens_before(&self, row: &ThreadRow, at: u64) -> Result<u64, LogError> {
@@ -232,13 +241,21 @@ impl Log {
             .ok_or_else(|| LogError::Unreadable { what: format!("a message of {}", row.key) })
     }
 
-    /// The row of a message.
-    pub fn message_row(&self, key: &ThreadKey, message: &Message, envelopes: &[Envelope], at: Moment) -> MessageRow {
+    /// The row of a message; `counter` says what it was counted with, where that is not the thread's.
+    pub fn message_row(
+        &self,
+        key: &ThreadKey,
+        message: &Message,
+        envelopes: &[Envelope],
+        counter: Option<&str>,
+        at: Moment,
+    ) -> MessageRow {
         let place = message.log_place() as u64;
-        let plain = body::written(message, envelopes);
+        let id = self.vault.is_sealing().then(|| message.id());
+        let plain = body::written(message, envelopes, counter, id);
         MessageRow {
             place,
-            id: message.id(),
+            id: self.vault.blind_id(&key.tenant, message.id()),
             turn: message.turn(),
             part_tokens: (0..message.parts().len()).map(|part| message.part_tokens(part)).collect(),
             at,
@@ -248,10 +265,10 @@ impl Log {
 
     /// The row of a message that is written in a session's own format.
     pub fn foreign_row(&self, key: &ThreadKey, entry: &Entry) -> MessageRow {
-        let plain = entry.foreign();
+        let plain = entry.foreign(self.vault.is_sealing());
         MessageRow {
             place: entry.place,
-            id: entry.id,
+            id: self.vault.blind_id(&key.tenant, entry.id),
             turn: entry.turn,
             part_tokens: entry.part_tokens.clone(),
             at: entry.at,
@@ -286,6 +303,34 @@ impl Log {
         let Some(row) = self.store.document(&key).await? else { return Ok((None, 0)) };
         let value = self.open_json(tenant, Sealing::Document, &document_name(kind, name), &row.body)?;
         Ok((Some(value), row.version))
+    }
+
+    /// A document as a value, unless its time is over.
+    pub async fn unexpired<T: DeserializeOwned>(
+        &self,
+        tenant: &TenantId,
+        kind: &str,
+        name: &str,
+        now: Moment,
+    ) -> Result<Option<T>, LogError> {
+        let key = DocumentKey { tenant: tenant.clone(), kind: kind.to_owned(), name: name.to_owned() };
+        match self.store.document(&key).await? {
+            Some(row) if row.expires.is_none_or(|expires| now < expires) => {
+                self.open_json(tenant, Sealing::Document, &document_name(kind, name), &row.body).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Gives a document's content to another name, unless that has one.
+    pub async fn copy_document(&self, tenant: &TenantId, kind: &str, from: &str, to: &str) -> Result<(), LogError> {
+        let (Some(value), _) = self.document::<serde_json::Value>(tenant, kind, from).await? else { return Ok(()) };
+        let (value, at) = (&value, Moment::now());
+        let copy = Document { tenant, kind, name: to, value, expected: Some(0), at, expires: None };
+        match self.apply(&[self.put_document(&copy)]).await {
+            Err(error) if !error.is_conflict() => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     /// The change that writes a document.
@@ -385,6 +430,12 @@ fn holders(row: &ThreadRow, places: Range<u64>) -> Vec<(ThreadId, Range<u64>)> {
 fn holder_of(row: &ThreadRow, place: u64) -> ThreadId {
     let shared = row.shared.iter().find(|segment| place < segment.until);
     shared.map_or_else(|| row.key.thread.clone(), |segment| segment.thread.clone())
+}
+
+/// Whether a thread has the first `covers` messages of another in common.
+fn is_shared(row: &ThreadRow, thread: &ThreadId, covers: u64) -> bool {
+    let common = row.shared.iter().find(|segment| segment.thread == *thread).map(|segment| segment.until);
+    *thread == row.key.thread || common.is_some_and(|until| covers <= until)
 }
 
 /// Where the first `at` messages of a thread come from.

@@ -5,7 +5,7 @@ use epitome::summary::StructuredSummary;
 use epitome::thread::{Evicted, Thread};
 use serde::{Deserialize, Serialize};
 
-use crate::ids::ThreadKey;
+use crate::ids::{Moment, ThreadKey};
 
 /// The most items of a kind that a plan hands on to the next one. More than a summary has room for; without a limit
 /// every plan would hold the whole past once more, in the store and in the memory of whoever opens the thread.
@@ -22,6 +22,9 @@ pub struct StoredPlan {
     pub loaded: Vec<(u64, u64)>,
     /// From this place on every message must be loaded.
     pub live_from: u64,
+    /// The counter that it was made with.
+    #[serde(default)]
+    pub counter: String,
     /// Every artifact that the thread's plans made, newest last, and what it may be asked for by.
     #[serde(default)]
     pub hints: Vec<Hint>,
@@ -38,11 +41,20 @@ pub struct Hint {
     pub hint: String,
     /// The names that a question may use for it: paths, commands, addresses.
     pub names: Vec<String>,
+    /// When it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Moment>,
 }
 
 impl StoredPlan {
     /// A compaction of a loaded thread, as it is kept: without the messages that its summary stands for.
-    pub fn of(compaction: &Compaction, thread: &Thread, length: u64, hints: Vec<Hint>) -> (StoredPlan, Thread) {
+    pub fn of(
+        compaction: &Compaction,
+        thread: &Thread,
+        length: u64,
+        counter: &str,
+        hints: Vec<Hint>,
+    ) -> (StoredPlan, Thread) {
         let (thread, mut compaction) = match compaction.evict(thread) {
             Some((small, moved)) => (small, moved),
             None => (thread.clone(), compaction.clone()),
@@ -50,7 +62,7 @@ impl StoredPlan {
         compaction.summaries.iter_mut().for_each(|summary| hand_on(&mut summary.items));
         let (loaded, live_from) = runs(&thread, length);
         let evicted = thread.evicted().cloned();
-        (StoredPlan { compaction, evicted, loaded, live_from, hints }, thread)
+        (StoredPlan { compaction, evicted, loaded, live_from, counter: counter.to_owned(), hints }, thread)
     }
 }
 

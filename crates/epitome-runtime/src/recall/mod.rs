@@ -26,6 +26,8 @@ const PASSAGE_BYTES_MAX: usize = 4000;
 const QUERY_TERMS_MAX: usize = 24;
 /// More candidates than are shown are looked at: several may be of one message.
 const CANDIDATES: usize = 32;
+/// What is shown before the first mention in a line that is too long to be shown whole.
+const CONTEXT_BYTES: usize = 80;
 /// The most tokens of one passage in an answer, as a share of the limit.
 const PASSAGE_SHARE: f64 = 0.4;
 
@@ -138,7 +140,10 @@ fn passages(text: &str) -> Vec<Passage<'_>> {
 /// The terms that a query looks for in the index.
 fn query_terms(vault: &Vault, tenant: &TenantId, words: &str) -> Vec<String> {
     let distinct: BTreeSet<String> = terms(words).into_iter().collect();
-    distinct.iter().take(QUERY_TERMS_MAX).flat_map(|term| vault.blind_all(tenant, term)).collect()
+    // What was indexed before there was a key stands there as it is.
+    let names =
+        |term: &String| vault.blind_all(tenant, term).into_iter().chain([term.clone()]).collect::<BTreeSet<_>>();
+    distinct.iter().take(QUERY_TERMS_MAX).flat_map(names).collect()
 }
 
 /// Searches what left a thread's prompts.
@@ -156,6 +161,7 @@ pub async fn recall(
     let limit = query.hits_max.max(1).saturating_add(CANDIDATES);
     let found = log.store().search(&row.key.tenant, &searched(row), &terms, limit).await?;
     let found = distinct(found);
+    let words: BTreeSet<String> = self::terms(query.words).into_iter().collect();
     let mut answer = Recalled::default();
     let mut rest = found.as_slice();
     while answer.hits.len() < query.hits_max && !rest.is_empty() {
@@ -163,7 +169,7 @@ pub async fn recall(
         let places: Vec<u64> = some.iter().map(|candidate| candidate.place).collect();
         let entries = log.read_at(row, &places).await?;
         for candidate in some {
-            let hit = entries.get(&candidate.place).and_then(|entry| hit(candidate, entry, each, counter));
+            let hit = entries.get(&candidate.place).and_then(|entry| hit(candidate, entry, &words, each, counter));
             hit.into_iter().for_each(|hit| add(&mut answer, hit, query.tokens_max, counter));
         }
         rest = later;
@@ -200,12 +206,23 @@ fn distinct(found: Vec<Candidate>) -> Vec<Candidate> {
     found.into_iter().filter(|candidate| seen.insert((candidate.place, candidate.passage))).collect()
 }
 
-fn hit(candidate: &Candidate, entry: &Entry, most: Tokens, counter: &dyn TokenCounter) -> Option<Hit> {
+fn hit(
+    candidate: &Candidate,
+    entry: &Entry,
+    wanted: &BTreeSet<String>,
+    most: Tokens,
+    counter: &dyn TokenCounter,
+) -> Option<Hit> {
     let words = entry.words();
     let passage = passages(&words).into_iter().nth(candidate.passage as usize)?;
     let whole = passage.text.trim_end_matches('\n');
-    // A token has a byte at least: what has no more bytes than tokens are allowed need not be counted.
-    let text = if whole.len() as u64 <= most.get() { whole } else { truncate(counter, whole, most) };
+    let text = match whole.contains('\n') {
+        // A token has a byte at least: what has no more bytes than tokens are allowed need not be counted.
+        _ if whole.len() as u64 <= most.get() => whole,
+        is_more if is_more || counter.count(whole) <= most => truncate(counter, whole, most),
+        // One line that is too long is shown from a little before the first word that fits.
+        _ => truncate(counter, &whole[first_mention(whole, wanted)..], most),
+    };
     let shown = u32::try_from(text.lines().count()).unwrap_or(1).max(1);
     Some(Hit {
         reference: format!("m{}", candidate.place + 1),
@@ -215,6 +232,18 @@ fn hit(candidate: &Candidate, entry: &Entry, most: Tokens, counter: &dyn TokenCo
         score: candidate.score,
         text: text.to_owned(),
     })
+}
+
+/// Where the part of a long line begins that holds a wanted word.
+fn first_mention(line: &str, wanted: &BTreeSet<String>) -> usize {
+    let mut at: usize = 0;
+    for word in line.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_')) {
+        if terms(word).iter().any(|term| wanted.contains(term)) {
+            return line.floor_char_boundary(at.saturating_sub(CONTEXT_BYTES));
+        }
+        at += word.len();
+    }
+    0
 }
 
 #[cfg(test)]

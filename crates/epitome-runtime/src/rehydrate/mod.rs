@@ -20,6 +20,8 @@ pub const READ_ARTIFACT: &str = "read_artifact";
 /// The tool that searches what left the prompt.
 pub const RECALL: &str = "recall";
 
+/// Less of an artifact says nothing.
+const WORTH_BRINGING: Tokens = Tokens::new(64);
 /// Names shorter than this are in too many questions.
 const NAME_CHARS_MIN: usize = 5;
 /// Strings longer than this are content, not names.
@@ -39,6 +41,8 @@ pub struct TurnContext {
     pub rehydrated_tokens: u64,
     /// What came back.
     pub rehydrated_artifact_ids: Vec<String>,
+    /// The tokens of each of them.
+    pub rehydrated_each: BTreeMap<String, u64>,
     /// When each artifact last came back by itself: its turn.
     pub recent: BTreeMap<String, u32>,
 }
@@ -56,6 +60,7 @@ impl TurnContext {
             self.rehydration_happened = false;
             self.rehydrated_tokens = 0;
             self.rehydrated_artifact_ids.clear();
+            self.rehydrated_each.clear();
             self.recent.retain(|_, then| turn.saturating_sub(*then) < cooldown);
         }
     }
@@ -66,11 +71,17 @@ impl TurnContext {
         !is_here && self.recent.get(id).is_some_and(|then| self.turn_number.saturating_sub(*then) < cooldown)
     }
 
+    /// What an artifact took that came back in this turn.
+    pub fn tokens_of(&self, id: &str) -> Tokens {
+        Tokens::new(self.rehydrated_each.get(id).copied().unwrap_or_default())
+    }
+
     /// Notes what came back.
     pub fn note(&mut self, id: &str, tokens: u64) {
         self.rehydration_happened = true;
         if !self.rehydrated_artifact_ids.iter().any(|here| here == id) {
             self.rehydrated_artifact_ids.push(id.to_owned());
+            self.rehydrated_each.insert(id.to_owned(), tokens);
             self.rehydrated_tokens += tokens;
         }
         self.recent.insert(id.to_owned(), self.turn_number);
@@ -114,7 +125,6 @@ pub fn called_for<'h>(thread: &Thread, hints: &'h [Hint], turn: &TurnContext, ru
             }
         }
     }
-    calls.truncate(rules.artifacts_max);
     calls
 }
 
@@ -128,8 +138,10 @@ impl Newest {
     fn of(thread: &Thread) -> Newest {
         let mut newest = Newest { words: Vec::new(), arguments: Vec::new() };
         let messages = thread.messages();
-        let agent = messages.iter().rev().find(|message| message.role() == Role::Assistant);
-        let user = messages.iter().rev().find(|message| message.opens_turn());
+        let opening = messages.iter().rposition(|message| message.opens_turn());
+        let since = &messages[opening.unwrap_or(0)..];
+        let agent = since.iter().rev().find(|message| message.role() == Role::Assistant);
+        let user = opening.map(|at| &messages[at]);
         newest.words.extend(agent.into_iter().chain(user).map(|message| message.text()));
         let calls = agent.into_iter().flat_map(|message| message.calls());
         let own = |name: &str| name == READ_ARTIFACT || name == RECALL;
@@ -216,10 +228,11 @@ impl Allowance {
     /// Takes content in, cut to its limit; `None` when there is no room for it.
     pub fn take(&mut self, reference: &str, content: &str, counter: &dyn TokenCounter) -> Option<(Rehydrated, Tokens)> {
         let whole = counter.count(content);
-        let cut = whole > self.each;
-        let content = if cut { truncate(counter, content, self.each) } else { content };
+        let most = self.each.min(self.left);
+        let cut = whole > most;
+        let content = if cut { truncate(counter, content, most) } else { content };
         let tokens = if cut { counter.count(content) } else { whole };
-        if tokens > self.left || content.is_empty() {
+        if tokens > self.left || content.is_empty() || tokens < whole.min(WORTH_BRINGING) {
             return None;
         }
         self.left -= tokens;

@@ -94,6 +94,10 @@ macro_rules! store_around {
             async fn vacuum(&self, before: Moment) -> Result<u64, StoreError> {
                 self.inner.vacuum(before).await
             }
+
+            async fn scrub(&self) -> Result<(), StoreError> {
+                self.inner.scrub().await
+            }
         }
     };
 }

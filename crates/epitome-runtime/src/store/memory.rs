@@ -167,6 +167,10 @@ impl Store for Memory {
         state.jobs.retain(|_, job| job.state.is_pending() || job.queued >= before);
         Ok((had - state.documents.len() - state.jobs.len()) as u64)
     }
+
+    async fn scrub(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 type Undo = Box<dyn FnOnce(&mut State)>;

@@ -119,4 +119,8 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
 
     /// Removes documents and finished jobs that are past `before`, and gives space back. Messages, plans and events stay.
     async fn vacuum(&self, before: Moment) -> Result<u64, StoreError>;
+
+    /// Writes everything anew, so that nothing is left on its medium of what was replaced or removed, as far as the
+    /// back-end can see to that.
+    async fn scrub(&self) -> Result<(), StoreError>;
 }

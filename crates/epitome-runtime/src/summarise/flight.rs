@@ -24,6 +24,8 @@ impl<T: Clone> Flights<T> {
     pub async fn join<F: Future<Output = T>>(&self, key: &str, make: impl FnOnce() -> F) -> T {
         let cell = {
             let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those that nobody waits for any more were dropped on the way.
+            cells.retain(|_, cell| Arc::strong_count(cell) > 1);
             Arc::clone(cells.entry(key.to_owned()).or_default())
         };
         let value = cell.get_or_init(make).await.clone();

@@ -6,7 +6,7 @@
 mod flight;
 mod model;
 
-pub use model::{Frame, ModelSummariser, Put};
+pub use model::{Frame, ModelSummariser, Put, cache_name};
 
 use std::sync::Arc;
 

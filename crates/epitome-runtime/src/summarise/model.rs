@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::flight::Flights;
 use super::{NoSummary, Prose};
 use crate::event::spans::Purpose;
+use crate::ids::TenantId;
 use crate::model::{Model, ModelError, ModelPrompt, answer_traced};
 
 /// How often the same question is asked when the answer cannot be used.
@@ -133,8 +134,14 @@ impl ModelSummariser {
     }
 
     /// Asks until there is a summary. The same request asked for twice at once is one call.
-    pub async fn ask(&self, dialogue: Dialogue, put: &Put, counter: &dyn TokenCounter) -> Result<Prose, NoSummary> {
-        let key = dialogue.request().cache_key.to_string();
+    pub async fn ask(
+        &self,
+        tenant: &TenantId,
+        dialogue: Dialogue,
+        put: &Put,
+        counter: &dyn TokenCounter,
+    ) -> Result<Prose, NoSummary> {
+        let key = format!("{tenant}/{}", cache_name(&dialogue, put));
         self.flights.join(&key, || self.within_patience(dialogue, put, counter)).await
     }
 
@@ -209,7 +216,7 @@ impl ModelSummariser {
             if let Some(limit) = overflow.limit() {
                 self.learn(limit);
             }
-            return NoSummary { reason: "too-long", details: error.to_string() };
+            return NoSummary { reason: "too-long", details: told(error) };
         }
         let reason = match error {
             ModelError::TimedOut { .. } => "late",
@@ -219,8 +226,31 @@ impl ModelSummariser {
             ModelError::Open { .. } => "left-alone",
             _ => "unreachable",
         };
-        NoSummary { reason, details: error.to_string() }
+        NoSummary { reason, details: told(error) }
     }
+}
+
+/// What went wrong, without the provider's words: these may quote what it was sent.
+fn told(error: &ModelError) -> String {
+    match error {
+        ModelError::Overflow { status, .. } => format!("the question is too long for the model ({status})"),
+        ModelError::Throttled { status, .. } => format!("the provider asks to wait ({status})"),
+        ModelError::Refused { status, .. } => format!("the provider refuses ({status})"),
+        ModelError::Failed { status, .. } => format!("the provider failed ({status})"),
+        ModelError::Garbled { .. } => "the answer cannot be read".to_owned(),
+        ModelError::Unreachable { .. } => "the provider cannot be reached".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Under which a summary is found again within a tenant: what it is made of, and how it was asked for.
+pub fn cache_name(dialogue: &Dialogue, put: &Put) -> String {
+    let mut hash = blake3::Hasher::new();
+    hash.update(dialogue.request().cache_key.to_string().as_bytes());
+    if let Put::Appended { frame, messages } = put {
+        hash.update(&serde_json::to_vec(&(frame, messages)).unwrap_or_default());
+    }
+    hash.finalize().to_hex().to_string()
 }
 
 fn refused(error: &AnswerError) -> NoSummary {

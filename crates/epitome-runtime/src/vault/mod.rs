@@ -20,6 +20,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use epitome::thread::MessageId;
+
 use crate::ids::TenantId;
 use sealed::Parts;
 use tenant::{TenantKey, TenantKeys};
@@ -158,6 +160,17 @@ impl Vault {
     /// A name for the tenant that tells nothing of it and stays the same under every key.
     pub fn pseudonym(&self, tenant: &TenantId) -> String {
         self.tenant(tenant).store().pseudonym()
+    }
+
+    /// A message's id as it stands in the open: nobody without the key can tell from it what was said. The id itself
+    /// without a key.
+    pub fn blind_id(&self, tenant: &TenantId, id: MessageId) -> MessageId {
+        if !self.is_sealing() {
+            return id;
+        }
+        let mut hash = blake3::Hasher::new_keyed(&self.artifact_key(tenant));
+        hash.update(b"message id").update(id.as_bytes());
+        MessageId::from_bytes(*hash.finalize().as_bytes())
     }
 
     /// A term of the full-text index, blinded under the current key; as it is without one.

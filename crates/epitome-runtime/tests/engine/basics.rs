@@ -97,3 +97,30 @@ async fn two_who_append_at_the_same_time_lose_nothing() {
     let all: Vec<String> = (0..12).flat_map(turn).collect();
     assert_eq!(entries.iter().map(|entry| entry.message.raw.as_str().to_owned()).collect::<Vec<_>>(), all);
 }
+
+#[tokio::test]
+async fn engines_that_count_otherwise_share_a_thread_and_each_keeps_to_its_own_room() {
+    let store = std::sync::Arc::new(epitome_runtime::store::Memory::new());
+    let engine = |tokenizer: &str| {
+        let mut settings = crate::world::settings();
+        settings.policy.count.tokenizer = tokenizer.to_owned();
+        let parts = epitome_runtime::engine::Parts {
+            store: store.clone(),
+            ..epitome_runtime::engine::Parts::in_memory(settings)
+        };
+        epitome_runtime::engine::Engine::new(parts)
+    };
+    let (exact, rough) = (engine("o200k").await.unwrap(), engine("chars/3").await.unwrap());
+    let (mut one, mut two) = (open(&exact).await, open(&rough).await);
+    for at in 0..12 {
+        let (who, engine) = if at % 2 == 0 { (&mut one, &exact) } else { (&mut two, &rough) };
+        for message in turn(at) {
+            who.append([message]).await.unwrap();
+        }
+        let step = who.prepare_step(&StepRequest::default()).await.unwrap();
+        holds(&step);
+        let counted: u64 = step.messages.iter().map(|message| engine.counter().count(message).get()).sum();
+        assert!(counted < step.room.limit.get() * 3 / 2, "{counted} in {}", step.room.limit);
+    }
+    assert!(one.row().version > 0);
+}

@@ -1,10 +1,13 @@
 //! The digest: an inventory of what tools did in a span, by the policy's tool classes.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use serde_json::Value;
 
+use super::carry::sections;
 use super::extract::first_line;
+use super::section::Section;
 use super::structured::StructuredSummary;
 use crate::policy::{ToolClass, Tools};
 use crate::thread::{Thread, ToolCall};
@@ -29,7 +32,7 @@ pub struct Digest {
 impl Digest {
     /// The digest of a range of messages.
     pub fn of(thread: &Thread, range: Range<usize>, tools: &Tools, items: &StructuredSummary) -> Digest {
-        let mut digest = Digest::default();
+        let mut digest = Digest::unloaded(thread, items);
         for place in range {
             for call in thread.message(place).calls() {
                 digest.note(thread, place, call, tools);
@@ -37,6 +40,29 @@ impl Digest {
         }
         digest.execs = items.commands.iter().map(exec_line).collect();
         digest.hidden = items.hidden.iter().map(|quote| format!("m{}: {}", quote.place + 1, quote.text)).collect();
+        digest
+    }
+
+    /// What is known of messages that are not loaded: from the items, and from the digest that stood before.
+    fn unloaded(thread: &Thread, items: &StructuredSummary) -> Digest {
+        let mut digest = Digest::default();
+        let Some(evicted) = thread.evicted() else { return digest };
+        let loaded: HashSet<usize> =
+            thread.messages().iter().filter(|m| !m.is_summary()).map(|m| m.log_place()).collect();
+        let line = |path: &str, place: usize| format!("{path} (m{})", place + 1);
+        for file in &items.files {
+            let gone = |place: &usize| !loaded.contains(place);
+            digest.writes.extend(file.written.filter(gone).map(|place| line(&file.path, place)));
+            digest.patches.extend(file.patched.filter(gone).map(|place| line(&file.path, place)));
+        }
+        for (_, body) in sections(&evicted.text).into_iter().filter(|(section, _)| *section == Some(Section::Digest)) {
+            digest
+                .artifacts
+                .extend(body.lines().filter_map(|line| line.strip_prefix("- artifact: ")).map(str::to_owned));
+            digest
+                .memory_reads
+                .extend(body.lines().filter_map(|line| line.strip_prefix("- memory: ")).map(str::to_owned));
+        }
         digest
     }
 

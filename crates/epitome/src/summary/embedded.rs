@@ -408,7 +408,8 @@ impl<'p, 'a> Writer<'p, 'a> {
             return;
         }
         let arguments = Arguments::of(pending.thread);
-        let mut past = cut(pending.thread, &arguments, &pending.policy.tools);
+        let requests = pending.earlier.as_ref().map_or(&[][..], |earlier| &earlier.requests);
+        let mut past = cut(pending.thread, &arguments, &pending.policy.tools, requests);
         past.keep_newest(READ_BYTES_MAX);
         let is_kept: Vec<bool> = past.passages.iter().map(|passage| self.is_whole(passage.message)).collect();
         let mut covered: Vec<&str> = pending.beside.iter().map(String::as_str).collect();

@@ -31,11 +31,13 @@ impl Evidence {
     /// What was said in some spans, and what an earlier summary says was said before.
     pub fn of(thread: &Thread, spans: &[&Span], earlier: Option<Earlier<'_>>) -> Self {
         let mut evidence = Evidence::default();
-        for place in spans.iter().flat_map(|span| span.range()) {
-            evidence.turns.insert(place, thread.message(place).turn());
-            match thread.hidden(place) {
+        for at in spans.iter().flat_map(|span| span.range()) {
+            let message = thread.message(at);
+            let place = message.log_place();
+            evidence.turns.insert(place, message.turn());
+            match thread.hidden(at) {
                 Some(replacement) => evidence.other(replacement),
-                None => evidence.message(thread.message(place), place),
+                None => evidence.message(message, place),
             }
         }
         match earlier {

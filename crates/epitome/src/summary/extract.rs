@@ -67,10 +67,17 @@ struct Known<'t> {
 /// The part of the current turn that lies in the range, when a cut at its end splits the turn.
 pub fn turn_context(thread: &Thread, range: Range<usize>, facts: &StructuredSummary) -> Option<TurnContext> {
     let turn = thread.message(range.end - 1).turn();
-    let start =
-        range.clone().find(|place| thread.message(*place).turn() == turn && thread.message(*place).opens_turn())?;
-    let (text, start) = (thread.message(start).text(), thread.message(start).log_place());
-    let request = Quote { text, place: start };
+    let opening =
+        range.clone().find(|place| thread.message(*place).turn() == turn && thread.message(*place).opens_turn());
+    let request = match opening.map(|place| thread.message(place)) {
+        Some(message) => Quote { text: message.text(), place: message.log_place() },
+        // It is not loaded; its words are known.
+        None => {
+            let known = facts.requests.iter().rev().find(|request| request.turn == turn)?;
+            Quote { text: known.text.clone(), place: known.place }
+        }
+    };
+    let start = request.place;
     let mut progress: Vec<Quote> = Vec::new();
     progress.extend(
         facts

@@ -2,7 +2,8 @@
 //!
 //! Nothing that code carries passes through a model again, so it is as exact in round fifty as in round one.
 
-use super::structured::StructuredSummary;
+use super::extract::first_line;
+use super::structured::{CommandFact, StructuredSummary};
 
 /// Adds an earlier round's items in front; the newer word on the same thing wins.
 pub fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) {
@@ -12,8 +13,20 @@ pub fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) {
     in_front(&mut items.facts, &earlier.facts, |a, b| a.text == b.text);
     in_front(&mut items.decisions, &earlier.decisions, |a, b| a.decision == b.decision);
     in_front(&mut items.files, &earlier.files, |a, b| a.path == b.path);
+    for old in &earlier.files {
+        if let Some(new) = items.files.iter_mut().find(|new| new.path == old.path) {
+            new.read = new.read.max(old.read);
+            new.written = new.written.max(old.written);
+            new.patched = new.patched.max(old.patched);
+        }
+    }
     in_front(&mut items.commands, &earlier.commands, |a, b| a.command == b.command && a.place == b.place);
     in_front(&mut items.errors, &earlier.errors, |a, b| a.about == b.about);
+    for error in items.errors.iter_mut().filter(|error| error.fixed.is_none()) {
+        let later = |command: &&CommandFact| command.place > error.place && !command.failed;
+        let again = items.commands.iter().filter(later).find(|done| first_line(&done.command) == error.about);
+        error.fixed = again.map(|done| done.place);
+    }
     in_front(&mut items.artifacts, &earlier.artifacts, |a, b| a.id == b.id);
     in_front(&mut items.tool_outcomes, &earlier.tool_outcomes, |a, b| a == b);
     in_front(&mut items.values, &earlier.values, |a, b| a.text == b.text);

@@ -10,6 +10,9 @@ use super::section::Section;
 use super::select::Pick;
 use crate::policy::Form;
 
+/// What stands before the whole path of the first file, when a directory is left out of them all.
+pub(super) const FIRST_IN_FULL: &str = "(the first in full is ";
+
 /// Renders picks under their sources, in the order of the past.
 pub(crate) fn notes(past: &Past<'_>, picks: &[Pick<'_>], form: Form) -> String {
     let mut picks: Vec<&Pick<'_>> = picks.iter().collect();
@@ -57,7 +60,7 @@ fn open_section(out: &mut String, past: &Past<'_>, form: Form, section: Section,
         Section::Requests => writeln!(out, "\nFrom other messages of the user:"),
         Section::Files if !past.root.is_empty() && !first.label.starts_with(['/', '~']) => {
             let heading = heading(form, section).unwrap_or_default();
-            writeln!(out, "\n{heading}\n(the first in full is {}{})", past.root, first.label)
+            writeln!(out, "\n{heading}\n{FIRST_IN_FULL}{}{})", past.root, first.label)
         }
         section => writeln!(out, "\n{}", heading(form, section).unwrap_or_default()),
     };

@@ -8,8 +8,11 @@ use serde_json::Value;
 
 use super::carry::sections;
 use super::command::floor_boundary;
+use super::form::is_rendered;
+use super::notes::FIRST_IN_FULL;
 use super::section::Section;
 use super::slots;
+use super::structured::Request;
 use crate::policy::{Slot, ToolClass, Tools};
 use crate::thread::{Message, Part, Role, Thread, ToolCall, ToolResult};
 
@@ -115,10 +118,18 @@ impl Arguments {
     }
 }
 
-/// Cuts a thread into passages.
-pub(crate) fn cut<'a>(thread: &'a Thread, arguments: &'a Arguments, tools: &'a Tools) -> Past<'a> {
+/// Cuts a thread into passages; `requests` are those that an earlier summary knew.
+pub(crate) fn cut<'a>(
+    thread: &'a Thread,
+    arguments: &'a Arguments,
+    tools: &'a Tools,
+    requests: &'a [Request],
+) -> Past<'a> {
     let past = Past { root: root(arguments), ..Past::default() };
     let mut cutter = Cutter { past, tools, calls: HashMap::new(), files: HashMap::new(), named: HashMap::new() };
+    if let Some(evicted) = thread.evicted() {
+        cutter.unloaded(evicted.at, thread, requests);
+    }
     for (at, message) in thread.messages().iter().enumerate() {
         cutter.message(at, message, &arguments.0[at]);
     }
@@ -159,7 +170,10 @@ impl<'a> Cutter<'a> {
         let label = format!("m{}:", message.number());
         match message.role() {
             Role::System => {}
-            _ if message.is_summary() => self.carried(at, text),
+            // What stands for unloaded messages was written here, whatever it looks like.
+            _ if message.is_summary() => {
+                self.carried(at, text, message.raw().is_empty() || is_rendered(text, ""));
+            }
             Role::User => {
                 let source = self.source(Kind::Request, label, at);
                 self.passage(Voice::User, text, at, source);
@@ -171,13 +185,92 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// What an earlier summary quoted; its items are carried over by code.
-    fn carried(&mut self, at: usize, text: &'a str) {
+    /// The user's words in messages that are not loaded.
+    fn unloaded(&mut self, at: usize, thread: &Thread, requests: &'a [Request]) {
+        let loaded: HashSet<usize> =
+            thread.messages().iter().filter(|m| m.opens_turn()).map(|m| m.log_place()).collect();
+        for request in requests.iter().filter(|request| !loaded.contains(&request.place)) {
+            let source = self.source(Kind::Request, format!("m{}:", request.place + 1), at);
+            self.passage(Voice::User, &request.text, at, source);
+        }
+    }
+
+    /// What an earlier summary quoted, under the headings it had there; its items are carried over by code.
+    fn carried(&mut self, at: usize, text: &'a str, is_ours: bool) {
         for (section, body) in sections(text) {
-            if matches!(section, None | Some(Section::Files | Section::Notes)) && !body.trim().is_empty() {
-                let source = self.source(Kind::Note, "earlier:".to_owned(), at);
-                self.passage(Voice::Agent, body, at, source);
+            match section {
+                Some(Section::Files) => self.blocks(at, body, Cutter::file_heading),
+                Some(Section::Notes) => self.blocks(at, body, Cutter::note_heading),
+                None if !is_ours && !body.trim().is_empty() => {
+                    let source = self.source(Kind::Note, "earlier:".to_owned(), at);
+                    self.passage(Voice::Agent, body, at, source);
+                }
+                _ => {}
             }
+        }
+    }
+
+    /// Quoted lines in blocks, each under the heading that opens it. A heading answers its source, and where on its line
+    /// the quote begins.
+    fn blocks(
+        &mut self,
+        at: usize,
+        body: &'a str,
+        heading: fn(&mut Cutter<'a>, usize, &'a str) -> Option<(usize, usize)>,
+    ) {
+        let (mut open, mut from, mut start): (Option<usize>, usize, usize) = (None, 0, 0);
+        for line in body.split_inclusive('\n') {
+            if let Some((source, quote)) = heading(self, at, line.trim_end()) {
+                self.quoted(at, open, &body[from..start]);
+                (open, from) = (Some(source), start + quote.min(line.len()));
+            }
+            start += line.len();
+        }
+        self.quoted(at, open, &body[from..]);
+    }
+
+    fn quoted(&mut self, at: usize, source: Option<usize>, text: &'a str) {
+        if text.trim().is_empty() || text.trim_start().starts_with(FIRST_IN_FULL) {
+            return;
+        }
+        let source = source.unwrap_or_else(|| self.source(Kind::Note, "earlier:".to_owned(), at));
+        self.passage(Voice::Agent, text.trim_end(), at, source);
+    }
+
+    /// `src/lib.rs (read m11):`
+    fn file_heading(&mut self, at: usize, line: &'a str) -> Option<(usize, usize)> {
+        let label = line.strip_suffix("):")?;
+        let (path, number, edited) = match label.rsplit_once(" (edited m") {
+            Some((path, number)) => (path, number, true),
+            None => label.rsplit_once(" (read m").map(|(path, number)| (path, number, false))?,
+        };
+        let number = number.parse().ok()?;
+        let source = self.file(path, at);
+        let known = &mut self.past.sources[source];
+        if edited {
+            known.edited = Some(number)
+        } else {
+            known.read = Some(number)
+        }
+        Some((source, usize::MAX))
+    }
+
+    /// `m12: words`, `m7 $ command`, `m9 tool`.
+    fn note_heading(&mut self, at: usize, line: &'a str) -> Option<(usize, usize)> {
+        let digits = line.strip_prefix('m')?.bytes().take_while(u8::is_ascii_digit).count();
+        let rest = line.get(1 + digits..).filter(|_| digits > 0)?;
+        let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
+        match rest {
+            _ if rest.starts_with(": ") => {
+                let source = self.source(Kind::Note, format!("{}:", &line[..=digits]), at);
+                Some((source, digits + 3))
+            }
+            _ if rest.starts_with(" $ ") => Some((self.source(Kind::Command, line.to_owned(), at), usize::MAX)),
+            "" => Some((self.source(Kind::Call, line.to_owned(), at), usize::MAX)),
+            _ if rest.strip_prefix(' ').is_some_and(is_name) => {
+                Some((self.source(Kind::Call, line.to_owned(), at), usize::MAX))
+            }
+            _ => None,
         }
     }
 

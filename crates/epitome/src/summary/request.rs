@@ -295,7 +295,8 @@ impl Step {
 /// The words that opened the turn a span begins.
 pub(super) fn turn_request(thread: &Thread, prefix: &Span) -> Option<Quote> {
     let place = (0..prefix.range().end).rev().find(|place| thread.message(*place).opens_turn())?;
-    Some(Quote { text: thread.message(place).text(), place })
+    let message = thread.message(place);
+    Some(Quote { text: message.text(), place: message.log_place() })
 }
 
 #[cfg(test)]

@@ -454,7 +454,7 @@ mod tests {
         let thread = testing::thread(lines);
         let arguments = Arguments::of(&thread);
         let tools = Tools::default();
-        let past = cut(&thread, &arguments, &tools);
+        let past = cut(&thread, &arguments, &tools, &[]);
         let is_kept = vec![false; past.passages.len()];
         let picks = select(&past, &is_kept, covered, focus, 200, &|text| text.len() / 4);
         picks.first().map(|pick| format!("{}{}", past.sources[pick.source].label, pick.text)).unwrap_or_default()

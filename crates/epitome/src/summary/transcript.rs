@@ -36,9 +36,10 @@ impl Entry {
 /// What is shown of a span: one entry for a part, of which at most `chars_max` characters are the part's own.
 pub(super) fn entries(thread: &Thread, span: &Span, chars_max: usize, shows: &dyn Fn(&str) -> bool) -> Vec<Entry> {
     let mut found = Vec::new();
-    for place in span.range() {
-        let message = thread.message(place);
-        match thread.hidden(place) {
+    for at in span.range() {
+        let message = thread.message(at);
+        let place = message.log_place();
+        match thread.hidden(at) {
             Some(replacement) => found.push(Entry::new(place, "hidden, in its place", replacement, chars_max)),
             None => {
                 found.extend(message.parts().iter().filter_map(|part| entry(place, message, part, chars_max, shows)));

@@ -18,6 +18,8 @@ pub struct Evicted {
     pub messages: usize,
     /// The newest of them.
     pub id: MessageId,
+    /// The turn of the oldest of them.
+    pub first_turn: u32,
     /// The turn of the newest of them.
     pub turn: u32,
     /// Their tokens.

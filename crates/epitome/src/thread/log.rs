@@ -267,6 +267,7 @@ impl Thread {
             at: run.start,
             messages: gone.len() + before.map_or(0, |evicted| evicted.messages - 1),
             id: last.id,
+            first_turn: before.map_or(self.message(gone[0]).turn, |evicted| evicted.first_turn),
             turn: last.turn,
             tokens: gone.iter().map(|place| self.message(*place).tokens).sum(),
             text: text.to_owned(),
@@ -389,10 +390,12 @@ impl Thread {
         let first = self.exchange_at(range.start).first;
         let end = self.exchange_at(range.end - 1).end;
         let messages = &self.messages[first..end];
+        let unloaded = self.evicted.as_ref().filter(|evicted| evicted.at == first);
+        let first_turn = unloaded.map_or(messages[0].turn, |evicted| evicted.first_turn);
         Some(Span {
             first,
             messages: messages.iter().map(|message| message.id).collect(),
-            turns: (messages[0].turn, messages[messages.len() - 1].turn),
+            turns: (first_turn, messages[messages.len() - 1].turn),
         })
     }
 }

@@ -142,3 +142,64 @@ fn one_long_turn_keeps_its_tail_round_after_round_when_only_what_came_after_the_
     }
     assert!(tails.len() > 3 && tails.iter().all(|kept| *kept >= 10), "{tails:?}");
 }
+
+/// A turn that writes one of a few files, or runs a command.
+fn work(at: usize) -> Script {
+    let id = format!("toolu_{at}");
+    let (tool, arguments) = match at % 4 {
+        0 => (
+            "write",
+            serde_json::json!({"path": format!("src/m{}.rs", at % 12), "content": format!("fn f{at}() {{}}")}),
+        ),
+        _ => ("read", serde_json::json!({"path": format!("src/m{}.rs", at % 12)})),
+    };
+    let text = (0..30).map(|line| format!("{line}: let value_{at}_{line} = compute({at}, {line});\n")).collect();
+    Script(vec![
+        Entry::User(vec![Bit::Text(format!("Request {at}: look after quarter_{at}."))]),
+        Entry::Assistant {
+            thought: None,
+            words: Some(format!("I look after quarter_{at} now.")),
+            calls: vec![Call { id: id.clone(), tool: tool.into(), arguments }],
+        },
+        Entry::Results(vec![Answer { id, tool: tool.into(), text, failed: false, image: false }]),
+        Entry::Assistant { thought: None, words: Some(format!("quarter_{at} is settled.")), calls: Vec::new() },
+    ])
+}
+
+#[test]
+fn round_after_round_a_summary_holds_no_summary_and_forgets_no_file_that_was_written() {
+    for under in PRESETS.iter() {
+        let dialect = Dialect::Chat;
+        let size = Tokens::new(8000);
+        let room = Room { trigger: size, target: size.share(under.policy.target.low_water), limit: size.scaled(1.1) };
+        let (mut thread, mut previous, mut rounds) = (Thread::new(), None::<epitome::plan::Compaction>, 0);
+        for at in 0..240 {
+            let text = document(&work(at), dialect, plain());
+            thread.extend(World::read(text, dialect, under).document.messages(), &under.meter(dialect));
+            let force = !under.policy.trigger.auto && at % 16 == 15;
+            let ask = Ask { previous: previous.as_ref(), force, ..Ask::default() };
+            let Some(compaction) = compact(&thread, room, under, dialect, &ask) else { continue };
+            rounds += 1;
+            let name = format!("{} in round {rounds}", under.policy.name);
+            if let Some(summary) = compaction.summaries.first() {
+                let text = &summary.text;
+                assert!(text.matches("[Context Summary").count() <= 1 && !text.contains("earlier:"), "{name}: {text}");
+                let written: Vec<String> = (0..at.saturating_sub(8))
+                    .filter(|at| at % 4 == 0)
+                    .map(|at| format!("src/m{}.rs", at % 12))
+                    .collect();
+                for path in written {
+                    let fact = summary.items.files.iter().find(|file| file.path == path);
+                    assert!(fact.is_some_and(|fact| fact.written.is_some()), "{name}: {path} was written");
+                }
+                let title = text.lines().next().unwrap_or_default();
+                assert!(!title.contains("Turns") || title.contains("Turns 1-"), "{name}: {title}");
+            }
+            previous = Some(compaction);
+            if let Some((small, moved)) = previous.as_ref().and_then(|compaction| compaction.evict(&thread)) {
+                (thread, previous) = (small, Some(moved));
+            }
+        }
+        assert!(rounds > 4, "{}: {rounds} rounds", under.policy.name);
+    }
+}

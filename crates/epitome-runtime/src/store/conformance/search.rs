@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::{Candidate, IndexRow, Store, Write};
-use super::fixture::{empty_thread, found, index, key, passage, segment, tenant};
+use super::fixture::{empty_thread, event, found, index, key, passage, segment, tenant, thread_of};
 use super::{Outcome, claims, conflicts, holds, same};
 
 claims! {
@@ -13,6 +13,7 @@ claims! {
     "of each segment only passages before its end are found" => bounded,
     "a passage that is indexed already stays as it is" => kept,
     "an index that is dropped finds nothing and can be made anew" => dropped,
+    "a store that is written anew has and finds what it had and found" => scrubbed,
     "passages of a thread that is not there are a conflict" => nowhere,
     "terms of any script are found, and only whole" => scripts,
     "terms that mean something to a query language are only terms" => operators,
@@ -109,6 +110,20 @@ async fn dropped(store: Arc<dyn Store>) -> Outcome {
     same("made anew", found(&store, &key.tenant, &all, "pepper salt").await?, vec![(3, 1)])?;
     store.apply(&[Write::DropIndex(super::fixture::key(&tenant()?, "nobody")?)]).await?;
     Ok(())
+}
+
+async fn scrubbed(store: Arc<dyn Store>) -> Outcome {
+    let key = thread_of(&store, 3).await?;
+    let all = [segment(&key, 100)];
+    store.apply(&[index(&key, vec![passage(0, 0, "old word"), passage(1, 0, "gone")]), event(&key, "e")]).await?;
+    store.apply(&[Write::DropIndex(key.clone()), index(&key, vec![passage(0, 0, "new word")])]).await?;
+    let before = (store.messages(&key, 0..3).await?, store.events(&key, 0, 9).await?);
+    store.scrub().await?;
+    same("the rows", (store.messages(&key, 0..3).await?, store.events(&key, 0, 9).await?), before)?;
+    same("what is indexed", found(&store, &key.tenant, &all, "word").await?, vec![(0, 0)])?;
+    same("what was dropped", found(&store, &key.tenant, &all, "gone").await?, Vec::new())?;
+    store.apply(&[index(&key, vec![passage(2, 0, "later")])]).await?;
+    same("what is indexed later", found(&store, &key.tenant, &all, "later").await?, vec![(2, 0)])
 }
 
 async fn nowhere(store: Arc<dyn Store>) -> Outcome {

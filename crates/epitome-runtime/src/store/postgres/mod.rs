@@ -63,6 +63,14 @@ impl Postgres {
         Ok(Postgres { pool: open::pool(url, settings).await? })
     }
 
+    /// The schema that this program makes of any older one.
+    pub const SCHEMA: u64 = open::STEPS.len() as u64;
+
+    /// The schema of a database as it is now; 0 when there is none.
+    pub async fn schema_of(url: &str) -> Result<u64, StoreError> {
+        Ok(open::schema(url, &PostgresSettings::default()).await?)
+    }
+
     async fn rows<T>(
         &self,
         sql: &str,
@@ -194,6 +202,8 @@ const GAPS: &str = "SELECT tenant || '/' || thread AS thread, rows FROM threads 
      SELECT 'plans', 1, t.version, count(*), min(plans.version), max(plans.version) FROM plans WHERE plans.thread = t.no UNION ALL \
      SELECT 'events', 1, t.events, count(*), min(number), max(number) FROM events WHERE events.thread = t.no) held \
      WHERE count <> wanted OR (count > 0 AND (min <> first OR max <> first + wanted - 1))";
+
+const REWRITE: &str = "VACUUM (FULL) threads, messages, plans, events, documents, passages";
 
 const EXPIRED: &str = "DELETE FROM documents WHERE expires < $1";
 
@@ -332,5 +342,17 @@ impl Store for Postgres {
 
     async fn vacuum(&self, before: Moment) -> Result<u64, StoreError> {
         Ok(self.vacuumed(before).await?)
+    }
+
+    /// Rewrites the tables; each is locked meanwhile. What the server keeps in its log for a while is its own affair.
+    async fn scrub(&self) -> Result<(), StoreError> {
+        let scrubbed = async {
+            let client = self.pool.get().await?;
+            client.batch_execute("SET statement_timeout = 0").await?;
+            let done = client.batch_execute(REWRITE).await;
+            client.batch_execute("RESET statement_timeout").await?;
+            Ok::<(), Fault>(done?)
+        };
+        Ok(scrubbed.await?)
     }
 }

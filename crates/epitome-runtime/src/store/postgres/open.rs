@@ -14,7 +14,8 @@ use crate::store::StoreError;
 use crate::store::rule::refused;
 
 /// All steps of the schema, oldest first.
-const STEPS: [&str; 2] = [include_str!("migrations/0001_threads.sql"), include_str!("migrations/0002_search.sql")];
+pub(super) const STEPS: [&str; 2] =
+    [include_str!("migrations/0001_threads.sql"), include_str!("migrations/0002_search.sql")];
 
 /// How to use a database. What the address itself says goes before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,23 @@ impl Default for PostgresSettings {
 
 /// A pool of connections to an up-to-date schema.
 pub(super) async fn pool(url: &str, settings: &PostgresSettings) -> Result<Pool, Fault> {
+    let pool = connections(url, settings)?;
+    migrate(&pool, &settings.schema).await?;
+    Ok(pool)
+}
+
+/// The number of the newest step that was made; 0 before the first.
+pub(super) async fn schema(url: &str, settings: &PostgresSettings) -> Result<u64, Fault> {
+    let client = connections(url, settings)?.get().await?;
+    let is_there = client.query_one("SELECT to_regclass('migrations') IS NOT NULL", &[]).await?;
+    if !is_there.get::<_, bool>(0) {
+        return Ok(0);
+    }
+    let row = client.query_one("SELECT coalesce(max(number), 0) FROM migrations", &[]).await?;
+    Ok(row.get::<_, i64>(0).cast_unsigned())
+}
+
+fn connections(url: &str, settings: &PostgresSettings) -> Result<Pool, Fault> {
     let config = config(url, settings)?;
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let wait = Some(settings.connect_timeout);
@@ -54,7 +72,6 @@ pub(super) async fn pool(url: &str, settings: &PostgresSettings) -> Result<Pool,
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| StoreError::Refused { reason: error.to_string() })?;
-    migrate(&pool, &settings.schema).await?;
     Ok(pool)
 }
 

@@ -47,6 +47,12 @@ fn gaps(conn: &Connection) -> Result<Vec<String>, Fault> {
     Ok(found)
 }
 
+/// Writes the database anew: the index without the terms of removed passages, and no page with anything old in it.
+pub(super) fn scrub(conn: &mut Connection) -> Result<(), Fault> {
+    conn.execute_batch("INSERT INTO search (search) VALUES ('optimize'); VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
+    Ok(())
+}
+
 /// Removes what has had its time, and gives space back. How many rows that were.
 pub(super) fn vacuum(conn: &mut Connection, before: Moment) -> Result<u64, Fault> {
     let transaction = conn.transaction()?;

@@ -44,6 +44,14 @@ impl Sqlite {
         Ok(Sqlite { writer: Writer::new(conn)?, readers: Some(Arc::new(Readers::new(path.as_ref()))) })
     }
 
+    /// The schema that this program makes of any older one.
+    pub const SCHEMA: u64 = open::STEPS.len() as u64;
+
+    /// The schema of a file as it is now; 0 when there is none.
+    pub fn schema_of(path: impl AsRef<Path>) -> Result<u64, StoreError> {
+        Ok(open::schema(path.as_ref())?)
+    }
+
     /// An empty store that lasts as long as the value.
     pub fn in_memory() -> Result<Self, StoreError> {
         Ok(Sqlite { writer: Writer::new(open::in_memory()?)?, readers: None })
@@ -170,6 +178,10 @@ impl Store for Sqlite {
 
     async fn vacuum(&self, before: Moment) -> Result<u64, StoreError> {
         self.writer.run(move |conn| care::vacuum(conn, before)).await
+    }
+
+    async fn scrub(&self) -> Result<(), StoreError> {
+        self.writer.run(care::scrub).await
     }
 }
 

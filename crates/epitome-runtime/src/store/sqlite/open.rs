@@ -56,6 +56,20 @@ pub(super) fn reader(path: &Path) -> Result<Connection, Fault> {
     Ok(conn)
 }
 
+/// The schema that a file has; 0 when it is not there.
+pub(super) fn schema(path: &Path) -> Result<u64, Fault> {
+    if !path.exists() {
+        return Ok(0);
+    }
+    let conn = reader(path)?;
+    not_foreign(&conn, path)?;
+    version(&conn)
+}
+
+fn version(conn: &Connection) -> Result<u64, Fault> {
+    Ok(conn.query_row("PRAGMA user_version", [], |row| row.get::<_, u32>(0))?.into())
+}
+
 fn flags() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
@@ -70,7 +84,7 @@ fn prepare(conn: &mut Connection) -> Result<(), Fault> {
 /// Brings the schema up to date. Another process may do so at the same moment: then its steps stand, and ours fail.
 fn migrate(conn: &mut Connection) -> Result<(), Fault> {
     let known = STEPS.len() as u64;
-    let found: u64 = conn.query_row("PRAGMA user_version", [], |row| row.get::<_, u32>(0))?.into();
+    let found = version(conn)?;
     if found > known {
         return Err(StoreError::Newer { found, known }.into());
     }

@@ -1,0 +1,95 @@
+//! `epitome export`: a thread of the store as a file.
+
+use std::path::Path;
+
+use epitome::wire::{Document, Item};
+use epitome_runtime::log::{Entry, wire_dialect};
+use epitome_runtime::store::ThreadRow;
+use serde_json::json;
+
+use crate::cli::Export;
+use crate::desk::{Absent, Desk, wait};
+use crate::failure::{Answer, Exit, Failure};
+use crate::receipt::plural;
+use crate::source::Source;
+use crate::write::{Origin, replace};
+
+/// Messages are read so many at once.
+const PAGE: u64 = 512;
+
+/// Exports.
+pub fn run(args: &Export, config: Option<&Path>) -> Result<Answer, Failure> {
+    wait(async {
+        let desk = Desk::open(config, &args.whose, Absent::Refuse).await?;
+        let row = desk.thread(&args.thread).await?;
+        let (what, data) = match args.format {
+            Some(_) => ("the log, one message a line", lines(&desk, &row).await?),
+            None => written(&desk, &row).await?,
+        };
+        let count = row.length as usize;
+        let mut answer = Answer::new(
+            format!("Thread {}: {count} message{}, written as {what}.\n", row.key.thread, plural(count)),
+            json!({"thread": row.key.thread, "dialect": row.dialect, "messages": count, "written_as": what, "bytes": data.len()}),
+        );
+        match args.output.as_deref().filter(|out| *out != Path::new("-")) {
+            Some(out) => {
+                replace(out, &[&data], Origin::Nothing)?;
+                answer.json["to"] = json!(out.display().to_string());
+            }
+            None => answer.data = Some(data),
+        }
+        Ok(answer)
+    })
+}
+
+/// The imported file while nothing was added to it, else a message list.
+async fn written(desk: &Desk, row: &ThreadRow) -> Result<(&'static str, String), Failure> {
+    let source = Source::of(desk, &row.key.thread).await?;
+    if source.as_ref().is_some_and(|source| row.length <= source.messages)
+        && let Some(source) = source
+    {
+        return Ok(("the file it was imported from", source.text(desk).await?));
+    }
+    let Some(dialect) = wire_dialect(row) else { return Err(foreign(row)) };
+    let entries = entries(desk, row).await?;
+    let kept = source.as_ref().map_or(0, |source| source.messages as usize);
+    if let Some(source) = source
+        && let Ok(document) = Document::decode(&source.text(desk).await?, Some(dialect))
+        && document.items().len() == kept
+    {
+        let new = entries[kept..].iter().map(|entry| Item::Written(entry.message.raw.as_str().to_owned()));
+        let items: Vec<Item> = (0..kept).map(Item::Kept).chain(new).collect();
+        return Ok(("the file it was imported from, with what was added", document.encode(&items)));
+    }
+    Ok(("a message list", list(&entries)))
+}
+
+fn foreign(row: &ThreadRow) -> Failure {
+    let sentence = format!("Thread {} is in the format {}, and its file is not kept.", row.key.thread, row.dialect);
+    Failure::new(Exit::CannotFit, sentence).hint("`--format jsonl` writes its log.")
+}
+
+/// A JSON list, one message a line.
+fn list(entries: &[Entry]) -> String {
+    let items: Vec<&str> = entries.iter().map(|entry| entry.message.raw.as_str()).collect();
+    format!("[\n{}\n]\n", items.join(",\n"))
+}
+
+async fn entries(desk: &Desk, row: &ThreadRow) -> Result<Vec<Entry>, Failure> {
+    let mut entries = Vec::new();
+    for start in (0..row.length).step_by(PAGE as usize) {
+        entries.extend(desk.log().read(row, start..(start + PAGE).min(row.length)).await?);
+    }
+    Ok(entries)
+}
+
+async fn lines(desk: &Desk, row: &ThreadRow) -> Result<String, Failure> {
+    Ok(entries(desk, row).await?.iter().map(line).collect())
+}
+
+/// One message with its place, id and role, and its JSON as it came.
+fn line(entry: &Entry) -> String {
+    let raw = entry.message.raw.as_str();
+    let id = entry.id.to_string();
+    json!({"place": entry.place, "id": id, "role": entry.message.role.name(), "raw": raw}).to_string() + "\n"
+}

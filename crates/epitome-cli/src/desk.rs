@@ -1,0 +1,166 @@
+//! The desk: the configured store, opened, for the verbs that work on it.
+//!
+//! A store that is only looked at is not made when it is not there.
+
+use std::path::Path;
+
+use epitome_runtime::artifact::{Access, ArtifactError, Denied, Permissions};
+use epitome_runtime::config::StoreUrl;
+use epitome_runtime::engine::{Engine, EngineError, Parts};
+use epitome_runtime::ids::{ThreadId, ThreadKey};
+use epitome_runtime::log::{Log, LogError};
+use epitome_runtime::store::{StoreError, ThreadRow};
+use epitome_runtime::upkeep::UpkeepError;
+use tokio::runtime::Runtime;
+
+use crate::cli::Whose;
+use crate::failure::{Exit, Failure, sentence};
+use crate::settings::{Configured, Flags};
+
+/// The configured store, opened.
+pub struct Desk {
+    /// The engine over it.
+    pub engine: Engine,
+    /// Who works at it.
+    pub access: Access,
+    /// What is configured.
+    pub configured: Configured,
+}
+
+/// What to do with a store that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// It is made.
+    Make,
+    /// It is an error.
+    Refuse,
+}
+
+/// Does work that waits for others.
+pub fn wait<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    runtime()?.block_on(work)
+}
+
+/// Where work waits for others.
+pub fn runtime() -> Result<Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| Failure::new(Exit::CannotFit, format!("No threads can be started: {error}.")))
+}
+
+impl Desk {
+    /// Opens the store that the flags and the configuration name.
+    pub async fn open(config: Option<&Path>, whose: &Whose, absent: Absent) -> Result<Desk, Failure> {
+        let flags = Flags::default().with("store.url", whose.store.as_ref()).with("tenant.id", whose.tenant.as_ref());
+        let configured = Configured::load(config, flags)?;
+        is_there(&configured, absent)?;
+        let parts = configured.config().storage(&configured.environment).await?;
+        Desk::over(configured, parts).await
+    }
+
+    /// A desk over what an engine is made of.
+    pub async fn over(configured: Configured, parts: Parts) -> Result<Desk, Failure> {
+        let engine = Engine::new(parts).await?;
+        let access = Access::new(configured.config().tenant.id.clone(), "command line", Permissions::all());
+        Ok(Desk { engine, access, configured })
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Log {
+        self.engine.log()
+    }
+
+    /// A thread of the tenant, by the name that was typed.
+    pub fn key(&self, thread: &str) -> Result<ThreadKey, Failure> {
+        Ok(ThreadKey::new(self.access.tenant.clone(), thread_id(thread)?))
+    }
+
+    /// A thread that has to be there.
+    pub async fn thread(&self, thread: &str) -> Result<ThreadRow, Failure> {
+        let key = self.key(thread)?;
+        let absent = || LogError::NoThread { thread: key.thread.clone() };
+        Ok(self.log().thread(&key).await?.ok_or_else(absent)?)
+    }
+}
+
+/// A thread's id, as it was typed.
+pub fn thread_id(text: &str) -> Result<ThreadId, Failure> {
+    text.parse().map_err(|error| Failure::new(Exit::Usage, sentence(&error)))
+}
+
+/// Refuses a file that is not there, where it would be made only to find it empty.
+fn is_there(configured: &Configured, absent: Absent) -> Result<(), Failure> {
+    match &configured.config().store.url {
+        StoreUrl::Sqlite(path) if absent == Absent::Refuse && !path.exists() => {
+            Err(Failure::new(Exit::Unreadable, format!("There is no store at {}.", path.display()))
+                .hint("`epitome import FILE` makes one; `--store` names another one."))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Self {
+        match &error {
+            LogError::NoThread { .. } => {
+                Failure::new(Exit::Usage, sentence(&error)).hint("`epitome threads` lists those that there are.")
+            }
+            LogError::Sealed { .. } => Failure::new(Exit::Unreadable, sentence(&error))
+                .hint("Name the key it was sealed with in `keys.current` or `keys.older`."),
+            LogError::Store(store) => of_store(store),
+            _ => Failure::new(Exit::Unreadable, sentence(&error)).hint("`epitome store check` looks for more."),
+        }
+    }
+}
+
+fn of_store(error: &StoreError) -> Failure {
+    let (exit, hint) = match error {
+        StoreError::Conflict { .. } => (Exit::CannotWrite, "Somebody else writes to it; try again."),
+        StoreError::Full { .. } => (Exit::CannotWrite, "Make room, and try again."),
+        StoreError::Newer { .. } => (Exit::Unreadable, "Use the version of this program that wrote it."),
+        _ => (Exit::Unreadable, "`epitome store check` looks for damage; `--store` names another store."),
+    };
+    Failure::new(exit, sentence(error)).hint(hint)
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        of_store(&error)
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Log(error) => error.into(),
+            error => Failure::new(Exit::CannotFit, sentence(&error)),
+        }
+    }
+}
+
+impl From<ArtifactError> for Failure {
+    fn from(error: ArtifactError) -> Self {
+        match error {
+            ArtifactError::Store(error) => error.into(),
+            error => Failure::new(Exit::CannotWrite, sentence(&error)).hint("`artifacts.url` says where they go."),
+        }
+    }
+}
+
+impl From<UpkeepError> for Failure {
+    fn from(error: UpkeepError) -> Self {
+        match error {
+            UpkeepError::Store(error) => error.into(),
+            UpkeepError::Log(error) => error.into(),
+            UpkeepError::Artifacts(error) => error.into(),
+            UpkeepError::NoKey => Failure::new(Exit::Usage, sentence(&error))
+                .hint("Name one in `keys.current`, and those that were used before in `keys.older`."),
+            error => Failure::new(Exit::Unreadable, sentence(&error)),
+        }
+    }
+}
+
+impl From<Denied> for Failure {
+    fn from(error: Denied) -> Self {
+        Failure::new(Exit::Unreadable, sentence(&error)).hint("`epitome store check` looks for more.")
+    }
+}

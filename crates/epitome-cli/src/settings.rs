@@ -1,0 +1,76 @@
+//! What is configured: the file, the environment and the flags, laid over each other by the runtime.
+//!
+//! Verbs that work on one file alone do not come here.
+
+use std::path::{Path, PathBuf};
+
+use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Sources};
+
+use crate::failure::{Exit, Failure, sentence};
+
+/// A configuration, and the environment that its secrets are read from.
+pub struct Configured {
+    /// The configuration and where its values came from.
+    pub loaded: Loaded,
+    /// The environment.
+    pub environment: Environment,
+}
+
+/// Settings given with the command.
+#[derive(Default)]
+pub struct Flags(Vec<(String, String)>);
+
+impl Flags {
+    /// The flags with one more, if it was given.
+    #[must_use]
+    pub fn with<T: ToString>(mut self, key: &str, value: Option<T>) -> Self {
+        self.0.extend(value.map(|value| (key.to_owned(), value.to_string())));
+        self
+    }
+}
+
+impl Configured {
+    /// Loads the configuration.
+    pub fn load(file: Option<&Path>, flags: Flags) -> Result<Configured, Failure> {
+        let environment = environment();
+        let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+        let sources =
+            Sources { file: file.map(Path::to_owned), environment: environment.clone(), folder, flags: flags.0 };
+        let loaded = Config::load(&sources)?;
+        Ok(Configured { loaded, environment })
+    }
+
+    /// The values.
+    pub fn config(&self) -> &Config {
+        &self.loaded.config
+    }
+}
+
+/// The environment as far as it is text.
+fn environment() -> Environment {
+    std::env::vars_os().filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?))).collect()
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let exit = match error {
+            ConfigError::Unreadable { .. } => Exit::Unreadable,
+            _ => Exit::Usage,
+        };
+        Failure::new(exit, sentence(&error)).hint("`docs/configuration.md` lists every setting.")
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        let (exit, hint) = match &error {
+            BuildError::Store { .. } => (Exit::Unreadable, "Name another store with `--store` or `store.url`."),
+            BuildError::Artifacts(_) => (Exit::Unreadable, "Name another place with `artifacts.url`."),
+            BuildError::NoModel { .. } => {
+                (Exit::Usage, "Name it with `--model-url` and `--summarizer-model`, or configure it.")
+            }
+            _ => (Exit::Usage, "`epitome config show` tells every setting and where it comes from."),
+        };
+        Failure::new(exit, sentence(&error)).hint(hint)
+    }
+}

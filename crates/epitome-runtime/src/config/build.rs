@@ -1,0 +1,398 @@
+//! From a configuration to what an engine is made of: the store is opened, keys and policy are read, clients are made.
+//!
+//! Nothing is asked of a model here, and no secret is shown. What only keeps and finds needs no model's key.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use epitome::budget::Tokens;
+use epitome::policy::preset;
+use zeroize::Zeroizing;
+
+use super::address::{ModelUrl, StoreUrl};
+use super::secret::{SecretError, SecretSource};
+use super::setting::SummarizerKind;
+use super::{Config, PolicySource};
+use crate::artifact::{PlaceError, open_url};
+use crate::engine::{Background, Jobs, Kept, Parts, Settings};
+use crate::event::{Bus, JsonLines};
+use crate::model::{Endpoint, EndpointError, HttpModel, Model, ScriptError, Scripted, Secret, Timeouts};
+use crate::store::{Memory, Sqlite, Store, StoreError};
+use crate::summarise::{ModelSummariser, Summariser};
+use crate::vault::{Keys, NotAKey};
+
+const DAY_S: u64 = 86_400;
+
+/// The environment, by names.
+pub type Environment = BTreeMap<String, String>;
+
+/// Why nothing can be made of a configuration. No variant holds a secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A secret cannot be had.
+    #[error("`{key}`: {reason}")]
+    Secret {
+        /// The setting.
+        key: &'static str,
+        /// Why.
+        reason: SecretError,
+    },
+    /// What should be keys are none.
+    #[error("`keys`: {0}")]
+    Keys(NotAKey),
+    /// There are older keys and none that seals.
+    #[error("`keys.older` is set and `keys.current` is not; name the key that seals")]
+    OnlyOlder,
+    /// The store cannot be opened.
+    #[error("the store {store} cannot be opened: {reason}")]
+    Store {
+        /// Which, without its password.
+        store: String,
+        /// Why.
+        reason: StoreError,
+    },
+    /// The artifacts cannot be opened.
+    #[error("`artifacts.url`: {0}")]
+    Artifacts(PlaceError),
+    /// The policy file cannot be used.
+    #[error("the policy {path} cannot be used: {reason}")]
+    Policy {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The model cannot be asked.
+    #[error("`{section}.url`: {reason}")]
+    Endpoint {
+        /// The section.
+        section: &'static str,
+        /// Why.
+        reason: EndpointError,
+    },
+    /// The scripted model cannot be used.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    /// A model is to be asked that has no address or no name.
+    #[error("a model is to write summaries, and `{missing}` is not set")]
+    NoModel {
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// Events cannot be written.
+    #[error("events cannot be written to {path}: {reason}")]
+    Events {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: std::io::Error,
+    },
+}
+
+impl Config {
+    /// What an engine is made of that keeps, finds and compacts by code alone.
+    pub async fn storage(&self, environment: &Environment) -> Result<Parts, BuildError> {
+        Ok(Parts {
+            keys: self.master_keys(environment)?,
+            settings: self.settings()?,
+            store: self.open_store().await?,
+            objects: open_url(&self.artifacts.url.to_string()).map_err(BuildError::Artifacts)?,
+            bus: Bus::new(),
+            summariser: Summariser::Embedded,
+        })
+    }
+
+    /// What an engine is made of: also who writes summaries and who hears of events. Spans go where the program's own
+    /// subscriber sends them.
+    pub async fn parts(&self, environment: &Environment) -> Result<Parts, BuildError> {
+        let (summariser, bus) = (self.summariser(environment)?, self.bus()?);
+        Ok(Parts { summariser, bus, ..self.storage(environment).await? })
+    }
+
+    /// Who writes summaries.
+    pub fn summariser(&self, environment: &Environment) -> Result<Summariser, BuildError> {
+        if self.summarizer.kind == SummarizerKind::Embedded {
+            return Ok(Summariser::Embedded);
+        }
+        let patience = Duration::from_secs(self.summarizer.timeout_s);
+        let mut model = ModelSummariser::new(self.summary_model(environment)?, patience);
+        if let Some(window) = self.model.window.filter(|_| self.model.name.as_deref() == Some(model.id())) {
+            model = model.with_window(Tokens::new(window));
+        }
+        let model = Arc::new(model);
+        Ok(match self.summarizer.kind {
+            SummarizerKind::ModelWithFallback => Summariser::WithFallback(model),
+            _ => Summariser::Model(model),
+        })
+    }
+
+    /// The model that answers, where one is configured.
+    pub fn answerer(&self, environment: &Environment) -> Result<Option<Arc<dyn Model>>, BuildError> {
+        let Some(url) = &self.model.url else { return Ok(None) };
+        let missing = BuildError::NoModel { missing: "model.name" };
+        let asked = Asked {
+            section: "model",
+            url,
+            name: self.model.name.as_deref(),
+            dialect: self.model.dialect,
+            key: self.model.key.as_ref().map(|key| ("model.key", key)),
+        };
+        self.client(&asked, environment, missing).map(Some)
+    }
+
+    fn summary_model(&self, environment: &Environment) -> Result<Arc<dyn Model>, BuildError> {
+        let known = self.summarizer_model().ok_or(BuildError::NoModel { missing: "summarizer.url" })?;
+        let missing = BuildError::NoModel { missing: "summarizer.name" };
+        let section = if self.summarizer.url.is_some() { "summarizer" } else { "model" };
+        let key_name = if self.summarizer.key.is_some() { "summarizer.key" } else { "model.key" };
+        let key = known.key.map(|key| (key_name, key));
+        let asked = Asked { section, url: known.url, name: known.name, dialect: known.dialect, key };
+        self.client(&asked, environment, missing)
+    }
+
+    fn client(
+        &self,
+        asked: &Asked<'_>,
+        environment: &Environment,
+        missing: BuildError,
+    ) -> Result<Arc<dyn Model>, BuildError> {
+        let url = match asked.url {
+            ModelUrl::Script(path) => return Ok(Arc::new(Scripted::from_file(path)?)),
+            ModelUrl::Http(url) => url,
+        };
+        let mut endpoint = Endpoint::new(url.as_str(), asked.dialect, asked.name.ok_or(missing)?);
+        endpoint.timeouts = self.timeouts();
+        let secret = asked.key.map(|(name, key)| revealed(name, key, environment)).transpose()?;
+        endpoint.key = secret.map(|secret| Secret::new(&secret));
+        let model = HttpModel::new(endpoint);
+        Ok(Arc::new(model.map_err(|reason| BuildError::Endpoint { section: asked.section, reason })?))
+    }
+
+    fn timeouts(&self) -> Timeouts {
+        Timeouts {
+            connect: Duration::from_secs(self.model.connect_timeout_s),
+            first_byte: Duration::from_secs(self.model.first_byte_timeout_s),
+            idle: Duration::from_secs(self.model.idle_timeout_s),
+            whole: Duration::from_secs(self.model.timeout_s),
+        }
+    }
+
+    /// The keys that content is sealed with.
+    pub fn master_keys(&self, environment: &Environment) -> Result<Keys, BuildError> {
+        let Some(current) = &self.keys.current else {
+            return match self.keys.older.is_empty() {
+                true => Ok(Keys::none()),
+                false => Err(BuildError::OnlyOlder),
+            };
+        };
+        let mut text = Zeroizing::new(revealed("keys.current", current, environment)?.to_string());
+        for older in &self.keys.older {
+            text.push('\n');
+            text.push_str(&revealed("keys.older", older, environment)?);
+        }
+        text.parse().map_err(BuildError::Keys)
+    }
+
+    /// Opens the store; its schema is brought up to date.
+    pub async fn open_store(&self) -> Result<Arc<dyn Store>, BuildError> {
+        let failed = |reason: StoreError| BuildError::Store { store: self.store.url.to_string(), reason };
+        match &self.store.url {
+            StoreUrl::Memory => Ok(Arc::new(Memory::new())),
+            StoreUrl::Sqlite(path) => Ok(Arc::new(Sqlite::open(path).map_err(failed)?)),
+            StoreUrl::Postgres(url) => postgres(url).await.map_err(failed),
+        }
+    }
+
+    /// The schema that the store has now and the one that opening it makes; `None` when it has none to have.
+    pub async fn schema(&self) -> Result<Option<(u64, u64)>, BuildError> {
+        let failed = |reason: StoreError| BuildError::Store { store: self.store.url.to_string(), reason };
+        match &self.store.url {
+            StoreUrl::Memory => Ok(None),
+            StoreUrl::Sqlite(path) => Ok(Some((Sqlite::schema_of(path).map_err(failed)?, Sqlite::SCHEMA))),
+            StoreUrl::Postgres(url) => postgres_schema(url).await.map(Some).map_err(failed),
+        }
+    }
+
+    /// What an engine is told once.
+    pub fn settings(&self) -> Result<Settings, BuildError> {
+        let background = match self.background.enabled {
+            true => Background::On { wait: Duration::from_secs(self.background.wait_s) },
+            false => Background::Off,
+        };
+        Ok(Settings {
+            model: self.model.name.clone(),
+            window: self.model.window.map(Tokens::new),
+            background,
+            jobs: Jobs {
+                concurrency: usize::try_from(self.jobs.concurrency).unwrap_or(usize::MAX),
+                lease: Duration::from_secs(self.jobs.lease_s),
+                attempts: u32::try_from(self.jobs.attempts).unwrap_or(u32::MAX),
+                backoff: Duration::from_secs(self.jobs.backoff_s),
+                ..Jobs::default()
+            },
+            kept: Kept {
+                ttl: self.artifacts.ttl_days.map(|days| Duration::from_secs(days * DAY_S)),
+                sensitivity: self.artifacts.sensitivity,
+            },
+            recall_tokens: Tokens::new(self.recall.tokens_max),
+            summary_cache: Duration::from_secs(self.summarizer.cache_days * DAY_S),
+            ..Settings::new(self.compaction_policy()?)
+        })
+    }
+
+    /// The policy, with what the configuration says of bringing content back.
+    pub fn compaction_policy(&self) -> Result<epitome::policy::Policy, BuildError> {
+        let mut policy = match self.policy.source() {
+            PolicySource::Preset(name) => preset(name).ok_or_else(|| BuildError::Policy {
+                path: PathBuf::from(name),
+                reason: "there is no preset of that name".to_owned(),
+            })?,
+            PolicySource::File(path) => policy_file(path)?,
+        };
+        let (told, rehydrate) = (&self.rehydrate, &mut policy.rehydrate);
+        rehydrate.enabled = told.enabled.unwrap_or(rehydrate.enabled);
+        let artifacts = told.artifacts_max.and_then(|most| usize::try_from(most).ok());
+        rehydrate.artifacts_max = artifacts.unwrap_or(rehydrate.artifacts_max);
+        rehydrate.tokens_max = told.tokens_max.map_or(rehydrate.tokens_max, Tokens::new);
+        rehydrate.total = told.total.map_or(rehydrate.total, Tokens::new);
+        let turns = told.cooldown_turns.and_then(|turns| u32::try_from(turns).ok());
+        rehydrate.cooldown_turns = turns.unwrap_or(rehydrate.cooldown_turns);
+        Ok(policy)
+    }
+
+    fn bus(&self) -> Result<Bus, BuildError> {
+        let Some(path) = &self.events.json_lines else { return Ok(Bus::new()) };
+        let lines = JsonLines::file(path).map_err(|reason| BuildError::Events { path: path.clone(), reason })?;
+        Ok(Bus::new().with_listener(Arc::new(lines)))
+    }
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(crate::store::Postgres::connect(url).await?))
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres_schema(url: &str) -> Result<(u64, u64), StoreError> {
+    Ok((crate::store::Postgres::schema_of(url).await?, crate::store::Postgres::SCHEMA))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn postgres(_: &str) -> Result<Arc<dyn Store>, StoreError> {
+    Err(StoreError::Refused { reason: "this program was built without the feature postgres".to_owned() })
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn postgres_schema(url: &str) -> Result<(u64, u64), StoreError> {
+    postgres(url).await.map(|_| (0, 0))
+}
+
+/// Who is asked.
+struct Asked<'a> {
+    section: &'static str,
+    url: &'a ModelUrl,
+    name: Option<&'a str>,
+    dialect: epitome::wire::Dialect,
+    /// The setting that says where the key is, and where that is.
+    key: Option<(&'static str, &'a SecretSource)>,
+}
+
+fn revealed(
+    key: &'static str,
+    source: &SecretSource,
+    environment: &Environment,
+) -> Result<Zeroizing<String>, BuildError> {
+    let secret = source.reveal(environment).map_err(|reason| BuildError::Secret { key, reason })?;
+    Ok(Zeroizing::new(secret))
+}
+
+fn policy_file(path: &std::path::Path) -> Result<epitome::policy::Policy, BuildError> {
+    let failed = |reason: String| BuildError::Policy { path: path.to_owned(), reason };
+    let toml = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    epitome::policy::Policy::parse(&toml).map_err(|error| failed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::config::Sources;
+
+    fn config(flags: &[(&str, &str)]) -> Config {
+        let defaults = [("store.url", "memory:"), ("artifacts.url", "memory:")];
+        let flags = defaults.iter().chain(flags).map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
+        let sources =
+            Sources { flags: flags.collect(), folder: PathBuf::from("/no/such/folder"), ..Sources::default() };
+        Config::load(&sources).expect("a configuration").config
+    }
+
+    fn environment() -> Environment {
+        [("MINE", "sk-hidden"), ("ONE", &format!("one:{}", "1".repeat(64)))]
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .into()
+    }
+
+    const MODEL: [(&str, &str); 2] = [("model.url", "http://127.0.0.1:9"), ("model.name", "big")];
+
+    #[test]
+    fn who_writes_summaries_is_who_is_configured() {
+        let asked = |flags: &[(&str, &str)]| {
+            let summariser = config(flags).summariser(&environment()).expect("a summariser");
+            (summariser.model().map(|model| model.id().to_owned()), summariser.may_fall_back())
+        };
+        let kind = |kind: &'static str| ("summarizer.kind", kind);
+        assert_eq!(asked(&[]), (None, true));
+        assert_eq!(asked(&MODEL), (None, true));
+        assert_eq!(asked(&[&MODEL[..], &[kind("model")]].concat()), (Some("big".to_owned()), false));
+        let small = [&MODEL[..], &[kind("model-with-fallback"), ("summarizer.name", "small")]].concat();
+        assert_eq!(asked(&small), (Some("small".to_owned()), true));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_and_no_secret_is() {
+        let keyed = [&MODEL[..], &[("summarizer.kind", "model"), ("model.key", "env:NONE")]].concat();
+        let cases: [(&[(&str, &str)], &str); 5] = [
+            (&[("summarizer.kind", "model")], "`summarizer.url` is not set"),
+            (&[("summarizer.kind", "model"), MODEL[0]], "`summarizer.name` is not set"),
+            (&[("summarizer.kind", "model"), ("summarizer.url", "script:/no/script")], "the script /no/script"),
+            (&keyed, "`model.key`: the environment variable NONE"),
+            (&[("summarizer.kind", "model"), MODEL[0], MODEL[1], ("model.key", "sk-hid\nden")], "cannot be sent"),
+        ];
+        for (flags, expected) in cases {
+            let error = config(flags).summariser(&environment()).expect_err(expected).to_string();
+            assert!(error.contains(expected) && !error.contains("sk-hid"), "{error}");
+        }
+    }
+
+    #[test]
+    fn keys_are_read_from_where_they_are() {
+        let keys =
+            |flags: &[(&str, &str)]| config(flags).master_keys(&environment()).map_err(|error| error.to_string());
+        assert!(keys(&[]).is_ok());
+        assert!(keys(&[("keys.current", "env:ONE")]).is_ok());
+        let wrong: [(&[(&str, &str)], &str); 4] = [
+            (&[("keys.older", "env:ONE")], "`keys.current` is not"),
+            (&[("keys.current", "env:NONE")], "`keys.current`: the environment variable NONE"),
+            (&[("keys.current", "env:MINE")], "a key is written as its name"),
+            (&[("keys.current", "env:ONE"), ("keys.older", "env:ONE")], "two keys with the name one"),
+        ];
+        for (flags, expected) in wrong {
+            let error = keys(flags).expect_err(expected);
+            assert!(error.contains(expected) && !error.contains("sk-hid"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_engine_is_made_of_the_configuration() {
+        let flags =
+            [("jobs.concurrency", "7"), ("rehydrate.enabled", "false"), ("policy.name", "pi"), ("jobs.lease_s", "9")];
+        let parts = config(&flags).parts(&environment()).await.expect("parts");
+        assert_eq!((parts.settings.jobs.concurrency, parts.settings.jobs.lease), (7, Duration::from_secs(9)));
+        assert_eq!((parts.settings.policy.name.as_str(), parts.settings.policy.rehydrate.enabled), ("pi", false));
+        crate::engine::Engine::new(parts).await.expect("an engine");
+    }
+}

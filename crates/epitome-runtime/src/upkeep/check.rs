@@ -1,0 +1,255 @@
+//! Checking: every message is the one that its id stands for, every plan names messages that there are, nothing is
+//! left over, and everything opens.
+
+use std::collections::HashSet;
+
+use epitome::thread::{Chain, MessageId};
+
+use super::{OF_TENANTS, OF_THREADS, PAGE, Said, UpkeepError, documents, sentence, threads};
+use crate::artifact::Artifacts;
+use crate::ids::{TenantId, ThreadId, ThreadKey};
+use crate::log::{Entry, Log, LogError, wire_dialect};
+use crate::store::{PlanRow, StoreError, ThreadRow};
+
+/// The most findings of one thread; one damage may show in every message after it.
+const FINDINGS_OF_THREAD_MAX: usize = 20;
+
+/// What was looked at, and what was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Checked {
+    /// How many tenants.
+    pub tenants: u64,
+    /// How many threads.
+    pub threads: u64,
+    /// How many messages; those that forks share once for each.
+    pub messages: u64,
+    /// How many plans.
+    pub plans: u64,
+    /// How many documents.
+    pub documents: u64,
+    /// What is not as it should be, in sentences.
+    pub findings: Vec<String>,
+}
+
+/// Checks everything that a store holds.
+pub async fn check(log: &Log, artifacts: &Artifacts, said: &mut Said<'_>) -> Result<Checked, UpkeepError> {
+    said("Checking the store itself".to_owned());
+    let mut checked = Checked { findings: log.store().check().await?, ..Checked::default() };
+    for tenant in log.store().tenants().await? {
+        checked.tenants += 1;
+        let rows = threads(log, &tenant).await?;
+        let ids: HashSet<ThreadId> = rows.iter().map(|row| row.key.thread.clone()).collect();
+        for (at, row) in rows.iter().enumerate() {
+            said(format!("Checking thread {} of {} of {tenant}", at + 1, rows.len()));
+            checked.thread(log, row).await?;
+        }
+        said(format!("Checking the documents of {tenant}"));
+        for kind in OF_THREADS {
+            checked.documents(log, &tenant, kind, Some(&ids)).await?;
+        }
+        for kind in OF_TENANTS {
+            checked.documents(log, &tenant, kind, None).await?;
+        }
+        said(format!("Checking the artifacts of {tenant}"));
+        let found = artifacts.check(&tenant).await?;
+        checked.findings.extend(found.iter().map(sentence));
+    }
+    Ok(checked)
+}
+
+impl Checked {
+    async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+        self.threads += 1;
+        let mut found = segments(log, row).await?;
+        if let Err(error) = log.labels(row) {
+            found.push(format!("The labels of thread {}: {error}.", row.key));
+        }
+        let walk = Walk::along(log, row).await?;
+        self.messages += walk.ids.len() as u64;
+        found.extend(walk.found);
+        for version in 1..=row.version {
+            self.plans += 1;
+            found.extend(plan(log, row, version, &walk.ids).await?);
+        }
+        found.extend(events(log, &row.key).await?);
+        let over = found.len().saturating_sub(FINDINGS_OF_THREAD_MAX);
+        found.truncate(FINDINGS_OF_THREAD_MAX);
+        found.extend((over > 0).then(|| format!("There is more of the kind in thread {}: {over} findings.", row.key)));
+        self.findings.extend(found);
+        Ok(())
+    }
+
+    async fn documents(
+        &mut self,
+        log: &Log,
+        tenant: &TenantId,
+        kind: &str,
+        threads: Option<&HashSet<ThreadId>>,
+    ) -> Result<(), UpkeepError> {
+        let mut after: Option<String> = None;
+        loop {
+            let page = documents(log, tenant, kind, after.as_deref()).await?;
+            for (key, row) in &page {
+                self.documents += 1;
+                if let Err(error) = log.opens_document(key, row) {
+                    self.findings.push(format!("The {kind} document {} of {tenant}: {error}.", key.name));
+                }
+                let thread = key.name.parse::<ThreadId>().ok();
+                let is_orphan = threads.is_some_and(|known| thread.is_none_or(|thread| !known.contains(&thread)));
+                if is_orphan {
+                    let name = &key.name;
+                    let orphan =
+                        format!("The {kind} document {name} of {tenant} belongs to a thread that is not there.");
+                    self.findings.push(orphan);
+                }
+            }
+            match page.last() {
+                Some((key, _)) if page.len() == PAGE => after = Some(key.name.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Whether those who hold a fork's shared messages hold them.
+async fn segments(log: &Log, row: &ThreadRow) -> Result<Vec<String>, StoreError> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    for segment in &row.shared {
+        let key = ThreadKey::new(row.key.tenant.clone(), segment.thread.clone());
+        let Some(holder) = log.store().thread(&key).await? else {
+            found.push(format!("Thread {} shares messages of {}, which is not there.", row.key, segment.thread));
+            continue;
+        };
+        if holder.length < segment.until {
+            let (shared, held) = (segment.until, holder.length);
+            found.push(format!("Thread {} shares {shared} messages of {}, which has {held}.", row.key, segment.thread));
+        }
+        if segment.until <= start || segment.until > row.length {
+            found.push(format!("The shared messages of thread {} do not follow each other.", row.key));
+        }
+        start = segment.until;
+    }
+    Ok(found)
+}
+
+/// A walk along the messages of a thread.
+struct Walk {
+    ids: HashSet<MessageId>,
+    found: Vec<String>,
+    /// The ids as they have to be; `None` from where they no longer can be made out.
+    chain: Option<Chain>,
+    tip: MessageId,
+    tokens: u64,
+    is_whole: bool,
+}
+
+impl Walk {
+    async fn along(log: &Log, row: &ThreadRow) -> Result<Walk, StoreError> {
+        let chain = wire_dialect(row).map(|_| Chain::from(MessageId::ROOT));
+        let (ids, tip) = (HashSet::new(), MessageId::ROOT);
+        let mut walk = Walk { ids, found: Vec::new(), chain, tip, tokens: 0, is_whole: true };
+        let mut start = 0;
+        while start < row.length {
+            let end = (start + PAGE as u64).min(row.length);
+            walk.page(log, row, start, end).await?;
+            start = end;
+        }
+        walk.arrive(row);
+        Ok(walk)
+    }
+
+    /// A page at once; one by one where something is wrong in it.
+    async fn page(&mut self, log: &Log, row: &ThreadRow, start: u64, end: u64) -> Result<(), StoreError> {
+        match log.read(row, start..end).await {
+            Ok(entries) => entries.iter().for_each(|entry| self.step(row, entry)),
+            Err(LogError::Store(error)) => return Err(error),
+            Err(_) => {
+                for place in start..end {
+                    match log.read(row, place..place + 1).await {
+                        Ok(entries) => entries.iter().for_each(|entry| self.step(row, entry)),
+                        Err(LogError::Store(error)) => return Err(error),
+                        Err(error) => self.stumble(&error),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, row: &ThreadRow, entry: &Entry) {
+        let is_own = row.shared.last().is_none_or(|shared| entry.place >= shared.until);
+        if self.chain.as_mut().is_some_and(|chain| chain.push(&entry.message) != entry.id) {
+            self.chain = None;
+            // What is wrong with a shared message is told of who holds it.
+            if is_own {
+                let number = entry.place + 1;
+                self.found.push(format!("Message {number} of {} is not the one that its id stands for.", row.key));
+            }
+        }
+        self.ids.insert(entry.id);
+        self.tip = entry.id;
+        self.tokens += entry.part_tokens.iter().map(|tokens| tokens.get()).sum::<u64>();
+    }
+
+    fn stumble(&mut self, error: &LogError) {
+        (self.chain, self.is_whole) = (None, false);
+        self.found.push(sentence(error));
+    }
+
+    fn arrive(&mut self, row: &ThreadRow) {
+        if !self.is_whole {
+            return;
+        }
+        if self.tip != row.tip {
+            self.found.push(format!("Thread {} does not end with the message that it names as its last.", row.key));
+        }
+        if self.tokens != row.tokens {
+            let (counted, kept) = (self.tokens, row.tokens);
+            self.found.push(format!("The messages of thread {} have {counted} tokens, and it says {kept}.", row.key));
+        }
+    }
+}
+
+async fn plan(
+    log: &Log,
+    row: &ThreadRow,
+    version: u64,
+    ids: &HashSet<MessageId>,
+) -> Result<Option<String>, UpkeepError> {
+    let (plan, stored) = match log.plan(&row.key, Some(version)).await {
+        Ok(Some(plan)) => plan,
+        Ok(None) => return Ok(Some(format!("Thread {} has no plan {version} of {}.", row.key, row.version))),
+        Err(LogError::Store(error)) => return Err(error.into()),
+        Err(error) => return Ok(Some(format!("Plan {version} of thread {}: {error}.", row.key))),
+    };
+    let records = &stored.compaction.plan.records;
+    let unknown = records.iter().flat_map(|record| record.span.messages()).filter(|id| !ids.contains(id)).count();
+    Ok(match () {
+        () if unknown > 0 => {
+            Some(format!("Plan {version} of thread {} names {unknown} messages that are not there.", row.key))
+        }
+        () if !is_within(&plan, row) => {
+            Some(format!("Plan {version} of thread {} is for more messages than there are.", row.key))
+        }
+        () => None,
+    })
+}
+
+fn is_within(plan: &PlanRow, row: &ThreadRow) -> bool {
+    let ends = plan.compacted.iter().map(|(_, end)| *end);
+    plan.live_from <= plan.covers && ends.chain([plan.covers]).all(|end| end <= row.length)
+}
+
+async fn events(log: &Log, key: &ThreadKey) -> Result<Option<String>, UpkeepError> {
+    let mut after = 0;
+    loop {
+        match log.events(key, after, PAGE).await {
+            Ok(page) if page.len() == PAGE => after = page.last().map_or(after, |(number, _)| *number),
+            Ok(_) => return Ok(None),
+            Err(LogError::Store(error)) => return Err(error.into()),
+            Err(error) => return Ok(Some(format!("An event of thread {key} after number {after}: {error}."))),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Rotation: everything under the current key, and the search index made anew with it.
+//!
+//! What is under the current key already is passed over, so a rotation that was broken off goes on where it stopped.
+//! After it no older key is needed, and of a store that was not sealed before nothing that was said is left in the open.
+
+use serde::Deserialize;
+
+use super::{OF_TENANTS, OF_THREADS, PAGE, Said, UpkeepError, documents, sentence, threads};
+use crate::artifact::Artifacts;
+use crate::ids::{Moment, TenantId, ThreadKey};
+use crate::log::{Document, Log, LogError};
+use crate::recall::index_rows;
+use crate::store::{StoreError, ThreadRow, Write};
+
+/// The document that says under which key a thread's index is.
+const ROTATED: &str = "rotated";
+
+/// What was brought under the current key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rotated {
+    /// Messages.
+    pub messages: u64,
+    /// Plans.
+    pub plans: u64,
+    /// Events.
+    pub events: u64,
+    /// Labels of threads.
+    pub labels: u64,
+    /// Documents.
+    pub documents: u64,
+    /// Artifacts.
+    pub artifacts: u64,
+    /// Threads whose index was made anew.
+    pub indexed: u64,
+    /// What stays as it is because it cannot be read, in sentences.
+    pub left: Vec<String>,
+}
+
+/// Brings everything that a store holds under the current key.
+pub async fn rotate(log: &Log, artifacts: &Artifacts, said: &mut Said<'_>) -> Result<Rotated, UpkeepError> {
+    if !log.vault().is_sealing() {
+        return Err(UpkeepError::NoKey);
+    }
+    let mut rotated = Rotated::default();
+    for tenant in log.store().tenants().await? {
+        let rows = threads(log, &tenant).await?;
+        for (at, row) in rows.iter().enumerate() {
+            said(format!("Sealing thread {} of {} of {tenant}", at + 1, rows.len()));
+            rotated.thread(log, row).await?;
+        }
+        said(format!("Sealing the documents of {tenant}"));
+        for kind in OF_THREADS.iter().chain(&OF_TENANTS) {
+            rotated.documents(log, &tenant, kind).await?;
+        }
+        said(format!("Sealing the artifacts of {tenant}"));
+        let resealed = artifacts.reseal(&tenant).await?;
+        rotated.artifacts += resealed.resealed;
+        rotated.left.extend(resealed.left.iter().map(sentence));
+    }
+    said("Writing the store anew".to_owned());
+    log.store().scrub().await?;
+    Ok(rotated)
+}
+
+impl Rotated {
+    async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+        if let Some(labels) = self.taken(log.reseal_labels(row)) {
+            self.labels += 1;
+            log.apply(&[Write::Label { key: row.key.clone(), labels }]).await?;
+        }
+        let left = self.left.len();
+        self.messages(log, row).await?;
+        self.plans(log, row).await?;
+        self.events(log, &row.key).await?;
+        // The index of what cannot be read could not be made anew.
+        if self.left.len() > left { Ok(()) } else { self.index(log, row).await }
+    }
+
+    /// A body to be written; what cannot be opened is left.
+    fn taken(&mut self, again: Result<Option<Vec<u8>>, LogError>) -> Option<Vec<u8>> {
+        again.unwrap_or_else(|error| {
+            self.left.push(sentence(&error));
+            None
+        })
+    }
+
+    async fn messages(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+        let mut start = row.shared.last().map_or(0, |shared| shared.until);
+        while start < row.length {
+            let end = (start + PAGE as u64).min(row.length);
+            let mut writes = Vec::new();
+            for message in log.store().messages(&row.key, start..end).await? {
+                if let Some(body) = self.taken(log.reseal_message(&row.key, &message)) {
+                    writes.push(Write::Reseal { key: row.key.clone(), place: message.place, body });
+                }
+            }
+            self.messages += applied(log, &writes).await?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    async fn plans(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+        for version in 1..=row.version {
+            let Some(plan) = log.store().plan(&row.key, Some(version)).await? else { continue };
+            if let Some(body) = self.taken(log.reseal_plan(&row.key, &plan)) {
+                self.plans += applied(log, &[Write::ResealPlan { key: row.key.clone(), version, body }]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn events(&mut self, log: &Log, key: &ThreadKey) -> Result<(), UpkeepError> {
+        let mut after = 0;
+        loop {
+            let page = log.store().events(key, after, PAGE).await?;
+            let mut writes = Vec::new();
+            for event in &page {
+                if let Some(body) = self.taken(log.reseal_event(key, event)) {
+                    writes.push(Write::ResealEvent { key: key.clone(), number: event.number, body });
+                }
+            }
+            self.events += applied(log, &writes).await?;
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = last.number,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn documents(&mut self, log: &Log, tenant: &TenantId, kind: &str) -> Result<(), UpkeepError> {
+        let mut after: Option<String> = None;
+        loop {
+            let page = documents(log, tenant, kind, after.as_deref()).await?;
+            for (key, row) in &page {
+                let Some(body) = self.taken(log.reseal_document(key, row)) else { continue };
+                let (expected, at, expires) = (Some(row.version), row.at, row.expires);
+                let write = Write::PutDocument { key: key.clone(), expected, at, expires, body };
+                // Whoever wrote it meanwhile sealed it with the key of now.
+                match log.apply(&[write]).await {
+                    Err(error) if !error.is_conflict() => return Err(error.into()),
+                    _ => self.documents += 1,
+                }
+            }
+            match page.last() {
+                Some((key, _)) if page.len() == PAGE => after = Some(key.name.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Makes a thread's index anew, unless it is under the current key.
+    async fn index(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+        let (tenant, name) = (&row.key.tenant, row.key.thread.as_str());
+        let current = log.vault().current_key_id().unwrap_or_default().to_owned();
+        let known = log.document::<String>(tenant, ROTATED, name).await.ok().and_then(|(known, _)| known);
+        if known.as_deref() == Some(&*current) {
+            return Ok(());
+        }
+        let mut writes = vec![Write::DropIndex(row.key.clone())];
+        for (first, end) in indexed(log, row).await? {
+            for start in (first..end).step_by(PAGE) {
+                writes.extend(self.passages(log, row, start, (start + PAGE as u64).min(end)).await?);
+                log.apply(&writes).await?;
+                writes.clear();
+            }
+        }
+        writes.push(log.put_document(&Document {
+            tenant,
+            kind: ROTATED,
+            name,
+            value: &current,
+            expected: None,
+            at: Moment::now(),
+            expires: None,
+        }));
+        log.apply(&writes).await?;
+        self.indexed += 1;
+        Ok(())
+    }
+
+    async fn passages(
+        &mut self,
+        log: &Log,
+        row: &ThreadRow,
+        start: u64,
+        end: u64,
+    ) -> Result<Option<Write>, UpkeepError> {
+        let mut rows = Vec::new();
+        for place in start..end {
+            match log.read(row, place..place + 1).await {
+                Ok(entries) => rows.extend(
+                    entries.iter().flat_map(|entry| index_rows(log.vault(), &row.key.tenant, place, &entry.words())),
+                ),
+                Err(LogError::Store(error)) => return Err(error.into()),
+                Err(error) => self.left.push(sentence(&error)),
+            }
+        }
+        Ok((!rows.is_empty()).then(|| Write::Index { key: row.key.clone(), rows }))
+    }
+}
+
+async fn applied(log: &Log, writes: &[Write]) -> Result<u64, StoreError> {
+    if !writes.is_empty() {
+        log.apply(writes).await?;
+    }
+    Ok(writes.len() as u64)
+}
+
+/// What the source of an imported thread says of its index.
+#[derive(Default, Deserialize)]
+struct Imported {
+    #[serde(default)]
+    indexed: Vec<(u64, u64)>,
+}
+
+/// The runs of messages that are in a thread's index: what its plans took out, and what was imported.
+async fn indexed(log: &Log, row: &ThreadRow) -> Result<Vec<(u64, u64)>, UpkeepError> {
+    let imported = match log.document::<Imported>(&row.key.tenant, "source", row.key.thread.as_str()).await {
+        Ok((imported, _)) => imported.unwrap_or_default(),
+        Err(LogError::Store(error)) => return Err(error.into()),
+        // It is named as left when documents are sealed.
+        Err(_) => Imported::default(),
+    };
+    let mut runs = imported.indexed;
+    for version in 1..=row.version {
+        runs.extend(log.store().plan(&row.key, Some(version)).await?.into_iter().flat_map(|plan| plan.compacted));
+    }
+    Ok(merged(runs, row.length))
+}
+
+/// The runs in order, each place once.
+fn merged(mut runs: Vec<(u64, u64)>, length: u64) -> Vec<(u64, u64)> {
+    runs.sort_unstable();
+    let mut found: Vec<(u64, u64)> = Vec::new();
+    for (first, end) in runs {
+        let end = end.min(length);
+        match found.last_mut() {
+            Some(last) if first <= last.1 => last.1 = last.1.max(end),
+            _ if first < end => found.push((first, end)),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merged;
+
+    #[test]
+    fn runs_are_merged_into_their_order_with_each_place_once() {
+        let cases = [
+            (vec![], vec![]),
+            (vec![(5, 9), (0, 3)], vec![(0, 3), (5, 9)]),
+            (vec![(0, 3), (3, 4), (2, 6)], vec![(0, 6)]),
+            (vec![(0, 9), (1, 2)], vec![(0, 9)]),
+            (vec![(8, 20), (12, 13)], vec![(8, 10)]),
+        ];
+        for (runs, expected) in cases {
+            assert_eq!(merged(runs, 10), expected);
+        }
+    }
+}
