@@ -78,6 +78,8 @@ pub struct OpenThread {
     unsure: Vec<(u64, MessageId, usize)>,
     pub(super) turn: TurnContext,
     pub(super) quality: Quality,
+    /// Quality metrics on their way into the store.
+    saving: Option<tokio::task::JoinHandle<()>>,
     /// When the model was last asked.
     pub(super) called: Option<Instant>,
 }
@@ -103,6 +105,7 @@ impl OpenThread {
             unsure: Vec::new(),
             turn: turn.unwrap_or_default(),
             quality,
+            saving: None,
             called: None,
             engine,
         })
@@ -575,13 +578,26 @@ impl OpenThread {
         }
     }
 
-    pub(super) async fn save_quality(&self) {
-        let log = &self.engine.inner.log;
+    /// Hands the quality metrics to the store, in their order; nobody waits until they are on disk.
+    pub(super) async fn save_quality(&mut self) {
+        let log = self.engine.inner.log.clone();
         let (tenant, kind, name) = (&self.key.tenant, "quality", self.key.thread.as_str());
         let (value, at) = (&self.quality, Moment::now());
         let write = log.put_document(&Document { tenant, kind, name, value, expected: None, at, expires: None });
-        if let Err(error) = log.apply(&[write]).await {
-            tracing::warn!(%error, "quality metrics could not be kept");
+        let before = self.saving.take();
+        let mut saving = Box::pin(async move {
+            if let Some(before) = before {
+                let _ = before.await;
+            }
+            if let Err(error) = log.apply(&[write]).await {
+                tracing::warn!(%error, "quality metrics could not be kept");
+            }
+        });
+        // Begun here, so that they are the store's before this returns.
+        tokio::select! {
+            biased;
+            () = &mut saving => {}
+            () = std::future::ready(()) => self.saving = Some(tokio::spawn(saving)),
         }
     }
 

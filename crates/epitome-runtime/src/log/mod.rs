@@ -13,6 +13,7 @@ pub use error::LogError;
 pub use load::Loaded;
 pub use plan::{Hint, StoredPlan};
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -190,6 +191,28 @@ impl Log {
     pub async fn read(&self, row: &ThreadRow, places: Range<u64>) -> Result<Vec<Entry>, LogError> {
         let rows = self.rows(row, places).await?;
         rows.into_iter().map(|message| self.open_message(row, message)).collect()
+    }
+
+    /// The messages at single places, those that a fork shares included, by their places.
+    pub async fn read_at(&self, row: &ThreadRow, places: &[u64]) -> Result<BTreeMap<u64, Entry>, LogError> {
+        let mut held: BTreeMap<ThreadId, BTreeSet<u64>> = BTreeMap::new();
+        for place in places {
+            held.entry(holder_of(row, *place)).or_default().insert(*place);
+        }
+        let mut found = BTreeMap::new();
+        for (thread, places) in held {
+            let key = ThreadKey::new(row.key.tenant.clone(), thread);
+            let places = Vec::from_iter(places);
+            let rows = self.store.messages_at(&key, &places).await?;
+            if rows.len() != places.len() {
+                let (from, to) = (places[0], places[places.len() - 1] + 1);
+                return Err(LogError::Gap { thread: key.thread, from, to, found: rows.len() });
+            }
+            for message in rows {
+                found.insert(message.place, self.open_message(row, message)?);
+            }
+        }
+        Ok(found)
     }
 
     /// The rows at these places, each with the thread that holds it.

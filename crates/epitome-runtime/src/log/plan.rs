@@ -1,10 +1,15 @@
 //! A plan as it is kept: the compaction for what is loaded, and what must be loaded for it.
 
 use epitome::plan::Compaction;
+use epitome::summary::StructuredSummary;
 use epitome::thread::{Evicted, Thread};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Moment, ThreadKey};
+
+/// The most items of a kind that a plan hands on to the next one. More than a summary has room for; without a limit
+/// every plan would hold the whole past once more, in the store and in the memory of whoever opens the thread.
+const ITEMS_MAX: usize = 400;
 
 /// A committed compaction, as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,14 +55,34 @@ impl StoredPlan {
         counter: &str,
         hints: Vec<Hint>,
     ) -> (StoredPlan, Thread) {
-        let (thread, compaction) = match compaction.evict(thread) {
+        let (thread, mut compaction) = match compaction.evict(thread) {
             Some((small, moved)) => (small, moved),
             None => (thread.clone(), compaction.clone()),
         };
+        compaction.summaries.iter_mut().for_each(|summary| hand_on(&mut summary.items));
         let (loaded, live_from) = runs(&thread, length);
         let evicted = thread.evicted().cloned();
         (StoredPlan { compaction, evicted, loaded, live_from, counter: counter.to_owned(), hints }, thread)
     }
+}
+
+/// Leaves the oldest items behind: the receipts of earlier plans account for them, and the log holds them. What must be in
+/// every prompt stays, and so does the first request.
+fn hand_on(items: &mut StructuredSummary) {
+    leave_oldest(&mut items.requests, 1);
+    leave_oldest(&mut items.facts, 0);
+    leave_oldest(&mut items.files, 0);
+    leave_oldest(&mut items.commands, 0);
+    leave_oldest(&mut items.errors, 0);
+    leave_oldest(&mut items.artifacts, 0);
+    leave_oldest(&mut items.values, 0);
+    leave_oldest(&mut items.urls, 0);
+    leave_oldest(&mut items.hidden, 0);
+}
+
+fn leave_oldest<T>(list: &mut Vec<T>, first: usize) {
+    let excess = list.len().saturating_sub(ITEMS_MAX);
+    list.drain(first.min(excess)..first.min(excess) + excess);
 }
 
 /// The runs of log places that a thread holds, and where the last one that reaches its end begins.
@@ -86,4 +111,33 @@ fn runs(thread: &Thread, length: u64) -> (Vec<(u64, u64)>, u64) {
 /// The name under which a plan is sealed.
 pub(super) fn name(key: &ThreadKey, version: u64) -> String {
     format!("{}@{version}", key.thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use epitome::summary::{Quote, Request, RequestState, StructuredSummary};
+
+    use super::{ITEMS_MAX, hand_on};
+
+    #[test]
+    fn a_plan_hands_on_what_must_stay_the_first_request_and_the_newest_of_the_rest() {
+        let quotes = |count| (0..count).map(|place| Quote { text: format!("{place}"), place }).collect::<Vec<_>>();
+        let request = |place| Request { text: format!("{place}"), place, turn: 1, state: RequestState::Answered };
+        for count in [0, 1, ITEMS_MAX, ITEMS_MAX + 1, 5 * ITEMS_MAX] {
+            let mut items = StructuredSummary {
+                constraints: quotes(count),
+                pins: vec!["p".to_owned(); count],
+                values: quotes(count),
+                requests: (0..count).map(request).collect(),
+                ..StructuredSummary::default()
+            };
+            hand_on(&mut items);
+            assert_eq!((items.constraints.len(), items.pins.len()), (count, count));
+            let values: Vec<usize> = items.values.iter().map(|value| value.place).collect();
+            assert_eq!(values, (count.saturating_sub(ITEMS_MAX)..count).collect::<Vec<_>>());
+            let requests: Vec<usize> = items.requests.iter().map(|request| request.place).collect();
+            let newest = count.saturating_sub(ITEMS_MAX - 1).max(1)..count;
+            assert_eq!(requests, (0..count.min(1)).chain(newest).collect::<Vec<_>>());
+        }
+    }
 }

@@ -157,19 +157,22 @@ pub async fn recall(
     if terms.is_empty() || query.tokens_max == Tokens::ZERO {
         return Ok(Recalled::default());
     }
+    let each = query.tokens_max.share(PASSAGE_SHARE);
     let limit = query.hits_max.max(1).saturating_add(CANDIDATES);
     let found = log.store().search(&row.key.tenant, &searched(row), &terms, limit).await?;
     let found = distinct(found);
     let words: BTreeSet<String> = self::terms(query.words).into_iter().collect();
     let mut answer = Recalled::default();
-    for candidate in &found {
-        if answer.hits.len() >= query.hits_max {
-            break;
+    let mut rest = found.as_slice();
+    while answer.hits.len() < query.hits_max && !rest.is_empty() {
+        let (some, later) = rest.split_at(rest.len().min(query.hits_max - answer.hits.len()));
+        let places: Vec<u64> = some.iter().map(|candidate| candidate.place).collect();
+        let entries = log.read_at(row, &places).await?;
+        for candidate in some {
+            let hit = entries.get(&candidate.place).and_then(|entry| hit(candidate, entry, &words, each, counter));
+            hit.into_iter().for_each(|hit| add(&mut answer, hit, query.tokens_max, counter));
         }
-        let Some(entry) = log.read(row, candidate.place..candidate.place + 1).await?.pop() else { continue };
-        let most = query.tokens_max.share(PASSAGE_SHARE);
-        let Some(hit) = hit(candidate, &entry, &words, most, counter) else { continue };
-        add(&mut answer, hit, query.tokens_max, counter);
+        rest = later;
     }
     answer.left_out = found.len().saturating_sub(answer.hits.len());
     settle(&mut answer, query.tokens_max, counter);
@@ -213,10 +216,12 @@ fn hit(
     let words = entry.words();
     let passage = passages(&words).into_iter().nth(candidate.passage as usize)?;
     let whole = passage.text.trim_end_matches('\n');
-    let text = match whole.contains('\n') || counter.count(whole) <= most {
-        true => truncate(counter, whole, most),
+    let text = match whole.contains('\n') {
+        // A token has a byte at least: what has no more bytes than tokens are allowed need not be counted.
+        _ if whole.len() as u64 <= most.get() => whole,
+        is_more if is_more || counter.count(whole) <= most => truncate(counter, whole, most),
         // One line that is too long is shown from a little before the first word that fits.
-        false => truncate(counter, &whole[first_mention(whole, wanted)..], most),
+        _ => truncate(counter, &whole[first_mention(whole, wanted)..], most),
     };
     let shown = u32::try_from(text.lines().count()).unwrap_or(1).max(1);
     Some(Hit {

@@ -26,6 +26,10 @@ macro_rules! store_around {
                 self.around("messages", self.inner.messages(key, places)).await
             }
 
+            async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError> {
+                self.around("messages_at", self.inner.messages_at(key, places)).await
+            }
+
             async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
                 self.around("plan", self.inner.plan(key, version)).await
             }

@@ -63,6 +63,14 @@ impl Store for Memory {
         Ok(held[first..].iter().take_while(|message| message.place < places.end).cloned().collect())
     }
 
+    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError> {
+        let state = self.state();
+        let held = state.threads.get(key).map_or(&[][..], |thread| &thread.messages);
+        let places: BTreeSet<u64> = places.iter().copied().collect();
+        let at = |place: u64| held.binary_search_by_key(&place, |message| message.place).ok();
+        Ok(places.into_iter().filter_map(at).map(|at| held[at].clone()).collect())
+    }
+
     async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
         let state = self.state();
         let Some(thread) = state.threads.get(key) else { return Ok(None) };

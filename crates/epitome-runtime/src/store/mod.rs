@@ -63,6 +63,9 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// The messages that the thread itself holds at these places, in order; a fork's shared ones are its parent's.
     async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>, StoreError>;
 
+    /// The messages that the thread itself holds at single places, in the order of their places, each once.
+    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError>;
+
     /// The plan of this version; the newest without one.
     async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError>;
 

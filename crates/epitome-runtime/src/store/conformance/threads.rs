@@ -14,6 +14,7 @@ claims! {
     "a thread cannot be made twice" => made_twice,
     "an append moves length, tip, turn, tokens and moment" => appended,
     "messages are read back as they were appended, in order, within the asked places" => read_back,
+    "messages at single places are read back in their order, each once" => read_at,
     "an append at another place than the end is a conflict" => append_elsewhere,
     "an append to a thread that is not there is a conflict" => append_nowhere,
     "an append without messages or with a gap is refused" => append_malformed,
@@ -57,6 +58,16 @@ async fn read_back(store: Arc<dyn Store>) -> Outcome {
     same("some messages", store.messages(&key, 2..5).await?, (2..5).map(message).collect())?;
     same("no place", store.messages(&key, 4..4).await?, Vec::new())?;
     same("places after the end", store.messages(&key, 7..9).await?, Vec::new())
+}
+
+async fn read_at(store: Arc<dyn Store>) -> Outcome {
+    let key = thread_of(&store, 7).await?;
+    let wanted = [1, 4, 6].map(message).to_vec();
+    same("some messages", store.messages_at(&key, &[6, 1, 4, 1]).await?, wanted)?;
+    same("places after the end", store.messages_at(&key, &[2, 7, 1 << 40]).await?, vec![message(2)])?;
+    same("no place", store.messages_at(&key, &[]).await?, Vec::new())?;
+    let nobody = self::key(&tenant()?, "nobody")?;
+    same("a thread that is not there", store.messages_at(&nobody, &[0]).await?, Vec::new())
 }
 
 async fn append_elsewhere(store: Arc<dyn Store>) -> Outcome {

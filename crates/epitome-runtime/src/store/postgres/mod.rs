@@ -247,6 +247,13 @@ impl Store for Postgres {
         self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &first, &end], read::message).await
     }
 
+    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError> {
+        let sql = "SELECT m.* FROM threads t JOIN messages m ON m.thread = t.no AND m.place = ANY($3) \
+                   WHERE t.tenant = $1 AND t.thread = $2 ORDER BY m.place";
+        let places: Vec<i64> = places.iter().copied().map(bound).collect();
+        self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &places], read::message).await
+    }
+
     async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
         let sql = "SELECT p.* FROM threads t JOIN plans p ON p.thread = t.no AND p.version = coalesce($3, t.version) \
                    WHERE t.tenant = $1 AND t.thread = $2";

@@ -97,6 +97,11 @@ impl Store for Sqlite {
         self.read(move |conn| read::messages(conn, &key, places)).await
     }
 
+    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError> {
+        let (key, places) = (key.clone(), places.to_vec());
+        self.read(move |conn| read::messages_at(conn, &key, &places)).await
+    }
+
     async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
         let key = key.clone();
         self.read(move |conn| read::plan(conn, &key, version)).await

@@ -1,9 +1,11 @@
 //! Reads as statements.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use rusqlite::{Connection, Error, OptionalExtension, Row, params};
 
+use super::apply::number;
 use super::failure::Fault;
 use super::slot;
 use super::value::{amount, id, json, limit, moment, parsed, unreadable};
@@ -58,17 +60,33 @@ pub(super) fn messages(conn: &Connection, key: &ThreadKey, places: Range<u64>) -
          WHERE t.tenant = ?1 AND t.thread = ?2 ORDER BY m.slot",
     )?;
     let (first, end) = (slot::bound(places.start), slot::bound(places.end));
-    let rows = select.query_map(params![key.tenant.as_str(), key.thread.as_str(), first, end], |row| {
-        Ok(MessageRow {
-            place: slot::place(row.get("slot")?),
-            id: id(row, "id")?,
-            turn: row.get("turn")?,
-            part_tokens: json(row, "parts")?,
-            at: moment(row, "at")?,
-            body: row.get("body")?,
-        })
-    })?;
+    let rows = select.query_map(params![key.tenant.as_str(), key.thread.as_str(), first, end], message_row)?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// A thread's own messages at single places.
+pub(super) fn messages_at(conn: &Connection, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, Fault> {
+    let Some(thread) = number(conn, key)? else { return Ok(Vec::new()) };
+    let mut select = conn.prepare_cached("SELECT * FROM messages WHERE slot = ?")?;
+    let places: BTreeSet<u64> = places.iter().copied().collect();
+    let mut found = Vec::with_capacity(places.len());
+    for place in places {
+        // A place that no thread can have holds nothing.
+        let Ok(slot) = slot::of(thread, place) else { break };
+        found.extend(select.query_row([slot], message_row).optional()?);
+    }
+    Ok(found)
+}
+
+fn message_row(row: &Row<'_>) -> Result<MessageRow, Error> {
+    Ok(MessageRow {
+        place: slot::place(row.get("slot")?),
+        id: id(row, "id")?,
+        turn: row.get("turn")?,
+        part_tokens: json(row, "parts")?,
+        at: moment(row, "at")?,
+        body: row.get("body")?,
+    })
 }
 
 /// A thread's plan of a version, or the newest.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, Error, OptionalExtension, Row, params};
 
 use super::apply::number;
 use super::failure::Fault;
@@ -66,35 +66,34 @@ pub(super) fn search(
     for segment in segments {
         let key = ThreadKey::new(tenant.clone(), segment.thread.clone());
         let Some(lane) = lane(conn, &key)? else { continue };
-        let ranked = ranked(conn, slot::passages(lane, segment.until), &query, most)?;
-        found.extend(ranked.into_iter().map(|hit| (&segment.thread, hit)));
+        found.extend(ranked(conn, segment, slot::passages(lane, segment.until), &query, most)?);
     }
-    found.sort_by(|(_, one), (_, other)| one.rank.total_cmp(&other.rank));
+    found.sort_by(|one, other| other.score.total_cmp(&one.score));
     found.truncate(most);
-    found.into_iter().map(|(thread, hit)| candidate(conn, thread, &hit)).collect()
+    Ok(found)
 }
 
-/// A row of the index and how well it fits; lower is better.
-struct Hit {
-    slot: i64,
-    rank: f64,
-}
-
-fn ranked(conn: &Connection, (first, last): (i64, i64), query: &str, most: usize) -> Result<Vec<Hit>, Fault> {
+fn ranked(
+    conn: &Connection,
+    segment: &Segment,
+    (first, last): (i64, i64),
+    query: &str,
+    most: usize,
+) -> Result<Vec<Candidate>, Fault> {
+    // Ranked before joined: the lines of those alone that are answered.
     let mut select = conn.prepare_cached(
-        "SELECT rowid, bm25(search) AS fit FROM search WHERE search MATCH ? AND rowid BETWEEN ? AND ? \
-         ORDER BY fit LIMIT ?",
+        "SELECT slot, fit, first_line, last_line FROM (SELECT rowid AS place, bm25(search) AS fit FROM search \
+         WHERE search MATCH ? AND rowid BETWEEN ? AND ? ORDER BY fit LIMIT ?) CROSS JOIN passages ON slot = place",
     )?;
-    let hits = select
-        .query_map(params![query, first, last, limit(most)], |row| Ok(Hit { slot: row.get(0)?, rank: row.get(1)? }))?;
+    let hits = select.query_map(params![query, first, last, limit(most)], |row| candidate(row, &segment.thread))?;
     Ok(hits.collect::<Result<_, _>>()?)
 }
 
-fn candidate(conn: &Connection, thread: &ThreadId, hit: &Hit) -> Result<Candidate, Fault> {
-    let mut select = conn.prepare_cached("SELECT first_line, last_line FROM passages WHERE slot = ?")?;
-    let (first_line, last_line) = select.query_row([hit.slot], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (place, passage) = slot::of_passage(hit.slot);
-    Ok(Candidate { thread: thread.clone(), place, passage, first_line, last_line, score: -hit.rank })
+fn candidate(row: &Row<'_>, thread: &ThreadId) -> Result<Candidate, Error> {
+    let (place, passage) = slot::of_passage(row.get("slot")?);
+    let (first_line, last_line) = (row.get("first_line")?, row.get("last_line")?);
+    let rank: f64 = row.get("fit")?;
+    Ok(Candidate { thread: thread.clone(), place, passage, first_line, last_line, score: -rank })
 }
 
 /// The terms as a query: each quoted, so that none is an operator.

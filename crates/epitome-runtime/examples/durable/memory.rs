@@ -1,0 +1,95 @@
+//! The memory of an open thread: what its prompt needs, not what its log holds. Each figure is a process's own.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::Command;
+
+use epitome_runtime::engine::{Engine, OpenThread, StepRequest};
+use epitome_runtime::ids::ThreadId;
+use epitome_runtime::vault::Keys;
+
+use crate::Outcome;
+use crate::house::{House, open, owner};
+use crate::speech::Speech;
+use crate::table::Table;
+
+const WINDOW: u64 = 20_000;
+const SHORT: u64 = 2_000;
+const LONG: u64 = 20_000;
+const FEW: usize = 20;
+const MANY: usize = 200;
+const RESULT_BYTES: usize = 1_000;
+
+/// Measures what one more open thread takes, after a long log and after one ten times as long.
+pub async fn measure(folder: &Path, table: &mut Table) -> Outcome<()> {
+    let house = House::new(folder, "memory")?;
+    let mut prompts = Vec::new();
+    for (name, messages) in [("short", SHORT), ("long", LONG)] {
+        let engine = house.engine(WINDOW, Keys::none()).await?;
+        let thread = grown(&engine, name, messages).await?;
+        prompts.push((thread.thread().len(), thread.row().version));
+        // No message is copied: each fork is opened, and loaded, as a thread of its own.
+        for at in 0..MANY {
+            engine.fork(&owner(), name.parse()?, thread.row().length, fork(name, at)?).await?;
+        }
+    }
+    let short = each(folder, "short")?;
+    let long = each(folder, "long")?;
+    let details =
+        format!("{MANY} against {FEW} open, {SHORT} messages each, window of 20 000; loaded: {:?}", prompts[0]);
+    table.shown("memory of an open thread", format!("{:.0} kB", short / 1e3), details);
+    let details = format!("{:.0} kB to {:.0} kB; loaded: {:?}", long / 1e3, short / 1e3, prompts[1]);
+    table.ratio("memory of an open thread at 10x the log", long / short, 1.3, details);
+    house.leave()
+}
+
+async fn grown(engine: &Engine, name: &str, messages: u64) -> Outcome<OpenThread> {
+    let (mut thread, mut speech, mut turn) = (open(engine, name).await?, Speech::new(4), 0);
+    while thread.row().length < messages {
+        thread.append((turn..turn + 5).flat_map(|at| speech.turn(at, RESULT_BYTES)).collect::<Vec<_>>()).await?;
+        turn += 5;
+        thread.prepare_step(&StepRequest::default()).await?;
+    }
+    Ok(thread)
+}
+
+fn fork(name: &str, at: usize) -> Outcome<ThreadId> {
+    Ok(format!("{name}{at}").parse()?)
+}
+
+/// The bytes of one more open thread.
+fn each(folder: &Path, name: &str) -> Outcome<f64> {
+    let few = resident_after(folder, name, FEW)?;
+    let many = resident_after(folder, name, MANY)?;
+    Ok((many - few) / (MANY - FEW) as f64)
+}
+
+/// The bytes that a process of its own has when it has opened so many.
+fn resident_after(folder: &Path, name: &str, count: usize) -> Outcome<f64> {
+    let program = std::env::current_exe()?;
+    let answer = Command::new(program).arg(folder).args(["opened", name, &count.to_string()]).output()?;
+    match answer.status.success() {
+        true => Ok(String::from_utf8(answer.stdout)?.trim().parse()?),
+        false => Err(String::from_utf8_lossy(&answer.stderr).into()),
+    }
+}
+
+/// Opens so many threads, prepares a prompt of each, and prints what the process has then.
+pub async fn opened(folder: &Path, name: &str, count: usize) -> Outcome<()> {
+    let engine = House::at(folder, "memory").engine(WINDOW, Keys::none()).await?;
+    let mut threads = Vec::new();
+    for at in 0..count {
+        let mut thread = engine.resume(&owner(), fork(name, at)?).await?;
+        thread.prepare_step(&StepRequest::default()).await?;
+        threads.push(thread);
+    }
+    writeln!(io::stdout(), "{}", resident()?)?;
+    drop(threads);
+    Ok(())
+}
+
+fn resident() -> Outcome<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("there is no VmRSS")?;
+    Ok(1024 * line.trim().trim_end_matches(" kB").parse::<u64>()?)
+}
