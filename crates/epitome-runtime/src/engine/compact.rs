@@ -468,7 +468,10 @@ fn look(
     let is_open = snapshot.thread.in_flight().is_some();
     let fits = |frame: &Frame| !is_open && model.can_append(frame, snapshot.dialect, snapshot.tokens(), pending.limit);
     let put = match frame.filter(|frame| smaller == 0 && fits(frame)) {
-        Some(frame) => Put::Appended { frame, messages: snapshot.messages(&[]) },
+        Some(frame) => {
+            let messages = snapshot.messages(&[]).iter().map(ToString::to_string).collect();
+            Put::Appended { frame, messages }
+        }
         None => Put::Transcript,
     };
     let dialogue = model.dialogue(&draft, &put, state, smaller).map(Box::new);

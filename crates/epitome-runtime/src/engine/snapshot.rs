@@ -8,7 +8,7 @@ use epitome::budget::{Meter, TokenCounter, Tokens};
 use epitome::plan::{Ask, Cache, Compaction, Room, Verdict, decide};
 use epitome::policy::Policy;
 use epitome::render::{Rehydrated, render};
-use epitome::thread::{Determinism, Thread};
+use epitome::thread::{Determinism, Raw, Thread};
 use epitome::wire::Dialect;
 
 use crate::ids::ThreadKey;
@@ -75,9 +75,9 @@ impl Snapshot {
     }
 
     /// The prompt's messages as they are under its plan.
-    pub fn messages(&self, rehydrated: &[Rehydrated]) -> Vec<String> {
+    pub fn messages(&self, rehydrated: &[Rehydrated]) -> Vec<Raw> {
         let prompt =
             render(&self.thread, self.compaction.as_deref(), &self.policy, self.dialect, self.meter(), rehydrated);
-        prompt.to_json(&self.thread)
+        prompt.to_raw(&self.thread)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use epitome::budget::Tokens;
 use epitome::plan::{Cache, Room, Shortfall};
 use epitome::render::Rehydrated;
-use epitome::thread::Determinism;
+use epitome::thread::{Determinism, Raw};
 
 use super::compact::{Committed, How, NotCompacted};
 use super::error::EngineError;
@@ -67,8 +67,8 @@ pub struct StepRequest {
 /// What the model is sent next.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The messages, each as JSON of the dialect.
-    pub messages: Vec<String>,
+    /// The messages, each as JSON of the dialect. They share their text with the thread.
+    pub messages: Vec<Raw>,
     /// Their tokens, by our count, without what came back for this step alone.
     pub tokens: Tokens,
     /// The tokens that came back for this step alone.
@@ -109,7 +109,7 @@ impl Step {
     pub fn prompt(&self) -> ModelPrompt {
         ModelPrompt {
             system: self.request.system.clone(),
-            messages: self.messages.clone(),
+            messages: self.messages.iter().map(ToString::to_string).collect(),
             tools: self.request.tools.clone(),
             max_output: self.request.max_output,
             settings: self.request.settings.clone(),
@@ -122,7 +122,9 @@ impl OpenThread {
     /// Prepares the next prompt: decides, performs what must be done now, queues what can wait.
     pub async fn prepare_step(&mut self, request: &StepRequest) -> Result<Step, EngineError> {
         let mut warnings = Vec::new();
-        self.catch_up(&mut warnings).await;
+        if !self.is_up_to_date() {
+            self.catch_up(&mut warnings).await;
+        }
         self.may(Permission::WriteThread)?;
         let (room, reserve) = self.engine.room(request);
         self.turn.enter(self.state.thread.turn(), self.engine.settings().policy.rehydrate.cooldown_turns);
@@ -131,6 +133,7 @@ impl OpenThread {
         let mut made = Made::Nothing;
         if !snapshot.is_below_the_soft_mark() {
             self.engine.inner.bus.emit(&self.engine.event(&snapshot, EventKind::CompactionCheckStarted));
+            self.catch_up(&mut warnings).await;
             made = self.make_room(request, room, &mut warnings).await;
             snapshot = self.snapshot(request, room);
         }

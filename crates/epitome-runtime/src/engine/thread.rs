@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use epitome::budget::{Meter, Tokens};
 use epitome::plan::{ArtifactId, part_content};
@@ -25,6 +25,8 @@ use crate::store::{ArtifactRow, StoreError, ThreadRow, Write};
 
 /// How often messages are appended anew when others append at the same time.
 const RACES_MAX: usize = 200;
+/// For how long an append that the store took says that nobody else was there.
+const UP_TO_DATE: Duration = Duration::from_millis(50);
 /// How often a prompt that the provider refuses is made smaller.
 const HARDER_MAX: u8 = 3;
 /// How often a prompt is sent at all: refusals of the output's size come besides.
@@ -82,6 +84,8 @@ pub struct OpenThread {
     saving: Option<tokio::task::JoinHandle<()>>,
     /// When the model was last asked.
     pub(super) called: Option<Instant>,
+    /// When an append was last taken by the store: the thread was as long as it is here then.
+    appended: Option<Instant>,
 }
 
 impl OpenThread {
@@ -107,6 +111,7 @@ impl OpenThread {
             quality,
             saving: None,
             called: None,
+            appended: None,
             engine,
         })
     }
@@ -258,7 +263,10 @@ impl OpenThread {
             self.unsure.push(last);
         }
         match log.apply(&[Write::Append { key: self.key.clone(), messages: rows, tokens }]).await {
-            Ok(()) => self.unsure.clear(),
+            Ok(()) => {
+                self.unsure.clear();
+                self.appended = Some(Instant::now());
+            }
             // An earlier append of ours may have come through just now: it is looked for.
             Err(error) => return Err(error),
         }
@@ -297,6 +305,12 @@ impl OpenThread {
             }
         }
         Ok(made)
+    }
+
+    /// Whether the store has just said that nobody else was here. A plan that was committed since is taken over with the
+    /// next step, or when there is something to decide.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        self.backlog.is_empty() && self.appended.is_some_and(|then| then.elapsed() < UP_TO_DATE)
     }
 
     /// Saves what waits and takes over what others appended or committed. What cannot be reached is gone on without.

@@ -26,6 +26,10 @@ const PASSAGE_BYTES_MAX: usize = 4000;
 const QUERY_TERMS_MAX: usize = 24;
 /// More candidates than are shown are looked at: several may be of one message.
 const CANDIDATES: usize = 32;
+/// What the line about passages that were left out takes at most.
+const LAST_LINE: Tokens = Tokens::new(24);
+/// Texts together take about what they take one by one; up to this share of the limit that is exact enough.
+const WELL_WITHIN: f64 = 0.9;
 /// What is shown before the first mention in a line that is too long to be shown whole.
 const CONTEXT_BYTES: usize = 80;
 /// The most tokens of one passage in an answer, as a share of the limit.
@@ -188,8 +192,12 @@ fn add(answer: &mut Recalled, hit: Hit, most: Tokens, counter: &dyn TokenCounter
     }
 }
 
-/// Counts the answer as a whole; what is too much leaves from the end.
+/// Counts the answer as a whole; what is too much leaves from the end. Well within the limit the sum will do.
 fn settle(answer: &mut Recalled, most: Tokens, counter: &dyn TokenCounter) {
+    if answer.tokens + LAST_LINE <= most.share(WELL_WITHIN) && !answer.hits.is_empty() {
+        answer.tokens += LAST_LINE;
+        return;
+    }
     loop {
         answer.tokens = counter.count(&answer.render());
         if answer.tokens <= most || answer.hits.is_empty() {

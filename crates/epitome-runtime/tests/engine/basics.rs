@@ -76,7 +76,7 @@ async fn a_fork_shares_what_came_before_and_goes_its_own_way() {
     let mut early = engine.fork(&owner(), thread_id("t1"), 6, thread_id("t3")).await.unwrap();
     let step = early.prepare_step(&StepRequest::default()).await.unwrap();
     assert_eq!(step.messages.len(), 6);
-    assert_eq!(step.messages[..4], turn(0)[..]);
+    assert!(step.messages.iter().zip(turn(0)).all(|(shared, message)| **shared == *message));
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn a_conversation_far_past_the_window_is_answered_to_the_end_on_every_prot
     for dialect in [Dialect::Chat, Dialect::Responses, Dialect::Anthropic] {
         let settings = Settings { model: Some(MODEL.into()), ..Settings::default() };
         let engine = Engine::new(Parts::in_memory(settings)).await.unwrap();
-        let thread = grows(&engine, dialect, 11).await;
+        let thread = grows(&engine, dialect, 12).await;
         assert!(thread.row().version > 0, "{dialect}: it was compacted");
         let learnt = engine.learnt();
         assert_eq!(learnt.windows.of(MODEL).tokens(), Tokens::new(2048), "{dialect}: the window is learnt");

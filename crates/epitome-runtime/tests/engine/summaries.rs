@@ -140,7 +140,7 @@ async fn with_the_same_model_the_agents_own_request_is_the_prefix_of_the_questio
         if step.compacted.is_some() {
             break;
         }
-        before = step.messages;
+        before = step.prompt().messages;
     }
     let prompts = seen.prompts.lock().unwrap();
     let asked = prompts.first().expect("the model was asked");

@@ -176,7 +176,7 @@ async fn write(store: &Memory, intent: &Intent) -> Write {
         Intent::Reseal { thread: number, what, place } => {
             let (key, body) = (thread(number), b"anew".to_vec());
             match what {
-                0 => Write::Reseal { key, place, body },
+                0 => Write::Reseal { key, place, id: epitome::thread::MessageId::from_bytes([place as u8; 32]), body },
                 1 => Write::ResealPlan { key, version: place, body },
                 _ => Write::ResealEvent { key, number: place, body },
             }

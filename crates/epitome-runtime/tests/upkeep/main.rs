@@ -102,7 +102,7 @@ async fn a_message_in_the_place_of_another_is_found_once_and_of_who_holds_it() {
     let key = ThreadKey::new(owner().tenant, thread_id("t1"));
     let rows = ground.store.messages(&key, 3..5).await.unwrap();
     let body = rows[1].body.clone();
-    ground.store.apply(&[Write::Reseal { key, place: 3, body }]).await.unwrap();
+    ground.store.apply(&[Write::Reseal { key, place: 3, id: rows[0].id, body }]).await.unwrap();
     let findings = checked(&ground.engine(Keys::none()).await).await.findings;
     assert_eq!(findings, ["Message 4 of acme/t1 is not the one that its id stands for."]);
 }

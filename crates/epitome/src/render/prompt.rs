@@ -8,7 +8,7 @@ use crate::budget::{Meter, Tokens};
 use crate::plan::{Action, Compaction, Record};
 use crate::policy::{Place, Policy};
 use crate::summary::{STILL_HOLDS, all_words};
-use crate::thread::{Message, Part, Role, Thread};
+use crate::thread::{Message, Part, Raw, Role, Thread};
 use crate::wire::{Dialect, Item, PartEdit, Voice, count_marks, edit, item_id, mark_cached, say, without_id};
 
 /// The most cache marks a provider takes.
@@ -406,6 +406,17 @@ impl Prompt {
                 Item::Written(if marked { mark_cached(&json) } else { json })
             }
         }
+    }
+
+    /// The JSON of each piece; kept messages are shared, not copied.
+    pub fn to_raw(&self, thread: &Thread) -> Vec<Raw> {
+        let items = self.items(thread).into_iter();
+        items
+            .map(|item| match item {
+                Item::Kept(place) => thread.message(place).raw().clone(),
+                Item::Written(json) => Raw::from(json),
+            })
+            .collect()
     }
 
     /// The JSON of each piece.

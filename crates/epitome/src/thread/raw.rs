@@ -2,8 +2,9 @@
 //!
 //! Nothing here parses or changes a byte; that is the point of it.
 
+use std::borrow::Borrow;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// A piece of text that shares its source with every other piece of it.
@@ -68,3 +69,29 @@ impl PartialEq for Raw {
 }
 
 impl Eq for Raw {}
+
+impl Deref for Raw {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Borrow<str> for Raw {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<String> for Raw {
+    fn from(text: String) -> Raw {
+        Raw::whole(text)
+    }
+}
