@@ -106,7 +106,7 @@ async fn whoever_forces_a_compaction_has_the_model_asked_with_background_on_or_o
 #[tokio::test]
 async fn a_worker_that_is_dropped_takes_no_further_job() {
     let jobs = Jobs { concurrency: 2, poll: Duration::from_millis(5), ..Jobs::default() };
-    let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 100")));
+    let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 300")));
     let summariser = Summariser::WithFallback(summariser(&model, Duration::from_secs(5)));
     let settings = Settings { jobs, ..in_background(Duration::from_millis(5)) };
     let engine = Engine::new(Parts { summariser, ..Parts::in_memory(settings) }).await.unwrap();

@@ -102,7 +102,7 @@ impl Model for Citing {
     }
 }
 
-/// Every value under this name, at any depth.
+/// What is said of which place, at any depth.
 fn facts(value: &serde_json::Value, found: &mut Vec<(String, u64)>) {
     match value {
         serde_json::Value::Object(fields) => {

@@ -10,27 +10,35 @@ use epitome_runtime::vault::Keys;
 
 use crate::world::{keys, open, raws, says, settings};
 
+/// One is refused a question and its answer; meanwhile another appends `theirs`.
+async fn is_refused_meanwhile(fault: StoreFault, keys: Keys, theirs: &[String]) {
+    let memory = Arc::new(Memory::new());
+    let faulty = FaultyStore::new(memory.clone());
+    let parts = || Parts { keys: keys.clone(), ..Parts::in_memory(settings()) };
+    let one = Engine::new(Parts { store: Arc::new(faulty.clone()), ..parts() }).await.unwrap();
+    let two = Engine::new(Parts { store: memory, ..parts() }).await.unwrap();
+    let (mut thread, mut other) = (open(&one).await, open(&two).await);
+    faulty.fail(0, 1, fault);
+    let ours = [says("user", "continue"), says("assistant", "The answer of one.")];
+    let saved = thread.append(ours.clone()).await.unwrap();
+    assert!(matches!(saved, Saved::Waiting { messages: 2, .. }), "{saved:?}");
+    other.append(theirs.to_vec()).await.unwrap();
+    faulty.heal();
+    let step = thread.prepare_step(&StepRequest::default()).await.unwrap();
+    assert_eq!(step.saved, Saved::Yes);
+    let all = [theirs, &ours].concat();
+    assert_eq!(raws(&one, &thread).await, all, "{fault:?}");
+    assert_eq!(step.messages, all, "{fault:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refused_append_loses_nothing_when_another_appends_the_same_first_message_meanwhile() {
+    let theirs = [says("user", "continue"), says("assistant", "The answer of two."), says("user", "And now?")];
     for fault in [StoreFault::Refused, StoreFault::Hung, StoreFault::Full] {
         for keys in keys() {
-            let memory = Arc::new(Memory::new());
-            let faulty = FaultyStore::new(memory.clone());
-            let parts = || Parts { keys: keys.clone(), ..Parts::in_memory(settings()) };
-            let one = Engine::new(Parts { store: Arc::new(faulty.clone()), ..parts() }).await.unwrap();
-            let two = Engine::new(Parts { store: memory, ..parts() }).await.unwrap();
-            let (mut ours, mut theirs) = (open(&one).await, open(&two).await);
-            faulty.fail(0, 1, fault);
-            let (asked, answered) = (says("user", "continue"), says("assistant", "The answer of one."));
-            let saved = ours.append([asked.clone(), answered.clone()]).await.unwrap();
-            assert!(matches!(saved, Saved::Waiting { messages: 2, .. }), "{saved:?}");
-            theirs.append([asked.clone()]).await.unwrap();
-            faulty.heal();
-            let step = ours.prepare_step(&StepRequest::default()).await.unwrap();
-            assert_eq!(step.saved, Saved::Yes);
-            let all = [asked.clone(), asked, answered];
-            assert_eq!(raws(&one, &ours).await, all, "{fault:?}");
-            assert_eq!(step.messages, all, "{fault:?}");
+            for count in 0..=theirs.len() {
+                is_refused_meanwhile(fault, keys.clone(), &theirs[..count]).await;
+            }
         }
     }
 }
@@ -110,7 +118,7 @@ async fn a_store_that_stalls_for_longer_than_its_patience_doubles_nothing() {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("store.db");
         let store = Arc::new(Sqlite::open(&path).unwrap());
-        let settings = Settings { store_patience: Duration::from_millis(100), ..settings() };
+        let settings = Settings { store_patience: Duration::from_millis(250), ..settings() };
         let engine = Engine::new(Parts { store, keys, ..Parts::in_memory(settings) }).await.unwrap();
         let mut thread = open(&engine).await;
         let all = ["first", "only once", "last"].map(|words| says("user", words));
