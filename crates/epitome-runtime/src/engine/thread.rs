@@ -257,7 +257,7 @@ impl OpenThread {
         let rows: Vec<_> = rows.map(row).collect();
         let tokens = total(&rows);
         let messages = rows.len() as u64;
-        let Some(last) = rows.last().map(|row| (row.place, row.id, rows.len())) else { return Ok(()) };
+        let Some(last) = new.last().map(|last| (last.log_place() as u64, last.id(), rows.len())) else { return Ok(()) };
         // Whoever drops this future does not know either; it stays unsure until the store has answered.
         if !self.unsure.contains(&last) {
             self.unsure.push(last);

@@ -6,7 +6,7 @@ use epitome_runtime::event::EventKind;
 use epitome_runtime::store::Sensitivity;
 use serde_json::json;
 
-use crate::world::{holds, open, said, settings, turn};
+use crate::world::{holds, long, open, said, settings, turn};
 
 /// A thread with some long results moved out.
 async fn moved_out(sensitivity: Sensitivity) -> (Engine, OpenThread) {
@@ -15,7 +15,7 @@ async fn moved_out(sensitivity: Sensitivity) -> (Engine, OpenThread) {
     let engine = Engine::new(Parts::in_memory(Settings { kept, window, ..settings() })).await.unwrap();
     let mut thread = open(&engine).await;
     for at in 0..5 {
-        thread.append(long(at)).await.unwrap();
+        thread.append(long(at, 400)).await.unwrap();
     }
     let mut at = 5;
     while thread.row().version == 0 {
@@ -24,12 +24,6 @@ async fn moved_out(sensitivity: Sensitivity) -> (Engine, OpenThread) {
         at += 1;
     }
     (engine, thread)
-}
-
-fn long(at: usize) -> Vec<String> {
-    let padding = format!("// padding of module_{at}\\n").repeat(400);
-    let widen = |message: String| message.replacen("0: let value", &format!("{padding}0: let value"), 1);
-    turn(at).into_iter().map(widen).collect()
 }
 
 async fn ids(engine: &Engine, thread: &OpenThread) -> Vec<(String, Vec<String>)> {

@@ -90,7 +90,7 @@ struct Hanging;
 #[async_trait]
 impl Hook for Hanging {
     async fn on_before_compaction(&self, _: &ThreadKey, _: &Stats) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn on_after_compaction(&self, _: &ThreadKey, _: &Stats) {

@@ -11,17 +11,17 @@ use epitome_runtime::summarise::{ModelSummariser, Summariser};
 
 use crate::world::{go_on, holds, open, owner, said, settings, thread_id, turn};
 
-const GOOD: &str =
+pub const GOOD: &str =
     r#"{"goal":"Keep the quince modules in order.","progress":[{"text":"module_0 was read","message":3}]}"#;
 
-fn answer(answer: &str) -> Scripted {
+pub fn answer(answer: &str) -> Scripted {
     Scripted::parse(&format!(
         "model = \"scripted-1\"\ndialect = \"chat\"\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\n{answer}\n"
     ))
     .unwrap()
 }
 
-fn summariser(model: &Arc<Scripted>, patience: Duration) -> Arc<ModelSummariser> {
+pub fn summariser(model: &Arc<Scripted>, patience: Duration) -> Arc<ModelSummariser> {
     Arc::new(ModelSummariser::new(Arc::clone(model) as Arc<dyn Model>, patience))
 }
 
@@ -152,9 +152,9 @@ async fn with_the_same_model_the_agents_own_request_is_the_prefix_of_the_questio
 }
 
 #[derive(Debug)]
-struct Recorder {
-    model: Arc<Scripted>,
-    prompts: std::sync::Mutex<Vec<epitome_runtime::model::ModelPrompt>>,
+pub struct Recorder {
+    pub model: Arc<Scripted>,
+    pub prompts: std::sync::Mutex<Vec<epitome_runtime::model::ModelPrompt>>,
 }
 
 #[async_trait::async_trait]

@@ -8,9 +8,12 @@ use epitome::wire::{Dialect, Severity, Tail, check};
 use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, OpenThread, Parts, Settings, Step, StepRequest};
 use epitome_runtime::ids::{TenantId, ThreadId};
+use epitome_runtime::log::Hint;
+use epitome_runtime::vault::Keys;
 use serde_json::json;
 
 pub const WINDOW: u64 = 6_000;
+pub const KEY: &str = "k1:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 pub fn settings() -> Settings {
     Settings { window: Some(Tokens::new(WINDOW)), ..Settings::new(preset("ladder").unwrap()) }
@@ -52,6 +55,47 @@ pub fn turn(at: usize) -> Vec<String> {
         json!({"role": "assistant", "content": format!("module_{at} computes value_{at}_39; the zephyr{at} is fine.")})
             .to_string(),
     ]
+}
+
+/// The turn with so many more lines in its result.
+pub fn long(at: usize, lines: usize) -> Vec<String> {
+    let padding = format!("// padding of module_{at}\\n").repeat(lines);
+    let widen = |message: String| message.replacen("0: let value", &format!("{padding}0: let value"), 1);
+    turn(at).into_iter().map(widen).collect()
+}
+
+pub fn says(role: &str, words: &str) -> String {
+    json!({"role": role, "content": words}).to_string()
+}
+
+/// Appends long turns, then short ones until the first compaction.
+pub async fn move_out(thread: &mut OpenThread, long_turns: usize) {
+    for at in 0..long_turns {
+        thread.append(long(at, 400)).await.unwrap();
+    }
+    for at in long_turns..long_turns + 60 {
+        thread.append(turn(at)).await.unwrap();
+        if thread.prepare_step(&StepRequest::default()).await.unwrap().version > 0 {
+            return;
+        }
+    }
+    panic!("nothing was compacted");
+}
+
+pub async fn hints(engine: &Engine, thread: &OpenThread) -> Vec<Hint> {
+    engine.log().plan(thread.key(), None).await.unwrap().unwrap().1.hints
+}
+
+/// Every message of the log, as it came.
+pub async fn raws(engine: &Engine, thread: &OpenThread) -> Vec<String> {
+    let row = engine.log().thread(thread.key()).await.unwrap().unwrap();
+    let entries = engine.log().read(&row, 0..row.length).await.unwrap();
+    entries.iter().map(|entry| entry.message.raw.as_str().to_owned()).collect()
+}
+
+/// No key, and one.
+pub fn keys() -> [Keys; 2] {
+    [Keys::none(), KEY.parse().unwrap()]
 }
 
 /// The conversation goes on for some turns; each prompt on the way is checked.
