@@ -70,6 +70,18 @@ impl PartialEq for Raw {
 
 impl Eq for Raw {}
 
+impl PartialEq<str> for Raw {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl PartialEq<String> for Raw {
+    fn eq(&self, other: &String) -> bool {
+        self.as_str() == other
+    }
+}
+
 impl Deref for Raw {
     type Target = str;
 
