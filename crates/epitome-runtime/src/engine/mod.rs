@@ -29,8 +29,12 @@
 //! A step never fails for want of a store, a model or a job: what could not be saved is kept and saved with the next
 //! step, and what could not be summarised by a model is summarised by code.
 
+mod ask;
 mod compact;
 mod error;
+mod memory;
+mod quality;
+mod read;
 mod room;
 mod settings;
 mod snapshot;

@@ -1,0 +1,144 @@
+//! Reading back: artifacts, messages and passages of what left the prompt.
+
+use std::ops::RangeInclusive;
+
+use epitome::budget::Meter;
+use epitome::plan::{ArtifactId, part_content};
+use epitome::thread::Thread;
+
+use super::error::EngineError;
+use super::thread::OpenThread;
+use crate::artifact::{Content, Denied, Permission, Reason};
+use crate::event::{Event, EventKind};
+use crate::ids::Moment;
+use crate::recall::{Query, Recalled, recall};
+use crate::store::ArtifactRow;
+
+/// The most passages of an answer of recall.
+const HITS_MAX: usize = 12;
+
+impl OpenThread {
+    /// Whether what left the prompt may be read: the thread's own permission, and that of what is kept of it.
+    fn may_read_back(&self) -> Result<(), EngineError> {
+        self.may(Permission::ReadThread)?;
+        match Permission::to_read(self.engine.settings().kept.sensitivity) {
+            Some(permission) => self.may(permission),
+            None => Ok(()),
+        }
+    }
+
+    /// An artifact of this thread's tenant, on purpose. Where its bytes cannot be had, the log still holds it.
+    pub async fn read_artifact(&mut self, id: &str) -> Result<Content, EngineError> {
+        let now = Moment::now();
+        let denied = match self.engine.inner.artifacts.read(&self.access, id, now).await {
+            Ok(content) => {
+                self.quality = self.quality.read_artifact();
+                let event = Event::new(now, self.key.clone(), EventKind::ArtifactRead);
+                self.keep_event(event.with("artifact", id).with("bytes", content.text().len())).await;
+                self.save_quality().await;
+                return Ok(content);
+            }
+            Err(denied) => denied,
+        };
+        if may_be_in_the_log(&denied)
+            && let Some(content) = self.content_in_log(id).await
+        {
+            return Ok(content);
+        }
+        self.keep_event(denied.event(now, self.key.clone())).await;
+        Err(denied.into())
+    }
+
+    /// The content of an artifact as it stands in the log.
+    async fn content_in_log(&self, id: &str) -> Option<Content> {
+        let kept = self.engine.settings().kept;
+        if !self.access.may_read(kept.sensitivity) {
+            return None;
+        }
+        let hint = self.state.hints.iter().find(|hint| hint.id == id)?;
+        if hint.expires.is_some_and(|expires| expires <= Moment::now()) {
+            return None;
+        }
+        let entry = self.engine.inner.log.read(&self.state.row, hint.place..hint.place + 1).await.ok()?.pop()?;
+        let mut thread = Thread::new();
+        let meter = Meter::new(&**self.engine.counter(), self.dialect);
+        thread.append(entry.message, &meter);
+        let keys = self.engine.inner.log.vault().artifact_keys(&self.key.tenant);
+        let contents = (0..thread.message(0).parts().len()).filter_map(|part| part_content(&thread, 0, part));
+        let is_named = |key: &[u8; 32], content: &str| ArtifactId::keyed(key, content.as_bytes()).as_str() == id;
+        let same = |content: &&str| keys.iter().any(|key| is_named(key, content));
+        let content = contents.into_iter().find(same)?;
+        let row = ArtifactRow {
+            id: id.to_owned(),
+            tenant: self.key.tenant.clone(),
+            thread: self.key.thread.clone(),
+            at: entry.at,
+            expires: None,
+            key_id: None,
+            sensitivity: kept.sensitivity,
+            bytes: content.len() as u64,
+            tokens: self.engine.counter().count(content).get(),
+        };
+        Some(Content::new(row, content.as_bytes().to_vec()))
+    }
+
+    /// Content that may come back by itself: of a sensitivity that allows it.
+    pub(super) async fn content_for_rehydration(&self, id: &str) -> Option<String> {
+        let artifacts = &self.engine.inner.artifacts;
+        match artifacts.metadata(&self.access, id).await {
+            Ok(row) if !self.engine.settings().auto_rehydrate.contains(&row.sensitivity) => {
+                let event = Event::new(Moment::now(), self.key.clone(), EventKind::RehydrationBlockedSensitivity);
+                let event = event.with("artifact", id).with("sensitivity", row.sensitivity.name());
+                self.keep_event(event.with("reason", "it comes back on purpose only, through read_artifact")).await;
+                None
+            }
+            Ok(_) => match artifacts.read(&self.access, id, Moment::now()).await {
+                Ok(content) => Some(content.into_text()),
+                Err(denied) => self.if_in_log(id, &denied).await,
+            },
+            Err(denied) => self.if_in_log(id, &denied).await,
+        }
+    }
+
+    async fn if_in_log(&self, id: &str, denied: &Denied) -> Option<String> {
+        let allowed = self.engine.settings().auto_rehydrate.contains(&self.engine.settings().kept.sensitivity);
+        match may_be_in_the_log(denied) && allowed {
+            true => self.content_in_log(id).await.map(Content::into_text),
+            false => None,
+        }
+    }
+
+    /// A message as its references call it, `m41`, or some lines of it.
+    pub async fn read_message(
+        &self,
+        reference: &str,
+        lines: Option<RangeInclusive<usize>>,
+    ) -> Result<String, EngineError> {
+        self.may_read_back()?;
+        let missing = || EngineError::NoMessage { reference: reference.to_owned() };
+        let number: u64 = reference.strip_prefix('m').and_then(|number| number.parse().ok()).ok_or_else(missing)?;
+        let place = number.checked_sub(1).filter(|place| *place < self.state.row.length).ok_or_else(missing)?;
+        let entry = self.engine.inner.log.read(&self.state.row, place..place + 1).await?.pop().ok_or_else(missing)?;
+        let words = entry.words();
+        let Some(lines) = lines else { return Ok(words) };
+        let first = (*lines.start()).max(1);
+        let picked = words.lines().skip(first - 1).take(lines.end().saturating_add(1).saturating_sub(first));
+        Ok(picked.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// Searches everything that left the thread's prompts.
+    pub async fn recall(&mut self, words: &str) -> Result<Recalled, EngineError> {
+        self.may_read_back()?;
+        let tokens_max = self.engine.settings().recall_tokens;
+        let query = Query { words, tokens_max, hits_max: HITS_MAX };
+        let found = recall(&self.engine.inner.log, &self.state.row, &query, &**self.engine.counter()).await?;
+        self.quality = self.quality.recalled();
+        self.save_quality().await;
+        Ok(found)
+    }
+}
+
+/// Whether what was denied may still be had: it is not forbidden, it is only not where it should be.
+fn may_be_in_the_log(denied: &Denied) -> bool {
+    matches!(denied.reason(), Reason::Unknown | Reason::Damaged | Reason::Unreachable)
+}
