@@ -131,11 +131,12 @@ pub fn words(error: &std::io::Error) -> String {
 pub fn sentence(error: &impl fmt::Display) -> String {
     let text = error.to_string();
     let text = text.trim_end_matches('.');
+    let end = if text.ends_with(['?', '!']) { "" } else { "." };
     let mut letters = text.chars();
     match letters.next() {
         Some(first) if text.split_whitespace().next().is_some_and(|word| word.chars().all(char::is_alphabetic)) => {
-            format!("{}{}.", first.to_uppercase(), letters.as_str())
+            format!("{}{}{end}", first.to_uppercase(), letters.as_str())
         }
-        _ => format!("{text}."),
+        _ => format!("{text}{end}"),
     }
 }

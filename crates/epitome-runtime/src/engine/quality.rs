@@ -24,12 +24,9 @@ impl OpenThread {
         if let (Some(message), true) = (newest, self.state.compaction.is_some()) {
             self.quality = self.quality.assistant_said(&message.text());
         }
-        let asked = self.quality.agent_asked_for_context > before.agent_asked_for_context;
-        if asked {
+        if self.quality.agent_asked_for_context > before.agent_asked_for_context {
             let event = Event::new(Moment::now(), self.key.clone(), EventKind::ContextMissed);
             self.keep_event(event.with("turns_since_compaction", self.quality.turns_since_compaction)).await;
-        }
-        if asked || self.quality.turns_since_compaction != before.turns_since_compaction {
             self.save_quality().await;
         }
     }

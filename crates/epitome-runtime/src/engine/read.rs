@@ -132,8 +132,8 @@ impl OpenThread {
         let tokens_max = self.engine.settings().recall_tokens;
         let query = Query { words, tokens_max, hits_max: HITS_MAX };
         let found = recall(&self.engine.inner.log, &self.state.row, &query, &**self.engine.counter()).await?;
+        // It is kept with whatever is kept next: a search shall not wait for a number.
         self.quality = self.quality.recalled();
-        self.save_quality().await;
         Ok(found)
     }
 }

@@ -1,5 +1,7 @@
 //! The room that a prompt has: the model's window as it is known by now, less what is not conversation.
 
+use std::borrow::Cow;
+
 use epitome::budget::{TokenCounter, Tokens, Window};
 use epitome::plan::Room;
 use epitome::policy::Policy;
@@ -50,14 +52,15 @@ pub(super) fn fixed(request: &StepRequest, counter: &dyn TokenCounter) -> Tokens
 }
 
 /// A policy whose reserves fit into a window.
-fn fitted(policy: &Policy, window: Tokens) -> Policy {
-    let mut policy = policy.clone();
+fn fitted(policy: &Policy, window: Tokens) -> Cow<'_, Policy> {
     let reserved = policy.reserve.safety + policy.reserve.rehydration;
     let most = window.share(RESERVE_SHARE_MAX);
-    if reserved > most {
-        let share = most.get() as f64 / reserved.get() as f64;
-        policy.reserve.safety = policy.reserve.safety.share(share);
-        policy.reserve.rehydration = policy.reserve.rehydration.share(share);
+    if reserved <= most {
+        return Cow::Borrowed(policy);
     }
-    policy
+    let mut policy = policy.clone();
+    let share = most.get() as f64 / reserved.get() as f64;
+    policy.reserve.safety = policy.reserve.safety.share(share);
+    policy.reserve.rehydration = policy.reserve.rehydration.share(share);
+    Cow::Owned(policy)
 }

@@ -76,6 +76,10 @@ impl Snapshot {
 
     /// The prompt's messages as they are under its plan.
     pub fn messages(&self, rehydrated: &[Rehydrated]) -> Vec<Raw> {
+        let is_plain = self.compaction.is_none() && rehydrated.is_empty() && self.thread.all_hidden().next().is_none();
+        if is_plain && !self.policy.render.checkpoints {
+            return self.thread.messages().iter().map(|message| message.raw().clone()).collect();
+        }
         let prompt =
             render(&self.thread, self.compaction.as_deref(), &self.policy, self.dialect, self.meter(), rehydrated);
         prompt.to_raw(&self.thread)

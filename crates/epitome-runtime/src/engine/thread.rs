@@ -84,6 +84,11 @@ impl OpenThread {
         let quality = log.document::<Quality>(&key.tenant, "quality", name).await.ok().and_then(|(found, _)| found);
         let mut quality = quality.unwrap_or_default();
         quality.compactions = quality.compactions.max(state.row.version);
+        if let Some(compaction) = &state.compaction {
+            let newest = compaction.plan.covers.checked_sub(1).filter(|at| *at < state.thread.len());
+            let then = newest.map_or(0, |at| state.thread.message(at).turn());
+            quality.turns_since_compaction = u64::from(state.thread.turn().saturating_sub(then));
+        }
         Ok(OpenThread {
             access,
             key,

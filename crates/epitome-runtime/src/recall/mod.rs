@@ -26,9 +26,10 @@ const PASSAGE_BYTES_MAX: usize = 4000;
 const QUERY_TERMS_MAX: usize = 24;
 /// More candidates than are shown are looked at: several may be of one message.
 const CANDIDATES: usize = 32;
-/// What the line about passages that were left out takes at most.
+/// What a passage's heading takes, and the line about passages that were left out.
+const HEADING: Tokens = Tokens::new(12);
 const LAST_LINE: Tokens = Tokens::new(24);
-/// Texts together take about what they take one by one; up to this share of the limit that is exact enough.
+/// Up to this share of the limit the sum is exact enough.
 const WELL_WITHIN: f64 = 0.9;
 /// What is shown before the first mention in a line that is too long to be shown whole.
 const CONTEXT_BYTES: usize = 80;
@@ -174,7 +175,7 @@ pub async fn recall(
         let entries = log.read_at(row, &places).await?;
         for candidate in some {
             let hit = entries.get(&candidate.place).and_then(|entry| hit(candidate, entry, &words, each, counter));
-            hit.into_iter().for_each(|hit| add(&mut answer, hit, query.tokens_max, counter));
+            hit.into_iter().for_each(|hit| add(&mut answer, hit, query.tokens_max));
         }
         rest = later;
     }
@@ -184,15 +185,16 @@ pub async fn recall(
 }
 
 /// Adds a passage if it fits beside the others.
-fn add(answer: &mut Recalled, hit: Hit, most: Tokens, counter: &dyn TokenCounter) {
-    let cost = counter.count(&hit.render()) + Tokens::new(2);
+fn add(answer: &mut Recalled, (hit, tokens): (Hit, Tokens), most: Tokens) {
+    let cost = tokens + HEADING;
     if answer.tokens + cost <= most {
         answer.tokens += cost;
         answer.hits.push(hit);
     }
 }
 
-/// Counts the answer as a whole; what is too much leaves from the end. Well within the limit the sum will do.
+/// Counts the answer as a whole; what is too much leaves from the end. Well within the limit the sum will do: texts
+/// together take about what they take one by one.
 fn settle(answer: &mut Recalled, most: Tokens, counter: &dyn TokenCounter) {
     if answer.tokens + LAST_LINE <= most.share(WELL_WITHIN) && !answer.hits.is_empty() {
         answer.tokens += LAST_LINE;
@@ -220,9 +222,12 @@ fn hit(
     wanted: &BTreeSet<String>,
     most: Tokens,
     counter: &dyn TokenCounter,
-) -> Option<Hit> {
+) -> Option<(Hit, Tokens)> {
     let words = entry.words();
-    let passage = passages(&words).into_iter().nth(candidate.passage as usize)?;
+    let mut all = passages(&words);
+    let is_whole = all.len() == 1 && entry.counter.is_none();
+    let passage = (candidate.passage as usize) < all.len();
+    let passage = passage.then(|| all.swap_remove(candidate.passage as usize))?;
     let whole = passage.text.trim_end_matches('\n');
     let text = match whole.contains('\n') {
         // A token has a byte at least: what has no more bytes than tokens are allowed need not be counted.
@@ -231,15 +236,21 @@ fn hit(
         // One line that is too long is shown from a little before the first word that fits.
         _ => truncate(counter, &whole[first_mention(whole, wanted)..], most),
     };
+    // A message that is shown whole was counted when it was appended.
+    let tokens = match is_whole && text.len() == whole.len() {
+        true => entry.part_tokens.iter().copied().sum(),
+        false => counter.count(text),
+    };
     let shown = u32::try_from(text.lines().count()).unwrap_or(1).max(1);
-    Some(Hit {
+    let hit = Hit {
         reference: format!("m{}", candidate.place + 1),
         place: candidate.place,
         role: entry.message.role.name().to_owned(),
         lines: passage.first_line..=(passage.first_line + shown - 1).min(passage.last_line),
         score: candidate.score,
         text: text.to_owned(),
-    })
+    };
+    Some((hit, tokens))
 }
 
 /// Where the part of a long line begins that holds a wanted word.
