@@ -70,7 +70,7 @@ impl fmt::Display for Origin {
 }
 
 /// Variables that begin like settings and are none.
-const OTHERS: [&str; 3] = ["EPITOME_CONFIG", "EPITOME_FULL", "EPITOME_BLESS"];
+const OTHERS: [&str; 5] = ["EPITOME_CONFIG", "EPITOME_FULL", "EPITOME_BLESS", "EPITOME_SEED", "EPITOME_CASES"];
 const OTHERS_PREFIX: &str = "EPITOME_TEST_";
 
 /// What was said, by setting: of several the closest to the program.
