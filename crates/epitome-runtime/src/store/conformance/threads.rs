@@ -21,7 +21,7 @@ claims! {
     "a fork holds its own messages only and goes on from where it was forked" => forked,
     "of appends at the same place that race, one wins" => append_race,
     "labels are replaced" => labelled,
-    "a body sealed anew is read back and nothing else of the message changes" => resealed,
+    "a body sealed anew is read back and nothing but its id in the open changes" => resealed,
     "threads are listed in order of their ids, from a cursor on" => listed,
 }
 

@@ -323,7 +323,7 @@ fn lost(job: JobId) -> StoreError {
     StoreError::conflict(format!("the lease of job {}", job.0))
 }
 
-const RESEAL: &str = "WITH t AS (UPDATE threads SET tip = CASE WHEN length = $3 + 1 THEN $5 ELSE tip END \
+const RESEAL: &str = "WITH t AS (UPDATE threads SET tip = CASE WHEN length = $3::bigint + 1 THEN $5::bytea ELSE tip END \
                       WHERE tenant = $1 AND thread = $2 RETURNING no) \
                       UPDATE messages m SET body = $4, id = $5 FROM t WHERE m.thread = t.no AND m.place = $3";
 const RESEAL_PLAN: &str = "UPDATE plans p SET body = $4 FROM threads t \
