@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use epitome_runtime::store::Store;
 
@@ -9,6 +10,8 @@ use crate::process::{Shared, store_of_second};
 use crate::sample::{commit, create, key};
 
 const COMMITS_EACH: u64 = 5_000;
+/// After so many commits a process pauses.
+const BREATH: u64 = 100;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_processes_commit_ten_thousand_plans_in_sqlite_and_none_is_lost() {
@@ -47,6 +50,10 @@ async fn commit_all(store: &Arc<dyn Store>, name: &str) {
             version = store.thread(&key).await.unwrap().map_or(0, |row| row.version);
         }
         version += 1;
+        if number % BREATH == BREATH - 1 {
+            // Whoever waits for the lock wakes only now and then: without a pause one process could do all before it.
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
     }
 }
 
