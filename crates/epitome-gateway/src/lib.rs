@@ -1,0 +1,13 @@
+//! The gateway: stands in front of any provider, so that an agent's prompt never outgrows its window.
+//!
+//! ```text
+//! client ──► proxy ──► identity ──► (plan) ──► upstream ──► stream ──► client
+//!               │          │                                  │
+//!               │          └ which thread is this?            └ usage ──► ledger
+//!               └ under budget: the very bytes
+//! ```
+//!
+//! It fails open: whatever breaks in here, the provider gets the request that the client sent.
+
+pub mod settings;
+pub mod tools;
