@@ -16,6 +16,11 @@ const HARDER: [f64; 4] = [1.0, 0.8, 0.55, 0.3];
 const RESERVE_SHARE_MAX: f64 = 0.25;
 
 impl Engine {
+    /// The room that the messages of a step have.
+    pub fn room_for(&self, request: &StepRequest) -> Room {
+        self.room(request).0
+    }
+
     /// The room for the messages of a step, and what is kept free for content that comes back.
     pub(super) fn room(&self, request: &StepRequest) -> (Room, Tokens) {
         let settings = self.settings();
