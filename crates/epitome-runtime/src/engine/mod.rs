@@ -284,8 +284,12 @@ impl Engine {
         self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn with_learnt<T>(&self, look: impl FnOnce(&Learnt) -> T) -> T {
+        look(&self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Learns something of a model, and keeps it. That it cannot be kept just now is no reason to stop.
-    async fn learn(&self, lesson: impl FnOnce(&mut Learnt)) {
+    pub async fn learn(&self, lesson: impl FnOnce(&mut Learnt)) {
         let learnt = {
             let mut learnt = self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner);
             let before = learnt.clone();

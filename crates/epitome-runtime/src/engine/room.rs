@@ -24,10 +24,8 @@ impl Engine {
     /// The room for the messages of a step, and what is kept free for content that comes back.
     pub(super) fn room(&self, request: &StepRequest) -> (Room, Tokens) {
         let settings = self.settings();
-        let learnt = self.learnt();
-        let counter = &**self.counter();
-        let fixed = fixed(request, counter);
-        let window = window(settings, &learnt, request);
+        let fixed = fixed(request, &**self.counter());
+        let window = self.with_learnt(|learnt| window(settings, learnt, request));
         let window = window.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]);
         let policy = fitted(&settings.policy, window);
         (Room::in_window(&policy, window, fixed), policy.reserve.rehydration)

@@ -257,7 +257,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// An object's text with one field set; everything else stays as it was, byte for byte.
-pub(super) fn set_field(object: &str, key: &str, value: &str) -> String {
+pub fn set_field(object: &str, key: &str, value: &str) -> String {
     let Ok(fields) = serde_json::from_str::<RawFields<'_>>(object) else { return object.to_owned() };
     match fields.get(key) {
         Some(old) => splice(object, old.get(), value),
@@ -266,6 +266,20 @@ pub(super) fn set_field(object: &str, key: &str, value: &str) -> String {
             let comma = if fields.iter().next().is_some() { "," } else { "" };
             format!("{}{comma}{}:{value}{}", object[..end].trim_end(), quoted(key), &object[end..])
         }
+    }
+}
+
+/// An object's text without one of its fields; everything else stays as it was, byte for byte.
+pub fn without_field(object: &str, key: &str) -> String {
+    let Ok(fields) = serde_json::from_str::<RawFields<'_>>(object) else { return object.to_owned() };
+    let Some(value) = fields.get(key) else { return object.to_owned() };
+    let value = offset_range(object, value.get());
+    let name = object[..value.start].rfind('"').and_then(|end| object[..end].rfind('"')).unwrap_or(value.start);
+    let (before, after) = (object[..name].trim_end(), object[value.end..].trim_start());
+    match (before.strip_suffix(','), after.strip_prefix(',')) {
+        (_, Some(after)) => format!("{before}{after}"),
+        (Some(before), None) => format!("{before}{after}"),
+        (None, None) => format!("{before}{after}"),
     }
 }
 
