@@ -9,5 +9,9 @@
 //!
 //! It fails open: whatever breaks in here, the provider gets the request that the client sent.
 
+pub mod api;
+pub mod caller;
+pub mod refusal;
+pub mod serve;
 pub mod settings;
 pub mod tools;
