@@ -9,6 +9,10 @@
 //!
 //! It fails open: whatever breaks in here, the provider gets the request that the client sent.
 
+pub mod api;
+pub mod caller;
+pub mod refusal;
+pub mod serve;
 pub mod settings;
 pub mod sse;
 pub mod tools;
