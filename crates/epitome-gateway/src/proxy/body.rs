@@ -9,43 +9,25 @@ use http::header::CONTENT_ENCODING;
 use http_body::Body;
 use http_body_util::BodyExt as _;
 
-/// Why a body is not there.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoBody {
-    /// It is larger than what is taken.
-    #[error("the request body is larger than the {} MB that this gateway takes (serve.body_mb_max)", .max >> 20)]
-    TooLarge {
-        /// What is taken.
-        max: usize,
-    },
-    /// It did not come in time.
-    #[error("the request body did not come within {} s", .within.as_secs())]
-    TooSlow {
-        /// How long it was waited for.
-        within: Duration,
-    },
-    /// The client broke off.
-    #[error("the client broke off while it sent the request body")]
-    Gone,
-}
+use crate::refusal::Refusal;
 
 /// Takes a whole body in.
-pub async fn take<B>(mut body: B, max: usize, pause: Duration) -> Result<Bytes, NoBody>
+pub async fn take<B>(mut body: B, max: usize, pause: Duration) -> Result<Bytes, Refusal>
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
 {
     if body.size_hint().lower() > max as u64 {
-        return Err(NoBody::TooLarge { max });
+        return Err(Refusal::BodyTooLarge { max });
     }
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
     loop {
-        let frame = tokio::time::timeout(pause, body.frame()).await.map_err(|_| NoBody::TooSlow { within: pause })?;
+        let frame = tokio::time::timeout(pause, body.frame()).await.map_err(|_| Refusal::BodyTimeout { seconds: pause.as_secs() })?;
         let Some(frame) = frame else { break };
-        let Ok(data) = frame.map_err(|_| NoBody::Gone)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|error| Refusal::BadBody { reason: error.to_string() })?.into_data() else { continue };
         let so_far = first.as_ref().map_or(all.len(), Bytes::len);
         if so_far + data.len() > max {
-            return Err(NoBody::TooLarge { max });
+            return Err(Refusal::BodyTooLarge { max });
         }
         match first.take() {
             None if all.is_empty() => first = Some(data),
@@ -90,7 +72,7 @@ mod tests {
         let body = |bytes: usize| Full::new(Bytes::from(vec![b'x'; bytes]));
         let pause = Duration::from_secs(1);
         assert_eq!(take(body(9), 10, pause).await.unwrap().len(), 9);
-        assert_eq!(take(body(11), 10, pause).await, Err(NoBody::TooLarge { max: 10 }));
+        assert_eq!(take(body(11), 10, pause).await, Err(Refusal::BodyTooLarge { max: 10 }));
     }
 
     #[test]

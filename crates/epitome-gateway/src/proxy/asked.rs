@@ -1,4 +1,4 @@
-//! Calls: a request as the gateway understands it. What it does not understand is passed through.
+//! What is asked: a request as the gateway understands it. What it does not understand is passed through.
 
 use bytes::Bytes;
 use epitome::thread::Raw;
@@ -16,7 +16,7 @@ const OWN_COMPACTION: [&str; 3] = [
 
 /// A request to a model.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct Asked {
     /// The request with its whole history in it.
     pub document: Document,
     /// How many of its items stand before the thread: the operator's words, and what a provider compacted.
@@ -34,27 +34,27 @@ struct Peek<'a> {
     kind: Option<std::borrow::Cow<'a, str>>,
 }
 
-impl Call {
+impl Asked {
     /// Reads a body; `None` when it is no request of this dialect.
-    pub fn read(dialect: Dialect, body: &Bytes) -> Option<Call> {
+    pub fn read(dialect: Dialect, body: &Bytes) -> Option<Asked> {
         let text = std::str::from_utf8(body).ok()?;
         let document = Document::decode(text, Some(dialect)).ok().filter(|document| document.layout() == Layout::Request);
         let document = document.or_else(|| with_listed_input(dialect, text))?;
-        Some(Call::of(document, false))
+        Some(Asked::of(document, false))
     }
 
     /// The call with these items before its own, in the place of a history that the provider keeps.
-    pub fn completed(&self, before: &[String]) -> Option<Call> {
+    pub fn completed(&self, before: &[String]) -> Option<Asked> {
         let own = self.document.items().iter().map(Raw::as_str);
         let items: Vec<&str> = before.iter().map(String::as_str).chain(own).collect();
         let text = set_field(self.document.source().as_str(), "input", &format!("[{}]", items.join(",")));
         let document = Document::decode(&text, Some(self.document.dialect())).ok()?;
-        Some(Call::of(document, true))
+        Some(Asked::of(document, true))
     }
 
-    fn of(document: Document, is_completed: bool) -> Call {
+    fn of(document: Document, is_completed: bool) -> Asked {
         let head = head(&document);
-        Call { document, head, is_completed }
+        Asked { document, head, is_completed }
     }
 
     /// The dialect.
@@ -189,8 +189,8 @@ fn is_compacted(dialect: Dialect, item: &Raw) -> bool {
 mod tests {
     use super::*;
 
-    fn call(dialect: Dialect, body: &str) -> Call {
-        Call::read(dialect, &Bytes::from(body.to_owned())).unwrap_or_else(|| panic!("{body}"))
+    fn call(dialect: Dialect, body: &str) -> Asked {
+        Asked::read(dialect, &Bytes::from(body.to_owned())).unwrap_or_else(|| panic!("{body}"))
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         let body = r#"{"model":"m","input":"hi"}"#;
         assert_eq!(call(Dialect::Responses, body).messages().len(), 1);
         assert!(call(Dialect::Responses, r#"{"model":"m","previous_response_id":"r"}"#).is_hidden());
-        assert!(Call::read(Dialect::Chat, &Bytes::from_static(b"{\"model\":\"m\"}")).is_none());
+        assert!(Asked::read(Dialect::Chat, &Bytes::from_static(b"{\"model\":\"m\"}")).is_none());
     }
 
     #[test]
