@@ -10,4 +10,5 @@
 //! It fails open: whatever breaks in here, the provider gets the request that the client sent.
 
 pub mod settings;
+pub mod sse;
 pub mod tools;
