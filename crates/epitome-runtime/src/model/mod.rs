@@ -14,6 +14,7 @@ mod retry;
 mod scripted;
 mod secret;
 
+pub use assembly::AnswerReader;
 pub use breaker::{Breaker, Pass, Shown, Trip};
 pub use endpoint::{Endpoint, EndpointError, Timeouts};
 pub use error::ModelError;

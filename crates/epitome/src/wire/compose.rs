@@ -257,7 +257,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// An object's text with one field set; everything else stays as it was, byte for byte.
-pub(super) fn set_field(object: &str, key: &str, value: &str) -> String {
+pub fn set_field(object: &str, key: &str, value: &str) -> String {
     let Ok(fields) = serde_json::from_str::<RawFields<'_>>(object) else { return object.to_owned() };
     match fields.get(key) {
         Some(old) => splice(object, old.get(), value),
@@ -270,7 +270,7 @@ pub(super) fn set_field(object: &str, key: &str, value: &str) -> String {
 }
 
 /// `outer` with `inner`, borrowed from it, exchanged.
-fn splice(outer: &str, inner: &str, with: &str) -> String {
+pub fn splice(outer: &str, inner: &str, with: &str) -> String {
     let range = offset_range(outer, inner);
     format!("{}{with}{}", &outer[..range.start], &outer[range.end..])
 }
