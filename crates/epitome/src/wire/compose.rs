@@ -284,7 +284,7 @@ pub fn without_field(object: &str, key: &str) -> String {
 }
 
 /// `outer` with `inner`, borrowed from it, exchanged.
-fn splice(outer: &str, inner: &str, with: &str) -> String {
+pub fn splice(outer: &str, inner: &str, with: &str) -> String {
     let range = offset_range(outer, inner);
     format!("{}{with}{}", &outer[..range.start], &outer[range.end..])
 }
