@@ -11,8 +11,11 @@
 
 pub mod api;
 pub mod caller;
+pub mod identity;
+pub mod proxy;
 pub mod refusal;
 pub mod serve;
 pub mod settings;
 pub mod sse;
 pub mod tools;
+mod upstream;
