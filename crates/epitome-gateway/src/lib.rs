@@ -14,4 +14,5 @@ pub mod caller;
 pub mod refusal;
 pub mod serve;
 pub mod settings;
+pub mod sse;
 pub mod tools;

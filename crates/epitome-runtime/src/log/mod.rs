@@ -28,6 +28,9 @@ use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 use crate::store::{DocumentKey, EventRow, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write};
 use crate::vault::{Sealing, Vault};
 
+/// How many messages are looked for at first.
+const FIND_FIRST: usize = 16;
+
 /// Typed access to what a store keeps.
 #[derive(Clone, Debug)]
 pub struct Log {
@@ -46,6 +49,8 @@ pub struct NewThread {
     pub counter: String,
     /// When.
     pub at: Moment,
+    /// Among whose threads it is looked for by its messages; empty where nobody looks.
+    pub scope: String,
     /// What to remember of it.
     pub labels: serde_json::Value,
 }
@@ -84,6 +89,7 @@ impl Log {
             dialect: new.dialect,
             counter: new.counter,
             shared: Vec::new(),
+            scope: new.scope,
             labels: self.seal_json(&new.key.tenant, Sealing::Label, new.key.thread.as_str(), &new.labels),
             key: new.key,
         };
@@ -185,6 +191,22 @@ impl Log {
     pub fn label(&self, key: &ThreadKey, labels: &serde_json::Value) -> Write {
         let labels = self.seal_json(&key.tenant, Sealing::Label, key.thread.as_str(), labels);
         Write::Label { key: key.clone(), labels }
+    }
+
+    /// The newest of these messages, given oldest first, that a thread of the tenant holds whose scope begins like this.
+    pub async fn find(
+        &self,
+        tenant: &TenantId,
+        scope: &str,
+        ids: &[MessageId],
+    ) -> Result<Option<crate::store::Found>, LogError> {
+        let ids: Vec<MessageId> = ids.iter().rev().map(|id| self.vault.blind_id(tenant, *id)).collect();
+        // Most histories go on from where they were: the newest few are asked for before the many.
+        let (newest, rest) = ids.split_at(ids.len().min(FIND_FIRST));
+        match self.store.find(tenant, scope, newest).await? {
+            None if !rest.is_empty() => Ok(self.store.find(tenant, scope, rest).await?),
+            found => Ok(found),
+        }
     }
 
     /// The messages at these places, those that a fork shares included.

@@ -14,11 +14,13 @@ mod retry;
 mod scripted;
 mod secret;
 
+pub use assembly::AnswerReader;
 pub use breaker::{Breaker, Pass, Shown, Trip};
 pub use endpoint::{Endpoint, EndpointError, Timeouts};
 pub use error::ModelError;
 pub use http::HttpModel;
 pub use learn::Learnt;
+pub use refusal::read_refusal;
 pub use retry::Retry;
 pub use scripted::{ScriptError, Scripted};
 pub use secret::{NoSecret, Secret};
