@@ -143,7 +143,8 @@ struct Elsewhere {
 impl Elsewhere {
     fn of(price: &Price, previous: &Previous, request: &Request, usage: &Usage) -> Elsewhere {
         let is_warm = previous.is_warm(request.at, price.ttl_s(request.marks));
-        if !request.changed && !(is_warm && previous.changed()) {
+        let is_same = !request.changed && (!is_warm || !previous.changed());
+        if is_same {
             // Both worlds have sent the same: what happened here is what would have happened there.
             return Elsewhere { original: usage.input, usage: *usage };
         }

@@ -104,7 +104,7 @@ mod tests {
 
     /// A request of ten tokens before and a hundred in each message, from one letter for each.
     fn original(head: u64, letters: &str) -> Original {
-        let id = |end: usize| MessageId::from_bytes(*blake3::hash(letters[..=end].as_bytes()).as_bytes());
+        let id = |end: usize| MessageId::from_bytes(*blake3::hash(&letters.as_bytes()[..=end]).as_bytes());
         let messages = (0..letters.len()).map(|end| (id(end), Tokens::new(100))).collect();
         Original { head, head_tokens: Tokens::new(10), messages }
     }
