@@ -11,6 +11,7 @@
 
 pub mod api;
 pub mod caller;
+pub mod ledger;
 pub mod refusal;
 pub mod serve;
 pub mod settings;
