@@ -153,6 +153,15 @@ Examples:
     /// Compact threads in the background until stopped
     #[command(after_help = "Example:\n  epitome work --store postgres://epitome@db.example.com/epitome")]
     Work(Work),
+    /// Serve what left the prompts to an MCP client, on standard input and output
+    ///
+    /// The tools are read_artifact, recall and compact; artifacts are resources too. Standard output carries the protocol
+    /// and nothing else.
+    #[command(after_help = "\
+Examples:
+  claude mcp add epitome -- epitome mcp
+  epitome mcp --thread weather --store sqlite:threads.db")]
+    Mcp(Mcp),
 }
 
 /// Which file, and how to read it.
@@ -573,4 +582,18 @@ pub struct Serve {
     /// Listen beyond this machine without keys: whoever reaches it can read every thread
     #[arg(long)]
     pub insecure: bool,
+}
+
+/// `epitome mcp`.
+#[derive(Debug, Args)]
+pub struct Mcp {
+    /// The one thread it is about; without it, each call names one or means the one that was used last
+    #[arg(long, value_name = "ID")]
+    pub thread: Option<String>,
+    /// The most tokens of an answer of read_artifact
+    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u64).range(200..))]
+    pub read_tokens: u64,
+    /// Which store
+    #[command(flatten)]
+    pub whose: Whose,
 }

@@ -12,6 +12,7 @@
 pub mod api;
 pub mod caller;
 pub mod ledger;
+pub mod mcp;
 pub mod refusal;
 pub mod serve;
 pub mod settings;

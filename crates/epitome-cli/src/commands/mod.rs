@@ -11,6 +11,7 @@ mod diff;
 mod export;
 mod import;
 mod log;
+mod mcp;
 mod plan;
 mod policy;
 mod read;
@@ -49,6 +50,7 @@ pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
         Verb::Store(args) => store::run(args, config, paint, &progress),
         Verb::Serve(args) => serve::run(args, config, cli.json, progress),
         Verb::Work(args) => work::run(args, config, cli.json, progress),
+        Verb::Mcp(args) => mcp::run(args, config, cli.json, progress),
     }
 }
 
