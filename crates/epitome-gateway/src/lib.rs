@@ -12,6 +12,8 @@
 pub mod api;
 pub mod caller;
 pub mod identity;
+pub mod ledger;
+pub mod mcp;
 pub mod proxy;
 pub mod refusal;
 pub mod serve;

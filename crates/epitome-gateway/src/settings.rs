@@ -324,6 +324,15 @@ pub enum Family {
 }
 
 impl Family {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::OpenAi => "openai",
+            Family::Anthropic => "anthropic",
+            Family::Gemini => "gemini",
+        }
+    }
+
     /// Whose endpoint a request is for.
     pub fn of(path: &str, headers: &HeaderMap) -> Self {
         match () {

@@ -11,10 +11,12 @@ mod diff;
 mod export;
 mod import;
 mod log;
+mod mcp;
 mod plan;
 mod policy;
 mod read;
 mod recall;
+mod serve;
 mod show;
 mod store;
 mod threads;
@@ -46,7 +48,9 @@ pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
         Verb::Log(args) => log::run(args, config, paint),
         Verb::Recall(args) => recall::run(args, config),
         Verb::Store(args) => store::run(args, config, paint, &progress),
+        Verb::Serve(args) => serve::run(args, config, cli.json, progress),
         Verb::Work(args) => work::run(args, config, cli.json, progress),
+        Verb::Mcp(args) => mcp::run(args, config, cli.json, progress),
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Own {
 
 /// The router of all of them.
 pub(super) fn router(own: Own, mcp: Option<Router>) -> Router {
-    let api = api::router(own.engine.clone());
+    let api = api::router(own.engine.clone(), own.stop.clone());
     let router = Router::new()
         .route("/livez", get(live))
         .route("/readyz", get(ready))
@@ -43,7 +43,7 @@ pub(super) fn router(own: Own, mcp: Option<Router>) -> Router {
         .method_not_allowed_fallback(|| async { ApiError::Method })
         .fallback(|| async { ApiError::NoRoute });
     match mcp {
-        Some(mcp) => router.merge(mcp),
+        Some(mcp) => router.nest_service("/mcp", mcp),
         None => router,
     }
 }

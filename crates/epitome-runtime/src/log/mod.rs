@@ -25,7 +25,9 @@ use serde::de::DeserializeOwned;
 
 use crate::event::Event;
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
-use crate::store::{DocumentKey, EventRow, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write};
+use crate::store::{
+    DocumentKey, DocumentRow, EventRow, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+};
 use crate::vault::{Sealing, Vault};
 
 /// How many messages are looked for at first.
@@ -325,6 +327,22 @@ impl Log {
         let Some(row) = self.store.document(&key).await? else { return Ok((None, 0)) };
         let value = self.open_json(tenant, Sealing::Document, &document_name(kind, name), &row.body)?;
         Ok((Some(value), row.version))
+    }
+
+    /// The documents of a kind as values, in the order of their names, from the one after `after` on, `limit` at most.
+    pub async fn documents<T: DeserializeOwned>(
+        &self,
+        tenant: &TenantId,
+        kind: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, T)>, LogError> {
+        let rows = self.store.documents(tenant, kind, after, limit).await?;
+        let open = |(key, row): (DocumentKey, DocumentRow)| {
+            let value = self.open_json(tenant, Sealing::Document, &document_name(kind, &key.name), &row.body)?;
+            Ok((key.name, value))
+        };
+        rows.into_iter().map(open).collect()
     }
 
     /// A document as a value, unless its time is over.
