@@ -12,3 +12,4 @@
 pub mod settings;
 pub mod sse;
 pub mod tools;
+pub mod weave;
