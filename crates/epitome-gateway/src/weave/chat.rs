@@ -85,6 +85,9 @@ impl Piece {
 
 impl ChatStream {
     pub(super) fn take(&mut self, event: &Event, data: &str, own: &Own) -> Vec<Bytes> {
+        if self.is_plain(data) {
+            return vec![event.raw.clone()];
+        }
         let is_last = data.trim() == "[DONE]";
         let choice = choice_of(data);
         let calls = choice.map_or_else(Vec::new, |choice| self.look(choice, own));
@@ -97,6 +100,12 @@ impl ChatStream {
         }
         let waiting = std::mem::take(&mut self.waiting);
         waiting.iter().flat_map(|waiting| self.show(waiting)).collect()
+    }
+
+    /// Whether a chunk of the first answer goes on with words alone, which nearly all do: nothing in it needs reading.
+    fn is_plain(&self, data: &str) -> bool {
+        let is_quiet = self.first.is_some() && !self.later && self.calls.is_empty() && !self.finished;
+        is_quiet && data.contains(r#""finish_reason":null"#) && !data.contains("tool_calls")
     }
 
     pub(super) fn calls_own(&self) -> bool {
@@ -125,7 +134,11 @@ impl ChatStream {
 
     /// The error that a stream of this kind ends with.
     pub(super) fn failure(error: &Value) -> Bytes {
-        written("", &json!({ "error": error }).to_string())
+        let mut told = json!({"message": "", "type": "server_error", "param": null, "code": null});
+        for (name, value) in error.as_object().into_iter().flatten() {
+            told[name] = value.clone();
+        }
+        written("", &json!({ "error": told }).to_string())
     }
 
     /// Finds out which calls a choice has pieces of, and whose those are.

@@ -38,7 +38,10 @@
 //!     let events: Vec<_> = framer.push(upstream(&body)).collect();
 //!     events.iter().chain(&framer.rest()).flat_map(|event| weaver.push(event)).for_each(send);
 //!     match weaver.end_of_answer() {
-//!         Turn::Done(rest) | Turn::Broken(rest) => break rest.into_iter().for_each(send),
+//!         Turn::Done(rest) | Turn::Broken(rest) => {
+//!             rest.into_iter().for_each(send);
+//!             break;
+//!         }
 //!         Turn::Ours(_) if round == 3 => body = weaver.give_up(&body).unwrap(),
 //!         Turn::Ours(calls) => {
 //!             let outcomes: Vec<Outcome> = calls.iter().map(perform).collect();
@@ -305,5 +308,5 @@ fn is_error(name: &str, data: &str) -> bool {
 fn error_of(body: Option<&str>) -> Value {
     let told = body.and_then(|body| serde_json::from_str::<Value>(body).ok());
     let told = told.and_then(|mut body| body.get_mut("error").map(Value::take)).filter(Value::is_object);
-    told.unwrap_or_else(|| json!({"message": "The upstream provider failed in the middle of the answer.", "type": "api_error", "param": null, "code": null}))
+    told.unwrap_or_else(|| json!({"message": "The upstream provider failed in the middle of the answer."}))
 }

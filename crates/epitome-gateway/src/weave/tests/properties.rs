@@ -1,9 +1,10 @@
 //! Whatever a provider says, and however its bytes are split, the client has one valid answer and no trace of ours.
 
 use bytes::Bytes;
-use epitome::wire::Dialect;
+use epitome::wire::{Dialect, Tail, check};
 use epitome_runtime::model::AnswerReader;
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::client::{Understood, understand};
 use super::provider::{Answer, Part};
@@ -12,6 +13,9 @@ use crate::tools::Outcome;
 use crate::weave::{Turn, Weaver, inject};
 
 const DIALECTS: [Dialect; 3] = [Dialect::Chat, Dialect::Responses, Dialect::Anthropic];
+
+/// What a response repeats of a request that the client did not write.
+const OWN_TOOLS: &str = r#",{"type":"function","name":"read_artifact","parameters":{"type":"object"}},{"type":"function","name":"recall","parameters":{"type":"object"}}"#;
 
 fn text() -> impl Strategy<Value = Part> {
     proptest::collection::vec("[a-z\"\\\\é ]{0,5}[a-z]", 1..4).prop_map(Part::Text)
@@ -71,6 +75,35 @@ fn expected(answers: &[Answer<'_>]) -> (String, Vec<String>) {
     (text, calls)
 }
 
+/// What the client makes of an answer can be sent back, with its own results and nothing of ours.
+fn check_next_request(dialect: Dialect, client: &str) {
+    let mut reader = AnswerReader::new(dialect).unwrap();
+    for (name, data) in super::parsed(client) {
+        let data = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+        reader.take(&name, &data).unwrap();
+    }
+    let answer = reader.finish().unwrap();
+    let mut request: Value = serde_json::from_str(request(dialect)).unwrap();
+    let key = if dialect == Dialect::Responses { "input" } else { "messages" };
+    let list = request[key].as_array_mut().unwrap();
+    list.extend(answer.messages.iter().map(|message| serde_json::from_str(message).unwrap()));
+    let results = answer.calls.iter().map(|call| match dialect {
+        Dialect::Chat => json!({"role": "tool", "tool_call_id": call.id, "content": "x"}),
+        Dialect::Responses => json!({"type": "function_call_output", "call_id": call.id, "output": "x"}),
+        _ => json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "x"}]}),
+    });
+    let results: Vec<Value> = match dialect {
+        Dialect::Anthropic if answer.calls.len() > 1 => {
+            let blocks: Vec<Value> = results.map(|result| result["content"][0].clone()).collect();
+            vec![json!({"role": "user", "content": blocks})]
+        }
+        _ => results.collect(),
+    };
+    list.extend(results);
+    let violations = check(dialect, &request, Tail::Open);
+    assert!(violations.is_empty(), "{violations:?}\n{request}");
+}
+
 /// The same exchange with answers that come whole.
 fn woven_whole(dialect: Dialect, answers: &[Answer<'_>]) -> String {
     let injected = inject(request(dialect), dialect, &TOOLS).unwrap();
@@ -106,6 +139,7 @@ proptest! {
             prop_assert_eq!(seen.calls.len(), exchange.len() - 1);
             prop_assert!(!seen.broke);
             seen.check_requests(dialect);
+            check_next_request(dialect, &seen.client);
             let last = answers.last().unwrap();
             let reported = if dialect == Dialect::Chat { &usage["prompt_tokens"] } else { &usage["input_tokens"] };
             if dialect != Dialect::Anthropic || exchange.len() > 1 {
@@ -126,8 +160,14 @@ proptest! {
         for dialect in [Dialect::Chat, Dialect::Anthropic] {
             let stream = answer.streamed(dialect);
             prop_assert_eq!(woven(dialect, std::slice::from_ref(&stream), piece_bytes, 9).client, stream);
-            prop_assert_eq!(woven_whole(dialect, &[answer.clone()]), answer.whole(dialect));
+            prop_assert_eq!(woven_whole(dialect, std::slice::from_ref(&answer)), answer.whole(dialect));
         }
+        let without_tools = |text: String| text.replace(OWN_TOOLS, "");
+        let stream = answer.streamed(Dialect::Responses);
+        let client = woven(Dialect::Responses, std::slice::from_ref(&stream), piece_bytes, 9).client;
+        prop_assert_eq!(client, without_tools(stream));
+        let whole = woven_whole(Dialect::Responses, std::slice::from_ref(&answer));
+        prop_assert_eq!(whole, without_tools(answer.whole(Dialect::Responses)));
     }
 
     #[test]
