@@ -279,6 +279,61 @@ fn thinking_bound_to_what_the_client_does_not_have_is_not_shown_to_it() {
 }
 
 #[test]
+fn thinking_in_whole_answers_is_bound_as_well() {
+    let first = [Part::Thinking("first".into(), true), Part::Call("recall", r#"{"q":1}"#.into())];
+    let last = [Part::Thinking("second".into(), true), Part::Text(vec!["7311".into()])];
+    for (model, shown) in [("claude-opus-4-6", true), ("claude-opus-5-5", false)] {
+        let mut weaver = Weaver::whole(Anthropic, &TOOLS);
+        let mut push = |number, parts| {
+            let body = Answer { number, parts, piece_bytes: 9 }.whole(Anthropic).replace("claude-opus-4-6", model);
+            weaver.push_body(Bytes::from(body));
+            let turn = weaver.end_of_answer();
+            weaver.give_up(r#"{"messages":[]}"#);
+            turn
+        };
+        assert!(matches!(push(0, &first), Turn::Ours(_)));
+        let Turn::Done(body) = push(1, &last) else { panic!("not done") };
+        let body = String::from_utf8(body.concat()).unwrap();
+        assert!(body.contains("sig-first") && body.contains("sig-second") == shown, "{model}: {body}");
+    }
+}
+
+#[test]
+fn a_provider_that_keeps_responses_is_asked_for_the_last_of_them() {
+    let own = [Part::Call("recall", "{}".into())];
+    for (store, id) in [("false", "resp_0"), ("true", "resp_1")] {
+        let streams = [Answer { number: 0, parts: &own, piece_bytes: 9 }.streamed(Responses), done(Responses, 1)]
+            .map(|stream| stream.replace(r#""store":false"#, &format!(r#""store":{store}"#)));
+        let seen = woven(Responses, &streams, 64, 9);
+        assert_eq!(parsed(&seen.client).pop().unwrap().1["response"]["id"], id);
+    }
+}
+
+#[test]
+fn lines_may_end_as_on_a_typewriter() {
+    let own = [Part::Text(vec!["Hm.".into()]), Part::Call("recall", "{}".into())];
+    for dialect in [Chat, Responses, Anthropic] {
+        let streams = [Answer { number: 0, parts: &own, piece_bytes: 9 }.streamed(dialect), done(dialect, 1)];
+        let client = woven(dialect, &streams, 64, 9).client;
+        let typed = woven(dialect, &streams.map(|stream| stream.replace('\n', "\r\n")), 7, 9).client;
+        assert_eq!(typed, client.replace('\n', "\r\n"));
+    }
+}
+
+#[test]
+fn what_the_provider_calls_itself_does_not_keep_ours_from_being_answered() {
+    let search = r#"{"type":"tool_search_call","id":"ts_1","call_id":"c","execution":"server","arguments":{}}"#;
+    let own = r#"{"type":"function_call","id":"fc_1","call_id":"own_1","name":"recall","arguments":"{}"}"#;
+    let mut weaver = Weaver::whole(Responses, &TOOLS);
+    weaver.push_body(Bytes::from(format!(r#"{{"status":"completed","output":[{search},{own}]}}"#)));
+    let Turn::Ours(calls) = weaver.end_of_answer() else { panic!("not ours") };
+    assert_eq!(calls.len(), 1);
+    let found = Outcome { text: "Port 7311.".into(), is_error: false };
+    let body = weaver.follow_up(r#"{"input":[]}"#, &[found]).unwrap();
+    assert!(body.starts_with(&format!(r#"{{"input":[{search},{own},{{"type":"function_call_output""#)), "{body}");
+}
+
+#[test]
 fn an_error_in_the_middle_of_a_stream_is_forwarded_as_it_is() {
     let chat = r#"{"id":"a","created":1,"choices":[{"index":0,"delta":{"role":"assistant","content":"x"},"finish_reason":null}]}
         {"error":{"message":"overloaded","type":"server_error"}}"#;
