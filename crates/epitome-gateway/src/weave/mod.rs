@@ -80,13 +80,18 @@ pub use self::inject::{Injected, can_weave, inject};
 /// What a model is told that goes on calling: the tools are answered no more.
 pub const GIVEN_UP: &str = "This tool cannot be used any more in this turn. Answer with what you know already.";
 
+/// The most bytes of one answer that are kept to follow it up. A longer one is forwarded and ends where it ends.
+pub const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
+
 /// One answer for the client out of as many as it takes.
 #[derive(Debug)]
 pub struct Weaver {
     dialect: Dialect,
     own: Own,
     form: Form,
+    /// Reads the answer at hand, as long as it can be read.
     reader: Option<AnswerReader>,
+    read_bytes: usize,
     /// The last answer, if it called ours alone.
     answer: Option<ModelAnswer>,
     usage: Vec<Usage>,
@@ -152,6 +157,7 @@ impl Weaver {
             own: Own(tools.iter().map(|tool| tool.name).collect()),
             form,
             reader: AnswerReader::new(dialect),
+            read_bytes: 0,
             answer: None,
             usage: Vec::new(),
             given_up: false,
@@ -190,6 +196,7 @@ impl Weaver {
     /// What the answer comes to, once all of it was pushed.
     pub fn end_of_answer(&mut self) -> Turn {
         let reader = std::mem::replace(&mut self.reader, AnswerReader::new(self.dialect));
+        self.read_bytes = 0;
         let answer = match &self.form {
             Form::Whole(whole) => whole.text().and_then(|body| AnswerReader::read(self.dialect, body)?.ok()),
             _ => reader.and_then(|reader| reader.finish().ok()),
@@ -267,6 +274,10 @@ impl Weaver {
 
     fn read(&mut self, name: &str, data: &str) {
         let name = if name.is_empty() { "message" } else { name };
+        self.read_bytes += data.len();
+        if self.read_bytes > ANSWER_BYTES_MAX {
+            self.reader = None;
+        }
         if let Some(reader) = &mut self.reader
             && reader.take(name, data).is_err()
         {

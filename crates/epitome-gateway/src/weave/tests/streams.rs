@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::client::understand;
 use super::provider::{Answer, Part, stream};
 use super::{Seen, TOOLS, parsed, woven};
-use crate::sse::Event;
+use crate::sse::{Event, Framer};
 use crate::tools::Outcome;
-use crate::weave::{GIVEN_UP, Turn, Weaver};
+use crate::weave::{ANSWER_BYTES_MAX, GIVEN_UP, Turn, Weaver};
 
 /// Weaves answers that are given as JSON events, a line each, split at every byte, and checks that the split is nothing
 /// to anybody.
@@ -307,6 +307,23 @@ fn a_provider_that_keeps_responses_is_asked_for_the_last_of_them() {
         let seen = woven(Responses, &streams, 64, 9);
         assert_eq!(parsed(&seen.client).pop().unwrap().1["response"]["id"], id);
     }
+}
+
+#[test]
+fn an_answer_too_long_to_be_kept_is_forwarded_and_ends_for_the_client() {
+    let mut weaver = Weaver::streaming(Anthropic, &TOOLS);
+    let padding = "x".repeat(ANSWER_BYTES_MAX / 4);
+    let long = Event::read(Bytes::from(stream(Anthropic, &json!({"type": "ping", "x": padding}).to_string())));
+    for _ in 0..4 {
+        assert_eq!(weaver.push(&long), [&long.raw]);
+    }
+    let own = [Part::Text(vec!["Hm.".into()]), Part::Call("recall", "{}".into())];
+    let streamed = Answer { number: 0, parts: &own, piece_bytes: 9 }.streamed(Anthropic);
+    let events: Vec<Event> = Framer::default().push(streamed).collect();
+    let mut client: Vec<Bytes> = events.iter().flat_map(|event| weaver.push(event)).collect();
+    let Turn::Done(rest) = weaver.end_of_answer() else { panic!("not done") };
+    client.extend(rest);
+    assert_eq!(understand(Anthropic, &String::from_utf8(client.concat()).unwrap()).end, "end_turn");
 }
 
 #[test]
