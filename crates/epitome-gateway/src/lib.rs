@@ -21,3 +21,4 @@ pub mod settings;
 pub mod sse;
 pub mod tools;
 mod upstream;
+pub mod weave;
