@@ -11,10 +11,13 @@
 
 pub mod api;
 pub mod caller;
+pub mod identity;
 pub mod ledger;
 pub mod mcp;
+pub mod proxy;
 pub mod refusal;
 pub mod serve;
 pub mod settings;
 pub mod sse;
 pub mod tools;
+mod upstream;

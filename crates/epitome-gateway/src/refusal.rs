@@ -48,6 +48,15 @@ pub enum Refusal {
         /// Why.
         reason: String,
     },
+    /// What the request asks of the gateway makes no sense.
+    #[error("{reason}")]
+    Unclear {
+        /// Why.
+        reason: String,
+    },
+    /// Nobody is configured for it.
+    #[error("no upstream is configured for this request; `serve.upstreams` or `--upstream` names one")]
+    NoUpstream,
     /// The provider cannot be reached.
     #[error("the provider at {host} cannot be reached: {reason}")]
     Unreachable {
@@ -74,7 +83,8 @@ impl Refusal {
             Refusal::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Refusal::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
-            Refusal::BadBody { .. } => StatusCode::BAD_REQUEST,
+            Refusal::BadBody { .. } | Refusal::Unclear { .. } => StatusCode::BAD_REQUEST,
+            Refusal::NoUpstream => StatusCode::NOT_FOUND,
             Refusal::Unreachable { .. } => StatusCode::BAD_GATEWAY,
             Refusal::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -88,6 +98,8 @@ impl Refusal {
             Refusal::BodyTooLarge { .. } => "body_too_large",
             Refusal::BodyTimeout { .. } => "body_timeout",
             Refusal::BadBody { .. } => "bad_body",
+            Refusal::Unclear { .. } => "unclear",
+            Refusal::NoUpstream => "no_upstream",
             Refusal::Unreachable { .. } => "upstream_unreachable",
             Refusal::Timeout { .. } => "upstream_timeout",
         }

@@ -137,15 +137,15 @@ pub fn without_connection(headers: &mut HeaderMap) {
 
 /// Puts the upstream's own key where the client's was; as a bearer where there was none.
 fn put_key(headers: &mut HeaderMap, key: &str) {
-    let had: Vec<&HeaderName> = PROVIDER_KEY_HEADERS.iter().filter(|name| headers.contains_key(*name)).collect();
+    let had: Vec<HeaderName> = PROVIDER_KEY_HEADERS.into_iter().filter(|name| headers.contains_key(name)).collect();
     for name in &had {
-        headers.remove(*name);
+        headers.remove(name);
     }
-    let name = had.first().copied().unwrap_or(&AUTHORIZATION);
-    let value = if *name == AUTHORIZATION { format!("Bearer {key}") } else { key.to_owned() };
+    let name = had.into_iter().next().unwrap_or(AUTHORIZATION);
+    let value = if name == AUTHORIZATION { format!("Bearer {key}") } else { key.to_owned() };
     if let Ok(mut value) = HeaderValue::from_str(&value) {
         value.set_sensitive(true);
-        headers.insert(name.clone(), value);
+        headers.insert(name, value);
     }
 }
 

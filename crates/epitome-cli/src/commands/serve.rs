@@ -2,13 +2,18 @@
 //!
 //! Everything that can be wrong is found out before it listens. What it says goes to standard error.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use epitome::policy::preset;
-use epitome_gateway::serve::{Call, Ended, Gateway, ListenError, Listening, Metrics, Openness, Proxy, Stop};
+use epitome::policy::{Policy, Preset, preset};
+use epitome_gateway::caller::Caller;
+use epitome_gateway::mcp::{Hosts, http_service};
+use epitome_gateway::proxy::Relay;
+use epitome_gateway::serve::{Ended, Gateway, ListenError, Listening, Metrics, Openness, Stop};
 use epitome_gateway::settings::{Settings, SettingsError, Takes};
+use epitome_gateway::tools::Caps;
 use epitome_runtime::config::LogFormat;
 use epitome_runtime::engine::Engine;
 use serde_json::json;
@@ -46,11 +51,20 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
         say(&welcome(&listening, &settings, &configured));
     }
     let metrics = Arc::new(Metrics::new());
-    let gateway = Gateway { settings, engine, proxy: Unplugged, metrics, compactions, mcp: None };
+    let proxy = Relay::new(Arc::clone(&settings), engine.clone(), policies(), Arc::clone(&metrics));
+    // Who may ask, and by which name, is decided before a request comes there.
+    let who = |parts: &http::request::Parts| parts.extensions.get::<Caller>().map(Caller::access);
+    let mcp = Some(http_service(engine.clone(), Caps::default(), Hosts::Any, who));
+    let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp };
     let ended = gateway.serve(listening, Stop::on_signals()).await;
     worker.stop().await;
     drop(exporter);
     Ok(farewell(ended))
+}
+
+/// The policies that a request may name.
+fn policies() -> BTreeMap<String, Policy> {
+    Preset::ALL.iter().filter_map(|known| Some((known.name.to_owned(), preset(known.name)?))).collect()
 }
 
 fn flags(args: &Serve) -> Flags {
@@ -119,18 +133,5 @@ impl From<ListenError> for Failure {
             _ => (Exit::Unreadable, "`serve.tls_certificate` and `serve.tls_key` name the two files, both as PEM."),
         };
         Failure::new(exit, sentence(&error)).hint(hint)
-    }
-}
-
-/// Stands where the proxy goes.
-struct Unplugged;
-
-impl Proxy for Unplugged {
-    type Body = http_body_util::Full<bytes::Bytes>;
-
-    async fn answer(&self, _: http::Request<hyper::body::Incoming>, _: Call) -> http::Response<Self::Body> {
-        let mut response = http::Response::new(Self::Body::default());
-        *response.status_mut() = http::StatusCode::NOT_IMPLEMENTED;
-        response
     }
 }

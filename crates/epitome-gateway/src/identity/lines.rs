@@ -110,33 +110,21 @@ impl Lines {
     pub async fn seek(&self, engine: &Engine, wanted: &Wanted<'_>, ids: &Ids) -> Result<Placed, EngineError> {
         let found = find(engine, wanted, ids).await?;
         let mut state = self.state();
-        let facts = match found {
-            None => Facts {
-                key: ThreadKey::new(wanted.tenant.clone(), ThreadId::new()),
-                origin: Origin::New { scope: wanted.scope.name.clone(), labels: wanted.labels.clone() },
-                length: 0,
-                ..wanted.facts()
+        let found = match found {
+            Some(found) => match state.by_key.get(&found.key).cloned() {
+                Some(line) => {
+                    // What is on its way into the store counts as well.
+                    let length = line.facts().length;
+                    if let Some(relation) = state.advance(&line, found.shared, wanted) {
+                        return Ok(Placed { line, relation });
+                    }
+                    Some(Shared { length, ..found })
+                }
+                None => Some(found),
             },
-            Some(found) => {
-                let at_hand = state.by_key.get(&found.key).cloned();
-                // What is on its way into the store counts as well.
-                let length = at_hand.as_ref().map_or(found.length, |line| line.facts().length);
-                if length == found.shared && at_hand.is_some() {
-                    let line = at_hand.expect("just seen");
-                    let relation = state.advance(&line, found.shared, wanted).unwrap_or(Relation::Again);
-                    return Ok(Placed { line, relation });
-                }
-                if length == found.shared {
-                    Facts { key: found.key, length, version: found.version, ..wanted.facts() }
-                } else {
-                    let origin = Origin::Fork { from: found.key.thread, at: found.shared as u64 };
-                    let key = ThreadKey::new(wanted.tenant.clone(), ThreadId::new());
-                    // The plan that goes along is known when the fork is made.
-                    let version = u64::from(found.version > 0);
-                    Facts { key, origin, length: found.shared, version, ..wanted.facts() }
-                }
-            }
+            None => None,
         };
+        let facts = wanted.begins(found);
         let relation = match (&facts.origin, facts.length == wanted.messages.len()) {
             (Origin::New { .. }, _) => Relation::New,
             (Origin::Fork { .. }, _) => Relation::Fork,
@@ -153,11 +141,24 @@ impl Lines {
         Ok(Placed { line, relation })
     }
 
-    /// Another thread has become of a line: others were faster with its next message.
-    pub fn renamed(&self, line: &Arc<Line>, was: &ThreadKey) {
+    /// Others were faster with a line's next message: it becomes the thread that its history is by now.
+    pub async fn part(&self, engine: &Engine, line: &Arc<Line>, wanted: &Wanted<'_>) -> Result<(), EngineError> {
+        let ids = Ids::of(wanted.scope.dialect, wanted.messages);
+        let found = find(engine, wanted, &ids).await?;
+        let was = line.key();
+        {
+            let mut facts = line.facts();
+            let begins = wanted.begins(found);
+            let shared = begins.length;
+            (facts.key, facts.origin, facts.version) = (begins.key, begins.origin, begins.version);
+            facts.pending = wanted.messages[shared..].iter().map(ToString::to_string).collect();
+            facts.length = wanted.messages.len();
+            facts.counted = None;
+        }
         let mut state = self.state();
-        state.by_key.remove(was);
+        state.by_key.remove(&was);
         state.by_key.insert(line.key(), Arc::clone(line));
+        Ok(())
     }
 
     /// Lets go of threads that have not been used for longest, while there are too many.
@@ -237,15 +238,28 @@ pub fn weight(open: Option<&epitome_runtime::engine::OpenThread>) -> usize {
 }
 
 impl Wanted<'_> {
-    /// What a line begins with.
-    fn facts(&self) -> Facts {
+    /// What a line begins with: a thread of its own, one that it goes on from, or one that it leaves.
+    fn begins(&self, found: Option<Shared>) -> Facts {
+        let own = || ThreadKey::new(self.tenant.clone(), ThreadId::new());
+        let (key, origin, length, version) = match found {
+            None => {
+                let origin = Origin::New { scope: self.scope.name.clone(), labels: self.labels.clone() };
+                (own(), origin, 0, 0)
+            }
+            Some(found) if found.length == found.shared => (found.key, Origin::Stored, found.shared, found.version),
+            Some(found) => {
+                let origin = Origin::Fork { from: found.key.thread, at: found.shared as u64 };
+                // Whether a plan goes along is known when the fork is made.
+                (own(), origin, found.shared, u64::from(found.version > 0))
+            }
+        };
         Facts {
-            key: ThreadKey::new(self.tenant.clone(), ThreadId::new()),
-            origin: Origin::Stored,
-            length: 0,
+            key,
+            origin,
+            length,
+            version,
             pending: Vec::new(),
-            tip: blake3::hash(b""),
-            version: 0,
+            tip: blake3::hash(self.scope.name.as_bytes()),
             counted: None,
             used: Instant::now(),
         }

@@ -15,8 +15,8 @@ mod line;
 mod lines;
 
 pub use client::{Client, Named};
-pub use line::{Counted, Line};
-pub use lines::{Lines, Placed, Relation};
+pub use line::{Counted, Facts, Line, Origin};
+pub use lines::{Lines, Placed, Relation, Wanted, weight};
 
 use epitome::thread::{Chain, MessageId, Raw, Role};
 use epitome::wire::{Dialect, decode_message};
@@ -28,6 +28,8 @@ pub struct Scope {
     pub caller: String,
     /// Those of the conversation that the client names.
     pub name: String,
+    /// The dialect.
+    pub dialect: Dialect,
 }
 
 impl Scope {
@@ -36,7 +38,7 @@ impl Scope {
         let caller = format!("{}:{}/", dialect.name(), short(&blake3::Hash::from_bytes(*caller)));
         let session = session.map(|session| short(&blake3::hash(session.as_bytes())));
         let name = format!("{caller}{}", session.unwrap_or_default());
-        Scope { caller, name }
+        Scope { caller, name, dialect }
     }
 
     /// Whether the client names its conversation.

@@ -102,6 +102,11 @@ impl Step {
         self.tokens + self.rehydrated_tokens + self.fixed
     }
 
+    /// The tokens of all messages, those that left the prompt included.
+    pub fn whole(&self) -> Tokens {
+        self.snapshot.thread.total()
+    }
+
     /// By how much the messages are larger than their room; nothing while they fit.
     pub fn over(&self) -> Tokens {
         self.tokens - self.room.limit

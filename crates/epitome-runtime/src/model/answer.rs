@@ -27,7 +27,7 @@ impl ModelAnswer {
             }
         }
         let finish = if finish == Finish::Stop && !calls.is_empty() { Finish::ToolCall } else { finish };
-        ModelAnswer { messages, text, calls, finish, usage }
+        ModelAnswer { messages, text, calls, finish, usage, id: None }
     }
 
     /// Whether nothing was said.

@@ -121,6 +121,8 @@ pub struct ModelAnswer {
     pub finish: Finish,
     /// What the provider says it took.
     pub usage: Option<Usage>,
+    /// What the provider calls it, where one may go on from it by that name.
+    pub id: Option<String>,
 }
 
 /// What a provider says a call took.
