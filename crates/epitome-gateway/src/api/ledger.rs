@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::ask::{Asked, Named, PageAsked, Who};
 use super::{Api, ApiError};
@@ -14,16 +14,16 @@ use crate::ledger::{Day, DayTotals, Totals, entries, totals};
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct LedgerTotals {
     /// All days together: requests, tokens, and what was paid and saved.
-    total: Value,
+    total: Map<String, Value>,
     /// Each day, oldest first.
-    days: Vec<Value>,
+    days: Vec<Map<String, Value>>,
 }
 
 /// Entries of a thread, and where the next ones are.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct LedgerEntries {
     /// The requests, oldest first: what each took, what was paid, and what was saved.
-    entries: Vec<Value>,
+    entries: Vec<Map<String, Value>>,
     /// What to pass as `after` for the next ones; nothing at the end.
     next: Option<String>,
 }
@@ -64,6 +64,9 @@ pub(super) async fn of_thread(
     Ok(Json(LedgerEntries { entries, next: page.next }))
 }
 
-fn told<T: Serialize>(value: &T) -> Result<Value, ApiError> {
-    serde_json::to_value(value).map_err(|_| ApiError::Unreadable)
+fn told<T: Serialize>(value: &T) -> Result<Map<String, Value>, ApiError> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        _ => Err(ApiError::Unreadable),
+    }
 }

@@ -25,6 +25,9 @@ pub(super) struct Document {
     info: Map<String, Value>,
     /// The endpoints.
     paths: Map<String, Value>,
+    /// Everything else.
+    #[serde(flatten)]
+    rest: Map<String, Value>,
 }
 
 /// Why something was not answered.
