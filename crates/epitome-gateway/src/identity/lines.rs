@@ -100,8 +100,12 @@ impl Lines {
     /// The thread that a history goes on from, if it is at hand.
     pub fn at_hand(&self, wanted: &Wanted<'_>) -> Option<Placed> {
         let mut state = self.state();
-        let (at, line) =
-            wanted.prints.iter().enumerate().rev().find_map(|(at, print)| Some((at, state.by_tip.get(print)?.clone())))?;
+        let (at, line) = wanted
+            .prints
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(at, print)| Some((at, state.by_tip.get(print)?.clone())))?;
         let relation = state.advance(&line, at + 1, wanted)?;
         Some(Placed { line, relation })
     }

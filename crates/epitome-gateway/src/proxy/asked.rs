@@ -38,7 +38,8 @@ impl Asked {
     /// Reads a body; `None` when it is no request of this dialect.
     pub fn read(dialect: Dialect, body: &Bytes) -> Option<Asked> {
         let text = std::str::from_utf8(body).ok()?;
-        let document = Document::decode(text, Some(dialect)).ok().filter(|document| document.layout() == Layout::Request);
+        let document =
+            Document::decode(text, Some(dialect)).ok().filter(|document| document.layout() == Layout::Request);
         let document = document.or_else(|| with_listed_input(dialect, text))?;
         Some(Asked::of(document, false))
     }
@@ -180,7 +181,9 @@ fn is_compacted(dialect: Dialect, item: &Raw) -> bool {
     let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let is = |value: &serde_json::Value| value.get("type").and_then(|kind| kind.as_str()) == Some("compaction");
     match dialect {
-        Dialect::Anthropic => value.get("content").and_then(|content| content.as_array()).is_some_and(|blocks| blocks.iter().any(is)),
+        Dialect::Anthropic => {
+            value.get("content").and_then(|content| content.as_array()).is_some_and(|blocks| blocks.iter().any(is))
+        }
         _ => is(&value),
     }
 }

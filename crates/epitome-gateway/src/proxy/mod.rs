@@ -176,7 +176,8 @@ impl Way {
 impl Inner {
     async fn answer(self: Arc<Self>, request: Request<Incoming>, call: &Call) -> Result<Response<Passing>, Refusal> {
         let caller = self.callers.of_proxied(request.headers()).map_err(Refusal::Unknown)?;
-        let wishes = Wishes::read(request.headers()).map_err(|unclear| Refusal::Unclear { reason: unclear.to_string() })?;
+        let wishes =
+            Wishes::read(request.headers()).map_err(|unclear| Refusal::Unclear { reason: unclear.to_string() })?;
         let (parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         let family = Family::of(parts.uri.path(), &parts.headers);
@@ -556,10 +557,7 @@ impl Inner {
             self.metrics.compacted(before.get().saturating_sub(after.get()));
         }
         headers::put(&mut answer.parts.headers, &told);
-        answer.parts.extensions.insert(LogNote {
-            thread: told.thread.clone(),
-            client: Some(turn.client.name.into()),
-        });
+        answer.parts.extensions.insert(LogNote { thread: told.thread.clone(), client: Some(turn.client.name.into()) });
         let turn_of_weaving = turn;
         let (relay, turn, id) = (Arc::clone(self), Arc::clone(turn), call.id.clone());
         let status = answer.parts.status;

@@ -201,9 +201,9 @@ pub(super) fn labels(client: &crate::identity::Client, model: &str) -> serde_jso
 }
 
 fn told(turn: &Turn, step: &Step) -> Told {
-    let receipt = step.compaction().map(|made| {
-        [Fate::Retained, Fate::Recoverable, Fate::Lost].map(|fate| made.receipt.count(fate))
-    });
+    let receipt = step
+        .compaction()
+        .map(|made| [Fate::Retained, Fate::Recoverable, Fate::Lost].map(|fate| made.receipt.count(fate)));
     Told {
         thread: Some(turn.placed.line.key().thread),
         relation: Some(turn.placed.relation),
@@ -274,7 +274,9 @@ fn keep_marks(turn: &Turn, items: &mut [Item]) {
     let last_written = items.iter().rposition(|item| matches!(item, Item::Written(_)));
     let first_kept = items.iter().position(|item| matches!(item, Item::Kept(_)));
     let summary = match (last_written, first_kept) {
-        (Some(last), Some(first)) if last > first => items[..last + 1].iter().position(|item| matches!(item, Item::Written(_))),
+        (Some(last), Some(first)) if last > first => {
+            items[..last + 1].iter().position(|item| matches!(item, Item::Written(_)))
+        }
         (last, _) => last,
     };
     if before == 0 || marks >= MARKS_MAX {

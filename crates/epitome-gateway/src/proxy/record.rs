@@ -166,7 +166,12 @@ impl Inner {
 
     /// A request that goes on from an answer which the provider keeps, with the history that is known here. One whose
     /// history is not known here stays as it is.
-    pub(super) async fn completed(&self, engine: &Engine, caller: &Caller, asked: Asked) -> Result<Asked, &'static str> {
+    pub(super) async fn completed(
+        &self,
+        engine: &Engine,
+        caller: &Caller,
+        asked: Asked,
+    ) -> Result<Asked, &'static str> {
         let Some(previous) = asked.previous() else { return Ok(asked) };
         if self.store_rests() {
             return Err("store");
