@@ -62,7 +62,7 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     let ended = gateway.serve(listening, Stop::on_signals()).await;
     worker.stop().await;
     if let Err(error) = ledger.flush().await {
-        tracing::warn!(%error, "the newest entries of the ledger are not written");
+        say(&format!("The newest entries of the ledger are not written: {error}.\n"));
     }
     drop(exporter);
     Ok(farewell(ended))
