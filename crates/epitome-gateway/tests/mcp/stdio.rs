@@ -168,6 +168,24 @@ async fn artifacts_are_listed_newest_first_each_once_and_read_whole() {
 }
 
 #[tokio::test]
+async fn content_that_two_threads_moved_out_is_listed_in_both() {
+    let world = World::new().await;
+    world.moved_out("acme", "one", 2).await;
+    world.moved_out_as("acme", "two", "one", 2).await;
+    let mut lists = Vec::new();
+    for thread in ["one", "two"] {
+        let mut client = Client::of(world.server(owner("acme"), Some(thread))).await;
+        let listed = client.ask("resources/list", json!({})).await["result"]["resources"].clone();
+        let uri = listed[0]["uri"].as_str().unwrap().to_owned();
+        assert!(uri.starts_with(&format!("epitome://thread/{thread}/artifact/")), "{uri}");
+        let read = client.ask("resources/read", json!({"uri": uri})).await;
+        assert_eq!(read["result"]["contents"][0]["text"].as_str().unwrap().lines().count(), LINES);
+        lists.push(names(&listed).into_iter().map(str::to_owned).collect::<Vec<_>>());
+    }
+    assert_eq!(lists[0], lists[1]);
+}
+
+#[tokio::test]
 async fn an_address_that_names_nothing_or_somebody_elses_is_not_found() {
     let world = World::new().await;
     let theirs = world.moved_out("rival", "r", 2).await;

@@ -55,12 +55,17 @@ impl World {
 
     /// A thread whose first results, so many, are long and were moved out of its prompt.
     pub async fn moved_out(&self, tenant: &str, thread: &str, results: usize) -> OpenThread {
+        self.moved_out_as(tenant, thread, thread, results).await
+    }
+
+    /// The same, with what another thread says.
+    pub async fn moved_out_as(&self, tenant: &str, thread: &str, other: &str, results: usize) -> OpenThread {
         let mut open = self.open(tenant, thread).await;
         for at in 0..results {
-            open.append(turn(thread, at, LINES)).await.unwrap();
+            open.append(turn(other, at, LINES)).await.unwrap();
         }
         for at in results..results + 60 {
-            open.append(turn(thread, at, 5)).await.unwrap();
+            open.append(turn(other, at, 5)).await.unwrap();
             if open.prepare_step(&StepRequest::default()).await.unwrap().version > 0 {
                 return open;
             }
