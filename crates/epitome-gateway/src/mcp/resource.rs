@@ -150,9 +150,9 @@ async fn hints(engine: &Engine, access: &Access, threads: BTreeSet<&ThreadId>) -
 fn resource(row: &ArtifactRow, thread: &ThreadId, hint: Option<&Hint>) -> Resource {
     let message = hint.map(|hint| format!(" Message m{}.", hint.place + 1)).unwrap_or_default();
     let about = format!("{} tokens, moved out of thread {thread} at {}.{message}", row.tokens, row.at);
-    let name = hint.and_then(|hint| hint.names.first()).unwrap_or(&row.id);
+    let title = hint.map(|hint| hint.names.first().cloned().unwrap_or_else(|| format!("m{}", hint.place + 1)));
     Resource::new(Address::uri(thread, &row.id), row.id.clone())
-        .with_title(name.clone())
+        .with_title(title.unwrap_or_else(|| row.id.clone()))
         .with_description(about)
         .with_mime_type("text/plain")
         .with_size(row.bytes)
