@@ -16,6 +16,7 @@ use super::answer::End;
 use super::asked::Asked;
 use super::turn::{Told, Turn};
 use crate::caller::Caller;
+use crate::identity::{Relation, Scope};
 use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
 use crate::serve::RequestId;
 
@@ -81,7 +82,7 @@ impl Inner {
         let answer = match end.answer {
             Some(Ok(answer)) => answer,
             Some(Err(error)) => {
-                tracing::debug!(%error, status = status.as_u16(), request = id.as_str(), "there is no answer to keep");
+                tracing::debug!(%error, is_left = end.is_left, status = status.as_u16(), request = id.as_str(), "there is no answer to keep");
                 return;
             }
             None => return,
@@ -90,6 +91,13 @@ impl Inner {
             && Tokens::new(usage.input) >= counted.share(super::TRUNCATED_SHARE)
         {
             turn.engine.learn(|learnt| learnt.usage(turn.asked.model(), counted, usage)).await;
+        } else if let (Some(counted), Some(usage)) = (counted, &answer.usage)
+            && counted > super::TRUNCATED_MIN
+            && usage.input > 0
+        {
+            // It left something out, and it is too late to send it again: the next one will fit.
+            let window = Tokens::new(usage.input + usage.output);
+            turn.engine.learn(|learnt| learnt.windows.learn(turn.asked.model(), window)).await;
         }
         if let (Some(counted), Some(usage)) = (counted, answer.usage) {
             let request = self.charged(&turn, &told, counted, &rounds, &id);
@@ -142,6 +150,15 @@ impl Inner {
         }
     }
 
+    /// The thread that was last begun in a scope: what the client calls its conversation was something else before.
+    pub(super) async fn earlier(&self, engine: &Engine, caller: &Caller, scope: &Scope) -> Option<String> {
+        if !scope.is_named() {
+            return None;
+        }
+        let found = engine.log().document::<String>(&caller.tenant, "scope", &scope.document()).await;
+        found.ok().and_then(|(earlier, _)| earlier)
+    }
+
     async fn keep_answer(&self, turn: &Turn, answer: &ModelAnswer, id: &RequestId) {
         let key = turn.placed.line.key();
         let kept = Kept {
@@ -157,6 +174,12 @@ impl Inner {
             log.put_document(&Document { tenant: &key.tenant, kind, name, value: &kept, expected: None, at, expires })
         };
         let mut writes = vec![put("answer", &name, None)];
+        if turn.placed.relation == Relation::New && turn.scope.is_named() {
+            let (value, name) = (key.thread.to_string(), turn.scope.document());
+            let scope =
+                Document { tenant: &key.tenant, kind: "scope", name: &name, value: &value, expected: None, at, expires };
+            writes.push(log.put_document(&scope));
+        }
         if let Some(response) = answer.id.as_deref().filter(|_| turn.asked.dialect() == Dialect::Responses) {
             writes.push(put("response", response, expires));
         }
