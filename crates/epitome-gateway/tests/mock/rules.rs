@@ -387,11 +387,6 @@ async fn a_whole_thread_of_each_dialect_is_taken() {
         let mut body = json!({"model": "mock", "max_tokens": 9, "tools": [
             {"name": "x", "input_schema": {}, "type": "function", "function": {"name": "x"}}]});
         body[field] = list;
-        let got = bench.post(path, &body).await;
-        assert!(
-            got.status == 200 || got.message().contains("signature") || got.message().contains("encrypted"),
-            "{name}: {}",
-            got.text()
-        );
+        bench.post(path, &body).await.fine();
     }
 }

@@ -272,6 +272,7 @@ pub(super) fn judge_seals(asked: &Asked, prompt: &Prompt) -> Result<(), Complain
     let latest = asked.list("messages").iter().rposition(|message| text(message, "role") == "assistant");
     let bound = binds_thinking(asked.model()) && !drops_mismatches(asked);
     for (at, block) in blocks(asked) {
+        judge_compaction(asked, at, block)?;
         let signed = match kind(block) {
             "thinking" => seal::inspect(text(block, "signature"), text(block, "thinking")),
             "redacted_thinking" => seal::inspect(text(block, "data"), ""),
@@ -282,7 +283,7 @@ pub(super) fn judge_seals(asked: &Asked, prompt: &Prompt) -> Result<(), Complain
             Signed::Foreign | Signed::Changed => {
                 Complaint::invalid(format!("{at}: Invalid `signature` in `thinking` block")).breaking("A9")
             }
-            Signed::After(prefix) if bound && prefix != prompt.before(at.0, at.1) => Complaint::invalid(format!(
+            Signed::After(prefix) if bound && prompt.before(at.0, at.1).is_some_and(|before| before != prefix) => Complaint::invalid(format!(
                 "{at}: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove \
                      the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\"."
             ))
@@ -290,6 +291,16 @@ pub(super) fn judge_seals(asked: &Asked, prompt: &Prompt) -> Result<(), Complain
             Signed::After(_) => continue,
         };
         return Err(complaint);
+    }
+    Ok(())
+}
+
+/// A sealed compaction was sealed here, for this model.
+fn judge_compaction(asked: &Asked, at: At, block: &Value) -> Result<(), Complaint> {
+    let sealed = block.get("encrypted_content").and_then(Value::as_str).filter(|_| kind(block) == "compaction");
+    if sealed.is_some_and(|sealed| seal::stands_for(asked.model(), sealed).is_none()) {
+        let message = format!("{at}: Invalid `encrypted_content` in `compaction` block");
+        return Err(Complaint::invalid(message).breaking("A9"));
     }
     Ok(())
 }
