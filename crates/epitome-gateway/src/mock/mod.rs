@@ -45,6 +45,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use axum::serve::ListenerExt;
 use bytes::Bytes;
 use epitome::budget::Tokens;
 use http_body_util::{BodyExt, Limited};
@@ -70,6 +71,10 @@ impl Mock {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
+        // Events are small: without this each would wait for the client to acknowledge the one before.
+        let listener = listener.tap_io(|stream| {
+            let _ = stream.set_nodelay(true);
+        });
         let provider = Arc::new(Provider::new(settings));
         let (stop, stopped) = oneshot::channel();
         let app = Router::new().fallback(answer).with_state(provider.clone());

@@ -249,15 +249,14 @@ fn pattern(place: &str, block: &Value) -> String {
 
 fn marks(violation: &Violation) -> String {
     let found: String = violation.detail.chars().skip_while(|c| *c != ',').filter(char::is_ascii_digit).collect();
-    match () {
-        () if violation.detail.contains("maximum of 4") => {
-            format!("A maximum of 4 blocks with cache_control may be provided. Found {found}.")
-        }
-        () if violation.detail.contains("thinking") => {
-            format!("{}.thinking.cache_control: Extra inputs are not permitted", violation.place)
-        }
-        () => format!("{}: {}", violation.place, violation.detail),
+    let detail = &violation.detail;
+    if detail.contains("maximum of 4") {
+        return format!("A maximum of 4 blocks with cache_control may be provided. Found {found}.");
     }
+    if detail.contains("thinking") {
+        return format!("{}.thinking.cache_control: Extra inputs are not permitted", violation.place);
+    }
+    format!("{}: {detail}", violation.place)
 }
 
 fn unoriginal(place: &str) -> String {
