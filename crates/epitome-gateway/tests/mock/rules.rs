@@ -288,6 +288,11 @@ async fn messages_refuses_in_anthropics_words() {
             says: "messages: final assistant content cannot end with trailing whitespace",
         },
         Case {
+                rule: "A13",
+                body: json!({"model": "claude-opus-5-5", "max_tokens": 9, "messages": [user, {"role": "assistant", "content": "so"}]}),
+                says: "This model does not support assistant message prefill. The conversation must end with a user message.",
+            },
+            Case {
             rule: "A14",
             body: messages(json!([{"role": "user", "content": [
                 marked("1"), marked("2"), marked("3"), marked("4"), marked("5")]}])),

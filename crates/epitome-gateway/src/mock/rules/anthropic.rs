@@ -26,8 +26,19 @@ pub(super) fn judge(asked: &Asked) -> Result<(), Complaint> {
     judge_limits(asked)?;
     match first(Dialect::Anthropic, asked, |_| false) {
         Some(violation) => Err(tell(asked, &violation).breaking(violation.rule.name())),
-        None => Ok(()),
+        None => judge_prefill(asked),
     }
+}
+
+/// The models that bind thinking take no prefill; a compaction may end anywhere.
+fn judge_prefill(asked: &Asked) -> Result<(), Complaint> {
+    let is_prefill = asked.list("messages").last().is_some_and(|last| text(last, "role") == "assistant");
+    if is_prefill && binds_thinking(asked.model()) && asked.field("compaction").is_none() {
+        let message =
+            "This model does not support assistant message prefill. The conversation must end with a user message.";
+        return Err(Complaint::invalid(message).breaking("A13"));
+    }
+    Ok(())
 }
 
 fn judge_betas(asked: &Asked) -> Result<(), Complaint> {
