@@ -10,5 +10,6 @@
 //! It fails open: whatever breaks in here, the provider gets the request that the client sent.
 
 pub mod ledger;
+pub mod policy;
 pub mod settings;
 pub mod tools;
