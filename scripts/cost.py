@@ -39,9 +39,10 @@ def main():
     work = pathlib.Path(work)
     threads = [json.loads(line) for line in run([cost, "threads", folder]).splitlines()]
     rows = {row["policy"]: row for row in map(json.loads, run([cost, "ours", folder, "nothing", *(row[0] for row in OURS)]).splitlines())}
+    apart = [json.loads(line) for line in run([cost, "apart", folder, "nothing", GATEWAY]).splitlines()]
     rows |= peers(cost, folder, threads)
     (work / "cost.json").write_text(json.dumps(rows))
-    return report(threads, rows)
+    return report(threads, rows, apart)
 
 
 def run(command):
@@ -51,7 +52,7 @@ def run(command):
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
-def report(threads, rows):
+def report(threads, rows, apart):
     base = rows["nothing"]["cost"]
     total = sum(sum(thread["tokens"]) for thread in threads)
     print(f"{len(threads)} recorded sessions, {total:,} tokens, {rows['nothing']['calls']:,} calls; budget {BUDGET:,} tokens; "
@@ -64,6 +65,8 @@ def report(threads, rows):
     for _, text in sorted([*ours, *theirs, nothing]):
         print(text)
     by_length(threads, rows)
+    alone = (apart[1]["cost"] + apart[1]["recall_cost"]) / apart[0]["cost"]
+    print(f"\nWith the {len(apart[0]['sessions'])} recorded files each on its own, as cut by the agents' own compactions: {alone:.2f}x.")
     reached = (rows[GATEWAY]["cost"] + rows[GATEWAY]["recall_cost"]) / base
     verdict = "reached" if reached <= TARGET else "MISSED"
     print(f"\ntarget: at most {TARGET:.2f}x, everything recoverable and read-backs priced: {reached:.3f}x, {verdict}")
@@ -90,7 +93,7 @@ def by_length(threads, rows):
         nothing = sum(rows["nothing"]["sessions"][i][1] for i in at)
         ours = sum(sum(rows[GATEWAY]["sessions"][i][1:]) for i in at)
         once = sum(1.25 * sum(threads[i]["tokens"]) for i in at)
-        name = f"{low},000 tokens or more" if high == 1000 else f"{low},000 to {high},000 tokens"
+        name = f"{low},000 tokens or more" if high == 1000 else f"{low},000 to {high},000 tokens" if low else "fewer"
         print(f"| {name} | {len(at)} | {nothing / 1e6:.2f} | {ours / nothing:.2f}x | {once / nothing:.2f}x |")
 
 

@@ -33,6 +33,7 @@ const CALL: u64 = 80;
 const USAGE: &str = "\
 cost threads FOLDER             the sessions with their counts, one JSON line each
 cost ours FOLDER POLICY:SIZE…   one JSON line for each policy
+cost apart FOLDER POLICY:SIZE…  the same, with every file on its own
 cost theirs FOLDER              prices prompts from standard input, as scripts/cost.py writes them";
 
 type Failure = Box<dyn std::error::Error>;
@@ -41,11 +42,21 @@ fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["threads", folder] => threads(&sessions(Path::new(folder))?),
-        ["ours", folder, ref policies @ ..] => ours(&sessions(Path::new(folder))?, policies),
-        ["theirs", folder] => theirs(&sessions(Path::new(folder))?),
+        ["threads", folder] => threads(&sessions(Path::new(folder), Segments::Joined)?),
+        ["ours", folder, ref policies @ ..] => ours(&sessions(Path::new(folder), Segments::Joined)?, policies),
+        ["apart", folder, ref policies @ ..] => ours(&sessions(Path::new(folder), Segments::Apart)?, policies),
+        ["theirs", folder] => theirs(&sessions(Path::new(folder), Segments::Joined)?),
         _ => Err(USAGE.into()),
     }
+}
+
+/// What to do with the segments that a shipped agent's compactions cut a session into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Segments {
+    /// They are one session.
+    Joined,
+    /// Each is one of its own.
+    Apart,
 }
 
 /// A recorded session: all its segments, without the summaries that a shipped agent put between them.
@@ -73,14 +84,15 @@ fn meter() -> Meter<'static> {
 }
 
 /// The sessions of a folder with a manifest, in the order of their names.
-fn sessions(folder: &Path) -> Result<Vec<Session>, Failure> {
+fn sessions(folder: &Path, segments_are: Segments) -> Result<Vec<Session>, Failure> {
     let manifest: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("manifest.json"))?)?;
     let mut segments: BTreeMap<String, Vec<(u64, bool, String)>> = BTreeMap::new();
     for row in manifest["sessions"].as_array().ok_or("the manifest has no sessions")? {
         let file = row["file"].as_str().ok_or("a session without a file")?;
         let text = std::fs::read_to_string(folder.join(file))?;
         let family = row["family"].as_str().unwrap_or_default();
-        let name = format!("{family}/{}", row["session"].as_str().unwrap_or(file));
+        let session = row["session"].as_str().filter(|_| segments_are == Segments::Joined);
+        let name = format!("{family}/{}", session.unwrap_or(file));
         let begins_with_summary = row["starts_with_real_summary"].as_bool().unwrap_or(false);
         let segment = (row["segment"].as_u64().unwrap_or(0), begins_with_summary, text);
         segments.entry(name).or_default().push(segment);
