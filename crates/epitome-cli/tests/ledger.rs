@@ -70,10 +70,29 @@ fn days_and_requests_are_told_with_what_was_lost() {
     let bench = written();
     let store = ["--store", "sqlite:threads.db"];
     let run = |words: &[&str]| bench.run(&[words, &store].concat()).ended(0).out;
-    assert_snapshot!(run(&["ledger"]), @"");
-    assert_snapshot!(run(&["ledger", "weather", "--limit", "4"]), @"");
-    assert_snapshot!(run(&["ledger", "--since", "2026-11-18"]), @"");
+    assert_snapshot!(run(&["ledger"]), @r"
+      day         requests  compacted  dearer  besides  as sent  cached  unit          without    paid    saved
+      2026-11-16         4          3       2        1  110 000  22 000  USD            0.3483  0.3966  -0.0483
+      2026-11-17         1          1       0        0   30 000       0  input tokens   72 000  32 000   40 000
+      all                5          4       2        1  140 000  22 000  USD            0.3483  0.3966  -0.0483
+                                                                         input tokens   72 000  32 000   40 000
+
+    2 of the requests would not have fitted the window at all.
+    ");
+    assert_snapshot!(run(&["ledger", "weather"]), @r"
+    at                        model              original  as sent  cached  besides  unit          without    paid    saved
+    2026-11-16T12:00:00.000Z  claude-sonnet-4-5    60 000   60 000       0        0  USD            0.2325  0.2325   0.0000
+    2026-11-16T12:01:00.000Z  claude-sonnet-4-5    62 000   10 000       0        1  USD            0.0330  0.0750  -0.0420  compacted
+    2026-11-16T12:02:00.000Z  claude-sonnet-4-5    64 000   12 000  10 000        0  USD            0.0336  0.0180   0.0156  compacted
+    2026-11-16T12:03:00.000Z  claude-sonnet-4-5    80 000   28 000  12 000        0  USD            0.0492  0.0711  -0.0219  would not have fitted
+    2026-11-17T12:00:00.000Z  my-own-model         82 000   30 000       0        0  input tokens   72 000  32 000   40 000  would not have fitted
+    ");
+    assert_snapshot!(run(&["ledger", "--since", "2026-11-18"]), @"The tenant local has nothing in the ledger.");
     let json: serde_json::Value = serde_json::from_str(&run(&["ledger", "--json"])).unwrap();
-    assert_eq!((&json["total"]["requests"], &json["total"]["dearer"]), (&5.into(), &1.into()));
+    assert_eq!((&json["total"]["requests"], &json["total"]["dearer"]), (&5.into(), &2.into()));
+    let page = |words: &[&str]| serde_json::from_str::<serde_json::Value>(&run(words)).unwrap();
+    let first = page(&["ledger", "weather", "--limit", "4", "--json"]);
+    let next = page(&["ledger", "weather", "--after", first["next"].as_str().unwrap(), "--json"]);
+    assert_eq!((next["entries"].as_array().unwrap().len(), &next["entries"][0]["request"]), (1, &"r86400".into()));
     bench.run(&[&["ledger", "--since", "soon"], &store[..]].concat()).ended(2);
 }
