@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use epitome::session::Format;
 use epitome::wire::Dialect;
+use epitome_gateway::mock::Fault;
 
 /// The exit codes, as `--help` tells them.
 const EXIT_CODES: &str = "\
@@ -144,6 +145,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   epitome serve
+  epitome serve --demo
   epitome serve --budget 60000 --tools on
   epitome serve --upstream openai=http://127.0.0.1:8080 --upstream /groq=https://api.groq.com/openai/v1
   EPITOME_SERVE_KEYS=acme=env:ACME_KEY epitome serve --listen 0.0.0.0:8788 --tls-certificate c.pem --tls-key k.pem
@@ -162,6 +164,22 @@ Examples:
   claude mcp add epitome -- epitome mcp
   epitome mcp --thread weather --store sqlite:threads.db")]
     Mcp(Mcp),
+    /// Run a strict mock provider, to test agents and gateways against
+    ///
+    /// It speaks OpenAI Chat Completions and Responses, Anthropic Messages and Gemini, enforces their rules with their own
+    /// messages, has a window and a prefix cache, and fails in every way that is known of a provider.
+    #[command(after_help = "\
+Requests choose with headers:
+  x-mock-window: N        the window in tokens; a model's name can do it too: mock-8k, claude-sonnet-4-5-32k
+  x-mock-overflow: NAME   how an overflow is told
+  x-mock-fault: NAME      a fault, whatever the size
+  x-mock-encoding: gzip   a packed answer
+
+Examples:
+  epitome mock --port 4010 --window 32000
+  epitome mock --work 30 --work-bytes 8000
+  epitome mock --list")]
+    Mock(Mock),
 }
 
 /// Which file, and how to read it.
@@ -582,6 +600,9 @@ pub struct Serve {
     /// Listen beyond this machine without keys: whoever reaches it can read every thread
     #[arg(long)]
     pub insecure: bool,
+    /// Show a compaction within a minute: a strict mock provider answers, and everything is kept in memory
+    #[arg(long, conflicts_with_all = ["upstreams", "store"])]
+    pub demo: bool,
 }
 
 /// `epitome mcp`.
@@ -596,4 +617,51 @@ pub struct Mcp {
     /// Which store
     #[command(flatten)]
     pub whose: Whose,
+}
+
+/// `epitome mock`.
+#[derive(Debug, Args)]
+pub struct Mock {
+    /// The port on 127.0.0.1; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 4010)]
+    pub port: u16,
+    /// Print the catalogue of faults and end
+    #[arg(long)]
+    pub list: bool,
+    /// The window of models that name none themselves, in tokens; by default what is known of the model
+    #[arg(long, value_name = "TOKENS")]
+    pub window: Option<u64>,
+    /// How an overflow is told, by its name in the catalogue; by default as the protocol's own provider does
+    #[arg(long, value_name = "NAME")]
+    pub overflow: Option<Fault>,
+    /// Count the output that a request reserves against the window
+    #[arg(long)]
+    pub count_output: bool,
+    /// Enforce what only some back-ends enforce for every model
+    #[arg(long)]
+    pub pedantic: bool,
+    /// Answer the next N turns of each key with tool calls that the agent can run
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Work")]
+    pub work: u64,
+    /// About how many bytes each of these calls puts out
+    #[arg(long, value_name = "BYTES", default_value_t = 6000, help_heading = "Work")]
+    pub work_bytes: usize,
+    /// The file to read where no tool runs commands
+    #[arg(long, value_name = "FILE", help_heading = "Work")]
+    pub work_file: Option<PathBuf>,
+    /// Call the gateway's own tools now and then
+    #[arg(long, help_heading = "Work")]
+    pub use_gateway_tools: bool,
+    /// Milliseconds to the first token
+    #[arg(long, value_name = "MS", default_value_t = 0, help_heading = "Timing")]
+    pub ttft_ms: u64,
+    /// Milliseconds between tokens
+    #[arg(long, value_name = "MS", default_value_t = 0, help_heading = "Timing")]
+    pub itl_ms: u64,
+    /// The tokens of a plain answer; 0 is a short sentence
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Timing")]
+    pub answer_tokens: usize,
+    /// Read the body and answer, without rules, counts or records
+    #[arg(long, help_heading = "Timing")]
+    pub lax: bool,
 }

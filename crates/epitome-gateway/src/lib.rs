@@ -14,6 +14,7 @@ pub mod caller;
 pub mod identity;
 pub mod ledger;
 pub mod mcp;
+pub mod mock;
 pub mod proxy;
 pub mod refusal;
 pub mod serve;

@@ -12,6 +12,7 @@ mod export;
 mod import;
 mod log;
 mod mcp;
+mod mock;
 mod plan;
 mod policy;
 mod read;
@@ -51,6 +52,7 @@ pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
         Verb::Serve(args) => serve::run(args, config, cli.json, progress),
         Verb::Work(args) => work::run(args, config, cli.json, progress),
         Verb::Mcp(args) => mcp::run(args, config, cli.json, progress),
+        Verb::Mock(args) => mock::run(args, progress),
     }
 }
 

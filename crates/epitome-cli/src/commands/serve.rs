@@ -10,11 +10,12 @@ use std::sync::Arc;
 use epitome::policy::{Policy, Preset, preset};
 use epitome_gateway::caller::Caller;
 use epitome_gateway::mcp::{Hosts, http_service};
+use epitome_gateway::mock::{Mock, MockSettings};
 use epitome_gateway::proxy::Relay;
 use epitome_gateway::serve::{Ended, Gateway, ListenError, Listening, Metrics, Openness, Stop};
 use epitome_gateway::settings::{Settings, SettingsError, Takes};
 use epitome_gateway::tools::Caps;
-use epitome_runtime::config::LogFormat;
+use epitome_runtime::config::{LogFormat, Provider};
 use epitome_runtime::engine::Engine;
 use serde_json::json;
 
@@ -36,7 +37,8 @@ pub fn run(args: &Serve, config: Option<&Path>, json: bool, progress: Progress) 
 }
 
 async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer, Failure> {
-    let configured = Configured::load(config, flags(args))?;
+    let demo = if args.demo { Some(Demo::start()?) } else { None };
+    let configured = Configured::load(config, demo.iter().fold(flags(args), |flags, demo| demo.lay_over(flags, args)))?;
     let log_json = json || configured.config().serve.log == LogFormat::Json;
     let exporter = telemetry::start(&configured, log_json)?;
     let settings = Arc::new(Settings::of(configured.config(), &configured.environment)?);
@@ -49,6 +51,7 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     let worker = engine.work();
     if !log_json {
         say(&welcome(&listening, &settings, &configured));
+        say(&demo.as_ref().map(|_| Demo::loop_at(&listening.url())).unwrap_or_default());
     }
     let metrics = Arc::new(Metrics::new());
     let proxy = Relay::new(Arc::clone(&settings), engine.clone(), policies(), Arc::clone(&metrics));
@@ -102,6 +105,49 @@ fn named(takes: &Takes) -> &str {
     match takes {
         Takes::Path(text) | Takes::Model(text) => text,
         Takes::Family(family) => family.name(),
+    }
+}
+
+/// The most tokens of a prompt in a demonstration: little enough to be reached soon.
+const DEMO_BUDGET: u64 = 3000;
+
+/// A provider to show a compaction with.
+struct Demo(Mock);
+
+impl Demo {
+    fn start() -> Result<Demo, Failure> {
+        let failed = |error| Failure::new(Exit::CannotFit, format!("The mock provider cannot be started: {error}."));
+        Mock::start(MockSettings::default()).map(Demo).map_err(failed)
+    }
+
+    /// The flags with every provider being the mock, and a memory that goes with the process.
+    fn lay_over(&self, flags: Flags, args: &Serve) -> Flags {
+        let upstreams = Provider::ALL.map(|provider| format!("{}={}", provider.name(), self.0.url()));
+        let budget = args.budget.unwrap_or(DEMO_BUDGET);
+        flags
+            .with("store.url", Some("memory:"))
+            .with("serve.upstreams", Some(upstreams.join(",")))
+            .with("serve.budget", Some(budget))
+    }
+
+    /// A loop for another terminal: an agent whose history grows.
+    fn loop_at(url: &str) -> String {
+        format!(
+            r#"This is a demonstration: a mock provider answers. Paste this into another terminal and watch the tokens:
+
+  m='{{"role":"system","content":"Be brief."}}'
+  for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    m="$m,{{\"role\":\"user\",\"content\":\"Step $i. Never touch prod. $(seq -s ' ' $i 300)\"}}"
+    a=$(curl -sD /tmp/epitome-demo {url}/v1/chat/completions -H 'authorization: Bearer demo' \
+      -H 'content-type: application/json' -d "{{\"model\":\"gpt-4o\",\"messages\":[$m]}}" |
+      sed 's/.*"content":"\([^"]*\)".*/\1/')
+    echo "step $i:" $(grep -i '^x-epitome-[tp]' /tmp/epitome-demo | tr -d '\r')
+    m="$m,{{\"role\":\"assistant\",\"content\":\"$a\"}}"
+  done
+  curl -s {url}/api/threads
+
+"#
+        )
     }
 }
 

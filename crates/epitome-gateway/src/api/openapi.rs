@@ -162,6 +162,7 @@ fn parameter(parameter: &Parameter) -> Value {
 fn shape(shape: Shape) -> Value {
     match shape {
         Shape::Text => json!({"type": "string", "minLength": 1}),
+        Shape::Name => json!({"type": "string", "pattern": "^[A-Za-z0-9_:@+=-][A-Za-z0-9._:@+=-]{0,199}$"}),
         Shape::Day => json!({"type": "string", "format": "date"}),
         Shape::Whole(least, most, None) => json!({"type": "integer", "minimum": least, "maximum": most}),
         Shape::Whole(least, most, Some(default)) => {
