@@ -141,10 +141,11 @@ impl Demo {
     a=$(curl -sD /tmp/epitome-demo {url}/v1/chat/completions -H 'authorization: Bearer demo' \
       -H 'content-type: application/json' -d "{{\"model\":\"gpt-4o\",\"messages\":[$m]}}" |
       sed 's/.*"content":"\([^"]*\)".*/\1/')
-    echo "step $i:" $(grep -i '^x-epitome-[tp]' /tmp/epitome-demo | tr -d '\r')
+    echo "step $i:" $(grep '^x-epitome-\(plan\|tokens\)' /tmp/epitome-demo | tr -d '\r')
     m="$m,{{\"role\":\"assistant\",\"content\":\"$a\"}}"
   done
-  curl -s {url}/api/threads
+  t=$(sed -n 's/^x-epitome-thread: //p' /tmp/epitome-demo | tr -d '\r')
+  curl -s {url}/api/threads/$t/receipt
 
 "#
         )
