@@ -22,3 +22,4 @@ pub mod settings;
 pub mod sse;
 pub mod tools;
 mod upstream;
+pub mod weave;

@@ -44,6 +44,11 @@ impl Event {
         self.name.as_deref().and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
     }
 
+    /// The data as text; nothing where there is none.
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(self.data.as_deref()?).ok()
+    }
+
     fn take_line(&mut self, raw: &Bytes, line: &[u8]) {
         if let Some(value) = field(line, b"data") {
             self.data = Some(match self.data.take() {

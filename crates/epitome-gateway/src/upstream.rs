@@ -3,6 +3,7 @@
 //! Headers go through as they came, but for those that belong to one connection, those that are for the gateway, and the
 //! key where the upstream has its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,7 +43,7 @@ const OF_A_CONNECTION: [HeaderName; 9] = [
 /// Sends requests on.
 #[derive(Clone, Debug)]
 pub struct Upstreams {
-    list: Vec<Upstream>,
+    list: Vec<Arc<Upstream>>,
     client: Client<HttpsConnector<HttpConnector>, UpBody>,
     first_byte: Duration,
 }
@@ -67,23 +68,19 @@ impl Upstreams {
             .http1_title_case_headers(false)
             .http1_max_buf_size(512 << 10)
             .build(https);
+        let list = list.into_iter().map(Arc::new).collect();
         Upstreams { list, client, first_byte: limits.first_byte_timeout }
     }
 
-    /// Whether there is anybody.
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// Who answers: whoever takes the path, then the model, then the family.
-    pub fn of(&self, path: &str, model: Option<&str>, family: Family) -> Option<&Upstream> {
-        let takes = |upstream: &&Upstream| {
+    pub fn of(&self, path: &str, model: Option<&str>, family: Family) -> Option<Arc<Upstream>> {
+        let takes = |upstream: &&Arc<Upstream>| {
             upstream.takes.takes_path(path)
                 || model.is_some_and(|model| upstream.takes.takes_model(model))
                 || upstream.takes == Takes::Family(family)
         };
         // They stand in the order in which they count.
-        self.list.iter().find(takes)
+        self.list.iter().find(takes).cloned()
     }
 
     /// Sends a request.

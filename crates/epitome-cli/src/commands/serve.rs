@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use epitome::policy::{Policy, Preset, preset};
 use epitome_gateway::caller::Caller;
+use epitome_gateway::ledger::{Ledger, PriceList};
 use epitome_gateway::mcp::{Hosts, http_service};
 use epitome_gateway::mock::{Mock, MockSettings};
 use epitome_gateway::proxy::Relay;
@@ -54,13 +55,23 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
         say(&demo.as_ref().map(|_| Demo::loop_at(&listening.url())).unwrap_or_default());
     }
     let metrics = Arc::new(Metrics::new());
-    let proxy = Relay::new(Arc::clone(&settings), engine.clone(), policies(), Arc::clone(&metrics));
+    let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()));
+    let proxy =
+        Relay::new(Arc::clone(&settings), engine.clone(), policies(), Arc::clone(&metrics), Arc::clone(&ledger));
     // Who may ask, and by which name, is decided before a request comes there.
     let who = |parts: &http::request::Parts| parts.extensions.get::<Caller>().map(Caller::access);
     let mcp = Some(http_service(engine.clone(), Caps::default(), Hosts::Any, who));
     let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp };
-    let ended = gateway.serve(listening, Stop::on_signals()).await;
-    worker.stop().await;
+    let mut stop = Stop::on_signals();
+    let ended = gateway.serve(listening, stop.clone()).await;
+    // A model may take its time for a summary; whoever says it twice does not wait. The job is taken up again later.
+    tokio::select! {
+        () = worker.stop() => {}
+        () = stop.at_once() => {}
+    }
+    if let Err(error) = ledger.flush().await {
+        tracing::warn!(%error, "the newest entries of the ledger are not written");
+    }
     drop(exporter);
     Ok(farewell(ended))
 }
@@ -85,6 +96,11 @@ fn flags(args: &Serve) -> Flags {
         .with("store.url", args.store.as_ref())
         .with("policy.name", name)
         .with("policy.path", path)
+}
+
+/// The policies that a request may name.
+fn presets() -> BTreeMap<String, Policy> {
+    Preset::ALL.iter().map(|preset| (preset.name.to_owned(), preset.policy())).collect()
 }
 
 /// Where it is, where requests go, and the two lines that point an agent at it.

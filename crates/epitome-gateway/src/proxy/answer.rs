@@ -15,6 +15,7 @@ use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::ear::{Ear, WHOLE_BYTES_MAX};
@@ -45,6 +46,33 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// An answer of which nothing has been read.
+    pub fn of(response: Response<Incoming>, ear: Ear) -> Answer {
+        let (parts, body) = response.into_parts();
+        Answer { parts, held: VecDeque::new(), rest: Some(body), ear }
+    }
+
+    /// Whether it comes in events.
+    pub fn is_of_events(&self) -> bool {
+        self.ear.is_of_events()
+    }
+
+    /// The next piece of it.
+    pub async fn piece(&mut self) -> Option<Result<Bytes, BoxError>> {
+        if let Some(held) = self.held.pop_front() {
+            return Some(Ok(held));
+        }
+        loop {
+            match self.rest.as_mut()?.frame().await? {
+                Ok(frame) => match frame.into_data() {
+                    Ok(data) => return Some(Ok(data)),
+                    Err(_) => continue,
+                },
+                Err(error) => return Some(Err(error.into())),
+            }
+        }
+    }
+
     /// Reads as much of an answer as is needed to tell whether it is one. The error, where it is that the prompt is too
     /// long.
     pub async fn begin(response: Response<Incoming>, mut ear: Ear, idle: Duration) -> (Answer, Option<ModelError>) {
@@ -132,6 +160,7 @@ impl Answer {
     pub fn pass_on(self, idle: Duration, at_end: AtEnd) -> Response<Passing> {
         let Answer { parts, held, rest, ear } = self;
         let idle_since = Box::pin(sleep(idle));
+        let rest = rest.map(Rest::Provider);
         let passing = Passing { held, rest, ear: Some(ear), idle, idle_since, at_end: Some(at_end) };
         Response::from_parts(parts, passing)
     }
@@ -149,19 +178,53 @@ fn is_overflow(error: &ModelError) -> bool {
 /// An answer that is passed on.
 pub struct Passing {
     held: VecDeque<Bytes>,
-    rest: Option<Incoming>,
+    rest: Option<Rest>,
     ear: Option<Ear>,
     idle: Duration,
     idle_since: Pin<Box<Sleep>>,
     at_end: Option<AtEnd>,
 }
 
+/// Where the rest of an answer comes from.
+enum Rest {
+    Provider(Incoming),
+    Woven(mpsc::Receiver<Result<Bytes, BoxError>>),
+}
+
+impl Rest {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self {
+            Rest::Provider(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into)))
+            }
+            Rest::Woven(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Rest::Provider(body) if body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Rest::Provider(body) => body.size_hint(),
+            Rest::Woven(_) => SizeHint::default(),
+        }
+    }
+}
+
 impl Passing {
+    /// An answer that is woven of several.
+    pub fn woven(pieces: mpsc::Receiver<Result<Bytes, BoxError>>, idle: Duration) -> Self {
+        let (rest, idle_since) = (Some(Rest::Woven(pieces)), Box::pin(sleep(idle)));
+        Passing { held: VecDeque::new(), rest, ear: None, idle, idle_since, at_end: None }
+    }
+
     /// An answer that is passed on without being listened to.
     pub fn unread(body: Incoming, idle: Duration) -> Self {
         Passing {
             held: VecDeque::new(),
-            rest: Some(body),
+            rest: Some(Rest::Provider(body)),
             ear: None,
             idle,
             idle_since: Box::pin(sleep(idle)),
@@ -202,7 +265,7 @@ impl Body for Passing {
             this.over(false);
             return Poll::Ready(None);
         };
-        let frame = match Pin::new(rest).poll_frame(cx) {
+        let frame = match rest.poll(cx) {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
                 ready!(this.idle_since.as_mut().poll(cx));
@@ -226,7 +289,7 @@ impl Body for Passing {
             Some(Err(error)) => {
                 this.rest = None;
                 this.over(false);
-                Poll::Ready(Some(Err(error.into())))
+                Poll::Ready(Some(Err(error)))
             }
             None => {
                 this.rest = None;
@@ -237,12 +300,12 @@ impl Body for Passing {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.is_empty() && self.rest.as_ref().is_none_or(Body::is_end_stream)
+        self.held.is_empty() && self.rest.as_ref().is_none_or(Rest::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
         let held: u64 = self.held.iter().map(|bytes| bytes.len() as u64).sum();
-        let rest = self.rest.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
+        let rest = self.rest.as_ref().map_or_else(|| SizeHint::with_exact(0), Rest::size_hint);
         let mut hint = SizeHint::new();
         hint.set_lower(held + rest.lower());
         if let Some(upper) = rest.upper() {

@@ -19,6 +19,7 @@ mod headers;
 mod prompt;
 mod record;
 mod turn;
+mod weaving;
 pub mod wishes;
 
 pub use answer::Passing;
@@ -31,10 +32,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use epitome::budget::{Overflow, Tokens};
-use epitome::policy::Policy;
+use epitome::policy::{Policy, ReadBy};
 use epitome::wire::BINDING_HEADER;
 use epitome_runtime::engine::Engine;
-use epitome_runtime::model::ModelError;
+use epitome_runtime::ids::Moment;
+use epitome_runtime::model::{ModelError, Usage};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -45,11 +47,14 @@ use answer::Answer;
 use asked::Asked;
 use ear::Ear;
 use prompt::Sending;
+use record::Gone;
 use turn::{Pressure, Told, Turn};
+use weaving::{Weaving, Woven};
 use wishes::Wishes;
 
 use crate::caller::{Caller, Callers};
 use crate::identity::{Client, Ids, Lines, Placed, Scope, Wanted, fingerprints};
+use crate::ledger::Ledger;
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote, Metrics, Proxy};
 use crate::settings::{Family, Settings, Upstream};
@@ -88,6 +93,7 @@ struct Inner {
     upstreams: Upstreams,
     lines: Lines,
     metrics: Arc<Metrics>,
+    ledger: Arc<Ledger>,
     store_rests: AtomicI64,
     started: Instant,
 }
@@ -99,6 +105,7 @@ impl Relay {
         engine: Engine,
         policies: BTreeMap<String, Policy>,
         metrics: Arc<Metrics>,
+        ledger: Arc<Ledger>,
     ) -> Self {
         let inner = Inner {
             callers: Callers::of(&settings),
@@ -111,6 +118,7 @@ impl Relay {
             engine,
             policies,
             metrics,
+            ledger,
         };
         Relay { inner: Arc::new(inner) }
     }
@@ -143,8 +151,8 @@ async fn own(response: Response<Full<Bytes>>) -> Response<Passing> {
 }
 
 /// A request on its way: where it goes and with which headers.
-struct Way<'a> {
-    upstream: &'a Upstream,
+struct Way {
+    upstream: Arc<Upstream>,
     path: PathAndQuery,
     headers: HeaderMap,
     method: http::Method,
@@ -152,7 +160,7 @@ struct Way<'a> {
     endpoint: Endpoint,
 }
 
-impl Way<'_> {
+impl Way {
     /// The request with this body.
     fn request(&self, body: UpBody, edit: impl FnOnce(&mut HeaderMap)) -> Request<UpBody> {
         let mut request = Request::new(body);
@@ -174,12 +182,12 @@ impl Inner {
         let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         let family = Family::of(parts.uri.path(), &parts.headers);
         let by_path = self.upstreams.of(parts.uri.path(), None, family);
-        let inner_path = by_path.map_or_else(|| path.clone(), |upstream| upstream.path_of(&path));
+        let inner_path = by_path.as_ref().map_or_else(|| path.clone(), |upstream| upstream.path_of(&path));
         let endpoint = Endpoint::of(&parts.method, inner_path.path());
         let dialect = endpoint.dialect().filter(|_| !wishes.bypass);
         let Some(dialect) = dialect else {
             let upstream = by_path.ok_or(Refusal::NoUpstream)?;
-            return self.pass_through(upstream, &caller, parts, body).await;
+            return self.pass_through(&upstream, &caller, parts, body).await;
         };
         let limits = &self.settings.limits;
         let packed = body::take(body, limits.body_bytes_max, limits.body_timeout).await?;
@@ -189,9 +197,9 @@ impl Inner {
         let model = asked.as_ref().map(Asked::model).filter(|model| !model.is_empty());
         let upstream = self.upstreams.of(parts.uri.path(), model, family).ok_or(Refusal::NoUpstream)?;
         let way = Way {
+            headers: upstream::headers(&upstream, &parts.headers, caller.replaces_key),
             upstream,
             path,
-            headers: upstream::headers(upstream, &parts.headers, caller.replaces_key),
             method: parts.method,
             extensions: parts.extensions,
             endpoint,
@@ -201,7 +209,7 @@ impl Inner {
         };
         let turn = self.turn(caller, wishes, &parts.headers, asked, plain).await?;
         match turn {
-            Ok(turn) => Arc::clone(&self).relay(&way, packed, Arc::new(turn), call).await,
+            Ok(turn) => Arc::clone(&self).relay(Arc::new(way), packed, Arc::new(turn), call).await,
             Err(why) => {
                 self.metrics.failed_open(why);
                 let mut response = self.send_unread(&way, packed).await?;
@@ -230,7 +238,7 @@ impl Inner {
     }
 
     /// Sends a body that was taken in but cannot or need not be understood.
-    async fn send_unread(&self, way: &Way<'_>, packed: Bytes) -> Result<Response<Passing>, Refusal> {
+    async fn send_unread(&self, way: &Way, packed: Bytes) -> Result<Response<Passing>, Refusal> {
         let response = self.upstreams.send(way.request(upstream::whole(packed), |_| {})).await?;
         Ok(self.unread(response))
     }
@@ -256,7 +264,8 @@ impl Inner {
         };
         let client = Client::of(headers, &asked.named());
         let scope = Scope::of(asked.dialect(), &caller.scope, client.session.as_deref());
-        let engine = self.engine_for(policy, asked.model());
+        let has_tools = self.gives_tools(&client, &wishes, &asked);
+        let engine = self.engine_for(policy, asked.model(), has_tools);
         let asked = match self.completed(&engine, &caller, asked).await {
             Ok(asked) => asked,
             Err(why) => return Ok(Err(why)),
@@ -264,11 +273,13 @@ impl Inner {
         if asked.is_hidden() {
             return Ok(Err("hidden"));
         }
-        let placed = match self.placed(&engine, &caller, &client, &scope, &asked).await {
+        let prints = fingerprints(&scope, asked.messages());
+        let placed = match self.placed(&engine, &caller, &client, (&scope, &prints), &asked).await {
             Ok(placed) => placed,
             Err(why) => return Ok(Err(why)),
         };
-        Ok(Ok(Turn { caller, client, wishes, original, asked, scope, placed, engine }))
+        let at = Moment::now();
+        Ok(Ok(Turn { at, caller, client, wishes, original, asked, scope, prints, placed, engine, has_tools }))
     }
 
     fn policy(&self, name: &str) -> Result<&Policy, Refusal> {
@@ -278,9 +289,18 @@ impl Inner {
         })
     }
 
-    /// The engine for a policy and a model.
-    fn engine_for(&self, policy: Option<(&str, &Policy)>, model: &str) -> Engine {
-        let key = (policy.map_or("", |(name, _)| name).to_owned(), model.to_owned());
+    /// Whether a request gets the gateway's own tools.
+    fn gives_tools(&self, client: &Client, wishes: &Wishes, asked: &Asked) -> bool {
+        let rules = &self.settings.tools;
+        let by_client = || rules.clients.iter().find(|(name, _)| name == client.name).map(|(_, on)| *on);
+        // Who has no tools at all is not given ours unless they ask for them: titles and summaries are such requests.
+        let has_any = asked.document.tools().is_some_and(|tools| tools.as_str() != "[]");
+        wishes.tools.unwrap_or_else(|| has_any && by_client().unwrap_or(rules.others))
+    }
+
+    /// The engine for a policy and a model. A prompt without our tools does not speak of them.
+    fn engine_for(&self, policy: Option<(&str, &Policy)>, model: &str, has_tools: bool) -> Engine {
+        let key = (format!("{}/{has_tools}", policy.map_or("", |(name, _)| name)), model.to_owned());
         let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = engines.get(&key) {
             return engine.clone();
@@ -288,7 +308,11 @@ impl Inner {
         if engines.len() >= ENGINES_MAX {
             engines.clear();
         }
-        let engine = self.engine.under(policy.map(|(_, policy)| policy), Some(model).filter(|model| !model.is_empty()));
+        let mut policy = policy.map_or_else(|| self.engine.settings().policy.clone(), |(_, policy)| policy.clone());
+        if !has_tools {
+            policy.externalise.by = ReadBy::Nobody;
+        }
+        let engine = self.engine.under(Some(&policy), Some(model).filter(|model| !model.is_empty()));
         engines.insert(key, engine.clone());
         engine
     }
@@ -299,13 +323,12 @@ impl Inner {
         engine: &Engine,
         caller: &Caller,
         client: &Client,
-        scope: &Scope,
+        (scope, prints): (&Scope, &[blake3::Hash]),
         asked: &Asked,
     ) -> Result<Placed, &'static str> {
         let messages = asked.messages();
-        let prints = fingerprints(scope, messages);
         let labels = prompt::labels(client, asked.model());
-        let wanted = Wanted { tenant: &caller.tenant, scope, messages, prints: &prints, labels };
+        let wanted = Wanted { tenant: &caller.tenant, scope, messages, prints, labels };
         if let Some(placed) = self.lines.at_hand(&wanted) {
             return Ok(placed);
         }
@@ -349,26 +372,32 @@ impl Inner {
     /// Sends a turn, and again while the provider says that it is too long and something can be done about it.
     async fn relay(
         self: Arc<Self>,
-        way: &Way<'_>,
+        way: Arc<Way>,
         packed: Bytes,
         turn: Arc<Turn>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let is_answer = matches!(way.endpoint, Endpoint::Answer(_));
         let mut pressure = Pressure::default();
-        let mut first: Option<(Answer, Told)> = None;
+        let mut first: Option<(Answer, Told, Option<Woven>)> = None;
         let mut sent: Option<Bytes> = None;
         let mut retries = 0;
         loop {
-            let sending = self.sending(&turn, &pressure).await;
+            let mut sending = self.sending(&turn, &pressure).await;
             if sent.as_ref() == Some(&sending.body)
-                && let Some((answer, told)) = first.take()
+                && let Some((answer, told, woven)) = first.take()
             {
-                return Ok(self.finished(way, &turn, answer, told, None, call));
+                return Ok(self.finished(&way, &turn, answer, told, (None, woven, false), call));
             }
             sent = Some(sending.body.clone());
-            let is_unread = !is_answer;
-            let answer = self.sent(way, &packed, &sending, &turn, is_unread).await?;
+            let woven = match is_answer && turn.has_tools {
+                true => std::str::from_utf8(&sending.body).ok().and_then(|body| weaving::given(body, &turn)),
+                false => None,
+            };
+            if let Some(woven) = &woven {
+                (sending.body, sending.is_original) = (woven.body.clone().into(), false);
+            }
+            let answer = self.sent(&way, &packed, &sending, &turn, !is_answer).await?;
             let (answer, error) = match answer {
                 Ok(passing) => return Ok(passing),
                 Err(begun) => begun,
@@ -379,17 +408,16 @@ impl Inner {
                 if retries > 0 {
                     self.learn_unsaid(&turn, &pressure).await;
                 }
-                return Ok(self.finished(way, &turn, answer, told, sending.counted, call));
+                let how = (sending.counted, woven, sending.drops_thinking);
+                return Ok(self.finished(&way, &turn, answer, told, how, call));
             };
             let more = self.pressed(&turn, &pressure, &sending, &error);
-            let (original, original_told) = match first.take() {
-                Some(first) => first,
-                None => (answer, told),
-            };
+            let original = first.take().unwrap_or((answer, told, woven));
             let Some(more) = more else {
-                return Ok(self.finished(way, &turn, original, original_told, None, call));
+                let (answer, told, woven) = original;
+                return Ok(self.finished(&way, &turn, answer, told, (None, woven, false), call));
             };
-            first = Some((original, original_told));
+            first = Some(original);
             self.metrics.retried();
             retries += 1;
             pressure = more;
@@ -447,7 +475,7 @@ impl Inner {
     /// Sends a body. What need not be looked at is passed on at once.
     async fn sent(
         &self,
-        way: &Way<'_>,
+        way: &Way,
         packed: &Bytes,
         sending: &Sending,
         turn: &Turn,
@@ -518,24 +546,32 @@ impl Inner {
     /// The answer on its way, with what is told of it.
     fn finished(
         self: &Arc<Self>,
-        way: &Way<'_>,
+        way: &Arc<Way>,
         turn: &Arc<Turn>,
         mut answer: Answer,
         told: Told,
-        counted: Option<Tokens>,
+        (counted, woven, drops_thinking): (Option<Tokens>, Option<Woven>, bool),
         call: &Call,
     ) -> Response<Passing> {
-        let _ = way;
         if let (true, Some(before), Some(after)) = (told.plan > 0, told.before, told.after) {
             self.metrics.compacted(before.get().saturating_sub(after.get()));
         }
         headers::put(&mut answer.parts.headers, &told);
         answer.parts.extensions.insert(LogNote { thread: told.thread.clone(), client: Some(turn.client.name.into()) });
+        let turn_of_weaving = turn;
         let (relay, turn, id) = (Arc::clone(self), Arc::clone(turn), call.id.clone());
         let status = answer.parts.status;
-        let at_end = Box::new(move |end| {
-            tokio::spawn(async move { relay.record(turn, told, counted, status, end, id).await });
-        });
-        answer.pass_on(self.settings.limits.idle_timeout, at_end)
+        let ended = move |end, rounds: Vec<Usage>| {
+            let gone = Gone { told, counted, status, end, id, rounds };
+            tokio::spawn(async move { relay.record(turn, gone).await });
+        };
+        match woven.filter(|_| status.is_success()) {
+            Some(woven) => {
+                let (relay, way, at_end) = (Arc::clone(self), Arc::clone(way), Box::new(ended));
+                let turn = Arc::clone(turn_of_weaving);
+                Weaving { relay, turn, way, woven, drops_thinking, at_end }.pass_on(answer)
+            }
+            None => answer.pass_on(self.settings.limits.idle_timeout, Box::new(move |end| ended(end, Vec::new()))),
+        }
     }
 }

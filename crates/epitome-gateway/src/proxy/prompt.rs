@@ -15,7 +15,7 @@ use tokio::sync::MutexGuard;
 
 use super::Inner;
 use super::turn::{Pressure, Told, Turn};
-use crate::identity::{Counted, Line, Origin, Wanted, fingerprints, weight};
+use crate::identity::{Counted, Line, Origin, Wanted, weight};
 
 /// How often a line is begun anew because others were faster.
 const RACES_MAX: usize = 4;
@@ -173,12 +173,11 @@ impl Inner {
     /// Finds the line's history in the store anew, and makes it the thread that it is by now.
     async fn part(&self, turn: &Turn, line: &Arc<Line>) -> Result<(), EngineError> {
         let messages = turn.asked.messages();
-        let prints = fingerprints(&turn.scope, messages);
         let wanted = Wanted {
             tenant: &turn.caller.tenant,
             scope: &turn.scope,
             messages,
-            prints: &prints,
+            prints: &turn.prints,
             labels: self.labels(turn),
         };
         self.lines.part(&turn.engine, line, &wanted).await

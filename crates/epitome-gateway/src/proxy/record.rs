@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use epitome::budget::Tokens;
+use epitome::budget::{Tokens, Window};
 use epitome::wire::Dialect;
 use epitome_runtime::engine::Engine;
 use epitome_runtime::ids::Moment;
 use epitome_runtime::log::Document;
-use epitome_runtime::model::ModelAnswer;
+use epitome_runtime::model::{ModelAnswer, Usage};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,7 @@ use super::answer::End;
 use super::asked::Asked;
 use super::turn::{Told, Turn};
 use crate::caller::Caller;
+use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
 use crate::serve::RequestId;
 
 /// How long an answer that a client may go on from by its id is kept.
@@ -31,17 +32,23 @@ struct Kept {
     messages: Vec<String>,
 }
 
+/// How a request went.
+#[derive(Debug)]
+pub(super) struct Gone {
+    pub told: Told,
+    /// What it was counted as.
+    pub counted: Option<Tokens>,
+    pub status: StatusCode,
+    pub end: End,
+    pub id: RequestId,
+    /// What each of several answers took that one was woven of.
+    pub rounds: Vec<Usage>,
+}
+
 impl Inner {
     /// Sees to it that everything that came is in the log, and learns from how it went.
-    pub(super) async fn record(
-        self: Arc<Self>,
-        turn: Arc<Turn>,
-        told: Told,
-        counted: Option<Tokens>,
-        status: StatusCode,
-        end: End,
-        id: RequestId,
-    ) {
+    pub(super) async fn record(self: Arc<Self>, turn: Arc<Turn>, gone: Gone) {
+        let Gone { told, counted, status, end, id, rounds } = gone;
         let line = Arc::clone(&turn.placed.line);
         let counted = match self.settled(&turn, &line).await {
             Ok(mut open) => {
@@ -80,7 +87,54 @@ impl Inner {
         {
             turn.engine.learn(|learnt| learnt.usage(turn.asked.model(), counted, usage)).await;
         }
+        if let (Some(counted), Some(usage)) = (counted, answer.usage) {
+            let request = self.charged(&turn, &told, counted, &rounds, &id);
+            self.ledger.note(request, usage).await;
+        }
         self.keep_answer(&turn, &answer, &id).await;
+    }
+
+    /// A request as the ledger has it. The tokens of single messages are told by their size: the whole is what counts.
+    fn charged(&self, turn: &Turn, told: &Told, sent: Tokens, rounds: &[Usage], id: &RequestId) -> ledger::Request {
+        let facts = turn.placed.line.facts();
+        let (key, counted) = (facts.key.clone(), facts.counted);
+        drop(facts);
+        let document = &turn.asked.document;
+        let fixed = counted.map_or(Tokens::ZERO, |counted| counted.fixed);
+        let all = told.before.unwrap_or(sent) - fixed;
+        let bytes: usize = turn.asked.messages().iter().map(|message| message.len()).sum();
+        let share = |message: &epitome::thread::Raw| all.share(message.len() as f64 / bytes.max(1) as f64);
+        let ids = turn.prints.iter().map(|print| epitome::thread::MessageId::from_bytes(*print.as_bytes()));
+        let mut head = blake3::Hasher::new();
+        turn.asked.system().iter().for_each(|system| drop(head.update(system.as_bytes())));
+        document.tools().iter().for_each(|tools| drop(head.update(tools.as_str().as_bytes())));
+        let head: [u8; 32] = *head.finalize().as_bytes();
+        let source = document.source().as_str();
+        let marks = match (source.contains("\"cache_control\""), source.contains("\"ttl\":\"1h\"")) {
+            (false, _) => Marks::None,
+            (true, true) => Marks::Long,
+            (true, false) => Marks::Short,
+        };
+        let retries = (0..told.retries).map(|_| (ExtraKind::Retry, Usage::default()));
+        let own_rounds = rounds.iter().rev().skip(1).map(|usage| (ExtraKind::OwnTool, *usage));
+        let model = turn.asked.model().to_owned();
+        ledger::Request {
+            at: turn.at,
+            key,
+            forked_from: None,
+            id: id.as_str().to_owned(),
+            window: window(turn),
+            original: Original {
+                head: u64::from_le_bytes(head[..8].try_into().unwrap_or_default()),
+                head_tokens: fixed,
+                messages: ids.zip(turn.asked.messages().iter().map(share)).collect(),
+            },
+            marks,
+            sent,
+            changed: told.plan > 0,
+            extra: retries.chain(own_rounds).map(|(kind, usage)| Extra { kind, model: model.clone(), usage }).collect(),
+            model,
+        }
     }
 
     async fn keep_answer(&self, turn: &Turn, answer: &ModelAnswer, id: &RequestId) {
@@ -131,6 +185,14 @@ impl Inner {
                 Err("store")
             }
         }
+    }
+}
+
+/// The window of the model that a turn is for.
+fn window(turn: &Turn) -> Tokens {
+    match turn.engine.learnt().windows.of(turn.asked.model()) {
+        Window::Listed(tokens) | Window::Learned(tokens) => tokens,
+        Window::Fallback(_) => turn.engine.settings().policy.trigger.window,
     }
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use epitome::budget::Tokens;
 use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, StepRequest};
-use epitome_runtime::ids::ThreadId;
+use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::model::ModelError;
 
 use super::asked::Asked;
@@ -15,6 +15,8 @@ use crate::identity::{Client, Placed, Relation, Scope};
 /// One request to a model.
 #[derive(Debug)]
 pub struct Turn {
+    /// When it came.
+    pub at: Moment,
     /// Whose it is.
     pub caller: Caller,
     /// Which program sent it.
@@ -27,8 +29,12 @@ pub struct Turn {
     pub asked: Asked,
     /// Where its thread is looked for.
     pub scope: Scope,
+    /// Its fingerprints, up to each message.
+    pub prints: Vec<blake3::Hash>,
     /// Its thread.
     pub placed: Placed,
+    /// Whether it gets the gateway's own tools.
+    pub has_tools: bool,
     /// The engine for its policy and its model.
     pub engine: Engine,
 }
