@@ -70,7 +70,7 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
         () = stop.at_once() => {}
     }
     if let Err(error) = ledger.flush().await {
-        tracing::warn!(%error, "the newest entries of the ledger are not written");
+        say(&format!("The newest entries of the ledger are not written: {error}.\n"));
     }
     drop(exporter);
     Ok(farewell(ended))

@@ -106,8 +106,9 @@ impl Inner {
         let share = |message: &epitome::thread::Raw| all.share(message.len() as f64 / bytes.max(1) as f64);
         let ids = turn.prints.iter().map(|print| epitome::thread::MessageId::from_bytes(*print.as_bytes()));
         let mut head = blake3::Hasher::new();
-        turn.asked.system().iter().for_each(|system| drop(head.update(system.as_bytes())));
-        document.tools().iter().for_each(|tools| drop(head.update(tools.as_str().as_bytes())));
+        for beside in turn.asked.system().iter().chain(&document.tools().map(ToString::to_string)) {
+            head.update(beside.as_bytes());
+        }
         let head: [u8; 32] = *head.finalize().as_bytes();
         let source = document.source().as_str();
         let marks = match (source.contains("\"cache_control\""), source.contains("\"ttl\":\"1h\"")) {
