@@ -154,6 +154,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   epitome serve
+  epitome serve --demo
   epitome serve --budget 60000 --tools on
   epitome serve --upstream openai=http://127.0.0.1:8080 --upstream /groq=https://api.groq.com/openai/v1
   EPITOME_SERVE_KEYS=acme=env:ACME_KEY epitome serve --listen 0.0.0.0:8788 --tls-certificate c.pem --tls-key k.pem
@@ -627,6 +628,9 @@ pub struct Serve {
     /// Listen beyond this machine without keys: whoever reaches it can read every thread
     #[arg(long)]
     pub insecure: bool,
+    /// Show a compaction within a minute: a strict mock provider answers, and everything is kept in memory
+    #[arg(long, conflicts_with_all = ["upstreams", "store"])]
+    pub demo: bool,
 }
 
 /// `epitome mcp`.

@@ -48,11 +48,7 @@ pub(super) struct Gone {
 
 impl Inner {
     /// Sees to it that everything that came is in the log, and learns from how it went.
-    pub(super) async fn record(
-        self: Arc<Self>,
-        turn: Arc<Turn>,
-        gone: Gone,
-    ) {
+    pub(super) async fn record(self: Arc<Self>, turn: Arc<Turn>, gone: Gone) {
         let Gone { told, counted, status, end, id, rounds } = gone;
         let line = Arc::clone(&turn.placed.line);
         let counted = match self.settled(&turn, &line).await {
