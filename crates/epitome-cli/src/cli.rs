@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use epitome::session::Format;
 use epitome::wire::Dialect;
+use epitome_gateway::mock::Fault;
 
 /// The exit codes, as `--help` tells them.
 const EXIT_CODES: &str = "\
@@ -140,6 +141,22 @@ Examples:
     /// Compact threads in the background until stopped
     #[command(after_help = "Example:\n  epitome work --store postgres://epitome@db.example.com/epitome")]
     Work(Work),
+    /// Run a strict mock provider, to test agents and gateways against
+    ///
+    /// It speaks OpenAI Chat Completions and Responses, Anthropic Messages and Gemini, enforces their rules with their own
+    /// messages, has a window and a prefix cache, and fails in every way that is known of a provider.
+    #[command(after_help = "\
+Requests choose with headers:
+  x-mock-window: N        the window in tokens; a model's name can do it too: mock-8k, claude-sonnet-4-5-32k
+  x-mock-overflow: NAME   how an overflow is told
+  x-mock-fault: NAME      a fault, whatever the size
+  x-mock-encoding: gzip   a packed answer
+
+Examples:
+  epitome mock --port 4010 --window 32000
+  epitome mock --work 30 --work-bytes 8000
+  epitome mock --list")]
+    Mock(Mock),
 }
 
 /// Which file, and how to read it.
@@ -524,4 +541,51 @@ pub struct Work {
     /// The store, in the place of the configured one: sqlite:PATH or postgres://…
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
+}
+
+/// `epitome mock`.
+#[derive(Debug, Args)]
+pub struct Mock {
+    /// The port on 127.0.0.1; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 4010)]
+    pub port: u16,
+    /// Print the catalogue of faults and end
+    #[arg(long)]
+    pub list: bool,
+    /// The window of models that name none themselves, in tokens; by default what is known of the model
+    #[arg(long, value_name = "TOKENS")]
+    pub window: Option<u64>,
+    /// How an overflow is told, by its name in the catalogue; by default as the protocol's own provider does
+    #[arg(long, value_name = "NAME")]
+    pub overflow: Option<Fault>,
+    /// Count the output that a request reserves against the window
+    #[arg(long)]
+    pub count_output: bool,
+    /// Enforce what only some back-ends enforce for every model
+    #[arg(long)]
+    pub pedantic: bool,
+    /// Answer the next N turns of each key with tool calls that the agent can run
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Work")]
+    pub work: u64,
+    /// About how many bytes each of these calls puts out
+    #[arg(long, value_name = "BYTES", default_value_t = 6000, help_heading = "Work")]
+    pub work_bytes: usize,
+    /// The file to read where no tool runs commands
+    #[arg(long, value_name = "FILE", help_heading = "Work")]
+    pub work_file: Option<PathBuf>,
+    /// Call the gateway's own tools now and then
+    #[arg(long, help_heading = "Work")]
+    pub use_gateway_tools: bool,
+    /// Milliseconds to the first token
+    #[arg(long, value_name = "MS", default_value_t = 0, help_heading = "Timing")]
+    pub ttft_ms: u64,
+    /// Milliseconds between tokens
+    #[arg(long, value_name = "MS", default_value_t = 0, help_heading = "Timing")]
+    pub itl_ms: u64,
+    /// The tokens of a plain answer; 0 is a short sentence
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Timing")]
+    pub answer_tokens: usize,
+    /// Read the body and answer, without rules, counts or records
+    #[arg(long, help_heading = "Timing")]
+    pub lax: bool,
 }

@@ -9,5 +9,6 @@
 //!
 //! It fails open: whatever breaks in here, the provider gets the request that the client sent.
 
+pub mod mock;
 pub mod settings;
 pub mod tools;

@@ -11,6 +11,7 @@ mod diff;
 mod export;
 mod import;
 mod log;
+mod mock;
 mod plan;
 mod policy;
 mod read;
@@ -47,6 +48,7 @@ pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
         Verb::Recall(args) => recall::run(args, config),
         Verb::Store(args) => store::run(args, config, paint, &progress),
         Verb::Work(args) => work::run(args, config, cli.json, progress),
+        Verb::Mock(args) => mock::run(args, progress),
     }
 }
 

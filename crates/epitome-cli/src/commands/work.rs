@@ -43,7 +43,7 @@ pub fn run(args: &Work, config: Option<&Path>, json: bool, progress: Progress) -
 }
 
 /// Waits until somebody wants it to stop.
-async fn stopped() {
+pub(super) async fn stopped() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {

@@ -1,0 +1,96 @@
+//! `epitome mock`: runs a strict mock provider until it is told to stop, or prints how it can fail.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use epitome::budget::Tokens;
+use epitome_gateway::mock::{Fault, Mock, MockSettings, Timing, Work};
+use serde_json::json;
+
+use super::work::stopped;
+use crate::cli;
+use crate::desk::wait;
+use crate::failure::{Answer, Exit, Failure, words};
+use crate::progress::Progress;
+use crate::receipt::plural;
+
+/// Runs it.
+pub fn run(args: &cli::Mock, progress: Progress) -> Result<Answer, Failure> {
+    // It runs until somebody stops it: there is no end to wait for.
+    drop(progress);
+    if args.list {
+        return Ok(catalogue());
+    }
+    wait(async {
+        let settings = settings(args);
+        let listen = settings.listen;
+        let mock = Mock::start(settings).map_err(|error| cannot_listen(listen, &error))?;
+        let _ = io::Write::write_all(&mut io::stderr(), welcome(&mock).as_bytes());
+        stopped().await;
+        let answer = told(&mock);
+        mock.stop().await;
+        Ok(answer)
+    })
+}
+
+fn settings(args: &cli::Mock) -> MockSettings {
+    MockSettings {
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, args.port)),
+        window: args.window.map(Tokens::new),
+        overflow: args.overflow,
+        counts_output: args.count_output.then_some(true),
+        pedantic: args.pedantic,
+        lax: args.lax,
+        work: Work {
+            turns: args.work,
+            bytes: args.work_bytes,
+            file: args.work_file.clone(),
+            gateway_tools: args.use_gateway_tools,
+        },
+        timing: Timing {
+            first_token: Duration::from_millis(args.ttft_ms),
+            between_tokens: Duration::from_millis(args.itl_ms),
+            answer_tokens: args.answer_tokens,
+        },
+        // A mock that runs for days keeps no bodies to look at: nobody can ask it for them.
+        records_max: 0,
+        ..MockSettings::default()
+    }
+}
+
+fn cannot_listen(listen: SocketAddr, error: &io::Error) -> Failure {
+    Failure::new(Exit::CannotFit, format!("It cannot listen on {listen}: {}.", words(error)))
+        .hint("`--port 0` takes a free port.")
+}
+
+fn welcome(mock: &Mock) -> String {
+    let url = mock.url();
+    format!(
+        "Mock provider on {url}; an interrupt stops it.\n  OPENAI_BASE_URL={url}/v1\n  ANTHROPIC_BASE_URL={url}\n  \
+         GOOGLE_GEMINI_BASE_URL={url}\n  {url}/mock/stats shows what was used and which rules were broken.\n"
+    )
+}
+
+fn told(mock: &Mock) -> Answer {
+    let violations = mock.violations();
+    let count = violations.len();
+    let mut text = format!("{count} violation{}.\n", plural(count));
+    for broken in &violations {
+        let _ = writeln!(text, "{:<6} {}: {}", broken.rule, broken.path, broken.message);
+    }
+    Answer::new(text, json!({"violations": violations}))
+}
+
+/// Every fault, one a line.
+fn catalogue() -> Answer {
+    let mut text = String::new();
+    for fault in Fault::all() {
+        let _ = writeln!(text, "{:<24} {:<12} {}", fault.name(), fault.kind(), fault.summary());
+    }
+    let list: Vec<_> = Fault::all()
+        .map(|fault| json!({"name": fault.name(), "kind": fault.kind().to_string(), "summary": fault.summary()}))
+        .collect();
+    Answer::new(text, json!({"faults": list}))
+}

@@ -1,0 +1,167 @@
+//! The strict mock provider: a test upstream with a real provider's rules, words, window, cache and ways to fail.
+//!
+//! ```text
+//! request ──► rules ──► prompt ──► window ──► cache ──► reply ──► speak ──► client
+//!               │                    │                    │
+//!               └ 400, as told       └ any shape of       └ text, tool work,
+//!                 by the provider      an overflow          thinking, compaction
+//! ```
+//!
+//! Answers follow from the request alone, byte for byte; what lasts between requests is what a provider keeps. It knows
+//! no language: what it says is always the same.
+
+mod archive;
+mod asked;
+mod cache;
+mod compaction;
+mod endpoint;
+mod faults;
+mod lax;
+mod offered;
+mod outlet;
+mod prompt;
+mod provider;
+mod record;
+mod refusal;
+mod reply;
+mod rules;
+mod seal;
+mod settings;
+mod speak;
+mod window;
+mod work;
+
+pub use faults::{Fault, FaultKind};
+pub use record::{Account, Broken, Recorded};
+pub use settings::{CacheRules, MockSettings, Prices, Timing, Work};
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use bytes::Bytes;
+use epitome::budget::Tokens;
+use http_body_util::{BodyExt, Limited};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use provider::Provider;
+
+/// A mock provider that is running.
+pub struct Mock {
+    address: SocketAddr,
+    provider: Arc<Provider>,
+    stop: Option<oneshot::Sender<()>>,
+    server: JoinHandle<()>,
+}
+
+impl Mock {
+    /// Starts one on the current runtime.
+    pub fn start(settings: MockSettings) -> io::Result<Mock> {
+        let listener = std::net::TcpListener::bind(settings.listen)?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let address = listener.local_addr()?;
+        let provider = Arc::new(Provider::new(settings));
+        let (stop, stopped) = oneshot::channel();
+        let app = Router::new().fallback(answer).with_state(provider.clone());
+        let server = tokio::spawn(async move {
+            tokio::select! {
+                _ = axum::serve(listener, app) => {}
+                _ = stopped => {}
+            }
+        });
+        Ok(Mock { address, provider, stop: Some(stop), server })
+    }
+
+    /// Its address, such as `http://127.0.0.1:4010`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The requests it got, oldest first.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.provider.records(|records| records.requests.iter().cloned().collect())
+    }
+
+    /// The rules that were broken, in the order of the requests.
+    pub fn violations(&self) -> Vec<Broken> {
+        self.provider.records(|records| records.broken.clone())
+    }
+
+    /// What a key has used.
+    pub fn account(&self, key: &str) -> Account {
+        self.provider.records(|records| records.accounts.get(key).cloned().unwrap_or_default())
+    }
+
+    /// How many turns of a key's work were given out.
+    pub fn work_turns(&self, key: &str) -> u64 {
+        self.provider.work_turns(key)
+    }
+
+    /// Gives the next requests a fault, whatever they say.
+    pub fn fail_next(&self, fault: Fault, times: usize) {
+        self.provider.fail_next(fault, times);
+    }
+
+    /// Changes the window of models that name none themselves.
+    pub fn set_window(&self, window: Option<Tokens>) {
+        self.provider.set_window(window);
+    }
+
+    /// Forgets requests, accounts, work, cache and faults.
+    pub fn reset(&self) {
+        self.provider.reset();
+    }
+
+    /// Stops it; connections that are open are cut.
+    pub async fn stop(mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        let _ = (&mut self.server).await;
+    }
+}
+
+impl Drop for Mock {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Answers a request.
+async fn answer(State(provider): State<Arc<Provider>>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    // One byte more than is taken, so that the refusal can be told in the protocol's own way.
+    let bytes_max = provider.settings.body_bytes_max + 1;
+    let body = match body_of(body, bytes_max).await {
+        Ok(body) => body,
+        Err(()) => Bytes::from(vec![b' '; bytes_max]),
+    };
+    if provider.settings.lax {
+        return lax::answer(&provider.settings, &head, &body).send().await;
+    }
+    let work = move || provider.answer(&head, &body);
+    match tokio::task::spawn_blocking(work).await {
+        Ok(outgoing) => outgoing.send().await,
+        Err(_) => {
+            let mut response = Response::new(Body::from("the mock itself failed; this is a bug in it"));
+            *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+            response
+        }
+    }
+}
+
+async fn body_of(body: Body, bytes_max: usize) -> Result<Bytes, ()> {
+    Limited::new(body, bytes_max).collect().await.map(http_body_util::Collected::to_bytes).map_err(|_| ())
+}
