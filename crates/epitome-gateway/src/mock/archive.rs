@@ -42,8 +42,11 @@ impl Archive {
         let items: Result<Vec<Value>, Complaint> = items.into_iter().map(|item| self.resolve(&asked, item)).collect();
         let items = items?;
         self.judge_reasoning(&asked, &items)?;
+        let has_input = asked.field("input").is_some() || !items.is_empty();
         if let Some(body) = asked.body.as_object_mut() {
-            body.insert("input".into(), items.into());
+            if has_input {
+                body.insert("input".into(), items.into());
+            }
             body.remove("previous_response_id");
             body.remove("conversation");
         }

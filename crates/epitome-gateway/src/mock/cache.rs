@@ -78,21 +78,22 @@ impl PrefixCache {
 
     /// Serves a prompt of a provider that caches up to marks.
     pub(super) fn serve_marked(&mut self, owner: &Owner, prompt: &Prompt, rules: &CacheRules, now: Instant) -> Served {
-        let mut served = Served { input: prompt.tokens(), ..Served::default() };
         let sums = running_sums(prompt);
-        for (at, mark) in marks(prompt) {
-            if let Some(found) = self.look_back(owner, prompt, at, rules, now) {
-                served.read = served.read.max(sums[found]);
+        // What this request writes is not there for it to read.
+        let found = marks(prompt).filter_map(|(at, _)| self.look_back(owner, prompt, at, rules, now)).max();
+        let read = found.map_or(0, |at| sums[at]);
+        let mut served = Served { input: prompt.tokens(), read, ..Served::default() };
+        for (at, mark) in marks(prompt).filter(|(at, _)| sums[*at] >= rules.tokens_min) {
+            let new = sums[at].saturating_sub(served.read + served.written + served.written_long);
+            let lives = match mark {
+                Mark::Short => rules.ttl,
+                Mark::Long => rules.ttl * 12,
+            };
+            match mark {
+                Mark::Short => served.written += new,
+                Mark::Long => served.written_long += new,
             }
-            let lives = if mark == Mark::Long { rules.ttl * 12 } else { rules.ttl };
-            if sums[at] >= rules.tokens_min {
-                let new = sums[at].saturating_sub(served.read + served.written + served.written_long);
-                match mark {
-                    Mark::Short => served.written += new,
-                    Mark::Long => served.written_long += new,
-                }
-                self.keep(owner, prompt.pieces[at].prefix, lives, now);
-            }
+            self.keep(owner, prompt.pieces[at].prefix, lives, now);
         }
         served
     }
