@@ -138,6 +138,19 @@ Examples:
   epitome store vacuum
   epitome store rotate")]
     Store(StoreArgs),
+    /// Stand in front of any provider, so that an agent's prompt never outgrows its window
+    ///
+    /// Point an agent's base URL at it and change nothing else. Requests that fit pass byte for byte; others are compacted,
+    /// and what left can be read back. An interrupt stops it: answers under way are finished, a second one ends them.
+    #[command(after_help = "\
+Examples:
+  epitome serve
+  epitome serve --budget 60000 --tools on
+  epitome serve --upstream openai=http://127.0.0.1:8080 --upstream /groq=https://api.groq.com/openai/v1
+  EPITOME_SERVE_KEYS=acme=env:ACME_KEY epitome serve --listen 0.0.0.0:8788 --tls-certificate c.pem --tls-key k.pem
+  OPENAI_BASE_URL=http://127.0.0.1:8788/v1 codex
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8788 claude")]
+    Serve(Box<Serve>),
     /// Compact threads in the background until stopped
     #[command(after_help = "Example:\n  epitome work --store postgres://epitome@db.example.com/epitome")]
     Work(Work),
@@ -157,6 +170,15 @@ Examples:
   epitome mock --work 30 --work-bytes 8000
   epitome mock --list")]
     Mock(Mock),
+    /// Serve what left the prompts to an MCP client, on standard input and output
+    ///
+    /// The tools are read_artifact, recall and compact; artifacts are resources too. Standard output carries the protocol
+    /// and nothing else.
+    #[command(after_help = "\
+Examples:
+  claude mcp add epitome -- epitome mcp
+  epitome mcp --thread weather --store sqlite:threads.db")]
+    Mcp(Mcp),
 }
 
 /// Which file, and how to read it.
@@ -588,4 +610,54 @@ pub struct Mock {
     /// Read the body and answer, without rules, counts or records
     #[arg(long, help_heading = "Timing")]
     pub lax: bool,
+}
+
+/// `epitome serve`.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// A provider, as WHAT=URL, where WHAT is openai, anthropic or gemini, a path such as /groq, or a model such as
+    /// claude-*; can be given several times
+    #[arg(long = "upstream", value_name = "WHAT=URL")]
+    pub upstreams: Vec<String>,
+    /// The most tokens of a prompt, where that is less than the model's window
+    #[arg(long, value_name = "N")]
+    pub budget: Option<u64>,
+    /// Whether requests get the gateway's own tools: on or off
+    #[arg(long, value_name = "SWITCH")]
+    pub tools: Option<String>,
+    /// A preset's name, or the path of a policy file
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
+    /// How to tell what it does: text or json
+    #[arg(long, value_name = "FORMAT")]
+    pub log: Option<String>,
+    /// The certificate to show, as PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_certificate: Option<String>,
+    /// The certificate's key, as PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<String>,
+    /// The store, in the place of the configured one: sqlite:PATH, postgres://… or memory:
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// Listen beyond this machine without keys: whoever reaches it can read every thread
+    #[arg(long)]
+    pub insecure: bool,
+}
+
+/// `epitome mcp`.
+#[derive(Debug, Args)]
+pub struct Mcp {
+    /// The one thread it is about; without it, each call names one or means the one that was used last
+    #[arg(long, value_name = "ID")]
+    pub thread: Option<String>,
+    /// The most tokens of an answer of read_artifact
+    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u64).range(200..))]
+    pub read_tokens: u64,
+    /// Which store
+    #[command(flatten)]
+    pub whose: Whose,
 }

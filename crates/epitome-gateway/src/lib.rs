@@ -9,6 +9,17 @@
 //!
 //! It fails open: whatever breaks in here, the provider gets the request that the client sent.
 
+pub mod api;
+pub mod caller;
+pub mod identity;
+pub mod ledger;
+pub mod mcp;
 pub mod mock;
+pub mod proxy;
+pub mod refusal;
+pub mod serve;
 pub mod settings;
+pub mod sse;
 pub mod tools;
+mod upstream;
+pub mod weave;

@@ -52,6 +52,7 @@ fn thread(key: &ThreadKey) -> Write {
         dialect: "chat".into(),
         counter: "o200k".into(),
         shared: Vec::new(),
+        scope: String::new(),
         labels: Vec::new(),
     }))
 }

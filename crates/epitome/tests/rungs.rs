@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use epitome::budget::{Bpe, Meter, Tokens};
 use epitome::plan::{Action, Ask, Cache, Cleared, Compaction, OwnProposal, Record, Room, Verdict, decide, normalise};
-use epitome::policy::{Policy, preset};
+use epitome::policy::{Policy, ReadBy, preset};
 use epitome::render::{layout, render};
 use epitome::thread::{Determinism, Durability, Thread};
 use epitome::wire::{Dialect, Document, decode_message};
@@ -271,7 +271,7 @@ fn drop_wins_over_externalise_over_summarise_over_clear_and_the_loser_is_a_warni
         record(part, Action::Clear { why: Cleared::Durability, artifact: artifact.clone(), preserved: BTreeMap::new() })
     };
     let externalise =
-        || record(part, Action::Externalise { artifact: artifact.clone(), head: Tokens::new(1), tail: Tokens::ZERO });
+        || record(part, Action::Externalise { artifact: artifact.clone(), head: Tokens::new(1), tail: Tokens::ZERO, by: ReadBy::Tool });
     let summarise = || record(None, Action::Summarise { summary: 0, kept: Vec::new() });
     let drop = || record(None, Action::Drop { keywords: Vec::new() });
     let cases = [

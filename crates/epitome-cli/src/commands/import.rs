@@ -133,6 +133,7 @@ async fn claimed(desk: &Desk, key: &ThreadKey, path: &Path, session: &Session) -
     let writes = Source::keep(desk, &key.thread, file, session).await?;
     desk.log().apply(&writes).await?;
     let new = NewThread {
+        scope: String::new(),
         key: key.clone(),
         dialect: session.format().name().to_owned(),
         counter: desk.engine.counter_label().to_owned(),

@@ -11,11 +11,13 @@ mod diff;
 mod export;
 mod import;
 mod log;
+mod mcp;
 mod mock;
 mod plan;
 mod policy;
 mod read;
 mod recall;
+mod serve;
 mod show;
 mod store;
 mod threads;
@@ -47,8 +49,10 @@ pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
         Verb::Log(args) => log::run(args, config, paint),
         Verb::Recall(args) => recall::run(args, config),
         Verb::Store(args) => store::run(args, config, paint, &progress),
+        Verb::Serve(args) => serve::run(args, config, cli.json, progress),
         Verb::Work(args) => work::run(args, config, cli.json, progress),
         Verb::Mock(args) => mock::run(args, progress),
+        Verb::Mcp(args) => mcp::run(args, config, cli.json, progress),
     }
 }
 

@@ -1,4 +1,25 @@
 //! The gateway's own tools, as values: what a model is told of them, and what comes of a call.
+//!
+//! ```text
+//! name, arguments ──► Call ──► Reader ──► text, within its tokens ──► Outcome
+//! ```
+//!
+//! An outcome never costs more than its cap, so that reading back does not fill the prompt again; one that is cut says
+//! how to read on. What went wrong is a sentence that a model can act on. Nothing here decides who may read: the access
+//! that a thread was opened with does.
+
+mod call;
+mod page;
+mod reader;
+mod refusal;
+
+pub use call::Call;
+pub use reader::{Imported, Reader};
+pub(crate) use refusal::no_thread;
+pub use refusal::{refused, sentence};
+
+use epitome::budget::Tokens;
+use epitome_runtime::engine::{Engine, OpenThread};
 
 /// A tool as a model is told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +32,25 @@ pub struct Tool {
     pub parameters: &'static str,
 }
 
+/// Reads an artifact or a message.
+pub const READ_ARTIFACT: Tool = Tool {
+    name: "read_artifact",
+    description: "Reads back content that was moved out of this conversation to save room: an artifact that a \
+                  placeholder names, or a message such as m41. Long content comes in parts; each part says how to read on.",
+    parameters: r#"{"type":"object","properties":{"id":{"type":"string","description":"The artifact's id, or a message such as m41"},"from":{"type":"integer","description":"First line, counted from 1"},"to":{"type":"integer","description":"Last line"},"grep":{"type":"string","description":"Only lines that hold this text, in any case"},"context":{"type":"integer","description":"Lines around each of those"},"byte":{"type":"integer","description":"Where to go on inside a long line"}},"required":["id"],"additionalProperties":false}"#,
+};
+
+/// Searches what left the prompts.
+pub const RECALL: Tool = Tool {
+    name: "recall",
+    description: "Searches everything that was left out of this conversation to save room, and answers the passages \
+                  that fit best. Use it before asking again or redoing work.",
+    parameters: r#"{"type":"object","properties":{"query":{"type":"string","description":"Words to look for: names, paths, errors, values"},"limit":{"type":"integer","description":"The most passages"}},"required":["query"],"additionalProperties":false}"#,
+};
+
+/// The tools that a request is given.
+pub const TOOLS: [Tool; 2] = [READ_ARTIFACT, RECALL];
+
 /// What came of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -18,4 +58,64 @@ pub struct Outcome {
     pub text: String,
     /// Whether the call failed.
     pub is_error: bool,
+}
+
+impl Outcome {
+    /// A call that was answered.
+    pub fn answer(text: impl Into<String>) -> Self {
+        Outcome { text: text.into(), is_error: false }
+    }
+
+    /// A call that failed.
+    pub fn failure(text: impl Into<String>) -> Self {
+        Outcome { text: text.into(), is_error: true }
+    }
+}
+
+/// How much an outcome may cost. An answer of `recall` has the engine's own limit, `recall.tokens_max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// The most tokens of an answer of `read_artifact`.
+    pub read_tokens_max: Tokens,
+}
+
+impl Default for Caps {
+    fn default() -> Self {
+        Caps { read_tokens_max: Tokens::new(4000) }
+    }
+}
+
+/// Whether a tool of this name is one of the gateway's own.
+pub fn is_own(name: &str) -> bool {
+    TOOLS.iter().any(|tool| tool.name == name)
+}
+
+/// Performs a model's call on an open thread. The arguments are JSON as the model wrote them; nothing means none.
+pub async fn perform(engine: &Engine, thread: &mut OpenThread, caps: Caps, name: &str, arguments: &str) -> Outcome {
+    match Call::parse(name, arguments) {
+        Ok(call) => answer(engine, &mut Reader::Open(thread), caps, &call).await,
+        Err(outcome) => outcome,
+    }
+}
+
+/// Answers a call that was understood.
+pub async fn answer(engine: &Engine, reader: &mut Reader<'_>, caps: Caps, call: &Call) -> Outcome {
+    match call {
+        Call::ReadArtifact(wanted) => page::read(engine, reader, caps.read_tokens_max, wanted).await,
+        Call::Recall { query, limit } => recall(reader, query, *limit).await,
+    }
+}
+
+async fn recall(reader: &mut Reader<'_>, query: &str, limit: Option<usize>) -> Outcome {
+    let mut found = match reader.recall(query).await {
+        Ok(found) => found,
+        Err(error) => return Outcome::failure(sentence(&error)),
+    };
+    let more = limit.map_or(0, |limit| found.hits.len().saturating_sub(limit.max(1)));
+    found.hits.truncate(found.hits.len() - more);
+    found.left_out += more;
+    match found.hits.is_empty() {
+        true => Outcome::answer("Nothing that was left out matches. Try other words."),
+        false => Outcome::answer(found.render()),
+    }
 }

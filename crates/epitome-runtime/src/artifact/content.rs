@@ -19,6 +19,10 @@ pub struct Content {
     text: String,
 }
 
+/// A text of which parts are given out.
+#[derive(Clone, Copy)]
+pub struct Text<'a>(&'a str);
+
 /// How much may be given out, and who counts.
 #[derive(Clone, Copy)]
 pub struct Limit<'a> {
@@ -100,31 +104,63 @@ impl Content {
         self.text
     }
 
+    /// It as a text of which parts are given out.
+    pub fn parts(&self) -> Text<'_> {
+        Text(&self.text)
+    }
+
     /// How many lines it has.
     pub fn line_count(&self) -> usize {
-        self.text.lines().count()
+        self.parts().line_count()
     }
 
     /// These lines, from 1, as far as the limit allows. Lines that are not there are left out.
     pub fn lines(&self, lines: RangeInclusive<usize>, limit: Limit<'_>) -> Excerpt {
+        self.parts().lines(lines, limit)
+    }
+
+    /// What follows a place, in bytes, as far as the limit allows: the way through lines that are too long.
+    pub fn from_byte(&self, byte: usize, limit: Limit<'_>) -> Excerpt {
+        self.parts().from_byte(byte, limit)
+    }
+
+    /// The lines that hold this text, in any case, as far as the limit allows.
+    pub fn grep(&self, text: &str, limit: Limit<'_>) -> Hits {
+        self.parts().grep(text, limit)
+    }
+}
+
+impl<'a> Text<'a> {
+    /// A text.
+    pub fn new(text: &'a str) -> Self {
+        Text(text)
+    }
+
+    /// How many lines it has.
+    pub fn line_count(self) -> usize {
+        self.0.lines().count()
+    }
+
+    /// These lines, from 1, as far as the limit allows. Lines that are not there are left out.
+    pub fn lines(self, lines: RangeInclusive<usize>, limit: Limit<'_>) -> Excerpt {
         let start = self.start_of_line(*lines.start());
         let end = self.start_of_line(lines.end().saturating_add(1)).max(start);
         self.excerpt(start..end, limit)
     }
 
     /// What follows a place, in bytes, as far as the limit allows: the way through lines that are too long.
-    pub fn from_byte(&self, byte: usize, limit: Limit<'_>) -> Excerpt {
-        let start = self.text.floor_char_boundary(byte.min(self.text.len()));
-        self.excerpt(start..self.text.len(), limit)
+    pub fn from_byte(self, byte: usize, limit: Limit<'_>) -> Excerpt {
+        let start = self.0.floor_char_boundary(byte.min(self.0.len()));
+        self.excerpt(start..self.0.len(), limit)
     }
 
     /// The lines that hold this text, in any case, as far as the limit allows.
-    pub fn grep(&self, text: &str, limit: Limit<'_>) -> Hits {
+    pub fn grep(self, text: &str, limit: Limit<'_>) -> Hits {
         let wanted = text.to_lowercase();
         let mut hits = Hits::default();
         let mut left = limit.max.get();
         let mut start = 0;
-        for (index, line) in self.text.split_inclusive('\n').enumerate() {
+        for (index, line) in self.0.split_inclusive('\n').enumerate() {
             if let Some(hit) = hit_in(line.trim_end_matches(['\n', '\r']), &wanted, index + 1, start) {
                 hits.total += 1;
                 let cost = limit.counter.count(&hit.numbered()).get();
@@ -140,8 +176,8 @@ impl Content {
         hits
     }
 
-    fn excerpt(&self, asked: Range<usize>, limit: Limit<'_>) -> Excerpt {
-        let given = truncate(limit.counter, &self.text[asked.clone()], limit.max);
+    fn excerpt(self, asked: Range<usize>, limit: Limit<'_>) -> Excerpt {
+        let given = truncate(limit.counter, &self.0[asked.clone()], limit.max);
         let given = whole_lines(given, asked.len());
         let bytes = asked.start..asked.start + given.len();
         let first = self.line_of(bytes.start);
@@ -149,14 +185,14 @@ impl Content {
         Excerpt { text: given.to_owned(), lines: first..=last, is_whole: bytes.end == asked.end, bytes }
     }
 
-    fn line_of(&self, byte: usize) -> usize {
-        1 + newlines(&self.text[..byte])
+    fn line_of(self, byte: usize) -> usize {
+        1 + newlines(&self.0[..byte])
     }
 
-    fn start_of_line(&self, line: usize) -> usize {
+    fn start_of_line(self, line: usize) -> usize {
         match line.checked_sub(2) {
             None => 0,
-            Some(before) => self.text.match_indices('\n').nth(before).map_or(self.text.len(), |(at, _)| at + 1),
+            Some(before) => self.0.match_indices('\n').nth(before).map_or(self.0.len(), |(at, _)| at + 1),
         }
     }
 }

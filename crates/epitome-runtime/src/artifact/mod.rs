@@ -18,7 +18,7 @@ mod place;
 mod upkeep;
 
 pub use access::{Access, Permission, Permissions};
-pub use content::{Content, Excerpt, Hit, Hits, Limit};
+pub use content::{Content, Excerpt, Hit, Hits, Limit, Text};
 pub use denied::{Denied, Reason};
 pub use faulty::{Call, Fault, Faulty};
 pub use objects::{ObjectsError, Unreadable};

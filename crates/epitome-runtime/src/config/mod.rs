@@ -11,6 +11,7 @@ mod layer;
 mod reader;
 mod secret;
 mod sections;
+mod serve;
 mod setting;
 
 pub use address::{ArtifactsUrl, HttpUrl, ModelUrl, StoreUrl};
@@ -19,9 +20,10 @@ pub use error::ConfigError;
 pub use layer::{Origin, Sources};
 pub use secret::{SecretError, SecretSource};
 pub use sections::{
-    Artifacts, Background, Config, Events, Jobs, KEYS, Keys, Model, Policy, Recall, Rehydrate, Store, Summarizer,
-    Tenant,
+    Artifacts, Background, Config, Events, Jobs, KEYS, Keys, Model, Policy, Recall, Rehydrate, Serve, Store,
+    Summarizer, Tenant,
 };
+pub use serve::{ClientSwitch, LogFormat, OWN_PATHS, Provider, Route, RoutedSecret, RoutedUrl, Switch, TenantSecret};
 pub use setting::{Key, PresetName, SummarizerKind};
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! The sections: every setting, once.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use epitome::wire::Dialect;
@@ -8,6 +9,7 @@ use super::address::{ArtifactsUrl, HttpUrl, ModelUrl, StoreUrl};
 use super::error::ConfigError;
 use super::reader::Reader;
 use super::secret::SecretSource;
+use super::serve::{ClientSwitch, LogFormat, RoutedSecret, RoutedUrl, Switch, TenantSecret};
 use super::setting::{Key, PresetName, Setting, SummarizerKind};
 use crate::ids::TenantId;
 use crate::store::Sensitivity;
@@ -174,6 +176,53 @@ sections! {
         json_lines: Option<PathBuf> = "";
         /// An OpenTelemetry collector that gets spans, such as `http://127.0.0.1:4318`.
         otlp: Option<HttpUrl> = "";
+    }
+    /// The gateway.
+    serve: Serve {
+        /// Where it listens: an IP address and a port. Other than on this machine alone only with `serve.keys`.
+        listen: SocketAddr = "127.0.0.1:8788";
+        /// Providers, each as `WHAT=URL`. WHAT is `openai`, `anthropic` or `gemini`, a path such as `/groq`, or a model such as `claude-*`.
+        upstreams: Vec<RoutedUrl> = "";
+        /// Keys that providers are sent in the place of the client's own, each as `WHAT=SECRET`; SECRET is `env:NAME`, `file:PATH` or the key itself.
+        upstream_keys: Vec<RoutedSecret> = "";
+        /// The most tokens of a prompt, where that is less than the model's window.
+        budget: Option<u64> = "" in (1, TOKENS);
+        /// Whether requests get the gateway's own tools: `off` or `on`.
+        tools: Switch = "off";
+        /// The same for single clients, such as `claude-code=on`.
+        tools_for: Vec<ClientSwitch> = "";
+        /// Keys of the gateway's own and whose data each opens, as `TENANT=SECRET`; without any, whoever reaches it is the one tenant.
+        keys: Vec<TenantSecret> = "";
+        /// Whether proxied requests need one of these keys too.
+        keys_required: bool = "false";
+        /// The certificate it shows, as PEM; without it, plain HTTP.
+        tls_certificate: Option<PathBuf> = "";
+        /// The certificate's key, as PEM.
+        tls_key: Option<PathBuf> = "";
+        /// The largest request body in MB, as it comes and unpacked.
+        body_mb_max: u64 = "64" in (1, 4096);
+        /// The largest head of a request in KB.
+        head_kb_max: u64 = "64" in (8, 1024);
+        /// The most requests at once.
+        requests_max: u64 = "4096" in (1, 1_000_000);
+        /// The most MB of threads that are kept at hand.
+        memory_mb_max: u64 = "256" in (1, 1_048_576);
+        /// Seconds that a client may take for a request's head, and may be idle between two requests.
+        head_timeout_s: u64 = "30" in (1, DAY_S);
+        /// Seconds that a client may take between two pieces of its body.
+        body_timeout_s: u64 = "60" in (1, DAY_S);
+        /// Seconds to wait for the connection to a provider.
+        connect_timeout_s: u64 = "10" in (1, DAY_S);
+        /// Seconds to wait for the head of a provider's answer.
+        first_byte_timeout_s: u64 = "600" in (1, DAY_S);
+        /// Seconds to wait between two pieces of a provider's answer.
+        idle_timeout_s: u64 = "600" in (1, DAY_S);
+        /// Milliseconds that the store may keep a request from going out.
+        store_patience_ms: u64 = "2000" in (1, 1000 * DAY_S);
+        /// Seconds that answers under way may go on after it was told to stop.
+        shutdown_grace_s: u64 = "60" in (0, DAY_S);
+        /// How it tells what it does: `text` tells warnings, `json` also one line for every request.
+        log: LogFormat = "text";
     }
     /// Whose data it is.
     tenant: Tenant {

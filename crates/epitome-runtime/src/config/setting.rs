@@ -330,7 +330,7 @@ impl Setting for PathBuf {
 }
 
 /// The names as a choice: `a, b or c`.
-fn either<const N: usize>(names: [&str; N]) -> String {
+pub(super) fn either<const N: usize>(names: [&str; N]) -> String {
     match names.split_last() {
         Some((last, [])) => (*last).to_owned(),
         Some((last, rest)) => format!("{} or {last}", rest.join(", ")),

@@ -151,6 +151,15 @@ fn every_setting_can_be_given_as_a_variable() {
         name if name.ends_with("name") || name.ends_with("path") || name.ends_with("id") => "some",
         "keys.current" | "keys.older" | "model.key" | "summarizer.key" => "env:KEY",
         "events.json_lines" => "some",
+        "serve.listen" => "127.0.0.1:9",
+        "serve.upstreams" => "/groq=https://example.test/v1",
+        "serve.upstream_keys" => "openai=env:KEY",
+        "serve.tools" => "on",
+        "serve.tools_for" => "codex=on",
+        "serve.keys" => "acme=env:KEY",
+        "serve.keys_required" => "true",
+        "serve.tls_certificate" | "serve.tls_key" => "some",
+        "serve.log" => "json",
         _ => "17",
     };
     for key in KEYS {
@@ -231,6 +240,22 @@ fn a_mistake_is_told_with_its_place_and_what_was_meant() {
             "[keys]\nolder = \"env:A\"",
             "epitome.toml, line 2: `keys.older = ***` is not allowed; allowed is a list, each of it env:NAME, file:PATH, or the secret itself",
         ),
+        (
+            "[serve]\nlisten = \"8788\"",
+            "epitome.toml, line 2: `serve.listen = \"8788\"` is not allowed; allowed is an IP address and a port, such as 127.0.0.1:8788 or [::1]:8788",
+        ),
+        (
+            "[serve]\nupstreams = [\"opnai=https://a.test\"]",
+            "epitome.toml, line 2: `serve.upstreams = [\"opnai=https://a.test\"]` is not allowed; allowed is a list, each of it WHAT=URL, where WHAT is openai, anthropic, gemini, a path such as /groq, or a model such as gpt-5 or claude-*, and URL an address that begins with http:// or https:// and has no name or password in it",
+        ),
+        (
+            "[serve]\ntools_for = [\"codex=yes\"]",
+            "epitome.toml, line 2: `serve.tools_for = [\"codex=yes\"]` is not allowed; allowed is a list, each of it CLIENT=on or CLIENT=off",
+        ),
+        (
+            "[serve]\nrequest_max = 5",
+            "epitome.toml, line 2: there is no setting `serve.request_max`; did you mean `serve.requests_max`?",
+        ),
         ("store = 5", "epitome.toml, line 1: `store = …` is not allowed; allowed is a table, written as [store]"),
         (
             "[policy]\nname = \"pi\"\npath = \"p.toml\"",
@@ -281,6 +306,9 @@ current = "k1:hunter2"
 older = ["k0:hunter2", "env:OLD"]
 [model]
 key = "hunter2"
+[serve]
+keys = ["acme=hunter2"]
+upstream_keys = ["/groq=hunter2"]
 "#,
     );
     let loaded = folder.load(&[("EPITOME_SUMMARIZER_KEY", "hunter2")]).expect("a configuration");
@@ -289,6 +317,8 @@ key = "hunter2"
     assert_eq!(explained(&loaded, "store.url").0, "postgres://ann:***@db.test/epitome");
     assert_eq!(explained(&loaded, "keys.current").0, "***");
     assert_eq!(explained(&loaded, "keys.older").0, "***, env:OLD");
+    assert_eq!(explained(&loaded, "serve.keys").0, "acme=***");
+    assert_eq!(explained(&loaded, "serve.upstream_keys").0, "/groq=***");
     let mistakes = [
         "[store]\nurl = \"mysql://ann:hunter2@db.test/epitome\"",
         "[model]\nurl = \"https://ann:hunter2@api.test\"",
@@ -297,6 +327,9 @@ key = "hunter2"
         "[keys]\ncurrent = [\"hunter2\"]",
         "store = \"postgres://ann:hunter2@db.test\"",
         "[keys]\ncurent = \"hunter2\"",
+        "[serve]\nkeys = [\"=hunter2\"]",
+        "[serve]\nupstream_keys = [\"opnai=hunter2\"]",
+        "[serve]\nupstreams = [\"openai=https://ann:hunter2@a.test\"]",
     ];
     for toml in mistakes {
         let mistake = Folder::with(toml).mistake(&[]);
@@ -341,6 +374,27 @@ fn the_summariser_asks_the_model_unless_told_otherwise_and_takes_no_key_elsewher
     assert_eq!(asked(&small), expected("https://a.test", "small", Dialect::Anthropic, Some("env:A")));
     let elsewhere = format!("{model}[summarizer]\nurl = \"https://b.test\"\ndialect = \"chat\"");
     assert_eq!(asked(&elsewhere), expected("https://b.test", "big", Dialect::Chat, None));
+}
+
+#[test]
+fn an_upstream_is_for_a_provider_a_path_or_a_model_and_a_misspelt_provider_is_none_of_them() {
+    let routes = |text: &str| {
+        let mut sources = nowhere(&[("HOME", "/h")]);
+        sources.flags.push(("serve.upstreams".to_owned(), format!("{text}=https://a.test")));
+        Config::load(&sources).ok().map(|loaded| loaded.config.serve.upstreams[0].route.clone())
+    };
+    let path = |text: &str| Some(Route::Path(text.to_owned()));
+    let model = |text: &str| Some(Route::Model(text.to_owned()));
+    assert_eq!(routes("openai"), Some(Route::Provider(Provider::OpenAi)));
+    assert_eq!(routes("gemini"), Some(Route::Provider(Provider::Gemini)));
+    assert_eq!(routes("/groq/"), path("/groq"));
+    assert_eq!(routes("/a/b"), path("/a/b"));
+    assert_eq!(routes("/apis"), path("/apis"));
+    assert_eq!(routes("claude-*"), model("claude-*"));
+    assert_eq!(routes("o3"), model("o3"));
+    for wrong in ["opnai", "OpenAI", "/", "//a", "/api", "/metrics/", "/a/../b", "a b-c", ""] {
+        assert_eq!(routes(wrong), None, "{wrong}");
+    }
 }
 
 /// The row of the documentation for a setting.

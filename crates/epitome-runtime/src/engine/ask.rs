@@ -37,7 +37,7 @@ impl OpenThread {
             let mut prompt = step.prompt();
             prompt.stream = stream;
             let counted = step.counted();
-            self.called = Some(Instant::now());
+            self.note_call();
             left -= 1;
             match answer_traced(model, Purpose::Turn, Some(&self.key.thread), &prompt, hear).await {
                 Ok(answer) => {
@@ -49,6 +49,11 @@ impl OpenThread {
                 Err(error) => request = self.refused(model.id(), counted, &error, request).await.ok_or(error)?,
             }
         }
+    }
+
+    /// Notes that the model is asked now: what it was sent lies in its cache from here on.
+    pub fn note_call(&mut self) {
+        self.called = Some(Instant::now());
     }
 
     /// What to ask for after a refusal; `None` when asking again cannot help.

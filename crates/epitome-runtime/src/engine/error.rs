@@ -37,6 +37,14 @@ pub enum EngineError {
         /// What was asked for.
         wanted: &'static str,
     },
+    /// Others appended meanwhile.
+    #[error("the thread has {length} messages by now, not {place}")]
+    Moved {
+        /// How many it has.
+        length: u64,
+        /// How many were expected.
+        place: u64,
+    },
     /// An artifact is not available.
     #[error(transparent)]
     Denied(#[from] Denied),

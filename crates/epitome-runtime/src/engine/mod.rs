@@ -78,7 +78,7 @@ pub struct Engine {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     log: Log,
     artifacts: Artifacts,
@@ -87,11 +87,12 @@ struct Inner {
     settings: Settings,
     policy: Arc<epitome::policy::Policy>,
     counter: Counter,
-    learnt: Mutex<Learnt>,
+    learnt: Arc<Mutex<Learnt>>,
     /// Rung whenever something was committed or queued here.
-    bell: Notify,
+    bell: Arc<Notify>,
 }
 
+#[derive(Clone)]
 struct Counter {
     label: String,
     counter: Arc<dyn TokenCounter>,
@@ -101,6 +102,15 @@ impl std::fmt::Debug for Counter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.label)
     }
+}
+
+/// Where a new thread belongs.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// Among whose threads it is looked for by its messages; empty where nobody looks.
+    pub name: String,
+    /// What to remember of it.
+    pub labels: serde_json::Value,
 }
 
 /// What an engine is made of.
@@ -153,14 +163,39 @@ impl Engine {
             policy: Arc::new(settings.policy.clone()),
             settings,
             counter,
-            learnt: Mutex::new(learnt),
-            bell: Notify::new(),
+            learnt: Arc::new(Mutex::new(learnt)),
+            bell: Arc::new(Notify::new()),
         };
         Ok(Engine { inner: Arc::new(inner) })
     }
 
+    /// The same engine for another policy and another model: what is kept, learnt and told is shared.
+    pub fn under(&self, policy: Option<&epitome::policy::Policy>, model: Option<&str>) -> Engine {
+        let mut inner = (*self.inner).clone();
+        if let Some(policy) = policy {
+            inner.policy = Arc::new(policy.clone());
+            inner.settings.policy = policy.clone();
+        }
+        if let Some(model) = model {
+            inner.settings.model = Some(model.to_owned());
+        }
+        inner.counter = counter(&inner.settings);
+        Engine { inner: Arc::new(inner) }
+    }
+
     /// Opens a thread; one that is not there is made.
     pub async fn open(&self, access: &Access, thread: ThreadId, dialect: Dialect) -> Result<OpenThread, EngineError> {
+        self.open_in(access, thread, dialect, Scope::default()).await
+    }
+
+    /// Opens a thread; one that is not there is made within a scope.
+    pub async fn open_in(
+        &self,
+        access: &Access,
+        thread: ThreadId,
+        dialect: Dialect,
+        scope: Scope,
+    ) -> Result<OpenThread, EngineError> {
         let key = self.allowed(access, thread, Permission::WriteThread)?;
         if self.inner.log.thread(&key).await?.is_none() {
             let new = NewThread {
@@ -168,7 +203,8 @@ impl Engine {
                 dialect: dialect.name().to_owned(),
                 counter: self.inner.counter.label.clone(),
                 at: Moment::now(),
-                labels: serde_json::Value::Null,
+                scope: scope.name,
+                labels: scope.labels,
             };
             self.inner.log.create(new).await?;
         }
@@ -248,8 +284,12 @@ impl Engine {
         self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn with_learnt<T>(&self, look: impl FnOnce(&Learnt) -> T) -> T {
+        look(&self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Learns something of a model, and keeps it. That it cannot be kept just now is no reason to stop.
-    async fn learn(&self, lesson: impl FnOnce(&mut Learnt)) {
+    pub async fn learn(&self, lesson: impl FnOnce(&mut Learnt)) {
         let learnt = {
             let mut learnt = self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner);
             let before = learnt.clone();

@@ -16,13 +16,16 @@ const HARDER: [f64; 4] = [1.0, 0.8, 0.55, 0.3];
 const RESERVE_SHARE_MAX: f64 = 0.25;
 
 impl Engine {
+    /// The room that the messages of a step have.
+    pub fn room_for(&self, request: &StepRequest) -> Room {
+        self.room(request).0
+    }
+
     /// The room for the messages of a step, and what is kept free for content that comes back.
     pub(super) fn room(&self, request: &StepRequest) -> (Room, Tokens) {
         let settings = self.settings();
-        let learnt = self.learnt();
-        let counter = &**self.counter();
-        let fixed = fixed(request, counter);
-        let window = window(settings, &learnt, request);
+        let fixed = fixed(request, &**self.counter());
+        let window = self.with_learnt(|learnt| window(settings, learnt, request));
         let window = window.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]);
         let policy = fitted(&settings.policy, window);
         (Room::in_window(&policy, window, fixed), policy.reserve.rehydration)

@@ -44,6 +44,17 @@ pub struct Wants {
     pub current: BTreeMap<String, Determinism>,
 }
 
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("key", &self.key)
+            .field("length", &self.length)
+            .field("version", &self.version)
+            .field("room", &self.room)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Snapshot {
     pub fn meter(&self) -> Meter<'_> {
         Meter::new(&*self.counter, self.dialect)

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epitome::budget::Tokens;
-use epitome::plan::{Cache, Room, Shortfall};
-use epitome::render::Rehydrated;
+use epitome::plan::{Cache, Compaction, Room, Shortfall};
+use epitome::render::{Rehydrated, render};
 use epitome::thread::{Determinism, Raw};
+use epitome::wire::Item;
 
 use super::compact::{Committed, How, NotCompacted};
 use super::error::EngineError;
@@ -92,6 +93,7 @@ pub struct Step {
     /// What did not go as it should, in sentences.
     pub warnings: Vec<String>,
     request: StepRequest,
+    snapshot: Snapshot,
 }
 
 impl Step {
@@ -100,9 +102,39 @@ impl Step {
         self.tokens + self.rehydrated_tokens + self.fixed
     }
 
+    /// The tokens of all messages, those that left the prompt included.
+    pub fn whole(&self) -> Tokens {
+        self.snapshot.thread.total()
+    }
+
     /// By how much the messages are larger than their room; nothing while they fit.
     pub fn over(&self) -> Tokens {
         self.tokens - self.room.limit
+    }
+
+    /// The compaction that the messages are under.
+    pub fn compaction(&self) -> Option<&Compaction> {
+        self.snapshot.compaction.as_deref()
+    }
+
+    /// The messages as they are written now, by their places in the log: what the plan leaves alone is kept byte for
+    /// byte, and what it changes is changed in this writing. The places of kept items are places in the log.
+    pub fn items(&self, written: &[Raw]) -> Vec<Item> {
+        let Snapshot { thread, compaction, policy, dialect, .. } = &self.snapshot;
+        let thread = thread.rewritten(*dialect, &|place| written.get(place).cloned());
+        let meter = self.snapshot.meter();
+        let prompt = render(&thread, compaction.as_deref(), policy, *dialect, meter, &self.rehydrated);
+        let placed = |item| match item {
+            Item::Kept(place) => {
+                let message = thread.message(place);
+                match written.get(message.log_place()) {
+                    Some(raw) if raw.as_str() == message.raw().as_str() => Item::Kept(message.log_place()),
+                    _ => Item::Written(message.raw().to_string()),
+                }
+            }
+            written => written,
+        };
+        prompt.items(&thread).into_iter().map(placed).collect()
     }
 
     /// The prompt, ready to be asked.
@@ -163,6 +195,7 @@ impl OpenThread {
             saved: self.saved(),
             warnings,
             request: request.clone(),
+            snapshot,
         })
     }
 
@@ -206,13 +239,8 @@ impl OpenThread {
         };
         if !must {
             return match self.engine.queue(&snapshot, request).await {
-                Ok(queued) => {
-                    if queued {
-                        Made::Queued
-                    } else {
-                        Made::Nothing
-                    }
-                }
+                Ok(true) => Made::Queued,
+                Ok(false) => Made::Nothing,
                 Err(error) => {
                     warnings.push(format!("The compaction could not be queued: {error}."));
                     Made::Nothing
@@ -426,6 +454,7 @@ impl Engine {
         let now = Moment::now();
         let errand = Errand {
             frame: self.frame(request),
+            policy: Some(Box::new(self.settings().policy.clone())),
             pins: request.pins.clone(),
             instructions: request.instructions.clone(),
             current: request.current.clone(),
@@ -483,6 +512,8 @@ impl Asked {
 #[serde(default)]
 pub(super) struct Errand {
     pub frame: Frame,
+    /// The policy of whoever asked, where it is not the worker's own.
+    pub policy: Option<Box<epitome::policy::Policy>>,
     pub pins: Vec<String>,
     pub instructions: Option<String>,
     pub current: BTreeMap<String, Determinism>,

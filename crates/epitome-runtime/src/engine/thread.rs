@@ -106,6 +106,17 @@ impl OpenThread {
         })
     }
 
+    /// Goes on under another engine: another policy, or another model. Messages are counted anew where that counts
+    /// differently.
+    pub async fn go_on_under(&mut self, engine: &Engine) -> Result<(), EngineError> {
+        if Arc::ptr_eq(&self.engine.inner, &engine.inner) {
+            return Ok(());
+        }
+        let recount = self.engine.counter_label() != engine.counter_label();
+        self.engine = engine.clone();
+        if recount { self.reload().await } else { Ok(()) }
+    }
+
     /// Which thread it is.
     pub fn key(&self) -> &ThreadKey {
         &self.key
@@ -165,6 +176,44 @@ impl OpenThread {
         self.backlog.extend(entries);
         self.flush().await;
         self.note_quality(turn).await;
+        Ok(self.saved())
+    }
+
+    /// How many messages it has, those that wait for the store included.
+    pub fn length(&self) -> u64 {
+        self.state.row.length + self.backlog.len() as u64
+    }
+
+    /// Appends messages if they come right behind the first `place` ones, and not behind what others appended meanwhile:
+    /// that is [`EngineError::Moved`], and nothing has changed then.
+    pub async fn append_at<E: Into<NewEntry>>(
+        &mut self,
+        place: u64,
+        entries: impl IntoIterator<Item = E>,
+    ) -> Result<Saved, EngineError> {
+        if self.length() != place {
+            self.catch_up(&mut Vec::new()).await;
+        }
+        if self.length() != place {
+            return Err(EngineError::Moved { length: self.length(), place });
+        }
+        if !self.backlog.is_empty() {
+            return self.append(entries).await;
+        }
+        let entries: Vec<NewEntry> = entries.into_iter().map(Into::into).collect();
+        let (state, turn) = (self.state.clone(), self.state.thread.turn());
+        self.take_in(&entries);
+        self.backlog = entries;
+        match self.try_flush().await {
+            Ok(()) => self.note_quality(turn).await,
+            Err(error) if error.is_conflict() => {
+                (self.state, self.backlog) = (state, Vec::new());
+                self.unsure.clear();
+                self.reload().await?;
+                return Err(EngineError::Moved { length: self.length(), place });
+            }
+            Err(error) => self.wait_for(&error.to_string()),
+        }
         Ok(self.saved())
     }
 

@@ -151,10 +151,10 @@ impl Engine {
     async fn compact_job(&self, job: &JobRow, token: Uuid) -> Result<(), String> {
         let access = Access::owner(job.key.tenant.clone(), "background");
         for _ in 0..RACES_MAX {
-            let (snapshot, errand) = self.job_snapshot(job).await.map_err(|error| error.to_string())?;
+            let (engine, snapshot, errand) = self.job_snapshot(job).await.map_err(|error| error.to_string())?;
             let how =
                 How { embedded_only: false, frame: Some(errand.frame), job: Some((job.id, token)), unsaved: false };
-            match self.compact(&access, snapshot, how).await {
+            match engine.compact(&access, snapshot, how).await {
                 Ok(committed) => return committed.saved.map_err(|_| "the store did not take it".to_owned()),
                 Err(NotCompacted::NothingToDo { .. }) => return self.done(job, token).await,
                 Err(NotCompacted::Lost) => {}
@@ -169,8 +169,8 @@ impl Engine {
         self.inner.log.apply(&[write]).await.map_err(|error| error.to_string())
     }
 
-    /// The job's thread as it is now.
-    async fn job_snapshot(&self, job: &JobRow) -> Result<(Snapshot, Errand), LogError> {
+    /// The job's thread as it is now, and the engine of whoever asked for it.
+    async fn job_snapshot(&self, job: &JobRow) -> Result<(Engine, Snapshot, Errand), LogError> {
         let unreadable = |what: &str| LogError::Unreadable { what: what.to_owned() };
         let log = &self.inner.log;
         let asked: Asked = serde_json::from_str(&job.payload).map_err(|_| unreadable("a job's payload"))?;
@@ -178,8 +178,10 @@ impl Engine {
         let errand: Errand = log.document(tenant, "errand", name).await?.0.unwrap_or_default();
         let row = log.thread(&job.key).await?.ok_or_else(|| LogError::NoThread { thread: job.key.thread.clone() })?;
         let dialect = wire_dialect(&row).ok_or_else(|| unreadable("the thread's dialect"))?;
-        let meter = Meter::new(&**self.counter(), dialect);
-        let loaded = log.load(&job.key, &meter, self.counter_label()).await?.ok_or_else(|| unreadable("the thread"))?;
+        let model = Some(errand.frame.model.as_str()).filter(|model| !model.is_empty());
+        let engine = self.under(errand.policy.as_deref(), model);
+        let meter = Meter::new(&**engine.counter(), dialect);
+        let loaded = log.load(&job.key, &meter, engine.counter_label()).await?.ok_or_else(|| unreadable("the thread"))?;
         let wants = Wants {
             pins: errand.pins.clone(),
             instructions: errand.instructions.clone(),
@@ -196,12 +198,12 @@ impl Engine {
             hints: loaded.hints,
             length: loaded.row.length,
             version: loaded.row.version,
-            policy: self.policy(),
-            counter: self.counter().clone(),
+            policy: engine.policy(),
+            counter: engine.counter().clone(),
             dialect,
             room: asked.room,
             wants,
         };
-        Ok((snapshot, errand))
+        Ok((engine, snapshot, errand))
     }
 }

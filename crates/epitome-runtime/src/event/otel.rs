@@ -204,6 +204,7 @@ mod tests {
                 calls: Vec::new(),
                 finish: Finish::Length,
                 usage: Some(Usage { input: 900, output: 90, ..Usage::default() }),
+                id: None,
             };
             spans::record_answer(&chat, &answer);
             let refused = spans::chat(spans::Purpose::Turn, "anthropic", "claude-x", None);

@@ -25,8 +25,13 @@ use serde::de::DeserializeOwned;
 
 use crate::event::Event;
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
-use crate::store::{DocumentKey, EventRow, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write};
+use crate::store::{
+    DocumentKey, DocumentRow, EventRow, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+};
 use crate::vault::{Sealing, Vault};
+
+/// How many messages are looked for at first.
+const FIND_FIRST: usize = 16;
 
 /// Typed access to what a store keeps.
 #[derive(Clone, Debug)]
@@ -46,6 +51,8 @@ pub struct NewThread {
     pub counter: String,
     /// When.
     pub at: Moment,
+    /// Among whose threads it is looked for by its messages; empty where nobody looks.
+    pub scope: String,
     /// What to remember of it.
     pub labels: serde_json::Value,
 }
@@ -84,6 +91,7 @@ impl Log {
             dialect: new.dialect,
             counter: new.counter,
             shared: Vec::new(),
+            scope: new.scope,
             labels: self.seal_json(&new.key.tenant, Sealing::Label, new.key.thread.as_str(), &new.labels),
             key: new.key,
         };
@@ -185,6 +193,22 @@ impl Log {
     pub fn label(&self, key: &ThreadKey, labels: &serde_json::Value) -> Write {
         let labels = self.seal_json(&key.tenant, Sealing::Label, key.thread.as_str(), labels);
         Write::Label { key: key.clone(), labels }
+    }
+
+    /// The newest of these messages, given oldest first, that a thread of the tenant holds whose scope begins like this.
+    pub async fn find(
+        &self,
+        tenant: &TenantId,
+        scope: &str,
+        ids: &[MessageId],
+    ) -> Result<Option<crate::store::Found>, LogError> {
+        let ids: Vec<MessageId> = ids.iter().rev().map(|id| self.vault.blind_id(tenant, *id)).collect();
+        // Most histories go on from where they were: the newest few are asked for before the many.
+        let (newest, rest) = ids.split_at(ids.len().min(FIND_FIRST));
+        match self.store.find(tenant, scope, newest).await? {
+            None if !rest.is_empty() => Ok(self.store.find(tenant, scope, rest).await?),
+            found => Ok(found),
+        }
     }
 
     /// The messages at these places, those that a fork shares included.
@@ -303,6 +327,22 @@ impl Log {
         let Some(row) = self.store.document(&key).await? else { return Ok((None, 0)) };
         let value = self.open_json(tenant, Sealing::Document, &document_name(kind, name), &row.body)?;
         Ok((Some(value), row.version))
+    }
+
+    /// The documents of a kind as values, in the order of their names, from the one after `after` on, `limit` at most.
+    pub async fn documents<T: DeserializeOwned>(
+        &self,
+        tenant: &TenantId,
+        kind: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, T)>, LogError> {
+        let rows = self.store.documents(tenant, kind, after, limit).await?;
+        let open = |(key, row): (DocumentKey, DocumentRow)| {
+            let value = self.open_json(tenant, Sealing::Document, &document_name(kind, &key.name), &row.body)?;
+            Ok((key.name, value))
+        };
+        rows.into_iter().map(open).collect()
     }
 
     /// A document as a value, unless its time is over.

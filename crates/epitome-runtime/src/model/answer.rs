@@ -18,7 +18,9 @@ impl ModelAnswer {
             for part in decode_message(dialect, &Raw::whole(message.as_str())).parts {
                 match part {
                     Part::Text(words) => text.push_str(&words),
-                    Part::ToolCall(call) if dialect != Dialect::Anthropic => calls.push(call),
+                    Part::ToolCall(call) if dialect != Dialect::Anthropic && !runs_at_provider(message) => {
+                        calls.push(call);
+                    }
                     _ => {}
                 }
             }
@@ -27,13 +29,20 @@ impl ModelAnswer {
             }
         }
         let finish = if finish == Finish::Stop && !calls.is_empty() { Finish::ToolCall } else { finish };
-        ModelAnswer { messages, text, calls, finish, usage }
+        ModelAnswer { messages, text, calls, finish, usage, id: None }
     }
 
     /// Whether nothing was said.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty() && self.calls.is_empty()
     }
+}
+
+/// Whether an item is a call that the provider performs itself.
+fn runs_at_provider(item: &str) -> bool {
+    item.contains("\"execution\"")
+        && serde_json::from_str::<Value>(item)
+            .is_ok_and(|item| item.get("execution").is_some_and(|who| who == "server"))
 }
 
 /// The calls of an Anthropic message that are ours to answer, with their arguments letter for letter.
@@ -111,5 +120,11 @@ mod tests {
         let answer = ModelAnswer::of(Dialect::Anthropic, vec![message.to_string()], Finish::Stop, None);
         let names: Vec<&str> = answer.calls.iter().map(|call| &*call.name).collect();
         assert_eq!((names, answer.finish), (vec!["read"], Finish::ToolCall));
+        let items = ["server", "client"].map(|who| {
+            json!({"type": "tool_search_call", "call_id": who, "execution": who, "arguments": {}}).to_string()
+        });
+        let answer = ModelAnswer::of(Dialect::Responses, items.to_vec(), Finish::Stop, None);
+        let ids: Vec<&str> = answer.calls.iter().map(|call| &*call.id).collect();
+        assert_eq!(ids, ["client"]);
     }
 }

@@ -14,11 +14,13 @@ mod retry;
 mod scripted;
 mod secret;
 
+pub use assembly::AnswerReader;
 pub use breaker::{Breaker, Pass, Shown, Trip};
 pub use endpoint::{Endpoint, EndpointError, Timeouts};
 pub use error::ModelError;
 pub use http::HttpModel;
 pub use learn::Learnt;
+pub use refusal::read_refusal;
 pub use retry::Retry;
 pub use scripted::{ScriptError, Scripted};
 pub use secret::{NoSecret, Secret};
@@ -119,6 +121,8 @@ pub struct ModelAnswer {
     pub finish: Finish,
     /// What the provider says it took.
     pub usage: Option<Usage>,
+    /// What the provider calls it, where one may go on from it by that name.
+    pub id: Option<String>,
 }
 
 /// What a provider says a call took.

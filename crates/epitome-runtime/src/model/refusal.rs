@@ -13,6 +13,11 @@ use super::ModelError;
 /// The most characters kept of a provider's words.
 const WORDS_CHARS_MAX: usize = 500;
 
+/// Reads a response with a bad status.
+pub fn read_refusal(status: u16, body: &str) -> ModelError {
+    refused(status, None, body)
+}
+
 /// The error that a response with a bad status is.
 pub(super) fn refused(status: u16, asked: Option<Duration>, body: &str) -> ModelError {
     let said = Said::read(body);

@@ -34,7 +34,7 @@ impl Secret {
     }
 
     /// The secret itself, for whoever sends it.
-    pub(crate) fn reveal(&self) -> &str {
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 

@@ -30,6 +30,15 @@ macro_rules! store_around {
                 self.around("messages_at", self.inner.messages_at(key, places)).await
             }
 
+            async fn find(
+                &self,
+                tenant: &TenantId,
+                scope: &str,
+                ids: &[epitome::thread::MessageId],
+            ) -> Result<Option<$crate::store::Found>, StoreError> {
+                self.around("find", self.inner.find(tenant, scope, ids)).await
+            }
+
             async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
                 self.around("plan", self.inner.plan(key, version)).await
             }

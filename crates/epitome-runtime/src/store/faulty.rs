@@ -110,6 +110,7 @@ trait Garble: Sized {
 
 impl Garble for () {}
 impl Garble for Option<JobRow> {}
+impl Garble for Option<super::Found> {}
 impl Garble for Option<ArtifactRow> {}
 impl Garble for Vec<ArtifactRow> {}
 impl Garble for Vec<Candidate> {}

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::rule::{self, not_at};
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, IndexRow, JobEnd, JobId, JobRow, JobState, Lease,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobRow, JobState, Lease,
     MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
@@ -69,6 +69,17 @@ impl Store for Memory {
         let places: BTreeSet<u64> = places.iter().copied().collect();
         let at = |place: u64| held.binary_search_by_key(&place, |message| message.place).ok();
         Ok(places.into_iter().filter_map(at).map(|at| held[at].clone()).collect())
+    }
+
+    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError> {
+        let state = self.state();
+        let own = |thread: &&Thread| thread.row.key.tenant == *tenant && thread.row.scope.starts_with(scope);
+        let holds = |thread: &Thread, id| thread.messages.iter().find(|held| held.id == id).map(|held| held.place);
+        Ok(ids.iter().find_map(|id| {
+            let holding = state.threads.values().filter(own).filter_map(|thread| Some((holds(thread, *id)?, thread)));
+            let (place, thread) = holding.max_by_key(|(_, thread)| thread.row.updated)?;
+            Some(Found { thread: thread.row.key.thread.clone(), place })
+        }))
     }
 
     async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {

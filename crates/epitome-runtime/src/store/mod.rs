@@ -30,7 +30,7 @@ pub use patient::Patient;
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresSettings};
 pub use row::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, IndexRow, JobId, JobRow, JobState, Lease, MessageRow,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobRow, JobState, Lease, MessageRow,
     PlanRow, Segment, Sensitivity, ThreadRow,
 };
 pub use sqlite::Sqlite;
@@ -39,6 +39,7 @@ pub use write::{JobEnd, NewJob, Write};
 use std::ops::Range;
 
 use async_trait::async_trait;
+use epitome::thread::MessageId;
 
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -65,6 +66,10 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
 
     /// The messages that the thread itself holds at single places, in the order of their places, each once.
     async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError>;
+
+    /// The first of these messages, in their order, that a thread of the tenant holds whose scope begins like this; of
+    /// several such threads the one that was last changed.
+    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError>;
 
     /// The plan of this version; the newest without one.
     async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError>;

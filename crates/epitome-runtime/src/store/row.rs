@@ -31,8 +31,19 @@ pub struct ThreadRow {
     pub counter: String,
     /// Where the messages before its own come from, oldest first; empty unless it is a fork.
     pub shared: Vec<Segment>,
+    /// Among whose threads it is looked for by its messages; a name without meaning, empty where nobody looks.
+    pub scope: String,
     /// What the caller wants to remember of it; sealed.
     pub labels: Vec<u8>,
+}
+
+/// A message that a store found by its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The thread that holds it.
+    pub thread: ThreadId,
+    /// Its place.
+    pub place: u64,
 }
 
 /// A run of messages that another thread holds: its places up to `until`, from where the segment before ends.

@@ -19,8 +19,9 @@ const PAGE: usize = 256;
 
 /// Documents that a thread has, each under the thread's name.
 const OF_THREADS: [&str; 7] = ["errand", "memory", "quality", "rotated", "source", "state", "turn"];
-/// Documents of a tenant or of the store. The store's own secret is not among them: it lies open in any case.
-const OF_TENANTS: [&str; 2] = ["learnt", "summary"];
+/// Documents of a tenant or of the store, the gateway's ledger included. The store's own secret is not among them: it lies
+/// open in any case.
+const OF_TENANTS: [&str; 5] = ["learnt", "ledger", "ledger-day", "ledger-previous", "summary"];
 
 /// Told what is being done.
 pub type Said<'a> = dyn FnMut(String) + Send + 'a;

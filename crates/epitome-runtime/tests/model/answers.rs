@@ -37,7 +37,7 @@ fn joined(heard: &[Piece]) -> String {
 
 /// How an answer looks in a snapshot.
 fn shown(answer: &ModelAnswer) -> String {
-    let ModelAnswer { messages, text, calls, finish, usage } = answer;
+    let ModelAnswer { messages, text, calls, finish, usage, id: _ } = answer;
     let calls: Vec<String> = calls.iter().map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect();
     let usage = usage.map(|own| format!("{}/{}/{}/{}", own.input, own.cached, own.written, own.output));
     format!(

@@ -22,6 +22,7 @@ pub fn create(key: &ThreadKey) -> Write {
         dialect: "chat".into(),
         counter: "o200k".into(),
         shared: Vec::new(),
+        scope: String::new(),
         labels: Vec::new(),
     }))
 }

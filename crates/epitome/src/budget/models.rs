@@ -162,6 +162,11 @@ impl WrittenModel {
     }
 }
 
+/// Whether a model's id is one that a table of models means by this name; see `data/models.toml` for the rule.
+pub fn is_model(id: &str, name: &str) -> bool {
+    stands_in(&normal(id), &normal(name))
+}
+
 /// A model id as the table spells it.
 fn normal(name: &str) -> String {
     name.to_lowercase().replace('.', "-")

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Tokens;
-use crate::policy::Rung;
+use crate::policy::{ReadBy, Rung};
 use crate::thread::{MessageId, Span};
 
 /// Content that left the prompt, by the hash of its bytes.
@@ -68,6 +68,9 @@ pub enum Action {
         head: Tokens,
         /// Tokens kept of its end.
         tail: Tokens,
+        /// How the model gets it back.
+        #[serde(default, skip_serializing_if = "ReadBy::is_tool")]
+        by: ReadBy,
     },
     /// A summary.
     Summarise {

@@ -193,7 +193,8 @@ fn should_move(board: &Board<'_>, place: usize, part: usize, content: &Part) -> 
 
 fn move_out(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, head: Tokens, tail: Tokens) -> bool {
     let Some(artifact) = board.artifact(place, part) else { return false };
-    board.exchange_part(rung, place, part, Action::Externalise { artifact, head, tail }).is_some()
+    let by = board.policy.externalise.by;
+    board.exchange_part(rung, place, part, Action::Externalise { artifact, head, tail, by }).is_some()
 }
 
 /// Everything between the protected head and the tail becomes one summary.

@@ -13,7 +13,7 @@ pub use error::PolicyError;
 pub use meaning::Meaning;
 pub use preset::{Preset, preset};
 pub use schema::{
-    Clear, Counting, Externalise, Form, Layout, Place, Policy, Price, Protect, Rehydrate, Reserve, Rung, Summarise,
+    Clear, Counting, Externalise, Form, Layout, Place, Policy, Price, Protect, ReadBy, Rehydrate, Reserve, Rung, Summarise,
     TailLimit, Target, Trigger, Trim,
 };
 pub use slot::Slot;

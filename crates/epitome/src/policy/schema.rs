@@ -212,11 +212,31 @@ pub struct Externalise {
     pub tokens_min: Tokens,
     /// How much of the beginning stays as a preview.
     pub preview: Tokens,
+    /// How the model gets the rest back.
+    pub by: ReadBy,
+}
+
+/// How a model gets back what moved out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReadBy {
+    /// It calls a tool, and the placeholder says which.
+    #[default]
+    Tool,
+    /// It has no such tool, and the placeholder does not speak of one.
+    Nobody,
+}
+
+impl ReadBy {
+    /// Whether it calls a tool.
+    pub fn is_tool(&self) -> bool {
+        *self == ReadBy::Tool
+    }
 }
 
 impl Default for Externalise {
     fn default() -> Self {
-        Externalise { tokens_min: Tokens::new(1000), preview: Tokens::new(60) }
+        Externalise { tokens_min: Tokens::new(1000), preview: Tokens::new(60), by: ReadBy::Tool }
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::budget::{Meter, Tokens, truncate};
 use crate::plan::{Action, Cleared, Record, part_content};
+use crate::policy::ReadBy;
 use crate::summary::{GAP, middle_out};
 use crate::thread::{Image, MessageId, Part, Thread, ToolResult};
 
@@ -11,12 +12,12 @@ use crate::thread::{Image, MessageId, Part, Thread, ToolResult};
 pub fn stand_in(thread: &Thread, record: &Record, meter: Meter<'_>) -> String {
     match (&record.action, record.part) {
         (Action::Drop { keywords }, _) => dropped(thread, record, keywords),
-        (Action::Externalise { artifact, head, tail }, Some(part)) => {
+        (Action::Externalise { artifact, head, tail, by }, Some(part)) => {
             match &thread.message(part.place).parts()[part.part] {
                 Part::Image(image) => picture(image, &thread.reference(part.place)),
                 Part::ToolCall(call) => shortened_arguments(&call.arguments, *head + *tail, meter),
                 _ if *tail > Tokens::ZERO => trimmed(thread, part.place, part.part, *head + *tail, meter),
-                _ => pointer(thread, part.place, part.part, artifact.as_str(), *head, meter),
+                _ => pointer(thread, part.place, part.part, (artifact.as_str(), *by), *head, meter),
             }
         }
         (Action::Clear { why, preserved, .. }, Some(part)) => {
@@ -47,16 +48,25 @@ fn picture(image: &Image, reference: &str) -> String {
     }
 }
 
-fn pointer(thread: &Thread, place: usize, part: usize, artifact: &str, head: Tokens, meter: Meter<'_>) -> String {
+fn pointer(
+    thread: &Thread,
+    place: usize,
+    part: usize,
+    (artifact, by): (&str, ReadBy),
+    head: Tokens,
+    meter: Meter<'_>,
+) -> String {
     let content = part_content(thread, place, part).unwrap_or_default();
     let preview = truncate(meter.counter(), content, head);
     let preview = preview.rsplit_once(char::is_whitespace).map_or(preview, |(whole, _)| whole).trim_end();
     let lines = content.lines().count();
     let s = if lines == 1 { "" } else { "s" };
-    format!(
-        "[Externalized Content - artifact:{artifact}]\nSummary: {}, {lines} line{s}, beginning:\n{preview}\nTo retrieve full content, call: read_artifact(\"{artifact}\")",
-        thread.reference(place)
-    )
+    let reference = thread.reference(place);
+    let back = match by {
+        ReadBy::Tool => format!("To retrieve full content, call: read_artifact(\"{artifact}\")"),
+        ReadBy::Nobody => "The rest was left out to save room.".to_owned(),
+    };
+    format!("[Externalized Content - artifact:{artifact}]\nSummary: {reference}, {lines} line{s}, beginning:\n{preview}\n{back}")
 }
 
 fn trimmed(thread: &Thread, place: usize, part: usize, keep: Tokens, meter: Meter<'_>) -> String {

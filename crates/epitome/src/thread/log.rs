@@ -10,7 +10,9 @@ use super::chain::Chain;
 use super::evicted::{Evicted, Restored};
 use super::exchange::{Cut, Exchange, Span};
 use super::message::{Message, MessageId, NewMessage, Part, Role};
+use super::raw::Raw;
 use crate::budget::{Meter, Tokens};
+use crate::wire::{Dialect, decode_message};
 
 /// An append-only log of messages.
 #[derive(Clone, Debug)]
@@ -289,6 +291,33 @@ impl Thread {
         thread.chain = self.chain.clone();
         thread.turn = self.turn;
         Some(thread)
+    }
+
+    /// The same thread with its messages as they are written now: other cache marks, other provider ids, the same
+    /// meaning. Messages are asked for by their places in the log; one that nobody has stays as it was.
+    pub fn rewritten(&self, dialect: Dialect, written: &dyn Fn(usize) -> Option<Raw>) -> Thread {
+        let mut thread = Thread::continuing(self.base, 0);
+        for (place, message) in self.messages.iter().enumerate() {
+            if let Some(evicted) = self.evicted.as_ref().filter(|evicted| evicted.at == place) {
+                thread.stand_for(evicted.clone());
+                continue;
+            }
+            let now = written(message.log_place()).filter(|raw| raw.as_str() != message.raw().as_str());
+            let body = now.map(|raw| decode_message(dialect, &raw));
+            // A plan names parts by their number.
+            match body.filter(|body| body.parts.len() == message.body.parts.len()) {
+                Some(mut body) => {
+                    thread.name_results(&mut body);
+                    let body = NewMessage { number: message.body.number, ..body };
+                    thread.adopt(Arc::new(Message { body, ..Message::clone(message) }));
+                }
+                None => thread.adopt(Arc::clone(message)),
+            }
+        }
+        thread.hidden = self.hidden.clone();
+        thread.chain = self.chain.clone();
+        thread.turn = self.turn;
+        thread
     }
 
     /// How an incoming history, given by its ids, relates to this thread. Looks from the newest message back.

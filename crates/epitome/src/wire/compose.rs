@@ -257,7 +257,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// An object's text with one field set; everything else stays as it was, byte for byte.
-pub(super) fn set_field(object: &str, key: &str, value: &str) -> String {
+pub fn set_field(object: &str, key: &str, value: &str) -> String {
     let Ok(fields) = serde_json::from_str::<RawFields<'_>>(object) else { return object.to_owned() };
     match fields.get(key) {
         Some(old) => splice(object, old.get(), value),
@@ -269,8 +269,22 @@ pub(super) fn set_field(object: &str, key: &str, value: &str) -> String {
     }
 }
 
+/// An object's text without one of its fields; everything else stays as it was, byte for byte.
+pub fn without_field(object: &str, key: &str) -> String {
+    let Ok(fields) = serde_json::from_str::<RawFields<'_>>(object) else { return object.to_owned() };
+    let Some(value) = fields.get(key) else { return object.to_owned() };
+    let value = offset_range(object, value.get());
+    let name = object[..value.start].rfind('"').and_then(|end| object[..end].rfind('"')).unwrap_or(value.start);
+    let (before, after) = (object[..name].trim_end(), object[value.end..].trim_start());
+    match (before.strip_suffix(','), after.strip_prefix(',')) {
+        (_, Some(after)) => format!("{before}{after}"),
+        (Some(before), None) => format!("{before}{after}"),
+        (None, None) => format!("{before}{after}"),
+    }
+}
+
 /// `outer` with `inner`, borrowed from it, exchanged.
-fn splice(outer: &str, inner: &str, with: &str) -> String {
+pub fn splice(outer: &str, inner: &str, with: &str) -> String {
     let range = offset_range(outer, inner);
     format!("{}{with}{}", &outer[..range.start], &outer[range.end..])
 }

@@ -83,16 +83,17 @@ fn raw_elements(raw: &Raw, key: &str) -> Vec<Raw> {
 }
 
 /// The fields of an object, borrowed from its text.
-pub(crate) struct RawFields<'a>(Vec<(String, &'a RawValue)>);
+#[derive(Debug)]
+pub struct RawFields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> RawFields<'a> {
     /// The last field of a name, as JSON readers see it.
-    pub(crate) fn get(&self, key: &str) -> Option<&'a RawValue> {
+    pub fn get(&self, key: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| *value)
     }
 
     /// All fields, in their order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 }

@@ -20,6 +20,7 @@ pub struct Document {
     tools: Option<Raw>,
     model: Option<String>,
     max_output: Option<u64>,
+    fields: Vec<(Box<str>, Raw)>,
 }
 
 /// How the messages are laid out.
@@ -124,6 +125,10 @@ impl Document {
                 .iter()
                 .find_map(|key| serde_json::from_str(fields.get(key)?.get()).ok()),
             items,
+            fields: fields
+                .iter()
+                .map(|(key, value)| (key.into(), source.slice(offset_range(source.as_str(), value.get()))))
+                .collect(),
             source,
         })
     }
@@ -145,7 +150,7 @@ impl Document {
     /// Messages with nothing around them.
     fn bare(layout: Layout, source: Raw, items: Vec<Raw>, dialect: Option<Dialect>) -> Document {
         let dialect = dialect.unwrap_or_else(|| detect(&items));
-        Document { dialect, layout, source, items, system: None, tools: None, model: None, max_output: None }
+        Document { dialect, layout, source, items, system: None, tools: None, model: None, max_output: None, fields: Vec::new() }
     }
 
     /// The dialect.
@@ -181,6 +186,16 @@ impl Document {
     /// The output the request reserves.
     pub fn max_output(&self) -> Option<u64> {
         self.max_output
+    }
+
+    /// A field of the request, as JSON.
+    pub fn field(&self, key: &str) -> Option<&Raw> {
+        self.fields.iter().find(|(own, _)| **own == *key).map(|(_, value)| value)
+    }
+
+    /// The whole text.
+    pub fn source(&self) -> &Raw {
+        &self.source
     }
 
     /// Its messages, typed.

@@ -9,9 +9,9 @@ mod document;
 
 pub use binding::{BINDING_HEADER, binds_thinking, drop_mismatched_thinking};
 pub use check::{Place, Reach, Rule, Severity, Tail, Violation, check};
-pub use compose::{PartEdit, Voice, count_marks, edit, item_id, mark_cached, say, without_id};
-#[allow(unused_imports)]
-pub(crate) use decode::RawFields;
-pub use decode::decode_message;
+pub use compose::{
+    PartEdit, Voice, count_marks, edit, item_id, mark_cached, say, set_field, splice, without_field, without_id,
+};
+pub use decode::{RawFields, decode_message};
 pub use dialect::Dialect;
 pub use document::{Document, DocumentError, Item, Layout};

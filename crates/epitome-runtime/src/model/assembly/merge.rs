@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Fields that are said again rather than continued.
-const REPEATED: [&str; 7] = ["id", "type", "role", "name", "format", "index", "status"];
+const REPEATED: [&str; 6] = ["id", "type", "role", "format", "index", "status"];
 
 /// Adds a piece: texts go on, lists grow, entries of a list with the same `index` and `type` are one.
 pub(super) fn merge(into: &mut Map<String, Value>, piece: Map<String, Value>) {
@@ -11,6 +11,10 @@ pub(super) fn merge(into: &mut Map<String, Value>, piece: Map<String, Value>) {
         match (into.get_mut(&name), value) {
             (_, Value::Null) => {}
             (Some(Value::String(_)), Value::String(more)) if more.is_empty() => {}
+            // A name comes whole, in pieces, or again with every piece.
+            (Some(Value::String(text)), Value::String(more)) if name == "name" && more.starts_with(text.as_str()) => {
+                *text = more;
+            }
             (Some(Value::String(text)), Value::String(more)) if !REPEATED.contains(&name.as_str()) => {
                 text.push_str(&more);
             }
@@ -47,6 +51,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_name_is_one_name_however_it_comes() {
+        for pieces in [&["recall"][..], &["re", "call"], &["recall", "recall"], &["re", "recall"], &["recall", ""]] {
+            let mut whole = Map::new();
+            for piece in pieces {
+                merge(&mut whole, Map::from_iter([("name".to_owned(), Value::from(*piece))]));
+            }
+            assert_eq!(whole["name"], "recall", "{pieces:?}");
+        }
+    }
 
     #[test]
     fn pieces_of_unknown_fields_become_one_field() {

@@ -5,6 +5,7 @@
 mod anthropic;
 mod chat;
 mod merge;
+mod reader;
 mod responses;
 
 use serde_json::Value;
@@ -15,6 +16,8 @@ use super::{Hear, ModelAnswer, ModelError, Piece};
 use anthropic::AnthropicAssembly;
 use chat::ChatAssembly;
 use responses::ResponsesAssembly;
+
+pub use reader::AnswerReader;
 
 /// Whether a stream goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,6 +32,7 @@ struct Holding<'a> {
 /// A response, as far as it is read.
 #[derive(Deserialize)]
 struct Response<'a> {
+    id: Option<String>,
     status: Option<String>,
     #[serde(borrow, default)]
     output: Vec<&'a RawValue>,
@@ -122,7 +123,7 @@ fn answer(items: Vec<String>, response: &str) -> Result<ModelAnswer, ModelError>
         _ => Finish::parse(status),
     };
     let usage = response.usage.as_ref().and_then(Usage::of_openai);
-    Ok(ModelAnswer::of(Dialect::Responses, items, finish, usage))
+    Ok(ModelAnswer { id: response.id, ..ModelAnswer::of(Dialect::Responses, items, finish, usage) })
 }
 
 fn refuses(item: &str) -> bool {

@@ -64,6 +64,7 @@ pub(super) fn thread_row(key: &ThreadKey) -> ThreadRow {
         dialect: "chat".into(),
         counter: "o200k".into(),
         shared: Vec::new(),
+        scope: "scope/one".into(),
         labels: b"labels".to_vec(),
     }
 }

@@ -3,7 +3,7 @@
 use epitome::thread::MessageId;
 use std::sync::Arc;
 
-use super::super::{Segment, Store, ThreadRow, Write};
+use super::super::{Found, Segment, Store, ThreadRow, Write};
 use super::fixture::{append, commit, create, empty_thread, id, key, message, noon, tenant, thread_of, thread_row};
 use super::{Outcome, claims, conflicts, is_rejected, same};
 use crate::ids::ThreadId;
@@ -18,6 +18,7 @@ claims! {
     "an append at another place than the end is a conflict" => append_elsewhere,
     "an append to a thread that is not there is a conflict" => append_nowhere,
     "an append without messages or with a gap is refused" => append_malformed,
+    "a message is found by its id: the first that is asked for and held, within a scope and a tenant" => found,
     "a fork holds its own messages only and goes on from where it was forked" => forked,
     "of appends at the same place that race, one wins" => append_race,
     "labels are replaced" => labelled,
@@ -91,6 +92,29 @@ async fn append_malformed(store: Arc<dyn Store>) -> Outcome {
     is_rejected("an append with a gap", store.apply(&of(vec![message(1), message(3)])).await)?;
     is_rejected("an append backwards", store.apply(&of(vec![message(1), message(0)])).await)?;
     same("its length", store.thread(&key).await?.map(|row| row.length), Some(1))
+}
+
+async fn found(store: Arc<dyn Store>) -> Outcome {
+    let parent = thread_of(&store, 5).await?;
+    let fork = key(&parent.tenant, "fork")?;
+    let shared = vec![Segment { thread: parent.thread.clone(), until: 3 }];
+    let row = ThreadRow { length: 3, tip: id(3), tokens: 30, shared, scope: "scope/two".into(), ..thread_row(&fork) };
+    store.apply(&[Write::CreateThread(Box::new(row)), append(&fork, 3, 4)]).await?;
+    let held = |thread: &ThreadId, place| Some(Found { thread: thread.clone(), place });
+    let tenant = &parent.tenant;
+    let missing = id(999);
+    for (what, scope, ids, wanted) in [
+        ("what only the fork holds", "scope/", vec![missing, id(7), id(1)], held(&fork.thread, 6)),
+        ("what the parent holds", "scope/", vec![id(2), id(7)], held(&parent.thread, 1)),
+        ("what both hold", "scope/", vec![id(5)], held(&fork.thread, 4)),
+        ("the same in one scope", "scope/one", vec![id(5)], held(&parent.thread, 4)),
+        ("what the scope does not hold", "scope/one", vec![id(7)], None),
+        ("what another scope would", "other", vec![id(1)], None),
+        ("nothing", "", vec![], None),
+    ] {
+        same(what, store.find(tenant, scope, &ids).await?, wanted)?;
+    }
+    same("another tenant's", store.find(&super::fixture::tenant()?, "", &[id(1)]).await?, None)
 }
 
 async fn forked(store: Arc<dyn Store>) -> Outcome {

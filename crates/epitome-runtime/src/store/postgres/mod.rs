@@ -14,6 +14,7 @@ mod value;
 use std::ops::Range;
 
 use async_trait::async_trait;
+use epitome::thread::MessageId;
 use deadpool_postgres::{GenericClient, Object, Pool};
 use futures_util::future::join_all;
 use tokio_postgres::Row;
@@ -26,7 +27,7 @@ use self::step::Step;
 use self::value::{bound, limit as most, parsed};
 use super::rule::LAPSED;
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, JobRow, Lease, MessageRow, PlanRow, Segment, Store,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow, PlanRow, Segment, Store,
     StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
@@ -252,6 +253,14 @@ impl Store for Postgres {
                    WHERE t.tenant = $1 AND t.thread = $2 ORDER BY m.place";
         let places: Vec<i64> = places.iter().copied().map(bound).collect();
         self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &places], read::message).await
+    }
+
+    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError> {
+        let sql = "SELECT t.thread, m.place FROM unnest($1::bytea[]) WITH ORDINALITY AS w (id, n) \
+                   JOIN messages m ON m.id = w.id JOIN threads t ON t.no = m.thread \
+                   WHERE t.tenant = $2 AND starts_with(t.scope, $3) ORDER BY w.n, t.updated DESC, t.no DESC LIMIT 1";
+        let ids: Vec<&[u8]> = ids.iter().map(|id| &id.as_bytes()[..]).collect();
+        Ok(self.rows(sql, &[&ids, &tenant.as_str(), &scope], read::found).await?.pop())
     }
 
     async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {

@@ -7,7 +7,7 @@ use super::failure::Fault;
 use super::value::{amount, id, json, maybe, moment, parsed, small, unreadable};
 use crate::ids::ThreadKey;
 use crate::store::{
-    ArtifactRow, DocumentKey, DocumentRow, EventRow, JobId, JobRow, JobState, Lease, MessageRow, PlanRow, Sensitivity,
+    ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, JobId, JobRow, JobState, Lease, MessageRow, PlanRow, Sensitivity,
     ThreadRow,
 };
 
@@ -24,6 +24,7 @@ pub(super) fn thread(row: &Row) -> Result<ThreadRow, Fault> {
         dialect: row.try_get("dialect")?,
         counter: row.try_get("counter")?,
         shared: json(row, "shared")?,
+        scope: row.try_get("scope")?,
         labels: row.try_get("labels")?,
     })
 }
@@ -55,6 +56,11 @@ pub(super) fn plan(row: &Row) -> Result<PlanRow, Fault> {
         compacted: json(row, "compacted")?,
         body: row.try_get("body")?,
     })
+}
+
+/// A message that was found.
+pub(super) fn found(row: &Row) -> Result<Found, Fault> {
+    Ok(Found { thread: parsed(row, "thread")?, place: amount(row, "place")? })
 }
 
 pub(super) fn event(row: &Row) -> Result<EventRow, Fault> {

@@ -99,7 +99,8 @@ fn create(row: &ThreadRow) -> Step<'_> {
     let base = row.shared.last().map_or(0, |segment| segment.until);
     must(
         "INSERT INTO threads (tenant, thread, created, updated, base, length, tip, turn, tokens, version, dialect, \
-         counter, shared, labels) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
+         counter, shared, scope, labels) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) \
          ON CONFLICT DO NOTHING",
         values![
             row.key.tenant.as_str(),
@@ -115,6 +116,7 @@ fn create(row: &ThreadRow) -> Step<'_> {
             row.dialect.as_str(),
             row.counter.as_str(),
             json(&row.shared),
+            row.scope.as_str(),
             row.labels.as_slice(),
         ],
         not_at(&row.key, "the absence"),

@@ -47,7 +47,7 @@ fn create(conn: &Connection, row: &ThreadRow) -> Result<(), Fault> {
     let made = conn
         .prepare_cached(
             "INSERT INTO threads (tenant, thread, created, updated, base, length, tip, turn, tokens, version, dialect, \
-             counter, shared, labels) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+             counter, shared, scope, labels) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         )?
         .execute(params![
             row.key.tenant.as_str(),
@@ -63,6 +63,7 @@ fn create(conn: &Connection, row: &ThreadRow) -> Result<(), Fault> {
             row.dialect,
             row.counter,
             json(&row.shared),
+            row.scope,
             row.labels,
         ])?;
     changed(made, || not_at(&row.key, "the absence"))

@@ -19,12 +19,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use epitome::thread::MessageId;
 use rusqlite::Connection;
 
 use self::failure::Fault;
 use self::worker::{Readers, Writer};
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, JobRow, Lease, MessageRow, PlanRow, Segment, Store,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow, PlanRow, Segment, Store,
     StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
@@ -100,6 +101,11 @@ impl Store for Sqlite {
     async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError> {
         let (key, places) = (key.clone(), places.to_vec());
         self.read(move |conn| read::messages_at(conn, &key, &places)).await
+    }
+
+    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError> {
+        let (tenant, scope, ids) = (tenant.clone(), scope.to_owned(), ids.to_vec());
+        self.read(move |conn| read::find(conn, &tenant, &scope, &ids)).await
     }
 
     async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use epitome::thread::MessageId;
 use rusqlite::{Connection, Error, OptionalExtension, Row, params};
 
 use super::apply::number;
@@ -10,7 +11,8 @@ use super::failure::Fault;
 use super::slot;
 use super::value::{amount, id, json, limit, moment, parsed, unreadable};
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
-use crate::store::{ArtifactRow, DocumentKey, DocumentRow, EventRow, MessageRow, PlanRow, Sensitivity, ThreadRow};
+use crate::store::encode::id_bytes;
+use crate::store::{ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, MessageRow, PlanRow, Sensitivity, ThreadRow};
 
 /// A thread.
 pub(super) fn thread(conn: &Connection, key: &ThreadKey) -> Result<Option<ThreadRow>, Fault> {
@@ -44,6 +46,7 @@ fn thread_row(row: &Row<'_>) -> Result<ThreadRow, Error> {
         dialect: row.get("dialect")?,
         counter: row.get("counter")?,
         shared: json(row, "shared")?,
+        scope: row.get("scope")?,
         labels: row.get("labels")?,
     })
 }
@@ -76,6 +79,29 @@ pub(super) fn messages_at(conn: &Connection, key: &ThreadKey, places: &[u64]) ->
         found.extend(select.query_row([slot], message_row).optional()?);
     }
     Ok(found)
+}
+
+/// The first of these messages that a thread of a scope holds.
+pub(super) fn find(
+    conn: &Connection,
+    tenant: &TenantId,
+    scope: &str,
+    ids: &[MessageId],
+) -> Result<Option<Found>, Fault> {
+    let mut select = conn.prepare_cached(
+        "SELECT t.thread, m.slot FROM messages m CROSS JOIN threads t ON t.no = m.slot >> 32 \
+         WHERE m.id = ?1 AND t.tenant = ?2 AND substr(t.scope, 1, length(?3)) = ?3 \
+         ORDER BY t.updated DESC, t.no DESC LIMIT 1",
+    )?;
+    for id in ids {
+        let found = select.query_row(params![id_bytes(id), tenant.as_str(), scope], |row| {
+            Ok(Found { thread: parsed(row, "thread")?, place: slot::place(row.get("slot")?) })
+        });
+        if let Some(found) = found.optional()? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 fn message_row(row: &Row<'_>) -> Result<MessageRow, Error> {

@@ -1,0 +1,131 @@
+//! `epitome serve`: the gateway, from the configuration to its end.
+//!
+//! Everything that can be wrong is found out before it listens. What it says goes to standard error.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use epitome::policy::{Policy, Preset, preset};
+use epitome_gateway::proxy::Relay;
+use epitome_gateway::serve::{Ended, Gateway, ListenError, Listening, Metrics, Openness, Stop};
+use epitome_gateway::settings::{Settings, SettingsError, Takes};
+use epitome_runtime::config::LogFormat;
+use epitome_runtime::engine::Engine;
+use serde_json::json;
+
+use crate::cli::Serve;
+use crate::failure::{Answer, Exit, Failure, sentence};
+use crate::progress::Progress;
+use crate::receipt::plural;
+use crate::settings::{Configured, Flags};
+use crate::telemetry;
+
+/// Serves until it is told to stop.
+pub fn run(args: &Serve, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
+    // It runs for days: there is no end to wait for.
+    drop(progress);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::new(Exit::CannotFit, format!("No threads can be started: {error}.")))?;
+    runtime.block_on(serve(args, config, json))
+}
+
+async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer, Failure> {
+    let configured = Configured::load(config, flags(args))?;
+    let log_json = json || configured.config().serve.log == LogFormat::Json;
+    let exporter = telemetry::start(&configured, log_json)?;
+    let settings = Arc::new(Settings::of(configured.config(), &configured.environment)?);
+    let openness = if args.insecure { Openness::Anybody } else { Openness::Local };
+    let listening = Listening::on(&settings, openness).await?;
+    let compactions = Arc::new(epitome_runtime::event::Metrics::new());
+    let mut parts = configured.config().parts(&configured.environment).await?;
+    parts.bus = parts.bus.with_listener(compactions.clone());
+    let engine = Engine::new(parts).await?;
+    let worker = engine.work();
+    if !log_json {
+        say(&welcome(&listening, &settings, &configured));
+    }
+    let metrics = Arc::new(Metrics::new());
+    let proxy = Relay::new(Arc::clone(&settings), engine.clone(), presets(), Arc::clone(&metrics));
+    let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp: None };
+    let ended = gateway.serve(listening, Stop::on_signals()).await;
+    worker.stop().await;
+    drop(exporter);
+    Ok(farewell(ended))
+}
+
+fn flags(args: &Serve) -> Flags {
+    let upstreams = (!args.upstreams.is_empty()).then(|| args.upstreams.join(","));
+    let is_preset = args.policy.as_deref().is_some_and(|name| preset(name).is_some());
+    let (name, path) = if is_preset { (args.policy.as_ref(), None) } else { (None, args.policy.as_ref()) };
+    Flags::default()
+        .with("serve.listen", args.listen.as_ref())
+        .with("serve.upstreams", upstreams)
+        .with("serve.budget", args.budget)
+        .with("serve.tools", args.tools.as_ref())
+        .with("serve.log", args.log.as_ref())
+        .with("serve.tls_certificate", args.tls_certificate.as_ref())
+        .with("serve.tls_key", args.tls_key.as_ref())
+        .with("store.url", args.store.as_ref())
+        .with("policy.name", name)
+        .with("policy.path", path)
+}
+
+/// The policies that a request may name.
+fn presets() -> BTreeMap<String, Policy> {
+    Preset::ALL.iter().map(|preset| (preset.name.to_owned(), preset.policy())).collect()
+}
+
+/// Where it is, where requests go, and the two lines that point an agent at it.
+fn welcome(listening: &Listening, settings: &Settings, configured: &Configured) -> String {
+    let url = listening.url();
+    let store = &configured.config().store.url;
+    let mut text = format!("Listening on {url}; threads are kept in {store}. An interrupt stops it.\n\n");
+    for upstream in &settings.upstreams {
+        let key = if upstream.key.is_some() { ", with a key of the gateway's" } else { "" };
+        let address = upstream.url.to_string();
+        text.push_str(&format!("  {:<12} {}{key}\n", named(&upstream.takes), address.trim_end_matches('/')));
+    }
+    text.push_str(&format!("\n  export OPENAI_BASE_URL={url}/v1\n  export ANTHROPIC_BASE_URL={url}\n\n"));
+    text
+}
+
+fn named(takes: &Takes) -> &str {
+    match takes {
+        Takes::Path(text) | Takes::Model(text) => text,
+        Takes::Family(family) => family.name(),
+    }
+}
+
+fn farewell(ended: Ended) -> Answer {
+    let text = match ended.cut {
+        0 => "Stopped; every answer was finished.\n".to_owned(),
+        cut => format!("Stopped; {cut} answer{} cut off.\n", plural(cut)),
+    };
+    Answer::new(text, json!({"cut": ended.cut}))
+}
+
+fn say(text: &str) {
+    let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Failure::new(Exit::Usage, sentence(&error)).hint("`docs/configuration.md` lists every setting.")
+    }
+}
+
+impl From<ListenError> for Failure {
+    fn from(error: ListenError) -> Self {
+        let (exit, hint) = match &error {
+            ListenError::Open { .. } => {
+                (Exit::Usage, "Set `serve.keys`, listen on 127.0.0.1, or say `--insecure` if that is what you want.")
+            }
+            ListenError::Port { .. } => (Exit::CannotFit, "Name another address with `--listen`; port 0 takes any."),
+            _ => (Exit::Unreadable, "`serve.tls_certificate` and `serve.tls_key` name the two files, both as PEM."),
+        };
+        Failure::new(exit, sentence(&error)).hint(hint)
+    }
+}

@@ -1,0 +1,88 @@
+//! A line: a thread at hand, with what has come for it and is not in the store yet.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use epitome::budget::Tokens;
+use epitome_runtime::engine::OpenThread;
+use epitome_runtime::ids::{ThreadId, ThreadKey};
+
+/// A thread at hand.
+#[derive(Debug)]
+pub struct Line {
+    facts: Mutex<Facts>,
+    /// The thread as the engine has it; opened when it is first needed.
+    pub open: tokio::sync::Mutex<Option<OpenThread>>,
+}
+
+/// What is known of a thread without opening it.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Which one.
+    pub key: ThreadKey,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// How many messages it has.
+    pub length: usize,
+    /// The newest of them, which are not in the store yet.
+    pub pending: Vec<String>,
+    /// The fingerprint of its end.
+    pub tip: blake3::Hash,
+    /// The version of its plan.
+    pub version: u64,
+    /// What its messages were last counted as.
+    pub counted: Option<Counted>,
+    /// When it was last used.
+    pub used: Instant,
+}
+
+/// Where a thread comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The store has it.
+    Stored,
+    /// It begins here.
+    New {
+        /// Its scope.
+        scope: String,
+        /// What to remember of it.
+        labels: serde_json::Value,
+    },
+    /// It leaves another one.
+    Fork {
+        /// Which.
+        from: ThreadId,
+        /// Behind how many messages.
+        at: u64,
+    },
+}
+
+/// What messages were counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// How many.
+    pub messages: usize,
+    /// Their tokens.
+    pub tokens: Tokens,
+    /// The tokens of what stands in every request.
+    pub fixed: Tokens,
+    /// The tokens of the prompt that they are under their plan.
+    pub prompt: Tokens,
+}
+
+impl Line {
+    /// A thread of which this is known.
+    pub fn new(facts: Facts) -> Self {
+        Line { facts: Mutex::new(facts), open: tokio::sync::Mutex::new(None) }
+    }
+
+    /// What is known of it. Never held while waiting.
+    pub fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which thread it is.
+    pub fn key(&self) -> ThreadKey {
+        self.facts().key.clone()
+    }
+}

@@ -1,0 +1,138 @@
+//! Identity: which thread a history belongs to.
+//!
+//! ```text
+//! the history goes on from a thread's end      continue
+//! it is a thread, or the beginning of one      again
+//! it leaves a thread before its end            fork
+//! it shares nothing with any                   new
+//! ```
+//!
+//! Histories are compared by their messages: the longest shared beginning wins. Whose key it is and what the client calls
+//! its conversation only say where to look.
+
+mod client;
+mod line;
+mod lines;
+
+pub use client::{Client, Named};
+pub use line::{Counted, Facts, Line, Origin};
+pub use lines::{Lines, Placed, Relation, Wanted, weight};
+
+use epitome::thread::{Chain, MessageId, Raw, Role};
+use epitome::wire::{Dialect, decode_message};
+
+/// Where a thread is looked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// The caller's threads in this dialect.
+    pub caller: String,
+    /// Those of the conversation that the client names.
+    pub name: String,
+    /// The dialect.
+    pub dialect: Dialect,
+}
+
+impl Scope {
+    /// The scope of a caller, in a dialect, with what the client calls its conversation.
+    pub fn of(dialect: Dialect, caller: &[u8; 32], session: Option<&str>) -> Scope {
+        let caller = format!("{}:{}/", dialect.name(), short(&blake3::Hash::from_bytes(*caller)));
+        let session = session.map(|session| short(&blake3::hash(session.as_bytes())));
+        let name = format!("{caller}{}", session.unwrap_or_default());
+        Scope { caller, name, dialect }
+    }
+
+    /// Whether the client names its conversation.
+    pub fn is_named(&self) -> bool {
+        self.name.len() > self.caller.len()
+    }
+}
+
+fn short(hash: &blake3::Hash) -> String {
+    hash.to_hex()[..24].to_owned()
+}
+
+/// The ids of messages, and where the first of the model's own stands.
+#[derive(Clone, Debug, Default)]
+pub struct Ids {
+    /// The ids, oldest first.
+    pub all: Vec<MessageId>,
+    /// The place of the first message of the model.
+    pub answered: Option<usize>,
+}
+
+impl Ids {
+    /// The ids that these messages have one after the other.
+    pub fn of(dialect: Dialect, messages: &[Raw]) -> Ids {
+        let mut chain = Chain::from(MessageId::ROOT);
+        let mut ids = Ids::default();
+        for (at, raw) in messages.iter().enumerate() {
+            let message = decode_message(dialect, raw);
+            if ids.answered.is_none() && message.role == Role::Assistant {
+                ids.answered = Some(at);
+            }
+            ids.all.push(chain.push(&message));
+        }
+        ids
+    }
+}
+
+/// A history's fingerprint up to each of its messages, by what is written. Cache marks, which clients move about, do not
+/// count.
+pub fn fingerprints(scope: &Scope, messages: &[Raw]) -> Vec<blake3::Hash> {
+    let mut tip = blake3::hash(scope.name.as_bytes());
+    let next = |raw: &Raw| {
+        let mut hash = blake3::Hasher::new();
+        hash.update(tip.as_bytes());
+        unmarked(raw.as_str(), &mut |piece| {
+            hash.update(piece.as_bytes());
+        });
+        tip = hash.finalize();
+        tip
+    };
+    messages.iter().map(next).collect()
+}
+
+/// Gives out a message's text without its cache marks. Quotes inside of texts are escaped, so that what is searched for
+/// can only be a field.
+fn unmarked<'a>(text: &'a str, give: &mut dyn FnMut(&'a str)) {
+    const MARK: &str = ",\"cache_control\":{";
+    let mut rest = text;
+    while let Some(at) = rest.find(MARK) {
+        let after = &rest[at + MARK.len()..];
+        let Some(end) = after.find('}').filter(|end| !after[..*end].contains('{')) else { break };
+        give(&rest[..at]);
+        rest = &after[end + 1..];
+    }
+    give(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_that_move_do_not_change_a_fingerprint() {
+        let scope = Scope::of(Dialect::Anthropic, &[0; 32], None);
+        let print = |text: &str| fingerprints(&scope, &[Raw::whole(text)])[0];
+        let plain = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}"}]}"#;
+        let marked = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}","cache_control":{"type":"ephemeral","ttl":"1h"}}]}"#;
+        assert_eq!(print(plain), print(marked));
+        assert_ne!(print(plain), print(&plain.replace("a,", "b,")));
+    }
+
+    #[test]
+    fn scopes_tell_callers_dialects_and_conversations_apart() {
+        let scope = |dialect, key, session| Scope::of(dialect, &[key; 32], session).name;
+        let all = [
+            scope(Dialect::Chat, 1, None),
+            scope(Dialect::Chat, 2, None),
+            scope(Dialect::Chat, 1, Some("a")),
+            scope(Dialect::Chat, 1, Some("b")),
+            scope(Dialect::Anthropic, 1, None),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(all[..at].iter().all(|other| other != one));
+        }
+        assert!(all[2].starts_with(&all[0]) && !all[1].starts_with(&all[0]));
+    }
+}

@@ -1,0 +1,319 @@
+//! Answers on their way to the client: the first words held back for a moment, then passed on as they come.
+//!
+//! Until something was passed on, a request can be made smaller and sent again. What is passed on is the provider's own
+//! bytes.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use epitome_runtime::model::{AnswerReader, ModelAnswer, ModelError, read_refusal};
+use http::Response;
+use http::response::Parts;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::ear::{Ear, WHOLE_BYTES_MAX};
+use crate::serve::BoxError;
+
+/// How long a stream that has only announced itself is held back.
+const HOLD: Duration = Duration::from_millis(1000);
+
+/// What to do with an answer once it is over, or the client has gone.
+pub type AtEnd = Box<dyn FnOnce(End) + Send>;
+
+/// How an answer ended.
+#[derive(Debug)]
+pub struct End {
+    /// The answer, where it was understood.
+    pub answer: Option<Result<ModelAnswer, ModelError>>,
+    /// Whether the client left before it was over.
+    pub is_left: bool,
+}
+
+/// An answer whose beginning is known.
+pub struct Answer {
+    /// Its status and headers.
+    pub parts: Parts,
+    held: VecDeque<Bytes>,
+    rest: Option<Incoming>,
+    ear: Ear,
+}
+
+impl Answer {
+    /// An answer of which nothing has been read.
+    pub fn of(response: Response<Incoming>, ear: Ear) -> Answer {
+        let (parts, body) = response.into_parts();
+        Answer { parts, held: VecDeque::new(), rest: Some(body), ear }
+    }
+
+    /// Whether it comes in events.
+    pub fn is_of_events(&self) -> bool {
+        self.ear.is_of_events()
+    }
+
+    /// The next piece of it.
+    pub async fn piece(&mut self) -> Option<Result<Bytes, BoxError>> {
+        if let Some(held) = self.held.pop_front() {
+            return Some(Ok(held));
+        }
+        loop {
+            match self.rest.as_mut()?.frame().await? {
+                Ok(frame) => match frame.into_data() {
+                    Ok(data) => return Some(Ok(data)),
+                    Err(_) => continue,
+                },
+                Err(error) => return Some(Err(error.into())),
+            }
+        }
+    }
+
+    /// Reads as much of an answer as is needed to tell whether it is one. The error, where it is that the prompt is too
+    /// long.
+    pub async fn begin(response: Response<Incoming>, mut ear: Ear, idle: Duration) -> (Answer, Option<ModelError>) {
+        let (parts, body) = response.into_parts();
+        let is_fine = parts.status.is_success();
+        if is_fine && !ear.is_of_events() && !ear.is_of_whole() {
+            return (Answer { parts, held: VecDeque::new(), rest: Some(body), ear }, None);
+        }
+        if !is_fine && !ear.is_of_whole() {
+            // Errors are read however they are labelled.
+            ear = Ear::new(ear.dialect(), &without_type(&parts.headers));
+        }
+        let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), ear };
+        if answer.ear.is_of_events() {
+            answer.hold_events(idle).await;
+        } else {
+            answer.hold_all(idle).await;
+        }
+        let error = answer.too_long(is_fine);
+        (answer, error)
+    }
+
+    /// Holds a stream back until the model speaks, it ends, or it has been held for long enough.
+    async fn hold_events(&mut self, idle: Duration) {
+        let mut until = Instant::now() + idle;
+        while !self.ear.has_spoken && self.ear.error.is_none() {
+            let more = tokio::time::timeout_at(until, self.next()).await;
+            if !matches!(more, Ok(true)) {
+                return;
+            }
+            if self.held.len() == 1 {
+                until = Instant::now() + HOLD;
+            }
+        }
+    }
+
+    /// Holds an answer back that makes sense only whole.
+    async fn hold_all(&mut self, idle: Duration) {
+        let mut bytes = 0;
+        while bytes <= WHOLE_BYTES_MAX && matches!(tokio::time::timeout(idle, self.next()).await, Ok(true)) {
+            bytes += self.held.back().map_or(0, Bytes::len);
+        }
+    }
+
+    /// Takes the next piece in; answers whether there was one.
+    async fn next(&mut self) -> bool {
+        let Some(rest) = &mut self.rest else { return false };
+        match rest.frame().await {
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    self.ear.hear(&data);
+                    self.held.push_back(data);
+                }
+                true
+            }
+            Some(Err(_)) => false,
+            None => {
+                self.rest = None;
+                false
+            }
+        }
+    }
+
+    /// The error that the prompt is too long, where that is what the answer says.
+    fn too_long(&self, is_fine: bool) -> Option<ModelError> {
+        let error = match (is_fine, &self.ear.error) {
+            (true, Some(error)) => error.clone(),
+            (true, None) if self.ear.is_of_events() => {
+                let is_over = self.rest.is_none() && self.ear.is_empty();
+                is_over.then(|| read_refusal(200, "")).filter(is_overflow)?
+            }
+            (true, None) => AnswerReader::read(self.ear.dialect(), &self.ear.text()?)?.err()?,
+            (false, _) => read_refusal(self.parts.status.as_u16(), &self.ear.text().unwrap_or_default()),
+        };
+        is_overflow(&error).then_some(error)
+    }
+
+    /// The answer as far as it is known: a whole one, or nothing yet.
+    pub fn known(&self) -> Option<ModelAnswer> {
+        let text = self.ear.text().filter(|_| self.rest.is_none())?;
+        AnswerReader::read(self.ear.dialect(), &text)?.ok()
+    }
+
+    /// Sends it on; `at_end` is told how it ended.
+    pub fn pass_on(self, idle: Duration, at_end: AtEnd) -> Response<Passing> {
+        let Answer { parts, held, rest, ear } = self;
+        let idle_since = Box::pin(sleep(idle));
+        let rest = rest.map(Rest::Provider);
+        let passing = Passing { held, rest, ear: Some(ear), idle, idle_since, at_end: Some(at_end) };
+        Response::from_parts(parts, passing)
+    }
+}
+
+fn without_type(headers: &http::HeaderMap) -> http::HeaderMap {
+    let packing = headers.get(http::header::CONTENT_ENCODING).cloned();
+    packing.map(|packing| (http::header::CONTENT_ENCODING, packing)).into_iter().collect()
+}
+
+fn is_overflow(error: &ModelError) -> bool {
+    matches!(error, ModelError::Overflow { .. })
+}
+
+/// An answer that is passed on.
+pub struct Passing {
+    held: VecDeque<Bytes>,
+    rest: Option<Rest>,
+    ear: Option<Ear>,
+    idle: Duration,
+    idle_since: Pin<Box<Sleep>>,
+    at_end: Option<AtEnd>,
+}
+
+/// Where the rest of an answer comes from.
+enum Rest {
+    Provider(Incoming),
+    Woven(mpsc::Receiver<Result<Bytes, BoxError>>),
+}
+
+impl Rest {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self {
+            Rest::Provider(body) => Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into))),
+            Rest::Woven(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Rest::Provider(body) if body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Rest::Provider(body) => body.size_hint(),
+            Rest::Woven(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl Passing {
+    /// An answer that is woven of several.
+    pub fn woven(pieces: mpsc::Receiver<Result<Bytes, BoxError>>, idle: Duration) -> Self {
+        let (rest, idle_since) = (Some(Rest::Woven(pieces)), Box::pin(sleep(idle)));
+        Passing { held: VecDeque::new(), rest, ear: None, idle, idle_since, at_end: None }
+    }
+
+    /// An answer that is passed on without being listened to.
+    pub fn unread(body: Incoming, idle: Duration) -> Self {
+        Passing {
+            held: VecDeque::new(),
+            rest: Some(Rest::Provider(body)),
+            ear: None,
+            idle,
+            idle_since: Box::pin(sleep(idle)),
+            at_end: None,
+        }
+    }
+
+    /// Bytes of our own.
+    pub fn whole(body: Bytes) -> Self {
+        let idle = Duration::from_secs(60);
+        let idle_since = Box::pin(sleep(idle));
+        Passing { held: VecDeque::from([body]), rest: None, ear: None, idle, idle_since, at_end: None }
+    }
+
+    fn over(&mut self, is_left: bool) {
+        let Some(ear) = self.ear.take() else { return };
+        // Some clients leave as soon as they have the last event.
+        let is_left = is_left && !ear.is_whole();
+        if let Some(at_end) = self.at_end.take() {
+            at_end(End { answer: ear.finish(), is_left });
+        }
+    }
+}
+
+impl Body for Passing {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        if let Some(bytes) = this.held.pop_front() {
+            if this.held.is_empty() && this.rest.is_none() {
+                this.over(false);
+            }
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+        let Some(rest) = &mut this.rest else {
+            this.over(false);
+            return Poll::Ready(None);
+        };
+        let frame = match rest.poll(cx) {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                ready!(this.idle_since.as_mut().poll(cx));
+                this.rest = None;
+                this.over(false);
+                let seconds = this.idle.as_secs();
+                return Poll::Ready(Some(Err(format!("the provider said nothing for {seconds} s").into())));
+            }
+        };
+        match frame {
+            Some(Ok(frame)) => {
+                if let (Some(data), Some(ear)) = (frame.data_ref(), &mut this.ear) {
+                    ear.hear(data);
+                }
+                let until = Instant::now().checked_add(this.idle).unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400));
+                this.idle_since.as_mut().reset(until);
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => {
+                this.rest = None;
+                this.over(false);
+                Poll::Ready(Some(Err(error)))
+            }
+            None => {
+                this.rest = None;
+                this.over(false);
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held.is_empty() && self.rest.as_ref().is_none_or(Rest::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let held: u64 = self.held.iter().map(|bytes| bytes.len() as u64).sum();
+        let rest = self.rest.as_ref().map_or_else(|| SizeHint::with_exact(0), Rest::size_hint);
+        let mut hint = SizeHint::new();
+        hint.set_lower(held + rest.lower());
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(held + upper);
+        }
+        hint
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        let is_left = !self.is_end_stream();
+        self.over(is_left);
+    }
+}

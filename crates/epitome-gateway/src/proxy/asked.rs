@@ -1,0 +1,229 @@
+//! What is asked: a request as the gateway understands it. What it does not understand is passed through.
+
+use bytes::Bytes;
+use epitome::thread::Raw;
+use epitome::wire::{Dialect, Document, Layout, set_field};
+use serde::Deserialize;
+
+use crate::identity::Named;
+
+/// What agents write when they ask the model to summarise the conversation for themselves.
+const OWN_COMPACTION: [&str; 3] = [
+    "Your task is to create a detailed summary of the conversation so far",
+    "You are performing a CONTEXT CHECKPOINT COMPACTION",
+    "\"compaction_trigger\"",
+];
+
+/// A request to a model.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The request with its whole history in it.
+    pub document: Document,
+    /// How many of its items stand before the thread: the operator's words, and what a provider compacted.
+    pub head: usize,
+    /// Whether the history was completed here: what the client sent has only the newest part of it.
+    pub is_completed: bool,
+}
+
+/// The first fields of an item.
+#[derive(Deserialize)]
+struct Peek<'a> {
+    #[serde(borrow)]
+    role: Option<std::borrow::Cow<'a, str>>,
+    #[serde(borrow, rename = "type")]
+    kind: Option<std::borrow::Cow<'a, str>>,
+}
+
+impl Asked {
+    /// Reads a body; `None` when it is no request of this dialect.
+    pub fn read(dialect: Dialect, body: &Bytes) -> Option<Asked> {
+        let text = std::str::from_utf8(body).ok()?;
+        let document = Document::decode(text, Some(dialect)).ok().filter(|document| document.layout() == Layout::Request);
+        let document = document.or_else(|| with_listed_input(dialect, text))?;
+        Some(Asked::of(document, false))
+    }
+
+    /// The call with these items before its own, in the place of a history that the provider keeps.
+    pub fn completed(&self, before: &[String]) -> Option<Asked> {
+        let own = self.document.items().iter().map(Raw::as_str);
+        let items: Vec<&str> = before.iter().map(String::as_str).chain(own).collect();
+        let text = set_field(self.document.source().as_str(), "input", &format!("[{}]", items.join(",")));
+        let document = Document::decode(&text, Some(self.document.dialect())).ok()?;
+        Some(Asked::of(document, true))
+    }
+
+    fn of(document: Document, is_completed: bool) -> Asked {
+        let head = head(&document);
+        Asked { document, head, is_completed }
+    }
+
+    /// The dialect.
+    pub fn dialect(&self) -> Dialect {
+        self.document.dialect()
+    }
+
+    /// The thread's messages, as they are written now.
+    pub fn messages(&self) -> &[Raw] {
+        &self.document.items()[self.head..]
+    }
+
+    /// The model; empty where none is named.
+    pub fn model(&self) -> &str {
+        self.document.model().unwrap_or_default()
+    }
+
+    /// Whether the answer is to come in pieces.
+    pub fn streams(&self) -> bool {
+        self.document.field("stream").is_some_and(|value| value.as_str() == "true")
+    }
+
+    /// The answer that the provider goes on from by itself.
+    pub fn previous(&self) -> Option<String> {
+        serde_json::from_str(self.document.field("previous_response_id")?.as_str()).ok()
+    }
+
+    /// Whether the provider holds history that nobody else sees.
+    pub fn is_hidden(&self) -> bool {
+        let has = |key: &str| self.document.field(key).is_some_and(|value| value.as_str() != "null");
+        !self.is_completed && (has("conversation") || has("previous_response_id"))
+    }
+
+    /// Whether the provider is asked to look after the context by itself.
+    pub fn is_native(&self) -> bool {
+        ["context_management", "compaction"].iter().any(|key| {
+            let value = self.document.field(key).map_or("", |value| value.as_str());
+            value.contains("compact") || value.contains("summarize") || value.contains("clear_tool_uses")
+        })
+    }
+
+    /// Whether the client is about to compact its history by itself.
+    pub fn is_own_compaction(&self) -> bool {
+        let Some(newest) = self.document.items().last() else { return false };
+        OWN_COMPACTION.iter().any(|words| newest.as_str().contains(words))
+    }
+
+    /// What names its conversation.
+    pub fn named(&self) -> Named<'_> {
+        let field = |key: &str| self.document.field(key).map(|value| value.as_str());
+        Named {
+            prompt_cache_key: field("prompt_cache_key"),
+            session_id: field("session_id"),
+            metadata: field("metadata"),
+        }
+    }
+
+    /// The field that limits the answer, as this request spells it.
+    pub fn output_field(&self) -> &'static str {
+        let spelt = ["max_completion_tokens", "max_output_tokens", "max_tokens"];
+        let own = spelt.into_iter().find(|key| self.document.field(key).is_some_and(|value| value.as_str() != "null"));
+        own.unwrap_or(match self.dialect() {
+            Dialect::Responses => "max_output_tokens",
+            Dialect::Anthropic => "max_tokens",
+            _ => "max_completion_tokens",
+        })
+    }
+
+    /// What stands in every request beside the messages: the operator's words, as JSON.
+    pub fn system(&self) -> Option<String> {
+        let beside = self.document.system().map(|system| system.as_str());
+        let leading = self.document.items()[..self.head].iter().map(|item| item.as_str());
+        let all: Vec<&str> = beside.into_iter().chain(leading).collect();
+        match all.as_slice() {
+            [] => None,
+            [one] => Some((*one).to_owned()),
+            many => Some(format!("[{}]", many.join(","))),
+        }
+    }
+}
+
+/// A Responses request whose input is a text, or is missing, with a list in its place.
+fn with_listed_input(dialect: Dialect, text: &str) -> Option<Document> {
+    #[derive(Deserialize)]
+    struct Input<'a> {
+        #[serde(borrow)]
+        input: Option<&'a serde_json::value::RawValue>,
+        model: Option<serde::de::IgnoredAny>,
+    }
+    let found: Input<'_> = (dialect == Dialect::Responses).then(|| serde_json::from_str(text).ok()).flatten()?;
+    let list = match found.input.map(|input| input.get()) {
+        Some(words) if words.starts_with('"') => {
+            format!(r#"[{{"type":"message","role":"user","content":{words}}}]"#)
+        }
+        None if found.model.is_some() => "[]".to_owned(),
+        _ => return None,
+    };
+    Document::decode(&set_field(text, "input", &list), Some(dialect)).ok()
+}
+
+/// How many items stand before the thread.
+fn head(document: &Document) -> usize {
+    let items = document.items();
+    let compacted = items.iter().rposition(|item| is_compacted(document.dialect(), item));
+    let from = compacted.map_or(0, |at| at + 1);
+    if document.dialect() == Dialect::Anthropic {
+        return from;
+    }
+    let speaks_for_the_operator = |item: &&Raw| {
+        let peek = serde_json::from_str::<Peek<'_>>(item.as_str()).ok();
+        let of_messages = |peek: &Peek<'_>| peek.kind.as_deref().is_none_or(|kind| kind == "message");
+        peek.filter(of_messages).is_some_and(|peek| matches!(peek.role.as_deref(), Some("system" | "developer")))
+    };
+    from + items[from..].iter().take_while(speaks_for_the_operator).count()
+}
+
+/// Whether an item stands for what a provider compacted.
+fn is_compacted(dialect: Dialect, item: &Raw) -> bool {
+    let text = item.as_str();
+    if !text.contains("\"compaction\"") {
+        return false;
+    }
+    let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let is = |value: &serde_json::Value| value.get("type").and_then(|kind| kind.as_str()) == Some("compaction");
+    match dialect {
+        Dialect::Anthropic => value.get("content").and_then(|content| content.as_array()).is_some_and(|blocks| blocks.iter().any(is)),
+        _ => is(&value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(dialect: Dialect, body: &str) -> Asked {
+        Asked::read(dialect, &Bytes::from(body.to_owned())).unwrap_or_else(|| panic!("{body}"))
+    }
+
+    #[test]
+    fn the_operators_words_and_what_a_provider_compacted_stand_before_the_thread() {
+        let chat = |messages: &str| call(Dialect::Chat, &format!(r#"{{"model":"m","messages":[{messages}]}}"#));
+        let (system, user) = (r#"{"role":"system","content":"s"}"#, r#"{"role":"user","content":"u"}"#);
+        assert_eq!(chat(&format!("{system},{user},{system}")).head, 1);
+        assert_eq!(chat(user).head, 0);
+        let responses = call(
+            Dialect::Responses,
+            r#"{"input":[{"role":"user","content":"a"},{"type":"compaction","encrypted_content":"x"},{"role":"developer","content":"d"},{"role":"user","content":"b"}]}"#,
+        );
+        assert_eq!(responses.head, 3);
+        let claude = call(
+            Dialect::Anthropic,
+            r#"{"messages":[{"role":"assistant","content":[{"type":"compaction","content":"x"}]},{"role":"user","content":"the \"compaction\" of it"}]}"#,
+        );
+        assert_eq!(claude.head, 1);
+    }
+
+    #[test]
+    fn a_text_as_input_is_a_message() {
+        let body = r#"{"model":"m","input":"hi"}"#;
+        assert_eq!(call(Dialect::Responses, body).messages().len(), 1);
+        assert!(call(Dialect::Responses, r#"{"model":"m","previous_response_id":"r"}"#).is_hidden());
+        assert!(Asked::read(Dialect::Chat, &Bytes::from_static(b"{\"model\":\"m\"}")).is_none());
+    }
+
+    #[test]
+    fn a_history_that_the_provider_keeps_is_completed() {
+        let own = call(Dialect::Responses, r#"{"model":"m","previous_response_id":"r","input":"more"}"#);
+        let all = own.completed(&[r#"{"role":"user","content":"a"}"#.to_owned()]).unwrap();
+        assert_eq!(all.messages().len(), 2);
+        assert!(!all.is_hidden() && own.is_hidden());
+    }
+}

@@ -1,0 +1,160 @@
+//! Ears: an answer that passes by is understood without being touched.
+
+use bytes::{Bytes, BytesMut};
+use epitome::wire::Dialect;
+use epitome_runtime::model::{AnswerReader, ModelAnswer, ModelError};
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+
+use super::body::unpacked;
+use crate::sse::Framer;
+
+/// The most bytes of an answer that is read whole.
+pub const WHOLE_BYTES_MAX: usize = 8 << 20;
+
+/// Listens to one answer.
+#[derive(Debug)]
+pub struct Ear {
+    hears: Hears,
+    headers: HeaderMap,
+    dialect: Dialect,
+    /// Whether the model has said anything.
+    pub has_spoken: bool,
+    /// What the answer turned out to be instead.
+    pub error: Option<ModelError>,
+}
+
+#[derive(Debug)]
+enum Hears {
+    Events { framer: Framer, reader: Box<AnswerReader> },
+    Whole(BytesMut),
+    Nothing,
+}
+
+impl Ear {
+    /// An ear for an answer with these headers.
+    pub fn new(dialect: Dialect, headers: &HeaderMap) -> Ear {
+        let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let is_packed = headers.get(CONTENT_ENCODING).is_some_and(|packing| packing != "identity");
+        let hears = match AnswerReader::new(dialect) {
+            Some(reader) if kind.starts_with("text/event-stream") && !is_packed => {
+                Hears::Events { framer: Framer::default(), reader: Box::new(reader) }
+            }
+            Some(_) if kind.contains("json") || kind.is_empty() => Hears::Whole(BytesMut::new()),
+            _ => Hears::Nothing,
+        };
+        let headers = headers.get(CONTENT_ENCODING).map(|packing| (CONTENT_ENCODING, packing.clone()));
+        Ear { hears, headers: headers.into_iter().collect(), dialect, has_spoken: false, error: None }
+    }
+
+    /// The dialect that it understands.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Whether it hears events.
+    pub fn is_of_events(&self) -> bool {
+        matches!(self.hears, Hears::Events { .. })
+    }
+
+    /// Whether it hears an answer that has to be there whole.
+    pub fn is_of_whole(&self) -> bool {
+        matches!(self.hears, Hears::Whole(_))
+    }
+
+    /// Takes the next bytes.
+    pub fn hear(&mut self, bytes: &Bytes) {
+        match &mut self.hears {
+            Hears::Events { framer, reader } => {
+                for event in framer.push(bytes.clone()) {
+                    let Some(data) = event.data.as_deref().and_then(|data| std::str::from_utf8(data).ok()) else { continue };
+                    let mut told = false;
+                    let heard = reader.hear(event.name(), data, &mut |_| told = true);
+                    self.has_spoken |= told || !is_preamble(self.dialect, event.name(), data);
+                    if let Err(error) = heard {
+                        self.error.get_or_insert(error);
+                    }
+                }
+            }
+            Hears::Whole(all) if all.len() + bytes.len() <= WHOLE_BYTES_MAX => all.extend_from_slice(bytes),
+            Hears::Whole(_) => self.hears = Hears::Nothing,
+            Hears::Nothing => {}
+        }
+    }
+
+    /// Whether the answer is complete, whatever becomes of the rest.
+    pub fn is_whole(&self) -> bool {
+        matches!(&self.hears, Hears::Events { reader, .. } if reader.is_whole())
+    }
+
+    /// Whether nothing at all came of a stream.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.hears, Hears::Events { reader, .. } if reader.is_empty())
+    }
+
+    /// The answer, at its end; `None` where it was not listened to.
+    pub fn finish(self) -> Option<Result<ModelAnswer, ModelError>> {
+        if let Some(error) = self.error {
+            return Some(Err(error));
+        }
+        match self.hears {
+            Hears::Events { reader, .. } => Some(reader.finish()),
+            Hears::Whole(all) => {
+                let text = unpacked(&self.headers, &all.freeze(), WHOLE_BYTES_MAX)?;
+                AnswerReader::read(self.dialect, std::str::from_utf8(&text).ok()?)
+            }
+            Hears::Nothing => None,
+        }
+    }
+
+    /// What has come of an answer that is read whole, unpacked.
+    pub fn text(&self) -> Option<String> {
+        let Hears::Whole(all) = &self.hears else { return None };
+        let text = unpacked(&self.headers, &all.clone().freeze(), WHOLE_BYTES_MAX)?;
+        String::from_utf8(text.into()).ok()
+    }
+}
+
+/// Whether an event only says that an answer may follow: an error may still come in its place.
+fn is_preamble(dialect: Dialect, name: &str, data: &str) -> bool {
+    match dialect {
+        Dialect::Anthropic => matches!(name, "message_start" | "ping"),
+        Dialect::Responses => {
+            ["response.created", "response.in_progress", "response.queued", "keepalive"].contains(&name)
+                || name.is_empty() && data.contains("\"response.created\"")
+        }
+        _ => data != "[DONE]" && !data.contains("\"finish_reason\":\"") && !data.contains("\"finish_reason\": \""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ear(dialect: Dialect) -> Ear {
+        Ear::new(dialect, &HeaderMap::from_iter([(CONTENT_TYPE, "text/event-stream".parse().unwrap())]))
+    }
+
+    #[test]
+    fn a_stream_that_only_announces_itself_has_not_spoken() {
+        for (dialect, event, spoken) in [
+            (Dialect::Chat, r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#, false),
+            (Dialect::Chat, r#"data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}"#, true),
+            (Dialect::Anthropic, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}", false),
+            (Dialect::Anthropic, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}", true),
+            (Dialect::Responses, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{}}", false),
+        ] {
+            let mut ear = ear(dialect);
+            ear.hear(&Bytes::from(format!("{event}\n\n")));
+            assert_eq!(ear.has_spoken, spoken, "{event}");
+            assert!(ear.error.is_none(), "{event}");
+        }
+    }
+
+    #[test]
+    fn an_error_inside_a_stream_is_heard() {
+        let mut ear = ear(Dialect::Responses);
+        ear.hear(&Bytes::from_static(b"event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"context_length_exceeded\",\"message\":\"Your input exceeds the context window of this model.\"}}}\n\n"));
+        assert!(matches!(ear.error, Some(ModelError::Overflow { .. })), "{:?}", ear.error);
+    }
+}

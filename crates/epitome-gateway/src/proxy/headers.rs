@@ -1,0 +1,62 @@
+//! What an answer tells of the gateway, in headers.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::turn::Told;
+
+/// The thread that a request belongs to.
+pub const THREAD: HeaderName = HeaderName::from_static("x-epitome-thread");
+/// How it relates to it: `new`, `continue`, `again` or `fork`.
+pub const RELATION: HeaderName = HeaderName::from_static("x-epitome-relation");
+/// The version of the plan that the prompt is under.
+pub const PLAN: HeaderName = HeaderName::from_static("x-epitome-plan");
+/// The tokens of what came.
+pub const TOKENS_BEFORE: HeaderName = HeaderName::from_static("x-epitome-tokens-before");
+/// The tokens of what was sent.
+pub const TOKENS_AFTER: HeaderName = HeaderName::from_static("x-epitome-tokens-after");
+/// What became of the provider's cache: `kept` or `rewritten`.
+pub const CACHE: HeaderName = HeaderName::from_static("x-epitome-cache");
+/// What the plan retained, made recoverable and lost.
+pub const RECEIPT: HeaderName = HeaderName::from_static("x-epitome-receipt");
+/// How often the request was made smaller and sent again.
+pub const RETRIES: HeaderName = HeaderName::from_static("x-epitome-retries");
+/// Why the request went out as it came although something was to be done.
+pub const FAILED_OPEN: HeaderName = HeaderName::from_static("x-epitome-failed-open");
+
+/// Puts what is told of a request into the headers of its answer.
+pub fn put(headers: &mut HeaderMap, told: &Told) {
+    let mut set = |name: HeaderName, value: Option<String>| {
+        if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
+            headers.insert(name, value);
+        }
+    };
+    set(THREAD, told.thread.as_ref().map(ToString::to_string));
+    set(RELATION, told.relation.map(|relation| relation.name().to_owned()));
+    set(PLAN, Some(told.plan.to_string()));
+    set(TOKENS_BEFORE, told.before.map(|tokens| tokens.get().to_string()));
+    set(TOKENS_AFTER, told.after.map(|tokens| tokens.get().to_string()));
+    set(CACHE, Some(if told.is_rewritten { "rewritten" } else { "kept" }.to_owned()));
+    set(RECEIPT, told.receipt.map(|[retained, recoverable, lost]| {
+        format!("retained={retained} recoverable={recoverable} lost={lost}")
+    }));
+    set(RETRIES, (told.retries > 0).then(|| told.retries.to_string()));
+    set(FAILED_OPEN, told.failed_open.map(str::to_owned));
+}
+
+/// Says that a request went out as it came, and why.
+pub fn put_failed_open(headers: &mut HeaderMap, why: &'static str) {
+    headers.insert(FAILED_OPEN, HeaderValue::from_static(why));
+}
+
+/// Adds a beta to those that a client asked for.
+pub fn add_beta(headers: &mut HeaderMap, (name, beta): (&'static str, &'static str)) {
+    let name = HeaderName::from_static(name);
+    let asked = headers.get(&name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if asked.split(',').any(|one| one.trim() == beta) {
+        return;
+    }
+    let all = if asked.is_empty() { beta.to_owned() } else { format!("{asked},{beta}") };
+    if let Ok(value) = HeaderValue::try_from(all) {
+        headers.insert(name, value);
+    }
+}

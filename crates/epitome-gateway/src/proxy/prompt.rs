@@ -1,0 +1,288 @@
+//! The prompt: what goes to the provider in the place of what came.
+//!
+//! Under budget it is what came. Otherwise the thread is brought up to date, the engine decides, and the plan is rendered
+//! onto the client's own bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use epitome::budget::Tokens;
+use epitome::summary::Fate;
+use epitome::wire::{Dialect, Item, count_marks, mark_cached, set_field, without_field};
+use epitome_runtime::engine::{EngineError, OpenThread, Step};
+use epitome_runtime::ids::ThreadKey;
+use tokio::sync::MutexGuard;
+
+use super::Inner;
+use super::turn::{Pressure, Told, Turn};
+use crate::identity::{Counted, Line, Origin, Wanted, weight};
+
+/// How often a line is begun anew because others were faster.
+const RACES_MAX: usize = 4;
+/// The most cache marks that a provider takes.
+const MARKS_MAX: usize = 4;
+
+/// What goes to the provider.
+#[derive(Clone, Debug)]
+pub struct Sending {
+    /// The body.
+    pub body: Bytes,
+    /// Whether it is what came.
+    pub is_original: bool,
+    /// Whether the request needs the header that lets thinking of another prefix be dropped.
+    pub drops_thinking: bool,
+    /// What is told of it.
+    pub told: Told,
+    /// What it was counted as, with everything.
+    pub counted: Option<Tokens>,
+}
+
+impl Sending {
+    /// What came.
+    pub fn original(turn: &Turn, told: Told) -> Self {
+        Sending { body: turn.original.clone(), is_original: true, drops_thinking: false, told, counted: None }
+    }
+}
+
+impl Inner {
+    /// Whether a request certainly fits: no token has less than a byte.
+    pub(super) fn certainly_fits(&self, turn: &Turn) -> bool {
+        let facts = turn.placed.line.facts();
+        if facts.version > 0 || turn.asked.is_completed {
+            return false;
+        }
+        let messages = turn.asked.messages();
+        let counted = facts.counted.filter(|counted| counted.messages <= messages.len());
+        drop(facts);
+        let (known, tokens) = counted.map_or((0, Tokens::ZERO), |counted| (counted.messages, counted.tokens));
+        let known_bytes: usize = messages[..known].iter().map(|message| message.len()).sum();
+        let unknown = turn.asked.document.source().len().saturating_sub(known_bytes);
+        let has_images = messages[known..].iter().any(|message| message.as_str().contains("image"));
+        let step = epitome_runtime::engine::StepRequest {
+            model: turn.asked.document.model().map(str::to_owned),
+            max_output: turn.asked.document.max_output().map(Tokens::new),
+            window: turn.wishes.budget.or(self.settings.budget),
+            ..Default::default()
+        };
+        let room = turn.engine.room_for(&step);
+        !has_images && tokens + Tokens::new(unknown as u64) <= room.trigger
+    }
+
+    /// Decides what goes out, with the thread brought up to date.
+    pub(super) async fn prompt(self: Arc<Self>, turn: Arc<Turn>, pressure: Pressure) -> Result<Sending, EngineError> {
+        let line = Arc::clone(&turn.placed.line);
+        let mut open = self.settled(&turn, &line).await?;
+        let Some(thread) = open.as_mut() else { return Err(EngineError::NotAllowed) };
+        if let Some((error, counted)) = &pressure.refused {
+            thread.learn_overflow(turn.asked.model(), *counted, error).await;
+        }
+        let step = thread.prepare_step(&turn.step(&pressure, self.settings.budget)).await?;
+        thread.note_call();
+        self.note(&line, thread, &step);
+        let own = turn.asked.is_own_compaction() || turn.client.is_compacting();
+        let fits = thread.thread().total() <= step.room.limit;
+        drop(open);
+        if own && fits && pressure.harder == 0 {
+            return Ok(Sending::original(&turn, told(&turn, &step)));
+        }
+        Ok(rendered(&turn, &step, &pressure))
+    }
+
+    /// Notes what was counted.
+    fn note(&self, line: &Line, thread: &OpenThread, step: &Step) {
+        let mut facts = line.facts();
+        facts.version = step.version;
+        facts.counted = Some(Counted {
+            messages: usize::try_from(thread.length()).unwrap_or(usize::MAX),
+            tokens: thread.thread().total(),
+            fixed: step.fixed,
+            prompt: step.tokens,
+        });
+    }
+
+    /// The line's thread, opened, with everything in the store that has come for it.
+    pub(super) async fn settled<'l>(
+        &self,
+        turn: &Turn,
+        line: &'l Arc<Line>,
+    ) -> Result<MutexGuard<'l, Option<OpenThread>>, EngineError> {
+        let mut open = line.open.lock().await;
+        let weight_before = weight(open.as_ref());
+        let wanted = turn.asked.messages().len();
+        for _ in 0..RACES_MAX {
+            let thread = match open.as_mut() {
+                Some(thread) => {
+                    thread.go_on_under(&turn.engine).await?;
+                    thread
+                }
+                None => open.insert(self.opened(turn, line).await?),
+            };
+            let (place, pending) = {
+                let mut facts = line.facts();
+                let pending = std::mem::take(&mut facts.pending);
+                ((facts.length - pending.len()) as u64, pending)
+            };
+            let appended = match pending.is_empty() {
+                true => Ok(()),
+                false => thread.append_at(place, pending.iter().map(String::as_str)).await.map(drop),
+            };
+            match appended {
+                Ok(()) if thread.length() >= wanted as u64 => {
+                    line.facts().version = thread.row().version;
+                    self.lines.weighed(weight_before, weight(open.as_ref()));
+                    return Ok(open);
+                }
+                // Somebody else goes on with this thread: what came here leaves it where they part.
+                Ok(()) | Err(EngineError::Moved { .. }) => {
+                    *open = None;
+                    self.part(turn, line).await?;
+                }
+                Err(error) => {
+                    let mut facts = line.facts();
+                    facts.pending = pending.into_iter().chain(std::mem::take(&mut facts.pending)).collect();
+                    return Err(error);
+                }
+            }
+        }
+        Err(EngineError::Moved { length: 0, place: wanted as u64 })
+    }
+
+    async fn opened(&self, turn: &Turn, line: &Line) -> Result<OpenThread, EngineError> {
+        let (ThreadKey { thread, .. }, origin) = {
+            let facts = line.facts();
+            (facts.key.clone(), facts.origin.clone())
+        };
+        let access = turn.access();
+        let opened = match origin {
+            Origin::Stored => turn.engine.resume(&access, thread).await?,
+            Origin::New { scope, labels } => {
+                let scope = epitome_runtime::engine::Scope { name: scope, labels };
+                turn.engine.open_in(&access, thread, turn.asked.dialect(), scope).await?
+            }
+            Origin::Fork { from, at } => match turn.engine.fork(&access, from, at, thread.clone()).await {
+                Err(EngineError::Log(epitome_runtime::log::LogError::Taken { .. })) => {
+                    turn.engine.resume(&access, thread).await?
+                }
+                forked => forked?,
+            },
+        };
+        line.facts().origin = Origin::Stored;
+        Ok(opened)
+    }
+
+    /// Finds the line's history in the store anew, and makes it the thread that it is by now.
+    async fn part(&self, turn: &Turn, line: &Arc<Line>) -> Result<(), EngineError> {
+        let messages = turn.asked.messages();
+        let wanted = Wanted {
+            tenant: &turn.caller.tenant,
+            scope: &turn.scope,
+            messages,
+            prints: &turn.prints,
+            labels: self.labels(turn),
+        };
+        self.lines.part(&turn.engine, line, &wanted).await
+    }
+
+    /// What is remembered of a new thread.
+    pub(super) fn labels(&self, turn: &Turn) -> serde_json::Value {
+        labels(&turn.client, turn.asked.model())
+    }
+}
+
+/// What is remembered of a new thread.
+pub(super) fn labels(client: &crate::identity::Client, model: &str) -> serde_json::Value {
+    let mut labels = serde_json::json!({ "door": "gateway", "client": client.name, "model": model });
+    for (name, value) in [("session", &client.session), ("role", &client.role)] {
+        if let Some(value) = value {
+            labels[name] = value.as_str().into();
+        }
+    }
+    labels
+}
+
+fn told(turn: &Turn, step: &Step) -> Told {
+    let receipt = step.compaction().map(|made| {
+        [Fate::Retained, Fate::Recoverable, Fate::Lost].map(|fate| made.receipt.count(fate))
+    });
+    Told {
+        thread: Some(turn.placed.line.key().thread),
+        relation: Some(turn.placed.relation),
+        plan: step.version,
+        before: None,
+        after: Some(step.counted()),
+        is_rewritten: step.compacted.is_some(),
+        receipt,
+        ..Told::default()
+    }
+}
+
+/// A step, rendered onto what came.
+fn rendered(turn: &Turn, step: &Step, pressure: &Pressure) -> Sending {
+    let asked = &turn.asked;
+    let told = Told { before: Some(step.whole() + step.fixed), ..told(turn, step) };
+    let is_plain = step.compaction().is_none() && step.rehydrated.is_empty();
+    if is_plain && pressure.output.is_none() {
+        return Sending { counted: Some(step.counted()), ..Sending::original(turn, told) };
+    }
+    let mut body = match is_plain {
+        true => asked.document.source().to_string(),
+        false => {
+            let head = (0..asked.head).map(Item::Kept);
+            let shifted = step.items(asked.messages()).into_iter().map(|item| match item {
+                Item::Kept(place) => Item::Kept(place + asked.head),
+                written => written,
+            });
+            let mut items: Vec<Item> = head.chain(shifted).collect();
+            keep_marks(turn, &mut items);
+            asked.document.encode(&items)
+        }
+    };
+    if asked.is_completed && !is_plain {
+        body = without_field(&body, "previous_response_id");
+    }
+    if let Some(output) = pressure.output {
+        body = set_field(&body, asked.output_field(), &output.get().to_string());
+    }
+    if is_plain && asked.is_completed {
+        // The provider still has the history; only the limit of the answer is another.
+        let text = String::from_utf8_lossy(&turn.original);
+        let limit = pressure.output.map_or_else(String::new, |output| output.get().to_string());
+        body = set_field(&text, asked.output_field(), &limit);
+    }
+    let drops_thinking = !is_plain && asked.document.binds_thinking();
+    Sending { body: body.into(), is_original: false, drops_thinking, told, counted: Some(step.counted()) }
+}
+
+/// A cache mark of the client's whose block has left goes to the summary: what stands before it stays the same until the
+/// next compaction.
+fn keep_marks(turn: &Turn, items: &mut [Item]) {
+    if turn.asked.dialect() != Dialect::Anthropic {
+        return;
+    }
+    let document = &turn.asked.document;
+    let before = count_marks(document.source().as_str());
+    let all: usize = document.items().iter().map(|item| count_marks(item.as_str())).sum();
+    let now: usize = items
+        .iter()
+        .map(|item| match item {
+            Item::Kept(place) => count_marks(document.items()[*place].as_str()),
+            Item::Written(json) => count_marks(json),
+        })
+        .sum();
+    // Marks on the tools and the system prompt count as well.
+    let marks = before - all + now;
+    let last_written = items.iter().rposition(|item| matches!(item, Item::Written(_)));
+    let first_kept = items.iter().position(|item| matches!(item, Item::Kept(_)));
+    let summary = match (last_written, first_kept) {
+        (Some(last), Some(first)) if last > first => items[..last + 1].iter().position(|item| matches!(item, Item::Written(_))),
+        (last, _) => last,
+    };
+    if before == 0 || marks >= MARKS_MAX {
+        return;
+    }
+    if let Some(at) = summary
+        && let Item::Written(json) = &mut items[at]
+    {
+        *json = mark_cached(json);
+    }
+}

@@ -1,0 +1,220 @@
+//! The record: what came is logged, what was answered is kept, and what it took is learnt. All of it beside the request.
+
+use std::sync::Arc;
+
+use epitome::budget::{Tokens, Window};
+use epitome::wire::Dialect;
+use epitome_runtime::engine::Engine;
+use epitome_runtime::ids::Moment;
+use epitome_runtime::log::Document;
+use epitome_runtime::model::{ModelAnswer, Usage};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use super::Inner;
+use super::answer::End;
+use super::asked::Asked;
+use super::turn::{Told, Turn};
+use crate::caller::Caller;
+use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
+use crate::serve::RequestId;
+
+/// How long an answer that a client may go on from by its id is kept.
+const RESPONSE_DAYS: u64 = 30;
+
+/// An answer, as it is kept: the thread has it once the client sends it back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Kept {
+    thread: String,
+    /// How many messages the thread had when it was given.
+    length: u64,
+    /// Its messages.
+    messages: Vec<String>,
+}
+
+/// How a request went.
+#[derive(Debug)]
+pub(super) struct Gone {
+    pub told: Told,
+    /// What it was counted as.
+    pub counted: Option<Tokens>,
+    pub status: StatusCode,
+    pub end: End,
+    pub id: RequestId,
+    /// What each of several answers took that one was woven of.
+    pub rounds: Vec<Usage>,
+}
+
+impl Inner {
+    /// Sees to it that everything that came is in the log, and learns from how it went.
+    pub(super) async fn record(
+        self: Arc<Self>,
+        turn: Arc<Turn>,
+        gone: Gone,
+    ) {
+        let Gone { told, counted, status, end, id, rounds } = gone;
+        let line = Arc::clone(&turn.placed.line);
+        let counted = match self.settled(&turn, &line).await {
+            Ok(mut open) => {
+                let fixed = line.facts().counted.map(|counted| counted.fixed);
+                let is_newest = open.as_ref().is_some_and(|open| open.length() == turn.asked.messages().len() as u64);
+                if let Some(thread) = open.as_mut().filter(|_| is_newest && told.plan == 0) {
+                    let tokens = thread.thread().total();
+                    let fixed = fixed.unwrap_or_else(|| fixed_tokens(&turn));
+                    let mut facts = line.facts();
+                    facts.counted = Some(crate::identity::Counted {
+                        messages: turn.asked.messages().len(),
+                        tokens,
+                        fixed,
+                        prompt: tokens,
+                    });
+                    counted.or(Some(tokens + fixed))
+                } else {
+                    counted
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, request = id.as_str(), "what came is not in the log yet");
+                counted
+            }
+        };
+        let answer = match end.answer {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => {
+                tracing::debug!(%error, status = status.as_u16(), request = id.as_str(), "there is no answer to keep");
+                return;
+            }
+            None => return,
+        };
+        if let (Some(counted), Some(usage)) = (counted, &answer.usage)
+            && Tokens::new(usage.input) >= counted.share(super::TRUNCATED_SHARE)
+        {
+            turn.engine.learn(|learnt| learnt.usage(turn.asked.model(), counted, usage)).await;
+        }
+        if let (Some(counted), Some(usage)) = (counted, answer.usage) {
+            let request = self.charged(&turn, &told, counted, &rounds, &id);
+            self.ledger.note(request, usage).await;
+        }
+        self.keep_answer(&turn, &answer, &id).await;
+    }
+
+    /// A request as the ledger has it. The tokens of single messages are told by their size: the whole is what counts.
+    fn charged(&self, turn: &Turn, told: &Told, sent: Tokens, rounds: &[Usage], id: &RequestId) -> ledger::Request {
+        let facts = turn.placed.line.facts();
+        let (key, counted) = (facts.key.clone(), facts.counted);
+        drop(facts);
+        let document = &turn.asked.document;
+        let fixed = counted.map_or(Tokens::ZERO, |counted| counted.fixed);
+        let all = told.before.unwrap_or(sent) - fixed;
+        let bytes: usize = turn.asked.messages().iter().map(|message| message.len()).sum();
+        let share = |message: &epitome::thread::Raw| all.share(message.len() as f64 / bytes.max(1) as f64);
+        let ids = turn.prints.iter().map(|print| epitome::thread::MessageId::from_bytes(*print.as_bytes()));
+        let mut head = blake3::Hasher::new();
+        turn.asked.system().iter().for_each(|system| drop(head.update(system.as_bytes())));
+        document.tools().iter().for_each(|tools| drop(head.update(tools.as_str().as_bytes())));
+        let head: [u8; 32] = *head.finalize().as_bytes();
+        let source = document.source().as_str();
+        let marks = match (source.contains("\"cache_control\""), source.contains("\"ttl\":\"1h\"")) {
+            (false, _) => Marks::None,
+            (true, true) => Marks::Long,
+            (true, false) => Marks::Short,
+        };
+        let retries = (0..told.retries).map(|_| (ExtraKind::Retry, Usage::default()));
+        let own_rounds = rounds.iter().rev().skip(1).map(|usage| (ExtraKind::OwnTool, *usage));
+        let model = turn.asked.model().to_owned();
+        ledger::Request {
+            at: turn.at,
+            key,
+            forked_from: None,
+            id: id.as_str().to_owned(),
+            window: window(turn),
+            original: Original {
+                head: u64::from_le_bytes(head[..8].try_into().unwrap_or_default()),
+                head_tokens: fixed,
+                messages: ids.zip(turn.asked.messages().iter().map(share)).collect(),
+            },
+            marks,
+            sent,
+            changed: told.plan > 0,
+            extra: retries.chain(own_rounds).map(|(kind, usage)| Extra { kind, model: model.clone(), usage }).collect(),
+            model,
+        }
+    }
+
+    async fn keep_answer(&self, turn: &Turn, answer: &ModelAnswer, id: &RequestId) {
+        let key = turn.placed.line.key();
+        let kept = Kept {
+            thread: key.thread.to_string(),
+            length: turn.asked.messages().len() as u64,
+            messages: answer.messages.clone(),
+        };
+        let at = Moment::now();
+        let expires = Some(at.after(std::time::Duration::from_secs(RESPONSE_DAYS * 86_400)));
+        let log = self.engine.log();
+        let name = format!("{}:{}:{}", key.thread, kept.length, id.as_str());
+        let put = |kind, name: &str, expires| {
+            log.put_document(&Document { tenant: &key.tenant, kind, name, value: &kept, expected: None, at, expires })
+        };
+        let mut writes = vec![put("answer", &name, None)];
+        if let Some(response) = answer.id.as_deref().filter(|_| turn.asked.dialect() == Dialect::Responses) {
+            writes.push(put("response", response, expires));
+        }
+        if let Err(error) = log.apply(&writes).await {
+            tracing::warn!(%error, request = id.as_str(), "an answer could not be kept");
+        }
+    }
+
+    /// A request that goes on from an answer which the provider keeps, with the history that is known here. One whose
+    /// history is not known here stays as it is.
+    pub(super) async fn completed(&self, engine: &Engine, caller: &Caller, asked: Asked) -> Result<Asked, &'static str> {
+        let Some(previous) = asked.previous() else { return Ok(asked) };
+        if self.store_rests() {
+            return Err("store");
+        }
+        let found = tokio::time::timeout(self.settings.limits.store_patience, history(engine, caller, &previous)).await;
+        match found {
+            Ok(Ok(Some(before))) => Ok(asked.completed(&before).unwrap_or(asked)),
+            Ok(Ok(None)) => Ok(asked),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the history of an answer could not be read");
+                Err("store")
+            }
+            Err(_) => {
+                self.store_failed();
+                Err("store")
+            }
+        }
+    }
+}
+
+/// The window of the model that a turn is for.
+fn window(turn: &Turn) -> Tokens {
+    match turn.engine.learnt().windows.of(turn.asked.model()) {
+        Window::Listed(tokens) | Window::Learned(tokens) => tokens,
+        Window::Fallback(_) => turn.engine.settings().policy.trigger.window,
+    }
+}
+
+/// The messages up to and with an answer.
+async fn history(
+    engine: &Engine,
+    caller: &Caller,
+    previous: &str,
+) -> Result<Option<Vec<String>>, epitome_runtime::engine::EngineError> {
+    let log = engine.log();
+    let (kept, _) = log.document::<Kept>(&caller.tenant, "response", previous).await?;
+    let Some(kept) = kept else { return Ok(None) };
+    let Ok(thread) = kept.thread.parse() else { return Ok(None) };
+    let key = epitome_runtime::ids::ThreadKey::new(caller.tenant.clone(), thread);
+    let Some(row) = log.thread(&key).await?.filter(|row| row.length >= kept.length) else { return Ok(None) };
+    let entries = log.read(&row, 0..kept.length).await?;
+    let before = entries.into_iter().map(|entry| entry.message.raw.to_string());
+    Ok(Some(before.chain(kept.messages).collect()))
+}
+
+/// The tokens of what stands in every request.
+fn fixed_tokens(turn: &Turn) -> Tokens {
+    let counter = turn.engine.counter();
+    let tools = turn.asked.document.tools().map(ToString::to_string);
+    turn.asked.system().iter().chain(&tools).map(|text| counter.count(text) + Tokens::new(4)).sum()
+}

@@ -1,0 +1,225 @@
+//! Weaving at work: calls of the gateway's own tools are answered in here, and the model goes on in what the client takes
+//! for one answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use epitome::thread::ToolCall;
+use epitome_runtime::model::Usage;
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
+use http::{HeaderMap, HeaderValue, Response};
+use http_body_util::{BodyExt as _, Limited};
+use tokio::sync::mpsc;
+
+use super::answer::{Answer, End, Passing};
+use super::ear::{Ear, WHOLE_BYTES_MAX};
+use super::turn::Turn;
+use super::{Inner, Way};
+use crate::serve::BoxError;
+use crate::sse::Framer;
+use crate::tools::{Caps, Outcome, TOOLS, Tool, perform};
+use crate::upstream;
+use crate::weave::{self, Weaver};
+
+/// How often the tools are answered within one answer.
+const ROUNDS_MAX: usize = 4;
+/// How long one call may take.
+const CALL_PATIENCE: Duration = Duration::from_secs(10);
+/// How many pieces wait for a slow client.
+const PIECES_MAX: usize = 16;
+
+/// The tools that a request was given.
+#[derive(Clone, Debug)]
+pub struct Woven {
+    /// The request with them in it.
+    pub body: String,
+    /// Which they are.
+    pub tools: Vec<Tool>,
+}
+
+/// A request with the gateway's own tools, where it can have them.
+pub fn given(body: &str, turn: &Turn) -> Option<Woven> {
+    let dialect = turn.asked.dialect();
+    if !weave::can_weave(body, dialect) {
+        return None;
+    }
+    let injected = weave::inject(body, dialect, &TOOLS)?;
+    (!injected.tools.is_empty()).then_some(Woven { body: injected.body, tools: injected.tools })
+}
+
+/// One answer of as many as it takes.
+pub(super) struct Weaving {
+    pub relay: Arc<Inner>,
+    pub turn: Arc<Turn>,
+    pub way: Arc<Way>,
+    pub woven: Woven,
+    /// Whether the request needs the header that lets thinking of another prefix be dropped.
+    pub drops_thinking: bool,
+    pub at_end: Box<dyn FnOnce(End, Vec<Usage>) + Send>,
+}
+
+impl Weaving {
+    /// Sends the answer on, with whatever follows it.
+    pub fn pass_on(self, mut answer: Answer) -> Response<Passing> {
+        let idle = self.relay.settings.limits.idle_timeout;
+        let (send, receive) = mpsc::channel(PIECES_MAX);
+        let mut parts = answer.parts.clone();
+        parts.headers.remove(CONTENT_LENGTH);
+        answer.parts.headers.clone_from(&parts.headers);
+        tokio::spawn(self.run(answer, send));
+        Response::from_parts(parts, Passing::woven(receive, idle))
+    }
+
+    async fn run(mut self, first: Answer, send: mpsc::Sender<Result<Bytes, BoxError>>) {
+        let dialect = self.turn.asked.dialect();
+        let streams = first.is_of_events();
+        let mut weaver = match streams {
+            true => Weaver::streaming(dialect, &self.woven.tools),
+            false => Weaver::whole(dialect, &self.woven.tools),
+        };
+        let mut out = Out { ear: Ear::new(dialect, &first.parts.headers), send, is_left: false };
+        let mut answer = first;
+        for round in 0.. {
+            let broke = feed(&mut answer, &mut weaver, &mut out, streams).await;
+            match weaver.end_of_answer() {
+                weave::Turn::Done(bytes) => {
+                    out.all(bytes).await;
+                    break;
+                }
+                weave::Turn::Broken(bytes) => {
+                    out.all(bytes).await;
+                    if round > 0 {
+                        out.all(weaver.fail(None)).await;
+                    } else if let Some(error) = broke {
+                        let _ = out.send.send(Err(error)).await;
+                    }
+                    break;
+                }
+                weave::Turn::Ours(calls) => {
+                    let Some(next) = self.next(&calls, &mut weaver, round).await else {
+                        out.all(weaver.fail(None)).await;
+                        break;
+                    };
+                    match next {
+                        Ok(next) => answer = next,
+                        Err(error) => {
+                            let said = weaver.fail(Some(&error));
+                            // A whole answer that cannot be gone on with is the provider's own error.
+                            out.all(if streams { said } else { vec![error.into()] }).await;
+                            break;
+                        }
+                    }
+                }
+            }
+            if out.is_left {
+                break;
+            }
+        }
+        let (ear, is_left) = (out.ear, out.is_left);
+        let is_left = is_left && !ear.is_whole();
+        let usage = weaver.usage().to_vec();
+        (self.at_end)(End { answer: ear.finish(), is_left }, usage);
+    }
+
+    /// Performs the calls and asks on. The provider's error, where it has one; nothing where it cannot be asked.
+    async fn next(&mut self, calls: &[ToolCall], weaver: &mut Weaver, round: usize) -> Option<Result<Answer, String>> {
+        let body = if round >= ROUNDS_MAX {
+            weaver.give_up(&self.woven.body)?
+        } else {
+            let outcomes = self.performed(calls).await;
+            weaver.follow_up(&self.woven.body, &outcomes)?
+        };
+        self.woven.body.clone_from(&body);
+        let request = self.way.request(upstream::whole(body.into()), |headers| self.edit(headers));
+        let response = match self.relay.upstreams.send(request).await {
+            Ok(response) => response,
+            Err(refusal) => return Some(Err(serde_json::json!({"error": {"message": refusal.to_string()}}).to_string())),
+        };
+        if !response.status().is_success() {
+            let body = Limited::new(response.into_body(), WHOLE_BYTES_MAX).collect().await.ok()?.to_bytes();
+            return Some(Err(String::from_utf8_lossy(&body).into_owned()));
+        }
+        let ear = Ear::new(self.turn.asked.dialect(), response.headers());
+        Some(Ok(Answer::of(response, ear)))
+    }
+
+    fn edit(&self, headers: &mut HeaderMap) {
+        upstream::rewritten(headers);
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if self.drops_thinking {
+            super::headers::add_beta(headers, epitome::wire::BINDING_HEADER);
+        }
+    }
+
+    async fn performed(&self, calls: &[ToolCall]) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(calls.len());
+        for call in calls {
+            let outcome = tokio::time::timeout(CALL_PATIENCE, self.perform(call)).await;
+            outcomes.push(outcome.unwrap_or_else(|_| Outcome::failure("It took too long. Go on without it.")));
+        }
+        outcomes
+    }
+
+    async fn perform(&self, call: &ToolCall) -> Outcome {
+        let line = Arc::clone(&self.turn.placed.line);
+        let settled = self.relay.settled(&self.turn, &line).await;
+        match settled {
+            Ok(mut open) => match open.as_mut() {
+                Some(thread) => perform(&self.turn.engine, thread, Caps::default(), &call.name, &call.arguments).await,
+                None => Outcome::failure("Nothing was left out of this conversation."),
+            },
+            Err(error) => {
+                tracing::warn!(%error, "a call of the gateway's own tools could not be answered");
+                Outcome::failure("What was left out cannot be read just now. Go on without it.")
+            }
+        }
+    }
+}
+
+/// Where the client's bytes go.
+struct Out {
+    ear: Ear,
+    send: mpsc::Sender<Result<Bytes, BoxError>>,
+    is_left: bool,
+}
+
+impl Out {
+    async fn all(&mut self, pieces: Vec<Bytes>) {
+        for piece in pieces {
+            self.ear.hear(&piece);
+            self.is_left |= self.send.send(Ok(piece)).await.is_err();
+        }
+    }
+}
+
+/// Takes an answer in as it comes. The error, where it broke off.
+async fn feed(answer: &mut Answer, weaver: &mut Weaver, out: &mut Out, streams: bool) -> Option<BoxError> {
+    let mut framer = Framer::default();
+    let mut whole = Vec::new();
+    let broke = loop {
+        match answer.piece().await {
+            Some(Ok(piece)) if streams => {
+                let events: Vec<_> = framer.push(piece).collect();
+                for event in &events {
+                    out.all(weaver.push(event)).await;
+                }
+            }
+            Some(Ok(piece)) => whole.extend_from_slice(&piece),
+            Some(Err(error)) => break Some(error),
+            None => break None,
+        }
+        if out.is_left {
+            return None;
+        }
+    };
+    match streams {
+        true => {
+            if let Some(event) = framer.rest() {
+                out.all(weaver.push(&event)).await;
+            }
+        }
+        false => weaver.push_body(whole.into()),
+    }
+    broke
+}

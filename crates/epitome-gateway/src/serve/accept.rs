@@ -1,0 +1,248 @@
+//! The accept loop: connections come in, requests go to their doors, and nothing is left behind when it stops.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::response::IntoResponse as _;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
+
+use super::answer::{Account, Answer, LogNote, Slot};
+use super::endpoints::{Own, admit, router};
+use super::listen::Listening;
+use super::metrics::Metrics;
+use super::request_id::{PROXIED_REQUEST_ID, REQUEST_ID, RequestId};
+use super::route::Route;
+use super::stop::Stop;
+use super::{Call, Gateway, Proxy};
+use crate::caller::Callers;
+use crate::refusal::Refusal;
+use crate::settings::{Family, Settings};
+
+/// How long to wait when no connection can be taken, as when there are no more file descriptors.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Requests that were cut off because they took longer than the grace.
+    pub cut: usize,
+}
+
+/// What every connection shares.
+struct Shared<P> {
+    settings: Arc<Settings>,
+    callers: Callers,
+    proxy: P,
+    own: axum::Router,
+    metrics: Arc<Metrics>,
+    slots: Arc<AtomicUsize>,
+}
+
+impl<P: Proxy> Gateway<P> {
+    /// Serves until it is told to stop and everything under way is finished, or the grace is over.
+    pub async fn serve(self, listening: Listening, mut stop: Stop) -> Ended {
+        let Listening { listener, tls, .. } = listening;
+        let shared = Arc::new(self.shared(stop.clone()));
+        let (graceful, mut tasks) = (GracefulShutdown::new(), JoinSet::new());
+        let http = Arc::new(http(&shared.settings));
+        loop {
+            let accepted = tokio::select! {
+                () = stop.finishing() => break,
+                accepted = listener.accept() => accepted,
+            };
+            while tasks.try_join_next().is_some() {}
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(BREATH).await;
+                    continue;
+                }
+            };
+            let (shared, http) = (Arc::clone(&shared), Arc::clone(&http));
+            let (tls, watcher) = (tls.as_ref().map(|tls| tls.0.clone()), graceful.watcher());
+            tasks.spawn(async move { shared.connection(stream, peer, tls, &http, watcher).await });
+        }
+        drop(listener);
+        shared.finish(graceful, tasks, stop).await
+    }
+
+    fn shared(self, stop: Stop) -> Shared<P> {
+        let Gateway { settings, engine, proxy, metrics, compactions, mcp } = self;
+        let own = Own {
+            settings: Arc::clone(&settings),
+            engine,
+            metrics: Arc::clone(&metrics),
+            compactions,
+            stop,
+            started: Instant::now(),
+        };
+        Shared {
+            callers: Callers::of(&settings),
+            settings,
+            proxy,
+            own: router(own, mcp),
+            metrics,
+            slots: Arc::new(AtomicUsize::new(0)),
+        }
+    }
+}
+
+fn http(settings: &Settings) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(settings.limits.head_timeout)
+        .max_header_size(settings.limits.head_bytes_max)
+        .preserve_header_case(true);
+    http
+}
+
+impl<P: Proxy> Shared<P> {
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        tls: Option<TlsAcceptor>,
+        http: &http1::Builder,
+        watcher: Watcher,
+    ) {
+        let _ = stream.set_nodelay(true);
+        let Some(tls) = tls else { return self.requests(stream, peer, http, watcher).await };
+        let handshake = tokio::time::timeout(self.settings.limits.head_timeout, tls.accept(stream));
+        match handshake.await {
+            Ok(Ok(stream)) => self.requests(stream, peer, http, watcher).await,
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS connection was made"),
+            Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
+        }
+    }
+
+    /// Answers the requests of one connection, one after the other.
+    async fn requests<S>(self: Arc<Self>, stream: S, peer: SocketAddr, http: &http1::Builder, watcher: Watcher)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let metrics = Arc::clone(&self.metrics);
+        metrics.connected();
+        let service = service_fn(move |request| {
+            let shared = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(shared.answer(request, peer).await) }
+        });
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        if let Err(error) = watcher.watch(connection).await {
+            tracing::debug!(%peer, %error, "a connection ended early");
+        }
+        metrics.disconnected();
+    }
+
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Answer<P::Body>> {
+        let route = Route::of(request.uri().path());
+        let id = RequestId::of(request.headers());
+        let account = self.account(route, id.clone(), &request);
+        match route {
+            Route::Proxy => self.proxied(request, peer, id, account).await,
+            route => self.own(route, request, &id, account).await,
+        }
+    }
+
+    fn account(&self, route: Route, id: RequestId, request: &Request<Incoming>) -> Account {
+        self.metrics.begun();
+        Account {
+            metrics: Arc::clone(&self.metrics),
+            route,
+            id,
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            started: Instant::now(),
+            status: None,
+            note: None,
+            bytes: 0,
+            is_complete: false,
+            slot: None,
+        }
+    }
+
+    async fn proxied(
+        &self,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        id: RequestId,
+        mut account: Account,
+    ) -> Response<Answer<P::Body>> {
+        let max = self.settings.limits.requests_max;
+        account.slot = Slot::take(&self.slots, max);
+        if account.slot.is_none() {
+            return self.refused(&Refusal::Busy { max }, &request, &id, account);
+        }
+        let call = Call { id: id.clone(), peer, started: account.started };
+        let mut response = self.proxy.answer(request, call).await;
+        response.headers_mut().insert(PROXIED_REQUEST_ID, id.header());
+        account.status = Some(response.status());
+        account.note = response.extensions_mut().remove::<LogNote>();
+        response.map(|body| Answer::proxied(body, account))
+    }
+
+    fn refused(
+        &self,
+        refusal: &Refusal,
+        request: &Request<Incoming>,
+        id: &RequestId,
+        mut account: Account,
+    ) -> Response<Answer<P::Body>> {
+        self.metrics.refused(refusal.name());
+        let mut response = refusal.response(Family::of(request.uri().path(), request.headers()));
+        response.headers_mut().insert(PROXIED_REQUEST_ID, id.header());
+        account.status = Some(response.status());
+        response.map(|body| Answer::own(axum::body::Body::new(body), account))
+    }
+
+    async fn own(
+        &self,
+        route: Route,
+        request: Request<Incoming>,
+        id: &RequestId,
+        mut account: Account,
+    ) -> Response<Answer<P::Body>> {
+        let mut response = match admit(route, request.headers(), &self.callers, &self.settings) {
+            Ok(caller) => {
+                let mut request = request.map(axum::body::Body::new);
+                caller.map(|caller| request.extensions_mut().insert(caller));
+                request.extensions_mut().insert(id.clone());
+                let answered = self.own.clone().oneshot(request).await;
+                answered.unwrap_or_else(|never| match never {})
+            }
+            Err(error) => error.into_response(),
+        };
+        response.headers_mut().insert(REQUEST_ID, id.header());
+        account.status = Some(response.status());
+        response.map(|body| Answer::own(body, account))
+    }
+
+    /// Waits for what is under way, up to the grace; then cuts it off.
+    async fn finish(&self, graceful: GracefulShutdown, mut tasks: JoinSet<()>, mut stop: Stop) -> Ended {
+        let grace = self.settings.limits.shutdown_grace;
+        tokio::select! {
+            () = graceful.shutdown() => {}
+            () = tokio::time::sleep(grace) => {}
+            () = stop.at_once() => {}
+        }
+        let cut = self.slots.load(Ordering::Acquire);
+        if cut > 0 {
+            tracing::warn!(requests = cut, grace_s = grace.as_secs(), "requests were cut off");
+        }
+        tasks.shutdown().await;
+        Ended { cut }
+    }
+}

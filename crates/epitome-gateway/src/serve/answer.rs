@@ -1,0 +1,156 @@
+//! An answer on its way: counted while it goes out, and told of when it is over, whether it was finished or not.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::{Buf as _, Bytes};
+use epitome_runtime::ids::ThreadId;
+use http::{Method, StatusCode, Uri};
+use http_body::{Body, Frame, SizeHint};
+
+use super::metrics::Metrics;
+use super::request_id::RequestId;
+use super::route::Route;
+
+/// Why a body ended early.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the log line of a request says besides; the proxy puts it into an answer's extensions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogNote {
+    /// The thread that the request belongs to.
+    pub thread: Option<ThreadId>,
+    /// Who sent it: `claude-code`, `codex`.
+    pub client: Option<Arc<str>>,
+}
+
+/// The body of an answer.
+pub struct Answer<B> {
+    body: Source<B>,
+    account: Account,
+}
+
+enum Source<B> {
+    Proxied(B),
+    Own(axum::body::Body),
+}
+
+impl<B> Answer<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    pub(super) fn proxied(body: B, account: Account) -> Self {
+        Answer::of(Source::Proxied(body), account)
+    }
+
+    pub(super) fn own(body: axum::body::Body, account: Account) -> Self {
+        Answer::of(Source::Own(body), account)
+    }
+
+    fn of(body: Source<B>, account: Account) -> Self {
+        let mut answer = Answer { body, account };
+        answer.account.is_complete = answer.is_end_stream();
+        answer
+    }
+}
+
+impl<B> Body for Answer<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = match &mut self.body {
+            Source::Proxied(body) => ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map_err(Into::into)),
+            Source::Own(body) => ready!(Pin::new(body).poll_frame(cx)).map(|frame| frame.map_err(Into::into)),
+        };
+        match &frame {
+            Some(Ok(frame)) => {
+                self.account.bytes += frame.data_ref().map_or(0, |data| data.remaining() as u64);
+                // A body of a known size is not asked whether there is more of it.
+                self.account.is_complete = self.is_end_stream();
+            }
+            Some(Err(_)) => {}
+            None => self.account.is_complete = true,
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.body {
+            Source::Proxied(body) => body.is_end_stream(),
+            Source::Own(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.body {
+            Source::Proxied(body) => body.size_hint(),
+            Source::Own(body) => body.size_hint(),
+        }
+    }
+}
+
+/// How many requests are under way; one more while it lives.
+#[derive(Debug)]
+pub(super) struct Slot(Arc<AtomicUsize>);
+
+impl Slot {
+    /// A slot, unless there are as many as there may be.
+    pub(super) fn take(slots: &Arc<AtomicUsize>, max: usize) -> Option<Slot> {
+        let slot = Slot(Arc::clone(slots));
+        match slots.fetch_add(1, Ordering::AcqRel) < max {
+            true => Some(slot),
+            false => None,
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What is known of a request; told when it is over.
+pub(super) struct Account {
+    pub metrics: Arc<Metrics>,
+    pub route: Route,
+    pub id: RequestId,
+    pub method: Method,
+    pub uri: Uri,
+    pub started: Instant,
+    pub status: Option<StatusCode>,
+    pub note: Option<LogNote>,
+    pub bytes: u64,
+    pub is_complete: bool,
+    pub slot: Option<Slot>,
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let took = self.started.elapsed();
+        self.metrics.finished(self.route, self.status, took, self.bytes);
+        let note = self.note.take().unwrap_or_default();
+        tracing::info!(
+            target: "epitome_gateway::request",
+            request = self.id.as_str(),
+            method = self.method.as_str(),
+            path = self.uri.path(),
+            status = self.status.map(|status| status.as_u16()),
+            ms = took.as_millis() as u64,
+            bytes = self.bytes,
+            complete = self.is_complete,
+            thread = note.thread.as_ref().map(ThreadId::as_str),
+            client = note.client.as_deref(),
+            "request"
+        );
+    }
+}

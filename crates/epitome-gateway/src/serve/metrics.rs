@@ -1,0 +1,197 @@
+//! What a gateway counts of requests, in Prometheus' text format.
+//!
+//! Handles are made once, so that counting costs an addition. Labels are of closed sets: no path, model, tenant or thread.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::StatusCode;
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+    with_local_recorder,
+};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+
+use super::route::Route;
+
+const REQUESTS: &str = "epitome_gateway_requests_total";
+const IN_FLIGHT: &str = "epitome_gateway_requests_in_flight";
+const CONNECTIONS: &str = "epitome_gateway_connections";
+const SECONDS: &str = "epitome_gateway_request_seconds";
+const REQUEST_BYTES: &str = "epitome_gateway_request_bytes_total";
+const ANSWER_BYTES: &str = "epitome_gateway_answer_bytes_total";
+const FIRST_BYTE: &str = "epitome_gateway_upstream_first_byte_seconds";
+const RETRIES: &str = "epitome_gateway_overflow_retries_total";
+const FAILED_OPEN: &str = "epitome_gateway_failed_open_total";
+const REFUSED: &str = "epitome_gateway_refused_total";
+const COMPACTED: &str = "epitome_gateway_compacted_requests_total";
+const SAVED: &str = "epitome_gateway_tokens_saved_total";
+
+const SECONDS_BUCKETS: [f64; 14] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+/// The statuses that are counted apart; others are counted as the first of their hundred.
+const STATUSES: std::ops::Range<u16> = 100..600;
+
+/// Histograms keep samples until somebody looks; after so many requests they are folded in any case.
+const FOLD_EVERY: u64 = 1024;
+
+/// Counts requests, and tells what it counted.
+pub struct Metrics {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+    finished: AtomicU64,
+    requests: Vec<OnceLock<Counter>>,
+    seconds: [Histogram; Route::ALL.len()],
+    answer_bytes: [Counter; Route::ALL.len()],
+    request_bytes: Counter,
+    in_flight: Gauge,
+    connections: Gauge,
+    first_byte: Histogram,
+    retries: Counter,
+    compacted: Counter,
+    saved: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let recorder = recorder();
+        let by_route = || {
+            (
+                Route::ALL.map(|route| histogram!(SECONDS, "route" => route.name())),
+                Route::ALL.map(|route| counter!(ANSWER_BYTES, "route" => route.name())),
+            )
+        };
+        let (seconds, answer_bytes) = with_local_recorder(&recorder, by_route);
+        let plain = |name: &'static str| with_local_recorder(&recorder, || counter!(name));
+        let level = |name: &'static str| with_local_recorder(&recorder, || gauge!(name));
+        Metrics {
+            finished: AtomicU64::new(0),
+            requests: (0..Route::ALL.len() * STATUSES.len()).map(|_| OnceLock::new()).collect(),
+            seconds,
+            answer_bytes,
+            request_bytes: plain(REQUEST_BYTES),
+            in_flight: level(IN_FLIGHT),
+            connections: level(CONNECTIONS),
+            first_byte: with_local_recorder(&recorder, || histogram!(FIRST_BYTE)),
+            retries: plain(RETRIES),
+            compacted: plain(COMPACTED),
+            saved: plain(SAVED),
+            handle: recorder.handle(),
+            recorder,
+        }
+    }
+}
+
+impl Metrics {
+    /// Metrics of which nothing has happened yet.
+    pub fn new() -> Self {
+        Metrics::default()
+    }
+
+    /// Everything counted so far, in Prometheus' text format.
+    pub fn render(&self) -> String {
+        self.handle.render()
+    }
+
+    /// An upstream answered the head of a request after this time.
+    pub fn first_byte(&self, after: Duration) {
+        self.first_byte.record(after.as_secs_f64());
+    }
+
+    /// So many bytes of requests went upstream.
+    pub fn request_bytes(&self, bytes: u64) {
+        self.request_bytes.increment(bytes);
+    }
+
+    /// A request was compacted harder and sent again.
+    pub fn retried(&self) {
+        self.retries.increment(1);
+    }
+
+    /// A request went out as it came because something in here failed; the reason is one of a few names.
+    pub fn failed_open(&self, reason: &'static str) {
+        with_local_recorder(&self.recorder, || counter!(FAILED_OPEN, "reason" => reason).increment(1));
+    }
+
+    /// A request was refused; the reason is its name.
+    pub fn refused(&self, reason: &'static str) {
+        with_local_recorder(&self.recorder, || counter!(REFUSED, "reason" => reason).increment(1));
+    }
+
+    /// A request went out with a plan, and was so many tokens smaller than it came.
+    pub fn compacted(&self, tokens_saved: u64) {
+        self.compacted.increment(1);
+        self.saved.increment(tokens_saved);
+    }
+
+    pub(super) fn connected(&self) {
+        self.connections.increment(1.0);
+    }
+
+    pub(super) fn disconnected(&self) {
+        self.connections.decrement(1.0);
+    }
+
+    pub(super) fn begun(&self) {
+        self.in_flight.increment(1.0);
+    }
+
+    /// A request is over; without a status the client left before there was one.
+    pub(super) fn finished(&self, route: Route, status: Option<StatusCode>, took: Duration, bytes: u64) {
+        self.in_flight.decrement(1.0);
+        self.requests(route, status).increment(1);
+        self.seconds[route as usize].record(took.as_secs_f64());
+        self.answer_bytes[route as usize].increment(bytes);
+        if self.finished.fetch_add(1, Ordering::Relaxed) % FOLD_EVERY == FOLD_EVERY - 1 {
+            self.handle.run_upkeep();
+        }
+    }
+
+    fn requests(&self, route: Route, status: Option<StatusCode>) -> &Counter {
+        // As nginx has it: the client closed the connection.
+        let status = status.map_or(499, |status| status.as_u16());
+        let status = if STATUSES.contains(&status) { status } else { STATUSES.start };
+        let place = route as usize * STATUSES.len() + usize::from(status - STATUSES.start);
+        self.requests[place].get_or_init(|| {
+            with_local_recorder(
+                &self.recorder,
+                || counter!(REQUESTS, "route" => route.name(), "status" => status.to_string()),
+            )
+        })
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("finished", &self.finished).finish_non_exhaustive()
+    }
+}
+
+fn recorder() -> PrometheusRecorder {
+    let builder = [SECONDS, FIRST_BYTE].into_iter().fold(PrometheusBuilder::new(), |builder, name| {
+        builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), &SECONDS_BUCKETS).expect("there are buckets")
+    });
+    let recorder = builder.build_recorder();
+    with_local_recorder(&recorder, describe);
+    recorder
+}
+
+fn describe() {
+    describe_counter!(REQUESTS, "Requests answered, by route and status; 499: the client left before an answer.");
+    describe_gauge!(IN_FLIGHT, "Requests under way, streams included.");
+    describe_gauge!(CONNECTIONS, "Connections of clients.");
+    describe_histogram!(SECONDS, Unit::Seconds, "Time from a request's head to the end of its answer, by route.");
+    describe_counter!(REQUEST_BYTES, Unit::Bytes, "Bytes of bodies sent to providers.");
+    describe_counter!(ANSWER_BYTES, Unit::Bytes, "Bytes of bodies sent to clients, by route.");
+    describe_histogram!(FIRST_BYTE, Unit::Seconds, "Time until the head of a provider's answer.");
+    describe_counter!(
+        RETRIES,
+        "Requests that a provider found too long and that were compacted harder and sent again."
+    );
+    describe_counter!(FAILED_OPEN, "Requests that went out as they came because something in the gateway failed.");
+    describe_counter!(REFUSED, "Requests that the gateway itself refused, by reason.");
+    describe_counter!(COMPACTED, "Requests that went out with a plan.");
+    describe_counter!(SAVED, "Tokens by which requests went out smaller than they came.");
+}

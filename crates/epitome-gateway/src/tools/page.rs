@@ -1,0 +1,163 @@
+//! A part of a text as a model reads it: what it is, the lines, and how to read on when it was cut.
+
+use epitome::budget::{Characters, TokenCounter, Tokens, truncate};
+use epitome_runtime::artifact::{Excerpt, Hit, Limit, Text};
+use epitome_runtime::engine::Engine;
+use serde_json::json;
+
+use super::Outcome;
+use super::call::{Part, Wanted};
+use super::reader::Reader;
+use super::refusal::refused;
+
+/// What the heading and the line about reading on take.
+const FRAME: Tokens = Tokens::new(160);
+/// However little may be shown, a part is never empty.
+const ROOM_MIN: Tokens = Tokens::new(16);
+/// The most characters of a line around one that was found.
+const LINE_CHARS_MAX: usize = 400;
+
+/// Reads what is wanted, within a number of tokens.
+pub(super) async fn read(engine: &Engine, reader: &mut Reader<'_>, max: Tokens, wanted: &Wanted) -> Outcome {
+    match reader.read(&wanted.id).await {
+        Ok(text) => Page { id: &wanted.id, text: &text, counter: &**engine.counter(), max }.part(&wanted.part),
+        Err(error) => Outcome::failure(refused(&error, &wanted.id, reader.row())),
+    }
+}
+
+/// A text and how much of it may be shown.
+struct Page<'a> {
+    id: &'a str,
+    text: &'a str,
+    counter: &'a dyn TokenCounter,
+    max: Tokens,
+}
+
+impl Page<'_> {
+    fn part(&self, part: &Part) -> Outcome {
+        match part {
+            _ if self.text.is_empty() => Outcome::answer(format!("[{} is empty]", self.id)),
+            Part::Lines { from, .. } if *from > self.line_count() => self.beyond(*from),
+            Part::Lines { from, to } => self.excerpt(&Text::new(self.text).lines(*from..=*to, self.limit()), *to),
+            Part::After { byte } if *byte >= self.text.len() => {
+                Outcome::answer(format!("[{} ends at byte {}]", self.id, self.text.len()))
+            }
+            Part::After { byte } => self.excerpt(&Text::new(self.text).from_byte(*byte, self.limit()), usize::MAX),
+            Part::Holding { text, context, from, to } => self.holding(text, *context, (*from, *to)),
+        }
+    }
+
+    fn limit(&self) -> Limit<'_> {
+        Limit { counter: self.counter, max: self.room() }
+    }
+
+    /// What the text itself may take.
+    fn room(&self) -> Tokens {
+        (self.max - FRAME).max(self.max.share(0.5)).max(ROOM_MIN)
+    }
+
+    fn line_count(&self) -> usize {
+        Text::new(self.text).line_count()
+    }
+
+    fn beyond(&self, from: usize) -> Outcome {
+        Outcome::failure(format!("{} has {} lines; there is no line {from}.", self.id, self.line_count()))
+    }
+
+    fn excerpt(&self, part: &Excerpt, to: usize) -> Outcome {
+        let (first, last, all) = (part.lines.start(), part.lines.end(), self.line_count());
+        let heading = format!("[{}, lines {first}-{last} of {all}]", self.id);
+        let body = part.text.strip_suffix('\n').unwrap_or(&part.text);
+        Outcome::answer(match part.is_whole {
+            true => format!("{heading}\n{body}"),
+            false => format!("{heading}\n{body}\n{}", self.read_on(part, to)),
+        })
+    }
+
+    /// How to read on: from the next line, or inside one that is too long.
+    fn read_on(&self, part: &Excerpt, to: usize) -> String {
+        let end = part.bytes.end;
+        if !part.text.ends_with('\n') {
+            let call = json!({"id": self.id, "byte": end});
+            let (line, all) = (part.lines.end(), self.text.len());
+            return format!("[cut inside line {line}, at byte {end} of {all}; read on with {call}]");
+        }
+        let mut call = json!({"id": self.id, "from": part.lines.end() + 1});
+        if to < self.line_count() {
+            call["to"] = json!(to);
+        }
+        format!("[cut; read on with {call}]")
+    }
+
+    /// The lines that hold a text, each with some around it.
+    fn holding(&self, wanted: &str, context: usize, (from, to): (usize, usize)) -> Outcome {
+        let hits: Vec<Hit> =
+            all_hits(self.text, wanted).into_iter().filter(|hit| (from..=to).contains(&hit.line)).collect();
+        if hits.is_empty() {
+            let (id, all) = (self.id, self.line_count());
+            return Outcome::answer(format!("[{id}: none of the lines that were looked at holds that; it has {all}]"));
+        }
+        let (shown, body) = self.fitting(&hits, context);
+        let heading = format!("[{}, {} of {} matching lines]", self.id, shown, hits.len());
+        Outcome::answer(match hits.get(shown) {
+            None => format!("{heading}\n{body}"),
+            Some(next) => {
+                let mut call = json!({"id": self.id, "grep": wanted, "from": next.line});
+                if context > 0 {
+                    call["context"] = json!(context);
+                }
+                if to < self.line_count() {
+                    call["to"] = json!(to);
+                }
+                format!("{heading}\n{body}\n[cut; read on with {call}]")
+            }
+        })
+    }
+
+    /// As many of the hits as there is room for, and how they read.
+    fn fitting(&self, hits: &[Hit], context: usize) -> (usize, String) {
+        let lines: Vec<&str> = self.text.lines().collect();
+        let mut blocks: Vec<String> = Vec::new();
+        let (mut left, mut last) = (self.room(), 0);
+        for (at, hit) in hits.iter().enumerate() {
+            let next = hits.get(at + 1).map_or(usize::MAX, |next| next.line);
+            let block = block(&lines, hit, context, last, next);
+            let cost = self.counter.count(&block) + Tokens::new(1);
+            if cost > left {
+                break;
+            }
+            left -= cost;
+            last = (hit.line + context).min(next - 1);
+            blocks.push(block);
+        }
+        // Counts do not add up, so what is shown is counted once more as a whole.
+        while self.counter.count(&blocks.join("\n")) > self.room() && blocks.pop().is_some() {}
+        match blocks.is_empty() {
+            true => (1, truncate(self.counter, &format!("{}: {}", hits[0].line, hits[0].text), self.room()).to_owned()),
+            false => (blocks.len(), blocks.join("\n")),
+        }
+    }
+}
+
+/// A hit with the lines around it that are not shown already: those after `last`, and before the next hit.
+fn block(lines: &[&str], hit: &Hit, context: usize, last: usize, next: usize) -> String {
+    let first = hit.line.saturating_sub(context).max(last + 1);
+    let end = hit.line.saturating_add(context).min(next - 1).min(lines.len());
+    let gap = if context > 0 && last > 0 && first > last + 1 { "--\n" } else { "" };
+    let shown = |number: usize| match number == hit.line {
+        true => format!("{number}: {}", hit.text),
+        false => format!("{number}- {}", cut(lines[number - 1])),
+    };
+    format!("{gap}{}", (first..=end).map(shown).collect::<Vec<_>>().join("\n"))
+}
+
+/// Every line that holds a text.
+fn all_hits(text: &str, wanted: &str) -> Vec<Hit> {
+    let all = Limit { counter: &Characters::Four, max: Tokens::new(u64::MAX / 2) };
+    Text::new(text).grep(wanted, all).shown
+}
+
+/// The beginning of a line.
+fn cut(line: &str) -> &str {
+    &line[..line.floor_char_boundary(LINE_CHARS_MAX.min(line.len()))]
+}

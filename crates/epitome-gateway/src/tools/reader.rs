@@ -1,0 +1,103 @@
+//! A thread that is read back: one that is open, or one that was imported from an agent's own session.
+//!
+//! An imported session cannot be continued, but what is in it can be read and searched all the same.
+
+use epitome_runtime::artifact::{Access, Permission};
+use epitome_runtime::engine::{Engine, EngineError, OpenThread};
+use epitome_runtime::ids::{Moment, ThreadId, ThreadKey};
+use epitome_runtime::log::LogError;
+use epitome_runtime::recall::{Query, Recalled, recall};
+use epitome_runtime::store::ThreadRow;
+
+/// The most passages of an answer of recall.
+const HITS_MAX: usize = 12;
+
+/// A thread that is read back.
+#[derive(Debug)]
+pub enum Reader<'a> {
+    /// One that is open.
+    Open(&'a mut OpenThread),
+    /// One that can only be read.
+    Imported(&'a Imported),
+}
+
+/// A thread that was imported from an agent's own session.
+#[derive(Debug)]
+pub struct Imported {
+    engine: Engine,
+    access: Access,
+    row: ThreadRow,
+}
+
+impl Imported {
+    /// The thread, if it is there.
+    pub async fn load(engine: &Engine, access: &Access, thread: ThreadId) -> Result<Imported, EngineError> {
+        let imported = |row| Imported { engine: engine.clone(), access: access.clone(), row };
+        if !access.may(Permission::ReadThread) {
+            return Err(EngineError::NotAllowed);
+        }
+        let key = ThreadKey::new(access.tenant.clone(), thread);
+        let row = engine.log().thread(&key).await?;
+        Ok(imported(row.ok_or(LogError::NoThread { thread: key.thread })?))
+    }
+
+    /// What was said in it asks for the same as what is kept of it.
+    fn may_read(&self) -> Result<(), EngineError> {
+        match self.access.may_read(self.engine.settings().kept.sensitivity) {
+            true => Ok(()),
+            false => Err(EngineError::NotAllowed),
+        }
+    }
+
+    async fn message(&self, reference: &str) -> Result<String, EngineError> {
+        self.may_read()?;
+        let missing = || EngineError::NoMessage { reference: reference.to_owned() };
+        let place = place(reference).filter(|place| *place < self.row.length).ok_or_else(missing)?;
+        let entry = self.engine.log().read(&self.row, place..place + 1).await?.pop();
+        Ok(entry.ok_or_else(missing)?.words())
+    }
+
+    async fn artifact(&self, id: &str) -> Result<String, EngineError> {
+        Ok(self.engine.artifacts().read(&self.access, id, Moment::now()).await?.into_text())
+    }
+
+    async fn recall(&self, words: &str) -> Result<Recalled, EngineError> {
+        self.may_read()?;
+        let query = Query { words, tokens_max: self.engine.settings().recall_tokens, hits_max: HITS_MAX };
+        Ok(recall(self.engine.log(), &self.row, &query, &**self.engine.counter()).await?)
+    }
+}
+
+impl Reader<'_> {
+    /// What the store knows of the thread.
+    pub fn row(&self) -> &ThreadRow {
+        match self {
+            Reader::Open(thread) => thread.row(),
+            Reader::Imported(imported) => &imported.row,
+        }
+    }
+
+    /// The whole of an artifact, or of a message as its references call it.
+    pub async fn read(&mut self, id: &str) -> Result<String, EngineError> {
+        match (self, place(id)) {
+            (Reader::Open(thread), Some(_)) => thread.read_message(id, None).await,
+            (Reader::Open(thread), None) => Ok(thread.read_artifact(id).await?.into_text()),
+            (Reader::Imported(imported), Some(_)) => imported.message(id).await,
+            (Reader::Imported(imported), None) => imported.artifact(id).await,
+        }
+    }
+
+    /// Passages that fit a query.
+    pub async fn recall(&mut self, words: &str) -> Result<Recalled, EngineError> {
+        match self {
+            Reader::Open(thread) => thread.recall(words).await,
+            Reader::Imported(imported) => imported.recall(words).await,
+        }
+    }
+}
+
+/// The place of a message, from 0, by its reference: `m41`. Nothing that looks otherwise is one.
+fn place(reference: &str) -> Option<u64> {
+    let digits = reference.strip_prefix('m').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    digits.parse::<u64>().map(|number| number.wrapping_sub(1)).ok()
+}

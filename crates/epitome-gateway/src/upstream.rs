@@ -1,0 +1,177 @@
+//! Upstreams: who answers a request, and how it is sent on.
+//!
+//! Headers go through as they came, but for those that belong to one connection, those that are for the gateway, and the
+//! key where the upstream has its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use crate::caller::PROVIDER_KEY_HEADERS;
+use crate::proxy::wishes::is_ours;
+use crate::refusal::Refusal;
+use crate::settings::{Family, Limits, Takes, Upstream};
+
+/// What goes up: whole, or as it comes.
+pub type UpBody = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// Headers that belong to one connection.
+const OF_A_CONNECTION: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("proxy-authorization"),
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    EXPECT,
+];
+
+/// Sends requests on.
+#[derive(Clone, Debug)]
+pub struct Upstreams {
+    list: Vec<Arc<Upstream>>,
+    client: Client<HttpsConnector<HttpConnector>, UpBody>,
+    first_byte: Duration,
+}
+
+impl Upstreams {
+    /// The upstreams of the settings.
+    pub fn new(list: Vec<Upstream>, limits: &Limits) -> Self {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(limits.connect_timeout));
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let https = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_platform_verifier()
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(http);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(50))
+            .http1_preserve_header_case(true)
+            .http1_title_case_headers(false)
+            .http1_max_buf_size(512 << 10)
+            .build(https);
+        let list = list.into_iter().map(Arc::new).collect();
+        Upstreams { list, client, first_byte: limits.first_byte_timeout }
+    }
+
+    /// Who answers: whoever takes the path, then the model, then the family.
+    pub fn of(&self, path: &str, model: Option<&str>, family: Family) -> Option<Arc<Upstream>> {
+        let takes = |upstream: &&Arc<Upstream>| {
+            upstream.takes.takes_path(path)
+                || model.is_some_and(|model| upstream.takes.takes_model(model))
+                || upstream.takes == Takes::Family(family)
+        };
+        // They stand in the order in which they count.
+        self.list.iter().find(takes).cloned()
+    }
+
+    /// Sends a request.
+    pub async fn send(&self, request: Request<UpBody>) -> Result<Response<Incoming>, Refusal> {
+        let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+        let sent = self.client.request(request);
+        match tokio::time::timeout(self.first_byte, sent).await {
+            Err(_) => Err(Refusal::Timeout { host, seconds: self.first_byte.as_secs() }),
+            Ok(Err(error)) => Err(Refusal::Unreachable { host, reason: reason(&error) }),
+            Ok(Ok(response)) => Ok(response),
+        }
+    }
+}
+
+fn reason(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut reason = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        reason = format!("{reason}: {inner}");
+        source = inner.source();
+    }
+    reason
+}
+
+/// The headers that go up: the client's, less what is not the provider's.
+pub fn headers(upstream: &Upstream, client: &HeaderMap, replaces_key: bool) -> HeaderMap {
+    let mut headers = client.clone();
+    without_connection(&mut headers);
+    let ours: Vec<HeaderName> = headers.keys().filter(|name| is_ours(name)).cloned().collect();
+    ours.iter().for_each(|name| drop(headers.remove(name)));
+    headers.remove(HOST);
+    match &upstream.key {
+        Some(key) => put_key(&mut headers, key.reveal()),
+        None if replaces_key => PROVIDER_KEY_HEADERS.iter().for_each(|name| drop(headers.remove(name))),
+        None => {}
+    }
+    headers
+}
+
+/// Removes what belongs to one connection, and what the connection names besides.
+pub fn without_connection(headers: &mut HeaderMap) {
+    if let Some(named) = headers.get(CONNECTION).and_then(|value| value.to_str().ok()).map(str::to_owned) {
+        for name in named.split(',').filter_map(|name| name.trim().parse::<HeaderName>().ok()) {
+            headers.remove(name);
+        }
+    }
+    for name in &OF_A_CONNECTION {
+        headers.remove(name);
+    }
+}
+
+/// Puts the upstream's own key where the client's was; as a bearer where there was none.
+fn put_key(headers: &mut HeaderMap, key: &str) {
+    let had: Vec<HeaderName> = PROVIDER_KEY_HEADERS.into_iter().filter(|name| headers.contains_key(name)).collect();
+    for name in &had {
+        headers.remove(name);
+    }
+    let name = had.into_iter().next().unwrap_or(AUTHORIZATION);
+    let value = if name == AUTHORIZATION { format!("Bearer {key}") } else { key.to_owned() };
+    if let Ok(mut value) = HeaderValue::from_str(&value) {
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+}
+
+/// A body that is at hand.
+pub fn whole(body: Bytes) -> UpBody {
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The headers of a body that was written anew.
+pub fn rewritten(headers: &mut HeaderMap) {
+    headers.remove(CONTENT_ENCODING);
+    headers.remove(CONTENT_LENGTH);
+    headers.remove("content-md5");
+    headers.remove("digest");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_a_connection_or_to_us_stays_here() {
+        let upstream = Upstream { takes: Takes::Family(Family::OpenAi), url: "http://127.0.0.1:1".parse().unwrap(), key: None };
+        let client = HeaderMap::from_iter(
+            [("connection", "close, x-own"), ("x-own", "1"), ("x-epitome-pin", "p"), ("authorization", "Bearer k"), ("x-a", "b")]
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
+        );
+        let names = |headers: HeaderMap| headers.keys().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(names(headers(&upstream, &client, false)), ["authorization", "x-a"]);
+        assert_eq!(names(headers(&upstream, &client, true)), ["x-a"]);
+    }
+}

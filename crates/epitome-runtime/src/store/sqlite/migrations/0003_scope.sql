@@ -1,0 +1,5 @@
+-- Whose conversations a thread is looked for among, and messages by their ids.
+
+ALTER TABLE threads ADD COLUMN scope TEXT NOT NULL DEFAULT '';
+
+CREATE INDEX messages_by_id ON messages (id);
