@@ -5,6 +5,7 @@ Refuses to look into the agent: its status and its last words are all that count
 
 import dataclasses
 import json
+import re
 
 GENERATES = ("/chat/completions", "/responses", "/messages", "GenerateContent", "generateContent")
 
@@ -41,11 +42,19 @@ class Verdict:
         }
         failures = [*ended(outcomes), *answered(asked, sent, stage, args), *bounded(asked, args)]
         failures += passed(asked, sent) if run.passed_through else compacted(run, facts, asked, sent)
-        return cls(run.name, run.version() or "?", window=run.window, seconds=seconds, failures=failures, **facts)
+        return cls(run.name, run.version() or "?", window=run.window, seconds=seconds, failures=counted(failures), **facts)
 
     def line(self):
         """One line, and one for each thing that was wrong."""
         return "\n".join([f"{'FAIL' if self.failures else 'ok  '} {self.name}", *(f"     {failure}" for failure in self.failures)])
+
+
+def counted(failures):
+    """Each failure once, with how often it was; numbers do not make a difference."""
+    kinds = {}
+    for failure in failures:
+        kinds.setdefault(re.sub(r"[0-9]+|req_[0-9a-f]+", "", failure), []).append(failure)
+    return [same[0] if len(same) == 1 else f"{same[0]} ({len(same)} times)" for same in kinds.values()]
 
 
 def generates(exchange):
@@ -59,7 +68,9 @@ def thread_of(exchange):
 
 
 def plan_of(exchange):
-    return exchange.answer_headers.get("x-epitome-plan")
+    """The thread and the version of the plan that a prompt was under; nothing where there was none."""
+    version = exchange.answer_headers.get("x-epitome-plan", "0")
+    return None if version == "0" else (thread_of(exchange), version)
 
 
 def tokens_before(exchange):
@@ -84,6 +95,9 @@ def answered(asked, sent, stage, args):
     for exchange in sent:
         if exchange.status >= 400 and not (args.learn and overflowed(exchange)):
             yield f"the upstream said {exchange.status} to {exchange.path}: {exchange.answer[:300]!r}"
+    for exchange in asked:
+        if "x-epitome-failed-open" in exchange.answer_headers:
+            yield f"the gateway failed open: {exchange.answer_headers['x-epitome-failed-open']}"
     for violation in stage.violations():
         yield f"a rule was broken: {json.dumps(violation)[:300]}"
 

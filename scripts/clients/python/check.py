@@ -60,8 +60,9 @@ class Work:
 
     def saw(self, headers, prompt_tokens):
         """Remembers what an answer said about itself."""
-        if headers is not None and headers.get("x-epitome-plan"):
-            self.plans.add(headers["x-epitome-plan"])
+        plan = headers.get("x-epitome-plan", "0") if headers is not None else "0"
+        if plan != "0":
+            self.plans.add(plan)
         self.prompt_tokens_max = max(self.prompt_tokens_max, prompt_tokens)
 
     def done(self, text):
@@ -71,7 +72,7 @@ class Work:
 
     def fitted(self):
         """Checks that it was compacted and never more than the window."""
-        expect(self.plans, "no answer names a plan (x-epitome-plan)")
+        expect(self.plans, "no answer is under a plan (x-epitome-plan)")
         expect(self.prompt_tokens_max <= NARROW_TOKENS, f"a prompt had {self.prompt_tokens_max} tokens")
 
 
