@@ -154,6 +154,15 @@ Examples:
     /// Compact threads in the background until stopped
     #[command(after_help = "Example:\n  epitome work --store postgres://epitome@db.example.com/epitome")]
     Work(Work),
+    /// Serve what left the prompts to an MCP client, on standard input and output
+    ///
+    /// The tools are read_artifact, recall and compact; artifacts are resources too. Standard output carries the protocol
+    /// and nothing else.
+    #[command(after_help = "\
+Examples:
+  claude mcp add epitome -- epitome mcp
+  epitome mcp --thread weather --store sqlite:threads.db")]
+    Mcp(Mcp),
     /// Run a strict mock provider, to test agents and gateways against
     ///
     /// It speaks OpenAI Chat Completions and Responses, Anthropic Messages and Gemini, enforces their rules with their own
@@ -170,15 +179,6 @@ Examples:
   epitome mock --work 30 --work-bytes 8000
   epitome mock --list")]
     Mock(Mock),
-    /// Serve what left the prompts to an MCP client, on standard input and output
-    ///
-    /// The tools are read_artifact, recall and compact; artifacts are resources too. Standard output carries the protocol
-    /// and nothing else.
-    #[command(after_help = "\
-Examples:
-  claude mcp add epitome -- epitome mcp
-  epitome mcp --thread weather --store sqlite:threads.db")]
-    Mcp(Mcp),
 }
 
 /// Which file, and how to read it.
@@ -565,53 +565,6 @@ pub struct Work {
     pub store: Option<String>,
 }
 
-/// `epitome mock`.
-#[derive(Debug, Args)]
-pub struct Mock {
-    /// The port on 127.0.0.1; 0 takes a free one
-    #[arg(long, value_name = "PORT", default_value_t = 4010)]
-    pub port: u16,
-    /// Print the catalogue of faults and end
-    #[arg(long)]
-    pub list: bool,
-    /// The window of models that name none themselves, in tokens; by default what is known of the model
-    #[arg(long, value_name = "TOKENS")]
-    pub window: Option<u64>,
-    /// How an overflow is told, by its name in the catalogue; by default as the protocol's own provider does
-    #[arg(long, value_name = "NAME")]
-    pub overflow: Option<Fault>,
-    /// Count the output that a request reserves against the window
-    #[arg(long)]
-    pub count_output: bool,
-    /// Enforce what only some back-ends enforce for every model
-    #[arg(long)]
-    pub pedantic: bool,
-    /// Answer the next N turns of each key with tool calls that the agent can run
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Work")]
-    pub work: u64,
-    /// About how many bytes each of these calls puts out
-    #[arg(long, value_name = "BYTES", default_value_t = 6000, help_heading = "Work")]
-    pub work_bytes: usize,
-    /// The file to read where no tool runs commands
-    #[arg(long, value_name = "FILE", help_heading = "Work")]
-    pub work_file: Option<PathBuf>,
-    /// Call the gateway's own tools now and then
-    #[arg(long, help_heading = "Work")]
-    pub use_gateway_tools: bool,
-    /// Milliseconds to the first token
-    #[arg(long, value_name = "MS", default_value_t = 0, help_heading = "Timing")]
-    pub ttft_ms: u64,
-    /// Milliseconds between tokens
-    #[arg(long, value_name = "MS", default_value_t = 0, help_heading = "Timing")]
-    pub itl_ms: u64,
-    /// The tokens of a plain answer; 0 is a short sentence
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Timing")]
-    pub answer_tokens: usize,
-    /// Read the body and answer, without rules, counts or records
-    #[arg(long, help_heading = "Timing")]
-    pub lax: bool,
-}
-
 /// `epitome serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
@@ -660,4 +613,51 @@ pub struct Mcp {
     /// Which store
     #[command(flatten)]
     pub whose: Whose,
+}
+
+/// `epitome mock`.
+#[derive(Debug, Args)]
+pub struct Mock {
+    /// The port on 127.0.0.1; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 4010)]
+    pub port: u16,
+    /// Print the catalogue of faults and end
+    #[arg(long)]
+    pub list: bool,
+    /// The window of models that name none themselves, in tokens; by default what is known of the model
+    #[arg(long, value_name = "TOKENS")]
+    pub window: Option<u64>,
+    /// How an overflow is told, by its name in the catalogue; by default as the protocol's own provider does
+    #[arg(long, value_name = "NAME")]
+    pub overflow: Option<Fault>,
+    /// Count the output that a request reserves against the window
+    #[arg(long)]
+    pub count_output: bool,
+    /// Enforce what only some back-ends enforce for every model
+    #[arg(long)]
+    pub pedantic: bool,
+    /// Answer the next N turns of each key with tool calls that the agent can run
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Work")]
+    pub work: u64,
+    /// About how many bytes each of these calls puts out
+    #[arg(long, value_name = "BYTES", default_value_t = 6000, help_heading = "Work")]
+    pub work_bytes: usize,
+    /// The file to read where no tool runs commands
+    #[arg(long, value_name = "FILE", help_heading = "Work")]
+    pub work_file: Option<PathBuf>,
+    /// Call the gateway's own tools now and then
+    #[arg(long, help_heading = "Work")]
+    pub use_gateway_tools: bool,
+    /// Milliseconds to the first token
+    #[arg(long, value_name = "MS", default_value_t = 0, help_heading = "Timing")]
+    pub ttft_ms: u64,
+    /// Milliseconds between tokens
+    #[arg(long, value_name = "MS", default_value_t = 0, help_heading = "Timing")]
+    pub itl_ms: u64,
+    /// The tokens of a plain answer; 0 is a short sentence
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Timing")]
+    pub answer_tokens: usize,
+    /// Read the body and answer, without rules, counts or records
+    #[arg(long, help_heading = "Timing")]
+    pub lax: bool,
 }

@@ -165,10 +165,17 @@ mod tests {
 
     #[test]
     fn what_belongs_to_a_connection_or_to_us_stays_here() {
-        let upstream = Upstream { takes: Takes::Family(Family::OpenAi), url: "http://127.0.0.1:1".parse().unwrap(), key: None };
+        let upstream =
+            Upstream { takes: Takes::Family(Family::OpenAi), url: "http://127.0.0.1:1".parse().unwrap(), key: None };
         let client = HeaderMap::from_iter(
-            [("connection", "close, x-own"), ("x-own", "1"), ("x-epitome-pin", "p"), ("authorization", "Bearer k"), ("x-a", "b")]
-                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
+            [
+                ("connection", "close, x-own"),
+                ("x-own", "1"),
+                ("x-epitome-pin", "p"),
+                ("authorization", "Bearer k"),
+                ("x-a", "b"),
+            ]
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
         );
         let names = |headers: HeaderMap| headers.keys().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(headers(&upstream, &client, false)), ["authorization", "x-a"]);

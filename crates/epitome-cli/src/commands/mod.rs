@@ -51,8 +51,8 @@ pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
         Verb::Store(args) => store::run(args, config, paint, &progress),
         Verb::Serve(args) => serve::run(args, config, cli.json, progress),
         Verb::Work(args) => work::run(args, config, cli.json, progress),
-        Verb::Mock(args) => mock::run(args, progress),
         Verb::Mcp(args) => mcp::run(args, config, cli.json, progress),
+        Verb::Mock(args) => mock::run(args, progress),
     }
 }
 

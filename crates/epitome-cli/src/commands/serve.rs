@@ -8,9 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use epitome::policy::{Policy, Preset, preset};
+use epitome_gateway::caller::Caller;
+use epitome_gateway::mcp::{Hosts, http_service};
+use epitome_gateway::ledger::{Ledger, PriceList};
 use epitome_gateway::proxy::Relay;
 use epitome_gateway::serve::{Ended, Gateway, ListenError, Listening, Metrics, Openness, Stop};
 use epitome_gateway::settings::{Settings, SettingsError, Takes};
+use epitome_gateway::tools::Caps;
 use epitome_runtime::config::LogFormat;
 use epitome_runtime::engine::Engine;
 use serde_json::json;
@@ -48,12 +52,25 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
         say(&welcome(&listening, &settings, &configured));
     }
     let metrics = Arc::new(Metrics::new());
-    let proxy = Relay::new(Arc::clone(&settings), engine.clone(), presets(), Arc::clone(&metrics));
-    let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp: None };
+    let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()));
+    let proxy =
+        Relay::new(Arc::clone(&settings), engine.clone(), policies(), Arc::clone(&metrics), Arc::clone(&ledger));
+    // Who may ask, and by which name, is decided before a request comes there.
+    let who = |parts: &http::request::Parts| parts.extensions.get::<Caller>().map(Caller::access);
+    let mcp = Some(http_service(engine.clone(), Caps::default(), Hosts::Any, who));
+    let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp };
     let ended = gateway.serve(listening, Stop::on_signals()).await;
     worker.stop().await;
+    if let Err(error) = ledger.flush().await {
+        say(&format!("The newest entries of the ledger are not written: {error}.\n"));
+    }
     drop(exporter);
     Ok(farewell(ended))
+}
+
+/// The policies that a request may name.
+fn policies() -> BTreeMap<String, Policy> {
+    Preset::ALL.iter().filter_map(|known| Some((known.name.to_owned(), preset(known.name)?))).collect()
 }
 
 fn flags(args: &Serve) -> Flags {

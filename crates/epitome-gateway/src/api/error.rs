@@ -42,6 +42,15 @@ pub enum ApiError {
         /// Why.
         reason: String,
     },
+    /// The parameters after the question mark are wrong.
+    #[error("the parameters are wrong: {reason}")]
+    Query {
+        /// Why.
+        reason: String,
+    },
+    /// The thread is another program's session, and no model is sent it.
+    #[error("the thread was imported from another program's session; it has messages and no prompt")]
+    NoPrompt,
     /// The store does not answer.
     #[error("the store does not answer at the moment")]
     Unavailable,
@@ -58,7 +67,8 @@ impl ApiError {
             ApiError::Foreign => StatusCode::FORBIDDEN,
             ApiError::NoRoute | ApiError::NotFound { .. } => StatusCode::NOT_FOUND,
             ApiError::Method => StatusCode::METHOD_NOT_ALLOWED,
-            ApiError::Parameter { .. } => StatusCode::BAD_REQUEST,
+            ApiError::Parameter { .. } | ApiError::Query { .. } => StatusCode::BAD_REQUEST,
+            ApiError::NoPrompt => StatusCode::CONFLICT,
             ApiError::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             ApiError::Unreadable => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -72,7 +82,8 @@ impl ApiError {
             ApiError::NoRoute => "no_route",
             ApiError::Method => "method",
             ApiError::NotFound { .. } => "not_found",
-            ApiError::Parameter { .. } => "parameter",
+            ApiError::Parameter { .. } | ApiError::Query { .. } => "parameter",
+            ApiError::NoPrompt => "no_prompt",
             ApiError::Unavailable => "unavailable",
             ApiError::Unreadable => "unreadable",
         }
@@ -86,7 +97,8 @@ impl ApiError {
             ApiError::NoRoute => "`GET /api/openapi.json` describes every endpoint.",
             ApiError::Method => "Every endpoint is asked with GET.",
             ApiError::NotFound { .. } => "`GET /api/threads` lists the threads that there are.",
-            ApiError::Parameter { .. } => "`GET /api/openapi.json` says what is allowed.",
+            ApiError::NoPrompt => "`GET /api/threads/{thread}/messages` gives its messages.",
+            ApiError::Parameter { .. } | ApiError::Query { .. } => "`GET /api/openapi.json` says what is allowed.",
             ApiError::Unavailable => "Try again in a moment; `GET /readyz` says how the store is.",
             ApiError::Unreadable => "`epitome store check` looks for damage, and for keys that are missing.",
         }
@@ -132,7 +144,8 @@ impl From<EngineError> for ApiError {
         match error {
             EngineError::Log(error) => error.into(),
             EngineError::Denied(denied) => denied.into(),
-            EngineError::NotAllowed | EngineError::Foreign { .. } => ApiError::NotFound { what: "thread" },
+            EngineError::NotAllowed => ApiError::NotFound { what: "thread" },
+            EngineError::Foreign { .. } => ApiError::NoPrompt,
             error => {
                 tracing::warn!(%error, "the API could not read a thread");
                 ApiError::Unreadable

@@ -1,16 +1,56 @@
 //! The API: what the gateway keeps and did, as JSON, for whoever may see it.
 //!
-//! It only reads. A thing of another tenant is answered as one that there is not.
+//! ```text
+//! ENDPOINTS ──► the router
+//!           ├─► openapi.json
+//!           └─► the table in docs/api.md
+//! ```
+//!
+//! One table says every endpoint once. The API only reads. A thing of another tenant is answered as one that there is
+//! not.
 
+mod artifact;
+mod ask;
 mod error;
+mod event;
+mod ledger;
+mod message;
+mod openapi;
+mod plan;
+mod prompt;
+mod table;
+mod thread;
+mod version;
 
 pub use error::ApiError;
+pub use openapi::openapi;
+pub use table::{ENDPOINTS, Endpoint, Parameter};
+
+use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use epitome_runtime::engine::Engine;
 
-/// The router of the API.
-pub(crate) fn router(engine: Engine) -> Router {
-    drop(engine);
-    Router::new()
+use crate::serve::{Metrics, Stop};
+use crate::settings::Settings;
+
+/// What the gateway's own endpoints answer from.
+#[derive(Clone, Debug)]
+pub struct Api {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) engine: Engine,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) compactions: Arc<epitome_runtime::event::Metrics>,
+    /// Streams end when the gateway stops.
+    pub(crate) stop: Stop,
+    pub(crate) started: Instant,
+}
+
+/// The router of every endpoint in the table.
+pub(crate) fn router(api: Api) -> Router {
+    let add = |router: Router<Api>, endpoint: &Endpoint| router.route(endpoint.path, (endpoint.handler)());
+    let router = ENDPOINTS.iter().fold(Router::new(), add);
+    let router = router.method_not_allowed_fallback(|| async { ApiError::Method });
+    router.fallback(|| async { ApiError::NoRoute }).with_state(api)
 }

@@ -61,7 +61,8 @@ pub struct Named<'a> {
 impl Client {
     /// Reads headers and body.
     pub fn of(headers: &HeaderMap, body: &Named<'_>) -> Client {
-        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty());
+        let header =
+            |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty());
         let agent = header("user-agent").unwrap_or_default().to_ascii_lowercase();
         let is = |(_, own, begins): &&(&str, &str, &str)| {
             (!own.is_empty() && headers.contains_key(*own)) || agent.starts_with(begins)
@@ -74,7 +75,8 @@ impl Client {
             (Some(session), Some(helper)) => Some(format!("{session}/{helper}")),
             (session, _) => session,
         };
-        let role = ["x-openai-subagent", "x-claude-code-agent-id"].iter().find_map(|name| header(name)).map(str::to_owned);
+        let role =
+            ["x-openai-subagent", "x-claude-code-agent-id"].iter().find_map(|name| header(name)).map(str::to_owned);
         Client { name, session, role }
     }
 
@@ -114,7 +116,8 @@ mod tests {
     use super::*;
 
     fn client(lines: &[(&'static str, &'static str)], body: Named<'_>) -> (&'static str, Option<String>) {
-        let headers = lines.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
+        let headers =
+            lines.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
         let client = Client::of(&headers, &body);
         (client.name, client.session)
     }
@@ -128,7 +131,12 @@ mod tests {
             (vec![("user-agent", "claude-cli/2.1 (external, cli)")], metadata, "claude-code", Some("s-9")),
             (vec![("x-claude-code-session-id", "s-7")], newer.clone(), "claude-code", Some("s-7")),
             (vec![], newer, "other", Some("s-8")),
-            (vec![("user-agent", "codex_exec/0.166"), ("session-id", "s"), ("thread-id", "t")], key.clone(), "codex", Some("t")),
+            (
+                vec![("user-agent", "codex_exec/0.166"), ("session-id", "s"), ("thread-id", "t")],
+                key.clone(),
+                "codex",
+                Some("t"),
+            ),
             (vec![("user-agent", "OpenAI/Python 3.49")], key, "openai-python", Some("t-1")),
             (vec![("user-agent", "curl/8")], Named::default(), "other", None),
         ] {

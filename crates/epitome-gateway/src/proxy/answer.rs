@@ -278,7 +278,9 @@ impl Body for Passing {
                 if let (Some(data), Some(ear)) = (frame.data_ref(), &mut this.ear) {
                     ear.hear(data);
                 }
-                let until = Instant::now().checked_add(this.idle).unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400));
+                let until = Instant::now()
+                    .checked_add(this.idle)
+                    .unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400));
                 this.idle_since.as_mut().reset(until);
                 Poll::Ready(Some(Ok(frame)))
             }

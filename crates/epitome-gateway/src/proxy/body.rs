@@ -22,9 +22,13 @@ where
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
     loop {
-        let frame = tokio::time::timeout(pause, body.frame()).await.map_err(|_| Refusal::BodyTimeout { seconds: pause.as_secs() })?;
+        let frame = tokio::time::timeout(pause, body.frame())
+            .await
+            .map_err(|_| Refusal::BodyTimeout { seconds: pause.as_secs() })?;
         let Some(frame) = frame else { break };
-        let Ok(data) = frame.map_err(|error| Refusal::BadBody { reason: error.to_string() })?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|error| Refusal::BadBody { reason: error.to_string() })?.into_data() else {
+            continue;
+        };
         let so_far = first.as_ref().map_or(all.len(), Bytes::len);
         if so_far + data.len() > max {
             return Err(Refusal::BodyTooLarge { max });
@@ -81,7 +85,10 @@ mod tests {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(text.as_bytes()).unwrap();
         let gzip = Bytes::from(gzip.finish().unwrap());
-        let zstd = Bytes::from(ruzstd::encoding::compress_to_vec(text.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest));
+        let zstd = Bytes::from(ruzstd::encoding::compress_to_vec(
+            text.as_bytes(),
+            ruzstd::encoding::CompressionLevel::Fastest,
+        ));
         let headers = |name: &'static str| HeaderMap::from_iter([(CONTENT_ENCODING, name.parse().unwrap())]);
         for (name, body) in [("gzip", &gzip), ("zstd", &zstd)] {
             assert_eq!(unpacked(&headers(name), body, 10_000).unwrap(), text, "{name}");

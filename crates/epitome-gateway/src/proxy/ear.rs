@@ -67,7 +67,9 @@ impl Ear {
         match &mut self.hears {
             Hears::Events { framer, reader } => {
                 for event in framer.push(bytes.clone()) {
-                    let Some(data) = event.data.as_deref().and_then(|data| std::str::from_utf8(data).ok()) else { continue };
+                    let Some(data) = event.data.as_deref().and_then(|data| std::str::from_utf8(data).ok()) else {
+                        continue;
+                    };
                     let mut told = false;
                     let heard = reader.hear(event.name(), data, &mut |_| told = true);
                     self.has_spoken |= told || !is_preamble(self.dialect, event.name(), data);
@@ -138,11 +140,23 @@ mod tests {
     #[test]
     fn a_stream_that_only_announces_itself_has_not_spoken() {
         for (dialect, event, spoken) in [
-            (Dialect::Chat, r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#, false),
+            (
+                Dialect::Chat,
+                r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#,
+                false,
+            ),
             (Dialect::Chat, r#"data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}"#, true),
             (Dialect::Anthropic, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}", false),
-            (Dialect::Anthropic, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}", true),
-            (Dialect::Responses, "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{}}", false),
+            (
+                Dialect::Anthropic,
+                "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}",
+                true,
+            ),
+            (
+                Dialect::Responses,
+                "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{}}",
+                false,
+            ),
         ] {
             let mut ear = ear(dialect);
             ear.hear(&Bytes::from(format!("{event}\n\n")));

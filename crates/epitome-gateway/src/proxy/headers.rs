@@ -36,9 +36,11 @@ pub fn put(headers: &mut HeaderMap, told: &Told) {
     set(TOKENS_BEFORE, told.before.map(|tokens| tokens.get().to_string()));
     set(TOKENS_AFTER, told.after.map(|tokens| tokens.get().to_string()));
     set(CACHE, Some(if told.is_rewritten { "rewritten" } else { "kept" }.to_owned()));
-    set(RECEIPT, told.receipt.map(|[retained, recoverable, lost]| {
-        format!("retained={retained} recoverable={recoverable} lost={lost}")
-    }));
+    set(
+        RECEIPT,
+        told.receipt
+            .map(|[retained, recoverable, lost]| format!("retained={retained} recoverable={recoverable} lost={lost}")),
+    );
     set(RETRIES, (told.retries > 0).then(|| told.retries.to_string()));
     set(FAILED_OPEN, told.failed_open.map(str::to_owned));
 }

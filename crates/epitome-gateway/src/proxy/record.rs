@@ -16,6 +16,7 @@ use super::answer::End;
 use super::asked::Asked;
 use super::turn::{Told, Turn};
 use crate::caller::Caller;
+use crate::identity::{Relation, Scope};
 use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
 use crate::serve::RequestId;
 
@@ -81,7 +82,7 @@ impl Inner {
         let answer = match end.answer {
             Some(Ok(answer)) => answer,
             Some(Err(error)) => {
-                tracing::debug!(%error, status = status.as_u16(), request = id.as_str(), "there is no answer to keep");
+                tracing::debug!(%error, is_left = end.is_left, status = status.as_u16(), request = id.as_str(), "there is no answer to keep");
                 return;
             }
             None => return,
@@ -90,6 +91,13 @@ impl Inner {
             && Tokens::new(usage.input) >= counted.share(super::TRUNCATED_SHARE)
         {
             turn.engine.learn(|learnt| learnt.usage(turn.asked.model(), counted, usage)).await;
+        } else if let (Some(counted), Some(usage)) = (counted, &answer.usage)
+            && counted > super::TRUNCATED_MIN
+            && usage.input > 0
+        {
+            // It left something out, and it is too late to send it again: the next one will fit.
+            let window = Tokens::new(usage.input + usage.output);
+            turn.engine.learn(|learnt| learnt.windows.learn(turn.asked.model(), window)).await;
         }
         if let (Some(counted), Some(usage)) = (counted, answer.usage) {
             let request = self.charged(&turn, &told, counted, &rounds, &id);
@@ -110,8 +118,9 @@ impl Inner {
         let share = |message: &epitome::thread::Raw| all.share(message.len() as f64 / bytes.max(1) as f64);
         let ids = turn.prints.iter().map(|print| epitome::thread::MessageId::from_bytes(*print.as_bytes()));
         let mut head = blake3::Hasher::new();
-        turn.asked.system().iter().for_each(|system| drop(head.update(system.as_bytes())));
-        document.tools().iter().for_each(|tools| drop(head.update(tools.as_str().as_bytes())));
+        for beside in turn.asked.system().iter().chain(&document.tools().map(ToString::to_string)) {
+            head.update(beside.as_bytes());
+        }
         let head: [u8; 32] = *head.finalize().as_bytes();
         let source = document.source().as_str();
         let marks = match (source.contains("\"cache_control\""), source.contains("\"ttl\":\"1h\"")) {
@@ -141,6 +150,15 @@ impl Inner {
         }
     }
 
+    /// The thread that was last begun in a scope: what the client calls its conversation was something else before.
+    pub(super) async fn earlier(&self, engine: &Engine, caller: &Caller, scope: &Scope) -> Option<String> {
+        if !scope.is_named() {
+            return None;
+        }
+        let found = engine.log().document::<String>(&caller.tenant, "scope", &scope.document()).await;
+        found.ok().and_then(|(earlier, _)| earlier)
+    }
+
     async fn keep_answer(&self, turn: &Turn, answer: &ModelAnswer, id: &RequestId) {
         let key = turn.placed.line.key();
         let kept = Kept {
@@ -156,6 +174,12 @@ impl Inner {
             log.put_document(&Document { tenant: &key.tenant, kind, name, value: &kept, expected: None, at, expires })
         };
         let mut writes = vec![put("answer", &name, None)];
+        if turn.placed.relation == Relation::New && turn.scope.is_named() {
+            let (value, name) = (key.thread.to_string(), turn.scope.document());
+            let scope =
+                Document { tenant: &key.tenant, kind: "scope", name: &name, value: &value, expected: None, at, expires };
+            writes.push(log.put_document(&scope));
+        }
         if let Some(response) = answer.id.as_deref().filter(|_| turn.asked.dialect() == Dialect::Responses) {
             writes.push(put("response", response, expires));
         }
@@ -166,7 +190,12 @@ impl Inner {
 
     /// A request that goes on from an answer which the provider keeps, with the history that is known here. One whose
     /// history is not known here stays as it is.
-    pub(super) async fn completed(&self, engine: &Engine, caller: &Caller, asked: Asked) -> Result<Asked, &'static str> {
+    pub(super) async fn completed(
+        &self,
+        engine: &Engine,
+        caller: &Caller,
+        asked: Asked,
+    ) -> Result<Asked, &'static str> {
         let Some(previous) = asked.previous() else { return Ok(asked) };
         if self.store_rests() {
             return Err("store");

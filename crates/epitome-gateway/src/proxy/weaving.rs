@@ -56,7 +56,7 @@ pub(super) struct Weaving {
     pub woven: Woven,
     /// Whether the request needs the header that lets thinking of another prefix be dropped.
     pub drops_thinking: bool,
-    pub at_end: Box<dyn FnOnce(End, Vec<Usage>) + Send>,
+    pub at_end: Box<dyn FnOnce(End, Vec<Usage>) + Send + Sync>,
 }
 
 impl Weaving {

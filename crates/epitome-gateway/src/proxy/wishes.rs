@@ -42,10 +42,11 @@ impl Wishes {
         if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
             return Ok(Wishes::default());
         }
-        let mut pins: Vec<String> = headers.get_all("x-epitome-pin").iter().map(|value| text(value.as_bytes())).collect();
+        let mut pins: Vec<String> =
+            headers.get_all("x-epitome-pin").iter().map(|value| text(value.as_bytes())).collect();
         if let Some(list) = one(headers, "x-epitome-pins") {
-            let list: Vec<String> = serde_json::from_str(&list)
-                .map_err(|_| unclear("x-epitome-pins", &list, "a JSON list of texts is"))?;
+            let list: Vec<String> =
+                serde_json::from_str(&list).map_err(|_| unclear("x-epitome-pins", &list, "a JSON list of texts is"))?;
             pins.extend(list);
         }
         Ok(Wishes {

@@ -20,13 +20,14 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 use super::answer::{Account, Answer, LogNote, Slot};
-use super::endpoints::{Own, admit, router};
+use super::endpoints::{admit, router};
 use super::listen::Listening;
 use super::metrics::Metrics;
 use super::request_id::{PROXIED_REQUEST_ID, REQUEST_ID, RequestId};
 use super::route::Route;
 use super::stop::Stop;
 use super::{Call, Gateway, Proxy};
+use crate::api::Api;
 use crate::caller::Callers;
 use crate::refusal::Refusal;
 use crate::settings::{Family, Settings};
@@ -82,7 +83,7 @@ impl<P: Proxy> Gateway<P> {
 
     fn shared(self, stop: Stop) -> Shared<P> {
         let Gateway { settings, engine, proxy, metrics, compactions, mcp } = self;
-        let own = Own {
+        let api = Api {
             settings: Arc::clone(&settings),
             engine,
             metrics: Arc::clone(&metrics),
@@ -94,7 +95,7 @@ impl<P: Proxy> Gateway<P> {
             callers: Callers::of(&settings),
             settings,
             proxy,
-            own: router(own, mcp),
+            own: router(api, mcp),
             metrics,
             slots: Arc::new(AtomicUsize::new(0)),
         }

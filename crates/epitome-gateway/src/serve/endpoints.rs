@@ -1,56 +1,21 @@
 //! The gateway's own endpoints, as one router, and who may use them.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use axum::Router;
-use axum::extract::State;
-use axum::response::{IntoResponse as _, Response};
-use axum::routing::get;
-use epitome_runtime::engine::Engine;
 use http::HeaderMap;
-use http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{HOST, ORIGIN};
 
-use super::health::{health, live, ready};
-use super::metrics::Metrics;
 use super::route::Route;
-use super::stop::Stop;
-use crate::api::{self, ApiError};
+use crate::api::{self, Api, ApiError};
 use crate::caller::{Caller, Callers};
 use crate::settings::Settings;
 
-/// What the gateway's own endpoints are made of.
-#[derive(Clone)]
-pub(super) struct Own {
-    pub settings: Arc<Settings>,
-    pub engine: Engine,
-    pub metrics: Arc<Metrics>,
-    pub compactions: Arc<epitome_runtime::event::Metrics>,
-    pub stop: Stop,
-    pub started: Instant,
-}
-
 /// The router of all of them.
-pub(super) fn router(own: Own, mcp: Option<Router>) -> Router {
-    let api = api::router(own.engine.clone(), own.stop.clone());
-    let router = Router::new()
-        .route("/livez", get(live))
-        .route("/readyz", get(ready))
-        .route("/health", get(health))
-        .route("/metrics", get(metrics))
-        .with_state(own)
-        .merge(api)
-        .method_not_allowed_fallback(|| async { ApiError::Method })
-        .fallback(|| async { ApiError::NoRoute });
+pub(super) fn router(api: Api, mcp: Option<Router>) -> Router {
+    let router = api::router(api);
     match mcp {
         Some(mcp) => router.nest_service("/mcp", mcp),
         None => router,
     }
-}
-
-async fn metrics(State(own): State<Own>) -> Response {
-    let text = own.metrics.render() + &own.compactions.render();
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
 /// Who asks, where that has to be known.

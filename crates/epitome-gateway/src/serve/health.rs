@@ -9,51 +9,76 @@ use epitome_runtime::engine::Engine;
 use epitome_runtime::ids::TenantId;
 use epitome_runtime::store::DocumentKey;
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::endpoints::Own;
+use crate::api::Api;
 
 /// How long the store is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// That the process lives, and what it is.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Health {
+    /// Always `ok`.
+    status: &'static str,
+    /// The version of the program.
+    version: &'static str,
+    /// For how many seconds it has been serving.
+    uptime_s: u64,
+}
+
+/// Whether requests should be sent here.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Readiness {
+    /// `ready` or `not ready`.
+    status: &'static str,
+    /// What was looked at.
+    checks: Vec<Check>,
+}
+
 /// What was looked at, and how it is.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Check {
+    /// What.
     name: &'static str,
+    /// Whether it is well.
     ok: bool,
+    /// How it is, in words.
     detail: String,
+    /// How long looking took, in milliseconds.
     ms: u64,
 }
 
 /// `/livez`: the process answers.
-pub(super) async fn live() -> &'static str {
+pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
 
 /// `/health`: the process answers, and says what it is.
-pub(super) async fn health(State(own): State<Own>) -> Response {
-    let uptime_s = own.started.elapsed().as_secs();
-    Json(serde_json::json!({"status": "ok", "version": env!("CARGO_PKG_VERSION"), "uptime_s": uptime_s}))
-        .into_response()
+pub(crate) async fn health(State(api): State<Api>) -> Json<Health> {
+    let uptime_s = api.started.elapsed().as_secs();
+    Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION"), uptime_s })
 }
 
 /// `/readyz`: whether requests should be sent here, with each check.
-pub(super) async fn ready(State(own): State<Own>) -> Response {
-    let checks = [is_serving(&own), has_upstreams(&own), store_answers(&own.engine).await];
-    let is_ready = checks.iter().all(|check| check.ok);
-    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let told = if is_ready { "ready" } else { "not ready" };
-    (status, Json(serde_json::json!({"status": told, "checks": checks}))).into_response()
+pub(crate) async fn ready(State(api): State<Api>) -> Response {
+    let checks = vec![is_serving(&api), has_upstreams(&api), store_answers(&api.engine).await];
+    let (status, told) = match checks.iter().all(|check| check.ok) {
+        true => (StatusCode::OK, "ready"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
+    };
+    (status, Json(Readiness { status: told, checks })).into_response()
 }
 
-fn is_serving(own: &Own) -> Check {
-    let ok = !own.stop.is_finishing();
+fn is_serving(api: &Api) -> Check {
+    let ok = !api.stop.is_finishing();
     let detail = if ok { "takes requests" } else { "is shutting down" };
     Check { name: "serving", ok, detail: detail.to_owned(), ms: 0 }
 }
 
-fn has_upstreams(own: &Own) -> Check {
-    let count = own.settings.upstreams.len();
+fn has_upstreams(api: &Api) -> Check {
+    let count = api.settings.upstreams.len();
     Check { name: "upstreams", ok: count > 0, detail: format!("{count} configured"), ms: 0 }
 }
 

@@ -7,7 +7,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
     with_local_recorder,
@@ -15,6 +18,7 @@ use metrics::{
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
 use super::route::Route;
+use crate::api::Api;
 
 const REQUESTS: &str = "epitome_gateway_requests_total";
 const IN_FLIGHT: &str = "epitome_gateway_requests_in_flight";
@@ -167,6 +171,12 @@ impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").field("finished", &self.finished).finish_non_exhaustive()
     }
+}
+
+/// `/metrics`: what was counted of requests and of compactions.
+pub(crate) async fn show(State(api): State<Api>) -> Response {
+    let text = api.metrics.render() + &api.compactions.render();
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
 fn recorder() -> PrometheusRecorder {

@@ -11,9 +11,9 @@
 mod accept;
 mod answer;
 mod endpoints;
-mod health;
+pub(crate) mod health;
 mod listen;
-mod metrics;
+pub(crate) mod metrics;
 mod request_id;
 mod route;
 mod stop;

@@ -1,0 +1,91 @@
+//! Messages: the log of a thread as it came, numbered from 1.
+
+use axum::Json;
+use axum::extract::State;
+use epitome_runtime::log::Entry;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::ask::{Asked, LIMIT, LIMIT_MAX, Named, Who};
+use super::{Api, ApiError};
+
+/// A message of a thread.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Message {
+    /// Its number in the thread, from 1: prompts and receipts call it `m` and this number.
+    number: u64,
+    /// Its id: a hash of everything before it and its own meaning.
+    id: String,
+    /// Its turn.
+    turn: u32,
+    /// Who speaks.
+    role: String,
+    /// Its tokens.
+    tokens: u64,
+    /// When it was appended.
+    #[schemars(extend("format" = "date-time"))]
+    at: String,
+    /// The message as it came.
+    #[schemars(with = "serde_json::Value")]
+    message: Box<RawValue>,
+}
+
+/// Messages, and where the next ones are.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Messages {
+    /// The messages, in order.
+    messages: Vec<Message>,
+    /// How many the thread has.
+    total: u64,
+    /// What to pass as `from` for the next ones; nothing at the end.
+    next: Option<u64>,
+}
+
+/// Which messages.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Numbers {
+    #[serde(default = "first")]
+    from: u64,
+    to: Option<u64>,
+}
+
+fn first() -> u64 {
+    1
+}
+
+pub(super) async fn list(
+    State(api): State<Api>,
+    Who(access): Who,
+    Named(name): Named<String>,
+    Asked(asked): Asked<Numbers>,
+) -> Result<Json<Messages>, ApiError> {
+    let row = api.thread(&access, &name).await?;
+    let first = asked.from.checked_sub(1).ok_or_else(|| wrong("`from` is counted from 1"))?;
+    let end = asked.to.unwrap_or_else(|| first.saturating_add(LIMIT));
+    if end < first {
+        return Err(wrong("`to` is less than `from`"));
+    }
+    let end = end.min(first.saturating_add(LIMIT_MAX)).min(row.length);
+    let entries = api.log().read(&row, first.min(end)..end).await?;
+    let messages = entries.into_iter().map(view).collect::<Result<_, _>>()?;
+    Ok(Json(Messages { messages, total: row.length, next: (end < row.length).then_some(end + 1) }))
+}
+
+fn wrong(reason: &str) -> ApiError {
+    ApiError::Query { reason: reason.to_owned() }
+}
+
+fn view(entry: Entry) -> Result<Message, ApiError> {
+    let raw = entry.message.raw.as_str();
+    Ok(Message {
+        number: entry.place + 1,
+        id: entry.id.to_string(),
+        turn: entry.turn,
+        role: entry.message.role.name().to_owned(),
+        tokens: entry.part_tokens.iter().map(|tokens| tokens.get()).sum(),
+        at: entry.at.to_string(),
+        message: RawValue::from_string(raw.to_owned()).map_err(|_| ApiError::Unreadable)?,
+    })
+}

@@ -1,0 +1,103 @@
+//! The prompt: what the model sees now, piece by piece. Nothing is decided or compacted by looking.
+
+use axum::Json;
+use axum::extract::State;
+use epitome::budget::Meter;
+use epitome::plan::Compaction;
+use epitome::render::{Piece, render};
+use epitome::thread::Thread;
+use epitome_runtime::engine::OpenThread;
+use epitome_runtime::log::wire_dialect;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::ask::{Asked, Named, Nothing, Who};
+use super::{Api, ApiError};
+
+/// How often it is looked again when a plan was committed meanwhile.
+const LOOKS_MAX: usize = 5;
+
+/// What a piece of a prompt is.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PieceKind {
+    /// A message as it came.
+    Kept,
+    /// A message with something in it exchanged.
+    Edited,
+    /// A summary.
+    Summary,
+    /// Something else that was written.
+    Note,
+}
+
+/// A piece of a prompt.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct PromptPiece {
+    /// What it is.
+    kind: PieceKind,
+    /// The number of the message that it is, where it is one.
+    number: Option<u64>,
+    /// It as the model gets it.
+    #[schemars(with = "serde_json::Value")]
+    message: Box<RawValue>,
+}
+
+/// What the model sees now.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Prompt {
+    /// How it is written.
+    dialect: String,
+    /// The version of the plan that it is rendered under; 0 without one.
+    version: u64,
+    /// Its tokens.
+    tokens: u64,
+    /// How many messages the thread has.
+    messages: u64,
+    /// Its pieces, in order.
+    pieces: Vec<PromptPiece>,
+}
+
+pub(super) async fn show(
+    State(api): State<Api>,
+    Who(access): Who,
+    Named(name): Named<String>,
+    Asked(Nothing {}): Asked<Nothing>,
+) -> Result<Json<Prompt>, ApiError> {
+    let row = api.thread(&access, &name).await?;
+    for _ in 0..LOOKS_MAX {
+        let open = api.engine().resume(&access, row.key.thread.clone()).await?;
+        let plan = match open.row().version {
+            0 => None,
+            version => api.log().plan(&row.key, Some(version)).await?.map(|(_, stored)| stored.compaction),
+        };
+        if plan.is_some() == (open.row().version > 0) {
+            return rendered(&api, &open, plan.as_ref()).map(Json);
+        }
+    }
+    Err(ApiError::Unavailable)
+}
+
+fn rendered(api: &Api, open: &OpenThread, plan: Option<&Compaction>) -> Result<Prompt, ApiError> {
+    let (thread, row) = (open.thread(), open.row());
+    let dialect = wire_dialect(row).ok_or(ApiError::NoPrompt)?;
+    let meter = Meter::new(&**api.engine().counter(), dialect);
+    let prompt = render(thread, plan, &api.engine().settings().policy, dialect, meter, &[]);
+    let tokens = prompt.tokens(thread, meter).get();
+    let pieces = prompt.pieces.iter().zip(prompt.to_json(thread)).map(|(piece, json)| view(thread, piece, json));
+    let pieces = pieces.collect::<Result<_, _>>()?;
+    Ok(Prompt { dialect: dialect.name().to_owned(), version: row.version, tokens, messages: row.length, pieces })
+}
+
+fn view(thread: &Thread, piece: &Piece, json: String) -> Result<PromptPiece, ApiError> {
+    let number = |place: usize| Some(thread.message(place).number() as u64);
+    let (kind, number) = match piece {
+        Piece::Kept(place) => (PieceKind::Kept, number(*place)),
+        Piece::Edited { place, .. } => (PieceKind::Edited, number(*place)),
+        Piece::Written { summary: true, .. } => (PieceKind::Summary, None),
+        Piece::Written { .. } => (PieceKind::Note, None),
+    };
+    let message = RawValue::from_string(json).map_err(|_| ApiError::Unreadable)?;
+    Ok(PromptPiece { kind, number, message })
+}

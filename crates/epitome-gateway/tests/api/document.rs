@@ -1,0 +1,114 @@
+//! The document: it is the one that the table makes, it is served, and every answer is as it says.
+
+use epitome_gateway::api::{ENDPOINTS, openapi};
+use serde_json::Value;
+
+use crate::schema::mistakes;
+use crate::world::{ACME, World};
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md");
+
+/// Checks a file against what it should be; `EPITOME_BLESS=1` writes it.
+fn is_blessed(path: &str, expected: &str) {
+    if std::env::var_os("EPITOME_BLESS").is_some() {
+        std::fs::write(path, expected).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(found == expected, "{path} is not what the table of endpoints makes; EPITOME_BLESS=1 writes it");
+}
+
+#[test]
+fn the_document_that_is_checked_in_is_the_one_that_the_table_makes() {
+    is_blessed(DOCUMENT, &format!("{:#}\n", openapi()));
+}
+
+#[test]
+fn the_page_lists_every_endpoint() {
+    let text = std::fs::read_to_string(PAGE).unwrap();
+    let (begin, end) = ("<!-- endpoints -->\n", "<!-- end -->");
+    let (before, rest) = text.split_once(begin).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    let row = |endpoint: &epitome_gateway::api::Endpoint| {
+        let names: Vec<String> = endpoint.parameters.iter().map(|parameter| format!("`{}`", parameter.name)).collect();
+        format!("| `{}` | {} | {} |\n", endpoint.path, names.join(", "), endpoint.about)
+    };
+    let rows: String = ENDPOINTS.iter().map(row).collect();
+    is_blessed(PAGE, &format!("{before}{begin}| path | takes | answers |\n|---|---|---|\n{rows}{end}{after}"));
+}
+
+/// A path with real names in it, and a query with every parameter that has an example here.
+fn asked(path: &str, world: &World) -> String {
+    path.replace("{thread}", "t-long").replace("{version}", "1").replace("{artifact}", &world.artifact)
+}
+
+#[tokio::test]
+async fn every_answer_is_as_the_document_says() {
+    let world = World::new().await;
+    let document = world.fine("/api/openapi.json").await;
+    let paths = document["paths"].as_object().unwrap();
+    assert_eq!(paths.len(), ENDPOINTS.len());
+    for (path, item) in paths {
+        let response = world.running.get(&asked(path, &world), &[ACME]).await;
+        assert_eq!(response.status(), 200, "{path}");
+        let said = response.headers()["content-type"].to_str().unwrap().split(';').next().unwrap().to_owned();
+        let content = item["get"]["responses"]["200"]["content"].as_object().unwrap();
+        let (content_type, content) = content.iter().next().unwrap();
+        assert_eq!(said, *content_type, "{path}");
+        if said == "application/json" {
+            let body: Value = response.json().await.unwrap();
+            let wrong = mistakes(&document, &content["schema"], &body, "");
+            assert!(wrong.is_empty(), "{path}: {wrong:#?}\n{body:#}");
+        }
+    }
+}
+
+/// What makes each error of the document.
+const WRONG: [(&str, &str); 6] = [
+    ("/api/threads?limit=0", "400"),
+    ("/api/threads?limt=5", "400"),
+    ("/api/threads/t-long/messages?from=0", "400"),
+    ("/api/threads/none", "404"),
+    ("/api/threads/t-long/plans/99", "404"),
+    ("/api/ledger?since=yesterday", "400"),
+];
+
+#[tokio::test]
+async fn every_error_is_as_the_document_says() {
+    let world = World::new().await;
+    let document = openapi();
+    let schema = &document["components"]["responses"]["Error"]["content"]["application/json"]["schema"];
+    for (path, status) in WRONG {
+        let (found, body) = world.ask(path).await;
+        assert_eq!(found.to_string(), status, "{path}: {body}");
+        assert_eq!(mistakes(&document, schema, &body, ""), [String::new(); 0], "{path}");
+    }
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let responses = item["get"]["responses"].as_object().unwrap();
+        let without_key = world.running.get(&asked(path, &world), &[]).await.status().as_u16().to_string();
+        assert!(responses.contains_key(&without_key), "{path} without a key: {without_key}");
+        let (is_open, is_metrics) = (item["get"]["security"].is_array(), path == "/metrics");
+        assert_eq!(without_key == "401", !is_open, "{path}");
+        if !is_open && !is_metrics {
+            let (status, body) = world.ask(&format!("{}?no_such_parameter=1", asked(path, &world))).await;
+            assert_eq!(status, 400, "{path}: {body}");
+        }
+        if path.contains('{') {
+            let named = path.replace("{thread}", "none").replace("{version}", "1").replace("{artifact}", "none");
+            let (status, body) = world.ask(&named).await;
+            assert_eq!((status, &body["error"]["code"]), (404, &"not_found".into()), "{named}: {body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_endpoint_or_another_method_is_told_so() {
+    let world = World::new().await;
+    let (status, body) = world.ask("/api/nothing").await;
+    assert_eq!((status, &body["error"]["code"]), (404, &"no_route".into()));
+    let posted = crate::fixture::client().post(world.running.url("/api/threads")).header(ACME.0, ACME.1);
+    let posted = posted.send().await.unwrap();
+    assert_eq!(posted.status(), 405);
+    let body: Value = posted.json().await.unwrap();
+    assert_eq!(body["error"]["code"], "method", "{body}");
+}

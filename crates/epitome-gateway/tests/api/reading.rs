@@ -1,0 +1,110 @@
+//! Reading: threads, messages, prompts, plans, receipts and artifacts, a page at a time.
+
+use serde_json::Value;
+
+use crate::world::World;
+
+fn list<'a>(body: &'a Value, name: &str) -> &'a Vec<Value> {
+    body[name].as_array().unwrap_or_else(|| panic!("{name} is no list in {body}"))
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_and_end() {
+    let world = World::new().await;
+    let first = world.fine("/api/threads?limit=1").await;
+    assert_eq!(first["threads"][0]["id"], "t-long");
+    let second = world.fine(&format!("/api/threads?limit=1&after={}", first["next"].as_str().unwrap())).await;
+    assert_eq!((&second["threads"][0]["id"], &second["next"]), (&"t-short-fork".into(), &Value::Null));
+    for (what, list_name) in [("plans", "plans"), ("events", "events"), ("artifacts", "artifacts")] {
+        let whole = world.fine(&format!("/api/threads/t-long/{what}?limit=1000")).await;
+        let (mut after, mut seen) = (Value::from(0), Vec::new());
+        loop {
+            let page = world.fine(&format!("/api/threads/t-long/{what}?limit=2&after={after}")).await;
+            if list(&page, list_name).is_empty() {
+                break;
+            }
+            seen.extend(list(&page, list_name).clone());
+            match &page["next"] {
+                Value::Null => break,
+                next => after = next.clone(),
+            }
+        }
+        assert!(!seen.is_empty(), "there are no {what}");
+        assert_eq!(&seen, list(&whole, list_name), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_thread_tells_its_family() {
+    let world = World::new().await;
+    let parent = world.fine("/api/threads/t-long").await;
+    assert_eq!(parent["family"]["forks"], serde_json::json!(["t-short-fork"]));
+    let fork = world.fine("/api/threads/t-short-fork").await;
+    assert_eq!(fork["family"]["shared"], serde_json::json!([{"thread": "t-long", "until": 2}]));
+    assert_eq!(fork["messages"], 2);
+}
+
+#[tokio::test]
+async fn messages_are_the_log_as_it_came() {
+    let world = World::new().await;
+    let some = world.fine("/api/threads/t-long/messages?from=2&to=4").await;
+    let numbers: Vec<u64> = list(&some, "messages").iter().filter_map(|message| message["number"].as_u64()).collect();
+    assert_eq!((numbers.as_slice(), &some["next"]), ([2, 3, 4].as_slice(), &5.into()));
+    assert_eq!(some["messages"][1]["message"]["role"], "tool", "message 3 left the prompt and not the log");
+    let total = some["total"].as_u64().unwrap();
+    let last = world.fine(&format!("/api/threads/t-long/messages?from={total}")).await;
+    assert_eq!((list(&last, "messages").len(), &last["next"]), (1, &Value::Null));
+    let beyond = world.fine(&format!("/api/threads/t-long/messages?from={}", total + 10)).await;
+    assert_eq!(list(&beyond, "messages").len(), 0);
+    let fork = world.fine("/api/threads/t-short-fork/messages").await;
+    assert_eq!(fork["messages"][0], world.fine("/api/threads/t-long/messages").await["messages"][0]);
+}
+
+#[tokio::test]
+async fn a_prompt_is_what_the_model_sees_and_looking_changes_nothing() {
+    let world = World::new().await;
+    let before = world.fine("/api/threads/t-long").await;
+    let prompt = world.fine("/api/threads/t-long/prompt").await;
+    assert_eq!(prompt, world.fine("/api/threads/t-long/prompt").await);
+    assert_eq!(before, world.fine("/api/threads/t-long").await);
+    assert_eq!(prompt["version"], before["version"]);
+    assert!(prompt["tokens"].as_u64() < before["tokens"].as_u64(), "{} {}", prompt["tokens"], before["tokens"]);
+    let kinds: Vec<&str> = list(&prompt, "pieces").iter().filter_map(|piece| piece["kind"].as_str()).collect();
+    assert!(kinds.contains(&"kept") && kinds.iter().any(|kind| *kind != "kept"), "{kinds:?}");
+}
+
+#[tokio::test]
+async fn a_receipt_counts_what_it_lists() {
+    let world = World::new().await;
+    let newest = world.fine("/api/threads/t-long/receipt").await;
+    let version = &newest["version"];
+    assert_eq!(newest, world.fine(&format!("/api/threads/t-long/receipt?version={version}")).await);
+    let count = |fate: &str| list(&newest, "items").iter().filter(|item| item["fate"] == fate).count();
+    for fate in ["retained", "recoverable", "lost"] {
+        assert_eq!(newest[fate], count(fate), "{fate}");
+    }
+    assert!(count("retained") > 0);
+    let plan = world.fine(&format!("/api/threads/t-long/plans/{version}")).await;
+    assert!(plan["tokens_after"].as_u64() < plan["tokens_before"].as_u64());
+    assert_eq!(world.ask("/api/threads/t-short-fork/receipt").await.0, 404, "there is no plan");
+}
+
+#[tokio::test]
+async fn an_artifact_is_read_whole_by_lines_and_by_words() {
+    let world = World::new().await;
+    let at = |query: &str| format!("/api/artifacts/{}{query}", world.artifact);
+    let whole = world.fine(&at("")).await;
+    let text = whole["text"].as_str().unwrap();
+    assert!(text.contains("compute(") && whole["complete"] == true, "{whole}");
+    assert_eq!(whole["lines"], text.lines().count());
+    let some = world.fine(&at("?from=2&to=3")).await;
+    assert_eq!(
+        some["text"].as_str().unwrap().lines().collect::<Vec<_>>(),
+        text.lines().skip(1).take(2).collect::<Vec<_>>()
+    );
+    assert_eq!((&some["from"], &some["to"]), (&2.into(), &3.into()));
+    let found = world.fine(&at("?grep=_39%20%3D")).await;
+    assert_eq!(list(&found, "found").len(), 1, "{found}");
+    assert_eq!(found["found"][0]["line"], 40);
+    assert_eq!(world.fine(&at("?grep=_39%20%3D&to=10")).await["found"], serde_json::json!([]));
+}

@@ -1,0 +1,75 @@
+//! Probes, ids and numbers: what an operator sees.
+
+use std::sync::Arc;
+
+use epitome_gateway::settings::Settings;
+use epitome_runtime::engine::{Engine, Parts};
+use epitome_runtime::store::{FaultyStore, Memory, StoreFault};
+
+use crate::fixture::{Running, said_to};
+
+#[tokio::test]
+async fn it_is_ready_and_says_why() {
+    let running = Running::new(Settings::default()).await;
+    let (status, body) = running.json("/readyz", &[]).await;
+    assert_eq!((status, &body["status"]), (200, &"ready".into()), "{body}");
+    let names: Vec<&str> =
+        body["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["serving", "upstreams", "store"]);
+}
+
+#[tokio::test]
+async fn without_its_store_it_lives_and_is_not_ready() {
+    let store = Arc::new(FaultyStore::new(Arc::new(Memory::new())));
+    let parts = Parts { store: store.clone(), ..Parts::in_memory(epitome_runtime::engine::Settings::default()) };
+    let running = Running::of(Settings::default(), Engine::new(parts).await.unwrap()).await;
+    assert_eq!(running.get("/readyz", &[]).await.status(), 200);
+    store.fail(0, usize::MAX, StoreFault::Refused);
+    let (status, body) = running.json("/readyz", &[]).await;
+    assert_eq!((status, &body["checks"][2]["ok"]), (503, &false.into()), "{body}");
+    assert_eq!(running.get("/livez", &[]).await.status(), 200);
+    assert_eq!(running.get("/echo", &[]).await.status(), 200, "the proxy goes on");
+    let (status, body) = running.json("/api/threads", &[]).await;
+    assert_eq!((status, &body["error"]["code"]), (503, &"unavailable".into()), "{body}");
+}
+
+#[tokio::test]
+async fn a_request_has_an_id_and_a_proxied_answer_keeps_the_providers() {
+    let running = Running::new(Settings::default()).await;
+    let own = running.get("/livez", &[("x-request-id", "mine-1")]).await;
+    assert_eq!(own.headers()["x-request-id"], "mine-1");
+    let proxied = running.get("/echo", &[("x-request-id", "mine-2")]).await;
+    assert!(!proxied.headers().contains_key("x-request-id"));
+    assert_eq!(proxied.headers()["x-epitome-request"], "mine-2");
+    assert_eq!(proxied.text().await.unwrap(), "mine-2", "the proxy knows it");
+    let odd = running.get("/echo", &[("x-request-id", "a b{}")]).await;
+    assert_eq!(odd.headers()["x-epitome-request"].len(), 32);
+}
+
+#[tokio::test]
+async fn headers_keep_their_spelling() {
+    let running = Running::new(Settings::default()).await;
+    let said =
+        said_to(&running, "GET /echo HTTP/1.1\r\nHost: localhost\r\nX-WeiRD-Name: 1\r\nConnection: close\r\n\r\n")
+            .await;
+    assert!(said.contains("\r\nX-WeiRD-Name: 1\r\n"), "{said}");
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_route_and_status() {
+    let running = Running::new(Settings::default()).await;
+    for path in ["/echo", "/echo", "/livez", "/api/threads", "/api/threads/none"] {
+        let _ = running.get(path, &[]).await.bytes().await.unwrap();
+    }
+    let text = running.get("/metrics", &[]).await.text().await.unwrap();
+    for line in [
+        "epitome_gateway_requests_total{route=\"proxy\",status=\"200\"} 2",
+        "epitome_gateway_requests_total{route=\"health\",status=\"200\"} 1",
+        "epitome_gateway_requests_total{route=\"api\",status=\"404\"} 1",
+        "epitome_gateway_requests_in_flight 1",
+        "epitome_gateway_answer_bytes_total{route=\"proxy\"} 64",
+        "epitome_compactions_failed_total 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+}
