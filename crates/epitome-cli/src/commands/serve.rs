@@ -98,11 +98,6 @@ fn flags(args: &Serve) -> Flags {
         .with("policy.path", path)
 }
 
-/// The policies that a request may name.
-fn presets() -> BTreeMap<String, Policy> {
-    Preset::ALL.iter().map(|preset| (preset.name.to_owned(), preset.policy())).collect()
-}
-
 /// Where it is, where requests go, and the two lines that point an agent at it.
 fn welcome(listening: &Listening, settings: &Settings, configured: &Configured) -> String {
     let url = listening.url();
