@@ -12,6 +12,7 @@ use epitome_gateway::caller::Caller;
 use epitome_gateway::ledger::{Ledger, PriceList};
 use epitome_gateway::mcp::{Hosts, http_service};
 use epitome_gateway::mock::{Mock, MockSettings};
+use epitome_gateway::policy::usual;
 use epitome_gateway::proxy::Relay;
 use epitome_gateway::serve::{Ended, Gateway, ListenError, Listening, Metrics, Openness, Stop};
 use epitome_gateway::settings::{Settings, SettingsError, Takes};
@@ -48,6 +49,9 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     let compactions = Arc::new(epitome_runtime::event::Metrics::new());
     let mut parts = configured.config().parts(&configured.environment).await?;
     parts.bus = parts.bus.with_listener(compactions.clone());
+    if configured.names_no_policy() {
+        parts.settings.policy.target = usual().target;
+    }
     let engine = Engine::new(parts).await?;
     let worker = engine.work();
     if !log_json {
@@ -96,11 +100,6 @@ fn flags(args: &Serve) -> Flags {
         .with("store.url", args.store.as_ref())
         .with("policy.name", name)
         .with("policy.path", path)
-}
-
-/// The policies that a request may name.
-fn presets() -> BTreeMap<String, Policy> {
-    Preset::ALL.iter().map(|preset| (preset.name.to_owned(), preset.policy())).collect()
 }
 
 /// Where it is, where requests go, and the two lines that point an agent at it.
