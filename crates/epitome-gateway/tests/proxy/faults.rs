@@ -18,7 +18,9 @@ fn chunk(text: &str) -> String {
 }
 
 fn word(text: &str) -> String {
-    chunk(&format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n"))
+    chunk(&format!(
+        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n"
+    ))
 }
 
 #[tokio::test]
@@ -179,7 +181,8 @@ async fn a_body_over_the_limit_is_refused_and_the_provider_hears_nothing() {
 
 #[tokio::test]
 async fn a_body_that_never_comes_is_not_waited_for() {
-    let world = Plan::new().settings(|settings| settings.limits.body_timeout = Duration::from_millis(300)).start().await;
+    let world =
+        Plan::new().settings(|settings| settings.limits.body_timeout = Duration::from_millis(300)).start().await;
     let mut stream = world.gate.connect().await;
     let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{\"model\"";
     stream.write_all(head.as_bytes()).await.unwrap();

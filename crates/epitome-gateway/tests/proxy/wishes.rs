@@ -111,7 +111,10 @@ async fn an_answer_tells_what_was_done() {
         for stream in [false, true] {
             let mut talk = Talk::about(dialect, &format!("Task {stream}.")).streaming(stream);
             let got = talk.send(&world.gate).await.fine();
-            assert_eq!((got.told("relation"), got.told("plan"), got.told("cache")), (Some("new"), Some("0"), Some("kept")));
+            assert_eq!(
+                (got.told("relation"), got.told("plan"), got.told("cache")),
+                (Some("new"), Some("0"), Some("kept"))
+            );
             assert_eq!((got.told("receipt"), got.told("retries"), got.told("failed-open")), (None, None, None));
             talk = talk.grown(14_000);
             let got = talk.send(&world.gate).await.fine();

@@ -174,7 +174,7 @@ impl Gate {
 
     /// An answer that is still on its way.
     pub async fn begin(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> reqwest::Response {
-        request("POST", &self.url(path), &keyed(headers), body.into()).send().await.unwrap()
+        request("POST", &self.url(path), &keyed(path, headers), body.into()).send().await.unwrap()
     }
 
     /// What the gateway's own endpoints say.
@@ -316,7 +316,7 @@ impl Drop for Folder {
 
 /// Posts bytes with a key and a version.
 pub async fn post(url: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Got {
-    send("POST", url, &keyed(headers), body).await
+    send("POST", url, &keyed(url, headers), body).await
 }
 
 /// Sends bytes.
@@ -330,10 +330,12 @@ fn request(method: &str, url: &str, headers: &[(&str, &str)], body: Vec<u8>) -> 
 }
 
 /// A key, a version and a type, unless they are given.
-fn keyed<'a>(headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+fn keyed<'a>(url: &str, headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let usual = [("x-api-key", "sk-test"), ("anthropic-version", "2023-06-01"), ("content-type", "application/json")];
     let given = |name: &str| headers.iter().any(|(given, _)| *given == name);
-    usual.into_iter().filter(|(name, _)| !given(name)).chain(headers.iter().copied()).collect()
+    let fits = |name: &str| name != "anthropic-version" || url.contains("/v1/messages");
+    let usual = usual.into_iter().filter(|(name, _)| !given(name) && fits(name));
+    usual.chain(headers.iter().copied()).collect()
 }
 
 pub fn client() -> reqwest::Client {
