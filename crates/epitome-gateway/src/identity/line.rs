@@ -30,10 +30,31 @@ pub struct Facts {
     pub tip: blake3::Hash,
     /// The version of its plan.
     pub version: u64,
+    /// The version of the plan that the last prompt was under.
+    pub sent_under: Option<u64>,
+    /// What stood beside the messages of the last request: its system prompt and its tools.
+    pub frame: Option<Frame>,
     /// What its messages were last counted as.
     pub counted: Option<Counted>,
     /// When it was last used.
     pub used: Instant,
+}
+
+/// What stands beside the messages of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The system prompt.
+    pub system: blake3::Hash,
+    /// The tools.
+    pub tools: blake3::Hash,
+}
+
+impl Frame {
+    /// Whether this is somebody else's request: agents have others write titles and memories with the same messages,
+    /// under another system prompt and with other tools.
+    pub fn is_anothers(&self, known: &Frame) -> bool {
+        self.system != known.system && self.tools != known.tools
+    }
 }
 
 /// Where a thread comes from.

@@ -8,7 +8,7 @@ use epitome::thread::Raw;
 use epitome_runtime::engine::{Engine, EngineError};
 use epitome_runtime::ids::{TenantId, ThreadId, ThreadKey};
 
-use super::line::{Facts, Line, Origin};
+use super::line::{Facts, Frame, Line, Origin};
 use super::{Ids, Scope};
 
 /// What a line costs besides what is loaded of it.
@@ -75,6 +75,8 @@ pub struct Wanted<'a> {
     pub prints: &'a [blake3::Hash],
     /// What to remember of a new thread.
     pub labels: serde_json::Value,
+    /// What stands beside its messages.
+    pub frame: Frame,
 }
 
 impl Lines {
@@ -106,8 +108,21 @@ impl Lines {
             .enumerate()
             .rev()
             .find_map(|(at, print)| Some((at, state.by_tip.get(print)?.clone())))?;
+        if at + 1 < wanted.messages.len() && line.facts().frame.is_some_and(|known| wanted.frame.is_anothers(&known)) {
+            let (key, version) = {
+                let facts = line.facts();
+                (facts.key.clone(), facts.version)
+            };
+            let facts = wanted.leaves(key.thread, at + 1, version);
+            return Some(Placed { line: state.begin(facts, wanted), relation: Relation::Fork });
+        }
         let relation = state.advance(&line, at + 1, wanted)?;
         Some(Placed { line, relation })
+    }
+
+    /// The thread that a history is, if it is at hand and has nothing that is new.
+    pub fn known(&self, prints: &[blake3::Hash]) -> Option<Arc<Line>> {
+        self.state().by_tip.get(prints.last()?).cloned()
     }
 
     /// Finds a history in the store; what is not there begins a thread.
@@ -135,11 +150,7 @@ impl Lines {
             (Origin::Stored, true) => Relation::Again,
             (Origin::Stored, false) => Relation::Continue,
         };
-        let length = facts.length;
-        let line = Arc::new(Line::new(facts));
-        state.by_key.insert(line.key(), Arc::clone(&line));
-        state.bytes += LINE_BYTES;
-        state.advance(&line, length, wanted);
+        let line = state.begin(facts, wanted);
         drop(state);
         self.make_room();
         Ok(Placed { line, relation })
@@ -196,6 +207,16 @@ impl Lines {
 }
 
 impl State {
+    /// Takes a line in, with all that is new of its history.
+    fn begin(&mut self, facts: Facts, wanted: &Wanted<'_>) -> Arc<Line> {
+        let length = facts.length;
+        let line = Arc::new(Line::new(facts));
+        self.by_key.insert(line.key(), Arc::clone(&line));
+        self.bytes += LINE_BYTES;
+        self.advance(&line, length, wanted);
+        line
+    }
+
     /// Takes a history over into the line whose first `shared` messages are its own.
     fn advance(&mut self, line: &Arc<Line>, shared: usize, wanted: &Wanted<'_>) -> Option<Relation> {
         let mut facts = line.facts();
@@ -203,6 +224,7 @@ impl State {
             return None;
         }
         facts.used = Instant::now();
+        facts.frame = Some(wanted.frame);
         let new = &wanted.messages[shared..];
         let Some(tip) = wanted.prints.last() else { return Some(Relation::Again) };
         if facts.tip != *tip {
@@ -244,24 +266,36 @@ pub fn weight(open: Option<&epitome_runtime::engine::OpenThread>) -> usize {
 impl Wanted<'_> {
     /// What a line begins with: a thread of its own, one that it goes on from, or one that it leaves.
     fn begins(&self, found: Option<Shared>) -> Facts {
-        let own = || ThreadKey::new(self.tenant.clone(), ThreadId::new());
-        let (key, origin, length, version) = match found {
+        match found {
             None => {
                 let origin = Origin::New { scope: self.scope.name.clone(), labels: self.labels.clone() };
-                (own(), origin, 0, 0)
+                self.facts(self.own(), origin, 0, 0)
             }
-            Some(found) if found.length == found.shared => (found.key, Origin::Stored, found.shared, found.version),
-            Some(found) => {
-                let origin = Origin::Fork { from: found.key.thread, at: found.shared as u64 };
-                // Whether a plan goes along is known when the fork is made.
-                (own(), origin, found.shared, u64::from(found.version > 0))
+            Some(found) if found.length == found.shared => {
+                self.facts(found.key, Origin::Stored, found.shared, found.version)
             }
-        };
+            Some(found) => self.leaves(found.key.thread, found.shared, found.version),
+        }
+    }
+
+    fn own(&self) -> ThreadKey {
+        ThreadKey::new(self.tenant.clone(), ThreadId::new())
+    }
+
+    /// What a line begins with that leaves a thread behind so many messages.
+    fn leaves(&self, from: ThreadId, shared: usize, version: u64) -> Facts {
+        // Whether a plan goes along is known when the fork is made.
+        self.facts(self.own(), Origin::Fork { from, at: shared as u64 }, shared, u64::from(version > 0))
+    }
+
+    fn facts(&self, key: ThreadKey, origin: Origin, length: usize, version: u64) -> Facts {
         Facts {
             key,
             origin,
             length,
             version,
+            sent_under: None,
+            frame: None,
             pending: Vec::new(),
             tip: blake3::hash(self.scope.name.as_bytes()),
             counted: None,

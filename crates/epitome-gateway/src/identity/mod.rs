@@ -15,7 +15,7 @@ mod line;
 mod lines;
 
 pub use client::{Client, Named};
-pub use line::{Counted, Facts, Line, Origin};
+pub use line::{Counted, Facts, Frame, Line, Origin};
 pub use lines::{Lines, Placed, Relation, Wanted, weight};
 
 use epitome::thread::{Chain, MessageId, Raw, Role};
@@ -39,6 +39,11 @@ impl Scope {
         let session = session.map(|session| short(&blake3::hash(session.as_bytes())));
         let name = format!("{caller}{}", session.unwrap_or_default());
         Scope { caller, name, dialect }
+    }
+
+    /// Its name among documents.
+    pub fn document(&self) -> String {
+        self.name.replace('/', "-")
     }
 
     /// Whether the client names its conversation.

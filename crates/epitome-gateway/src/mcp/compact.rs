@@ -1,5 +1,6 @@
 //! `compact`: makes a thread's prompt smaller now, and says what became of what was in it.
 
+use epitome::budget::Tokens;
 use epitome::summary::{Fate, Receipt};
 use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, EngineError, OpenThread, Step, StepRequest};
@@ -91,7 +92,7 @@ async fn report(engine: &Engine, open: &OpenThread, step: &Step) -> Report {
     let receipt = receipt(engine, open).await;
     let text = format!(
         "Compacted thread {thread}: {} tokens before, {} after, plan version {}. {} {warnings}",
-        stats.tokens_before,
+        Tokens::new(stats.tokens_before),
         step.tokens,
         step.version,
         items(&receipt),

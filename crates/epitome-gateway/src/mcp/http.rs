@@ -118,7 +118,7 @@ fn decoded(text: &str) -> String {
 }
 
 fn unknown() -> Response {
-    let said = json!({"error": {"message": "This endpoint needs a key of the gateway: send it as `Authorization: Bearer KEY`."}});
+    let said = json!({"error": {"message": "This endpoint needs a key of the gateway: send it as `x-epitome-key`, or as `Authorization: Bearer KEY`."}});
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
     (StatusCode::UNAUTHORIZED, challenge, axum::Json(said)).into_response()
 }

@@ -38,8 +38,8 @@ impl Address {
         is_id.then_some(Address { thread: thread.parse().ok()?, id: id.to_owned() })
     }
 
-    fn uri(row: &ArtifactRow) -> String {
-        TEMPLATE.replace("{thread}", row.thread.as_str()).replace("{id}", &row.id)
+    fn uri(thread: &ThreadId, id: &str) -> String {
+        TEMPLATE.replace("{thread}", thread.as_str()).replace("{id}", id)
     }
 }
 
@@ -78,20 +78,25 @@ pub(super) async fn list(engine: &Engine, session: &Session, after: Option<Curso
     let mut rows = newest(engine, session, after).await?;
     let next = (rows.len() > PAGE).then(|| Cursor::of(&rows[PAGE - 1]).text());
     rows.truncate(PAGE);
-    let hints = hints(engine, &session.access, &rows).await;
-    Ok(Listed { resources: rows.iter().map(|row| resource(row, hints.get(&row.id))).collect(), next })
+    let threads = rows.iter().map(|row| &row.thread).chain(&session.thread).collect();
+    let hints = hints(engine, &session.access, threads).await;
+    let resource = |row| resource(row, session.thread.as_ref().unwrap_or(&row.thread), hints.get(&row.id));
+    Ok(Listed { resources: rows.iter().map(resource).collect(), next })
 }
 
 /// One more than a part of the list, of those behind the cursor.
 async fn newest(engine: &Engine, session: &Session, after: Option<Cursor>) -> Result<Vec<ArtifactRow>, EngineError> {
     let access = &session.access;
-    let threads = family(engine, session).await?;
-    if !access.may(Permission::ReadArtifact) {
+    if !access.may(Permission::ReadThread) || !access.may(Permission::ReadArtifact) {
         return Ok(Vec::new());
     }
+    let family = match &session.thread {
+        Some(thread) => Some(Family::of(engine, access, thread).await?),
+        None => None,
+    };
     let now = Moment::now();
     let is_listed = |row: &ArtifactRow| {
-        let is_here = threads.as_ref().is_none_or(|threads| threads.contains(&row.thread));
+        let is_here = family.as_ref().is_none_or(|family| family.has(row));
         let is_readable = access.may_read(row.sensitivity) && row.expires.is_none_or(|expires| expires > now);
         is_here && is_readable && after.as_ref().is_none_or(|after| Cursor::of(row) > *after)
     };
@@ -110,21 +115,30 @@ async fn newest(engine: &Engine, session: &Session, after: Option<Cursor>) -> Re
     }
 }
 
-/// The threads whose artifacts a session sees: its own and those that it was forked from; all without one.
-async fn family(engine: &Engine, session: &Session) -> Result<Option<BTreeSet<ThreadId>>, EngineError> {
-    if !session.access.may(Permission::ReadThread) {
-        return Err(EngineError::NotAllowed);
-    }
-    let Some(thread) = &session.thread else { return Ok(None) };
-    let row = engine.log().thread(&ThreadKey::new(session.access.tenant.clone(), thread.clone())).await?;
-    let shared = row.into_iter().flat_map(|row| row.shared).map(|segment| segment.thread);
-    Ok(Some(shared.chain([thread.clone()]).collect()))
+/// What belongs to a thread: what it moved out first, or what it was forked from, and what its plans name. The same content
+/// is one artifact, whichever thread moved it out.
+struct Family {
+    threads: BTreeSet<ThreadId>,
+    named: BTreeMap<String, Hint>,
 }
 
-/// What is known of artifacts by the newest plans of their threads.
-async fn hints(engine: &Engine, access: &Access, rows: &[ArtifactRow]) -> BTreeMap<String, Hint> {
+impl Family {
+    async fn of(engine: &Engine, access: &Access, thread: &ThreadId) -> Result<Family, EngineError> {
+        let row = engine.log().thread(&ThreadKey::new(access.tenant.clone(), thread.clone())).await?;
+        let shared = row.into_iter().flat_map(|row| row.shared).map(|segment| segment.thread);
+        let threads = shared.chain([thread.clone()]).collect();
+        Ok(Family { threads, named: hints(engine, access, BTreeSet::from([thread])).await })
+    }
+
+    fn has(&self, row: &ArtifactRow) -> bool {
+        self.threads.contains(&row.thread) || self.named.contains_key(&row.id)
+    }
+}
+
+/// What is known of artifacts by the newest plans of threads.
+async fn hints(engine: &Engine, access: &Access, threads: BTreeSet<&ThreadId>) -> BTreeMap<String, Hint> {
     let mut hints = BTreeMap::new();
-    for thread in rows.iter().map(|row| &row.thread).collect::<BTreeSet<_>>() {
+    for thread in threads {
         let key = ThreadKey::new(access.tenant.clone(), thread.clone());
         // A list without names is better than none.
         let plan = engine.log().plan(&key, None).await.ok().flatten();
@@ -133,12 +147,12 @@ async fn hints(engine: &Engine, access: &Access, rows: &[ArtifactRow]) -> BTreeM
     hints
 }
 
-fn resource(row: &ArtifactRow, hint: Option<&Hint>) -> Resource {
+fn resource(row: &ArtifactRow, thread: &ThreadId, hint: Option<&Hint>) -> Resource {
     let message = hint.map(|hint| format!(" Message m{}.", hint.place + 1)).unwrap_or_default();
-    let about = format!("{} tokens, moved out of thread {} at {}.{message}", row.tokens, row.thread, row.at);
-    let name = hint.and_then(|hint| hint.names.first()).unwrap_or(&row.id);
-    Resource::new(Address::uri(row), row.id.clone())
-        .with_title(name.clone())
+    let about = format!("{} tokens, moved out of thread {thread} at {}.{message}", row.tokens, row.at);
+    let title = hint.map(|hint| hint.names.first().cloned().unwrap_or_else(|| format!("m{}", hint.place + 1)));
+    Resource::new(Address::uri(thread, &row.id), row.id.clone())
+        .with_title(title.unwrap_or_else(|| row.id.clone()))
         .with_description(about)
         .with_mime_type("text/plain")
         .with_size(row.bytes)

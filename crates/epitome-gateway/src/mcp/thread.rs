@@ -27,7 +27,7 @@ pub(super) enum Opened {
     /// It can be read and continued.
     Open(Box<OpenThread>),
     /// It can be read.
-    Imported(Imported),
+    Imported(Box<Imported>),
 }
 
 impl Chosen {
@@ -77,7 +77,9 @@ impl Opened {
     pub async fn load(engine: &Engine, access: &Access, thread: ThreadId) -> Result<Opened, EngineError> {
         match engine.resume(access, thread.clone()).await {
             Ok(open) => Ok(Opened::Open(Box::new(open))),
-            Err(EngineError::Foreign { .. }) => Ok(Opened::Imported(Imported::load(engine, access, thread).await?)),
+            Err(EngineError::Foreign { .. }) => {
+                Ok(Opened::Imported(Box::new(Imported::load(engine, access, thread).await?)))
+            }
             Err(error) => Err(error),
         }
     }

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use epitome::thread::Raw;
-use epitome::wire::{Dialect, Document, Layout, set_field};
+use epitome::wire::{Dialect, Document, Item, Layout, set_field};
 use serde::Deserialize;
 
-use crate::identity::Named;
+use crate::identity::{Frame, Named};
 
 /// What agents write when they ask the model to summarise the conversation for themselves.
 const OWN_COMPACTION: [&str; 3] = [
@@ -23,6 +23,8 @@ pub struct Asked {
     pub head: usize,
     /// Whether the history was completed here: what the client sent has only the newest part of it.
     pub is_completed: bool,
+    /// Whether what the client sent has something in it that only we understand.
+    pub is_restored: bool,
 }
 
 /// The first fields of an item.
@@ -41,7 +43,10 @@ impl Asked {
         let document =
             Document::decode(text, Some(dialect)).ok().filter(|document| document.layout() == Layout::Request);
         let document = document.or_else(|| with_listed_input(dialect, text))?;
-        Some(Asked::of(document, false))
+        match with_summaries(&document) {
+            Some(restored) => Some(Asked { is_restored: true, ..Asked::of(restored, false) }),
+            None => Some(Asked::of(document, false)),
+        }
     }
 
     /// The call with these items before its own, in the place of a history that the provider keeps.
@@ -55,7 +60,7 @@ impl Asked {
 
     fn of(document: Document, is_completed: bool) -> Asked {
         let head = head(&document);
-        Asked { document, head, is_completed }
+        Asked { document, head, is_completed, is_restored: false }
     }
 
     /// The dialect.
@@ -71,11 +76,6 @@ impl Asked {
     /// The model; empty where none is named.
     pub fn model(&self) -> &str {
         self.document.model().unwrap_or_default()
-    }
-
-    /// Whether the answer is to come in pieces.
-    pub fn streams(&self) -> bool {
-        self.document.field("stream").is_some_and(|value| value.as_str() == "true")
     }
 
     /// The answer that the provider goes on from by itself.
@@ -124,6 +124,17 @@ impl Asked {
         })
     }
 
+    /// What stands beside the messages, as fingerprints.
+    pub fn frame(&self) -> Frame {
+        let mut system = blake3::Hasher::new();
+        let leading = self.document.items()[..self.head].iter();
+        for text in self.document.system().into_iter().chain(leading) {
+            system.update(text.as_str().as_bytes());
+        }
+        let tools = self.document.tools().map_or("", |tools| tools.as_str());
+        Frame { system: system.finalize(), tools: blake3::hash(tools.as_bytes()) }
+    }
+
     /// What stands in every request beside the messages: the operator's words, as JSON.
     pub fn system(&self) -> Option<String> {
         let beside = self.document.system().map(|system| system.as_str());
@@ -154,6 +165,17 @@ fn with_listed_input(dialect: Dialect, text: &str) -> Option<Document> {
         _ => return None,
     };
     Document::decode(&set_field(text, "input", &list), Some(dialect)).ok()
+}
+
+/// A request with the words of our own compaction items in their place, where it has any.
+fn with_summaries(document: &Document) -> Option<Document> {
+    let is_ours = |item: &Raw| super::compact::restored(item);
+    if document.dialect() != Dialect::Responses || !document.items().iter().any(|item| is_ours(item).is_some()) {
+        return None;
+    }
+    let items = document.items().iter().enumerate();
+    let items: Vec<Item> = items.map(|(at, item)| is_ours(item).map_or(Item::Kept(at), Item::Written)).collect();
+    Document::decode(&document.encode(&items), Some(document.dialect())).ok()
 }
 
 /// How many items stand before the thread.

@@ -13,6 +13,7 @@
 mod answer;
 mod asked;
 mod body;
+mod compact;
 mod ear;
 mod endpoint;
 mod headers;
@@ -207,6 +208,14 @@ impl Inner {
         let (Some(asked), Some(plain)) = (asked, plain) else {
             return self.send_unread(&way, packed).await;
         };
+        if endpoint == Endpoint::Compact {
+            return self.compact(&way, packed, asked, &caller).await;
+        }
+        if let Endpoint::Count(_) = endpoint
+            && !self.is_known_with_a_plan(&caller, &parts.headers, &asked)
+        {
+            return self.send_unread(&way, packed).await;
+        }
         let turn = self.turn(caller, wishes, &parts.headers, asked, plain).await?;
         match turn {
             Ok(turn) => Arc::clone(&self).relay(Arc::new(way), packed, Arc::new(turn), call).await,
@@ -282,6 +291,14 @@ impl Inner {
         Ok(Ok(Turn { at, caller, client, wishes, original, asked, scope, prints, placed, engine, has_tools }))
     }
 
+    /// Whether a history is one of a thread at hand that has a plan.
+    fn is_known_with_a_plan(&self, caller: &Caller, headers: &HeaderMap, asked: &Asked) -> bool {
+        let client = Client::of(headers, &asked.named());
+        let scope = Scope::of(asked.dialect(), &caller.scope, client.session.as_deref());
+        let line = self.lines.known(&fingerprints(&scope, asked.messages()));
+        line.is_some_and(|line| line.facts().version > 0)
+    }
+
     fn policy(&self, name: &str) -> Result<&Policy, Refusal> {
         self.policies.get(name).ok_or_else(|| {
             let known: Vec<String> = self.policies.keys().cloned().collect();
@@ -327,8 +344,9 @@ impl Inner {
         asked: &Asked,
     ) -> Result<Placed, &'static str> {
         let messages = asked.messages();
-        let labels = prompt::labels(client, asked.model());
-        let wanted = Wanted { tenant: &caller.tenant, scope, messages, prints, labels };
+        let labels = prompt::labels(client, asked.model(), None);
+        let frame = asked.frame();
+        let mut wanted = Wanted { tenant: &caller.tenant, scope, messages, prints, labels, frame };
         if let Some(placed) = self.lines.at_hand(&wanted) {
             return Ok(placed);
         }
@@ -343,7 +361,12 @@ impl Inner {
                 read.await.map_err(|_| "broken")?
             }
         };
-        let sought = self.lines.seek(engine, &wanted, &ids);
+        let sought = async {
+            if let Some(earlier) = self.earlier(engine, caller, scope).await {
+                wanted.labels = prompt::labels(client, asked.model(), Some(&earlier));
+            }
+            self.lines.seek(engine, &wanted, &ids).await
+        };
         match tokio::time::timeout(self.settings.limits.store_patience, sought).await {
             Ok(Ok(placed)) => Ok(placed),
             Ok(Err(error)) => {

@@ -40,7 +40,11 @@ pub struct Sending {
 impl Sending {
     /// What came.
     pub fn original(turn: &Turn, told: Told) -> Self {
-        Sending { body: turn.original.clone(), is_original: true, drops_thinking: false, told, counted: None }
+        let (body, is_original) = match turn.asked.is_restored {
+            true => (Bytes::from(turn.asked.document.source().to_string()), false),
+            false => (turn.original.clone(), true),
+        };
+        Sending { body, is_original, drops_thinking: false, told, counted: None }
     }
 }
 
@@ -78,6 +82,8 @@ impl Inner {
         }
         let step = thread.prepare_step(&turn.step(&pressure, self.settings.budget)).await?;
         thread.note_call();
+        // A plan that was swapped in since the last prompt fills the provider's cache anew.
+        let is_rewritten = line.facts().sent_under.is_some_and(|before| before != step.version) || step.compacted.is_some();
         self.note(&line, thread, &step);
         let own = turn.asked.is_own_compaction() || turn.client.is_compacting();
         let fits = thread.thread().total() <= step.room.limit;
@@ -85,13 +91,16 @@ impl Inner {
         if own && fits && pressure.harder == 0 {
             return Ok(Sending::original(&turn, told(&turn, &step)));
         }
-        Ok(rendered(&turn, &step, &pressure))
+        let mut sending = rendered(&turn, &step, &pressure);
+        sending.told.is_rewritten = is_rewritten;
+        Ok(sending)
     }
 
     /// Notes what was counted.
     fn note(&self, line: &Line, thread: &OpenThread, step: &Step) {
         let mut facts = line.facts();
         facts.version = step.version;
+        facts.sent_under = Some(step.version);
         facts.counted = Some(Counted {
             messages: usize::try_from(thread.length()).unwrap_or(usize::MAX),
             tokens: thread.thread().total(),
@@ -178,23 +187,24 @@ impl Inner {
             scope: &turn.scope,
             messages,
             prints: &turn.prints,
-            labels: self.labels(turn),
+            labels: labels(&turn.client, turn.asked.model(), None),
+            frame: turn.asked.frame(),
         };
         self.lines.part(&turn.engine, line, &wanted).await
-    }
-
-    /// What is remembered of a new thread.
-    pub(super) fn labels(&self, turn: &Turn) -> serde_json::Value {
-        labels(&turn.client, turn.asked.model())
     }
 }
 
 /// What is remembered of a new thread.
-pub(super) fn labels(client: &crate::identity::Client, model: &str) -> serde_json::Value {
+pub(super) fn labels(
+    client: &crate::identity::Client,
+    model: &str,
+    derived_from: Option<&str>,
+) -> serde_json::Value {
     let mut labels = serde_json::json!({ "door": "gateway", "client": client.name, "model": model });
-    for (name, value) in [("session", &client.session), ("role", &client.role)] {
+    let named = [("session", client.session.as_deref()), ("role", client.role.as_deref()), ("derived_from", derived_from)];
+    for (name, value) in named {
         if let Some(value) = value {
-            labels[name] = value.as_str().into();
+            labels[name] = value.into();
         }
     }
     labels

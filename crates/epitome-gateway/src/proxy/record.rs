@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epitome::budget::{Tokens, Window};
 use epitome::wire::Dialect;
-use epitome_runtime::engine::Engine;
+use epitome_runtime::engine::{Engine, OpenThread};
 use epitome_runtime::ids::Moment;
 use epitome_runtime::log::Document;
 use epitome_runtime::model::{ModelAnswer, Usage};
@@ -16,6 +16,7 @@ use super::answer::End;
 use super::asked::Asked;
 use super::turn::{Told, Turn};
 use crate::caller::Caller;
+use crate::identity::{Counted, Relation, Scope};
 use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
 use crate::serve::RequestId;
 
@@ -47,30 +48,26 @@ pub(super) struct Gone {
 
 impl Inner {
     /// Sees to it that everything that came is in the log, and learns from how it went.
-    pub(super) async fn record(
-        self: Arc<Self>,
-        turn: Arc<Turn>,
-        gone: Gone,
-    ) {
+    pub(super) async fn record(self: Arc<Self>, turn: Arc<Turn>, gone: Gone) {
         let Gone { told, counted, status, end, id, rounds } = gone;
         let line = Arc::clone(&turn.placed.line);
         let counted = match self.settled(&turn, &line).await {
             Ok(mut open) => {
+                let messages = turn.asked.messages().len();
                 let fixed = line.facts().counted.map(|counted| counted.fixed);
-                let is_newest = open.as_ref().is_some_and(|open| open.length() == turn.asked.messages().len() as u64);
-                if let Some(thread) = open.as_mut().filter(|_| is_newest && told.plan == 0) {
-                    let tokens = thread.thread().total();
-                    let fixed = fixed.unwrap_or_else(|| fixed_tokens(&turn));
-                    let mut facts = line.facts();
-                    facts.counted = Some(crate::identity::Counted {
-                        messages: turn.asked.messages().len(),
-                        tokens,
-                        fixed,
-                        prompt: tokens,
-                    });
-                    counted.or(Some(tokens + fixed))
-                } else {
-                    counted
+                let is_whole = |thread: &&mut OpenThread| told.plan == 0 && thread.thread().evicted().is_none();
+                match open.as_mut().filter(is_whole) {
+                    Some(thread) => {
+                        let tokens = thread.thread().tokens(0..messages.min(thread.thread().len()));
+                        let fixed = fixed.unwrap_or_else(|| fixed_tokens(&turn));
+                        let now = Counted { messages, tokens, fixed, prompt: tokens };
+                        let mut facts = line.facts();
+                        if facts.counted.is_none_or(|before| before.messages <= messages) {
+                            facts.counted = Some(now);
+                        }
+                        counted.or(Some(tokens + fixed))
+                    }
+                    None => counted,
                 }
             }
             Err(error) => {
@@ -81,7 +78,7 @@ impl Inner {
         let answer = match end.answer {
             Some(Ok(answer)) => answer,
             Some(Err(error)) => {
-                tracing::debug!(%error, status = status.as_u16(), request = id.as_str(), "there is no answer to keep");
+                tracing::debug!(%error, is_left = end.is_left, status = status.as_u16(), request = id.as_str(), "there is no answer to keep");
                 return;
             }
             None => return,
@@ -90,6 +87,13 @@ impl Inner {
             && Tokens::new(usage.input) >= counted.share(super::TRUNCATED_SHARE)
         {
             turn.engine.learn(|learnt| learnt.usage(turn.asked.model(), counted, usage)).await;
+        } else if let (Some(counted), Some(usage)) = (counted, &answer.usage)
+            && counted > super::TRUNCATED_MIN
+            && usage.input > 0
+        {
+            // It left something out, and it is too late to send it again: the next one will fit.
+            let window = Tokens::new(usage.input + usage.output);
+            turn.engine.learn(|learnt| learnt.windows.learn(turn.asked.model(), window)).await;
         }
         if let (Some(counted), Some(usage)) = (counted, answer.usage) {
             let request = self.charged(&turn, &told, counted, &rounds, &id);
@@ -142,6 +146,15 @@ impl Inner {
         }
     }
 
+    /// The thread that was last begun in a scope: what the client calls its conversation was something else before.
+    pub(super) async fn earlier(&self, engine: &Engine, caller: &Caller, scope: &Scope) -> Option<String> {
+        if !scope.is_named() {
+            return None;
+        }
+        let found = engine.log().document::<String>(&caller.tenant, "scope", &scope.document()).await;
+        found.ok().and_then(|(earlier, _)| earlier)
+    }
+
     async fn keep_answer(&self, turn: &Turn, answer: &ModelAnswer, id: &RequestId) {
         let key = turn.placed.line.key();
         let kept = Kept {
@@ -157,6 +170,12 @@ impl Inner {
             log.put_document(&Document { tenant: &key.tenant, kind, name, value: &kept, expected: None, at, expires })
         };
         let mut writes = vec![put("answer", &name, None)];
+        if turn.placed.relation == Relation::New && turn.scope.is_named() {
+            let (value, name) = (key.thread.to_string(), turn.scope.document());
+            let scope =
+                Document { tenant: &key.tenant, kind: "scope", name: &name, value: &value, expected: None, at, expires };
+            writes.push(log.put_document(&scope));
+        }
         if let Some(response) = answer.id.as_deref().filter(|_| turn.asked.dialect() == Dialect::Responses) {
             writes.push(put("response", response, expires));
         }

@@ -229,31 +229,48 @@ fn hit(
     let passage = (candidate.passage as usize) < all.len();
     let passage = passage.then(|| all.swap_remove(candidate.passage as usize))?;
     let whole = passage.text.trim_end_matches('\n');
-    let text = match whole.contains('\n') {
-        // A token has a byte at least: what has no more bytes than tokens are allowed need not be counted.
-        _ if whole.len() as u64 <= most.get() => whole,
-        is_more if is_more || counter.count(whole) <= most => truncate(counter, whole, most),
-        // One line that is too long is shown from a little before the first word that fits.
-        _ => truncate(counter, &whole[first_mention(whole, wanted)..], most),
-    };
+    let (start, text) = shown(whole, wanted, most, counter);
+    let first_line = passage.first_line + whole[..start].matches('\n').count() as u32;
     // A message that is shown whole was counted when it was appended.
     let tokens = match is_whole && text.len() == whole.len() {
         true => entry.part_tokens.iter().copied().sum(),
         false => counter.count(text),
     };
-    let shown = u32::try_from(text.lines().count()).unwrap_or(1).max(1);
+    let lines = u32::try_from(text.lines().count()).unwrap_or(1).max(1);
     let hit = Hit {
         reference: format!("m{}", candidate.place + 1),
         place: candidate.place,
         role: entry.message.role.name().to_owned(),
-        lines: passage.first_line..=(passage.first_line + shown - 1).min(passage.last_line),
+        lines: first_line..=(first_line + lines - 1).min(passage.last_line),
         score: candidate.score,
         text: text.to_owned(),
     };
     Some((hit, tokens))
 }
 
-/// Where the part of a long line begins that holds a wanted word.
+/// As much of a passage as may be shown, and where it begins: a passage that has to be cut is not cut before the words
+/// that it was found by.
+fn shown<'a>(whole: &'a str, wanted: &BTreeSet<String>, most: Tokens, counter: &dyn TokenCounter) -> (usize, &'a str) {
+    // A token has a byte at least: what has no more bytes than tokens are allowed need not be counted.
+    if whole.len() as u64 <= most.get() {
+        return (0, whole);
+    }
+    let head = truncate(counter, whole, most);
+    if head.len() == whole.len() {
+        return (0, whole);
+    }
+    let mention = first_mention(whole, wanted);
+    let line = whole[..mention].rfind('\n').map_or(0, |end| end + 1);
+    let start = match whole.contains('\n') {
+        true if mention + 2 * CONTEXT_BYTES < head.len() => 0,
+        true if mention - line <= CONTEXT_BYTES => line,
+        // A line that is too long is shown from a little before the first word that fits.
+        _ => mention,
+    };
+    (start, truncate(counter, &whole[start..], most))
+}
+
+/// Where the part of a long text begins that holds a wanted word.
 fn first_mention(line: &str, wanted: &BTreeSet<String>) -> usize {
     let mut at: usize = 0;
     for word in line.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_')) {
@@ -267,7 +284,30 @@ fn first_mention(line: &str, wanted: &BTreeSet<String>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{PASSAGE_BYTES_MAX, passages};
+    use std::collections::BTreeSet;
+
+    use epitome::budget::{Characters, Tokens};
+
+    use super::{PASSAGE_BYTES_MAX, passages, shown, terms};
+
+    #[test]
+    fn a_passage_that_is_cut_still_shows_what_it_was_found_by() {
+        let lines: String = (0..40).map(|n| format!("{n}: a reading of the moisture of one bed\n")).collect();
+        let one_line = "word ".repeat(400);
+        for (text, found) in [
+            (format!("zephyr\n{lines}"), "zephyr"),
+            (format!("{lines}the zephyr turns"), "zephyr"),
+            (format!("{lines}the zephyr turns\n{lines}"), "zephyr"),
+            (format!("{one_line}zephyr {one_line}"), "zephyr"),
+            (format!("{lines}{one_line}zephyr"), "zephyr"),
+            ("short".to_owned(), "short"),
+        ] {
+            let wanted: BTreeSet<String> = terms(found).into_iter().collect();
+            let (start, part) = shown(&text, &wanted, Tokens::new(60), &Characters::Four);
+            assert!(part.contains(found), "{part}");
+            assert!(text[start..].starts_with(part) && part.len() <= 240);
+        }
+    }
 
     #[test]
     fn passages_are_whole_lines_and_together_the_text() {
