@@ -40,8 +40,12 @@ class Verdict:
             "tokens_max": max((prompt for prompt, _, _ in usages), default=0),
             "cached_share": sum(cached for _, cached, _ in usages) / max(1, sum(prompt for prompt, _, _ in usages)),
         }
-        failures = [*ended(outcomes), *answered(asked, sent, stage, args), *bounded(asked, args)]
-        failures += passed(asked, sent) if run.passed_through else compacted(run, facts, asked, sent)
+        failures = [*ended(outcomes), *bounded(asked, args)]
+        if run.passed_through:
+            failures += passed(asked, sent)
+        else:
+            failures += [*answered(asked, sent, stage, args), *compacted(run, facts, asked), *one_thread(run, asked), *listed(asked, stage)]
+            failures += hidden(asked, sent) if args.tools == "on" else untouched(asked, sent)
         return cls(run.name, run.version() or "?", window=run.window, seconds=seconds, failures=counted(failures), **facts)
 
     def line(self):
@@ -116,7 +120,7 @@ def bounded(asked, args):
 
 
 def passed(asked, sent):
-    """Everything went through byte for byte, both ways."""
+    """Everything went through byte for byte, both ways; what the provider says to it is the agent's own affair."""
     requests, answers = {exchange.body for exchange in sent}, {exchange.answer for exchange in sent}
     for exchange in asked:
         if exchange.body not in requests:
@@ -127,14 +131,12 @@ def passed(asked, sent):
         yield "no request came"
 
 
-def compacted(run, facts, asked, sent):
-    """It was compacted, in one thread, within the window, and what was not compacted was not touched."""
+def compacted(run, facts, asked):
+    """It was compacted, and always within the window."""
     if not run.compacts_itself and facts["compactions"] < 2:
         yield f"only {facts['compactions']} plans"
     if facts["tokens_max"] > run.window:
         yield f"a prompt of {facts['tokens_max']} tokens is over the window of {run.window}"
-    yield from untouched(asked, sent)
-    yield from one_thread(run, asked)
 
 
 def untouched(asked, sent):
@@ -146,6 +148,28 @@ def untouched(asked, sent):
     changed = sum(exchange.answer not in answers for exchange in asked)
     if changed:
         yield f"{changed} answers were changed"
+
+
+def hidden(asked, sent):
+    """The gateway's own tools were used upstream, and the agent never saw them."""
+    named = re.compile(rb'"name": ?"(read_artifact|recall)"')
+    if any(named.search(exchange.answer) for exchange in asked):
+        yield "an answer to the client shows a tool of the gateway's own"
+    if any(named.search(exchange.body) for exchange in asked):
+        yield "the client sent a tool of the gateway's own back"
+    if not any(named.search(exchange.answer) for exchange in sent):
+        yield "no tool of the gateway's own was called"
+
+
+def listed(asked, stage):
+    """The gateway's own API knows the plans that the answers named."""
+    versions = {}
+    for thread, version in {plan_of(exchange) for exchange in asked} - {None}:
+        versions[thread] = max(versions.get(thread, 0), int(version))
+    for thread, version in versions.items():
+        plans = stage.api(f"/threads/{thread}/plans")["plans"]
+        if not any(plan["version"] == version for plan in plans):
+            yield f"the API lists {len(plans)} plans of a thread whose last one is {version}"
 
 
 def one_thread(run, asked):
