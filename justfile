@@ -17,6 +17,10 @@ eval cases="30":
 bench:
     scripts/bench
 
+# what policies cost with the provider's cache priced in, beside the peers', on the recordings beside the checkout
+cost:
+    scripts/cost
+
 # long fuzzing of one decoder (chat responses anthropic ai_sdk pi claude codex policy …): just fuzz chat 600
 fuzz target="chat" seconds="300":
     command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz --locked

@@ -127,6 +127,15 @@ Examples:
   epitome log weather --plans
   epitome log weather --events --json")]
     Log(Log),
+    /// Show what requests through the gateway cost, and what they would have cost without it
+    ///
+    /// By day; with a thread, request by request. Amounts are in US dollars where the model's price is known and in
+    /// uncached input tokens where it is not. What is below zero was dearer with the gateway than without.
+    #[command(after_help = "\
+Examples:
+  epitome ledger --since 2026-11-01
+  epitome ledger weather --limit 20 --json")]
+    Ledger(Ledger),
     /// Search what is indexed of a thread: what left its prompts, and everything of an imported one
     #[command(after_help = "Example:\n  epitome recall weather error in the migration --tokens 1000")]
     Recall(Recall),
@@ -145,6 +154,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   epitome serve
+  epitome serve --demo
   epitome serve --budget 60000 --tools on
   epitome serve --upstream openai=http://127.0.0.1:8080 --upstream /groq=https://api.groq.com/openai/v1
   EPITOME_SERVE_KEYS=acme=env:ACME_KEY epitome serve --listen 0.0.0.0:8788 --tls-certificate c.pem --tls-key k.pem
@@ -509,6 +519,25 @@ pub struct Log {
     pub whose: Whose,
 }
 
+/// `epitome ledger`.
+#[derive(Debug, Args)]
+pub struct Ledger {
+    /// Which thread; all of the tenant's, by day, without one
+    pub thread: Option<String>,
+    /// The first day, such as 2026-11-16
+    #[arg(long, value_name = "DAY", conflicts_with = "thread")]
+    pub since: Option<String>,
+    /// Only requests after this one, as the end of a shorter list names it
+    #[arg(long, value_name = "REQUEST", requires = "thread")]
+    pub after: Option<String>,
+    /// The most requests to list
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: usize,
+    /// Which store
+    #[command(flatten)]
+    pub whose: Whose,
+}
+
 /// `epitome recall`.
 #[derive(Debug, Args)]
 pub struct Recall {
@@ -599,6 +628,9 @@ pub struct Serve {
     /// Listen beyond this machine without keys: whoever reaches it can read every thread
     #[arg(long)]
     pub insecure: bool,
+    /// Show a compaction within a minute: a strict mock provider answers, and everything is kept in memory
+    #[arg(long, conflicts_with_all = ["upstreams", "store"])]
+    pub demo: bool,
 }
 
 /// `epitome mcp`.

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Sources};
+use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Origin, Sources};
 
 use crate::failure::{Exit, Failure, sentence};
 
@@ -43,6 +43,15 @@ impl Configured {
     /// The values.
     pub fn config(&self) -> &Config {
         &self.loaded.config
+    }
+
+    /// Whether nobody said which policy is wanted.
+    pub fn names_no_policy(&self) -> bool {
+        let is_default = |key: &str| {
+            let mut all = self.loaded.explain().iter();
+            all.any(|(name, _, origin)| *name == key && *origin == Origin::Default)
+        };
+        is_default("policy.name") && self.config().policy.path.is_none()
     }
 }
 

@@ -15,6 +15,7 @@ pub mod identity;
 pub mod ledger;
 pub mod mcp;
 pub mod mock;
+pub mod policy;
 pub mod proxy;
 pub mod refusal;
 pub mod serve;

@@ -270,8 +270,17 @@ fn drop_wins_over_externalise_over_summarise_over_clear_and_the_loser_is_a_warni
     let clear = || {
         record(part, Action::Clear { why: Cleared::Durability, artifact: artifact.clone(), preserved: BTreeMap::new() })
     };
-    let externalise =
-        || record(part, Action::Externalise { artifact: artifact.clone(), head: Tokens::new(1), tail: Tokens::ZERO, by: ReadBy::Tool });
+    let externalise = || {
+        record(
+            part,
+            Action::Externalise {
+                artifact: artifact.clone(),
+                head: Tokens::new(1),
+                tail: Tokens::ZERO,
+                by: ReadBy::Tool,
+            },
+        )
+    };
     let summarise = || record(None, Action::Summarise { summary: 0, kept: Vec::new() });
     let drop = || record(None, Action::Drop { keywords: Vec::new() });
     let cases = [

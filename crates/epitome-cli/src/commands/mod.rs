@@ -10,6 +10,7 @@ mod count;
 mod diff;
 mod export;
 mod import;
+mod ledger;
 mod log;
 mod mcp;
 mod mock;
@@ -47,6 +48,7 @@ pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
         Verb::Export(args) => export::run(args, config),
         Verb::Threads(args) => threads::run(args, config, paint),
         Verb::Log(args) => log::run(args, config, paint),
+        Verb::Ledger(args) => ledger::run(args, config, paint),
         Verb::Recall(args) => recall::run(args, config),
         Verb::Store(args) => store::run(args, config, paint, &progress),
         Verb::Serve(args) => serve::run(args, config, cli.json, progress),

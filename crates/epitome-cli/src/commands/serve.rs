@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use epitome::policy::{Policy, Preset, preset};
 use epitome_gateway::caller::Caller;
-use epitome_gateway::mcp::{Hosts, http_service};
 use epitome_gateway::ledger::{Ledger, PriceList};
+use epitome_gateway::mcp::{Hosts, http_service};
+use epitome_gateway::mock::{Mock, MockSettings};
+use epitome_gateway::policy::usual;
 use epitome_gateway::proxy::Relay;
 use epitome_gateway::serve::{Ended, Gateway, ListenError, Listening, Metrics, Openness, Stop};
 use epitome_gateway::settings::{Settings, SettingsError, Takes};
 use epitome_gateway::tools::Caps;
-use epitome_runtime::config::LogFormat;
+use epitome_runtime::config::{LogFormat, Provider};
 use epitome_runtime::engine::Engine;
 use serde_json::json;
 
@@ -37,7 +39,8 @@ pub fn run(args: &Serve, config: Option<&Path>, json: bool, progress: Progress) 
 }
 
 async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer, Failure> {
-    let configured = Configured::load(config, flags(args))?;
+    let demo = if args.demo { Some(Demo::start()?) } else { None };
+    let configured = Configured::load(config, demo.iter().fold(flags(args), |flags, demo| demo.lay_over(flags, args)))?;
     let log_json = json || configured.config().serve.log == LogFormat::Json;
     let exporter = telemetry::start(&configured, log_json)?;
     let settings = Arc::new(Settings::of(configured.config(), &configured.environment)?);
@@ -46,10 +49,14 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     let compactions = Arc::new(epitome_runtime::event::Metrics::new());
     let mut parts = configured.config().parts(&configured.environment).await?;
     parts.bus = parts.bus.with_listener(compactions.clone());
+    if configured.names_no_policy() {
+        parts.settings.policy.target = usual().target;
+    }
     let engine = Engine::new(parts).await?;
     let worker = engine.work();
     if !log_json {
         say(&welcome(&listening, &settings, &configured));
+        say(&demo.as_ref().map(|_| Demo::loop_at(&listening.url())).unwrap_or_default());
     }
     let metrics = Arc::new(Metrics::new());
     let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()));
@@ -59,8 +66,13 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     let who = |parts: &http::request::Parts| parts.extensions.get::<Caller>().map(Caller::access);
     let mcp = Some(http_service(engine.clone(), Caps::default(), Hosts::Any, who));
     let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp };
-    let ended = gateway.serve(listening, Stop::on_signals()).await;
-    worker.stop().await;
+    let mut stop = Stop::on_signals();
+    let ended = gateway.serve(listening, stop.clone()).await;
+    // A model may take its time for a summary; whoever says it twice does not wait. The job is taken up again later.
+    tokio::select! {
+        () = worker.stop() => {}
+        () = stop.at_once() => {}
+    }
     if let Err(error) = ledger.flush().await {
         say(&format!("The newest entries of the ledger are not written: {error}.\n"));
     }
@@ -90,11 +102,6 @@ fn flags(args: &Serve) -> Flags {
         .with("policy.path", path)
 }
 
-/// The policies that a request may name.
-fn presets() -> BTreeMap<String, Policy> {
-    Preset::ALL.iter().map(|preset| (preset.name.to_owned(), preset.policy())).collect()
-}
-
 /// Where it is, where requests go, and the two lines that point an agent at it.
 fn welcome(listening: &Listening, settings: &Settings, configured: &Configured) -> String {
     let url = listening.url();
@@ -113,6 +120,50 @@ fn named(takes: &Takes) -> &str {
     match takes {
         Takes::Path(text) | Takes::Model(text) => text,
         Takes::Family(family) => family.name(),
+    }
+}
+
+/// The most tokens of a prompt in a demonstration: little enough to be reached soon.
+const DEMO_BUDGET: u64 = 3000;
+
+/// A provider to show a compaction with.
+struct Demo(Mock);
+
+impl Demo {
+    fn start() -> Result<Demo, Failure> {
+        let failed = |error| Failure::new(Exit::CannotFit, format!("The mock provider cannot be started: {error}."));
+        Mock::start(MockSettings::default()).map(Demo).map_err(failed)
+    }
+
+    /// The flags with every provider being the mock, and a memory that goes with the process.
+    fn lay_over(&self, flags: Flags, args: &Serve) -> Flags {
+        let upstreams = Provider::ALL.map(|provider| format!("{}={}", provider.name(), self.0.url()));
+        let budget = args.budget.unwrap_or(DEMO_BUDGET);
+        flags
+            .with("store.url", Some("memory:"))
+            .with("serve.upstreams", Some(upstreams.join(",")))
+            .with("serve.budget", Some(budget))
+    }
+
+    /// A loop for another terminal: an agent whose history grows.
+    fn loop_at(url: &str) -> String {
+        format!(
+            r#"This is a demonstration: a mock provider answers. Paste this into another terminal and watch the tokens:
+
+  m='{{"role":"system","content":"Be brief."}}'
+  for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    m="$m,{{\"role\":\"user\",\"content\":\"Step $i. Never touch prod. $(seq -s ' ' $i 300)\"}}"
+    a=$(curl -sD /tmp/epitome-demo {url}/v1/chat/completions -H 'authorization: Bearer demo' \
+      -H 'content-type: application/json' -d "{{\"model\":\"gpt-4o\",\"messages\":[$m]}}" |
+      sed 's/.*"content":"\([^"]*\)".*/\1/')
+    echo "step $i:" $(grep '^x-epitome-\(plan\|tokens\)' /tmp/epitome-demo | tr -d '\r')
+    m="$m,{{\"role\":\"assistant\",\"content\":\"$a\"}}"
+  done
+  t=$(sed -n 's/^x-epitome-thread: //p' /tmp/epitome-demo | tr -d '\r')
+  curl -s {url}/api/threads/$t/receipt
+
+"#
+        )
     }
 }
 

@@ -10,7 +10,7 @@ use epitome_runtime::store::ArtifactRow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Asked, Named, NumberedPage, Who};
+use super::ask::{Asked, Named, NumberedPage, Ordinal, Who};
 use super::{Api, ApiError};
 
 /// The most tokens of one answer.
@@ -108,8 +108,8 @@ pub(super) struct ArtifactContent {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PartAsked {
-    from: Option<usize>,
-    to: Option<usize>,
+    from: Option<Ordinal>,
+    to: Option<Ordinal>,
     grep: Option<String>,
 }
 
@@ -122,8 +122,8 @@ pub(super) async fn list(
     let row = api.thread(&access, &name).await?;
     let plan = if row.version == 0 { None } else { api.log().plan(&row.key, None).await? };
     let hints = plan.map(|(_, stored)| stored.hints).unwrap_or_default();
-    let start = usize::try_from(asked.after).unwrap_or(usize::MAX).min(hints.len());
-    let end = start.saturating_add(asked.limit.get()).min(hints.len());
+    let start = usize::try_from(asked.after()).unwrap_or(usize::MAX).min(hints.len());
+    let end = start.saturating_add(asked.limit()).min(hints.len());
     let mut artifacts = Vec::new();
     for hint in &hints[start..end] {
         let known = api.engine().artifacts().metadata(&access, &hint.id).await;
@@ -152,10 +152,6 @@ pub(super) async fn read(
     Named(id): Named<String>,
     Asked(asked): Asked<PartAsked>,
 ) -> Result<Json<ArtifactContent>, ApiError> {
-    if asked.from.is_some_and(|from| from == 0) || asked.from.zip(asked.to).is_some_and(|(from, to)| to < from) {
-        let reason = "`from` is counted from 1, and `to` is not less than it".to_owned();
-        return Err(ApiError::Query { reason });
-    }
     let content = api.engine().artifacts().read(&access, &id, Moment::now()).await?;
     let limit = ContentLimit { counter: &**api.engine().counter(), max: Tokens::new(TOKENS_MAX) };
     Ok(Json(part(&content, &asked, limit)))
@@ -163,7 +159,7 @@ pub(super) async fn read(
 
 fn part(content: &Content, asked: &PartAsked, limit: ContentLimit<'_>) -> ArtifactContent {
     let (artifact, lines) = (Artifact::of(content.metadata()), content.line_count());
-    let (from, to) = (asked.from.unwrap_or(1), asked.to.unwrap_or(lines));
+    let (from, to) = (asked.from.map_or(1, Ordinal::count), asked.to.map_or(lines, Ordinal::count));
     match &asked.grep {
         Some(words) => {
             let hits = content.grep(words, limit);
@@ -173,7 +169,7 @@ fn part(content: &Content, asked: &PartAsked, limit: ContentLimit<'_>) -> Artifa
             ArtifactContent { artifact, lines, from, to, complete, text: None, found: Some(found) }
         }
         None => {
-            let excerpt = content.lines(from..=to.max(from), limit);
+            let excerpt = content.lines(from..=to, limit);
             let (from, to) = (*excerpt.lines.start(), (*excerpt.lines.end()).min(lines));
             let (complete, text) = (excerpt.is_whole, Some(excerpt.text));
             ArtifactContent { artifact, lines, from, to, complete, text, found: None }

@@ -14,6 +14,8 @@ use crate::caller::{Caller, Unknown};
 /// The most of anything in one answer, and how much there is of it when nobody says.
 pub(super) const LIMIT_MAX: u64 = 1000;
 pub(super) const LIMIT: u64 = 50;
+/// The largest number that a program in JavaScript reads as it is.
+pub(super) const SAFE_MAX: u64 = (1 << 53) - 1;
 
 /// Who asks.
 pub(super) struct Who(pub Access);
@@ -51,48 +53,74 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Api> for Named<T> {
     }
 }
 
-/// How many at most.
+/// A whole number from here to there.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "u64")]
-pub(super) struct Limit(u64);
+pub(super) struct Whole<const LEAST: u64, const MOST: u64>(u64);
 
-impl Limit {
-    pub(super) fn get(self) -> usize {
-        self.0 as usize
+/// A number that a page begins behind.
+pub(super) type Number = Whole<0, SAFE_MAX>;
+/// A number of something that is counted from 1.
+pub(super) type Ordinal = Whole<1, SAFE_MAX>;
+/// How many at most.
+pub(super) type Limit = Whole<1, LIMIT_MAX>;
+
+impl<const LEAST: u64, const MOST: u64> Whole<LEAST, MOST> {
+    pub(super) fn get(self) -> u64 {
+        self.0
+    }
+
+    /// As a number of things in memory.
+    pub(super) fn count(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
 
-impl Default for Limit {
-    fn default() -> Self {
-        Limit(LIMIT)
-    }
-}
-
-impl TryFrom<u64> for Limit {
+impl<const LEAST: u64, const MOST: u64> TryFrom<u64> for Whole<LEAST, MOST> {
     type Error = String;
 
-    fn try_from(limit: u64) -> Result<Self, String> {
-        match limit {
-            1..=LIMIT_MAX => Ok(Limit(limit)),
-            _ => Err(format!("`limit` is a whole number from 1 to {LIMIT_MAX}")),
+    fn try_from(number: u64) -> Result<Self, String> {
+        match (LEAST..=MOST).contains(&number) {
+            true => Ok(Whole(number)),
+            false => Err(format!("{number} is not a whole number from {LEAST} to {MOST}")),
         }
     }
 }
 
 /// Which page, where one is named by what came before it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct PageAsked {
     pub after: Option<String>,
-    pub limit: Limit,
+    limit: Option<Limit>,
 }
 
 /// Which page, where one is numbered.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct NumberedPage {
-    pub after: u64,
-    pub limit: Limit,
+    after: Option<Number>,
+    limit: Option<Limit>,
+}
+
+impl PageAsked {
+    pub(super) fn limit(&self) -> usize {
+        limit_of(self.limit)
+    }
+}
+
+impl NumberedPage {
+    pub(super) fn after(&self) -> u64 {
+        self.after.map_or(0, Number::get)
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        limit_of(self.limit)
+    }
+}
+
+fn limit_of(limit: Option<Limit>) -> usize {
+    limit.map_or(LIMIT as usize, Limit::count)
 }
 
 /// No parameters at all.

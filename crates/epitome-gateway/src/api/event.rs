@@ -14,14 +14,14 @@ use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use epitome_runtime::event::Event as RuntimeEvent;
 use epitome_runtime::ids::{TenantId, ThreadKey};
 use futures_util::stream::{self, Stream, StreamExt as _};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::ask::{Asked, Named, Nothing, NumberedPage, Who};
+use super::ask::{Asked, Named, Nothing, Number, NumberedPage, Who};
 use super::{Api, ApiError};
 
 /// How often the store is asked for what other gateways did.
@@ -100,8 +100,8 @@ pub(super) async fn list(
     Asked(asked): Asked<NumberedPage>,
 ) -> Result<Json<Events>, ApiError> {
     let row = api.thread(&access, &name).await?;
-    let found = api.log().events(&row.key, within_store(asked.after), asked.limit.get()).await?;
-    let next = found.last().map_or(asked.after, |(number, _)| *number);
+    let found = api.log().events(&row.key, asked.after(), asked.limit()).await?;
+    let next = found.last().map_or(asked.after(), |(number, _)| *number);
     Ok(Json(Events { events: found.iter().map(|(number, event)| Event::of(Some(*number), event)).collect(), next }))
 }
 
@@ -126,9 +126,7 @@ pub(super) async fn of_thread(
     Asked(Nothing {}): Asked<Nothing>,
 ) -> Result<Sse<impl Stream<Item = Result<SseEvent, Infallible>>>, ApiError> {
     let row = api.thread(&access, &name).await?;
-    let last = headers.get("last-event-id").map(|value| value.to_str().ok().and_then(|text| text.parse().ok()));
-    let wrong = ApiError::Parameter { name: "Last-Event-ID", reason: "it is a number of an event".to_owned() };
-    let after: u64 = within_store(last.map_or(Ok(0), |last| last.ok_or(wrong))?);
+    let after = headers.get("last-event-id").map_or(Ok(0), last_seen)?;
     let follower = Follower { heard: api.engine().bus().subscribe(), api: api.clone(), key: row.key, after };
     let batches = stream::unfold(follower, |mut follower| async move {
         let batch = follower.next().await?;
@@ -137,9 +135,12 @@ pub(super) async fn of_thread(
     Ok(sse(batches.flatten(), api))
 }
 
-/// Numbers are kept in 64 bits with a sign.
-fn within_store(number: u64) -> u64 {
-    number.min(i64::MAX as u64)
+/// The number of the last event that a client saw.
+fn last_seen(value: &HeaderValue) -> Result<u64, ApiError> {
+    let number = value.to_str().ok().and_then(|text| text.parse::<u64>().ok());
+    let number = number.and_then(|number| Number::try_from(number).ok());
+    let reason = "it is the number of an event".to_owned();
+    number.map(Number::get).ok_or(ApiError::Parameter { name: "Last-Event-ID", reason })
 }
 
 /// Events until the gateway stops.

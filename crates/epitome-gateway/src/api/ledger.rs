@@ -58,7 +58,7 @@ pub(super) async fn of_thread(
     Asked(asked): Asked<PageAsked>,
 ) -> Result<Json<LedgerEntries>, ApiError> {
     let row = api.thread(&access, &name).await?;
-    let limit = asked.limit.get();
+    let limit = asked.limit();
     let page = entries(api.log(), &access.tenant, &row.key.thread, asked.after.as_deref(), limit).await?;
     let entries = page.entries.iter().map(told).collect::<Result<_, _>>()?;
     Ok(Json(LedgerEntries { entries, next: page.next }))

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::ask::{Asked, LIMIT, LIMIT_MAX, Named, Who};
+use super::ask::{Asked, LIMIT, LIMIT_MAX, Named, Ordinal, Who};
 use super::{Api, ApiError};
 
 /// A message of a thread.
@@ -46,13 +46,8 @@ pub(super) struct Messages {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Numbers {
-    #[serde(default = "first")]
-    from: u64,
-    to: Option<u64>,
-}
-
-fn first() -> u64 {
-    1
+    from: Option<Ordinal>,
+    to: Option<Ordinal>,
 }
 
 pub(super) async fn list(
@@ -62,19 +57,12 @@ pub(super) async fn list(
     Asked(asked): Asked<Numbers>,
 ) -> Result<Json<Messages>, ApiError> {
     let row = api.thread(&access, &name).await?;
-    let first = asked.from.checked_sub(1).ok_or_else(|| wrong("`from` is counted from 1"))?;
-    let end = asked.to.unwrap_or_else(|| first.saturating_add(LIMIT));
-    if end < first {
-        return Err(wrong("`to` is less than `from`"));
-    }
+    let first = asked.from.map_or(0, |from| from.get() - 1);
+    let end = asked.to.map_or(first.saturating_add(LIMIT), Ordinal::get);
     let end = end.min(first.saturating_add(LIMIT_MAX)).min(row.length);
     let entries = api.log().read(&row, first.min(end)..end).await?;
     let messages = entries.into_iter().map(view).collect::<Result<_, _>>()?;
     Ok(Json(Messages { messages, total: row.length, next: (end < row.length).then_some(end + 1) }))
-}
-
-fn wrong(reason: &str) -> ApiError {
-    ApiError::Query { reason: reason.to_owned() }
 }
 
 fn view(entry: Entry) -> Result<Message, ApiError> {

@@ -155,13 +155,16 @@ fn parameter(parameter: &Parameter) -> Value {
         "in": stands,
         "required": parameter.stands == Stands::Path,
         "description": parameter.about,
-        "schema": shape(parameter.shape),
+        "schema": shape(parameter),
     })
 }
 
-fn shape(shape: Shape) -> Value {
-    match shape {
-        Shape::Text => json!({"type": "string", "minLength": 1}),
+fn shape(parameter: &Parameter) -> Value {
+    match parameter.shape {
+        // Without it there is another path.
+        Shape::Text if parameter.stands == Stands::Path => json!({"type": "string", "minLength": 1}),
+        Shape::Text => json!({"type": "string"}),
+        Shape::Name => json!({"type": "string", "pattern": "^[A-Za-z0-9_:@+=-][A-Za-z0-9._:@+=-]{0,199}$"}),
         Shape::Day => json!({"type": "string", "format": "date"}),
         Shape::Whole(least, most, None) => json!({"type": "integer", "minimum": least, "maximum": most}),
         Shape::Whole(least, most, Some(default)) => {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ask::{Asked, Named, Nothing, NumberedPage, Who};
+use super::ask::{Asked, Named, Nothing, NumberedPage, Ordinal, Who};
 use super::{Api, ApiError};
 
 /// A plan without what it says.
@@ -101,7 +101,7 @@ pub(super) struct Receipt {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VersionAsked {
-    version: Option<u64>,
+    version: Option<Ordinal>,
 }
 
 pub(super) async fn list(
@@ -111,9 +111,9 @@ pub(super) async fn list(
     Asked(asked): Asked<NumberedPage>,
 ) -> Result<Json<Plans>, ApiError> {
     let row = api.thread(&access, &name).await?;
-    let last = asked.after.saturating_add(asked.limit.get() as u64).min(row.version);
+    let last = asked.after().saturating_add(asked.limit() as u64).min(row.version);
     let mut plans = Vec::new();
-    for version in asked.after.saturating_add(1)..=last {
+    for version in asked.after().saturating_add(1)..=last {
         plans.extend(api.log().store().plan(&row.key, Some(version)).await?.as_ref().map(Plan::of));
     }
     Ok(Json(Plans { plans, next: (last < row.version).then_some(last) }))
@@ -143,7 +143,7 @@ pub(super) async fn receipt(
 ) -> Result<Json<Receipt>, ApiError> {
     use epitome::summary::Fate;
     let row = api.thread(&access, &name).await?;
-    let (plan, stored) = found(&api, &row, asked.version).await?;
+    let (plan, stored) = found(&api, &row, asked.version.map(Ordinal::get)).await?;
     let receipt = &stored.compaction.receipt;
     let count = |fate: Fate| receipt.entries.iter().filter(|entry| entry.fate == fate).count();
     let items = receipt.entries.iter().map(|entry| ReceiptItem {

@@ -3,7 +3,7 @@
 use axum::routing::{MethodRouter, get};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::ask::{LIMIT, LIMIT_MAX};
+use super::ask::{LIMIT, LIMIT_MAX, SAFE_MAX};
 use super::{Api, artifact, event, ledger, message, openapi, plan, prompt, thread, version};
 use crate::serve::{health, metrics};
 
@@ -41,6 +41,8 @@ pub(super) enum Stands {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Text,
+    /// What can be a thread's id.
+    Name,
     Day,
     /// A whole number from here to there, and what it is when nobody says.
     Whole(u64, u64, Option<u64>),
@@ -56,9 +58,6 @@ pub(super) enum Answers {
     Events,
 }
 
-/// The largest number that a program in JavaScript reads as it is.
-const SAFE_MAX: u64 = (1 << 53) - 1;
-
 const THREAD: Parameter =
     Parameter { name: "thread", about: "A thread's id.", stands: Stands::Path, shape: Shape::Text };
 const AFTER: Parameter = Parameter {
@@ -67,6 +66,7 @@ const AFTER: Parameter = Parameter {
     stands: Stands::Query,
     shape: Shape::Text,
 };
+const AFTER_NAME: Parameter = Parameter { shape: Shape::Name, ..AFTER };
 const AFTER_NUMBER: Parameter = Parameter { shape: Shape::Whole(0, SAFE_MAX, Some(0)), ..AFTER };
 const AT_MOST: Parameter = Parameter {
     name: "limit",
@@ -130,7 +130,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/api/threads",
         about: "The threads.",
-        parameters: &[AFTER, AT_MOST],
+        parameters: &[AFTER_NAME, AT_MOST],
         answers: Answers::Json(schema::<thread::Threads>),
         handler: || get(thread::list),
     },

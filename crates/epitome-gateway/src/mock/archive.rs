@@ -8,6 +8,9 @@ use super::asked::Asked;
 use super::prompt::input_items;
 use super::refusal::Complaint;
 
+/// The most responses and items that are kept; beyond it everything is forgotten, as if it had expired.
+const KEPT_MAX: usize = 20_000;
+
 /// What is kept.
 #[derive(Default)]
 pub(super) struct Archive {
@@ -115,6 +118,10 @@ impl Archive {
         }
         if asked.field("store") == Some(&Value::Bool(false)) {
             return;
+        }
+        if self.items.len() + self.responses.len() >= KEPT_MAX {
+            self.items.clear();
+            self.responses.clear();
         }
         let mut reasoning = None;
         for item in output {

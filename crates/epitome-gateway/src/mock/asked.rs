@@ -1,15 +1,11 @@
 //! A request as the mock has read it: whose it is, what it wants, and its body as JSON.
 //!
-//! It undoes the encoding of the body and judges nothing that is in it.
+//! It judges nothing that is in it.
 
-use std::io::Read;
-
-use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::Value;
 
 use super::endpoint::{Endpoint, Protocol};
-use super::refusal::Complaint;
 
 /// A request, read.
 #[derive(Clone, Debug)]
@@ -99,38 +95,4 @@ impl Asked {
         let all = self.headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok());
         all.flat_map(|value| value.split(',')).any(|beta| beta.trim() == name)
     }
-}
-
-/// The key of a request; nothing where there is none.
-pub(super) fn key_of(headers: &HeaderMap, query: &str) -> Option<String> {
-    let named = ["x-api-key", "x-goog-api-key", "api-key"].iter().find_map(|name| headers.get(*name)?.to_str().ok());
-    let bearer = || {
-        let value = headers.get("authorization")?.to_str().ok()?;
-        value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer "))
-    };
-    let asked = || query.split('&').find_map(|pair| pair.strip_prefix("key="));
-    named.or_else(bearer).or_else(asked).map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned)
-}
-
-/// The body without its encodings.
-pub(super) fn unpacked(headers: &HeaderMap, body: &Bytes, bytes_max: usize) -> Result<Bytes, Complaint> {
-    let encoding = headers.get("content-encoding").and_then(|value| value.to_str().ok()).unwrap_or("identity");
-    let unpacked = match encoding.trim().to_ascii_lowercase().as_str() {
-        "" | "identity" => return Ok(body.clone()),
-        "gzip" | "x-gzip" => read_all(flate2::read::GzDecoder::new(&body[..]), bytes_max),
-        "deflate" => read_all(flate2::read::ZlibDecoder::new(&body[..]), bytes_max),
-        "zstd" => match ruzstd::decoding::StreamingDecoder::new(&body[..]) {
-            Ok(decoder) => read_all(decoder, bytes_max),
-            Err(_) => None,
-        },
-        other => return Err(Complaint::invalid(format!("Unsupported content encoding: {other}")).with_status(415)),
-    };
-    unpacked.ok_or_else(|| Complaint::invalid("We could not decompress the body of your request."))
-}
-
-/// What a reader gives, if it is whole and not too much.
-fn read_all(reader: impl Read, bytes_max: usize) -> Option<Bytes> {
-    let mut out = Vec::new();
-    reader.take(bytes_max as u64 + 1).read_to_end(&mut out).ok()?;
-    Some(Bytes::from(out))
 }

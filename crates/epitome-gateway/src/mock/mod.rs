@@ -11,12 +11,14 @@
 //! no language: what it says is always the same.
 
 mod archive;
+mod arrival;
 mod asked;
 mod cache;
 mod compaction;
 mod endpoint;
 mod faults;
 mod lax;
+mod models;
 mod offered;
 mod outlet;
 mod prompt;
@@ -43,6 +45,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use axum::serve::ListenerExt;
 use bytes::Bytes;
 use epitome::budget::Tokens;
 use http_body_util::{BodyExt, Limited};
@@ -50,6 +53,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use arrival::Arrival;
 use provider::Provider;
 
 /// A mock provider that is running.
@@ -67,6 +71,10 @@ impl Mock {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
+        // Events are small: without this each would wait for the client to acknowledge the one before.
+        let listener = listener.tap_io(|stream| {
+            let _ = stream.set_nodelay(true);
+        });
         let provider = Arc::new(Provider::new(settings));
         let (stop, stopped) = oneshot::channel();
         let app = Router::new().fallback(answer).with_state(provider.clone());
@@ -142,16 +150,11 @@ impl Drop for Mock {
 /// Answers a request.
 async fn answer(State(provider): State<Arc<Provider>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
-    // One byte more than is taken, so that the refusal can be told in the protocol's own way.
-    let bytes_max = provider.settings.body_bytes_max + 1;
-    let body = match body_of(body, bytes_max).await {
-        Ok(body) => body,
-        Err(()) => Bytes::from(vec![b' '; bytes_max]),
-    };
+    let body = body_of(body, provider.settings.body_bytes_max).await;
     if provider.settings.lax {
-        return lax::answer(&provider.settings, &head, &body).send().await;
+        return lax::answer(&provider.settings, &head, &body.unwrap_or_default()).send().await;
     }
-    let work = move || provider.answer(&head, &body);
+    let work = move || provider.answer(Arrival::of(head, body));
     match tokio::task::spawn_blocking(work).await {
         Ok(outgoing) => outgoing.send().await,
         Err(_) => {
@@ -162,6 +165,7 @@ async fn answer(State(provider): State<Arc<Provider>>, request: Request) -> Resp
     }
 }
 
-async fn body_of(body: Body, bytes_max: usize) -> Result<Bytes, ()> {
-    Limited::new(body, bytes_max).collect().await.map(http_body_util::Collected::to_bytes).map_err(|_| ())
+/// The body; nothing if it is too large or breaks off.
+async fn body_of(body: Body, bytes_max: usize) -> Option<Bytes> {
+    Limited::new(body, bytes_max).collect().await.ok().map(http_body_util::Collected::to_bytes)
 }

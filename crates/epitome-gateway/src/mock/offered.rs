@@ -176,16 +176,18 @@ fn plausible(name: &str, schema: &Value) -> Value {
     if let Some(first) = schema.get("enum").and_then(Value::as_array).and_then(|values| values.first()) {
         return first.clone();
     }
-    match () {
-        () if allows(schema, "null") => Value::Null,
-        () if allows(schema, "string") => words_for(name).into(),
-        () if allows(schema, "boolean") => false.into(),
-        () if allows(schema, "integer") || allows(schema, "number") => number(name, schema),
-        () if allows(schema, "array") => list(name, schema),
-        () if allows(schema, "object") => Offered::function(name, schema.clone()).filled(Map::new()),
-        () => words_for(name).into(),
+    match KINDS.iter().find(|kind| allows(schema, kind)) {
+        Some(&"null") => Value::Null,
+        Some(&"boolean") => false.into(),
+        Some(&("integer" | "number")) => number(name, schema),
+        Some(&"array") => list(name, schema),
+        Some(&"object") => Offered::function(name, schema.clone()).filled(Map::new()),
+        _ => words_for(name).into(),
     }
 }
+
+/// Types, in the order in which they are tried: nothing at all is the easiest value.
+const KINDS: [&str; 7] = ["null", "string", "boolean", "integer", "number", "array", "object"];
 
 fn words_for(name: &str) -> &'static str {
     match name.to_lowercase().as_str() {

@@ -89,7 +89,7 @@ impl Outgoing {
     async fn body(self) -> Body {
         match self.content {
             Outflow::Whole(bytes, _) => {
-                wait(self.timing.first_token).await;
+                wait(self.timing.first_token + self.timing.between_tokens * self.timing.answer_tokens as u32).await;
                 let bytes = if self.packed { packed(&bytes) } else { bytes };
                 match self.delivery {
                     Delivery::Whole => Body::from(bytes),

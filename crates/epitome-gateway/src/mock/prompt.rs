@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::asked::Asked;
 use super::endpoint::Protocol;
-use super::seal::Prefix;
+use super::seal::{self, Prefix};
 
 /// A request, laid out.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +26,10 @@ pub(super) struct Prompt {
 /// A tool, a block of the system prompt, or a message or a block of one.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    /// Everything up to and including this piece.
+    /// Everything up to and including this piece, as the cache sees it.
     pub(super) prefix: Prefix,
+    /// The same as thinking is bound to it: a compaction of ours is what it stands for.
+    bound: Prefix,
     pub(super) tokens: u64,
     pub(super) mark: Option<Mark>,
     /// The message and the block of it.
@@ -49,26 +51,31 @@ impl Prompt {
         self.pieces.iter().map(|piece| piece.tokens).sum::<u64>() + self.reply
     }
 
-    /// What stands before a block of a message.
-    pub(super) fn before(&self, message: usize, block: usize) -> Prefix {
-        let at = self.pieces.iter().position(|piece| piece.place == Some((message, block)));
-        match at {
-            Some(at) => at.checked_sub(1).map_or_else(Prefix::default, |at| self.pieces[at].prefix),
-            None => self.whole(),
-        }
+    /// What stands before a block of a message; nothing for a block that a compaction hides.
+    pub(super) fn before(&self, message: usize, block: usize) -> Option<Prefix> {
+        let at = self.pieces.iter().position(|piece| piece.place == Some((message, block)))?;
+        Some(bound_of(&self.pieces[..at]))
     }
 
-    /// All of it.
-    pub(super) fn whole(&self) -> Prefix {
+    /// All of it, as thinking is bound to it.
+    pub(super) fn bound(&self) -> Prefix {
+        bound_of(&self.pieces)
+    }
+
+    fn whole(&self) -> Prefix {
         self.pieces.last().map_or_else(Prefix::default, |piece| piece.prefix)
     }
 
     fn push(&mut self, role: &str, value: &Value, tokens: u64, place: Option<(usize, usize)>) {
         let mut bytes = role.as_bytes().to_vec();
         render(value, &mut bytes);
-        let prefix = self.whole().then(&bytes);
-        self.pieces.push(Piece { prefix, tokens, mark: mark_of(value), place });
+        let (prefix, bound) = (self.whole().then(&bytes), self.bound().then(&bytes));
+        self.pieces.push(Piece { prefix, bound, tokens, mark: mark_of(value), place });
     }
+}
+
+fn bound_of(pieces: &[Piece]) -> Prefix {
+    pieces.last().map_or_else(Prefix::default, |piece| piece.bound)
 }
 
 fn mark_of(block: &Value) -> Option<Mark> {
@@ -234,8 +241,18 @@ impl Scale<'_> {
                 };
                 let once = if block_at == 0 { overhead.per_message.get() } else { 0 };
                 prompt.push(role, block, own + once, Some((at, block_at)));
+                if let (Some(prefix), Some(piece)) = (self.stood_for(block), prompt.pieces.last_mut()) {
+                    piece.bound = prefix;
+                }
             }
         }
+    }
+
+    /// The prefix that a compaction of ours stands for.
+    fn stood_for(&self, block: &Value) -> Option<Prefix> {
+        let is_compaction = block.get("type").and_then(Value::as_str) == Some("compaction");
+        let sealed = block.get("encrypted_content").filter(|_| is_compaction)?.as_str()?;
+        seal::stands_for(self.model, sealed)
     }
 
     fn parts(&self, message: &Value) -> Arc<[u64]> {

@@ -7,18 +7,19 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use epitome::budget::Tokens;
-use http::request::Parts;
 use serde_json::{Value, json};
 
 use super::archive::Archive;
-use super::asked::{Asked, Seed, key_of, unpacked};
+use super::arrival::Arrival;
+use super::asked::Asked;
 use super::cache::{Owner, PrefixCache, Served};
 use super::compaction::Compaction;
 use super::endpoint::{Endpoint, Protocol};
 use super::faults::{Content, Delivery, Facts, Fault, FaultKind, Outcome, Pretence, Told};
+use super::models::models;
 use super::outlet::Outgoing;
 use super::prompt::{Prompt, Scales, input_items};
-use super::record::{Broken, Recorded, Records};
+use super::record::{Broken, Records};
 use super::refusal::Complaint;
 use super::reply::{Part, Reply, Stop, Usage};
 use super::rules;
@@ -90,71 +91,27 @@ impl Provider {
     }
 
     /// Answers a request.
-    pub(super) fn answer(&self, head: &Parts, body: &Bytes) -> Outgoing {
-        let path = head.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        let speaks_anthropic = head.headers.contains_key("anthropic-version");
-        let endpoint = Endpoint::at(head.method.as_str(), head.uri.path(), speaks_anthropic);
-        if endpoint.is_own() {
-            return self.serve_own(&endpoint, body);
+    pub(super) fn answer(&self, arrival: Arrival) -> Outgoing {
+        if arrival.endpoint.is_own() {
+            return self.serve_own(&arrival.endpoint, &arrival.bytes());
         }
-        let key = key_of(&head.headers, head.uri.query().unwrap_or_default());
-        let seed = Seed::of(key.as_deref().unwrap_or_default(), body);
-        let answer =
-            self.open(head, body, endpoint.clone(), key.clone(), seed).and_then(|asked| self.serve(asked, body.len()));
+        let bytes_max = self.settings.body_bytes_max;
+        let answer = arrival.open(bytes_max).and_then(|asked| self.serve(asked, arrival.bytes().len()));
         let mut answer = answer.unwrap_or_else(|complaint| {
-            self.note_broken(&complaint, &path, key.as_deref().unwrap_or_default());
-            Outgoing::json(complaint.status, &complaint.body(endpoint.protocol(), &seed)).into()
+            self.note_broken(&complaint, &arrival);
+            Outgoing::json(complaint.status, &complaint.body(arrival.endpoint.protocol(), &arrival.seed)).into()
         });
-        let request_id = if endpoint.protocol() == Protocol::Anthropic { "request-id" } else { "x-request-id" };
-        answer.outgoing.headers.push((request_id, seed.id("req_", 0, 24)));
-        answer.outgoing.packed = head.headers.get("x-mock-encoding").is_some_and(|value| value == "gzip");
-        let recorded = Recorded {
-            method: head.method.clone(),
-            path,
-            headers: head.headers.clone(),
-            body: body.clone(),
-            status: answer.outgoing.status,
-            prompt_tokens: answer.prompt_tokens,
-        };
+        answer.outgoing.headers.push(arrival.request_id());
+        answer.outgoing.packed = arrival.head.headers.get("x-mock-encoding").is_some_and(|value| value == "gzip");
+        let recorded = arrival.recorded(answer.outgoing.status, answer.prompt_tokens);
         self.state().records.add(recorded, self.settings.records_max);
         answer.outgoing
     }
 
-    fn note_broken(&self, complaint: &Complaint, path: &str, key: &str) {
-        let broken = Broken { rule: complaint.rule.into(), message: complaint.message.clone(), path: path.to_owned() };
-        let mut state = self.state();
-        state.records.broken.push(broken);
-        state.records.account(key).refused += 1;
-    }
-
-    /// Reads a request as far as every endpoint needs it.
-    fn open(
-        &self,
-        head: &Parts,
-        body: &Bytes,
-        endpoint: Endpoint,
-        key: Option<String>,
-        seed: Seed,
-    ) -> Result<Asked, Complaint> {
-        if let Endpoint::Unknown(protocol) = endpoint {
-            return Err(not_found(protocol, head));
-        }
-        let Some(key) = key else { return Err(no_key(endpoint.protocol())) };
-        if body.len() > self.settings.body_bytes_max {
-            return Err(too_large());
-        }
-        if endpoint.protocol() == Protocol::Anthropic && !head.headers.contains_key("anthropic-version") {
-            return Err(Complaint::invalid("anthropic-version: header is required").breaking("header"));
-        }
-        let bytes = unpacked(&head.headers, body, self.settings.body_bytes_max)?;
-        if bytes.len() > self.settings.body_bytes_max {
-            return Err(too_large());
-        }
-        let body = match bytes.is_empty() {
-            true => Value::Null,
-            false => serde_json::from_slice(&bytes).map_err(|error| not_json(endpoint.protocol(), &error))?,
-        };
-        Ok(Asked { endpoint, headers: head.headers.clone(), key, body, seed })
+    fn note_broken(&self, complaint: &Complaint, arrival: &Arrival) {
+        let broken =
+            Broken { rule: complaint.rule.into(), message: complaint.message.clone(), path: arrival.path().into() };
+        self.state().records.note(broken, arrival.key.as_deref().unwrap_or_default());
     }
 
     fn serve(&self, asked: Asked, body_bytes: usize) -> Result<Answer, Complaint> {
@@ -214,7 +171,7 @@ impl Provider {
                 let forced = facts.forced(&fault);
                 Ok(self.fail(&fault, &forced, &original, &asked, &prompt))
             }
-            None => match self.overflow(&asked, &facts) {
+            None => match self.overflow(&asked, &facts)? {
                 Some(shape) => {
                     self.state().records.account(&asked.key).overflowed += 1;
                     Ok(self.fail(&shape, &facts, &original, &asked, &prompt))
@@ -249,12 +206,12 @@ impl Provider {
     }
 
     /// How the request is told that it is too long, if it is.
-    fn overflow(&self, asked: &Asked, facts: &Facts<'_>) -> Option<Fault> {
-        let asked_for = asked.header("x-mock-overflow").and_then(Fault::named);
+    fn overflow(&self, asked: &Asked, facts: &Facts<'_>) -> Result<Option<Fault>, Complaint> {
+        let asked_for = asked.header("x-mock-overflow").map(str::parse).transpose().map_err(Complaint::invalid)?;
         let shape = asked_for.or(self.settings.overflow).unwrap_or_else(|| Fault::of(asked.protocol()));
         let counts = self.settings.counts_output.unwrap_or(shape.counts_output());
         let used = if counts { facts.total() } else { facts.input };
-        (used > facts.window && shape.kind() == FaultKind::Overflow).then_some(shape)
+        Ok((used > facts.window && shape.kind() == FaultKind::Overflow).then_some(shape))
     }
 
     fn fail(&self, fault: &Fault, facts: &Facts<'_>, original: &Asked, asked: &Asked, prompt: &Prompt) -> Answer {
@@ -326,11 +283,11 @@ impl Provider {
         let messages = asked.list("messages").len() + asked.list("input").len() + asked.list("contents").len();
         let mut reply = match compaction {
             Some(compaction @ (Compaction::Sealed | Compaction::SealedPause)) => {
-                Reply { parts: vec![sealed(asked, compaction.summary(messages))], stop: Stop::Compaction }
+                Reply { parts: vec![sealed(asked, prompt, compaction.summary(messages))], stop: Stop::Compaction }
             }
             Some(Compaction::SealedFirst) => {
                 let mut reply = self.plain(asked, messages);
-                reply.parts.insert(0, sealed(asked, Compaction::SealedFirst.summary(messages)));
+                reply.parts.insert(0, sealed(asked, prompt, Compaction::SealedFirst.summary(messages)));
                 return reply;
             }
             Some(compaction) => return Reply::text(compaction.summary(messages)),
@@ -384,7 +341,7 @@ impl Provider {
         let accounts: serde_json::Map<String, Value> =
             state.records.accounts.iter().map(|(key, account)| (masked(key), json!(account))).collect();
         json!({
-            "requests": state.records.requests.len(),
+            "requests": state.records.count,
             "window": state.window,
             "accounts": accounts,
             "violations": state.records.broken,
@@ -418,8 +375,8 @@ fn pretend(pretence: Pretence, window: u64, served: &mut Served, reply: &mut Rep
     }
 }
 
-fn sealed(asked: &Asked, summary: String) -> Part {
-    let seal = seal::encrypt(asked.model(), &summary);
+fn sealed(asked: &Asked, prompt: &Prompt, summary: String) -> Part {
+    let seal = seal::seal_compaction(asked.model(), prompt.bound(), &summary);
     Part::Compaction { summary, seal }
 }
 
@@ -429,7 +386,7 @@ fn thought(asked: &Asked, prompt: &Prompt, messages: usize) -> Option<Part> {
     match asked.protocol() {
         Protocol::Anthropic => {
             let kind = asked.body.pointer("/thinking/type")?.as_str()?;
-            let seal = seal::sign(&text, prompt.whole());
+            let seal = seal::sign(&text, prompt.bound());
             matches!(kind, "enabled" | "adaptive").then_some(Part::Thought { text, seal })
         }
         Protocol::Responses => {
@@ -458,56 +415,4 @@ pub(super) fn plain_text(messages: usize, tokens: usize) -> String {
         0 => format!("This is the mock provider. I saw {messages} messages."),
         _ => (0..tokens).map(|at| if at == 0 { "word".to_owned() } else { format!(" word{}", at % 10) }).collect(),
     }
-}
-
-fn not_found(protocol: Protocol, head: &Parts) -> Complaint {
-    let message = match protocol {
-        Protocol::Anthropic | Protocol::Gemini => "Not Found".to_owned(),
-        _ => format!("Invalid URL ({} {})", head.method, head.uri.path()),
-    };
-    Complaint::invalid(message).with_status(404).breaking("not-found")
-}
-
-fn no_key(protocol: Protocol) -> Complaint {
-    match protocol {
-        Protocol::Anthropic => Complaint::invalid("x-api-key header is required").with_status(401),
-        Protocol::Gemini => Complaint::invalid(
-            "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other \
-             form of API consumer identity to call this API.",
-        )
-        .with_status(403),
-        _ => Complaint::invalid(
-            "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth \
-             (i.e. Authorization: Bearer YOUR_KEY).",
-        )
-        .with_status(401),
-    }
-    .breaking("auth")
-}
-
-pub(super) fn too_large() -> Complaint {
-    Complaint::invalid("Request exceeds the maximum size").with_status(413).breaking("A14")
-}
-
-fn not_json(protocol: Protocol, error: &serde_json::Error) -> Complaint {
-    match protocol {
-        Protocol::Anthropic => Complaint::invalid(format!("The request body is not valid JSON: {error}")),
-        _ => Complaint::invalid(
-            "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library \
-             correctly. The API expects a JSON payload, but what was sent was not valid JSON.)",
-        ),
-    }
-}
-
-fn models(asked: &Asked) -> Value {
-    let names = ["mock", "mock-8k", "mock-32k", "mock-200k", "claude-sonnet-4-5", "claude-opus-5-5", "gpt-5.6"];
-    if asked.headers.contains_key("anthropic-version") {
-        let model = |name: &&str| json!({"type": "model", "id": name, "display_name": name, "created_at": "2026-01-01T00:00:00Z"});
-        let data: Vec<Value> = names.iter().map(model).collect();
-        return json!({"data": data, "has_more": false, "first_id": names[0], "last_id": names[names.len() - 1]});
-    }
-    let model =
-        |name: &&str| json!({"id": name, "object": "model", "created": super::speak::CREATED, "owned_by": "mock"});
-    let data: Vec<Value> = names.iter().map(model).collect();
-    json!({"object": "list", "data": data})
 }

@@ -9,6 +9,9 @@ use serde::Serialize;
 use super::cache::Served;
 use super::settings::Prices;
 
+/// The most broken rules that are remembered.
+const BROKEN_MAX: usize = 10_000;
+
 /// A request that the mock got.
 #[derive(Clone, Debug)]
 pub struct Recorded {
@@ -81,6 +84,8 @@ impl Account {
 /// Everything that is remembered.
 #[derive(Default)]
 pub(super) struct Records {
+    /// How many requests there were, remembered or not.
+    pub(super) count: u64,
     pub(super) requests: VecDeque<Recorded>,
     pub(super) broken: Vec<Broken>,
     pub(super) accounts: BTreeMap<String, Account>,
@@ -88,11 +93,20 @@ pub(super) struct Records {
 
 impl Records {
     pub(super) fn add(&mut self, recorded: Recorded, records_max: usize) {
+        self.count += 1;
         if self.requests.len() >= records_max {
             self.requests.pop_front();
         }
         if records_max > 0 {
             self.requests.push_back(recorded);
+        }
+    }
+
+    /// Notes a broken rule.
+    pub(super) fn note(&mut self, broken: Broken, key: &str) {
+        self.account(key).refused += 1;
+        if self.broken.len() < BROKEN_MAX {
+            self.broken.push(broken);
         }
     }
 

@@ -64,6 +64,16 @@ pub(super) fn inspect(signature: &str, thought: &str) -> Signed {
     }
 }
 
+/// A summary sealed for a model, with the prefix that it stands for.
+pub(super) fn seal_compaction(model: &str, prefix: Prefix, summary: &str) -> String {
+    encrypt(model, &format!("{}\n{summary}", prefix.hex()))
+}
+
+/// The prefix that a sealed summary stands for.
+pub(super) fn stands_for(model: &str, sealed: &str) -> Option<Prefix> {
+    Prefix::read(decrypt(model, sealed)?.split_once('\n')?.0)
+}
+
 /// Content sealed for a model: nobody else can open it.
 pub(super) fn encrypt(model: &str, content: &str) -> String {
     let hex: String = content.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -104,6 +114,14 @@ mod tests {
         for foreign in ["", "EqQB", &signature[..40], &signature.replace("EmockThinking0", "EmockThinking1")[1..]] {
             assert_eq!(inspect(foreign, "so"), Signed::Foreign, "{foreign}");
         }
+    }
+
+    #[test]
+    fn a_compaction_remembers_what_it_stands_for() {
+        let prefix = Prefix::default().then(b"q");
+        let sealed = seal_compaction("m", prefix, "the summary");
+        assert_eq!(stands_for("m", &sealed), Some(prefix));
+        assert_eq!(stands_for("other", &sealed), None);
     }
 
     #[test]

@@ -76,7 +76,9 @@ impl Job {
             return *step;
         }
         let step = self.next(work, gateway);
-        self.given.insert(asked.seed, step);
+        if step != Step::Idle {
+            self.given.insert(asked.seed, step);
+        }
         step
     }
 
@@ -101,7 +103,7 @@ impl Job {
 
 /// Every third turn makes two calls at once.
 fn calls_of(turn: u64) -> u64 {
-    if turn % 3 == 0 { 2 } else { 1 }
+    if turn.is_multiple_of(3) { 2 } else { 1 }
 }
 
 fn calls(asked: &Asked, work: &Work, tools: &[Offered], turn: u64) -> Reply {

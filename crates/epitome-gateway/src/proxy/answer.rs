@@ -194,7 +194,9 @@ enum Rest {
 impl Rest {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match self {
-            Rest::Provider(body) => Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into))),
+            Rest::Provider(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into)))
+            }
             Rest::Woven(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(Frame::data))),
         }
     }

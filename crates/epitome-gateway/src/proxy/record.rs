@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epitome::budget::{Tokens, Window};
 use epitome::wire::Dialect;
-use epitome_runtime::engine::Engine;
+use epitome_runtime::engine::{Engine, OpenThread};
 use epitome_runtime::ids::Moment;
 use epitome_runtime::log::Document;
 use epitome_runtime::model::{ModelAnswer, Usage};
@@ -16,7 +16,7 @@ use super::answer::End;
 use super::asked::Asked;
 use super::turn::{Told, Turn};
 use crate::caller::Caller;
-use crate::identity::{Relation, Scope};
+use crate::identity::{Counted, Relation, Scope};
 use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
 use crate::serve::RequestId;
 
@@ -48,30 +48,26 @@ pub(super) struct Gone {
 
 impl Inner {
     /// Sees to it that everything that came is in the log, and learns from how it went.
-    pub(super) async fn record(
-        self: Arc<Self>,
-        turn: Arc<Turn>,
-        gone: Gone,
-    ) {
+    pub(super) async fn record(self: Arc<Self>, turn: Arc<Turn>, gone: Gone) {
         let Gone { told, counted, status, end, id, rounds } = gone;
         let line = Arc::clone(&turn.placed.line);
         let counted = match self.settled(&turn, &line).await {
             Ok(mut open) => {
+                let messages = turn.asked.messages().len();
                 let fixed = line.facts().counted.map(|counted| counted.fixed);
-                let is_newest = open.as_ref().is_some_and(|open| open.length() == turn.asked.messages().len() as u64);
-                if let Some(thread) = open.as_mut().filter(|_| is_newest && told.plan == 0) {
-                    let tokens = thread.thread().total();
-                    let fixed = fixed.unwrap_or_else(|| fixed_tokens(&turn));
-                    let mut facts = line.facts();
-                    facts.counted = Some(crate::identity::Counted {
-                        messages: turn.asked.messages().len(),
-                        tokens,
-                        fixed,
-                        prompt: tokens,
-                    });
-                    counted.or(Some(tokens + fixed))
-                } else {
-                    counted
+                let is_whole = |thread: &&mut OpenThread| told.plan == 0 && thread.thread().evicted().is_none();
+                match open.as_mut().filter(is_whole) {
+                    Some(thread) => {
+                        let tokens = thread.thread().tokens(0..messages.min(thread.thread().len()));
+                        let fixed = fixed.unwrap_or_else(|| fixed_tokens(&turn));
+                        let now = Counted { messages, tokens, fixed, prompt: tokens };
+                        let mut facts = line.facts();
+                        if facts.counted.is_none_or(|before| before.messages <= messages) {
+                            facts.counted = Some(now);
+                        }
+                        counted.or(Some(tokens + fixed))
+                    }
+                    None => counted,
                 }
             }
             Err(error) => {

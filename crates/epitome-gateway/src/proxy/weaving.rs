@@ -134,7 +134,9 @@ impl Weaving {
         let request = self.way.request(upstream::whole(body.into()), |headers| self.edit(headers));
         let response = match self.relay.upstreams.send(request).await {
             Ok(response) => response,
-            Err(refusal) => return Some(Err(serde_json::json!({"error": {"message": refusal.to_string()}}).to_string())),
+            Err(refusal) => {
+                return Some(Err(serde_json::json!({"error": {"message": refusal.to_string()}}).to_string()));
+            }
         };
         if !response.status().is_success() {
             let body = Limited::new(response.into_body(), WHOLE_BYTES_MAX).collect().await.ok()?.to_bytes();

@@ -1,4 +1,5 @@
 //! The mock provider, through its one door: a request goes in, a status and a body come out.
+#![allow(clippy::unwrap_used)]
 
 mod bench;
 mod cache;

@@ -166,3 +166,26 @@ async fn a_previous_response_and_a_conversation_hold_what_came_before() {
     let nowhere = json!({"model": "m", "input": "q", "conversation": "conv_0"});
     assert_eq!(bench.post("/v1/responses", &nowhere).await.status, 404);
 }
+
+#[tokio::test]
+async fn a_native_compaction_keeps_the_thoughts_that_come_after_it() {
+    let bench = Bench::new();
+    let beta = [("anthropic-beta", "compact-2026-09-04")];
+    let old = [user("one"), json!({"role": "assistant", "content": "a"})];
+    let asking = [old[0].clone(), old[1].clone(), user("two")];
+    let kept = said(&bench, &thinking(BOUND, &asking)).await;
+    let mut compacting = thinking(BOUND, &old);
+    compacting["compaction"] = json!({"type": "summarize"});
+    let block = bench.post_with("/v1/messages", &beta, &compacting).await.fine().json()["content"][0].clone();
+    let compacted = |block: Value| {
+        let first = json!({"role": "assistant", "content": [block]});
+        thinking(BOUND, &[first, user("two"), kept.clone(), user("three")])
+    };
+    bench.post_with("/v1/messages", &beta, &compacted(block.clone())).await.fine();
+    let plain = json!({"type": "compaction", "content": block["content"]});
+    let got = bench.post_with("/v1/messages", &beta, &compacted(plain)).await;
+    assert!(got.message().contains("bound to a different conversation"), "{}", got.text());
+    let forged = json!({"type": "compaction", "content": "s", "encrypted_content": "x"});
+    let got = bench.post_with("/v1/messages", &beta, &compacted(forged)).await;
+    assert_eq!(got.message(), "messages.0.content.0: Invalid `encrypted_content` in `compaction` block");
+}

@@ -12,10 +12,13 @@ fn small() -> Bench {
     Bench::over(MockSettings { window: Some(Tokens::new(WINDOW)), ..MockSettings::default() })
 }
 
+/// A path, a request of so many tokens, and what it is told.
+type Told = (&'static str, fn(usize) -> Value, &'static str);
+
 #[tokio::test]
 async fn each_protocol_tells_an_overflow_as_its_provider_does() {
     let bench = small();
-    let cases: [(&str, fn(usize) -> Value, &str); 4] = [
+    let cases: [Told; 4] = [
         (
             "/v1/chat/completions",
             chat,
@@ -143,7 +146,12 @@ async fn silent_overflows_answer_200_and_show_only_in_what_they_say() {
     assert_eq!(zai["choices"][0]["finish_reason"], "model_context_window_exceeded");
     let stream = |request: Value| with(request, json!({"stream": true}));
     let empty = sent("lmstudio-empty", "/v1/chat/completions", stream(chat(6_000))).await;
-    assert!(empty.events().iter().all(|event| event["choices"][0]["delta"]["content"].as_str().unwrap_or("") == ""));
+    assert!(
+        empty
+            .events()
+            .iter()
+            .all(|event| event["choices"][0]["delta"]["content"].as_str().unwrap_or_default().is_empty())
+    );
     let nothing = sent("llama-cpp-python", "/v1/chat/completions", stream(chat(6_000))).await;
     assert_eq!(
         (nothing.text().as_str(), &nothing.headers["content-type"]),

@@ -11,13 +11,16 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, chat, client, messages, responses, with};
 
+/// A path, the headers, the status, and words of the answer.
+type Turned<'a> = (&'a str, &'a [(&'a str, &'a str)], u16, &'a str);
+
 #[tokio::test]
 async fn who_has_no_key_or_no_version_or_no_path_is_told_so() {
     let bench = Bench::new();
     let version = ("anthropic-version", "2023-06-01");
     let key = ("x-api-key", "k");
     let body = messages(10).to_string();
-    let cases: [(&str, &[(&str, &str)], u16, &str); 6] = [
+    let cases: [Turned<'_>; 6] = [
         ("/v1/messages", &[version], 401, "authentication_error"),
         ("/v1/messages", &[key], 400, "anthropic-version: header is required"),
         ("/v1/chat/completions", &[], 401, "You didn't provide an API key."),

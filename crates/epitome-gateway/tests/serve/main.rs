@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "this is a test")]
 
+#[allow(dead_code, reason = "the tests of the API use the rest")]
 mod fixture;
 mod limits;
 mod lock;

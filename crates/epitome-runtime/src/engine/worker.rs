@@ -181,7 +181,8 @@ impl Engine {
         let model = Some(errand.frame.model.as_str()).filter(|model| !model.is_empty());
         let engine = self.under(errand.policy.as_deref(), model);
         let meter = Meter::new(&**engine.counter(), dialect);
-        let loaded = log.load(&job.key, &meter, engine.counter_label()).await?.ok_or_else(|| unreadable("the thread"))?;
+        let loaded =
+            log.load(&job.key, &meter, engine.counter_label()).await?.ok_or_else(|| unreadable("the thread"))?;
         let wants = Wants {
             pins: errand.pins.clone(),
             instructions: errand.instructions.clone(),

@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::rule::{self, not_at};
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobRow, JobState, Lease,
-    MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobRow, JobState,
+    Lease, MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 

@@ -30,8 +30,8 @@ pub use patient::Patient;
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresSettings};
 pub use row::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobRow, JobState, Lease, MessageRow,
-    PlanRow, Segment, Sensitivity, ThreadRow,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobRow, JobState, Lease,
+    MessageRow, PlanRow, Segment, Sensitivity, ThreadRow,
 };
 pub use sqlite::Sqlite;
 pub use write::{JobEnd, NewJob, Write};

@@ -13,8 +13,8 @@ pub use error::PolicyError;
 pub use meaning::Meaning;
 pub use preset::{Preset, preset};
 pub use schema::{
-    Clear, Counting, Externalise, Form, Layout, Place, Policy, Price, Protect, ReadBy, Rehydrate, Reserve, Rung, Summarise,
-    TailLimit, Target, Trigger, Trim,
+    Clear, Counting, Externalise, Form, Layout, Place, Policy, Price, Protect, ReadBy, Rehydrate, Reserve, Rung,
+    Summarise, TailLimit, Target, Trigger, Trim,
 };
 pub use slot::Slot;
 pub use tools::{ReplayCost, ToolClass, ToolRule, Tools};

@@ -66,7 +66,9 @@ fn pointer(
         ReadBy::Tool => format!("To retrieve full content, call: read_artifact(\"{artifact}\")"),
         ReadBy::Nobody => "The rest was left out to save room.".to_owned(),
     };
-    format!("[Externalized Content - artifact:{artifact}]\nSummary: {reference}, {lines} line{s}, beginning:\n{preview}\n{back}")
+    format!(
+        "[Externalized Content - artifact:{artifact}]\nSummary: {reference}, {lines} line{s}, beginning:\n{preview}\n{back}"
+    )
 }
 
 fn trimmed(thread: &Thread, place: usize, part: usize, keep: Tokens, meter: Meter<'_>) -> String {

@@ -150,7 +150,17 @@ impl Document {
     /// Messages with nothing around them.
     fn bare(layout: Layout, source: Raw, items: Vec<Raw>, dialect: Option<Dialect>) -> Document {
         let dialect = dialect.unwrap_or_else(|| detect(&items));
-        Document { dialect, layout, source, items, system: None, tools: None, model: None, max_output: None, fields: Vec::new() }
+        Document {
+            dialect,
+            layout,
+            source,
+            items,
+            system: None,
+            tools: None,
+            model: None,
+            max_output: None,
+            fields: Vec::new(),
+        }
     }
 
     /// The dialect.

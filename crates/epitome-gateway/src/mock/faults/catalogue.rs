@@ -12,7 +12,7 @@ const fn pretends(name: &'static str, summary: &'static str, pretence: Pretence)
     Row { name, kind: Overflow, counts_output: false, summary, act: Act::Pretend(pretence) }
 }
 
-const fn delivers(name: &'static str, summary: &'static str, delivery: fn(u64) -> Delivery) -> Row {
+const fn delivers(name: &'static str, summary: &'static str, delivery: fn(Option<u64>) -> Delivery) -> Row {
     Row { name, kind: Broken, counts_output: false, summary, act: Act::Deliver(delivery) }
 }
 
@@ -108,8 +108,8 @@ pub(super) const CATALOGUE: &[Row] = &[
     )
     .broken(),
     tells("garbage", "200 with bytes that are neither JSON nor events", s::garbage).broken(),
-    delivers("die-mid-stream", "the connection is cut after N events (=N, 3)", Delivery::CutAfter),
-    delivers("stall", "nothing comes after N events (=N, 3)", Delivery::StallAfter),
+    delivers("die-mid-stream", "the connection is cut after N events (=N, 3)", |n| Delivery::CutAfter(n.unwrap_or(3))),
+    delivers("stall", "nothing comes after N events (=N, 3)", |n| Delivery::StallAfter(n.unwrap_or(3))),
     delivers("stall-head", "the head of the answer does not come", |_| Delivery::StallBeforeHead),
-    delivers("slow", "an event every N ms (=N, 100)", |n| Delivery::Drip(if n == 3 { 100 } else { n })),
+    delivers("slow", "an event every N ms (=N, 100)", |n| Delivery::Drip(n.unwrap_or(100))),
 ];

@@ -59,7 +59,7 @@ enum Act {
     /// Answers as if nothing were wrong.
     Pretend(Pretence),
     /// Answers, and does not deliver it whole.
-    Deliver(fn(u64) -> Delivery),
+    Deliver(fn(Option<u64>) -> Delivery),
 }
 
 /// How an answer hides that the request was too long.
@@ -172,7 +172,7 @@ impl Fault {
         match self.row.act {
             Act::Tell(tell) => Outcome::Told(tell(facts)),
             Act::Pretend(pretence) => Outcome::Pretend(pretence),
-            Act::Deliver(delivery) => Outcome::Deliver(delivery(self.argument.unwrap_or(3))),
+            Act::Deliver(delivery) => Outcome::Deliver(delivery(self.argument)),
         }
     }
 }

@@ -26,8 +26,19 @@ pub(super) fn judge(asked: &Asked) -> Result<(), Complaint> {
     judge_limits(asked)?;
     match first(Dialect::Anthropic, asked, |_| false) {
         Some(violation) => Err(tell(asked, &violation).breaking(violation.rule.name())),
-        None => Ok(()),
+        None => judge_prefill(asked),
     }
+}
+
+/// The models that bind thinking take no prefill; a compaction may end anywhere.
+fn judge_prefill(asked: &Asked) -> Result<(), Complaint> {
+    let is_prefill = asked.list("messages").last().is_some_and(|last| text(last, "role") == "assistant");
+    if is_prefill && binds_thinking(asked.model()) && asked.field("compaction").is_none() {
+        let message =
+            "This model does not support assistant message prefill. The conversation must end with a user message.";
+        return Err(Complaint::invalid(message).breaking("A13"));
+    }
+    Ok(())
 }
 
 fn judge_betas(asked: &Asked) -> Result<(), Complaint> {
@@ -249,15 +260,14 @@ fn pattern(place: &str, block: &Value) -> String {
 
 fn marks(violation: &Violation) -> String {
     let found: String = violation.detail.chars().skip_while(|c| *c != ',').filter(char::is_ascii_digit).collect();
-    match () {
-        () if violation.detail.contains("maximum of 4") => {
-            format!("A maximum of 4 blocks with cache_control may be provided. Found {found}.")
-        }
-        () if violation.detail.contains("thinking") => {
-            format!("{}.thinking.cache_control: Extra inputs are not permitted", violation.place)
-        }
-        () => format!("{}: {}", violation.place, violation.detail),
+    let detail = &violation.detail;
+    if detail.contains("maximum of 4") {
+        return format!("A maximum of 4 blocks with cache_control may be provided. Found {found}.");
     }
+    if detail.contains("thinking") {
+        return format!("{}.thinking.cache_control: Extra inputs are not permitted", violation.place);
+    }
+    format!("{}: {detail}", violation.place)
 }
 
 fn unoriginal(place: &str) -> String {
@@ -272,6 +282,7 @@ pub(super) fn judge_seals(asked: &Asked, prompt: &Prompt) -> Result<(), Complain
     let latest = asked.list("messages").iter().rposition(|message| text(message, "role") == "assistant");
     let bound = binds_thinking(asked.model()) && !drops_mismatches(asked);
     for (at, block) in blocks(asked) {
+        judge_compaction(asked, at, block)?;
         let signed = match kind(block) {
             "thinking" => seal::inspect(text(block, "signature"), text(block, "thinking")),
             "redacted_thinking" => seal::inspect(text(block, "data"), ""),
@@ -282,7 +293,7 @@ pub(super) fn judge_seals(asked: &Asked, prompt: &Prompt) -> Result<(), Complain
             Signed::Foreign | Signed::Changed => {
                 Complaint::invalid(format!("{at}: Invalid `signature` in `thinking` block")).breaking("A9")
             }
-            Signed::After(prefix) if bound && prefix != prompt.before(at.0, at.1) => Complaint::invalid(format!(
+            Signed::After(prefix) if bound && prompt.before(at.0, at.1).is_some_and(|before| before != prefix) => Complaint::invalid(format!(
                 "{at}: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove \
                      the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\"."
             ))
@@ -290,6 +301,16 @@ pub(super) fn judge_seals(asked: &Asked, prompt: &Prompt) -> Result<(), Complain
             Signed::After(_) => continue,
         };
         return Err(complaint);
+    }
+    Ok(())
+}
+
+/// A sealed compaction was sealed here, for this model.
+fn judge_compaction(asked: &Asked, at: At, block: &Value) -> Result<(), Complaint> {
+    let sealed = block.get("encrypted_content").and_then(Value::as_str).filter(|_| kind(block) == "compaction");
+    if sealed.is_some_and(|sealed| seal::stands_for(asked.model(), sealed).is_none()) {
+        let message = format!("{at}: Invalid `encrypted_content` in `compaction` block");
+        return Err(Complaint::invalid(message).breaking("A9"));
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ fn judge_pairs(contents: &[Value]) -> Result<(), Complaint> {
     for (at, content) in contents.iter().enumerate() {
         let before = at.checked_sub(1).map(|before| &contents[before]);
         let (calls, answers) = (count(content, "functionCall"), count(content, "functionResponse"));
-        if calls > 0 && !before.is_some_and(|before| role(before) != "model") {
+        if calls > 0 && before.is_none_or(|before| role(before) == "model") {
             let message = "Please ensure that function call turn comes immediately after a user turn or after a function response turn.";
             return Err(complaint("G1", message.into()));
         }

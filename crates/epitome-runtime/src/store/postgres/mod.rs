@@ -14,8 +14,8 @@ mod value;
 use std::ops::Range;
 
 use async_trait::async_trait;
-use epitome::thread::MessageId;
 use deadpool_postgres::{GenericClient, Object, Pool};
+use epitome::thread::MessageId;
 use futures_util::future::join_all;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -27,8 +27,8 @@ use self::step::Step;
 use self::value::{bound, limit as most, parsed};
 use super::rule::LAPSED;
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow, PlanRow, Segment, Store,
-    StoreError, ThreadRow, Write,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow, PlanRow, Segment,
+    Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 

@@ -14,8 +14,11 @@ use crate::store::StoreError;
 use crate::store::rule::refused;
 
 /// All steps of the schema, oldest first.
-pub(super) const STEPS: [&str; 3] =
-    [include_str!("migrations/0001_threads.sql"), include_str!("migrations/0002_search.sql"), include_str!("migrations/0003_scope.sql")];
+pub(super) const STEPS: [&str; 3] = [
+    include_str!("migrations/0001_threads.sql"),
+    include_str!("migrations/0002_search.sql"),
+    include_str!("migrations/0003_scope.sql"),
+];
 
 /// How to use a database. What the address itself says goes before.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use super::failure::Fault;
 use super::value::{amount, id, json, maybe, moment, parsed, small, unreadable};
 use crate::ids::ThreadKey;
 use crate::store::{
-    ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, JobId, JobRow, JobState, Lease, MessageRow, PlanRow, Sensitivity,
-    ThreadRow,
+    ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, JobId, JobRow, JobState, Lease, MessageRow, PlanRow,
+    Sensitivity, ThreadRow,
 };
 
 pub(super) fn thread(row: &Row) -> Result<ThreadRow, Fault> {

@@ -24,8 +24,11 @@ const TRIES_MAX: usize = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// All steps of the schema, oldest first.
-pub(super) const STEPS: [&str; 3] =
-    [include_str!("migrations/0001_threads.sql"), include_str!("migrations/0002_search.sql"), include_str!("migrations/0003_scope.sql")];
+pub(super) const STEPS: [&str; 3] = [
+    include_str!("migrations/0001_threads.sql"),
+    include_str!("migrations/0002_search.sql"),
+    include_str!("migrations/0003_scope.sql"),
+];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| Migrations::new(STEPS.map(M::up).to_vec()));
 

@@ -12,7 +12,9 @@ use super::slot;
 use super::value::{amount, id, json, limit, moment, parsed, unreadable};
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 use crate::store::encode::id_bytes;
-use crate::store::{ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, MessageRow, PlanRow, Sensitivity, ThreadRow};
+use crate::store::{
+    ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, MessageRow, PlanRow, Sensitivity, ThreadRow,
+};
 
 /// A thread.
 pub(super) fn thread(conn: &Connection, key: &ThreadKey) -> Result<Option<ThreadRow>, Fault> {
