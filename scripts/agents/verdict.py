@@ -78,8 +78,9 @@ def plan_of(exchange):
 
 
 def tokens_before(exchange):
-    told = exchange.answer_headers.get("x-epitome-tokens-before", "0")
-    return int(told) if told.isdigit() else 0
+    """The tokens of what the agent sent: as the gateway counted them, or as the provider did where nothing was changed."""
+    told = exchange.answer_headers.get("x-epitome-tokens-before")
+    return int(told) if told else (exchange.usage() or (0,))[0]
 
 
 def ended(outcomes):
