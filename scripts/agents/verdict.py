@@ -44,13 +44,22 @@ class Verdict:
         if run.passed_through:
             failures += passed(asked, sent)
         else:
-            failures += [*answered(asked, sent, stage, args), *compacted(run, facts, asked), *one_thread(run, asked), *listed(asked, stage)]
+            failures += [
+                *answered(asked, sent, stage, args),
+                *compacted(run, facts, asked),
+                *one_thread(run, asked),
+                *listed(asked, stage),
+            ]
             failures += hidden(asked, sent) if args.tools == "on" else untouched(asked, sent)
-        return cls(run.name, run.version() or "?", window=run.window, seconds=seconds, failures=counted(failures), **facts)
+        return cls(
+            run.name, run.version() or "?", window=run.window, seconds=seconds, failures=counted(failures), **facts
+        )
 
     def line(self):
         """One line, and one for each thing that was wrong."""
-        return "\n".join([f"{'FAIL' if self.failures else 'ok  '} {self.name}", *(f"     {failure}" for failure in self.failures)])
+        return "\n".join(
+            [f"{'FAIL' if self.failures else 'ok  '} {self.name}", *(f"     {failure}" for failure in self.failures)]
+        )
 
 
 def counted(failures):
@@ -109,7 +118,13 @@ def answered(asked, sent, stage, args):
 
 def overflowed(exchange):
     """Whether an error says that a prompt is too long."""
-    words = (b"context_length_exceeded", b"prompt is too long", b"maximum context length", b"exceed context limit", b"context window")
+    words = (
+        b"context_length_exceeded",
+        b"prompt is too long",
+        b"maximum context length",
+        b"exceed context limit",
+        b"context window",
+    )
     return any(word in exchange.answer for word in words)
 
 
@@ -189,12 +204,35 @@ def one_thread(run, asked):
 
 def table(verdicts):
     """All of them, for people."""
-    head = ("agent", "version", "requests", "threads", "compactions", "asked, tokens", "peak, tokens", "window", "cached", "seconds", "verdict")
+    head = (
+        "agent",
+        "version",
+        "requests",
+        "threads",
+        "compactions",
+        "asked, tokens",
+        "peak, tokens",
+        "window",
+        "cached",
+        "seconds",
+        "verdict",
+    )
     rows = [head, tuple("-" * len(name) for name in head)]
     for verdict in verdicts:
-        rows.append((
-            verdict.name, verdict.version, str(verdict.requests), str(verdict.threads), str(verdict.compactions), f"{verdict.tokens_asked_max:,}",
-            f"{verdict.tokens_max:,}", f"{verdict.window:,}", f"{verdict.cached_share:.0%}", f"{verdict.seconds:.0f}", "failed" if verdict.failures else "passed",
-        ))
+        rows.append(
+            (
+                verdict.name,
+                verdict.version,
+                str(verdict.requests),
+                str(verdict.threads),
+                str(verdict.compactions),
+                f"{verdict.tokens_asked_max:,}",
+                f"{verdict.tokens_max:,}",
+                f"{verdict.window:,}",
+                f"{verdict.cached_share:.0%}",
+                f"{verdict.seconds:.0f}",
+                "failed" if verdict.failures else "passed",
+            )
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows)
