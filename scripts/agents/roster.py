@@ -33,8 +33,10 @@ class Run:
     commands: list
     env: dict = dataclasses.field(default_factory=dict)
     files: dict = dataclasses.field(default_factory=dict)
-    # Whether the agent may compact by itself, so that the gateway has less to do.
+    # Whether the agent compacts by itself, so that the gateway has nothing to do.
     compacts_itself: bool = False
+    # The fewest compactions of the gateway's that the run must see.
+    plans_min: int = 2
     # Whether the gateway only passes it through.
     passed_through: bool = False
 
@@ -65,6 +67,11 @@ def environment(home, more):
 def titled(name, believed):
     """A run's name in the table."""
     return {None: name, PLAIN: f"{name}, as it comes"}.get(believed, f"{name}, own compaction")
+
+
+def compacting(believed):
+    """Whether an agent compacts by itself, and the fewest compactions that are then the gateway's."""
+    return {None: (False, 2), PLAIN: (False, 1)}.get(believed, (True, 0))
 
 
 def known(believed, window):
@@ -107,7 +114,7 @@ env_key = "EPITOME_UPSTREAM_KEY"
         [[*start, PROMPT], [*start, "resume", "--last", AGAIN]],
         {"CODEX_HOME": f"{home}/.codex", "EPITOME_UPSTREAM_KEY": key},
         {".codex/config.toml": config},
-        bool(own),
+        *compacting(own),
     )
 
 
@@ -133,7 +140,7 @@ def claude(url, key, home, *, window=64_000, own=None):
         [["claude", "-p", PROMPT, *common], ["claude", "-c", "-p", AGAIN, *common]],
         env,
         {},
-        bool(own),
+        *compacting(own),
     )
 
 
@@ -166,7 +173,7 @@ def opencode(url, key, home, *, protocol="chat", window=32_000, own=None):
         [["opencode", "run", PROMPT], ["opencode", "run", "-c", AGAIN]],
         {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
         {".config/opencode/opencode.json": json.dumps(config)},
-        bool(own),
+        *compacting(own),
     )
 
 
@@ -210,7 +217,7 @@ def pi(url, key, home, *, protocol="chat", window=32_000, own=None):
         [["pi", "-p", PROMPT, *common], ["pi", "-c", "-p", AGAIN, *common]],
         {"PI_OFFLINE": "1"},
         {".pi/agent/models.json": json.dumps(models)},
-        bool(own),
+        *compacting(own),
     )
 
 
@@ -243,7 +250,7 @@ def qwen(url, key, home, *, window=48_000, own=None):
             "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1",
         },
         {".qwen/settings.json": json.dumps(settings)},
-        bool(own),
+        *compacting(own),
     )
 
 

@@ -149,7 +149,7 @@ def passed(asked, sent):
 
 def compacted(run, facts, asked):
     """It was compacted, and always within the window."""
-    if not run.compacts_itself and facts["compactions"] < 2:
+    if facts["compactions"] < run.plans_min:
         yield f"only {facts['compactions']} plans"
     if facts["tokens_max"] > run.window:
         yield f"a prompt of {facts['tokens_max']} tokens is over the window of {run.window}"
