@@ -36,6 +36,8 @@ pub struct Facts {
     pub frame: Option<Frame>,
     /// What its messages were last counted as.
     pub counted: Option<Counted>,
+    /// Words that every later prompt must hold.
+    pub pins: Vec<String>,
     /// When it was last used.
     pub used: Instant,
 }
@@ -89,6 +91,17 @@ pub struct Counted {
     pub fixed: Tokens,
     /// The tokens of the prompt that they are under their plan.
     pub prompt: Tokens,
+}
+
+impl Facts {
+    /// Keeps words for every later prompt.
+    pub fn pin(&mut self, words: &[String]) {
+        for word in words {
+            if !self.pins.contains(word) {
+                self.pins.push(word.clone());
+            }
+        }
+    }
 }
 
 impl Line {

@@ -299,6 +299,7 @@ impl Wanted<'_> {
             pending: Vec::new(),
             tip: blake3::hash(self.scope.name.as_bytes()),
             counted: None,
+            pins: Vec::new(),
             used: Instant::now(),
         }
     }

@@ -42,6 +42,8 @@ pub struct Answer {
     pub parts: Parts,
     held: VecDeque<Bytes>,
     rest: Option<Incoming>,
+    /// How it broke off while it was held back.
+    broke: Option<BoxError>,
     ear: Ear,
 }
 
@@ -49,7 +51,7 @@ impl Answer {
     /// An answer of which nothing has been read.
     pub fn of(response: Response<Incoming>, ear: Ear) -> Answer {
         let (parts, body) = response.into_parts();
-        Answer { parts, held: VecDeque::new(), rest: Some(body), ear }
+        Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear }
     }
 
     /// Whether it comes in events.
@@ -61,6 +63,10 @@ impl Answer {
     pub async fn piece(&mut self) -> Option<Result<Bytes, BoxError>> {
         if let Some(held) = self.held.pop_front() {
             return Some(Ok(held));
+        }
+        if let Some(error) = self.broke.take() {
+            self.rest = None;
+            return Some(Err(error));
         }
         loop {
             match self.rest.as_mut()?.frame().await? {
@@ -79,13 +85,13 @@ impl Answer {
         let (parts, body) = response.into_parts();
         let is_fine = parts.status.is_success();
         if is_fine && !ear.is_of_events() && !ear.is_of_whole() {
-            return (Answer { parts, held: VecDeque::new(), rest: Some(body), ear }, None);
+            return (Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear }, None);
         }
         if !is_fine && !ear.is_of_whole() {
             // Errors are read however they are labelled.
             ear = Ear::new(ear.dialect(), &without_type(&parts.headers));
         }
-        let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), ear };
+        let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear };
         if answer.ear.is_of_events() {
             answer.hold_events(idle).await;
         } else {
@@ -128,7 +134,10 @@ impl Answer {
                 }
                 true
             }
-            Some(Err(_)) => false,
+            Some(Err(error)) => {
+                self.broke = Some(error.into());
+                false
+            }
             None => {
                 self.rest = None;
                 false
@@ -158,9 +167,12 @@ impl Answer {
 
     /// Sends it on; `at_end` is told how it ended.
     pub fn pass_on(self, idle: Duration, at_end: AtEnd) -> Response<Passing> {
-        let Answer { parts, held, rest, ear } = self;
+        let Answer { parts, held, rest, broke, ear } = self;
         let idle_since = Box::pin(sleep(idle));
-        let rest = rest.map(Rest::Provider);
+        let rest = match broke {
+            Some(error) => Some(Rest::Broken { error: Some(error), has_waited: false }),
+            None => rest.map(Rest::Provider),
+        };
         let passing = Passing { held, rest, ear: Some(ear), idle, idle_since, at_end: Some(at_end) };
         Response::from_parts(parts, passing)
     }
@@ -188,6 +200,11 @@ pub struct Passing {
 /// Where the rest of an answer comes from.
 enum Rest {
     Provider(Incoming),
+    /// It broke off where it is; what came before it is given time to leave.
+    Broken {
+        error: Option<BoxError>,
+        has_waited: bool,
+    },
     Woven(mpsc::Receiver<Result<Bytes, BoxError>>),
 }
 
@@ -197,6 +214,12 @@ impl Rest {
             Rest::Provider(body) => {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into)))
             }
+            Rest::Broken { has_waited, .. } if !*has_waited => {
+                *has_waited = true;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Rest::Broken { error, .. } => Poll::Ready(error.take().map(Err)),
             Rest::Woven(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(Frame::data))),
         }
     }
@@ -208,7 +231,7 @@ impl Rest {
     fn size_hint(&self) -> SizeHint {
         match self {
             Rest::Provider(body) => body.size_hint(),
-            Rest::Woven(_) => SizeHint::default(),
+            Rest::Broken { .. } | Rest::Woven(_) => SizeHint::default(),
         }
     }
 }

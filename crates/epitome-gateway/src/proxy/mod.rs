@@ -71,6 +71,8 @@ const OUTPUT_MIN: Tokens = Tokens::new(64);
 const TRUNCATED_SHARE: f64 = 0.5;
 /// Below this size nobody truncates.
 const TRUNCATED_MIN: Tokens = Tokens::new(1000);
+/// A prompt whose tokens have more bytes than this is worth counting.
+const ODD_TOKEN_BYTES: u64 = 6;
 /// The most engines for different policies and models at hand.
 const ENGINES_MAX: usize = 256;
 /// For how long a store that did not answer is not asked again.
@@ -143,6 +145,21 @@ impl Proxy for Relay {
             }
         }
     }
+}
+
+/// Whether a provider says by its usage that it left something out.
+fn truncated(answer: &Answer, sending: &Sending, turn: &Turn) -> Option<ModelError> {
+    // A stream is passed on before its usage comes.
+    let usage = answer.known()?.usage.filter(|usage| usage.input > 0)?;
+    let used = Tokens::new(usage.input);
+    let is_odd = usage.input.saturating_mul(ODD_TOKEN_BYTES) < sending.body.len() as u64;
+    let counted = sending.counted.or_else(|| is_odd.then(|| record::all_tokens(turn)))?;
+    let is_cut = counted > TRUNCATED_MIN && used < counted.share(TRUNCATED_SHARE);
+    is_cut.then(|| ModelError::Overflow {
+        status: 200,
+        overflow: Overflow::InputTooLong { used: None, limit: Some(used + Tokens::new(usage.output)) },
+        message: "it counted far less than it was sent".to_owned(),
+    })
 }
 
 async fn own(response: Response<Full<Bytes>>) -> Response<Passing> {
@@ -287,6 +304,7 @@ impl Inner {
             Ok(placed) => placed,
             Err(why) => return Ok(Err(why)),
         };
+        placed.line.facts().pin(&wishes.pins);
         let at = Moment::now();
         Ok(Ok(Turn { at, caller, client, wishes, original, asked, scope, prints, placed, engine, has_tools }))
     }
@@ -426,7 +444,7 @@ impl Inner {
                 Err(begun) => begun,
             };
             let told = Told { retries, ..sending.told.clone() };
-            let error = error.or_else(|| self.truncated(&answer, &sending));
+            let error = error.or_else(|| truncated(&answer, &sending, &turn));
             let Some(error) = error.filter(|_| !turn.asked.is_native()) else {
                 if retries > 0 {
                     self.learn_unsaid(&turn, &pressure).await;
@@ -527,22 +545,10 @@ impl Inner {
         Ok(Err(Answer::begin(response, ear, self.settings.limits.idle_timeout).await))
     }
 
-    /// Whether a provider says by its usage that it left something out.
-    fn truncated(&self, answer: &Answer, sending: &Sending) -> Option<ModelError> {
-        let (counted, usage) = (sending.counted?, answer.known()?.usage?);
-        let used = Tokens::new(usage.input);
-        let is_cut = counted > TRUNCATED_MIN && used > Tokens::ZERO && used < counted.share(TRUNCATED_SHARE);
-        is_cut.then(|| ModelError::Overflow {
-            status: 200,
-            overflow: Overflow::InputTooLong { used: None, limit: Some(used + Tokens::new(usage.output)) },
-            message: "it counted far less than it was sent".to_owned(),
-        })
-    }
-
     /// How to go on after a refusal; `None` when going on cannot help.
     fn pressed(&self, turn: &Turn, before: &Pressure, sending: &Sending, error: &ModelError) -> Option<Pressure> {
         let ModelError::Overflow { overflow, .. } = error else { return None };
-        let counted = sending.counted.unwrap_or_else(|| Tokens::new(sending.body.len() as u64 / 4));
+        let counted = sending.counted.unwrap_or_else(|| record::all_tokens(turn));
         let refused = Some((error.clone(), counted));
         let output = overflow.output_that_fits(OUTPUT_MARGIN).filter(|output| *output >= OUTPUT_MIN);
         if let Some(output) = output.filter(|output| before.output.is_none_or(|asked| *output < asked)) {

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use epitome::budget::Tokens;
 use epitome::summary::Fate;
 use epitome::wire::{Dialect, Item, count_marks, mark_cached, set_field, without_field};
-use epitome_runtime::engine::{EngineError, OpenThread, Step};
-use epitome_runtime::ids::ThreadKey;
+use epitome_runtime::engine::{EngineError, OpenThread, Step, StepRequest};
+use epitome_runtime::ids::{ThreadId, ThreadKey};
 use tokio::sync::MutexGuard;
 
 use super::Inner;
@@ -19,6 +19,8 @@ use crate::identity::{Counted, Line, Origin, Wanted, weight};
 
 /// How often a line is begun anew because others were faster.
 const RACES_MAX: usize = 4;
+/// The kind of the document that holds a thread's pins.
+pub(super) const PINS: &str = "pins";
 /// The most cache marks that a provider takes.
 const MARKS_MAX: usize = 4;
 
@@ -62,7 +64,7 @@ impl Inner {
         let known_bytes: usize = messages[..known].iter().map(|message| message.len()).sum();
         let unknown = turn.asked.document.source().len().saturating_sub(known_bytes);
         let has_images = messages[known..].iter().any(|message| message.as_str().contains("image"));
-        let step = epitome_runtime::engine::StepRequest {
+        let step = StepRequest {
             model: turn.asked.document.model().map(str::to_owned),
             max_output: turn.asked.document.max_output().map(Tokens::new),
             window: turn.wishes.budget.or(self.settings.budget),
@@ -80,10 +82,13 @@ impl Inner {
         if let Some((error, counted)) = &pressure.refused {
             thread.learn_overflow(turn.asked.model(), *counted, error).await;
         }
-        let step = thread.prepare_step(&turn.step(&pressure, self.settings.budget)).await?;
+        let pins = line.facts().pins.clone();
+        let asked = StepRequest { pins, ..turn.step(&pressure, self.settings.budget) };
+        let step = thread.prepare_step(&asked).await?;
         thread.note_call();
         // A plan that was swapped in since the last prompt fills the provider's cache anew.
-        let is_rewritten = line.facts().sent_under.is_some_and(|before| before != step.version) || step.compacted.is_some();
+        let is_rewritten =
+            line.facts().sent_under.is_some_and(|before| before != step.version) || step.compacted.is_some();
         self.note(&line, thread, &step);
         let own = turn.asked.is_own_compaction() || turn.client.is_compacting();
         let fits = thread.thread().total() <= step.room.limit;
@@ -162,6 +167,7 @@ impl Inner {
             (facts.key.clone(), facts.origin.clone())
         };
         let access = turn.access();
+        self.remember_pins(turn, line, &thread, &origin).await?;
         let opened = match origin {
             Origin::Stored => turn.engine.resume(&access, thread).await?,
             Origin::New { scope, labels } => {
@@ -177,6 +183,28 @@ impl Inner {
         };
         line.facts().origin = Origin::Stored;
         Ok(opened)
+    }
+
+    /// Takes over the pins of a stored thread, or of the one that a fork leaves.
+    async fn remember_pins(
+        &self,
+        turn: &Turn,
+        line: &Line,
+        thread: &ThreadId,
+        origin: &Origin,
+    ) -> Result<(), EngineError> {
+        let holder = match origin {
+            Origin::Stored => thread,
+            Origin::Fork { from, .. } => from,
+            Origin::New { .. } => return Ok(()),
+        };
+        let log = self.engine.log();
+        let (kept, _) = log.document::<Vec<String>>(&turn.caller.tenant, PINS, holder.as_str()).await?;
+        let mut facts = line.facts();
+        let newer = std::mem::take(&mut facts.pins);
+        facts.pin(&kept.unwrap_or_default());
+        facts.pin(&newer);
+        Ok(())
     }
 
     /// Finds the line's history in the store anew, and makes it the thread that it is by now.
@@ -195,13 +223,10 @@ impl Inner {
 }
 
 /// What is remembered of a new thread.
-pub(super) fn labels(
-    client: &crate::identity::Client,
-    model: &str,
-    derived_from: Option<&str>,
-) -> serde_json::Value {
+pub(super) fn labels(client: &crate::identity::Client, model: &str, derived_from: Option<&str>) -> serde_json::Value {
     let mut labels = serde_json::json!({ "door": "gateway", "client": client.name, "model": model });
-    let named = [("session", client.session.as_deref()), ("role", client.role.as_deref()), ("derived_from", derived_from)];
+    let named =
+        [("session", client.session.as_deref()), ("role", client.role.as_deref()), ("derived_from", derived_from)];
     for (name, value) in named {
         if let Some(value) = value {
             labels[name] = value.into();

@@ -75,6 +75,7 @@ impl Inner {
                 counted
             }
         };
+        self.keep_pins(&turn, &id).await;
         let answer = match end.answer {
             Some(Ok(answer)) => answer,
             Some(Err(error)) => {
@@ -155,6 +156,33 @@ impl Inner {
         found.ok().and_then(|(earlier, _)| earlier)
     }
 
+    /// Keeps the pins of a thread for whoever goes on with it.
+    async fn keep_pins(&self, turn: &Turn, id: &RequestId) {
+        let (key, pins) = {
+            let facts = turn.placed.line.facts();
+            (facts.key.clone(), facts.pins.clone())
+        };
+        // A fork takes those over that it was made with.
+        let is_new = !turn.wishes.pins.is_empty() || turn.placed.relation == Relation::Fork;
+        if pins.is_empty() || !is_new {
+            return;
+        }
+        let (log, name, at) = (self.engine.log(), key.thread.as_str(), Moment::now());
+        let kind = super::prompt::PINS;
+        let write = log.put_document(&Document {
+            tenant: &key.tenant,
+            kind,
+            name,
+            value: &pins,
+            expected: None,
+            at,
+            expires: None,
+        });
+        if let Err(error) = log.apply(&[write]).await {
+            tracing::warn!(%error, request = id.as_str(), "pins could not be kept");
+        }
+    }
+
     async fn keep_answer(&self, turn: &Turn, answer: &ModelAnswer, id: &RequestId) {
         let key = turn.placed.line.key();
         let kept = Kept {
@@ -172,8 +200,15 @@ impl Inner {
         let mut writes = vec![put("answer", &name, None)];
         if turn.placed.relation == Relation::New && turn.scope.is_named() {
             let (value, name) = (key.thread.to_string(), turn.scope.document());
-            let scope =
-                Document { tenant: &key.tenant, kind: "scope", name: &name, value: &value, expected: None, at, expires };
+            let scope = Document {
+                tenant: &key.tenant,
+                kind: "scope",
+                name: &name,
+                value: &value,
+                expected: None,
+                at,
+                expires,
+            };
             writes.push(log.put_document(&scope));
         }
         if let Some(response) = answer.id.as_deref().filter(|_| turn.asked.dialect() == Dialect::Responses) {
@@ -235,6 +270,13 @@ async fn history(
     let entries = log.read(&row, 0..kept.length).await?;
     let before = entries.into_iter().map(|entry| entry.message.raw.to_string());
     Ok(Some(before.chain(kept.messages).collect()))
+}
+
+/// The tokens of a request that was not counted on its way.
+pub(super) fn all_tokens(turn: &Turn) -> Tokens {
+    let counter = turn.engine.counter();
+    let messages: Tokens = turn.asked.messages().iter().map(|message| counter.count(message.as_str())).sum();
+    messages + fixed_tokens(turn)
 }
 
 /// The tokens of what stands in every request.

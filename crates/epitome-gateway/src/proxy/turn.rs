@@ -89,10 +89,10 @@ impl Turn {
             model: Some(self.asked.model().to_owned()).filter(|model| !model.is_empty()),
             system: self.asked.system(),
             tools: document.tools().map(ToString::to_string),
-            max_output: pressure.output.or(document.max_output().map(Tokens::new)),
+            // An output that is lowered to what is left takes nothing away from the prompt.
+            max_output: document.max_output().map(Tokens::new).filter(|_| pressure.output.is_none()),
             window: smaller(own, pressure.window),
             harder: pressure.harder,
-            pins: self.wishes.pins.clone(),
             instructions: self.wishes.instructions.clone(),
             ..StepRequest::default()
         }
