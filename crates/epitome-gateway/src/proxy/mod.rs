@@ -515,10 +515,12 @@ impl Inner {
             return failed("store");
         }
         // It goes on by itself even if it is not waited for: nothing that came may be lost on the way.
+        let begun = Instant::now();
         let made = tokio::spawn(Arc::clone(self).prompt(Arc::clone(turn), pressure.clone()));
         match tokio::time::timeout(self.patience(turn), made).await {
             Ok(Ok(Ok(sending))) => {
-                if !sending.is_saved {
+                // A store that only says no is gone on without; one that is waited for each time is left alone for a while.
+                if !sending.is_saved && begun.elapsed() > self.settings.limits.store_patience {
                     self.store_failed();
                 }
                 sending
