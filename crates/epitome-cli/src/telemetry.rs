@@ -22,6 +22,8 @@ pub fn start(configured: &Configured, json: bool) -> Result<Option<Exporter>, Fa
     let started = started.map_err(|error| Failure::new(Exit::Usage, sentence(&error)))?;
     let (layer, exporter) = started.map_or((None, None), |(layer, exporter)| (Some(layer), Some(exporter)));
     let warnings = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
+    // Where nothing can be written, as on a full disk, there is nothing to tell that by either.
+    let warnings = warnings.log_internal_errors(false);
     let warnings = match json {
         true => {
             let told = Targets::new().with_default(LevelFilter::WARN).with_target(REQUESTS, LevelFilter::INFO);

@@ -13,13 +13,18 @@ use super::reply::{Reply, Usage};
 use super::settings::MockSettings;
 use super::speak::Speech;
 
+/// About how many bytes a token has.
+const BYTES_PER_TOKEN: u64 = 4;
+
 /// Answers without a look at what was asked, but for the stream.
 pub(super) fn answer(settings: &MockSettings, head: &Parts, body: &Bytes) -> Outgoing {
+    let body_bytes = body.len() as u64;
     let endpoint = Endpoint::at(head.method.as_str(), head.uri.path(), head.headers.contains_key("anthropic-version"));
     let body = json!({"model": "mock", "stream": wants_stream(body), "stream_options": {"include_usage": true}});
     let asked = Asked { endpoint, headers: head.headers.clone(), key: String::new(), body, seed: Seed::of("", b"lax") };
     let reply = Reply::text(plain_text(0, settings.timing.answer_tokens));
-    let served = Served { input: 1, ..Served::default() };
+    // Roughly what it is: whoever counts shall not think that something was left out.
+    let served = Served { input: (body_bytes / BYTES_PER_TOKEN).max(1), ..Served::default() };
     let output = settings.timing.answer_tokens.max(1) as u64;
     let speech = Speech { asked: &asked, reply: &reply, usage: Usage { served, output, reasoning: 0 } };
     let mut outgoing = match asked.endpoint {
