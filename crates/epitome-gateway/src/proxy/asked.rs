@@ -105,7 +105,7 @@ impl Asked {
 
     /// What names its conversation.
     pub fn named(&self) -> Named<'_> {
-        let field = |key: &str| self.document.field(key).map(|value| value.as_str());
+        let field = |key: &str| self.document.field(key).map(epitome::thread::Raw::as_str);
         Named {
             prompt_cache_key: field("prompt_cache_key"),
             session_id: field("session_id"),
@@ -137,8 +137,8 @@ impl Asked {
 
     /// What stands in every request beside the messages: the operator's words, as JSON.
     pub fn system(&self) -> Option<String> {
-        let beside = self.document.system().map(|system| system.as_str());
-        let leading = self.document.items()[..self.head].iter().map(|item| item.as_str());
+        let beside = self.document.system().map(epitome::thread::Raw::as_str);
+        let leading = self.document.items()[..self.head].iter().map(epitome::thread::Raw::as_str);
         let all: Vec<&str> = beside.into_iter().chain(leading).collect();
         match all.as_slice() {
             [] => None,
@@ -157,7 +157,7 @@ fn with_listed_input(dialect: Dialect, text: &str) -> Option<Document> {
         model: Option<serde::de::IgnoredAny>,
     }
     let found: Input<'_> = (dialect == Dialect::Responses).then(|| serde_json::from_str(text).ok()).flatten()?;
-    let list = match found.input.map(|input| input.get()) {
+    let list = match found.input.map(serde_json::value::RawValue::get) {
         Some(words) if words.starts_with('"') => {
             format!(r#"[{{"type":"message","role":"user","content":{words}}}]"#)
         }

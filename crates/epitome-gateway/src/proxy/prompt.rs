@@ -68,7 +68,7 @@ impl Inner {
         let counted = facts.counted.filter(|counted| counted.messages <= messages.len());
         drop(facts);
         let (known, tokens) = counted.map_or((0, Tokens::ZERO), |counted| (counted.messages, counted.tokens));
-        let known_bytes: usize = messages[..known].iter().map(|message| message.len()).sum();
+        let known_bytes: usize = messages[..known].iter().map(epitome::thread::Raw::len).sum();
         let unknown = turn.asked.document.source().len().saturating_sub(known_bytes);
         let has_images = messages[known..].iter().any(|message| message.as_str().contains("image"));
         let step = StepRequest {

@@ -122,7 +122,7 @@ impl Inner {
         let document = &turn.asked.document;
         let fixed = counted.map_or(Tokens::ZERO, |counted| counted.fixed);
         let all = told.before.unwrap_or(sent) - fixed;
-        let bytes: usize = turn.asked.messages().iter().map(|message| message.len()).sum();
+        let bytes: usize = turn.asked.messages().iter().map(epitome::thread::Raw::len).sum();
         let share = |message: &epitome::thread::Raw| all.share(message.len() as f64 / bytes.max(1) as f64);
         let ids = turn.prints.iter().map(|print| epitome::thread::MessageId::from_bytes(*print.as_bytes()));
         let mut head = blake3::Hasher::new();
