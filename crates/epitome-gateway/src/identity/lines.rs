@@ -299,6 +299,7 @@ impl Wanted<'_> {
             pending: Vec::new(),
             tip: blake3::hash(self.scope.name.as_bytes()),
             counted: None,
+            is_waiting: false,
             used: Instant::now(),
         }
     }

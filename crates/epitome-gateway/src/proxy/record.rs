@@ -72,6 +72,7 @@ impl Inner {
             }
             Err(error) => {
                 tracing::warn!(%error, request = id.as_str(), "what came is not in the log yet");
+                self.settle_later(Arc::clone(&turn));
                 counted
             }
         };
