@@ -7,6 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use epitome_runtime::engine::Saved;
 use tokio::sync::watch;
 
 use super::Inner;
@@ -60,7 +61,7 @@ impl Inner {
         self.aside(|relay| async move {
             let mut ending = relay.beside.is_ending.subscribe();
             let mut is_last = false;
-            while relay.settled(&turn, &turn.placed.line).await.is_err() && !is_last {
+            while !relay.is_kept(&turn).await && !is_last {
                 tokio::select! {
                     () = tokio::time::sleep(AGAIN) => {}
                     _ = ending.wait_for(|ending| *ending) => is_last = true,
@@ -68,6 +69,16 @@ impl Inner {
             }
             turn.placed.line.facts().is_waiting = false;
         });
+    }
+
+    /// Gives the store what came for a thread; whether it has all of it.
+    async fn is_kept(&self, turn: &Turn) -> bool {
+        let Ok(mut open) = self.settled(turn, &turn.placed.line).await else { return false };
+        let Some(thread) = open.as_mut() else { return true };
+        if thread.saved() != Saved::Yes {
+            thread.flush().await;
+        }
+        thread.saved() == Saved::Yes
     }
 
     /// Waits for everything beside the requests, as long as somebody has patience.

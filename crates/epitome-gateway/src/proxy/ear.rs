@@ -1,5 +1,7 @@
 //! Ears: an answer that passes by is understood without being touched.
 
+use std::sync::OnceLock;
+
 use bytes::{Bytes, BytesMut};
 use epitome::wire::Dialect;
 use epitome_runtime::model::{AnswerReader, ModelAnswer, ModelError};
@@ -18,6 +20,8 @@ pub struct Ear {
     hears: Hears,
     headers: HeaderMap,
     dialect: Dialect,
+    /// What was read of a whole answer: it is asked for more than once, and read once.
+    read: OnceLock<Option<Result<ModelAnswer, ModelError>>>,
     /// Whether the model has said anything.
     pub has_spoken: bool,
     /// What the answer turned out to be instead.
@@ -44,7 +48,7 @@ impl Ear {
             _ => Hears::Nothing,
         };
         let headers = headers.get(CONTENT_ENCODING).map(|packing| (CONTENT_ENCODING, packing.clone()));
-        Ear { hears, headers: headers.into_iter().collect(), dialect, has_spoken: false, error: None }
+        Ear { hears, headers: headers.into_iter().collect(), dialect, read: OnceLock::new(), has_spoken: false, error: None }
     }
 
     /// The dialect that it understands.
@@ -78,7 +82,10 @@ impl Ear {
                     }
                 }
             }
-            Hears::Whole(all) if all.len() + bytes.len() <= WHOLE_BYTES_MAX => all.extend_from_slice(bytes),
+            Hears::Whole(all) if all.len() + bytes.len() <= WHOLE_BYTES_MAX => {
+                all.extend_from_slice(bytes);
+                self.read.take();
+            }
             Hears::Whole(_) => self.hears = Hears::Nothing,
             Hears::Nothing => {}
         }
@@ -95,9 +102,12 @@ impl Ear {
     }
 
     /// The answer, at its end; `None` where it was not listened to.
-    pub fn finish(self) -> Option<Result<ModelAnswer, ModelError>> {
+    pub fn finish(mut self) -> Option<Result<ModelAnswer, ModelError>> {
         if let Some(error) = self.error {
             return Some(Err(error));
+        }
+        if let Some(read) = self.read.take() {
+            return read;
         }
         match self.hears {
             Hears::Events { reader, .. } => Some(reader.finish()),
@@ -107,6 +117,11 @@ impl Ear {
             }
             Hears::Nothing => None,
         }
+    }
+
+    /// The answer, where it is read whole and has come as far as it will.
+    pub fn whole(&self) -> Option<&Result<ModelAnswer, ModelError>> {
+        self.read.get_or_init(|| AnswerReader::read(self.dialect, &self.text()?)).as_ref()
     }
 
     /// What has come of an answer that is read whole, unpacked.
