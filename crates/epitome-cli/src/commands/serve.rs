@@ -58,6 +58,7 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     let compactions = Arc::new(epitome_runtime::event::Metrics::new());
     let mut parts = configured.config().parts(&configured.environment).await?;
     parts.bus = parts.bus.with_listener(compactions.clone());
+    parts.settings.store_patience = settings.limits.store_patience;
     if configured.names_no_policy() {
         parts.settings.policy.target = usual().target;
     }

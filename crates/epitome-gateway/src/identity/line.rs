@@ -38,6 +38,8 @@ pub struct Facts {
     pub counted: Option<Counted>,
     /// Whether somebody waits for the store to take what is not in it yet.
     pub is_waiting: bool,
+    /// Words that every later prompt must hold.
+    pub pins: Vec<String>,
     /// When it was last used.
     pub used: Instant,
 }
@@ -91,6 +93,17 @@ pub struct Counted {
     pub fixed: Tokens,
     /// The tokens of the prompt that they are under their plan.
     pub prompt: Tokens,
+}
+
+impl Facts {
+    /// Keeps words for every later prompt.
+    pub fn pin(&mut self, words: &[String]) {
+        for word in words {
+            if !self.pins.contains(word) {
+                self.pins.push(word.clone());
+            }
+        }
+    }
 }
 
 impl Line {

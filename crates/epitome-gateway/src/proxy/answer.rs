@@ -42,6 +42,8 @@ pub struct Answer {
     pub parts: Parts,
     held: VecDeque<Bytes>,
     rest: Option<Incoming>,
+    /// How it broke off while it was held back.
+    broke: Option<BoxError>,
     ear: Ear,
 }
 
@@ -49,7 +51,7 @@ impl Answer {
     /// An answer of which nothing has been read.
     pub fn of(response: Response<Incoming>, ear: Ear) -> Answer {
         let (parts, body) = response.into_parts();
-        Answer { parts, held: VecDeque::new(), rest: Some(body), ear }
+        Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear }
     }
 
     /// Whether it comes in events.
@@ -61,6 +63,10 @@ impl Answer {
     pub async fn piece(&mut self) -> Option<Result<Bytes, BoxError>> {
         if let Some(held) = self.held.pop_front() {
             return Some(Ok(held));
+        }
+        if let Some(error) = self.broke.take() {
+            self.rest = None;
+            return Some(Err(error));
         }
         loop {
             match self.rest.as_mut()?.frame().await? {
@@ -79,13 +85,13 @@ impl Answer {
         let (parts, body) = response.into_parts();
         let is_fine = parts.status.is_success();
         if is_fine && !ear.is_of_events() && !ear.is_of_whole() {
-            return (Answer { parts, held: VecDeque::new(), rest: Some(body), ear }, None);
+            return (Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear }, None);
         }
         if !is_fine && !ear.is_of_whole() {
             // Errors are read however they are labelled.
             ear = Ear::new(ear.dialect(), &without_type(&parts.headers));
         }
-        let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), ear };
+        let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear };
         if answer.ear.is_of_events() {
             answer.hold_events(idle).await;
         } else {
@@ -128,7 +134,10 @@ impl Answer {
                 }
                 true
             }
-            Some(Err(_)) => false,
+            Some(Err(error)) => {
+                self.broke = Some(error.into());
+                false
+            }
             None => {
                 self.rest = None;
                 false
@@ -150,6 +159,20 @@ impl Answer {
         is_overflow(&error).then_some(error)
     }
 
+    /// Whether it is over and has nothing in it: some servers say so that the prompt was too long.
+    pub fn is_hollow(&self) -> bool {
+        let is_over = self.rest.is_none() && self.parts.status.is_success();
+        match self.ear.is_of_events() {
+            true => is_over && !self.ear.has_spoken,
+            false => self.known().is_some_and(|answer| answer.text.is_empty() && answer.calls.is_empty()),
+        }
+    }
+
+    /// Whether it was cut because the window was full, and can still be asked for again.
+    pub fn is_cut_at_the_window(&self) -> bool {
+        self.ear.has_filled && self.rest.is_none()
+    }
+
     /// The answer as far as it is known: a whole one, or nothing yet.
     pub fn known(&self) -> Option<&ModelAnswer> {
         self.rest.is_none().then(|| self.ear.whole())??.as_ref().ok()
@@ -157,9 +180,12 @@ impl Answer {
 
     /// Sends it on; `at_end` is told how it ended.
     pub fn pass_on(self, idle: Duration, at_end: AtEnd) -> Response<Passing> {
-        let Answer { parts, held, rest, ear } = self;
+        let Answer { parts, held, rest, broke, ear } = self;
         let idle_since = Box::pin(sleep(idle));
-        let rest = rest.map(Rest::Provider);
+        let rest = match broke {
+            Some(error) => Some(Rest::Broken { error: Some(error), has_waited: false }),
+            None => rest.map(Rest::Provider),
+        };
         let passing = Passing { held, rest, ear: Some(ear), idle, idle_since, at_end: Some(at_end) };
         Response::from_parts(parts, passing)
     }
@@ -187,6 +213,11 @@ pub struct Passing {
 /// Where the rest of an answer comes from.
 enum Rest {
     Provider(Incoming),
+    /// It broke off where it is; what came before it is given time to leave.
+    Broken {
+        error: Option<BoxError>,
+        has_waited: bool,
+    },
     Woven(mpsc::Receiver<Result<Bytes, BoxError>>),
 }
 
@@ -196,6 +227,12 @@ impl Rest {
             Rest::Provider(body) => {
                 Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(Into::into)))
             }
+            Rest::Broken { has_waited, .. } if !*has_waited => {
+                *has_waited = true;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Rest::Broken { error, .. } => Poll::Ready(error.take().map(Err)),
             Rest::Woven(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(Frame::data))),
         }
     }
@@ -207,7 +244,7 @@ impl Rest {
     fn size_hint(&self) -> SizeHint {
         match self {
             Rest::Provider(body) => body.size_hint(),
-            Rest::Woven(_) => SizeHint::default(),
+            Rest::Broken { .. } | Rest::Woven(_) => SizeHint::default(),
         }
     }
 }
@@ -278,6 +315,10 @@ impl Body for Passing {
             Some(Ok(frame)) => {
                 if let (Some(data), Some(ear)) = (frame.data_ref(), &mut this.ear) {
                     ear.hear(data);
+                    // What is known of an answer is known before the client has the last of it.
+                    if ear.is_whole() && ear.ends_with_its_last_event() {
+                        this.over(false);
+                    }
                 }
                 let until = Instant::now()
                     .checked_add(this.idle)

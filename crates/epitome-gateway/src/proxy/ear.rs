@@ -14,6 +14,9 @@ use crate::sse::Framer;
 /// The most bytes of an answer that is read whole.
 pub const WHOLE_BYTES_MAX: usize = 8 << 20;
 
+/// How an answer ends that was cut because the window was full.
+const WINDOW_FULL: &str = "\"model_context_window_exceeded\"";
+
 /// Listens to one answer.
 #[derive(Debug)]
 pub struct Ear {
@@ -24,6 +27,8 @@ pub struct Ear {
     read: OnceLock<Option<Result<ModelAnswer, ModelError>>>,
     /// Whether the model has said anything.
     pub has_spoken: bool,
+    /// Whether it says that the window was full.
+    pub has_filled: bool,
     /// What the answer turned out to be instead.
     pub error: Option<ModelError>,
 }
@@ -48,7 +53,7 @@ impl Ear {
             _ => Hears::Nothing,
         };
         let headers = headers.get(CONTENT_ENCODING).map(|packing| (CONTENT_ENCODING, packing.clone()));
-        Ear { hears, headers: headers.into_iter().collect(), dialect, read: OnceLock::new(), has_spoken: false, error: None }
+        Ear { hears, headers: headers.into_iter().collect(), dialect, read: OnceLock::new(), has_spoken: false, has_filled: false, error: None }
     }
 
     /// The dialect that it understands.
@@ -74,6 +79,7 @@ impl Ear {
                     let Some(data) = event.data.as_deref().and_then(|data| std::str::from_utf8(data).ok()) else {
                         continue;
                     };
+                    self.has_filled |= data.contains(WINDOW_FULL);
                     let mut told = false;
                     let heard = reader.hear(event.name(), data, &mut |_| told = true);
                     self.has_spoken |= told || !is_preamble(self.dialect, event.name(), data);
@@ -85,6 +91,7 @@ impl Ear {
             Hears::Whole(all) if all.len() + bytes.len() <= WHOLE_BYTES_MAX => {
                 all.extend_from_slice(bytes);
                 self.read.take();
+                self.has_filled |= bytes.windows(WINDOW_FULL.len()).any(|window| window == WINDOW_FULL.as_bytes());
             }
             Hears::Whole(_) => self.hears = Hears::Nothing,
             Hears::Nothing => {}
@@ -94,6 +101,11 @@ impl Ear {
     /// Whether the answer is complete, whatever becomes of the rest.
     pub fn is_whole(&self) -> bool {
         matches!(&self.hears, Hears::Events { reader, .. } if reader.is_whole())
+    }
+
+    /// Whether the last event of a whole answer holds its usage as well, so that there is nothing more to be heard.
+    pub fn ends_with_its_last_event(&self) -> bool {
+        self.dialect == Dialect::Responses
     }
 
     /// Whether nothing at all came of a stream.
@@ -140,7 +152,8 @@ fn is_preamble(dialect: Dialect, name: &str, data: &str) -> bool {
             ["response.created", "response.in_progress", "response.queued", "keepalive"].contains(&name)
                 || name.is_empty() && data.contains("\"response.created\"")
         }
-        _ => data != "[DONE]" && !data.contains("\"finish_reason\":\"") && !data.contains("\"finish_reason\": \""),
+        // An end without a word before it says nothing either.
+        _ => true,
     }
 }
 

@@ -195,7 +195,8 @@ impl<'a> Board<'a> {
     /// What decides the tail.
     pub fn protection(&self) -> Protection<'a> {
         let (shape, may_cut) = (self.ask.shape, self.ask.may_cut);
-        Protection { thread: self.thread, policy: self.policy, target: self.room.target, shape, may_cut }
+        let Room { target, limit, .. } = self.room;
+        Protection { thread: self.thread, policy: self.policy, target, limit, shape, may_cut }
     }
 
     /// The artifact that a part's content would become.

@@ -11,7 +11,7 @@ use super::normalise::normalise;
 use super::price::{Cache, Worth};
 use super::record::{Action, Cleared, Record};
 use super::rungs::climb;
-use super::tail::{Protection, Tail};
+use super::tail::{Protection, Tail, open_tokens};
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
 use crate::thread::{Determinism, Thread};
@@ -146,6 +146,20 @@ fn no_progress(thread: &Thread, room: Room, previous: Option<&Compaction>) -> Op
     })
 }
 
+/// The most of the limit that is aimed for when what is open is large.
+const OPEN_LIMIT_SHARE: f64 = 0.9;
+
+/// The room with what nobody has answered beside the target: a compaction is there to make room for it, not to take it
+/// away. Without anything between target and limit there is no such room.
+fn beside_what_is_open(room: Room, thread: &Thread) -> Room {
+    let most = room.limit.share(OPEN_LIMIT_SHARE).max(room.target);
+    match room.limit > room.target {
+        true => Room { target: (room.target + open_tokens(thread)).min(most), ..room },
+        false => room,
+    }
+}
+
+
 /// Why a plan is not worth carrying out.
 fn refusal(draft: &Draft<'_>, room: Room, policy: &Policy, ask: &Ask<'_>, tokens: Tokens) -> Option<String> {
     let plan = draft.plan();
@@ -173,14 +187,16 @@ fn draft<'a>(
     ask: &Ask<'a>,
     tokens: Tokens,
 ) -> Draft<'a> {
-    let protection = Protection { thread, policy, target: room.target, shape: ask.shape, may_cut: ask.may_cut };
+    let aimed = beside_what_is_open(room, thread);
+    let (shape, may_cut) = (ask.shape, ask.may_cut);
+    let protection = Protection { thread, policy, target: aimed.target, limit: aimed.limit, shape, may_cut };
     let tail = protection.tail();
-    let (mut steps, mut board) = climb_all(thread, room, policy, meter, ask, tokens, tail);
+    let (mut steps, mut board) = climb_all(thread, aimed, policy, meter, ask, tokens, tail);
     if board.total > room.limit {
         // The tail as the policy wants it leaves no room: once more with what is in flight alone.
         let smallest = protection.smallest();
         if smallest.from > board.tail.from {
-            (steps, board) = climb_all(thread, room, policy, meter, ask, tokens, smallest);
+            (steps, board) = climb_all(thread, aimed, policy, meter, ask, tokens, smallest);
         }
     }
     let shortfall = shortfall(&board);

@@ -7,6 +7,8 @@ use crate::thread::{Message, Part, Role, Thread};
 
 /// The most of a prompt that a single request takes as a message of its own.
 const REQUEST_SHARE: f64 = 0.6;
+/// The most of what lies between target and limit that is taken by what nobody has answered.
+const OPEN_SHARE: f64 = 0.8;
 /// A text clipped to less says nothing.
 const CLIP_MIN: Tokens = Tokens::new(20);
 
@@ -34,6 +36,8 @@ pub struct Protection<'a> {
     pub policy: &'a Policy,
     /// What the prompt is brought down to.
     pub target: Tokens,
+    /// What the prompt must stay within.
+    pub limit: Tokens,
     /// What the prompt must look like.
     pub shape: Shape,
     /// Whether the tail may begin at a place; `None`: before any exchange.
@@ -102,12 +106,20 @@ impl Protection<'_> {
         Tail { from, splits_turn, first_task: task, clip: self.policy.trim.clip(self.target), held }
     }
 
-    /// The newest message, when it is a request that nobody has answered and that leaves room for more.
+    /// Where what nobody has answered begins: a request, or results that the model has not seen, that leave room for
+    /// more. What lies between target and limit is there for it.
     fn unanswered(&self) -> Option<usize> {
-        let newest = self.thread.len().checked_sub(1)?;
-        let message = self.thread.message(newest);
-        let fits = message.tokens() <= self.target.share(REQUEST_SHARE);
-        (message.opens_turn() && fits && self.shape == Shape::Free).then_some(newest)
+        let protect = &self.policy.protect;
+        let keeps_any = protect.recent_turns > 0
+            || protect.recent_messages > 0
+            || protect.recent_tokens > Tokens::ZERO
+            || protect.recent_share > 0.0;
+        let open = open(self.thread).filter(|_| self.shape == Shape::Free && keeps_any)?;
+        let clip = self.policy.trim.clip(self.target);
+        let tokens: Tokens = (open..self.thread.len()).map(|place| clipped(self.thread.message(place), clip)).sum();
+        let is_request = self.thread.message(self.thread.len() - 1).opens_turn();
+        let fits = is_request && tokens <= self.target.share(REQUEST_SHARE);
+        (fits || tokens <= (self.limit - self.target).share(OPEN_SHARE)).then_some(open)
     }
 
     /// The next place where the tail may begin; before what is in flight if it must be.
@@ -127,6 +139,21 @@ impl Tail {
     pub fn holds(&self, place: usize) -> bool {
         self.first_task == Some(place) || self.held.binary_search(&place).is_ok()
     }
+}
+
+/// Where what nobody has answered begins: the newest request, or the newest exchange where it ends with results.
+fn open(thread: &Thread) -> Option<usize> {
+    let newest = thread.len().checked_sub(1)?;
+    let message = thread.message(newest);
+    match message.opens_turn() {
+        true => Some(newest),
+        false => message.results().next().map(|_| thread.exchange_at(newest).range().start),
+    }
+}
+
+/// The tokens of what nobody has answered.
+pub fn open_tokens(thread: &Thread) -> Tokens {
+    open(thread).map_or(Tokens::ZERO, |from| thread.tokens(from..thread.len()))
 }
 
 fn is_held(message: &Message) -> bool {

@@ -1,0 +1,144 @@
+//! It fails open: whatever breaks in here, the request goes out as it came, and nothing is lost for good.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use epitome::wire::Dialect;
+use epitome_runtime::engine::Background;
+use epitome_runtime::model::{Model, Scripted};
+use epitome_runtime::store::{FaultyStore, Memory, StoreFault};
+use epitome_runtime::summarise::{ModelSummariser, Summariser};
+
+use crate::talk::{DIALECTS, Talk};
+use crate::world::Plan;
+
+fn faulty() -> Arc<FaultyStore> {
+    Arc::new(FaultyStore::new(Arc::new(Memory::new())))
+}
+
+fn plan(store: &Arc<FaultyStore>) -> Plan {
+    Plan::new()
+        .window(40_000)
+        .budget(8_000)
+        .store(store.clone())
+        .settings(|settings| settings.limits.store_patience = Duration::from_millis(300))
+}
+
+#[tokio::test]
+async fn without_its_store_a_request_goes_out_as_it_came_and_says_so() {
+    for fault in StoreFault::ALL.into_iter().filter(|fault| *fault != StoreFault::Garbage) {
+        for dialect in DIALECTS {
+            let store = faulty();
+            let world = plan(&store).start().await;
+            store.fail(0, usize::MAX, fault);
+            for tokens in [500, 14_000] {
+                let talk = Talk::about(dialect, &format!("{tokens} tokens.")).grown(tokens);
+                let began = Instant::now();
+                let got = talk.send(&world.gate).await.fine();
+                assert!(began.elapsed() < Duration::from_secs(5), "{fault:?} took {:?}", began.elapsed());
+                assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body(), "{fault:?}");
+                assert_eq!(got.told("failed-open"), Some("store"), "{fault:?} {dialect:?} {tokens}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_thread_at_hand_goes_on_while_the_store_is_gone_and_nothing_is_lost() {
+    for fault in [StoreFault::Refused, StoreFault::Hung] {
+        let store = faulty();
+        let world = plan(&store).start().await;
+        let mut talk = Talk::new(Dialect::Chat).grown(3_000);
+        let (thread, _) = talk.send(&world.gate).await.fine().placed();
+        world.gate.logged(&thread, 2).await;
+        store.fail(0, usize::MAX, fault);
+        for _ in 0..3 {
+            talk.works(300);
+            talk.send(&world.gate).await.fine();
+            assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body(), "{fault:?}");
+        }
+        store.heal();
+        // The store is left alone for a while; then everything is made up for.
+        tokio::time::sleep(Duration::from_millis(5_500)).await;
+        talk.works(300);
+        let got = talk.send(&world.gate).await.fine();
+        assert_eq!(got.told("failed-open"), None, "{fault:?}");
+        assert_eq!(got.placed(), (thread.clone(), "continue".to_owned()), "{fault:?}");
+        let logged = world.gate.logged(&thread, talk.messages.len() - 1).await;
+        let sent: Vec<serde_json::Value> =
+            talk.messages[1..].iter().map(|message| serde_json::from_str(message).unwrap()).collect();
+        assert_eq!(logged, sent, "{fault:?}: everything is in the log");
+        // And compaction works again.
+        let talk = talk.grown(14_000);
+        assert!(talk.send(&world.gate).await.fine().plan() >= 1);
+        assert!(world.newest().prompt_tokens.unwrap() <= 8_000);
+    }
+}
+
+#[tokio::test]
+async fn a_compacted_thread_goes_on_or_goes_out_whole_while_the_store_hangs() {
+    let store = faulty();
+    let world = plan(&store).start().await;
+    let mut talk = Talk::new(Dialect::Anthropic).grown(14_000);
+    assert_eq!(talk.send(&world.gate).await.fine().plan(), 1);
+    store.fail(0, usize::MAX, StoreFault::Hung);
+    talk.works(300);
+    let got = talk.send(&world.gate).await.fine();
+    match got.told("failed-open") {
+        Some(_) => assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body()),
+        None => assert_eq!(got.plan(), 1, "what is at hand needs no store"),
+    }
+    store.heal();
+    tokio::time::sleep(Duration::from_millis(5_500)).await;
+    talk.works(300);
+    let got = talk.send(&world.gate).await.fine();
+    assert_eq!(got.told("failed-open"), None);
+    assert!(got.plan() >= 1);
+    world.assert_lawful();
+    crate::identity::settled(&world.gate, &got.placed().0, talk.messages.len()).await;
+}
+
+#[tokio::test]
+async fn one_failure_in_the_middle_never_fails_a_request() {
+    // Whichever call to the store fails, the client gets its answer.
+    for first in 0..24 {
+        let store = faulty();
+        let world = plan(&store).start().await;
+        let mut talk = Talk::new(Dialect::Responses).grown(7_500);
+        talk.send(&world.gate).await.fine();
+        store.fail(first, 1, StoreFault::Refused);
+        for _ in 0..3 {
+            talk.works(380);
+            talk.send(&world.gate).await.fine();
+        }
+        world.assert_lawful();
+    }
+}
+
+#[tokio::test]
+async fn a_slow_summariser_keeps_nobody_waiting() {
+    let script = "model = \"slow\"\ndialect = \"chat\"\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\ntext = 'x'\ndelay_ms = 60000\n";
+    for fallback in [true, false] {
+        let model: Arc<dyn Model> = Arc::new(Scripted::parse(script).unwrap());
+        let model = Arc::new(ModelSummariser::new(model, Duration::from_secs(30)));
+        let summariser = if fallback { Summariser::WithFallback(model) } else { Summariser::Model(model) };
+        let world = Plan::new()
+            .window(40_000)
+            .budget(8_000)
+            .summariser(summariser)
+            .engine(|engine| engine.background = Background::On { wait: Duration::from_millis(400) })
+            .settings(|settings| settings.limits.store_patience = Duration::from_millis(400))
+            .start()
+            .await;
+        let talk = Talk::new(Dialect::Chat).grown(14_000);
+        let began = Instant::now();
+        let got = talk.send(&world.gate).await.fine();
+        assert!(began.elapsed() < Duration::from_secs(6), "fallback={fallback}: {:?}", began.elapsed());
+        world.assert_lawful();
+        let is_original = world.newest().body == talk.body();
+        assert!(is_original || got.plan() > 0);
+        if is_original {
+            assert!(got.told("failed-open").is_some() || got.plan() == 0);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Faults on the line: providers that die, clients that leave, bodies that are none.
+
+use std::time::{Duration, Instant};
+
+use epitome::wire::Dialect;
+use epitome_gateway::mock::{Mock, MockSettings};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::talk::{DIALECTS, Talk};
+use crate::wire::{Line, Then};
+use crate::world::{Plan, SOON, post};
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// A piece of a body.
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+fn word(text: &str) -> String {
+    chunk(&format!(
+        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n"
+    ))
+}
+
+#[tokio::test]
+async fn an_upstream_that_dies_mid_stream_dies_for_the_client_at_the_same_place() {
+    let world = Plan::new().start().await;
+    let twin = Mock::start(MockSettings::default()).unwrap();
+    for dialect in DIALECTS {
+        for events in 0..6 {
+            for stream in [true, false] {
+                let talk = Talk::about(dialect, &format!("{events}")).streaming(stream);
+                let fault = format!("die-mid-stream={events}");
+                let headers = [("x-mock-fault", fault.as_str())];
+                let direct = post(&format!("{}{}", twin.url(), talk.path()), &headers, talk.body().into()).await;
+                let through = talk.send_with(&world.gate, &headers).await;
+                assert_eq!(through.text(), direct.text(), "{dialect:?} after {events}");
+                assert_eq!(through.is_whole, direct.is_whole, "{dialect:?} after {events}: {}", through.text());
+            }
+        }
+    }
+    let talk = Talk::new(Dialect::Chat);
+    let got = talk.send(&world.gate).await.fine();
+    assert_eq!(got.placed().1, "new");
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_not_there_is_told_as_a_bad_gateway() {
+    let gone = Line::saying("", Then::Close).await;
+    let url = gone.url();
+    drop(gone);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let gate = Plan::new().gate(&url).await;
+    for dialect in DIALECTS {
+        let got = Talk::new(dialect).send(&gate).await;
+        assert_eq!((got.status, got.told("refused")), (502, Some("upstream_unreachable")), "{}", got.text());
+        assert!(got.json()["error"]["message"].as_str().unwrap().contains("127.0.0.1"));
+    }
+}
+
+#[tokio::test]
+async fn an_upstream_that_never_answers_is_given_up() {
+    let world = Plan::new()
+        .settings(|settings| {
+            settings.limits.first_byte_timeout = Duration::from_millis(300);
+            settings.limits.idle_timeout = Duration::from_millis(300);
+        })
+        .start()
+        .await;
+    let talk = Talk::new(Dialect::Anthropic).streaming(true);
+    let got = talk.send_with(&world.gate, &[("x-mock-fault", "stall-head")]).await;
+    assert_eq!((got.status, got.told("refused")), (504, Some("upstream_timeout")), "{}", got.text());
+    let began = Instant::now();
+    let got = talk.send_with(&world.gate, &[("x-mock-fault", "stall=4")]).await;
+    assert_eq!(got.status, 200);
+    assert!(!got.is_whole && began.elapsed() < SOON, "{}", got.text());
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_mid_stream_takes_the_upstream_connection_with_it() {
+    let line = Line::saying(format!("{HEAD}{}", word("hello")), Then::Wait).await;
+    let gate = Plan::new().gate(&line.url()).await;
+    for number in 1..=5 {
+        let talk = Talk::about(Dialect::Chat, &format!("{number}")).streaming(true);
+        let mut response = gate.begin(talk.path(), &[], talk.body()).await;
+        assert!(response.chunk().await.unwrap().is_some());
+        drop(response);
+        line.closed(number).await;
+    }
+    let began = Instant::now();
+    while gate.in_flight().await > 0 {
+        assert!(began.elapsed() < SOON, "a request is still under way");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // What they sent is in the log all the same.
+    let threads = gate.ask("/api/threads").await;
+    assert_eq!(threads["threads"].as_array().unwrap().len(), 5, "{threads}");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_the_first_byte_is_forgotten() {
+    let line = Line::saying("", Then::Wait).await;
+    let gate = Plan::new().gate(&line.url()).await;
+    let talk = Talk::new(Dialect::Chat);
+    let body = talk.body();
+    let mut stream = gate.connect().await;
+    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let began = Instant::now();
+    while line.heard().is_empty() {
+        assert!(began.elapsed() < SOON);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    drop(stream);
+    line.closed(1).await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_holds_back_the_provider_and_not_the_memory() {
+    let line = Line::saying(format!("{HEAD}{}", word("hello")), Then::Flood).await;
+    let gate = Plan::new().gate(&line.url()).await;
+    let talk = Talk::new(Dialect::Chat).streaming(true);
+    let mut response = gate.begin(talk.path(), &[], talk.body()).await;
+    assert!(response.chunk().await.unwrap().is_some());
+    // Others are served meanwhile, and the slow one still gets its bytes afterwards.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(gate.send("GET", "/livez", &[], Vec::new()).await.status, 200);
+    let mut bytes = 0;
+    while bytes < 1 << 20 {
+        bytes += response.chunk().await.unwrap().expect("it goes on").len();
+    }
+    drop(response);
+    line.closed(1).await;
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_the_providers_to_judge() {
+    let world = Plan::new().start().await;
+    let bodies: [&[u8]; 9] = [
+        b"",
+        b"{not json",
+        b"[]",
+        b"null",
+        b"\"text\"",
+        b"{\"model\":\"mock\"}",
+        b"{\"model\":\"mock\",\"messages\":\"text\",\"input\":7}",
+        b"{\"model\":\"mock\",\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}],\"input\":[]}",
+        b"{\"model\":\"mock\",\"messages\":[7,null,[]],\"input\":[7,null,[]]}",
+    ];
+    for dialect in DIALECTS {
+        for body in bodies {
+            let before = world.mock.requests().len();
+            let path = crate::talk::path(dialect);
+            let got = world.post(path, &[], body.to_vec()).await;
+            assert_eq!(world.mock.requests().len(), before + 1, "{}", String::from_utf8_lossy(body));
+            assert_eq!(world.newest().body, body);
+            assert_eq!(got.status, world.newest().status);
+            assert_eq!(got.told("refused"), None);
+        }
+        let deep = format!("{{\"model\":\"mock\",\"messages\":{}{}}}", "[".repeat(20_000), "]".repeat(20_000));
+        world.post(crate::talk::path(dialect), &[], deep.clone()).await;
+        assert_eq!(world.newest().body, deep);
+    }
+    // A body that says it is packed and is not.
+    let got = world.post("/v1/chat/completions", &[("content-encoding", "gzip")], "{}").await;
+    assert_eq!(world.newest().body, "{}");
+    assert_eq!(got.status, world.newest().status);
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused_and_the_provider_hears_nothing() {
+    let world = Plan::new().settings(|settings| settings.limits.body_bytes_max = 64 << 10).start().await;
+    for dialect in DIALECTS {
+        let got = Talk::new(dialect).grown(40_000).send(&world.gate).await;
+        assert_eq!((got.status, got.told("refused")), (413, Some("body_too_large")), "{}", got.text());
+        Talk::new(dialect).grown(2_000).send(&world.gate).await.fine();
+    }
+    assert_eq!(world.mock.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_body_that_never_comes_is_not_waited_for() {
+    let world =
+        Plan::new().settings(|settings| settings.limits.body_timeout = Duration::from_millis(300)).start().await;
+    let mut stream = world.gate.connect().await;
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{\"model\"";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut said = Vec::new();
+    let _ = tokio::time::timeout(SOON, stream.read_to_end(&mut said)).await.expect("it is let go");
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.starts_with("HTTP/1.1 408 "), "{said}");
+    assert!(world.mock.requests().is_empty());
+}
+
+#[tokio::test]
+async fn large_headers_within_the_limit_go_on() {
+    let world = Plan::new().start().await;
+    let large = "x".repeat(20_000);
+    let talk = Talk::new(Dialect::Chat);
+    talk.send_with(&world.gate, &[("x-large", &large)]).await.fine();
+    assert_eq!(world.newest().headers["x-large"], large);
+    let got = talk.send_with(&world.gate, &[("x-large", &"x".repeat(80_000))]).await;
+    assert_eq!(got.status, 431);
+}
+
+#[tokio::test]
+async fn many_broken_requests_leave_nothing_behind() {
+    let world = Plan::new().start().await;
+    let mut all = tokio::task::JoinSet::new();
+    for number in 0..60 {
+        let talk = Talk::about(DIALECTS[number % 3], &format!("{number}")).streaming(true);
+        let fault = ["die-mid-stream=2", "slow=20", "500", "overloaded-mid-stream", "garbage"][number % 5];
+        let url = world.gate.url(talk.path());
+        all.spawn(async move { post(&url, &[("x-mock-fault", fault)], talk.body().into()).await });
+    }
+    while let Some(got) = all.join_next().await {
+        assert!(got.unwrap().status >= 200);
+    }
+    let began = Instant::now();
+    while world.gate.in_flight().await > 0 {
+        assert!(began.elapsed() < SOON, "a request is still under way");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

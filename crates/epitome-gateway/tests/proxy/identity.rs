@@ -1,0 +1,300 @@
+//! Identity: which thread a request belongs to, across retries, forks, callers, restarts and gateways.
+
+use std::sync::Arc;
+
+use epitome::wire::Dialect;
+use epitome_runtime::store::{Memory, Postgres, PostgresSettings, Store};
+
+use crate::talk::{DIALECTS, Talk};
+use crate::world::{Folder, Plan, World};
+
+/// Its thread, and how it relates to it.
+async fn placed(world: &World, talk: &Talk) -> (String, String) {
+    talk.send(&world.gate).await.fine().placed()
+}
+
+fn plan() -> Plan {
+    Plan::new().window(12_000).budget(8_000)
+}
+
+#[tokio::test]
+async fn a_history_continues_comes_again_forks_or_is_new() {
+    for dialect in DIALECTS {
+        let world = plan().start().await;
+        let mut talk = Talk::new(dialect).grown(1_000);
+        let (thread, relation) = placed(&world, &talk).await;
+        assert_eq!(relation, "new");
+        let short = talk.clone();
+        talk.works(300);
+        assert_eq!(placed(&world, &talk).await, (thread.clone(), "continue".to_owned()), "{dialect:?}");
+        assert_eq!(placed(&world, &talk).await, (thread.clone(), "again".to_owned()), "{dialect:?}");
+        let mut other = short.clone();
+        other.hears("Another way.").says("And then?");
+        let (fork, relation) = placed(&world, &other).await;
+        assert_eq!(relation, "fork", "{dialect:?}");
+        assert_ne!(fork, thread);
+        // Both go on by themselves.
+        talk.works(300);
+        other.hears("So.").says("Good.");
+        assert_eq!(placed(&world, &talk).await, (thread.clone(), "continue".to_owned()));
+        assert_eq!(placed(&world, &other).await, (fork.clone(), "continue".to_owned()));
+        let (new, relation) = placed(&world, &Talk::about(dialect, "Write a poem.")).await;
+        assert_eq!(relation, "new");
+        assert!(![&thread, &fork].contains(&&new));
+        // Everything of a fork is in its log, the shared beginning included.
+        let system = usize::from(dialect == Dialect::Chat);
+        let logged = world.gate.logged(&fork, other.messages.len() - system).await;
+        let sent: Vec<serde_json::Value> =
+            other.messages[system..].iter().map(|message| serde_json::from_str(message).unwrap()).collect();
+        assert_eq!(logged, sent, "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn two_samples_of_one_prompt_are_two_branches_with_one_plan() {
+    let world = plan().start().await;
+    let talk = Talk::new(Dialect::Chat).grown(14_000);
+    let first = talk.send(&world.gate).await.fine();
+    let sample = talk.send(&world.gate).await.fine();
+    assert_eq!((first.placed().0, "again".to_owned()), sample.placed());
+    let prefix = world.newest().body;
+    let prefix = prefix.strip_suffix(b"]}").unwrap();
+    let mut threads = Vec::new();
+    for answer in ["One way.", "Another way."] {
+        let mut sampled = talk.clone();
+        sampled.hears(answer).says("Go on.");
+        let got = sampled.send(&world.gate).await.fine();
+        assert!(world.newest().body.starts_with(prefix), "{answer}: the cache of what they share is kept");
+        threads.push(got.placed().0);
+    }
+    assert_ne!(threads[0], threads[1]);
+}
+
+#[tokio::test]
+async fn a_rewind_leaves_the_thread_where_it_was_rewound_to() {
+    for dialect in DIALECTS {
+        let world = plan().start().await;
+        let mut talk = Talk::new(dialect);
+        let mut at_each = Vec::new();
+        for _ in 0..45 {
+            talk.works(380);
+            let got = talk.send(&world.gate).await.fine();
+            at_each.push((talk.clone(), got));
+        }
+        assert!(at_each.last().unwrap().1.plan() >= 2, "there is something to be rewound over");
+        let (mut rewound, before) = (at_each[5].0.clone(), at_each[5].1.placed().0);
+        rewound.says("No, try something else.");
+        let got = rewound.send(&world.gate).await.fine();
+        let (thread, relation) = got.placed();
+        assert_eq!(relation, "fork", "{dialect:?}");
+        assert_ne!(thread, before);
+        let sent = String::from_utf8(world.newest().body.to_vec()).unwrap();
+        assert!(sent.contains("No, try something else."));
+        for later in 6..45 {
+            assert!(!sent.contains(&format!("file {later}:")) && !sent.contains(&format!("file{later}.rs")), "{later}");
+        }
+        world.assert_lawful();
+    }
+}
+
+#[tokio::test]
+async fn helpers_of_one_session_have_threads_of_their_own() {
+    let world = plan().start().await;
+    let main = Talk::new(Dialect::Anthropic).grown(1_000).header("x-claude-code-session-id", "s-1");
+    let helper = Talk::about(Dialect::Anthropic, "Find all uses of parse().").header("x-claude-code-session-id", "s-1");
+    let title = Talk::about(Dialect::Anthropic, "Write a title.").header("x-claude-code-session-id", "s-1");
+    let threads: Vec<String> =
+        [placed(&world, &main).await, placed(&world, &helper).await, placed(&world, &title).await]
+            .into_iter()
+            .map(|(thread, relation)| {
+                assert_eq!(relation, "new");
+                thread
+            })
+            .collect();
+    let mut main = main;
+    main.works(300);
+    assert_eq!(placed(&world, &main).await, (threads[0].clone(), "continue".to_owned()));
+    let mut helper = helper;
+    helper.works(300);
+    assert_eq!(placed(&world, &helper).await, (threads[1].clone(), "continue".to_owned()));
+}
+
+#[tokio::test]
+async fn callers_with_different_keys_never_share_a_thread() {
+    let world = plan().start().await;
+    for dialect in DIALECTS {
+        let talk = Talk::new(dialect).grown(2_000);
+        let of = |key: &'static str| {
+            let (world, talk) = (&world, &talk);
+            async move { talk.send_with(&world.gate, &[("x-api-key", key)]).await.fine().placed() }
+        };
+        let (one, relation) = of("sk-one").await;
+        assert_eq!(relation, "new");
+        let (two, relation) = of("sk-two").await;
+        assert_eq!(relation, "new", "{dialect:?}");
+        assert_ne!(one, two);
+        assert_eq!(of("sk-one").await, (one, "again".to_owned()));
+        // Naming the other's conversation or thread does not help.
+        for name in ["x-session-id", "x-epitome-thread"] {
+            let got = talk.send_with(&world.gate, &[("x-api-key", "sk-three"), (name, &two)]).await.fine();
+            assert_ne!(got.placed().0, two, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_calls_its_conversation_only_narrows() {
+    let world = plan().start().await;
+    let talk = Talk::new(Dialect::Chat);
+    let in_session = |session: &'static str| talk.clone().header("x-session-id", session);
+    let (one, _) = placed(&world, &in_session("a")).await;
+    let (two, relation) = placed(&world, &in_session("b")).await;
+    assert_eq!(relation, "new", "two conversations may begin alike");
+    assert_ne!(one, two);
+    // The same name with another history is another thread.
+    let other = Talk::about(Dialect::Chat, "Something else.").header("x-session-id", "a");
+    let (three, relation) = placed(&world, &other).await;
+    assert_eq!(relation, "new");
+    assert_ne!(three, one);
+    let mut more = in_session("a");
+    more.works(200);
+    assert_eq!(placed(&world, &more).await, (one, "continue".to_owned()));
+}
+
+#[tokio::test]
+async fn a_client_that_compacts_by_itself_is_taken_at_its_word() {
+    for dialect in DIALECTS {
+        let world = plan().start().await;
+        let talk = Talk::new(dialect).grown(5_000).header("x-session-id", "s-9");
+        let (before, _) = placed(&world, &talk).await;
+        let mut compacted = Talk::about(dialect, "Summary of what was done so far: parser.rs was read. Go on.")
+            .header("x-session-id", "s-9");
+        let got = compacted.send(&world.gate).await.fine();
+        assert_ne!(got.placed().0, before);
+        assert_eq!(String::from_utf8_lossy(&world.newest().body), compacted.body(), "nothing comes back");
+        compacted.works(300);
+        assert_eq!(placed(&world, &compacted).await, (got.placed().0, "continue".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_clients_own_request_for_a_summary_goes_out_whole_where_it_fits() {
+    let world = Plan::new().window(40_000).engine(|engine| engine.window = None).budget(30_000).start().await;
+    let mut talk = Talk::new(Dialect::Anthropic).grown(27_000);
+    talk.says("Your task is to create a detailed summary of the conversation so far, paying close attention.");
+    let got = talk.send(&world.gate).await.fine();
+    assert_eq!(got.told("failed-open"), None);
+    assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body());
+}
+
+#[tokio::test]
+async fn a_restart_changes_nothing() {
+    for dialect in DIALECTS {
+        let folder = Folder::new();
+        let stored = || plan().store(folder.store()).objects(folder.objects());
+        let World { mock, gate } = stored().start().await;
+        let mut talk = Talk::new(dialect);
+        let mut newest = None;
+        for _ in 0..40 {
+            talk.works(380);
+            newest = Some(talk.send(&gate).await.fine());
+        }
+        let newest = newest.unwrap();
+        assert!(newest.plan() >= 1);
+        let before = mock.requests().pop().unwrap().body;
+        gate.stop().await;
+        let gate = stored().gate(&mock.url()).await;
+        let again = talk.send(&gate).await.fine();
+        assert_eq!(again.placed(), (newest.placed().0, "again".to_owned()), "{dialect:?}");
+        assert_eq!(again.plan(), newest.plan());
+        assert_eq!(mock.requests().pop().unwrap().body, before, "{dialect:?}");
+        talk.works(100);
+        let next = talk.send(&gate).await.fine();
+        assert_eq!(next.placed(), (newest.placed().0, "continue".to_owned()));
+        if next.plan() == newest.plan() {
+            assert!(mock.requests().pop().unwrap().body.starts_with(before.strip_suffix(b"]}").unwrap()));
+        }
+        assert_eq!(mock.violations(), []);
+    }
+}
+
+/// Two gateways on one store take turns, and then send the same next message at once.
+async fn as_one(store: Arc<dyn Store>, other: Arc<dyn Store>) {
+    let objects: Arc<dyn object_store::ObjectStore> = Arc::new(object_store::memory::InMemory::new());
+    let World { mock, gate } = plan().store(store).objects(objects.clone()).start().await;
+    let gates = [gate, plan().store(other).objects(objects).gate(&mock.url()).await];
+    let mut talk = Talk::new(Dialect::Chat);
+    let mut thread = None;
+    let mut before: Option<(u64, bytes::Bytes)> = None;
+    for at in 0..45 {
+        talk.works(380);
+        let got = talk.send(&gates[at % 2]).await.fine();
+        let (own, relation) = got.placed();
+        let expected = if at == 0 { "new" } else { "continue" };
+        let thread = thread.get_or_insert_with(|| own.clone()).clone();
+        assert_eq!((&own, relation.as_str()), (&thread, expected), "turn {at}");
+        assert_eq!(got.told("failed-open"), None, "turn {at}");
+        let sent = mock.requests().pop().unwrap().body;
+        if let Some((plan, before)) = before.filter(|(plan, _)| *plan == got.plan()) {
+            assert!(sent.starts_with(before.strip_suffix(b"]}").unwrap()), "turn {at} under plan {plan}");
+        }
+        before = Some((got.plan(), sent));
+        settled(&gates[at % 2], &thread, talk.messages.len() - 1).await;
+    }
+    assert!(before.unwrap().0 >= 2, "there were compactions");
+    assert_eq!(mock.violations(), []);
+    // Both send the same next message at once.
+    talk.works(100);
+    let [one, two] = &gates;
+    let (one, two) = tokio::join!(talk.send(one), talk.send(two));
+    let bodies: Vec<_> = mock.requests().into_iter().rev().take(2).map(|sent| sent.body).collect();
+    assert_eq!(bodies[0], bodies[1], "the same history gets the same prompt");
+    for got in [one, two] {
+        assert_eq!(got.fine().told("failed-open"), None);
+    }
+    // And both send different ones: each goes on by itself.
+    let [mut left, mut right] = [talk.clone(), talk.clone()];
+    left.hears("Left.").says("Go on left.");
+    right.hears("Right.").says("Go on right.");
+    let [first, second] = &gates;
+    let (one, two) = tokio::join!(left.send(first), right.send(second));
+    let (one, two) = (one.fine(), two.fine());
+    left.works(50);
+    right.works(50);
+    let (left, right) = (left.send(second).await.fine(), right.send(first).await.fine());
+    assert_eq!(mock.violations(), []);
+    assert_ne!(left.placed().0, right.placed().0, "{:?} {:?}", one.placed(), two.placed());
+}
+
+/// Waits until the log has so many messages of a thread.
+pub async fn settled(gate: &crate::world::Gate, thread: &str, count: usize) {
+    let began = std::time::Instant::now();
+    loop {
+        let got = gate.send("GET", &format!("/api/threads/{thread}"), &[], Vec::new()).await;
+        let length = (got.status == 200).then(|| got.json()["messages"].as_u64()).flatten();
+        if length.is_some_and(|length| length >= count as u64) {
+            return;
+        }
+        assert!(began.elapsed() < crate::world::SOON, "there are not {count} messages: {}", got.text());
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn two_gateways_on_one_store_behave_as_one() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    as_one(store.clone(), store).await;
+}
+
+#[tokio::test]
+async fn two_gateways_on_one_postgres_behave_as_one() {
+    let url = std::env::var("EPITOME_TEST_POSTGRES")
+        .expect("EPITOME_TEST_POSTGRES says where Postgres is; scripts/test starts it and sets this");
+    let schema = format!("test_{}", uuid::Uuid::now_v7().simple());
+    let settings = PostgresSettings { schema: schema.into(), ..PostgresSettings::default() };
+    let [one, two] = [
+        Postgres::connect_with(&url, &settings).await.unwrap(),
+        Postgres::connect_with(&url, &settings).await.unwrap(),
+    ];
+    as_one(Arc::new(one), Arc::new(two)).await;
+}

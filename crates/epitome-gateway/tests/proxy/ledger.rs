@@ -1,0 +1,103 @@
+//! The ledger: every request with the provider's own usage, and losses as losses.
+
+use epitome::wire::Dialect;
+use epitome_gateway::mock::{CacheRules, Work};
+use serde_json::Value;
+
+use crate::talk::{DIALECTS, Talk};
+use crate::world::{Gate, Plan, SOON};
+
+fn plan() -> Plan {
+    Plan::new().window(12_000).budget(8_000).mock(|mock| {
+        mock.work = Work { turns: 40, bytes: 1_500, ..Work::default() };
+        mock.cache = CacheRules { tokens_min: 256, ..CacheRules::default() };
+    })
+}
+
+/// The entries of a thread, once there are as many.
+async fn entries(gate: &Gate, thread: &str, count: usize) -> Vec<Value> {
+    let began = std::time::Instant::now();
+    loop {
+        gate.ledger.flush().await.unwrap();
+        let got = gate.send("GET", &format!("/api/threads/{thread}/ledger?limit=200"), &[], Vec::new()).await;
+        let entries = match got.status {
+            200 => got.json()["entries"].as_array().unwrap().clone(),
+            _ => Vec::new(),
+        };
+        if entries.len() >= count {
+            return entries;
+        }
+        assert!(began.elapsed() < SOON, "{} of {count} entries: {}", entries.len(), got.text());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn every_request_is_written_down_with_the_providers_own_usage() {
+    for dialect in DIALECTS {
+        for stream in [false, true] {
+            let world = plan().start().await;
+            let mut talk = Talk::new(dialect).streaming(stream).model("gpt-5");
+            let mut usages = Vec::new();
+            let thread = loop {
+                let got = talk.send(&world.gate).await.fine();
+                let answer = talk.read(&got);
+                usages.push(answer.usage.unwrap());
+                if answer.calls.is_empty() {
+                    break got.placed().0;
+                }
+                talk.takes(&answer, 300);
+            };
+            let entries = entries(&world.gate, &thread, usages.len()).await;
+            let of =
+                |name: &str| entries.iter().map(|entry| entry["usage"][name].as_u64().unwrap()).collect::<Vec<_>>();
+            let mut told: Vec<u64> = usages.iter().map(|usage| usage.input).collect();
+            let mut written = of("input");
+            told.sort_unstable();
+            written.sort_unstable();
+            assert_eq!(written, told, "{dialect:?} stream={stream}");
+            let account = world.mock.account("sk-test");
+            assert_eq!(of("output").iter().sum::<u64>(), account.output_tokens);
+            assert_eq!(of("cached").iter().sum::<u64>(), account.cache_read_tokens);
+            for entry in &entries {
+                let number = |name: &str| entry[name].as_f64().unwrap_or_else(|| panic!("{name}: {entry}"));
+                assert!((number("without") - number("paid") - number("saved")).abs() < 1e-9, "{entry}");
+                if entry["changed"] == false {
+                    assert!(
+                        number("saved").abs() < 1e-9 || entry["tokens_original"] != entry["usage"]["input"],
+                        "{entry}"
+                    );
+                }
+            }
+            // A compaction rewrites what was cached: that request is dearer than it would have been.
+            let saved: Vec<f64> = entries.iter().map(|entry| entry["saved"].as_f64().unwrap()).collect();
+            assert!(saved.iter().any(|saved| *saved > 0.0), "{saved:?}");
+            // Without marks, Anthropic caches nothing that could be lost.
+            if dialect != Dialect::Anthropic {
+                assert!(saved.iter().any(|saved| *saved < 0.0), "a loss is written down as one: {saved:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_was_sent_again_says_so() {
+    let world = Plan::new().window(8_000).start().await;
+    let talk = Talk::new(Dialect::Chat).grown(16_000);
+    let got = talk.send(&world.gate).await.fine();
+    let retries: usize = got.told("retries").unwrap().parse().unwrap();
+    let entries = entries(&world.gate, &got.placed().0, 1).await;
+    let extra = entries[0]["extra"].as_array().cloned().unwrap_or_default();
+    assert_eq!(extra.iter().filter(|extra| extra["kind"] == "retry").count(), retries, "{}", entries[0]);
+}
+
+#[tokio::test]
+async fn what_was_not_answered_costs_nothing() {
+    let world = Plan::new().start().await;
+    let mut talk = Talk::new(Dialect::Anthropic);
+    talk.send_with(&world.gate, &[("x-mock-fault", "529")]).await;
+    talk.works(100);
+    let got = talk.send(&world.gate).await.fine();
+    let entries = entries(&world.gate, &got.placed().0, 1).await;
+    assert_eq!(entries.len(), 1, "{entries:?}");
+}

@@ -1,0 +1,17 @@
+//! The proxy, end to end: a client, the gateway on a port of its own, and the strict mock provider behind it.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "this is a test")]
+
+mod failing;
+mod faults;
+mod identity;
+mod ledger;
+mod natively;
+mod over;
+mod overflow;
+mod own_tools;
+mod talk;
+mod under;
+mod wire;
+mod wishes;
+mod world;

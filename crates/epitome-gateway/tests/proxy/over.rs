@@ -1,0 +1,229 @@
+//! Over budget: a long thread of tool calls goes on for ever, lawful, with a prompt that only grows between compactions.
+
+use epitome::wire::Dialect;
+use epitome_gateway::mock::{CacheRules, Work};
+use serde_json::Value;
+
+use crate::talk::{DIALECTS, Talk};
+use crate::world::{Got, Plan, World};
+
+const WINDOW: u64 = 12_000;
+const BUDGET: u64 = 8_000;
+const TURNS: u64 = 60;
+
+fn plan() -> Plan {
+    Plan::new().window(WINDOW).budget(BUDGET).mock(|mock| {
+        mock.work = Work { turns: TURNS, bytes: 1_500, ..Work::default() };
+        mock.cache = CacheRules { tokens_min: 256, ..CacheRules::default() };
+    })
+}
+
+/// A turn: what was sent, and what came of it.
+struct Turn {
+    body: String,
+    got: Got,
+    usage: epitome_runtime::model::Usage,
+    /// How many messages the client sent.
+    sent: usize,
+}
+
+/// Works the mock's job off, with tools, to its end.
+async fn worked_off(world: &World, talk: &mut Talk) -> Vec<Turn> {
+    let mut turns = Vec::new();
+    loop {
+        let got = talk.send(&world.gate).await.fine();
+        let answer = talk.read(&got);
+        turns.push(Turn { body: talk.body(), got, usage: answer.usage.unwrap(), sent: talk.messages.len() });
+        assert!(turns.len() <= TURNS as usize + 1, "it never ends");
+        if answer.calls.is_empty() {
+            assert!(answer.text.contains("WORK DONE"), "{}", answer.text);
+            return turns;
+        }
+        talk.takes(&answer, 300);
+    }
+}
+
+/// The messages of a request, as they are written.
+fn items(body: &[u8], list: &str) -> Vec<String> {
+    let fields: std::collections::BTreeMap<String, Box<serde_json::value::RawValue>> =
+        serde_json::from_slice(body).unwrap();
+    let items: Vec<Box<serde_json::value::RawValue>> = serde_json::from_str(fields[list].get()).unwrap();
+    items.iter().map(|item| item.get().to_owned()).collect()
+}
+
+async fn a_long_thread(dialect: Dialect, stream: bool) {
+    let world = plan().start().await;
+    let mut talk = Talk::new(dialect).streaming(stream);
+    let turns = worked_off(&world, &mut talk).await;
+    world.assert_lawful();
+    assert_eq!(turns.len() as u64, TURNS + 1);
+    assert_eq!(world.mock.account("sk-test").overflowed, 0, "it never came near the window");
+    let upstream = world.mock.requests();
+    assert_eq!(upstream.len(), turns.len(), "one request each");
+
+    // One thread, and a handful of plans.
+    let (thread, _) = turns[0].got.placed();
+    for (at, turn) in turns.iter().enumerate() {
+        let relation = if at == 0 { "new" } else { "continue" };
+        assert_eq!(turn.got.placed(), (thread.clone(), relation.to_owned()), "turn {at}");
+        assert_eq!(turn.got.told("failed-open"), None, "turn {at}");
+        assert_eq!(turn.got.told("retries"), None, "turn {at}");
+    }
+    let changes = turns.windows(2).filter(|pair| pair[0].got.plan() != pair[1].got.plan()).count();
+    assert!((3..=15).contains(&changes), "{changes} compactions in {TURNS} turns");
+
+    for (at, pair) in turns.windows(2).enumerate() {
+        let (before, now) = (&upstream[at].body, &upstream[at + 1].body);
+        let open = before.strip_suffix(b"]}").expect("the messages stand last");
+        if pair[0].got.plan() == pair[1].got.plan() {
+            assert!(now.starts_with(open), "turn {}: the prefix changed under one plan", at + 1);
+            assert!(now.len() > before.len());
+            assert_eq!(pair[1].got.told("cache"), Some("kept"), "turn {}", at + 1);
+            assert!(pair[1].usage.cached >= pair[0].usage.cached, "turn {}: the cache was lost", at + 1);
+        } else {
+            assert_eq!(pair[1].got.told("cache"), Some("rewritten"), "turn {}", at + 1);
+            assert!(pair[1].got.told("receipt").is_some(), "turn {}", at + 1);
+        }
+    }
+    for (turn, sent) in turns.iter().zip(&upstream) {
+        // What was kept is the client's own bytes; the rest is ours and is little.
+        let (theirs, kept) = (items(turn.body.as_bytes(), talk.list()), items(&sent.body, talk.list()));
+        let written = kept.iter().filter(|item| !theirs.contains(item)).count();
+        match turn.got.plan() {
+            0 => assert_eq!(sent.body, turn.body),
+            _ => {
+                assert!(written > 0 && written < kept.len(), "{written} of {}", kept.len());
+                assert!(sent.body.len() < turn.body.len());
+            }
+        }
+        assert!(sent.prompt_tokens.unwrap() <= BUDGET, "{} tokens", sent.prompt_tokens.unwrap());
+        let head = |body: &[u8]| {
+            String::from_utf8_lossy(&body[..body.windows(4).position(|at| at == b"\":[{").unwrap()]).into_owned()
+        };
+        assert_eq!(head(&sent.body), head(turn.body.as_bytes()), "what stands before the messages stays");
+        if let Some(after) = turn.got.told("tokens-after") {
+            let (after, truth) = (after.parse::<f64>().unwrap(), sent.prompt_tokens.unwrap() as f64);
+            // A provider adds words of its own to tools.
+            assert!((after - truth).abs() <= truth * 0.3 + 600.0, "told {after}, the provider counts {truth}");
+        }
+    }
+    // What the client was told of usage is what the provider billed.
+    let sum = |of: fn(&Turn) -> u64| turns.iter().map(of).sum::<u64>();
+    let account = world.mock.account("sk-test");
+    assert_eq!(sum(|turn| turn.usage.input), account.input_tokens);
+    assert_eq!(sum(|turn| turn.usage.cached), account.cache_read_tokens);
+    assert_eq!(sum(|turn| turn.usage.output), account.output_tokens);
+    if dialect != Dialect::Anthropic {
+        assert!(account.cache_read_tokens * 2 > account.input_tokens, "most of it comes from the cache: {account:?}");
+    }
+    // Everything that came is in the log, as it came.
+    let newest = turns.last().unwrap();
+    let system = usize::from(dialect == Dialect::Chat);
+    let logged = world.gate.logged(&thread, 1).await;
+    let first: Value = serde_json::from_str(&talk.messages[system]).unwrap();
+    assert_eq!(logged[0], first);
+    crate::identity::settled(&world.gate, &thread, newest.sent - system).await;
+}
+
+#[tokio::test]
+async fn a_long_chat_thread_stays_lawful_cached_and_small() {
+    a_long_thread(Dialect::Chat, false).await;
+}
+
+#[tokio::test]
+async fn a_long_chat_thread_in_streams_stays_lawful_cached_and_small() {
+    a_long_thread(Dialect::Chat, true).await;
+}
+
+#[tokio::test]
+async fn a_long_responses_thread_stays_lawful_cached_and_small() {
+    a_long_thread(Dialect::Responses, false).await;
+}
+
+#[tokio::test]
+async fn a_long_responses_thread_in_streams_stays_lawful_cached_and_small() {
+    a_long_thread(Dialect::Responses, true).await;
+}
+
+#[tokio::test]
+async fn a_long_messages_thread_stays_lawful_cached_and_small() {
+    a_long_thread(Dialect::Anthropic, false).await;
+}
+
+#[tokio::test]
+async fn a_long_messages_thread_in_streams_stays_lawful_cached_and_small() {
+    a_long_thread(Dialect::Anthropic, true).await;
+}
+
+#[tokio::test]
+async fn a_compacted_prompt_still_has_the_task_and_tells_what_it_was_and_is() {
+    let world = plan().start().await;
+    for dialect in DIALECTS {
+        let talk = Talk::new(dialect).grown(20_000);
+        let got = talk.send(&world.gate).await.fine();
+        assert_eq!(got.plan(), 1);
+        let sent = String::from_utf8(world.newest().body.to_vec()).unwrap();
+        assert!(sent.contains("Fix the bug in parser.rs. Do not touch main.rs."), "{dialect:?}");
+        let (before, after) = (got.told("tokens-before").unwrap(), got.told("tokens-after").unwrap());
+        assert!(before.parse::<u64>().unwrap() > 15_000, "{before}");
+        assert!(after.parse::<u64>().unwrap() <= BUDGET, "{after}");
+    }
+    world.assert_lawful();
+}
+
+#[tokio::test]
+async fn the_same_request_again_gets_the_same_prompt() {
+    let world = plan().start().await;
+    for dialect in DIALECTS {
+        let talk = Talk::new(dialect).grown(16_000);
+        let bodies: Vec<_> = {
+            let mut bodies = Vec::new();
+            for _ in 0..3 {
+                talk.send(&world.gate).await.fine();
+                bodies.push(world.newest().body);
+            }
+            bodies
+        };
+        assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_packed_body_over_budget_is_compacted_and_sent_plain() {
+    let world = plan().start().await;
+    let talk = Talk::new(Dialect::Responses).grown(16_000);
+    let packed = ruzstd::encoding::compress_to_vec(talk.body().as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
+    let got = world.post("/v1/responses", &[("content-encoding", "zstd")], packed).await.fine();
+    assert_eq!(got.plan(), 1);
+    let sent = world.newest();
+    assert!(!sent.headers.contains_key("content-encoding"));
+    assert_eq!(sent.headers["content-length"], sent.body.len().to_string());
+    assert!(sent.prompt_tokens.unwrap() <= BUDGET);
+    world.assert_lawful();
+}
+
+#[tokio::test]
+async fn in_the_background_the_swap_costs_the_client_no_time() {
+    let wait = std::time::Duration::from_millis(500);
+    let world =
+        plan().engine(|engine| engine.background = epitome_runtime::engine::Background::On { wait }).start().await;
+    let mut talk = Talk::new(Dialect::Chat);
+    let turns = worked_off(&world, &mut talk).await;
+    world.assert_lawful();
+    assert!(turns.last().unwrap().got.plan() >= 3);
+    assert_eq!(world.mock.account("sk-test").overflowed, 0);
+    assert!(turns.iter().all(|turn| turn.got.told("failed-open").is_none()));
+}
+
+#[tokio::test]
+async fn counting_a_long_history_is_counted_as_what_would_be_sent_or_as_it_is() {
+    let world = plan().start().await;
+    for (path, dialect) in
+        [("/v1/messages/count_tokens", Dialect::Anthropic), ("/v1/responses/input_tokens", Dialect::Responses)]
+    {
+        let talk = Talk::new(dialect).grown(16_000);
+        let got = world.post(path, &[], talk.body()).await.fine();
+        let counted = got.json()["input_tokens"].as_u64().unwrap();
+        assert_eq!(Some(counted), world.newest().prompt_tokens, "{path}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Overflow: every way in which a provider says that a prompt is too long, and everything that only looks like one.
+
+use epitome::wire::Dialect;
+use epitome_gateway::mock::{Fault, FaultKind};
+use serde_json::{Value, json};
+
+use crate::talk::{DIALECTS, Talk};
+use crate::world::{Plan, World, post};
+
+const WINDOW: u64 = 8_000;
+
+/// A provider with a small window that nobody was told of, and one way to say so.
+async fn world(fault: Fault) -> World {
+    Plan::new().window(WINDOW).mock(|mock| mock.overflow = Some(fault)).start().await
+}
+
+fn overflows() -> impl Iterator<Item = Fault> {
+    Fault::all().filter(|fault| fault.kind() == FaultKind::Overflow)
+}
+
+/// What a provider says in its own dialect only.
+fn speaks(fault: &Fault, dialect: Dialect) -> bool {
+    let name = fault.name();
+    match dialect {
+        Dialect::Anthropic => {
+            name.starts_with("anthropic") || ["vertex-nested", "llama-cpp", "litellm", "bedrock-claude"].contains(&name)
+        }
+        Dialect::Responses => {
+            name.starts_with("responses")
+                || ["openai", "azure", "llama-cpp", "openai-configured", "litellm"].contains(&name)
+        }
+        _ => !name.starts_with("anthropic-s") && !name.starts_with("responses"),
+    }
+}
+
+/// Answers that look fine, where only their words or their numbers say that something is missing, and that a stream
+/// tells too late.
+const TOO_LATE_IN_A_STREAM: [&str; 5] =
+    ["anthropic-stop-reason", "zai-silent", "ollama-truncates", "sglang-truncates", "lmstudio-middle"];
+
+/// Answers that end early or are empty, which an answer may do by itself.
+const UNSAID: [&str; 3] = ["anthropic-stop-reason", "zai-silent", "lmstudio-empty"];
+
+#[tokio::test]
+async fn every_shape_of_an_overflow_is_answered_with_a_smaller_prompt() {
+    let mut failures = Vec::new();
+    for fault in overflows().filter(|fault| !UNSAID.contains(&fault.name())) {
+        for dialect in DIALECTS.into_iter().filter(|dialect| speaks(&fault, *dialect)) {
+            for stream in [false, true] {
+                if stream && TOO_LATE_IN_A_STREAM.contains(&fault.name()) {
+                    continue;
+                }
+                if let Err(why) = comes_through(fault, dialect, stream).await {
+                    failures.push(format!("{} {dialect:?} stream={stream}: {why}", fault.name()));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+async fn comes_through(fault: Fault, dialect: Dialect, stream: bool) -> Result<(), String> {
+    let world = world(fault).await;
+    let mut talk = Talk::new(dialect).streaming(stream).grown(16_000);
+    let got = talk.send(&world.gate).await;
+    let check = |is: bool, why: &dyn Fn() -> String| if is { Ok(()) } else { Err(why()) };
+    check(got.status == 200, &|| format!("{} {}", got.status, got.text()))?;
+    let retries: u64 = got.told("retries").and_then(|retries| retries.parse().ok()).unwrap_or(0);
+    check((1..=4).contains(&retries), &|| format!("{retries} retries"))?;
+    let answer = talk.read(&got);
+    check(answer.text.contains("mock provider"), &|| format!("{answer:?}"))?;
+    check(world.mock.violations().is_empty(), &|| format!("{:?}", world.mock.violations()))?;
+    let asked = world.mock.requests();
+    check(asked.len() as u64 == retries + 1, &|| format!("{} requests for {retries} retries", asked.len()))?;
+    check(asked.last().is_some_and(|sent| sent.prompt_tokens.is_some_and(|tokens| tokens <= WINDOW)), &|| {
+        format!("{:?} tokens went through", asked.last().and_then(|sent| sent.prompt_tokens))
+    })?;
+    // The window is known by now: the next request is right at once.
+    talk.hears("I see.").says("Go on.");
+    let next = talk.send(&world.gate).await;
+    check(next.status == 200, &|| format!("the next: {}", next.text()))?;
+    check(next.told("retries").is_none(), &|| format!("the next one took {:?} retries", next.told("retries")))?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_only_looks_like_an_overflow_comes_back_as_it_is_after_one_request() {
+    for fault in Fault::all().filter(|fault| fault.kind() == FaultKind::LooksLikeOverflow) {
+        for dialect in DIALECTS {
+            for stream in [false, true] {
+                let world = Plan::new().start().await;
+                let talk = Talk::new(dialect).streaming(stream).grown(6_000);
+                let headers = [("x-mock-fault", fault.name())];
+                let through = talk.send_with(&world.gate, &headers).await;
+                assert_eq!(world.mock.requests().len(), 1, "{fault:?} was tried again");
+                assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body());
+                let url = format!("{}{}", world.mock.url(), talk.path());
+                let direct = post(&url, &headers, talk.body().into()).await;
+                assert_eq!((through.status, through.text()), (direct.status, direct.text()), "{fault:?}");
+                assert_eq!(through.headers.get("retry-after"), direct.headers.get("retry-after"), "{fault:?}");
+                assert_eq!(through.told("retries"), None);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn when_nothing_helps_the_providers_own_first_error_comes_back() {
+    for dialect in DIALECTS {
+        for stream in [false, true] {
+            let world = Plan::new().window(60).start().await;
+            let talk = Talk::new(dialect).streaming(stream).grown(6_000);
+            let got = talk.send(&world.gate).await;
+            let asked = world.mock.requests();
+            assert!((2..=5).contains(&asked.len()), "{} requests", asked.len());
+            let direct = post(&format!("{}{}", world.mock.url(), talk.path()), &[], talk.body().into()).await;
+            assert_eq!((got.status, got.text()), (direct.status, direct.text()), "{dialect:?}");
+            assert_eq!(got.status, 400);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_output_that_is_too_large_is_lowered_and_nothing_else() {
+    let named = |name| Fault::named(name).unwrap();
+    for (fault, dialect, field) in [
+        ("anthropic-output", Dialect::Anthropic, "max_tokens"),
+        ("openai-requested", Dialect::Chat, "max_completion_tokens"),
+        ("vllm", Dialect::Chat, "max_tokens"),
+        ("deepseek", Dialect::Chat, "max_tokens"),
+        ("openrouter", Dialect::Chat, "max_tokens"),
+    ] {
+        let world = world(named(fault)).await;
+        let talk = Talk::new(dialect).field(field, json!(6_000)).grown(4_000);
+        let got = talk.send(&world.gate).await.fine();
+        assert_eq!(got.told("retries"), Some("1"), "{fault}");
+        assert_eq!(got.plan(), 0, "{fault}: nothing was compacted");
+        let sent: Value = serde_json::from_slice(&world.newest().body).unwrap();
+        let asked: Value = serde_json::from_str(&talk.body()).unwrap();
+        let lowered = sent[field].as_u64().unwrap();
+        let input = world.newest().prompt_tokens.unwrap();
+        assert!((WINDOW - input - 400..=WINDOW - input).contains(&lowered), "{fault}: {input} + {lowered}");
+        let without = |mut value: Value| {
+            value[field] = Value::Null;
+            value
+        };
+        assert_eq!(without(sent), without(asked), "{fault}");
+        let before = String::from_utf8(world.newest().body.to_vec()).unwrap();
+        assert_eq!(before.replace(&format!("\"{field}\":{lowered}"), &format!("\"{field}\":6000")), talk.body());
+    }
+}
+
+#[tokio::test]
+async fn an_error_inside_a_stream_is_held_back_until_the_model_has_spoken() {
+    for (fault, dialect) in [
+        ("responses-failed-stream", Dialect::Responses),
+        ("openrouter-mid-stream", Dialect::Chat),
+        ("lmstudio-event", Dialect::Chat),
+        ("llama-cpp-python", Dialect::Chat),
+    ] {
+        let world = world(Fault::named(fault).unwrap()).await;
+        let talk = Talk::new(dialect).streaming(true).grown(16_000);
+        let got = talk.send(&world.gate).await.fine();
+        for trace in ["exceed", "context length", "event: error", "response.failed"] {
+            assert!(!got.text().contains(trace), "{fault}: {}", got.text());
+        }
+        assert!(talk.read(&got).text.contains("mock provider"), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_stream_of_a_short_prompt_is_not_made_shorter() {
+    let world = Plan::new().start().await;
+    let talk = Talk::new(Dialect::Chat).streaming(true);
+    let got = talk.send_with(&world.gate, &[("x-mock-fault", "llama-cpp-python")]).await;
+    assert_eq!(got.status, 200);
+    assert!(world.mock.requests().len() <= 4, "{} requests", world.mock.requests().len());
+}
+
+#[tokio::test]
+async fn a_truncation_that_only_usage_shows_is_seen_where_there_is_time_and_learnt_from() {
+    for fault in ["ollama-truncates", "sglang-truncates"] {
+        let world = world(Fault::named(fault).unwrap()).await;
+        let mut talk = Talk::new(Dialect::Chat).streaming(true).grown(16_000);
+        talk.send(&world.gate).await.fine();
+        // A stream was over before anybody knew; the next request knows.
+        talk.hears("I see.").says("Go on.");
+        for _ in 0..3 {
+            talk.send(&world.gate).await.fine();
+            talk.hears("I see.").says("Go on.");
+        }
+        let newest = world.newest().prompt_tokens.unwrap();
+        assert!(newest <= WINDOW, "{fault}: {newest} tokens are still sent into a window of {WINDOW}");
+    }
+}
+
+#[tokio::test]
+async fn a_window_that_was_learnt_is_known_after_a_restart() {
+    let folder = crate::world::Folder::new();
+    let plan = || Plan::new().store(folder.store()).objects(folder.objects());
+    let world = plan().window(WINDOW).start().await;
+    let mut talk = Talk::new(Dialect::Chat).grown(16_000);
+    let got = talk.send(&world.gate).await.fine();
+    assert!(got.told("retries").is_some());
+    talk.hears("I see.").says("Go on.");
+    talk.send(&world.gate).await.fine();
+    let World { mock, gate } = world;
+    gate.stop().await;
+    let gate = plan().gate(&mock.url()).await;
+    let other = Talk::about(Dialect::Chat, "Another task altogether.").grown(16_000);
+    let got = other.send(&gate).await.fine();
+    assert_eq!(got.told("retries"), None);
+}

@@ -1,0 +1,101 @@
+//! The gateway's own tools: answered inside, invisible outside, and not spoken of where they are off.
+
+use epitome::wire::Dialect;
+use epitome_gateway::mock::Work;
+use epitome_gateway::settings::ToolRules;
+
+use crate::talk::{DIALECTS, Talk};
+use crate::world::Plan;
+
+fn plan() -> Plan {
+    Plan::new().window(14_000).budget(9_000).mock(|mock| {
+        mock.work = Work { turns: 40, bytes: 1_500, gateway_tools: true, ..Work::default() };
+    })
+}
+
+const NAMES: [&str; 2] = ["read_artifact", "recall"];
+
+#[tokio::test]
+async fn calls_of_them_are_answered_inside_and_the_client_sees_no_trace() {
+    for dialect in DIALECTS {
+        for stream in [false, true] {
+            let world = plan().with_tools().start().await;
+            let mut talk = Talk::new(dialect).streaming(stream);
+            let mut turns = 0;
+            loop {
+                let got = talk.send(&world.gate).await.fine();
+                let text = got.text();
+                for name in NAMES {
+                    assert!(!text.contains(name), "{dialect:?} stream={stream} turn {turns}: {text}");
+                }
+                let answer = talk.read(&got);
+                turns += 1;
+                if answer.calls.is_empty() {
+                    assert!(answer.text.contains("WORK DONE"), "{answer:?}");
+                    assert!(got.plan() >= 2, "{dialect:?}: {}", got.plan());
+                    break;
+                }
+                assert!(turns <= 41, "it never ends");
+                talk.takes(&answer, 300);
+            }
+            world.assert_lawful();
+            let sent = world.mock.requests();
+            assert!(sent.len() > turns, "{dialect:?}: they were never called");
+            let first = String::from_utf8(sent[0].body.to_vec()).unwrap();
+            assert!(NAMES.iter().all(|name| first.contains(name)), "they are there from the first request on");
+            assert!(sent.iter().all(|sent| sent.status == 200));
+            // Between compactions the prompt only grows, the tools included.
+            let starts = |sent: &bytes::Bytes| sent[..sent.len().min(900)].to_vec();
+            assert!(sent.iter().all(|one| starts(&one.body)[..400] == starts(&sent[0].body)[..400]));
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_they_are_off_nobody_speaks_of_them() {
+    for dialect in DIALECTS {
+        let world = plan().start().await;
+        let talk = Talk::new(dialect).grown(20_000);
+        let got = talk.send(&world.gate).await.fine();
+        assert!(got.plan() >= 1);
+        let sent = String::from_utf8(world.newest().body.to_vec()).unwrap();
+        for name in NAMES {
+            assert!(!sent.contains(name), "{dialect:?}: {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_gets_them_is_told_by_client_by_header_and_by_having_tools() {
+    let rules = ToolRules { others: false, clients: vec![("codex".to_owned(), true), ("pi".to_owned(), false)] };
+    let world = plan().settings(|settings| settings.tools = rules).start().await;
+    let talk = Talk::new(Dialect::Responses);
+    let mut bare = Talk::new(Dialect::Responses);
+    bare.fields.as_object_mut().unwrap().remove("tools");
+    for (talk, headers, has) in [
+        (&talk, vec![("user-agent", "codex_exec/0.1")], true),
+        (&talk, vec![("user-agent", "pi (x)")], false),
+        (&talk, vec![("user-agent", "curl/8")], false),
+        (&talk, vec![("user-agent", "curl/8"), ("x-epitome-tools", "on")], true),
+        (&talk, vec![("user-agent", "codex_exec/0.1"), ("x-epitome-tools", "off")], false),
+        (&bare, vec![("user-agent", "codex_exec/0.1")], false),
+    ] {
+        talk.send_with(&world.gate, &headers).await.fine();
+        let sent = String::from_utf8(world.newest().body.to_vec()).unwrap();
+        assert_eq!(sent.contains("read_artifact"), has, "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_calls_nothing_else_comes_to_an_end() {
+    // The mock calls one of them every fourth turn; a model that never stops is bounded by the rounds of one answer.
+    let world = plan().with_tools().start().await;
+    let mut talk = Talk::new(Dialect::Chat);
+    for _ in 0..8 {
+        let got = talk.send(&world.gate).await.fine();
+        let answer = talk.read(&got);
+        talk.takes(&answer, 200);
+    }
+    assert!(world.mock.requests().len() <= 8 * 5, "{}", world.mock.requests().len());
+    assert!(world.mock.requests().len() > 8);
+}
