@@ -9,6 +9,7 @@ time as a target. `scripts/bench-gateway` runs it:
 
 import asyncio
 import json
+import random
 import re
 import socket
 import sys
@@ -20,6 +21,8 @@ SIZES = [("4 KB", 4 * KB, 8), ("100 KB", 100 * KB, 4), ("1 MB", 1024 * KB, 2)]
 MODES = ["again", "growing", "new"]
 """The same request, the conversation one exchange later, another conversation."""
 WARM_UP = 3
+REST_S = 0.02
+"""Between two turns: what one does beside its answers is not to be paid by the next."""
 
 NGINX_FACTOR = 1.5
 """For 4 KB, the gateway adds at most this many times what nginx adds, at the median."""
@@ -162,15 +165,17 @@ def speed(rounds, lines):
 def compared(lines, size, burst, mode, is_streamed, rounds):
     samples = {line.name: [] for line in lines}
     talks = {line.name: Conversation(f"{line.name}{size}{mode}{is_streamed}", size) for line in lines}
-    turn = 0
+    order, turn = list(lines), 0
     for number in range(rounds + 1):
-        for place in range(len(lines)):
-            line = lines[(place + number) % len(lines)]
-            for _ in range(burst if number else WARM_UP):
+        random.shuffle(order)
+        for line in order:
+            time.sleep(REST_S)
+            # The first of a turn wakes everybody up and is not counted.
+            for place in range(burst + 1 if number else WARM_UP):
                 turn += 1
                 talks[line.name].go_on(mode, turn)
                 first, _, end = line.ask(talks[line.name].request(is_streamed))
-                if number:
+                if number and place:
                     samples[line.name].append(first if is_streamed else end)
     return samples
 
@@ -243,6 +248,7 @@ async def streams(count, pid, port):
 
 
 def main():
+    random.seed(1)
     what, count, *rest = sys.argv[1:]
     if what == "streams":
         misses = asyncio.run(streams(int(count), *map(int, rest)))
