@@ -301,6 +301,7 @@ impl Wanted<'_> {
             pending: Vec::new(),
             tip: blake3::hash(self.scope.name.as_bytes()),
             counted: None,
+            is_waiting: false,
             pins: Vec::new(),
             used: Instant::now(),
         }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use epitome_runtime::model::{AnswerReader, ModelAnswer, ModelError, read_refusal};
+use epitome_runtime::model::{ModelAnswer, ModelError, read_refusal};
 use http::Response;
 use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
@@ -153,7 +153,7 @@ impl Answer {
                 let is_over = self.rest.is_none() && self.ear.is_empty();
                 is_over.then(|| read_refusal(200, "")).filter(is_overflow)?
             }
-            (true, None) => AnswerReader::read(self.ear.dialect(), &self.ear.text()?)?.err()?,
+            (true, None) => self.ear.whole()?.as_ref().err()?.clone(),
             (false, _) => read_refusal(self.parts.status.as_u16(), &self.ear.text().unwrap_or_default()),
         };
         is_overflow(&error).then_some(error)
@@ -174,9 +174,8 @@ impl Answer {
     }
 
     /// The answer as far as it is known: a whole one, or nothing yet.
-    pub fn known(&self) -> Option<ModelAnswer> {
-        let text = self.ear.text().filter(|_| self.rest.is_none())?;
-        AnswerReader::read(self.ear.dialect(), &text)?.ok()
+    pub fn known(&self) -> Option<&ModelAnswer> {
+        self.rest.is_none().then(|| self.ear.whole())??.as_ref().ok()
     }
 
     /// Sends it on; `at_end` is told how it ended.

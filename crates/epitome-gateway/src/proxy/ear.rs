@@ -1,5 +1,7 @@
 //! Ears: an answer that passes by is understood without being touched.
 
+use std::sync::OnceLock;
+
 use bytes::{Bytes, BytesMut};
 use epitome::wire::Dialect;
 use epitome_runtime::model::{AnswerReader, ModelAnswer, ModelError};
@@ -21,6 +23,8 @@ pub struct Ear {
     hears: Hears,
     headers: HeaderMap,
     dialect: Dialect,
+    /// What was read of a whole answer: it is asked for more than once, and read once.
+    read: OnceLock<Option<Result<ModelAnswer, ModelError>>>,
     /// Whether the model has said anything.
     pub has_spoken: bool,
     /// Whether it says that the window was full.
@@ -49,7 +53,7 @@ impl Ear {
             _ => Hears::Nothing,
         };
         let headers = headers.get(CONTENT_ENCODING).map(|packing| (CONTENT_ENCODING, packing.clone()));
-        Ear { hears, headers: headers.into_iter().collect(), dialect, has_spoken: false, has_filled: false, error: None }
+        Ear { hears, headers: headers.into_iter().collect(), dialect, read: OnceLock::new(), has_spoken: false, has_filled: false, error: None }
     }
 
     /// The dialect that it understands.
@@ -86,6 +90,7 @@ impl Ear {
             }
             Hears::Whole(all) if all.len() + bytes.len() <= WHOLE_BYTES_MAX => {
                 all.extend_from_slice(bytes);
+                self.read.take();
                 self.has_filled |= bytes.windows(WINDOW_FULL.len()).any(|window| window == WINDOW_FULL.as_bytes());
             }
             Hears::Whole(_) => self.hears = Hears::Nothing,
@@ -109,9 +114,12 @@ impl Ear {
     }
 
     /// The answer, at its end; `None` where it was not listened to.
-    pub fn finish(self) -> Option<Result<ModelAnswer, ModelError>> {
+    pub fn finish(mut self) -> Option<Result<ModelAnswer, ModelError>> {
         if let Some(error) = self.error {
             return Some(Err(error));
+        }
+        if let Some(read) = self.read.take() {
+            return read;
         }
         match self.hears {
             Hears::Events { reader, .. } => Some(reader.finish()),
@@ -121,6 +129,11 @@ impl Ear {
             }
             Hears::Nothing => None,
         }
+    }
+
+    /// The answer, where it is read whole and has come as far as it will.
+    pub fn whole(&self) -> Option<&Result<ModelAnswer, ModelError>> {
+        self.read.get_or_init(|| AnswerReader::read(self.dialect, &self.text()?)).as_ref()
     }
 
     /// What has come of an answer that is read whole, unpacked.

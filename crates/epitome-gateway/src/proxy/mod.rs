@@ -12,6 +12,7 @@
 
 mod answer;
 mod asked;
+mod beside;
 mod body;
 mod compact;
 mod ear;
@@ -47,6 +48,7 @@ use hyper::body::Incoming;
 
 use answer::{Answer, End};
 use asked::Asked;
+use beside::{Beside, Pledge};
 use ear::Ear;
 use prompt::Sending;
 use record::{Gone, Kept};
@@ -102,6 +104,7 @@ struct Inner {
     suspicions: Suspicions,
     answers: Mutex<HashMap<(TenantId, String), Kept>>,
     store_rests: AtomicI64,
+    beside: Beside,
     started: Instant,
 }
 
@@ -122,6 +125,7 @@ impl Relay {
             suspicions: Suspicions::default(),
             answers: Mutex::default(),
             store_rests: AtomicI64::new(i64::MIN),
+            beside: Beside::default(),
             started: Instant::now(),
             settings,
             engine,
@@ -130,6 +134,12 @@ impl Relay {
             ledger,
         };
         Relay { inner: Arc::new(inner) }
+    }
+
+    /// Waits until everything that came is in the log, as long as somebody has patience; whether it is. To be asked for
+    /// when no more requests come.
+    pub async fn ended(&self, patience: Duration) -> bool {
+        self.inner.ended(patience).await
     }
 
     /// How many threads are at hand.
@@ -241,7 +251,16 @@ impl Inner {
         }
         let turn = self.turn(caller, wishes, &parts.headers, asked, plain).await?;
         match turn {
-            Ok(turn) => Arc::clone(&self).relay(Arc::new(way), packed, Arc::new(turn), call).await,
+            Ok(turn) => {
+                let turn = Arc::new(turn);
+                let pledge = Pledge::of(&self, &turn);
+                let answered = Arc::clone(&self).relay(Arc::new(way), packed, turn, call).await;
+                // Who has a note is recorded when it is over.
+                if answered.as_ref().is_ok_and(|response| response.extensions().get::<LogNote>().is_some()) {
+                    pledge.redeem();
+                }
+                answered
+            }
             Err(why) => {
                 self.metrics.failed_open(why);
                 let mut response = self.send_unread(&way, packed).await?;
@@ -664,7 +683,7 @@ impl Inner {
         let ended = move |end: End, rounds: Vec<Usage>| {
             relay.remember(&turn, &end);
             let gone = Gone { told, counted, status, end, id, rounds };
-            tokio::spawn(async move { relay.record(turn, gone).await });
+            relay.aside(|relay| relay.record(turn, gone));
         };
         match woven.filter(|_| status.is_success()) {
             Some(woven) => {

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use epitome::budget::{Tokens, Window};
 use epitome::wire::Dialect;
-use epitome_runtime::engine::{Engine, OpenThread};
+use epitome_runtime::engine::{Engine, OpenThread, Saved};
 use epitome_runtime::ids::Moment;
 use epitome_runtime::log::Document;
 use epitome_runtime::model::{ModelAnswer, Usage};
@@ -66,6 +66,9 @@ impl Inner {
         let line = Arc::clone(&turn.placed.line);
         let counted = match self.settled(&turn, &line).await {
             Ok(mut open) => {
+                if open.as_ref().is_some_and(|thread| thread.saved() != Saved::Yes) {
+                    self.settle_later(Arc::clone(&turn));
+                }
                 let messages = turn.asked.messages().len();
                 let fixed = line.facts().counted.map(|counted| counted.fixed);
                 let is_whole = |thread: &&mut OpenThread| told.plan == 0 && thread.thread().evicted().is_none();
@@ -85,6 +88,7 @@ impl Inner {
             }
             Err(error) => {
                 tracing::warn!(%error, request = id.as_str(), "what came is not in the log yet");
+                self.settle_later(Arc::clone(&turn));
                 counted
             }
         };
