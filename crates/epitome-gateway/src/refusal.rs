@@ -54,6 +54,11 @@ pub enum Refusal {
         /// Why.
         reason: String,
     },
+    /// A page of another site asks where the gateway has a key of its own.
+    #[error(
+        "the gateway has a key of its own for this provider and none that locks it: ask at 127.0.0.1 or localhost, not from a page of another site, or set `serve.keys`"
+    )]
+    Foreign,
     /// Nobody is configured for it.
     #[error("no upstream is configured for this request; `serve.upstreams` or `--upstream` names one")]
     NoUpstream,
@@ -85,6 +90,7 @@ impl Refusal {
             Refusal::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
             Refusal::BadBody { .. } | Refusal::Unclear { .. } => StatusCode::BAD_REQUEST,
             Refusal::NoUpstream => StatusCode::NOT_FOUND,
+            Refusal::Foreign => StatusCode::FORBIDDEN,
             Refusal::Unreachable { .. } => StatusCode::BAD_GATEWAY,
             Refusal::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -100,6 +106,7 @@ impl Refusal {
             Refusal::BadBody { .. } => "bad_body",
             Refusal::Unclear { .. } => "unclear",
             Refusal::NoUpstream => "no_upstream",
+            Refusal::Foreign => "foreign",
             Refusal::Unreachable { .. } => "upstream_unreachable",
             Refusal::Timeout { .. } => "upstream_timeout",
         }

@@ -106,14 +106,14 @@ fn reason(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// The headers that go up: the client's, less what is not the provider's.
-pub fn headers(upstream: &Upstream, client: &HeaderMap, replaces_key: bool) -> HeaderMap {
+pub fn headers(upstream: &Upstream, client: &HeaderMap, family: Family, replaces_key: bool) -> HeaderMap {
     let mut headers = client.clone();
     without_connection(&mut headers);
     let ours: Vec<HeaderName> = headers.keys().filter(|name| is_ours(name)).cloned().collect();
     ours.iter().for_each(|name| drop(headers.remove(name)));
     headers.remove(HOST);
     match &upstream.key {
-        Some(key) => put_key(&mut headers, key.reveal()),
+        Some(key) => put_key(&mut headers, key.reveal(), family),
         None if replaces_key => PROVIDER_KEY_HEADERS.iter().for_each(|name| drop(headers.remove(name))),
         None => {}
     }
@@ -132,14 +132,16 @@ pub fn without_connection(headers: &mut HeaderMap) {
     }
 }
 
-/// Puts the upstream's own key where the client's was; as a bearer where there was none.
-fn put_key(headers: &mut HeaderMap, key: &str) {
-    let had: Vec<HeaderName> = PROVIDER_KEY_HEADERS.into_iter().filter(|name| headers.contains_key(name)).collect();
-    for name in &had {
+/// Puts the upstream's own key in the place of the client's, where its provider looks for it.
+fn put_key(headers: &mut HeaderMap, key: &str, family: Family) {
+    for name in &PROVIDER_KEY_HEADERS {
         headers.remove(name);
     }
-    let name = had.into_iter().next().unwrap_or(AUTHORIZATION);
-    let value = if name == AUTHORIZATION { format!("Bearer {key}") } else { key.to_owned() };
+    let (name, value) = match family {
+        Family::OpenAi => (AUTHORIZATION, format!("Bearer {key}")),
+        Family::Anthropic => (HeaderName::from_static("x-api-key"), key.to_owned()),
+        Family::Gemini => (HeaderName::from_static("x-goog-api-key"), key.to_owned()),
+    };
     if let Ok(mut value) = HeaderValue::from_str(&value) {
         value.set_sensitive(true);
         headers.insert(name, value);
@@ -178,7 +180,7 @@ mod tests {
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
         );
         let names = |headers: HeaderMap| headers.keys().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(names(headers(&upstream, &client, false)), ["authorization", "x-a"]);
-        assert_eq!(names(headers(&upstream, &client, true)), ["x-a"]);
+        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, false)), ["authorization", "x-a"]);
+        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, true)), ["x-a"]);
     }
 }

@@ -96,7 +96,8 @@ async fn a_conversation_far_past_the_window_is_answered_and_keeps_the_cache_on_e
             messages.push(said(spoken.dialect, Voice::User, &question(at)));
             let sent = client.post(format!("{base}{}", spoken.path)).json(&(spoken.request)(&messages));
             let answer = sent.header("authorization", "Bearer none").send().await.unwrap();
-            let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+            let header =
+                |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
             let (status, plan, cache) = (answer.status(), header("x-epitome-plan"), header("x-epitome-cache"));
             let answer: Value = answer.json().await.unwrap();
             assert!(status.is_success(), "{} turn {at}: {status} {answer}", spoken.path);

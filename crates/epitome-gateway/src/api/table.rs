@@ -94,7 +94,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     },
     Endpoint {
         path: "/readyz",
-        about: "Whether requests should be sent here, with each check; 503 when not.",
+        about: "Whether requests should be sent here, with each check; 503 when not. Without its store it is `degraded`, and goes on.",
         parameters: &[],
         answers: Answers::Readiness(schema::<health::Readiness>),
         handler: || get(health::ready),

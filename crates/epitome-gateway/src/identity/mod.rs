@@ -100,18 +100,42 @@ pub fn fingerprints(scope: &Scope, messages: &[Raw]) -> Vec<blake3::Hash> {
     messages.iter().map(next).collect()
 }
 
-/// Gives out a message's text without its cache marks. Quotes inside of texts are escaped, so that what is searched for
-/// can only be a field.
+/// Gives out a message's text without its cache marks, however it is spaced. Quotes inside of texts are escaped, so that
+/// what is searched for can only be a field.
 fn unmarked<'a>(text: &'a str, give: &mut dyn FnMut(&'a str)) {
-    const MARK: &str = ",\"cache_control\":{";
+    const MARK: &str = "\"cache_control\"";
     let mut rest = text;
-    while let Some(at) = rest.find(MARK) {
-        let after = &rest[at + MARK.len()..];
-        let Some(end) = after.find('}').filter(|end| !after[..*end].contains('{')) else { break };
-        give(&rest[..at]);
-        rest = &after[end + 1..];
+    let mut from = 0;
+    while let Some(at) = rest[from..].find(MARK).map(|at| at + from) {
+        match mark_at(rest, at, MARK.len()) {
+            Some((start, end)) => {
+                give(&rest[..start]);
+                (rest, from) = (&rest[end..], 0);
+            }
+            None => from = at + MARK.len(),
+        }
     }
     give(rest);
+}
+
+/// Where the field with its comma begins and ends that has this name, if it is one with a flat object in it.
+fn mark_at(text: &str, name: usize, name_bytes: usize) -> Option<(usize, usize)> {
+    let before = text[..name].trim_end();
+    let value = text[name + name_bytes..].trim_start().strip_prefix(':')?.trim_start();
+    let inside = value.strip_prefix('{')?;
+    let close = inside.find('}').filter(|close| !inside[..*close].contains('{'))?;
+    let after = &inside[close + 1..];
+    let end = text.len() - after.len();
+    match before.strip_suffix(',') {
+        Some(before) => Some((before.len(), end)),
+        // It is the first of its object: the comma behind it goes.
+        None if before.ends_with('{') => {
+            let after = after.trim_start();
+            let after = after.strip_prefix(',').map_or(after, str::trim_start);
+            Some((before.len(), text.len() - after.len()))
+        }
+        None => None,
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +149,13 @@ mod tests {
         let plain = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}"}]}"#;
         let marked = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}","cache_control":{"type":"ephemeral","ttl":"1h"}}]}"#;
         assert_eq!(print(plain), print(marked));
+        let spaced = r#"{"role": "user", "content": [{"type": "text", "text": "a"}]}"#;
+        let last =
+            r#"{"role": "user", "content": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]}"#;
+        let first =
+            r#"{"role": "user", "content": [{"cache_control": {"type": "ephemeral"}, "type": "text", "text": "a"}]}"#;
+        assert_eq!(print(spaced), print(last));
+        assert_eq!(print(spaced), print(first));
         assert_ne!(print(plain), print(&plain.replace("a,", "b,")));
     }
 

@@ -49,7 +49,8 @@ impl Inner {
         match made {
             Ok(body) => {
                 let mut own = Response::new(Passing::whole(body.to_string().into()));
-                own.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+                own.headers_mut()
+                    .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
                 Ok(own)
             }
             Err(error) => {
@@ -71,10 +72,13 @@ fn compacted(engine: &Engine, asked: &Asked, artifact_key: [u8; 32]) -> Value {
     let room = Room::in_window(policy, target, Tokens::ZERO);
     let ask = Ask { force: true, artifact_key: Some(artifact_key), ..Ask::default() };
     let summary = match decide(&thread, room, policy, meter, &ask) {
-        Verdict::Act(draft) => draft.finish().summaries.into_iter().map(|summary| summary.text).collect::<Vec<_>>().join("\n\n"),
+        Verdict::Act(draft) => {
+            draft.finish().summaries.into_iter().map(|summary| summary.text).collect::<Vec<_>>().join("\n\n")
+        }
         _ => String::new(),
     };
-    let users = thread.messages().iter().filter(|message| message.role() == Role::User && message.results().next().is_none());
+    let users =
+        thread.messages().iter().filter(|message| message.role() == Role::User && message.results().next().is_none());
     let mut output: Vec<Value> =
         users.filter_map(|message| serde_json::from_str(message.raw().as_str()).ok()).collect();
     let id = blake3::hash(summary.as_bytes()).to_hex();

@@ -61,7 +61,7 @@ use crate::caller::{Caller, Callers};
 use crate::identity::{Client, Ids, Lines, Placed, Scope, Wanted, fingerprints};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
-use crate::serve::{Call, LogNote, Metrics, Proxy};
+use crate::serve::{Call, LogNote, Metrics, Proxy, is_local};
 use crate::settings::{Family, Settings, Upstream};
 use crate::upstream::{self, UpBody, Upstreams};
 
@@ -81,6 +81,8 @@ const ANSWERS_MAX: usize = 1024;
 const ENGINES_MAX: usize = 256;
 /// For how long a store that did not answer is not asked again.
 const STORE_REST: Duration = Duration::from_secs(5);
+/// Larger bodies are passed on unread.
+const READ_BYTES_MAX: usize = 24 << 20;
 /// Histories larger than this are read beside the async threads.
 const ASIDE_BYTES: usize = 128 * 1024;
 
@@ -221,17 +223,21 @@ impl Inner {
         let dialect = endpoint.dialect().filter(|_| !wishes.bypass);
         let Some(dialect) = dialect else {
             let upstream = by_path.ok_or(Refusal::NoUpstream)?;
+            self.may_spend(&upstream, &parts.headers)?;
             return self.pass_through(&upstream, &caller, parts, body).await;
         };
         let limits = &self.settings.limits;
         let packed = body::take(body, limits.body_bytes_max, limits.body_timeout).await?;
         self.metrics.request_bytes(packed.len() as u64);
         let plain = body::unpacked(&parts.headers, &packed, limits.body_bytes_max);
-        let asked = plain.as_ref().and_then(|plain| Asked::read(dialect, plain));
+        // What is larger than any window is not worth the memory that understanding it takes.
+        let asked = plain.as_ref().filter(|plain| plain.len() <= READ_BYTES_MAX);
+        let asked = asked.and_then(|plain| Asked::read(dialect, plain));
         let model = asked.as_ref().map(Asked::model).filter(|model| !model.is_empty());
         let upstream = self.upstreams.of(parts.uri.path(), model, family).ok_or(Refusal::NoUpstream)?;
+        self.may_spend(&upstream, &parts.headers)?;
         let way = Way {
-            headers: upstream::headers(&upstream, &parts.headers, caller.replaces_key),
+            headers: upstream::headers(&upstream, &parts.headers, family, caller.replaces_key),
             upstream,
             path,
             method: parts.method,
@@ -270,6 +276,14 @@ impl Inner {
         }
     }
 
+    /// A key of the gateway's own is not for pages in a browser on the same machine, where nothing else locks it.
+    fn may_spend(&self, upstream: &Upstream, headers: &HeaderMap) -> Result<(), Refusal> {
+        match upstream.key.is_some() && !self.callers.have_keys() && !is_local(headers) {
+            true => Err(Refusal::Foreign),
+            false => Ok(()),
+        }
+    }
+
     /// Passes anything on, as it comes, in both directions.
     async fn pass_through(
         &self,
@@ -282,7 +296,12 @@ impl Inner {
         let mut request = Request::new(body.boxed_unsync());
         *request.method_mut() = parts.method;
         *request.uri_mut() = upstream.uri_of(&path);
-        *request.headers_mut() = upstream::headers(upstream, &parts.headers, caller.replaces_key);
+        *request.headers_mut() = upstream::headers(
+            upstream,
+            &parts.headers,
+            Family::of(parts.uri.path(), &parts.headers),
+            caller.replaces_key,
+        );
         *request.extensions_mut() = parts.extensions;
         let response = self.upstreams.send(request).await?;
         Ok(self.unread(response))

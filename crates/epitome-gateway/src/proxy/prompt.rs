@@ -91,7 +91,10 @@ impl Inner {
             thread.learn_overflow(turn.asked.model(), *counted, error).await;
         }
         let pins = line.facts().pins.clone();
-        let asked = StepRequest { pins, ..turn.step(&pressure, self.settings.budget, self.suspicions.window(turn.asked.model())) };
+        let asked = StepRequest {
+            pins,
+            ..turn.step(&pressure, self.settings.budget, self.suspicions.window(turn.asked.model()))
+        };
         let step = thread.prepare_step(&asked).await?;
         thread.note_call();
         // A plan that was swapped in since the last prompt fills the provider's cache anew.

@@ -62,9 +62,9 @@ impl Suspicions {
                 watched.window = watched.window.filter(|(known, _)| used <= *known);
                 return None;
             }
-            let stops_there = watched.odd.is_some_and(|(before, counted_before)| {
-                is_same(before, used) && !is_same(counted_before, counted)
-            });
+            let stops_there = watched
+                .odd
+                .is_some_and(|(before, counted_before)| is_same(before, used) && !is_same(counted_before, counted));
             watched.odd = Some((used, counted));
             let is_cut = used < counted.share(CUT_SHARE) || stops_there;
             is_cut.then(|| {

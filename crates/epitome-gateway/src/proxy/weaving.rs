@@ -91,7 +91,9 @@ impl Weaving {
                 weave::Turn::Done(bytes) | weave::Turn::Broken(bytes) => return self.ended(parts, bytes, &weaver),
                 weave::Turn::Ours(calls) => match self.asked_on(&calls, &mut weaver, round).await {
                     Some(Ok(response)) => answer = Answer::of(response, Ear::new(dialect, &HeaderMap::new())),
-                    Some(Err(refusal)) => return super::own(refusal.response(Family::of(self.way.path.path(), &self.way.headers))).await,
+                    Some(Err(refusal)) => {
+                        return super::own(refusal.response(Family::of(self.way.path.path(), &self.way.headers))).await;
+                    }
                     None => return self.ended(parts, weaver.fail(None), &weaver),
                 },
             }

@@ -37,7 +37,7 @@ pub(super) fn admit(
 }
 
 /// Whether a request was meant for this machine, and comes from no page of another site.
-fn is_local(headers: &HeaderMap) -> bool {
+pub(crate) fn is_local(headers: &HeaderMap) -> bool {
     let host = headers.get(HOST).map(|host| host.to_str().unwrap_or_default());
     let origin = headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
     let origin = origin.map(|origin| origin.split_once("://").map_or("", |(_, host)| host));

@@ -31,7 +31,7 @@ pub(crate) struct Health {
 /// Whether requests should be sent here.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Readiness {
-    /// `ready` or `not ready`.
+    /// `ready`, `degraded` or `not ready`.
     status: &'static str,
     /// What was looked at.
     checks: Vec<Check>,
@@ -63,11 +63,15 @@ pub(crate) async fn health(State(api): State<Api>) -> Json<Health> {
 
 /// `/readyz`: whether requests should be sent here, with each check.
 pub(crate) async fn ready(State(api): State<Api>) -> Response {
-    let checks = vec![is_serving(&api), has_upstreams(&api), store_answers(&api.engine).await];
-    let (status, told) = match checks.iter().all(|check| check.ok) {
-        true => (StatusCode::OK, "ready"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
+    let needed = [is_serving(&api), has_upstreams(&api)];
+    // Without its store a gateway goes on: to take it out of service would be the failure that it is to prevent.
+    let store = store_answers(&api.engine).await;
+    let (status, told) = match (needed.iter().all(|check| check.ok), store.ok) {
+        (true, true) => (StatusCode::OK, "ready"),
+        (true, false) => (StatusCode::OK, "degraded"),
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
     };
+    let checks = needed.into_iter().chain([store]).collect();
     (status, Json(Readiness { status: told, checks })).into_response()
 }
 

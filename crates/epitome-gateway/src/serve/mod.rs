@@ -20,6 +20,7 @@ mod stop;
 
 pub use accept::Ended;
 pub use answer::{Answer, BoxError, LogNote};
+pub(crate) use endpoints::is_local;
 pub use listen::{ListenError, Listening, Openness};
 pub use metrics::Metrics;
 pub use request_id::{PROXIED_REQUEST_ID, REQUEST_ID, RequestId};

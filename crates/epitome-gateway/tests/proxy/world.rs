@@ -134,7 +134,10 @@ impl Plan {
             store: self.store,
             objects: self.objects,
             summariser: self.summariser,
-            ..Parts::in_memory(self.engine)
+            ..Parts::in_memory(epitome_runtime::engine::Settings {
+                store_patience: settings.limits.store_patience,
+                ..self.engine
+            })
         };
         Gate::of(settings, Engine::new(parts).await.unwrap()).await
     }

@@ -19,14 +19,15 @@ async fn it_is_ready_and_says_why() {
 }
 
 #[tokio::test]
-async fn without_its_store_it_lives_and_is_not_ready() {
+async fn without_its_store_it_stays_in_service_and_says_so() {
     let store = Arc::new(FaultyStore::new(Arc::new(Memory::new())));
     let parts = Parts { store: store.clone(), ..Parts::in_memory(epitome_runtime::engine::Settings::default()) };
     let running = Running::of(Settings::default(), Engine::new(parts).await.unwrap()).await;
     assert_eq!(running.get("/readyz", &[]).await.status(), 200);
     store.fail(0, usize::MAX, StoreFault::Refused);
     let (status, body) = running.json("/readyz", &[]).await;
-    assert_eq!((status, &body["checks"][2]["ok"]), (503, &false.into()), "{body}");
+    assert_eq!((status, &body["checks"][2]["ok"]), (200, &false.into()), "{body}");
+    assert_eq!(body["status"], "degraded", "{body}");
     assert_eq!(running.get("/livez", &[]).await.status(), 200);
     assert_eq!(running.get("/echo", &[]).await.status(), 200, "the proxy goes on");
     let (status, body) = running.json("/api/threads", &[]).await;

@@ -29,7 +29,8 @@ impl Engine {
         let window = window.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]);
         let policy = fitted(&settings.policy, window);
         let room = Room::in_window(&policy, window, fixed);
-        let budget = request.budget.map(|budget| budget.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]));
+        let budget =
+            request.budget.map(|budget| budget.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]));
         (within(room, budget, fixed), policy.reserve.rehydration)
     }
 }

@@ -164,7 +164,6 @@ fn beside_what_is_open(room: Room, thread: &Thread) -> Room {
     }
 }
 
-
 /// Why a plan is not worth carrying out.
 fn refusal(draft: &Draft<'_>, room: Room, policy: &Policy, ask: &Ask<'_>, tokens: Tokens) -> Option<String> {
     let plan = draft.plan();
