@@ -13,9 +13,15 @@ eval cases="30":
     cargo build --release --locked --quiet
     scripts/eval {{cases}}
 
-# speed against real peers, in one run
+# speed against real peers, in one run: the library, then the gateway
 bench:
     scripts/bench
+    scripts/bench-gateway
+
+# ten minutes of everything that can go wrong around a gateway; then nothing may be lost, and nothing may have grown
+soak seconds="600":
+    cargo build --release --locked --quiet
+    SOAK_SECONDS={{seconds}} scripts/soak
 
 # what policies cost with the provider's cache priced in, beside the peers', on the recordings beside the checkout
 cost:

@@ -57,7 +57,9 @@ class Server:
         self.name = name
         self.log = folder / f"{name}.log"
         self.out = self.log.open("wb")
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=subprocess.STDOUT, cwd=folder, env=env)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=subprocess.STDOUT, cwd=folder, env=env
+        )
         try:
             self.wait_until_ready(ready_url)
         except NotReady:
@@ -115,10 +117,25 @@ class Stage:
     def start(self, turns, bytes_each, serve_options, mock_options, without_gateway):
         binary = epitome()
         # Nothing of the machine's own settings reaches either of them.
-        home = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder / "config"), "XDG_DATA_HOME": str(self.folder / "data")}
+        home = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "XDG_CONFIG_HOME": str(self.folder / "config"),
+            "XDG_DATA_HOME": str(self.folder / "data"),
+        }
         port = free_port()
         self.mock_url = f"http://127.0.0.1:{port}"
-        mock = [binary, "mock", "--port", str(port), "--work", str(turns), "--work-bytes", str(bytes_each), *mock_options]
+        mock = [
+            binary,
+            "mock",
+            "--port",
+            str(port),
+            "--work",
+            str(turns),
+            "--work-bytes",
+            str(bytes_each),
+            *mock_options,
+        ]
         self.mock = Server("mock", mock, f"{self.mock_url}/mock/stats", self.folder, home)
         self.stops.append(self.mock.stop)
         self.witness = Witness(self.mock_url)
@@ -131,7 +148,11 @@ class Stage:
     def start_gateway(self, binary, home, serve_options):
         port = free_port()
         url = f"http://127.0.0.1:{port}"
-        upstreams = [word for family in ("openai", "anthropic", "gemini") for word in ("--upstream", f"{family}={self.witness.url}")]
+        upstreams = [
+            word
+            for family in ("openai", "anthropic", "gemini")
+            for word in ("--upstream", f"{family}={self.witness.url}")
+        ]
         store = ["--store", f"sqlite:{self.folder / 'epitome.db'}"]
         serve = [binary, "serve", "--listen", f"127.0.0.1:{port}", *upstreams, *store, *serve_options]
         self.gateway = Server("gateway", serve, f"{url}/readyz", self.folder, home)

@@ -40,13 +40,26 @@ class Verdict:
             "tokens_max": max((prompt for prompt, _, _ in usages), default=0),
             "cached_share": sum(cached for _, cached, _ in usages) / max(1, sum(prompt for prompt, _, _ in usages)),
         }
-        failures = [*ended(outcomes), *answered(asked, sent, stage, args), *bounded(asked, args)]
-        failures += passed(asked, sent) if run.passed_through else compacted(run, facts, asked, sent)
-        return cls(run.name, run.version() or "?", window=run.window, seconds=seconds, failures=counted(failures), **facts)
+        failures = [*ended(outcomes), *bounded(asked, args)]
+        if run.passed_through:
+            failures += passed(asked, sent)
+        else:
+            failures += [
+                *answered(asked, sent, stage, args),
+                *compacted(run, facts, asked),
+                *one_thread(run, asked),
+                *listed(asked, stage),
+            ]
+            failures += hidden(asked, sent) if args.tools == "on" else untouched(asked, sent)
+        return cls(
+            run.name, run.version() or "?", window=run.window, seconds=seconds, failures=counted(failures), **facts
+        )
 
     def line(self):
         """One line, and one for each thing that was wrong."""
-        return "\n".join([f"{'FAIL' if self.failures else 'ok  '} {self.name}", *(f"     {failure}" for failure in self.failures)])
+        return "\n".join(
+            [f"{'FAIL' if self.failures else 'ok  '} {self.name}", *(f"     {failure}" for failure in self.failures)]
+        )
 
 
 def counted(failures):
@@ -74,8 +87,9 @@ def plan_of(exchange):
 
 
 def tokens_before(exchange):
-    told = exchange.answer_headers.get("x-epitome-tokens-before", "0")
-    return int(told) if told.isdigit() else 0
+    """The tokens of what the agent sent: as the gateway counted them, or as the provider did where nothing was changed."""
+    told = exchange.answer_headers.get("x-epitome-tokens-before")
+    return int(told) if told else (exchange.usage() or (0,))[0]
 
 
 def ended(outcomes):
@@ -104,7 +118,13 @@ def answered(asked, sent, stage, args):
 
 def overflowed(exchange):
     """Whether an error says that a prompt is too long."""
-    words = (b"context_length_exceeded", b"prompt is too long", b"maximum context length", b"exceed context limit", b"context window")
+    words = (
+        b"context_length_exceeded",
+        b"prompt is too long",
+        b"maximum context length",
+        b"exceed context limit",
+        b"context window",
+    )
     return any(word in exchange.answer for word in words)
 
 
@@ -116,7 +136,7 @@ def bounded(asked, args):
 
 
 def passed(asked, sent):
-    """Everything went through byte for byte, both ways."""
+    """Everything went through byte for byte, both ways; what the provider says to it is the agent's own affair."""
     requests, answers = {exchange.body for exchange in sent}, {exchange.answer for exchange in sent}
     for exchange in asked:
         if exchange.body not in requests:
@@ -127,14 +147,12 @@ def passed(asked, sent):
         yield "no request came"
 
 
-def compacted(run, facts, asked, sent):
-    """It was compacted, in one thread, within the window, and what was not compacted was not touched."""
-    if not run.compacts_itself and facts["compactions"] < 2:
+def compacted(run, facts, asked):
+    """It was compacted, and always within the window."""
+    if facts["compactions"] < run.plans_min:
         yield f"only {facts['compactions']} plans"
     if facts["tokens_max"] > run.window:
         yield f"a prompt of {facts['tokens_max']} tokens is over the window of {run.window}"
-    yield from untouched(asked, sent)
-    yield from one_thread(run, asked)
 
 
 def untouched(asked, sent):
@@ -146,6 +164,28 @@ def untouched(asked, sent):
     changed = sum(exchange.answer not in answers for exchange in asked)
     if changed:
         yield f"{changed} answers were changed"
+
+
+def hidden(asked, sent):
+    """The gateway's own tools were used upstream, and the agent never saw them."""
+    named = re.compile(rb'"name": ?"(read_artifact|recall)"')
+    if any(named.search(exchange.answer) for exchange in asked):
+        yield "an answer to the client shows a tool of the gateway's own"
+    if any(named.search(exchange.body) for exchange in asked):
+        yield "the client sent a tool of the gateway's own back"
+    if not any(named.search(exchange.answer) for exchange in sent):
+        yield "no tool of the gateway's own was called"
+
+
+def listed(asked, stage):
+    """The gateway's own API knows the plans that the answers named."""
+    versions = {}
+    for thread, version in {plan_of(exchange) for exchange in asked} - {None}:
+        versions[thread] = max(versions.get(thread, 0), int(version))
+    for thread, version in versions.items():
+        plans = stage.api(f"/threads/{thread}/plans")["plans"]
+        if not any(plan["version"] == version for plan in plans):
+            yield f"the API lists {len(plans)} plans of a thread whose last one is {version}"
 
 
 def one_thread(run, asked):
@@ -164,12 +204,35 @@ def one_thread(run, asked):
 
 def table(verdicts):
     """All of them, for people."""
-    head = ("agent", "version", "requests", "threads", "compactions", "asked, tokens", "peak, tokens", "window", "cached", "seconds", "verdict")
+    head = (
+        "agent",
+        "version",
+        "requests",
+        "threads",
+        "compactions",
+        "asked, tokens",
+        "peak, tokens",
+        "window",
+        "cached",
+        "seconds",
+        "verdict",
+    )
     rows = [head, tuple("-" * len(name) for name in head)]
     for verdict in verdicts:
-        rows.append((
-            verdict.name, verdict.version, str(verdict.requests), str(verdict.threads), str(verdict.compactions), f"{verdict.tokens_asked_max:,}",
-            f"{verdict.tokens_max:,}", f"{verdict.window:,}", f"{verdict.cached_share:.0%}", f"{verdict.seconds:.0f}", "failed" if verdict.failures else "passed",
-        ))
+        rows.append(
+            (
+                verdict.name,
+                verdict.version,
+                str(verdict.requests),
+                str(verdict.threads),
+                str(verdict.compactions),
+                f"{verdict.tokens_asked_max:,}",
+                f"{verdict.tokens_max:,}",
+                f"{verdict.window:,}",
+                f"{verdict.cached_share:.0%}",
+                f"{verdict.seconds:.0f}",
+                "failed" if verdict.failures else "passed",
+            )
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows)

@@ -48,10 +48,6 @@ class Exchange:
             found = merged(found, usage_of(document))
         return found
 
-    def told(self):
-        """The usage objects of the answer as they were written, for comparing."""
-        return [found for document in documents(self.answer) for found in raw_usages(document)]
-
 
 def documents(answer):
     """The JSON documents of an answer: one, or those of its events."""
@@ -76,14 +72,30 @@ def usage_of(document):
     """What one document says about tokens."""
     for usage in raw_usages(document):
         if "promptTokenCount" in usage:
-            return usage["promptTokenCount"], usage.get("cachedContentTokenCount", 0), usage.get("candidatesTokenCount", 0)
+            return (
+                usage["promptTokenCount"],
+                usage.get("cachedContentTokenCount", 0),
+                usage.get("candidatesTokenCount", 0),
+            )
         if "prompt_tokens" in usage:
-            return usage["prompt_tokens"], (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0), usage.get("completion_tokens", 0)
+            return (
+                usage["prompt_tokens"],
+                (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0),
+                usage.get("completion_tokens", 0),
+            )
         if "input_tokens_details" in usage:
-            return usage["input_tokens"], (usage.get("input_tokens_details") or {}).get("cached_tokens", 0), usage["output_tokens"]
+            return (
+                usage["input_tokens"],
+                (usage.get("input_tokens_details") or {}).get("cached_tokens", 0),
+                usage["output_tokens"],
+            )
         if "input_tokens" in usage:
             read = usage.get("cache_read_input_tokens") or 0
-            return usage["input_tokens"] + read + (usage.get("cache_creation_input_tokens") or 0), read, usage.get("output_tokens", 0)
+            return (
+                usage["input_tokens"] + read + (usage.get("cache_creation_input_tokens") or 0),
+                read,
+                usage.get("output_tokens", 0),
+            )
         if "output_tokens" in usage:
             return 0, 0, usage["output_tokens"]
     return None
@@ -102,11 +114,25 @@ def refusal(exchange):
     if exchange.key() == "wrong":
         if messages:
             return 401, {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}
-        return 401, {"error": {"message": "Incorrect API key provided: wrong.", "type": "invalid_request_error", "param": None, "code": "invalid_api_key"}}
+        return 401, {
+            "error": {
+                "message": "Incorrect API key provided: wrong.",
+                "type": "invalid_request_error",
+                "param": None,
+                "code": "invalid_api_key",
+            }
+        }
     if b'"no-such-model"' in exchange.body:
         if messages:
             return 404, {"type": "error", "error": {"type": "not_found_error", "message": "model: no-such-model"}}
-        return 404, {"error": {"message": "The model `no-such-model` does not exist or you do not have access to it.", "type": "invalid_request_error", "param": None, "code": "model_not_found"}}
+        return 404, {
+            "error": {
+                "message": "The model `no-such-model` does not exist or you do not have access to it.",
+                "type": "invalid_request_error",
+                "param": None,
+                "code": "model_not_found",
+            }
+        }
     return None
 
 
@@ -156,7 +182,11 @@ class Witness:
         body = body_of(client)
         if client.path.startswith("/witness?key="):
             seen = self.seen(urllib.parse.unquote(client.path.partition("=")[2]))
-            return answer_json(client, 200, [{"path": exchange.path, "status": exchange.status, "left": exchange.left} for exchange in seen])
+            return answer_json(
+                client,
+                200,
+                [{"path": exchange.path, "status": exchange.status, "left": exchange.left} for exchange in seen],
+            )
         headers = {name.lower(): value for name, value in client.headers.items()}
         exchange = Exchange(client.command, client.path, headers, body)
         with self.lock:

@@ -4,7 +4,21 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { APICallError, generateText, stepCountIs, streamText, tool } from 'ai';
 import { z } from 'zod';
-import { BASH, Checks, FAULT_HEADER, GATEWAY, NARROW, PROMPT, TURNS_MAX, WIDE, Work, expect, outputOf, thrown, upstreamLeft } from './check.mjs';
+import {
+  BASH,
+  Checks,
+  FAULT_HEADER,
+  GATEWAY,
+  NARROW,
+  PROMPT,
+  TURNS_MAX,
+  WIDE,
+  Work,
+  expect,
+  outputOf,
+  thrown,
+  upstreamLeft,
+} from './check.mjs';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 const check = new Checks('ai-sdk');
@@ -13,7 +27,8 @@ const providers = {
   chat: (apiKey, headers) => createOpenAI({ apiKey, baseURL, headers }).chat,
   responses: (apiKey, headers) => createOpenAI({ apiKey, baseURL, headers }).responses,
   messages: (apiKey, headers) => createAnthropic({ apiKey, baseURL, headers }),
-  compatible: (apiKey, headers) => createOpenAICompatible({ name: 'mock', apiKey, baseURL, headers, includeUsage: true }),
+  compatible: (apiKey, headers) =>
+    createOpenAICompatible({ name: 'mock', apiKey, baseURL, headers, includeUsage: true }),
 };
 
 /** What a run with tools asks for; every step is told to the work. */
@@ -28,7 +43,14 @@ function asked(model, done) {
     if (step.toolCalls.length) done.next(step.toolCalls.length);
   };
   return {
-    model, system: 'You run commands.', prompt: PROMPT, tools: { bash }, stopWhen: stepCountIs(TURNS_MAX), maxRetries: 0, maxOutputTokens: 1000, onStepEnd,
+    model,
+    system: 'You run commands.',
+    prompt: PROMPT,
+    tools: { bash },
+    stopWhen: stepCountIs(TURNS_MAX),
+    maxRetries: 0,
+    maxOutputTokens: 1000,
+    onStepEnd,
     providerOptions: { openai: { store: false, include: ['reasoning.encrypted_content'] } },
   };
 }
@@ -64,13 +86,25 @@ for (const [name, provider] of Object.entries(providers)) {
     expect(response.headers?.['x-epitome-thread'], JSON.stringify(response.headers));
   });
   check.add(`${name}: tools, in parallel too`, async (key) => (await whole(provider(key)(WIDE))).inParallel());
-  check.add(`${name}: tools in streams, in parallel too`, async (key) => (await streamed(provider(key)(WIDE))).inParallel());
-  check.add(`${name}: a conversation that outgrows its window`, async (key) => (await whole(provider(key)(NARROW))).fitted());
-  check.add(`${name}: a conversation in streams that outgrows its window`, async (key) => (await streamed(provider(key)(NARROW))).fitted());
+  check.add(`${name}: tools in streams, in parallel too`, async (key) =>
+    (await streamed(provider(key)(WIDE))).inParallel(),
+  );
+  check.add(`${name}: a conversation that outgrows its window`, async (key) =>
+    (await whole(provider(key)(NARROW))).fitted(),
+  );
+  check.add(`${name}: a conversation in streams that outgrows its window`, async (key) =>
+    (await streamed(provider(key)(NARROW))).fitted(),
+  );
   check.add(`${name}: leaving in the middle of a stream`, async (key) => {
     const leave = new AbortController();
     const model = provider(key, { [FAULT_HEADER]: 'slow=300' })(WIDE);
-    const result = streamText({ model, prompt: 'Say something.', abortSignal: leave.signal, maxRetries: 0, onError: () => {} });
+    const result = streamText({
+      model,
+      prompt: 'Say something.',
+      abortSignal: leave.signal,
+      maxRetries: 0,
+      onError: () => {},
+    });
     for await (const _ of result.textStream) break;
     leave.abort();
     await upstreamLeft(key);

@@ -1,11 +1,25 @@
 // The Anthropic SDK for node through the gateway: Messages.
 import Anthropic from '@anthropic-ai/sdk';
-import { BASH, Checks, FAULT_HEADER, GATEWAY, NARROW, PROMPT, WIDE, Work, expect, outputOf, thrown, upstreamLeft } from './check.mjs';
+import {
+  BASH,
+  Checks,
+  FAULT_HEADER,
+  GATEWAY,
+  NARROW,
+  PROMPT,
+  WIDE,
+  Work,
+  expect,
+  outputOf,
+  thrown,
+  upstreamLeft,
+} from './check.mjs';
 
 const check = new Checks('anthropic-node');
 const tools = [{ name: BASH.name, description: BASH.description, input_schema: BASH.parameters }];
 const question = { model: WIDE, max_tokens: 100, messages: [{ role: 'user', content: 'Say something.' }] };
-const client = (apiKey, defaultHeaders) => new Anthropic({ apiKey, baseURL: GATEWAY, maxRetries: 0, timeout: 60_000, defaultHeaders });
+const client = (apiKey, defaultHeaders) =>
+  new Anthropic({ apiKey, baseURL: GATEWAY, maxRetries: 0, timeout: 60_000, defaultHeaders });
 const mark = { type: 'ephemeral' };
 
 /** What every turn asks for: cache marks on the system prompt and, moved in every request, on the last block. */
@@ -44,7 +58,14 @@ async function work(key, model, turn, thinking = false) {
     const calls = answer.content.filter((block) => block.type === 'tool_use');
     if (!calls.length) return done.done(answer.content.map((block) => block.text ?? '').join(''));
     done.next(calls.length);
-    messages.push({ role: 'user', content: calls.map((call) => ({ type: 'tool_result', tool_use_id: call.id, content: outputOf(JSON.stringify(call.input), done.turn) })) });
+    messages.push({
+      role: 'user',
+      content: calls.map((call) => ({
+        type: 'tool_result',
+        tool_use_id: call.id,
+        content: outputOf(JSON.stringify(call.input), done.turn),
+      })),
+    });
   }
 }
 
@@ -61,15 +82,21 @@ check.add('an answer as a stream', async (key) => {
 check.add('x-epitome headers are there, with a stream and without', async (key) => {
   const plain = await client(key).messages.create(question).asResponse();
   expect(plain.headers.get('x-epitome-thread'), JSON.stringify([...plain.headers]));
-  const stream = await client(key).messages.create({ ...question, stream: true }).asResponse();
+  const stream = await client(key)
+    .messages.create({ ...question, stream: true })
+    .asResponse();
   expect(stream.headers.get('x-epitome-thread'), JSON.stringify([...stream.headers]));
   await stream.body.cancel();
 });
 check.add('tools, in parallel too', async (key) => (await work(key, WIDE, whole)).inParallel());
 check.add('tools in streams, in parallel too', async (key) => (await work(key, WIDE, streamed)).inParallel());
 check.add('a conversation that outgrows its window', async (key) => (await work(key, NARROW, whole)).fitted());
-check.add('a conversation in streams that outgrows its window', async (key) => (await work(key, NARROW, streamed)).fitted());
-check.add('a conversation with signed thinking that outgrows its window', async (key) => (await work(key, NARROW, streamed, true)).fitted());
+check.add('a conversation in streams that outgrows its window', async (key) =>
+  (await work(key, NARROW, streamed)).fitted(),
+);
+check.add('a conversation with signed thinking that outgrows its window', async (key) =>
+  (await work(key, NARROW, streamed, true)).fitted(),
+);
 check.add('the tokens of a prompt', async (key) => {
   const { max_tokens: _, ...body } = question;
   expect((await client(key).messages.countTokens(body)).input_tokens > 0, 'no tokens');

@@ -2,7 +2,20 @@
 
 import anthropic
 
-from check import BASH, FAULT_HEADER, GATEWAY, NARROW, PROMPT, WIDE, Checks, Work, expect, in_parallel, output_of, upstream_left
+from check import (
+    BASH,
+    FAULT_HEADER,
+    GATEWAY,
+    NARROW,
+    PROMPT,
+    WIDE,
+    Checks,
+    Work,
+    expect,
+    in_parallel,
+    output_of,
+    upstream_left,
+)
 
 check = Checks("anthropic-python")
 TOOLS = [{"name": BASH["name"], "description": BASH["description"], "input_schema": BASH["parameters"]}]
@@ -17,7 +30,14 @@ def asked(model, messages, thinking):
     mark = {"type": "ephemeral"}
     system = [{"type": "text", "text": "You run commands.", "cache_control": mark}]
     more = {"thinking": {"type": "enabled", "budget_tokens": 1024}} if thinking else {}
-    return {"model": model, "max_tokens": 2000, "system": system, "messages": marked(messages, mark), "tools": TOOLS, **more}
+    return {
+        "model": model,
+        "max_tokens": 2000,
+        "system": system,
+        "messages": marked(messages, mark),
+        "tools": TOOLS,
+        **more,
+    }
 
 
 def marked(messages, mark):
@@ -46,14 +66,25 @@ def work(key, model, turn, thinking=False):
     while True:
         answer, headers = turn(api, model, messages, thinking)
         usage = answer.usage
-        done.saw(headers, usage.input_tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0))
-        messages.append({"role": "assistant", "content": [block.model_dump(exclude_none=True, exclude={"parsed_output"}) for block in answer.content]})
+        done.saw(
+            headers,
+            usage.input_tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0),
+        )
+        messages.append(
+            {
+                "role": "assistant",
+                "content": [block.model_dump(exclude_none=True, exclude={"parsed_output"}) for block in answer.content],
+            }
+        )
         calls = [block for block in answer.content if block.type == "tool_use"]
         if not calls:
             done.done("".join(block.text for block in answer.content if block.type == "text"))
             return done
         done.next(len(calls))
-        results = [{"type": "tool_result", "tool_use_id": call.id, "content": output_of(str(call.input), done.turn)} for call in calls]
+        results = [
+            {"type": "tool_result", "tool_use_id": call.id, "content": output_of(str(call.input), done.turn)}
+            for call in calls
+        ]
         messages.append({"role": "user", "content": results})
 
 
@@ -132,7 +163,9 @@ def _(key):
 @check("a throttled request is the provider's 429")
 def _(key):
     try:
-        client(key, default_headers={FAULT_HEADER: "429"}).messages.create(model=WIDE, max_tokens=100, messages=QUESTION)
+        client(key, default_headers={FAULT_HEADER: "429"}).messages.create(
+            model=WIDE, max_tokens=100, messages=QUESTION
+        )
     except anthropic.RateLimitError as error:
         expect(error.body["error"]["type"] == "rate_limit_error", f"body is {error.body}")
         return

@@ -40,7 +40,9 @@ def expect(holds, otherwise):
 
 def output_of(command, turn):
     """What a command printed: a few kilobytes of lines that are all different."""
-    return "\n".join(f"{command} turn {turn} line {line} value {turn * 7919 + line * 104729 % 65537}" for line in range(120))
+    return "\n".join(
+        f"{command} turn {turn} line {line} value {turn * 7919 + line * 104729 % 65537}" for line in range(120)
+    )
 
 
 class Work:
@@ -106,9 +108,11 @@ class Checks:
 
     def __call__(self, claim):
         """Makes a function of a key a check."""
+
         def keep(function):
             self.all.append((claim, function))
             return function
+
         return keep
 
     def run(self):

@@ -5,7 +5,19 @@ from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
-from check import FAULT_HEADER, GATEWAY, NARROW, PROMPT, WIDE, Checks, Work, expect, in_parallel, output_of, upstream_left
+from check import (
+    FAULT_HEADER,
+    GATEWAY,
+    NARROW,
+    PROMPT,
+    WIDE,
+    Checks,
+    Work,
+    expect,
+    in_parallel,
+    output_of,
+    upstream_left,
+)
 
 check = Checks("langchain-python")
 
@@ -17,11 +29,32 @@ def bash(command: str) -> str:
 
 
 def chat(key, model, **more):
-    return ChatOpenAI(model=model, api_key=key, base_url=f"{GATEWAY}/v1", max_retries=0, timeout=60, max_tokens=1000, stream_usage=True, use_responses_api=False, **more)
+    return ChatOpenAI(
+        model=model,
+        api_key=key,
+        base_url=f"{GATEWAY}/v1",
+        max_retries=0,
+        timeout=60,
+        max_tokens=1000,
+        stream_usage=True,
+        use_responses_api=False,
+        **more,
+    )
 
 
 def responses(key, model, **more):
-    return ChatOpenAI(model=model, api_key=key, base_url=f"{GATEWAY}/v1", max_retries=0, timeout=60, max_tokens=1000, use_responses_api=True, store=False, include=["reasoning.encrypted_content"], **more)
+    return ChatOpenAI(
+        model=model,
+        api_key=key,
+        base_url=f"{GATEWAY}/v1",
+        max_retries=0,
+        timeout=60,
+        max_tokens=1000,
+        use_responses_api=True,
+        store=False,
+        include=["reasoning.encrypted_content"],
+        **more,
+    )
 
 
 def claude(key, model, **more):
@@ -54,7 +87,9 @@ def work(model, turn):
             done.done(answer.text if isinstance(answer.text, str) else answer.text())
             return done
         done.next(len(answer.tool_calls))
-        messages += [ToolMessage(output_of(str(call["args"]), done.turn), tool_call_id=call["id"]) for call in answer.tool_calls]
+        messages += [
+            ToolMessage(output_of(str(call["args"]), done.turn), tool_call_id=call["id"]) for call in answer.tool_calls
+        ]
 
 
 def check_model(name, made):

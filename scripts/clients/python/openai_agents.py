@@ -2,10 +2,30 @@
 
 import asyncio
 
-from agents import Agent, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
+from agents import (
+    Agent,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    Runner,
+    function_tool,
+    set_tracing_disabled,
+)
 from openai import APIStatusError, AsyncOpenAI
 
-from check import FAULT_HEADER, GATEWAY, NARROW, PROMPT, TURNS, TURNS_MAX, WIDE, Checks, expect, output_of, upstream_left
+from check import (
+    FAULT_HEADER,
+    GATEWAY,
+    NARROW,
+    PROMPT,
+    TURNS,
+    TURNS_MAX,
+    WIDE,
+    Checks,
+    expect,
+    output_of,
+    upstream_left,
+)
 
 check = Checks("openai-agents-python")
 set_tracing_disabled(True)
@@ -24,9 +44,17 @@ class Bench:
             self.ran += 1
             return output_of(command, self.ran)
 
-        self.api = AsyncOpenAI(api_key=key, base_url=f"{GATEWAY}/v1", max_retries=0, timeout=60, default_headers=headers or {})
+        self.api = AsyncOpenAI(
+            api_key=key, base_url=f"{GATEWAY}/v1", max_retries=0, timeout=60, default_headers=headers or {}
+        )
         settings = ModelSettings(max_tokens=1000, include_usage=True, store=False if kind == "responses" else None)
-        self.agent = Agent(name="worker", instructions="You run commands.", model=MODELS[kind](model=model, openai_client=self.api), tools=[bash], model_settings=settings)
+        self.agent = Agent(
+            name="worker",
+            instructions="You run commands.",
+            model=MODELS[kind](model=model, openai_client=self.api),
+            tools=[bash],
+            model_settings=settings,
+        )
 
     async def run(self):
         async with self.api:

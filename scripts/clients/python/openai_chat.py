@@ -2,7 +2,20 @@
 
 import openai
 
-from check import BASH, FAULT_HEADER, GATEWAY, NARROW, PROMPT, WIDE, Checks, Work, expect, in_parallel, output_of, upstream_left
+from check import (
+    BASH,
+    FAULT_HEADER,
+    GATEWAY,
+    NARROW,
+    PROMPT,
+    WIDE,
+    Checks,
+    Work,
+    expect,
+    in_parallel,
+    output_of,
+    upstream_left,
+)
 
 check = Checks("openai-python chat")
 TOOLS = [{"type": "function", "function": BASH}]
@@ -15,7 +28,9 @@ def client(key, **more):
 
 def whole(api, model, messages):
     """One turn without a stream: the message, the calls, the headers, the tokens of the prompt."""
-    raw = api.chat.completions.with_raw_response.create(model=model, messages=messages, tools=TOOLS, max_completion_tokens=1000)
+    raw = api.chat.completions.with_raw_response.create(
+        model=model, messages=messages, tools=TOOLS, max_completion_tokens=1000
+    )
     answer = raw.parse()
     message = answer.choices[0].message
     return message.model_dump(exclude_none=True), message.tool_calls or [], raw.headers, answer.usage.prompt_tokens
@@ -23,7 +38,9 @@ def whole(api, model, messages):
 
 def streamed(api, model, messages):
     """The same with a stream, put together by the SDK's own accumulator."""
-    with api.chat.completions.stream(model=model, messages=messages, tools=TOOLS, max_completion_tokens=1000, stream_options={"include_usage": True}) as stream:
+    with api.chat.completions.stream(
+        model=model, messages=messages, tools=TOOLS, max_completion_tokens=1000, stream_options={"include_usage": True}
+    ) as stream:
         for _ in stream:
             pass
         answer = stream.get_final_completion()
@@ -31,7 +48,11 @@ def streamed(api, model, messages):
     dumped = {"role": "assistant", "content": message.content}
     if message.tool_calls:
         dumped["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.function.name, "arguments": call.function.arguments}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.function.name, "arguments": call.function.arguments},
+            }
             for call in message.tool_calls
         ]
     return dumped, message.tool_calls or [], stream._response.headers, answer.usage.prompt_tokens
@@ -50,7 +71,9 @@ def work(key, model, turn):
             return done
         done.next(len(calls))
         for call in calls:
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": output_of(call.function.arguments, done.turn)})
+            messages.append(
+                {"role": "tool", "tool_call_id": call.id, "content": output_of(call.function.arguments, done.turn)}
+            )
 
 
 @check("an answer without a stream")
@@ -62,7 +85,11 @@ def _(key):
 
 @check("an answer as a stream, with usage where it was asked for")
 def _(key):
-    chunks = list(client(key).chat.completions.create(model=WIDE, messages=QUESTION, stream=True, stream_options={"include_usage": True}))
+    chunks = list(
+        client(key).chat.completions.create(
+            model=WIDE, messages=QUESTION, stream=True, stream_options={"include_usage": True}
+        )
+    )
     expect("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "there is no text")
     expect(chunks[-1].usage and chunks[-1].usage.prompt_tokens > 0, "the last chunk has no usage")
 
@@ -105,7 +132,9 @@ def _(key):
 
 @check("leaving in the middle of a stream")
 def _(key):
-    stream = client(key, default_headers={FAULT_HEADER: "slow=300"}).chat.completions.create(model=WIDE, messages=QUESTION, stream=True)
+    stream = client(key, default_headers={FAULT_HEADER: "slow=300"}).chat.completions.create(
+        model=WIDE, messages=QUESTION, stream=True
+    )
     next(iter(stream))
     stream.close()
     upstream_left(key)

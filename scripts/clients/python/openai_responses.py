@@ -2,7 +2,20 @@
 
 import openai
 
-from check import BASH, FAULT_HEADER, GATEWAY, NARROW, PROMPT, WIDE, Checks, Work, expect, in_parallel, output_of, upstream_left
+from check import (
+    BASH,
+    FAULT_HEADER,
+    GATEWAY,
+    NARROW,
+    PROMPT,
+    WIDE,
+    Checks,
+    Work,
+    expect,
+    in_parallel,
+    output_of,
+    upstream_left,
+)
 
 check = Checks("openai-python responses")
 TOOLS = [{"type": "function", "strict": False, **BASH}]
@@ -14,7 +27,14 @@ def client(key, **more):
 
 def asked(model, items):
     """What every turn asks for: nothing is stored, so reasoning comes back sealed."""
-    return {"model": model, "input": items, "tools": TOOLS, "store": False, "include": ["reasoning.encrypted_content"], "max_output_tokens": 1000}
+    return {
+        "model": model,
+        "input": items,
+        "tools": TOOLS,
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "max_output_tokens": 1000,
+    }
 
 
 def whole(api, model, items):
@@ -44,7 +64,10 @@ def work(key, model, turn):
             done.done(answer.output_text)
             return done
         done.next(len(calls))
-        items += [{"type": "function_call_output", "call_id": call.call_id, "output": output_of(call.arguments, done.turn)} for call in calls]
+        items += [
+            {"type": "function_call_output", "call_id": call.call_id, "output": output_of(call.arguments, done.turn)}
+            for call in calls
+        ]
 
 
 @check("an answer without a stream")
@@ -57,7 +80,10 @@ def _(key):
 @check("an answer as a stream")
 def _(key):
     events = list(client(key).responses.create(model=WIDE, input="Say something.", stream=True))
-    expect(events[0].type == "response.created" and events[-1].type == "response.completed", f"{events[0].type} … {events[-1].type}")
+    expect(
+        events[0].type == "response.created" and events[-1].type == "response.completed",
+        f"{events[0].type} … {events[-1].type}",
+    )
     told = "".join(event.delta for event in events if event.type == "response.output_text.delta")
     expect(told and told == events[-1].response.output_text, f"deltas say {told!r}")
     numbers = [event.sequence_number for event in events]
@@ -101,7 +127,9 @@ def _(key):
 
 @check("leaving in the middle of a stream")
 def _(key):
-    stream = client(key, default_headers={FAULT_HEADER: "slow=300"}).responses.create(model=WIDE, input="Say something.", stream=True)
+    stream = client(key, default_headers={FAULT_HEADER: "slow=300"}).responses.create(
+        model=WIDE, input="Say something.", stream=True
+    )
     next(iter(stream))
     stream.close()
     upstream_left(key)

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use epitome::policy::{Policy, Preset, preset};
 use epitome_gateway::caller::Caller;
@@ -28,6 +29,11 @@ use crate::receipt::plural;
 use crate::settings::{Configured, Flags};
 use crate::telemetry;
 
+/// How long the log may take to get what came last.
+const LOG_WAIT: Duration = Duration::from_secs(10);
+/// How long work that nobody needs may go on at the end.
+const LEFT_OVER_WAIT: Duration = Duration::from_millis(200);
+
 /// Serves until it is told to stop.
 pub fn run(args: &Serve, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
     // It runs for days: there is no end to wait for.
@@ -35,7 +41,10 @@ pub fn run(args: &Serve, config: Option<&Path>, json: bool, progress: Progress) 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(Exit::CannotFit, format!("No threads can be started: {error}.")))?;
-    runtime.block_on(serve(args, config, json))
+    let answer = runtime.block_on(serve(args, config, json));
+    // Planning that nobody waits for any more is not waited for either.
+    runtime.shutdown_timeout(LEFT_OVER_WAIT);
+    answer
 }
 
 async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer, Failure> {
@@ -49,6 +58,7 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     let compactions = Arc::new(epitome_runtime::event::Metrics::new());
     let mut parts = configured.config().parts(&configured.environment).await?;
     parts.bus = parts.bus.with_listener(compactions.clone());
+    parts.settings.store_patience = settings.limits.store_patience;
     if configured.names_no_policy() {
         parts.settings.policy.target = usual().target;
     }
@@ -65,9 +75,13 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     // Who may ask, and by which name, is decided before a request comes there.
     let who = |parts: &http::request::Parts| parts.extensions.get::<Caller>().map(Caller::access);
     let mcp = Some(http_service(engine.clone(), Caps::default(), Hosts::Any, who));
+    let relay = proxy.clone();
     let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp };
     let mut stop = Stop::on_signals();
     let ended = gateway.serve(listening, stop.clone()).await;
+    if !relay.ended(LOG_WAIT).await {
+        say("The newest messages of some threads are not in the store; their clients will send them again.\n");
+    }
     // A model may take its time for a summary; whoever says it twice does not wait. The job is taken up again later.
     tokio::select! {
         () = worker.stop() => {}

@@ -36,6 +36,8 @@ pub struct Facts {
     pub frame: Option<Frame>,
     /// What its messages were last counted as.
     pub counted: Option<Counted>,
+    /// Whether somebody waits for the store to take what is not in it yet.
+    pub is_waiting: bool,
     /// Words that every later prompt must hold.
     pub pins: Vec<String>,
     /// When it was last used.

@@ -224,7 +224,9 @@ impl State {
             return None;
         }
         facts.used = Instant::now();
-        facts.frame = Some(wanted.frame);
+        if facts.frame.is_none() || wanted.messages.len() > shared {
+            facts.frame = Some(wanted.frame);
+        }
         let new = &wanted.messages[shared..];
         let Some(tip) = wanted.prints.last() else { return Some(Relation::Again) };
         if facts.tip != *tip {
@@ -299,6 +301,7 @@ impl Wanted<'_> {
             pending: Vec::new(),
             tip: blake3::hash(self.scope.name.as_bytes()),
             counted: None,
+            is_waiting: false,
             pins: Vec::new(),
             used: Instant::now(),
         }

@@ -21,6 +21,9 @@ pub use lines::{Lines, Placed, Relation, Wanted, weight};
 use epitome::thread::{Chain, MessageId, Raw, Role};
 use epitome::wire::{Dialect, decode_message};
 
+/// What stands for a conversation that has no name.
+const UNNAMED: &str = "-";
+
 /// Where a thread is looked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
@@ -37,7 +40,7 @@ impl Scope {
     pub fn of(dialect: Dialect, caller: &[u8; 32], session: Option<&str>) -> Scope {
         let caller = format!("{}:{}/", dialect.name(), short(&blake3::Hash::from_bytes(*caller)));
         let session = session.map(|session| short(&blake3::hash(session.as_bytes())));
-        let name = format!("{caller}{}", session.unwrap_or_default());
+        let name = format!("{caller}{}", session.unwrap_or_else(|| UNNAMED.to_owned()));
         Scope { caller, name, dialect }
     }
 
@@ -48,7 +51,7 @@ impl Scope {
 
     /// Whether the client names its conversation.
     pub fn is_named(&self) -> bool {
-        self.name.len() > self.caller.len()
+        !self.name.ends_with(UNNAMED)
     }
 }
 
@@ -138,6 +141,6 @@ mod tests {
         for (at, one) in all.iter().enumerate() {
             assert!(all[..at].iter().all(|other| other != one));
         }
-        assert!(all[2].starts_with(&all[0]) && !all[1].starts_with(&all[0]));
+        assert!(!all[2].starts_with(&all[0]), "who names no conversation goes on with none that has a name");
     }
 }

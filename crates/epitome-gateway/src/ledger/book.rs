@@ -34,6 +34,8 @@ const PREVIOUS: &str = "ledger-previous";
 
 /// The most requests that wait to be written down; older ones are lost, and counted.
 const WAITING_MAX: usize = 512;
+/// For how long notes are gathered before they are written.
+const GATHER: Duration = Duration::from_millis(20);
 /// The most that are written at once.
 const BATCH_MAX: usize = 64;
 /// How often a batch is made again when another gateway was faster.
@@ -88,6 +90,8 @@ impl Ledger {
         // Whoever writes already sees it before it goes.
         while !self.waiting().notes.is_empty() {
             let Ok(mut known) = self.known.try_lock() else { return };
+            // What comes in the meantime goes into the same batch.
+            tokio::time::sleep(GATHER).await;
             if let Err(error) = self.write_all(&mut known).await {
                 tracing::warn!(%error, waiting = self.waiting().notes.len(), "the ledger cannot be written");
                 return;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use epitome_runtime::model::{AnswerReader, ModelAnswer, ModelError, read_refusal};
+use epitome_runtime::model::{ModelAnswer, ModelError, read_refusal};
 use http::Response;
 use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
@@ -153,16 +153,29 @@ impl Answer {
                 let is_over = self.rest.is_none() && self.ear.is_empty();
                 is_over.then(|| read_refusal(200, "")).filter(is_overflow)?
             }
-            (true, None) => AnswerReader::read(self.ear.dialect(), &self.ear.text()?)?.err()?,
+            (true, None) => self.ear.whole()?.as_ref().err()?.clone(),
             (false, _) => read_refusal(self.parts.status.as_u16(), &self.ear.text().unwrap_or_default()),
         };
         is_overflow(&error).then_some(error)
     }
 
+    /// Whether it is over and has nothing in it: some servers say so that the prompt was too long.
+    pub fn is_hollow(&self) -> bool {
+        let is_over = self.rest.is_none() && self.parts.status.is_success();
+        match self.ear.is_of_events() {
+            true => is_over && !self.ear.has_spoken,
+            false => self.known().is_some_and(|answer| answer.text.is_empty() && answer.calls.is_empty()),
+        }
+    }
+
+    /// Whether it was cut because the window was full, and can still be asked for again.
+    pub fn is_cut_at_the_window(&self) -> bool {
+        self.ear.has_filled && self.rest.is_none()
+    }
+
     /// The answer as far as it is known: a whole one, or nothing yet.
-    pub fn known(&self) -> Option<ModelAnswer> {
-        let text = self.ear.text().filter(|_| self.rest.is_none())?;
-        AnswerReader::read(self.ear.dialect(), &text)?.ok()
+    pub fn known(&self) -> Option<&ModelAnswer> {
+        self.rest.is_none().then(|| self.ear.whole())??.as_ref().ok()
     }
 
     /// Sends it on; `at_end` is told how it ended.
@@ -302,6 +315,10 @@ impl Body for Passing {
             Some(Ok(frame)) => {
                 if let (Some(data), Some(ear)) = (frame.data_ref(), &mut this.ear) {
                     ear.hear(data);
+                    // What is known of an answer is known before the client has the last of it.
+                    if ear.is_whole() && ear.ends_with_its_last_event() {
+                        this.over(false);
+                    }
                 }
                 let until = Instant::now()
                     .checked_add(this.idle)

@@ -1,5 +1,7 @@
 //! Ears: an answer that passes by is understood without being touched.
 
+use std::sync::OnceLock;
+
 use bytes::{Bytes, BytesMut};
 use epitome::wire::Dialect;
 use epitome_runtime::model::{AnswerReader, ModelAnswer, ModelError};
@@ -12,14 +14,21 @@ use crate::sse::Framer;
 /// The most bytes of an answer that is read whole.
 pub const WHOLE_BYTES_MAX: usize = 8 << 20;
 
+/// How an answer ends that was cut because the window was full.
+const WINDOW_FULL: &str = "\"model_context_window_exceeded\"";
+
 /// Listens to one answer.
 #[derive(Debug)]
 pub struct Ear {
     hears: Hears,
     headers: HeaderMap,
     dialect: Dialect,
+    /// What was read of a whole answer: it is asked for more than once, and read once.
+    read: OnceLock<Option<Result<ModelAnswer, ModelError>>>,
     /// Whether the model has said anything.
     pub has_spoken: bool,
+    /// Whether it says that the window was full.
+    pub has_filled: bool,
     /// What the answer turned out to be instead.
     pub error: Option<ModelError>,
 }
@@ -44,7 +53,7 @@ impl Ear {
             _ => Hears::Nothing,
         };
         let headers = headers.get(CONTENT_ENCODING).map(|packing| (CONTENT_ENCODING, packing.clone()));
-        Ear { hears, headers: headers.into_iter().collect(), dialect, has_spoken: false, error: None }
+        Ear { hears, headers: headers.into_iter().collect(), dialect, read: OnceLock::new(), has_spoken: false, has_filled: false, error: None }
     }
 
     /// The dialect that it understands.
@@ -70,6 +79,7 @@ impl Ear {
                     let Some(data) = event.data.as_deref().and_then(|data| std::str::from_utf8(data).ok()) else {
                         continue;
                     };
+                    self.has_filled |= data.contains(WINDOW_FULL);
                     let mut told = false;
                     let heard = reader.hear(event.name(), data, &mut |_| told = true);
                     self.has_spoken |= told || !is_preamble(self.dialect, event.name(), data);
@@ -78,7 +88,11 @@ impl Ear {
                     }
                 }
             }
-            Hears::Whole(all) if all.len() + bytes.len() <= WHOLE_BYTES_MAX => all.extend_from_slice(bytes),
+            Hears::Whole(all) if all.len() + bytes.len() <= WHOLE_BYTES_MAX => {
+                all.extend_from_slice(bytes);
+                self.read.take();
+                self.has_filled |= bytes.windows(WINDOW_FULL.len()).any(|window| window == WINDOW_FULL.as_bytes());
+            }
             Hears::Whole(_) => self.hears = Hears::Nothing,
             Hears::Nothing => {}
         }
@@ -89,15 +103,23 @@ impl Ear {
         matches!(&self.hears, Hears::Events { reader, .. } if reader.is_whole())
     }
 
+    /// Whether the last event of a whole answer holds its usage as well, so that there is nothing more to be heard.
+    pub fn ends_with_its_last_event(&self) -> bool {
+        self.dialect == Dialect::Responses
+    }
+
     /// Whether nothing at all came of a stream.
     pub fn is_empty(&self) -> bool {
         matches!(&self.hears, Hears::Events { reader, .. } if reader.is_empty())
     }
 
     /// The answer, at its end; `None` where it was not listened to.
-    pub fn finish(self) -> Option<Result<ModelAnswer, ModelError>> {
+    pub fn finish(mut self) -> Option<Result<ModelAnswer, ModelError>> {
         if let Some(error) = self.error {
             return Some(Err(error));
+        }
+        if let Some(read) = self.read.take() {
+            return read;
         }
         match self.hears {
             Hears::Events { reader, .. } => Some(reader.finish()),
@@ -107,6 +129,11 @@ impl Ear {
             }
             Hears::Nothing => None,
         }
+    }
+
+    /// The answer, where it is read whole and has come as far as it will.
+    pub fn whole(&self) -> Option<&Result<ModelAnswer, ModelError>> {
+        self.read.get_or_init(|| AnswerReader::read(self.dialect, &self.text()?)).as_ref()
     }
 
     /// What has come of an answer that is read whole, unpacked.
@@ -125,7 +152,8 @@ fn is_preamble(dialect: Dialect, name: &str, data: &str) -> bool {
             ["response.created", "response.in_progress", "response.queued", "keepalive"].contains(&name)
                 || name.is_empty() && data.contains("\"response.created\"")
         }
-        _ => data != "[DONE]" && !data.contains("\"finish_reason\":\"") && !data.contains("\"finish_reason\": \""),
+        // An end without a word before it says nothing either.
+        _ => true,
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod answer;
 mod asked;
+mod beside;
 mod body;
 mod compact;
 mod ear;
@@ -19,6 +20,7 @@ mod endpoint;
 mod headers;
 mod prompt;
 mod record;
+mod suspicion;
 mod turn;
 mod weaving;
 pub mod wishes;
@@ -32,11 +34,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use epitome::budget::{Overflow, Tokens};
+use epitome::budget::{Overflow, Tokens, Window};
 use epitome::policy::{Policy, ReadBy};
 use epitome::wire::BINDING_HEADER;
 use epitome_runtime::engine::Engine;
-use epitome_runtime::ids::Moment;
+use epitome_runtime::ids::{Moment, TenantId};
 use epitome_runtime::model::{ModelError, Usage};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::uri::PathAndQuery;
@@ -44,11 +46,13 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 
-use answer::Answer;
+use answer::{Answer, End};
 use asked::Asked;
+use beside::{Beside, Pledge};
 use ear::Ear;
 use prompt::Sending;
-use record::Gone;
+use record::{Gone, Kept};
+use suspicion::Suspicions;
 use turn::{Pressure, Told, Turn};
 use weaving::{Weaving, Woven};
 use wishes::Wishes;
@@ -67,12 +71,12 @@ const HARDER_MAX: u8 = 3;
 const OUTPUT_MARGIN: Tokens = Tokens::new(16);
 /// The least output that is worth asking for.
 const OUTPUT_MIN: Tokens = Tokens::new(64);
-/// A provider that counted less than this share of what was sent has left something out.
-const TRUNCATED_SHARE: f64 = 0.5;
-/// Below this size nobody truncates.
-const TRUNCATED_MIN: Tokens = Tokens::new(1000);
-/// A prompt whose tokens have more bytes than this is worth counting.
-const ODD_TOKEN_BYTES: u64 = 6;
+/// A smaller prompt is not too long for anybody who does not say so.
+const UNSAID_MIN: Tokens = Tokens::new(1500);
+/// Nor is one that takes less than this share of the window that is known.
+const UNSAID_SHARE: f64 = 0.5;
+/// The most answers that are kept at hand for whoever goes on from them.
+const ANSWERS_MAX: usize = 1024;
 /// The most engines for different policies and models at hand.
 const ENGINES_MAX: usize = 256;
 /// For how long a store that did not answer is not asked again.
@@ -97,7 +101,10 @@ struct Inner {
     lines: Lines,
     metrics: Arc<Metrics>,
     ledger: Arc<Ledger>,
+    suspicions: Suspicions,
+    answers: Mutex<HashMap<(TenantId, String), Kept>>,
     store_rests: AtomicI64,
+    beside: Beside,
     started: Instant,
 }
 
@@ -115,7 +122,10 @@ impl Relay {
             upstreams: Upstreams::new(settings.upstreams.clone(), &settings.limits),
             lines: Lines::new(settings.limits.memory_bytes_max),
             engines: Mutex::default(),
+            suspicions: Suspicions::default(),
+            answers: Mutex::default(),
             store_rests: AtomicI64::new(i64::MIN),
+            beside: Beside::default(),
             started: Instant::now(),
             settings,
             engine,
@@ -124,6 +134,12 @@ impl Relay {
             ledger,
         };
         Relay { inner: Arc::new(inner) }
+    }
+
+    /// Waits until everything that came is in the log, as long as somebody has patience; whether it is. To be asked for
+    /// when no more requests come.
+    pub async fn ended(&self, patience: Duration) -> bool {
+        self.inner.ended(patience).await
     }
 
     /// How many threads are at hand.
@@ -147,19 +163,19 @@ impl Proxy for Relay {
     }
 }
 
-/// Whether a provider says by its usage that it left something out.
-fn truncated(answer: &Answer, sending: &Sending, turn: &Turn) -> Option<ModelError> {
-    // A stream is passed on before its usage comes.
-    let usage = answer.known()?.usage.filter(|usage| usage.input > 0)?;
-    let used = Tokens::new(usage.input);
-    let is_odd = usage.input.saturating_mul(ODD_TOKEN_BYTES) < sending.body.len() as u64;
-    let counted = sending.counted.or_else(|| is_odd.then(|| record::all_tokens(turn)))?;
-    let is_cut = counted > TRUNCATED_MIN && used < counted.share(TRUNCATED_SHARE);
-    is_cut.then(|| ModelError::Overflow {
-        status: 200,
-        overflow: Overflow::InputTooLong { used: None, limit: Some(used + Tokens::new(usage.output)) },
-        message: "it counted far less than it was sent".to_owned(),
-    })
+fn too_long(overflow: Overflow, message: &str) -> ModelError {
+    ModelError::Overflow { status: 200, overflow, message: message.to_owned() }
+}
+
+/// Whether a refusal names a size.
+fn says_a_number(error: &ModelError) -> bool {
+    let ModelError::Overflow { overflow, status, message } = error else { return false };
+    overflow.limit().is_some() || (*status != 200 && !message.starts_with("it gives no reason"))
+}
+
+/// Whether a provider refuses a request for anything but its size, the caller, or the moment.
+fn is_refused_for_how_it_is_written(answer: &Answer, error: &Option<ModelError>) -> bool {
+    matches!(answer.parts.status.as_u16(), 400 | 422) && error.is_none()
 }
 
 async fn own(response: Response<Full<Bytes>>) -> Response<Passing> {
@@ -235,7 +251,16 @@ impl Inner {
         }
         let turn = self.turn(caller, wishes, &parts.headers, asked, plain).await?;
         match turn {
-            Ok(turn) => Arc::clone(&self).relay(Arc::new(way), packed, Arc::new(turn), call).await,
+            Ok(turn) => {
+                let turn = Arc::new(turn);
+                let pledge = Pledge::of(&self, &turn);
+                let answered = Arc::clone(&self).relay(Arc::new(way), packed, turn, call).await;
+                // Who has a note is recorded when it is over.
+                if answered.as_ref().is_ok_and(|response| response.extensions().get::<LogNote>().is_some()) {
+                    pledge.redeem();
+                }
+                answered
+            }
             Err(why) => {
                 self.metrics.failed_open(why);
                 let mut response = self.send_unread(&way, packed).await?;
@@ -425,13 +450,14 @@ impl Inner {
         let mut retries = 0;
         loop {
             let mut sending = self.sending(&turn, &pressure).await;
+            let settling = (sending.counted.is_none() && !self.store_rests()).then(|| self.settling(&turn));
             if sent.as_ref() == Some(&sending.body)
                 && let Some((answer, told, woven)) = first.take()
             {
-                return Ok(self.finished(&way, &turn, answer, told, (None, woven, false), call));
+                return Ok(self.finished(&way, &turn, answer, told, (None, woven, false), call).await);
             }
             sent = Some(sending.body.clone());
-            let woven = match is_answer && turn.has_tools {
+            let woven = match is_answer && turn.has_tools && !pressure.as_it_came {
                 true => std::str::from_utf8(&sending.body).ok().and_then(|body| weaving::given(body, &turn)),
                 false => None,
             };
@@ -443,20 +469,40 @@ impl Inner {
                 Ok(passing) => return Ok(passing),
                 Err(begun) => begun,
             };
+            if let Some(settling) = settling {
+                let patience = self.settings.limits.store_patience;
+                match tokio::time::timeout(patience, settling).await {
+                    Ok(counted) => sending.counted = counted.ok().flatten(),
+                    Err(_) => self.store_failed(),
+                }
+            }
             let told = Told { retries, ..sending.told.clone() };
-            let error = error.or_else(|| truncated(&answer, &sending, &turn));
+            if is_refused_for_how_it_is_written(&answer, &error) && !sending.is_original && !pressure.as_it_came {
+                // Whatever is wrong with what was made of it, the provider may take what came.
+                tracing::error!(status = answer.parts.status.as_u16(), "a prompt was refused; what came goes out");
+                self.metrics.failed_open("refused");
+                pressure = Pressure { as_it_came: true, ..Pressure::default() };
+                continue;
+            }
+            let counted = || sending.counted.unwrap_or_else(|| record::all_tokens(&turn));
+            let error = match error {
+                Some(error) if says_a_number(&error) || self.may_be_too_long(&turn, counted()) => Some(error),
+                Some(_) => None,
+                None if answer.parts.status.is_success() => self.unsaid(&turn, &answer, counted()),
+                None => None,
+            };
             let Some(error) = error.filter(|_| !turn.asked.is_native()) else {
-                if retries > 0 {
-                    self.learn_unsaid(&turn, &pressure).await;
+                if let Some(window) = pressure.window.filter(|_| retries > 0) {
+                    self.suspicions.refused(turn.asked.model(), window);
                 }
                 let how = (sending.counted, woven, sending.drops_thinking);
-                return Ok(self.finished(&way, &turn, answer, told, how, call));
+                return Ok(self.finished(&way, &turn, answer, told, how, call).await);
             };
             let more = self.pressed(&turn, &pressure, &sending, &error);
             let original = first.take().unwrap_or((answer, told, woven));
             let Some(more) = more else {
                 let (answer, told, woven) = original;
-                return Ok(self.finished(&way, &turn, answer, told, (None, woven, false), call));
+                return Ok(self.finished(&way, &turn, answer, told, (None, woven, false), call).await);
             };
             first = Some(original);
             self.metrics.retried();
@@ -473,6 +519,9 @@ impl Inner {
             plan: 0,
             ..Told::default()
         };
+        if pressure.as_it_came {
+            return Sending::original(turn, Told { failed_open: Some("refused"), ..told });
+        }
         let is_first = pressure.harder == 0 && pressure.output.is_none();
         if is_first && (turn.asked.is_native() || self.certainly_fits(turn)) {
             return Sending::original(turn, told);
@@ -485,9 +534,16 @@ impl Inner {
             return failed("store");
         }
         // It goes on by itself even if it is not waited for: nothing that came may be lost on the way.
+        let begun = Instant::now();
         let made = tokio::spawn(Arc::clone(self).prompt(Arc::clone(turn), pressure.clone()));
         match tokio::time::timeout(self.patience(turn), made).await {
-            Ok(Ok(Ok(sending))) => sending,
+            Ok(Ok(Ok(sending))) => {
+                // A store that only says no is gone on without; one that is waited for each time is left alone for a while.
+                if !sending.is_saved && begun.elapsed() > self.settings.limits.store_patience {
+                    self.store_failed();
+                }
+                sending
+            }
             Ok(Ok(Err(error))) => {
                 tracing::warn!(%error, "a prompt could not be prepared; the request goes out as it came");
                 failed("store")
@@ -562,18 +618,52 @@ impl Inner {
             Some(_) => before.window,
             None => Some(before.window.unwrap_or(counted)),
         };
-        Some(Pressure { harder: before.harder + 1, refused, window, output: before.output })
+        Some(Pressure { harder: before.harder + 1, refused, window, ..before.clone() })
     }
 
-    /// A prompt that was pressed without a number went through: the window lies below what was refused.
-    async fn learn_unsaid(&self, turn: &Turn, pressure: &Pressure) {
-        if let Some(window) = pressure.window {
-            turn.engine.learn(|learnt| learnt.windows.learn(turn.asked.model(), window)).await;
+    /// Whether an answer says, without a number, that the prompt was too long; and whether that can be.
+    fn unsaid(&self, turn: &Turn, answer: &Answer, counted: Tokens) -> Option<ModelError> {
+        let usage = answer.known().and_then(|answer| answer.usage);
+        if answer.is_cut_at_the_window() {
+            let limit = usage.map(|usage| Tokens::new(usage.input + usage.output)).filter(|limit| *limit > UNSAID_MIN);
+            return Some(too_long(Overflow::InputTooLong { used: None, limit }, "it stopped where its window ends"));
         }
+        if answer.is_hollow() && self.may_be_too_long(turn, counted) {
+            return Some(too_long(Overflow::InputTooLong { used: None, limit: None }, "it answered without a word"));
+        }
+        let window = self.suspicions.went_through(turn.asked.model(), counted, &usage?)?;
+        let overflow = Overflow::InputTooLong { used: None, limit: Some(window) };
+        Some(too_long(overflow, "it counted far less than it was sent"))
+    }
+
+    /// Whether a prompt of this size may be too long for a model that only says so.
+    fn may_be_too_long(&self, turn: &Turn, counted: Tokens) -> bool {
+        let is_known = !matches!(turn.engine.learnt().windows.of(turn.asked.model()), Window::Fallback(_));
+        counted > UNSAID_MIN && (!is_known || counted > self.window_of(turn).share(UNSAID_SHARE))
+    }
+
+    /// The window of the model that a turn is for, as far as it is known.
+    fn window_of(&self, turn: &Turn) -> Tokens {
+        let known = record::window(turn);
+        self.suspicions.window(turn.asked.model()).map_or(known, |suspected| suspected.min(known))
+    }
+
+    /// Brings what came into the log while the provider thinks. The tokens of the request, where that was done.
+    fn settling(self: &Arc<Self>, turn: &Arc<Turn>) -> tokio::task::JoinHandle<Option<Tokens>> {
+        let (relay, turn) = (Arc::clone(self), Arc::clone(turn));
+        tokio::spawn(async move {
+            let line = Arc::clone(&turn.placed.line);
+            let open = relay.settled(&turn, &line).await;
+            let open = open.inspect_err(|error| tracing::warn!(%error, "what came is not in the log yet")).ok()?;
+            let thread = open.as_ref().filter(|thread| thread.thread().evicted().is_none())?.thread();
+            let tokens = thread.tokens(0..turn.asked.messages().len().min(thread.len()));
+            let fixed = line.facts().counted.map(|counted| counted.fixed);
+            Some(tokens + fixed.unwrap_or_else(|| record::fixed_tokens(&turn)))
+        })
     }
 
     /// The answer on its way, with what is told of it.
-    fn finished(
+    async fn finished(
         self: &Arc<Self>,
         way: &Arc<Way>,
         turn: &Arc<Turn>,
@@ -590,15 +680,16 @@ impl Inner {
         let turn_of_weaving = turn;
         let (relay, turn, id) = (Arc::clone(self), Arc::clone(turn), call.id.clone());
         let status = answer.parts.status;
-        let ended = move |end, rounds: Vec<Usage>| {
+        let ended = move |end: End, rounds: Vec<Usage>| {
+            relay.remember(&turn, &end);
             let gone = Gone { told, counted, status, end, id, rounds };
-            tokio::spawn(async move { relay.record(turn, gone).await });
+            relay.aside(|relay| relay.record(turn, gone));
         };
         match woven.filter(|_| status.is_success()) {
             Some(woven) => {
                 let (relay, way, at_end) = (Arc::clone(self), Arc::clone(way), Box::new(ended));
                 let turn = Arc::clone(turn_of_weaving);
-                Weaving { relay, turn, way, woven, drops_thinking, at_end }.pass_on(answer)
+                Weaving { relay, turn, way, woven, drops_thinking, at_end }.pass_on(answer).await
             }
             None => answer.pass_on(self.settings.limits.idle_timeout, Box::new(move |end| ended(end, Vec::new()))),
         }

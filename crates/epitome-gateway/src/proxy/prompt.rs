@@ -9,7 +9,7 @@ use bytes::Bytes;
 use epitome::budget::Tokens;
 use epitome::summary::Fate;
 use epitome::wire::{Dialect, Item, count_marks, mark_cached, set_field, without_field};
-use epitome_runtime::engine::{EngineError, OpenThread, Step, StepRequest};
+use epitome_runtime::engine::{EngineError, OpenThread, Saved, Step, StepRequest};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
 use tokio::sync::MutexGuard;
 
@@ -23,6 +23,11 @@ const RACES_MAX: usize = 4;
 pub(super) const PINS: &str = "pins";
 /// The most cache marks that a provider takes.
 const MARKS_MAX: usize = 4;
+/// How a mark is written, and one that lasts an hour.
+const MARK: &str = r#""cache_control":{"type":"ephemeral"}"#;
+const MARK_FOR_AN_HOUR: &str = r#""cache_control":{"type":"ephemeral","ttl":"1h"}"#;
+/// What only a mark that lasts an hour has.
+const HOUR: &str = r#""ttl":"1h""#;
 
 /// What goes to the provider.
 #[derive(Clone, Debug)]
@@ -37,6 +42,8 @@ pub struct Sending {
     pub told: Told,
     /// What it was counted as, with everything.
     pub counted: Option<Tokens>,
+    /// Whether everything that came for it is in the store.
+    pub is_saved: bool,
 }
 
 impl Sending {
@@ -46,7 +53,7 @@ impl Sending {
             true => (Bytes::from(turn.asked.document.source().to_string()), false),
             false => (turn.original.clone(), true),
         };
-        Sending { body, is_original, drops_thinking: false, told, counted: None }
+        Sending { body, is_original, drops_thinking: false, told, counted: None, is_saved: true }
     }
 }
 
@@ -67,7 +74,8 @@ impl Inner {
         let step = StepRequest {
             model: turn.asked.document.model().map(str::to_owned),
             max_output: turn.asked.document.max_output().map(Tokens::new),
-            window: turn.wishes.budget.or(self.settings.budget),
+            window: self.suspicions.window(turn.asked.model()),
+            budget: turn.wishes.budget.or(self.settings.budget),
             ..Default::default()
         };
         let room = turn.engine.room_for(&step);
@@ -83,7 +91,7 @@ impl Inner {
             thread.learn_overflow(turn.asked.model(), *counted, error).await;
         }
         let pins = line.facts().pins.clone();
-        let asked = StepRequest { pins, ..turn.step(&pressure, self.settings.budget) };
+        let asked = StepRequest { pins, ..turn.step(&pressure, self.settings.budget, self.suspicions.window(turn.asked.model())) };
         let step = thread.prepare_step(&asked).await?;
         thread.note_call();
         // A plan that was swapped in since the last prompt fills the provider's cache anew.
@@ -96,8 +104,11 @@ impl Inner {
         if own && fits && pressure.harder == 0 {
             return Ok(Sending::original(&turn, told(&turn, &step)));
         }
-        let mut sending = rendered(&turn, &step, &pressure);
-        sending.told.is_rewritten = is_rewritten;
+        let fits_as_it_is = step.whole() + step.fixed <= self.window_of(&turn);
+        let is_saved = step.saved == Saved::Yes;
+        let mut sending = rendered(&turn, &step, &pressure, fits_as_it_is);
+        sending.told.is_rewritten = is_rewritten && !sending.is_original;
+        sending.is_saved = is_saved;
         Ok(sending)
     }
 
@@ -251,8 +262,9 @@ fn told(turn: &Turn, step: &Step) -> Told {
     }
 }
 
-/// A step, rendered onto what came.
-fn rendered(turn: &Turn, step: &Step, pressure: &Pressure) -> Sending {
+/// A step, rendered onto what came. A prompt without the newest message, or larger than what came, is none: what came
+/// goes out as long as it may fit.
+fn rendered(turn: &Turn, step: &Step, pressure: &Pressure, fits_as_it_is: bool) -> Sending {
     let asked = &turn.asked;
     let told = Told { before: Some(step.whole() + step.fixed), ..told(turn, step) };
     let is_plain = step.compaction().is_none() && step.rehydrated.is_empty();
@@ -263,7 +275,14 @@ fn rendered(turn: &Turn, step: &Step, pressure: &Pressure) -> Sending {
         true => asked.document.source().to_string(),
         false => {
             let head = (0..asked.head).map(Item::Kept);
-            let shifted = step.items(asked.messages()).into_iter().map(|item| match item {
+            let (items, has_newest) = step.items(asked.messages());
+            let is_larger = step.tokens >= step.whole() && step.rehydrated.is_empty();
+            if (is_larger || !has_newest) && fits_as_it_is && pressure.harder == 0 {
+                let told = Told { failed_open: Some("floor"), plan: 0, receipt: None, after: told.before, ..told };
+                let counted = Some(step.whole() + step.fixed);
+                return Sending { counted, ..Sending::original(turn, told) };
+            }
+            let shifted = items.into_iter().map(|item| match item {
                 Item::Kept(place) => Item::Kept(place + asked.head),
                 written => written,
             });
@@ -285,7 +304,8 @@ fn rendered(turn: &Turn, step: &Step, pressure: &Pressure) -> Sending {
         body = set_field(&text, asked.output_field(), &limit);
     }
     let drops_thinking = !is_plain && asked.document.binds_thinking();
-    Sending { body: body.into(), is_original: false, drops_thinking, told, counted: Some(step.counted()) }
+    let counted = Some(step.counted());
+    Sending { body: body.into(), is_original: false, drops_thinking, told, counted, is_saved: true }
 }
 
 /// A cache mark of the client's whose block has left goes to the summary: what stands before it stays the same until the
@@ -317,9 +337,12 @@ fn keep_marks(turn: &Turn, items: &mut [Item]) {
     if before == 0 || marks >= MARKS_MAX {
         return;
     }
+    // A mark that lasts an hour may not come after one that does not.
+    let lasts_an_hour = document.items().iter().any(|item| item.as_str().contains(HOUR));
     if let Some(at) = summary
         && let Item::Written(json) = &mut items[at]
     {
-        *json = mark_cached(json);
+        let marked = mark_cached(json);
+        *json = if lasts_an_hour { marked.replacen(MARK, MARK_FOR_AN_HOUR, 1) } else { marked };
     }
 }

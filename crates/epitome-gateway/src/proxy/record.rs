@@ -1,10 +1,10 @@
 //! The record: what came is logged, what was answered is kept, and what it took is learnt. All of it beside the request.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use epitome::budget::{Tokens, Window};
 use epitome::wire::Dialect;
-use epitome_runtime::engine::{Engine, OpenThread};
+use epitome_runtime::engine::{Engine, OpenThread, Saved};
 use epitome_runtime::ids::Moment;
 use epitome_runtime::log::Document;
 use epitome_runtime::model::{ModelAnswer, Usage};
@@ -20,17 +20,30 @@ use crate::identity::{Counted, Relation, Scope};
 use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
 use crate::serve::RequestId;
 
+/// What a provider adds to every request outweighs smaller prompts: they say nothing of how it counts.
+const LESSON_MIN: Tokens = Tokens::new(4000);
+const LESSON_SHARE: f64 = 0.25;
 /// How long an answer that a client may go on from by its id is kept.
 const RESPONSE_DAYS: u64 = 30;
 
 /// An answer, as it is kept: the thread has it once the client sends it back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Kept {
+pub(super) struct Kept {
     thread: String,
     /// How many messages the thread had when it was given.
     length: u64,
     /// Its messages.
     messages: Vec<String>,
+}
+
+impl Kept {
+    fn of(turn: &Turn, answer: &ModelAnswer) -> Kept {
+        Kept {
+            thread: turn.placed.line.key().thread.to_string(),
+            length: turn.asked.messages().len() as u64,
+            messages: answer.messages.clone(),
+        }
+    }
 }
 
 /// How a request went.
@@ -53,6 +66,9 @@ impl Inner {
         let line = Arc::clone(&turn.placed.line);
         let counted = match self.settled(&turn, &line).await {
             Ok(mut open) => {
+                if open.as_ref().is_some_and(|thread| thread.saved() != Saved::Yes) {
+                    self.settle_later(Arc::clone(&turn));
+                }
                 let messages = turn.asked.messages().len();
                 let fixed = line.facts().counted.map(|counted| counted.fixed);
                 let is_whole = |thread: &&mut OpenThread| told.plan == 0 && thread.thread().evicted().is_none();
@@ -72,6 +88,7 @@ impl Inner {
             }
             Err(error) => {
                 tracing::warn!(%error, request = id.as_str(), "what came is not in the log yet");
+                self.settle_later(Arc::clone(&turn));
                 counted
             }
         };
@@ -79,22 +96,20 @@ impl Inner {
         let answer = match end.answer {
             Some(Ok(answer)) => answer,
             Some(Err(error)) => {
+                if let Some(counted) = counted.filter(|_| status.is_success()) {
+                    // It is too late to send this one again; the next one will fit.
+                    turn.engine.learn(|learnt| learnt.error(turn.asked.model(), counted, &error)).await;
+                }
                 tracing::debug!(%error, is_left = end.is_left, status = status.as_u16(), request = id.as_str(), "there is no answer to keep");
                 return;
             }
             None => return,
         };
         if let (Some(counted), Some(usage)) = (counted, &answer.usage)
-            && Tokens::new(usage.input) >= counted.share(super::TRUNCATED_SHARE)
+            && self.suspicions.went_through(turn.asked.model(), counted, usage).is_none()
+            && counted > LESSON_MIN.min(window(&turn).share(LESSON_SHARE))
         {
             turn.engine.learn(|learnt| learnt.usage(turn.asked.model(), counted, usage)).await;
-        } else if let (Some(counted), Some(usage)) = (counted, &answer.usage)
-            && counted > super::TRUNCATED_MIN
-            && usage.input > 0
-        {
-            // It left something out, and it is too late to send it again: the next one will fit.
-            let window = Tokens::new(usage.input + usage.output);
-            turn.engine.learn(|learnt| learnt.windows.learn(turn.asked.model(), window)).await;
         }
         if let (Some(counted), Some(usage)) = (counted, answer.usage) {
             let request = self.charged(&turn, &told, counted, &rounds, &id);
@@ -183,13 +198,20 @@ impl Inner {
         }
     }
 
+    /// Keeps an answer at hand that a client may go on from by its name, before the client has all of it.
+    pub(super) fn remember(&self, turn: &Turn, end: &End) {
+        let Some(Ok(answer)) = &end.answer else { return };
+        let Some(name) = answer.id.clone().filter(|_| turn.asked.dialect() == Dialect::Responses) else { return };
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= super::ANSWERS_MAX {
+            answers.clear();
+        }
+        answers.insert((turn.caller.tenant.clone(), name), Kept::of(turn, answer));
+    }
+
     async fn keep_answer(&self, turn: &Turn, answer: &ModelAnswer, id: &RequestId) {
         let key = turn.placed.line.key();
-        let kept = Kept {
-            thread: key.thread.to_string(),
-            length: turn.asked.messages().len() as u64,
-            messages: answer.messages.clone(),
-        };
+        let kept = Kept::of(turn, answer);
         let at = Moment::now();
         let expires = Some(at.after(std::time::Duration::from_secs(RESPONSE_DAYS * 86_400)));
         let log = self.engine.log();
@@ -231,7 +253,12 @@ impl Inner {
         if self.store_rests() {
             return Err("store");
         }
-        let found = tokio::time::timeout(self.settings.limits.store_patience, history(engine, caller, &previous)).await;
+        let at_hand = {
+            let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            answers.get(&(caller.tenant.clone(), previous.clone())).cloned()
+        };
+        let history = history(engine, caller, &previous, at_hand);
+        let found = tokio::time::timeout(self.settings.limits.store_patience, history).await;
         match found {
             Ok(Ok(Some(before))) => Ok(asked.completed(&before).unwrap_or(asked)),
             Ok(Ok(None)) => Ok(asked),
@@ -248,7 +275,7 @@ impl Inner {
 }
 
 /// The window of the model that a turn is for.
-fn window(turn: &Turn) -> Tokens {
+pub(super) fn window(turn: &Turn) -> Tokens {
     match turn.engine.learnt().windows.of(turn.asked.model()) {
         Window::Listed(tokens) | Window::Learned(tokens) => tokens,
         Window::Fallback(_) => turn.engine.settings().policy.trigger.window,
@@ -260,9 +287,13 @@ async fn history(
     engine: &Engine,
     caller: &Caller,
     previous: &str,
+    at_hand: Option<Kept>,
 ) -> Result<Option<Vec<String>>, epitome_runtime::engine::EngineError> {
     let log = engine.log();
-    let (kept, _) = log.document::<Kept>(&caller.tenant, "response", previous).await?;
+    let kept = match at_hand {
+        Some(kept) => Some(kept),
+        None => log.document::<Kept>(&caller.tenant, "response", previous).await?.0,
+    };
     let Some(kept) = kept else { return Ok(None) };
     let Ok(thread) = kept.thread.parse() else { return Ok(None) };
     let key = epitome_runtime::ids::ThreadKey::new(caller.tenant.clone(), thread);
@@ -280,7 +311,7 @@ pub(super) fn all_tokens(turn: &Turn) -> Tokens {
 }
 
 /// The tokens of what stands in every request.
-fn fixed_tokens(turn: &Turn) -> Tokens {
+pub(super) fn fixed_tokens(turn: &Turn) -> Tokens {
     let counter = turn.engine.counter();
     let tools = turn.asked.document.tools().map(ToString::to_string);
     turn.asked.system().iter().chain(&tools).map(|text| counter.count(text) + Tokens::new(4)).sum()

@@ -50,6 +50,8 @@ pub struct Pressure {
     pub window: Option<Tokens>,
     /// The most tokens of the answer that still fit.
     pub output: Option<Tokens>,
+    /// Whether nothing is to be done to it.
+    pub as_it_came: bool,
 }
 
 /// What is told of a request, in headers and in the ledger.
@@ -82,7 +84,7 @@ impl Turn {
     }
 
     /// What the engine is asked for.
-    pub fn step(&self, pressure: &Pressure, budget: Option<Tokens>) -> StepRequest {
+    pub fn step(&self, pressure: &Pressure, budget: Option<Tokens>, suspected: Option<Tokens>) -> StepRequest {
         let document = &self.asked.document;
         let own = self.wishes.budget.or(budget);
         StepRequest {
@@ -91,7 +93,8 @@ impl Turn {
             tools: document.tools().map(ToString::to_string),
             // An output that is lowered to what is left takes nothing away from the prompt.
             max_output: document.max_output().map(Tokens::new).filter(|_| pressure.output.is_none()),
-            window: smaller(own, pressure.window),
+            window: smaller(pressure.window, suspected),
+            budget: own,
             harder: pressure.harder,
             instructions: self.wishes.instructions.clone(),
             ..StepRequest::default()

@@ -10,13 +10,17 @@ use epitome_runtime::model::Usage;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::answer::{Answer, End, Passing};
 use super::ear::{Ear, WHOLE_BYTES_MAX};
 use super::turn::Turn;
 use super::{Inner, Way};
+use crate::refusal::Refusal;
 use crate::serve::BoxError;
+use crate::settings::Family;
 use crate::sse::Framer;
 use crate::tools::{Caps, Outcome, TOOLS, Tool, perform};
 use crate::upstream;
@@ -60,8 +64,52 @@ pub(super) struct Weaving {
 }
 
 impl Weaving {
-    /// Sends the answer on, with whatever follows it.
-    pub fn pass_on(self, mut answer: Answer) -> Response<Passing> {
+    /// Sends the answer on, with whatever follows it. One that comes whole goes when the last of them is there, and one
+    /// that fails on the way is the provider's own error.
+    pub async fn pass_on(self, answer: Answer) -> Response<Passing> {
+        match answer.is_of_events() {
+            true => self.stream(answer),
+            false => self.whole(answer).await,
+        }
+    }
+
+    async fn whole(mut self, mut answer: Answer) -> Response<Passing> {
+        let dialect = self.turn.asked.dialect();
+        let mut weaver = Weaver::whole(dialect, &self.woven.tools);
+        let mut parts = answer.parts.clone();
+        for round in 0.. {
+            let mut body = Vec::new();
+            while let Some(Ok(piece)) = answer.piece().await {
+                body.extend_from_slice(&piece);
+            }
+            if !answer.parts.status.is_success() {
+                parts = answer.parts;
+                return self.ended(parts, vec![body.into()], &weaver);
+            }
+            weaver.push_body(body.into());
+            match weaver.end_of_answer() {
+                weave::Turn::Done(bytes) | weave::Turn::Broken(bytes) => return self.ended(parts, bytes, &weaver),
+                weave::Turn::Ours(calls) => match self.asked_on(&calls, &mut weaver, round).await {
+                    Some(Ok(response)) => answer = Answer::of(response, Ear::new(dialect, &HeaderMap::new())),
+                    Some(Err(refusal)) => return super::own(refusal.response(Family::of(self.way.path.path(), &self.way.headers))).await,
+                    None => return self.ended(parts, weaver.fail(None), &weaver),
+                },
+            }
+        }
+        unreachable!("the rounds are bounded by what is given up")
+    }
+
+    fn ended(self, mut parts: http::response::Parts, pieces: Vec<Bytes>, weaver: &Weaver) -> Response<Passing> {
+        let body = Bytes::from(pieces.concat());
+        parts.headers.remove(CONTENT_LENGTH);
+        upstream::without_connection(&mut parts.headers);
+        let mut ear = Ear::new(self.turn.asked.dialect(), &HeaderMap::new());
+        ear.hear(&body);
+        (self.at_end)(End { answer: ear.finish(), is_left: false }, weaver.usage().to_vec());
+        Response::from_parts(parts, Passing::whole(body))
+    }
+
+    fn stream(self, mut answer: Answer) -> Response<Passing> {
         let idle = self.relay.settings.limits.idle_timeout;
         let (send, receive) = mpsc::channel(PIECES_MAX);
         let mut parts = answer.parts.clone();
@@ -73,15 +121,11 @@ impl Weaving {
 
     async fn run(mut self, first: Answer, send: mpsc::Sender<Result<Bytes, BoxError>>) {
         let dialect = self.turn.asked.dialect();
-        let streams = first.is_of_events();
-        let mut weaver = match streams {
-            true => Weaver::streaming(dialect, &self.woven.tools),
-            false => Weaver::whole(dialect, &self.woven.tools),
-        };
+        let mut weaver = Weaver::streaming(dialect, &self.woven.tools);
         let mut out = Out { ear: Ear::new(dialect, &first.parts.headers), send, is_left: false };
         let mut answer = first;
         for round in 0.. {
-            let broke = feed(&mut answer, &mut weaver, &mut out, streams).await;
+            let broke = feed(&mut answer, &mut weaver, &mut out).await;
             match weaver.end_of_answer() {
                 weave::Turn::Done(bytes) => {
                     out.all(bytes).await;
@@ -104,9 +148,7 @@ impl Weaving {
                     match next {
                         Ok(next) => answer = next,
                         Err(error) => {
-                            let said = weaver.fail(Some(&error));
-                            // A whole answer that cannot be gone on with is the provider's own error.
-                            out.all(if streams { said } else { vec![error.into()] }).await;
+                            out.all(weaver.fail(Some(&error))).await;
                             break;
                         }
                     }
@@ -124,6 +166,24 @@ impl Weaving {
 
     /// Performs the calls and asks on. The provider's error, where it has one; nothing where it cannot be asked.
     async fn next(&mut self, calls: &[ToolCall], weaver: &mut Weaver, round: usize) -> Option<Result<Answer, String>> {
+        let response = match self.asked_on(calls, weaver, round).await? {
+            Ok(response) => response,
+            Err(refusal) => return Some(Err(json!({"error": {"message": refusal.to_string()}}).to_string())),
+        };
+        if !response.status().is_success() {
+            let body = Limited::new(response.into_body(), WHOLE_BYTES_MAX).collect().await.ok()?.to_bytes();
+            return Some(Err(String::from_utf8_lossy(&body).into_owned()));
+        }
+        let ear = Ear::new(self.turn.asked.dialect(), response.headers());
+        Some(Ok(Answer::of(response, ear)))
+    }
+
+    async fn asked_on(
+        &mut self,
+        calls: &[ToolCall],
+        weaver: &mut Weaver,
+        round: usize,
+    ) -> Option<Result<Response<Incoming>, Refusal>> {
         let body = if round >= ROUNDS_MAX {
             weaver.give_up(&self.woven.body)?
         } else {
@@ -132,18 +192,7 @@ impl Weaving {
         };
         self.woven.body.clone_from(&body);
         let request = self.way.request(upstream::whole(body.into()), |headers| self.edit(headers));
-        let response = match self.relay.upstreams.send(request).await {
-            Ok(response) => response,
-            Err(refusal) => {
-                return Some(Err(serde_json::json!({"error": {"message": refusal.to_string()}}).to_string()));
-            }
-        };
-        if !response.status().is_success() {
-            let body = Limited::new(response.into_body(), WHOLE_BYTES_MAX).collect().await.ok()?.to_bytes();
-            return Some(Err(String::from_utf8_lossy(&body).into_owned()));
-        }
-        let ear = Ear::new(self.turn.asked.dialect(), response.headers());
-        Some(Ok(Answer::of(response, ear)))
+        Some(self.relay.upstreams.send(request).await)
     }
 
     fn edit(&self, headers: &mut HeaderMap) {
@@ -196,18 +245,16 @@ impl Out {
 }
 
 /// Takes an answer in as it comes. The error, where it broke off.
-async fn feed(answer: &mut Answer, weaver: &mut Weaver, out: &mut Out, streams: bool) -> Option<BoxError> {
+async fn feed(answer: &mut Answer, weaver: &mut Weaver, out: &mut Out) -> Option<BoxError> {
     let mut framer = Framer::default();
-    let mut whole = Vec::new();
     let broke = loop {
         match answer.piece().await {
-            Some(Ok(piece)) if streams => {
+            Some(Ok(piece)) => {
                 let events: Vec<_> = framer.push(piece).collect();
                 for event in &events {
                     out.all(weaver.push(event)).await;
                 }
             }
-            Some(Ok(piece)) => whole.extend_from_slice(&piece),
             Some(Err(error)) => break Some(error),
             None => break None,
         }
@@ -215,13 +262,8 @@ async fn feed(answer: &mut Answer, weaver: &mut Weaver, out: &mut Out, streams: 
             return None;
         }
     };
-    match streams {
-        true => {
-            if let Some(event) = framer.rest() {
-                out.all(weaver.push(&event)).await;
-            }
-        }
-        false => weaver.push_body(whole.into()),
+    if let Some(event) = framer.rest() {
+        out.all(weaver.push(&event)).await;
     }
     broke
 }

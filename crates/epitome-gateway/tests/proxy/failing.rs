@@ -72,7 +72,8 @@ async fn a_thread_at_hand_goes_on_while_the_store_is_gone_and_nothing_is_lost() 
         assert_eq!(logged, sent, "{fault:?}: everything is in the log");
         // And compaction works again.
         let talk = talk.grown(14_000);
-        assert!(talk.send(&world.gate).await.fine().plan() >= 1);
+        let got = talk.send(&world.gate).await.fine();
+        assert!(got.plan() >= 1, "{fault:?}: {:?} {:?}", got.told("failed-open"), got.told("tokens-before"));
         assert!(world.newest().prompt_tokens.unwrap() <= 8_000);
     }
 }

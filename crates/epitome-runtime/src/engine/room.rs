@@ -28,8 +28,24 @@ impl Engine {
         let window = self.with_learnt(|learnt| window(settings, learnt, request));
         let window = window.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]);
         let policy = fitted(&settings.policy, window);
-        (Room::in_window(&policy, window, fixed), policy.reserve.rehydration)
+        let room = Room::in_window(&policy, window, fixed);
+        let budget = request.budget.map(|budget| budget.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]));
+        (within(room, budget, fixed), policy.reserve.rehydration)
     }
+}
+
+/// The share of a budget that is there for messages, whatever else the prompt has.
+const BUDGET_SHARE_MIN: f64 = 0.5;
+
+/// A room within a budget: as much smaller in all its marks as it has to be.
+fn within(room: Room, budget: Option<Tokens>, fixed: Tokens) -> Room {
+    let Some(budget) = budget else { return room };
+    let most = (budget - fixed).max(budget.share(BUDGET_SHARE_MIN));
+    if most >= room.limit {
+        return room;
+    }
+    let share = most.get() as f64 / room.limit.get().max(1) as f64;
+    Room { trigger: room.trigger.share(share), target: room.target.share(share), limit: most }
 }
 
 /// The window in tokens as they are counted here.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use epitome::budget::Tokens;
 use epitome::plan::{Cache, Compaction, Room, Shortfall};
-use epitome::render::{Rehydrated, render};
+use epitome::render::{Piece, Rehydrated, render};
 use epitome::thread::{Determinism, Raw};
 use epitome::wire::Item;
 
@@ -51,6 +51,9 @@ pub struct StepRequest {
     pub max_output: Option<Tokens>,
     /// The window, where it is neither the model's nor the engine's.
     pub window: Option<Tokens>,
+    /// The most tokens of the whole prompt, where that is less than the window leaves. It is a wish: half of it is there for
+    /// messages, whatever else the prompt has.
+    pub budget: Option<Tokens>,
     /// Compacts even what fits.
     pub force: bool,
     /// How often the provider refused this prompt already: aims lower each time.
@@ -118,8 +121,9 @@ impl Step {
     }
 
     /// The messages as they are written now, by their places in the log: what the plan leaves alone is kept byte for
-    /// byte, and what it changes is changed in this writing. The places of kept items are places in the log.
-    pub fn items(&self, written: &[Raw]) -> Vec<Item> {
+    /// byte, and what it changes is changed in this writing. The places of kept items are places in the log. Whether the
+    /// newest message is among them is told besides.
+    pub fn items(&self, written: &[Raw]) -> (Vec<Item>, bool) {
         let Snapshot { thread, compaction, policy, dialect, .. } = &self.snapshot;
         let thread = thread.rewritten(*dialect, &|place| written.get(place).cloned());
         let meter = self.snapshot.meter();
@@ -134,7 +138,12 @@ impl Step {
             }
             written => written,
         };
-        prompt.items(&thread).into_iter().map(placed).collect()
+        let newest = thread.len().checked_sub(1);
+        let has_newest = prompt.pieces.iter().any(|piece| match piece {
+            Piece::Kept(place) | Piece::Edited { place, .. } => Some(*place) == newest,
+            Piece::Written { .. } => false,
+        });
+        (prompt.items(&thread).into_iter().map(placed).collect(), has_newest)
     }
 
     /// The prompt, ready to be asked.

@@ -146,6 +146,8 @@ fn no_progress(thread: &Thread, room: Room, previous: Option<&Compaction>) -> Op
     })
 }
 
+/// The share of the target that is there for everything else, however large what is open.
+const BESIDE_SHARE: f64 = 0.5;
 /// The most of the limit that is aimed for when what is open is large.
 const OPEN_LIMIT_SHARE: f64 = 0.9;
 
@@ -154,7 +156,10 @@ const OPEN_LIMIT_SHARE: f64 = 0.9;
 fn beside_what_is_open(room: Room, thread: &Thread) -> Room {
     let most = room.limit.share(OPEN_LIMIT_SHARE).max(room.target);
     match room.limit > room.target {
-        true => Room { target: (room.target + open_tokens(thread)).min(most), ..room },
+        true => {
+            let beside = open_tokens(thread) + room.target.share(BESIDE_SHARE);
+            Room { target: beside.max(room.target).min(most), ..room }
+        }
         false => room,
     }
 }

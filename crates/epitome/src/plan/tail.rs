@@ -55,8 +55,9 @@ impl Protection<'_> {
             return Tail { clip, ..self.at(wanted) };
         }
         let mut from = newest(thread, most, clip);
-        // The newest exchange is worth more than long texts in it.
-        while from == thread.len() && clip.share(0.5) >= CLIP_MIN {
+        // The newest exchange is worth more than long texts in it. What nobody has answered stays in any case.
+        let is_open = self.unanswered().is_some();
+        while !is_open && from == thread.len() && clip.share(0.5) >= CLIP_MIN {
             clip = clip.share(0.5);
             from = newest(thread, most, clip);
         }
