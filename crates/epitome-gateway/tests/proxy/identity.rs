@@ -172,6 +172,9 @@ async fn a_client_that_compacts_by_itself_is_taken_at_its_word() {
         let got = compacted.send(&world.gate).await.fine();
         assert_ne!(got.placed().0, before);
         assert_eq!(String::from_utf8_lossy(&world.newest().body), compacted.body(), "nothing comes back");
+        world.gate.logged(&got.placed().0, 1).await;
+        let family = world.gate.ask(&format!("/api/threads/{}", got.placed().0)).await;
+        assert_eq!(family["family"]["derived_from"], before, "{dialect:?}: {family}");
         compacted.works(300);
         assert_eq!(placed(&world, &compacted).await, (got.placed().0, "continue".to_owned()));
     }
@@ -179,12 +182,65 @@ async fn a_client_that_compacts_by_itself_is_taken_at_its_word() {
 
 #[tokio::test]
 async fn a_clients_own_request_for_a_summary_goes_out_whole_where_it_fits() {
-    let world = Plan::new().window(40_000).engine(|engine| engine.window = None).budget(30_000).start().await;
-    let mut talk = Talk::new(Dialect::Anthropic).grown(27_000);
-    talk.says("Your task is to create a detailed summary of the conversation so far, paying close attention.");
-    let got = talk.send(&world.gate).await.fine();
-    assert_eq!(got.told("failed-open"), None);
-    assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body());
+    let mut claude = Talk::new(Dialect::Anthropic).grown(24_000);
+    claude.says("Your task is to create a detailed summary of the conversation so far, paying close attention.");
+    let mut codex = Talk::new(Dialect::Responses).grown(24_000);
+    codex.says("You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary.");
+    let mut helper = Talk::new(Dialect::Responses).grown(24_000).header("x-openai-subagent", "compact");
+    helper.says("Summarise.");
+    for talk in [claude, codex, helper] {
+        let world = Plan::new().window(60_000).budget(30_000).start().await;
+        let got = talk.send(&world.gate).await.fine();
+        assert_eq!(got.told("failed-open"), None);
+        assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body());
+        // Another last request with as much before it is compacted.
+        let mut plain = Talk::about(talk.dialect, "Something else.").grown(27_000);
+        plain.says("And now?");
+        assert_eq!(plain.send(&world.gate).await.fine().plan(), 1);
+    }
+}
+
+#[tokio::test]
+async fn many_samples_at_once_are_one_thread_and_one_prompt() {
+    for dialect in DIALECTS {
+        let world = plan().start().await;
+        let mut talk = Talk::new(dialect).grown(4_000);
+        talk.send(&world.gate).await.fine();
+        talk = talk.grown(10_000);
+        let all: Vec<_> = (0..12).map(|_| talk.send(&world.gate)).collect();
+        let all = futures_util::future::join_all(all).await;
+        let threads: std::collections::BTreeSet<String> = all.iter().map(|got| got.placed().0).collect();
+        assert_eq!(threads.len(), 1, "{dialect:?}");
+        let bodies: std::collections::BTreeSet<Vec<u8>> =
+            world.mock.requests().into_iter().skip(1).map(|sent| sent.body.to_vec()).collect();
+        assert_eq!(bodies.len(), 1, "{dialect:?}");
+        assert!(all.into_iter().all(|got| got.fine().plan() == 1));
+        world.assert_lawful();
+    }
+}
+
+#[tokio::test]
+async fn threads_that_are_let_go_of_come_back_as_they_were() {
+    let world = plan().settings(|settings| settings.limits.memory_bytes_max = 1).start().await;
+    let mut talks: Vec<Talk> = (0..3).map(|number| Talk::about(Dialect::Chat, &format!("Task {number}."))).collect();
+    let mut threads = vec![None; 3];
+    let mut before: Vec<Option<(u64, bytes::Bytes)>> = vec![None; 3];
+    for turn in 0..40 {
+        for (at, talk) in talks.iter_mut().enumerate() {
+            talk.works(380);
+            let got = talk.send(&world.gate).await.fine();
+            let thread = threads[at].get_or_insert_with(|| got.placed().0).clone();
+            assert_eq!(got.placed().0, thread, "turn {turn} of {at}");
+            let sent = world.newest().body;
+            if let Some((_, before)) = before[at].take().filter(|(plan, _)| *plan == got.plan()) {
+                assert!(sent.starts_with(before.strip_suffix(b"]}").unwrap()), "turn {turn} of {at}");
+            }
+            before[at] = Some((got.plan(), sent));
+            settled(&world.gate, &thread, talk.messages.len() - 1).await;
+        }
+    }
+    assert!(before.iter().all(|before| before.as_ref().unwrap().0 >= 2));
+    world.assert_lawful();
 }
 
 #[tokio::test]
@@ -291,7 +347,7 @@ async fn two_gateways_on_one_postgres_behave_as_one() {
     let url = std::env::var("EPITOME_TEST_POSTGRES")
         .expect("EPITOME_TEST_POSTGRES says where Postgres is; scripts/test starts it and sets this");
     let schema = format!("test_{}", uuid::Uuid::now_v7().simple());
-    let settings = PostgresSettings { schema: schema.into(), ..PostgresSettings::default() };
+    let settings = PostgresSettings { schema, ..PostgresSettings::default() };
     let [one, two] = [
         Postgres::connect_with(&url, &settings).await.unwrap(),
         Postgres::connect_with(&url, &settings).await.unwrap(),

@@ -1,7 +1,13 @@
 //! Over budget: a long thread of tool calls goes on for ever, lawful, with a prompt that only grows between compactions.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use epitome::wire::Dialect;
 use epitome_gateway::mock::{CacheRules, Work};
+use epitome_runtime::engine::Background;
+use epitome_runtime::model::{Model, Scripted};
+use epitome_runtime::summarise::{ModelSummariser, Summariser};
 use serde_json::Value;
 
 use crate::talk::{DIALECTS, Talk};
@@ -41,6 +47,13 @@ async fn worked_off(world: &World, talk: &mut Talk) -> Vec<Turn> {
         }
         talk.takes(&answer, 300);
     }
+}
+
+/// The call that a result belongs to, wherever the dialect has its id.
+fn call_id(item: Option<&String>) -> Option<String> {
+    let item: Value = serde_json::from_str(item?).unwrap();
+    let places = ["/tool_call_id", "/call_id", "/content/0/tool_use_id"];
+    places.iter().find_map(|place| item.pointer(place)?.as_str()).map(str::to_owned)
 }
 
 /// The messages of a request, as they are written.
@@ -93,6 +106,7 @@ async fn a_long_thread(dialect: Dialect, stream: bool) {
             0 => assert_eq!(sent.body, turn.body),
             _ => {
                 assert!(written > 0 && written < kept.len(), "{written} of {}", kept.len());
+                assert_eq!(call_id(kept.last()), call_id(theirs.last()), "the newest result is there");
                 assert!(sent.body.len() < turn.body.len());
             }
         }
@@ -164,6 +178,7 @@ async fn a_compacted_prompt_still_has_the_task_and_tells_what_it_was_and_is() {
         assert_eq!(got.plan(), 1);
         let sent = String::from_utf8(world.newest().body.to_vec()).unwrap();
         assert!(sent.contains("Fix the bug in parser.rs. Do not touch main.rs."), "{dialect:?}");
+        assert!(sent.contains("call_49"), "{dialect:?}");
         let (before, after) = (got.told("tokens-before").unwrap(), got.told("tokens-after").unwrap());
         assert!(before.parse::<u64>().unwrap() > 15_000, "{before}");
         assert!(after.parse::<u64>().unwrap() <= BUDGET, "{after}");
@@ -203,27 +218,45 @@ async fn a_packed_body_over_budget_is_compacted_and_sent_plain() {
 }
 
 #[tokio::test]
-async fn in_the_background_the_swap_costs_the_client_no_time() {
-    let wait = std::time::Duration::from_millis(500);
-    let world =
-        plan().engine(|engine| engine.background = epitome_runtime::engine::Background::On { wait }).start().await;
-    let mut talk = Talk::new(Dialect::Chat);
-    let turns = worked_off(&world, &mut talk).await;
-    world.assert_lawful();
-    assert!(turns.last().unwrap().got.plan() >= 3);
-    assert_eq!(world.mock.account("sk-test").overflowed, 0);
-    assert!(turns.iter().all(|turn| turn.got.told("failed-open").is_none()));
-}
-
-#[tokio::test]
-async fn counting_a_long_history_is_counted_as_what_would_be_sent_or_as_it_is() {
-    let world = plan().start().await;
+async fn a_request_to_count_begins_no_plan_and_counts_by_the_one_there_is() {
     for (path, dialect) in
         [("/v1/messages/count_tokens", Dialect::Anthropic), ("/v1/responses/input_tokens", Dialect::Responses)]
     {
+        let world = plan().start().await;
         let talk = Talk::new(dialect).grown(16_000);
-        let got = world.post(path, &[], talk.body()).await.fine();
-        let counted = got.json()["input_tokens"].as_u64().unwrap();
-        assert_eq!(Some(counted), world.newest().prompt_tokens, "{path}");
+        let counted = world.post(path, &[], talk.body()).await.fine();
+        assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body(), "{path}");
+        assert!(counted.json()["input_tokens"].as_u64().unwrap() > 12_000, "{path}");
+        let got = talk.send(&world.gate).await.fine();
+        assert_eq!(got.plan(), 1, "{path}");
+        // Under a plan, what would be sent is counted.
+        let counted = world.post(path, &[], talk.body()).await.fine().json()["input_tokens"].as_u64();
+        assert_eq!(counted, Some(talk.read(&got).usage.unwrap().input), "{path}");
     }
+}
+
+/// A model whose summaries take a second.
+const SLOW: &str = "model = \"slow\"\ndialect = \"chat\"\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\ndelay_ms = 1000\ntext = '{\"goal\":\"Fix the bug.\",\"progress\":[{\"text\":\"files were read\",\"message\":2}]}'\n";
+
+#[tokio::test]
+async fn in_the_background_the_swap_costs_the_client_no_time() {
+    let model = Arc::new(Scripted::parse(SLOW).unwrap());
+    let summariser = ModelSummariser::new(model.clone() as Arc<dyn Model>, Duration::from_secs(20));
+    let world = plan()
+        .summariser(Summariser::WithFallback(Arc::new(summariser)))
+        .engine(|engine| engine.background = Background::On { wait: Duration::from_secs(5) })
+        .start()
+        .await;
+    let mut talk = Talk::new(Dialect::Chat);
+    let (mut slowest, mut plan) = (Duration::ZERO, 0);
+    for _ in 0..30 {
+        talk.works(300);
+        let began = Instant::now();
+        plan = talk.send(&world.gate).await.fine().plan();
+        slowest = slowest.max(began.elapsed());
+        tokio::time::sleep(Duration::from_millis(400)).await;
+    }
+    assert!(plan >= 1 && model.asked() >= 1, "plan {plan}, {} summaries", model.asked());
+    assert!(slowest < Duration::from_millis(900), "somebody waited {slowest:?}");
+    world.assert_lawful();
 }

@@ -5,6 +5,7 @@ use epitome_gateway::mock::Work;
 use epitome_gateway::settings::ToolRules;
 
 use crate::talk::{DIALECTS, Talk};
+use crate::wire::{Line, Then};
 use crate::world::Plan;
 
 fn plan() -> Plan {
@@ -86,16 +87,43 @@ async fn who_gets_them_is_told_by_client_by_header_and_by_having_tools() {
     }
 }
 
+/// A model that does nothing but recall.
+fn recalls(stream: bool) -> String {
+    let call =
+        r#"{"index":0,"id":"call_1","type":"function","function":{"name":"recall","arguments":"{\"query\":\"x\"}"}}"#;
+    let (kind, body) = match stream {
+        false => {
+            let call = call.replace("\"index\":0,", "");
+            let message = format!(r#"{{"role":"assistant","content":null,"tool_calls":[{call}]}}"#);
+            let choice = format!(r#"{{"index":0,"message":{message},"finish_reason":"tool_calls"}}"#);
+            ("application/json", format!(r#"{{"id":"c","object":"chat.completion","model":"m","choices":[{choice}]}}"#))
+        }
+        true => {
+            let chunk = |delta: &str, finish: &str| {
+                let choice = format!(r#"{{"index":0,"delta":{delta},"finish_reason":{finish}}}"#);
+                let chunk = r#""id":"c","object":"chat.completion.chunk","model":"m""#;
+                format!("data: {{{chunk},\"choices\":[{choice}]}}\n\n")
+            };
+            let calls = chunk(&format!(r#"{{"role":"assistant","tool_calls":[{call}]}}"#), "null");
+            ("text/event-stream", format!("{calls}{}data: [DONE]\n\n", chunk("{}", "\"tool_calls\"")))
+        }
+    };
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+}
+
 #[tokio::test]
-async fn a_model_that_calls_nothing_else_comes_to_an_end() {
-    // The mock calls one of them every fourth turn; a model that never stops is bounded by the rounds of one answer.
-    let world = plan().with_tools().start().await;
-    let mut talk = Talk::new(Dialect::Chat);
-    for _ in 0..8 {
-        let got = talk.send(&world.gate).await.fine();
-        let answer = talk.read(&got);
-        talk.takes(&answer, 200);
+async fn a_model_that_never_stops_calling_them_is_stopped() {
+    for stream in [false, true] {
+        let line = Line::saying(recalls(stream), Then::Close).await;
+        let gate = Plan::new().with_tools().gate(&line.url()).await;
+        let talk = Talk::new(Dialect::Chat).streaming(stream);
+        let got = talk.send(&gate).await;
+        let rounds = line.heard().len();
+        assert!((2..=8).contains(&rounds), "{rounds} rounds");
+        assert!(!got.text().contains("recall"), "stream={stream}: {}", got.text());
+        if stream {
+            assert!(got.text().contains("[DONE]") || got.text().contains("error"), "{}", got.text());
+        }
     }
-    assert!(world.mock.requests().len() <= 8 * 5, "{}", world.mock.requests().len());
-    assert!(world.mock.requests().len() > 8);
 }

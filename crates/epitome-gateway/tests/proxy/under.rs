@@ -71,11 +71,14 @@ fn seen(got: &Got) -> (u16, Vec<(String, String)>, String) {
     (got.status, headers, got.text())
 }
 
+/// Method, path, headers besides, and body.
+type Ask<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>, String);
+
 #[tokio::test]
 async fn an_answer_comes_back_as_the_provider_gave_it() {
     let world = Plan::new().start().await;
     let twin = Mock::start(MockSettings::default()).unwrap();
-    let mut asked: Vec<(&str, &str, Vec<(&str, &str)>, String)> = vec![
+    let mut asked: Vec<Ask<'_>> = vec![
         ("GET", "/v1/models", vec![], String::new()),
         ("GET", "/v1/models?limit=5&after=a%2Fb", vec![("anthropic-version", "2023-06-01")], String::new()),
         ("GET", "/v1/nothing/here", vec![], String::new()),
@@ -225,7 +228,10 @@ async fn upstreams_are_chosen_by_path_and_by_model() {
         listen: "127.0.0.1:0".parse().unwrap(),
         upstreams: vec![
             upstream(Takes::Path("/groq".into()), format!("{}/v1", by_path.url())),
-            upstream(Takes::Model("claude-*".into()), by_model.url()),
+            Upstream {
+                key: Some(epitome_runtime::model::Secret::new("sk-of-the-gateway")),
+                ..upstream(Takes::Model("claude-*".into()), by_model.url())
+            },
             upstream(Takes::Family(Family::OpenAi), other.url()),
             upstream(Takes::Family(Family::Anthropic), other.url()),
         ],
@@ -244,6 +250,9 @@ async fn upstreams_are_chosen_by_path_and_by_model() {
         let all: Vec<_> = [&by_path, &by_model, &other].iter().flat_map(|mock| mock.requests()).collect();
         assert_eq!(all.len(), 1, "{path} {model}");
         assert_eq!(mock.requests()[0].path, arrives);
+        let key = mock.requests()[0].headers.get("x-api-key").map(|key| key.to_str().unwrap().to_owned());
+        let expected = if std::ptr::eq(mock, &by_model) { "sk-of-the-gateway" } else { "sk-test" };
+        assert_eq!(key.as_deref(), Some(expected), "{path} {model}");
         [&by_path, &by_model, &other].iter().for_each(|mock| mock.reset());
     }
 }

@@ -3,7 +3,7 @@
 use epitome::wire::Dialect;
 
 use crate::talk::{DIALECTS, Talk};
-use crate::world::Plan;
+use crate::world::{Folder, Plan, World};
 
 fn plan() -> Plan {
     Plan::new().window(12_000).budget(8_000)
@@ -50,6 +50,30 @@ async fn a_pin_that_comes_under_a_plan_is_in_the_next_prompt() {
         talk.send(&world.gate).await.fine();
     }
     assert!(String::from_utf8_lossy(&world.newest().body).contains(PIN));
+}
+
+#[tokio::test]
+async fn pins_outlive_a_restart_and_go_with_a_fork() {
+    let folder = Folder::new();
+    let stored = || plan().store(folder.store()).objects(folder.objects());
+    let World { mock, gate } = stored().start().await;
+    let talk = Talk::new(Dialect::Chat).grown(2_000);
+    let (thread, _) = talk.send_with(&gate, &[("x-epitome-pin", PIN)]).await.fine().placed();
+    crate::identity::settled(&gate, &thread, talk.messages.len() - 1).await;
+    gate.stop().await;
+    let gate = stored().gate(&mock.url()).await;
+    let mut grown = talk.clone().grown(12_000);
+    assert_eq!(grown.send(&gate).await.fine().plan(), 1);
+    assert!(String::from_utf8_lossy(&mock.requests().pop().unwrap().body).contains(PIN), "after a restart");
+    let mut fork = talk;
+    fork.hears("Another way.").says("Go on.");
+    fork = fork.grown(12_000);
+    let got = fork.send(&gate).await.fine();
+    assert_eq!((got.placed().1.as_str(), got.plan()), ("fork", 1));
+    assert!(String::from_utf8_lossy(&mock.requests().pop().unwrap().body).contains(PIN), "in a fork");
+    grown.works(300);
+    grown.send(&gate).await.fine();
+    assert!(String::from_utf8_lossy(&mock.requests().pop().unwrap().body).contains(PIN));
 }
 
 #[tokio::test]

@@ -43,7 +43,6 @@ pub struct World {
 /// A gateway that serves.
 pub struct Gate {
     pub address: SocketAddr,
-    pub engine: Engine,
     pub ledger: Arc<Ledger>,
     pub stopper: Stopper,
     pub worker: Worker,
@@ -156,9 +155,9 @@ impl Gate {
         let proxy = Relay::new(settings.clone(), engine.clone(), policies, metrics.clone(), ledger.clone());
         let worker = engine.work();
         let compactions = Arc::new(epitome_runtime::event::Metrics::new());
-        let gateway = Gateway { settings, engine: engine.clone(), proxy, metrics, compactions, mcp: None };
+        let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp: None };
         let task = tokio::spawn(gateway.serve(listening, stop));
-        Gate { address, engine, ledger, stopper, worker, task }
+        Gate { address, ledger, stopper, worker, task }
     }
 
     pub fn url(&self, path: &str) -> String {
