@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use std::io::Write as _;
+
 use bytes::{Bytes, BytesMut};
 use epitome::wire::Dialect;
 use epitome_runtime::model::{AnswerReader, ModelAnswer, ModelError};
@@ -35,21 +37,55 @@ pub struct Ear {
 
 #[derive(Debug)]
 enum Hears {
-    Events { framer: Framer, reader: Box<AnswerReader> },
+    Events { framer: Framer, reader: Box<AnswerReader>, unpacking: Unpacking },
     Whole(BytesMut),
     Nothing,
+}
+
+/// How the events of a stream are packed.
+#[derive(Debug)]
+enum Unpacking {
+    Plain,
+    Gzip(flate2::write::MultiGzDecoder<Vec<u8>>),
+    Deflate(flate2::write::ZlibDecoder<Vec<u8>>),
+}
+
+impl Unpacking {
+    /// The way back from a packing; `None` where there is none.
+    fn of(packing: &str) -> Option<Unpacking> {
+        match packing {
+            "identity" => Some(Unpacking::Plain),
+            "gzip" | "x-gzip" => Some(Unpacking::Gzip(flate2::write::MultiGzDecoder::new(Vec::new()))),
+            "deflate" => Some(Unpacking::Deflate(flate2::write::ZlibDecoder::new(Vec::new()))),
+            _ => None,
+        }
+    }
+
+    /// What can be read with these bytes that could not before.
+    fn unpacked(&mut self, bytes: &Bytes) -> Bytes {
+        let out = match self {
+            Unpacking::Plain => return bytes.clone(),
+            Unpacking::Gzip(decoder) => {
+                decoder.write_all(bytes).and_then(|()| decoder.flush()).map(|()| decoder.get_mut())
+            }
+            Unpacking::Deflate(decoder) => {
+                decoder.write_all(bytes).and_then(|()| decoder.flush()).map(|()| decoder.get_mut())
+            }
+        };
+        out.map(|out| std::mem::take(out).into()).unwrap_or_default()
+    }
 }
 
 impl Ear {
     /// An ear for an answer with these headers.
     pub fn new(dialect: Dialect, headers: &HeaderMap) -> Ear {
         let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let is_packed = headers.get(CONTENT_ENCODING).is_some_and(|packing| packing != "identity");
-        let hears = match AnswerReader::new(dialect) {
-            Some(reader) if kind.starts_with("text/event-stream") && !is_packed => {
-                Hears::Events { framer: Framer::default(), reader: Box::new(reader) }
+        let packing = headers.get(CONTENT_ENCODING).and_then(|packing| packing.to_str().ok()).unwrap_or("identity");
+        let hears = match (AnswerReader::new(dialect), Unpacking::of(packing)) {
+            (Some(reader), Some(unpacking)) if kind.starts_with("text/event-stream") => {
+                Hears::Events { framer: Framer::default(), reader: Box::new(reader), unpacking }
             }
-            Some(_) if kind.contains("json") || kind.is_empty() => Hears::Whole(BytesMut::new()),
+            (Some(_), _) if kind.contains("json") || kind.is_empty() => Hears::Whole(BytesMut::new()),
             _ => Hears::Nothing,
         };
         let headers = headers.get(CONTENT_ENCODING).map(|packing| (CONTENT_ENCODING, packing.clone()));
@@ -82,8 +118,8 @@ impl Ear {
     /// Takes the next bytes.
     pub fn hear(&mut self, bytes: &Bytes) {
         match &mut self.hears {
-            Hears::Events { framer, reader } => {
-                for event in framer.push(bytes.clone()) {
+            Hears::Events { framer, reader, unpacking } => {
+                for event in framer.push(unpacking.unpacked(bytes)) {
                     let Some(data) = event.data.as_deref().and_then(|data| std::str::from_utf8(data).ok()) else {
                         continue;
                     };
@@ -199,6 +235,20 @@ mod tests {
             assert_eq!(ear.has_spoken, spoken, "{event}");
             assert!(ear.error.is_none(), "{event}");
         }
+    }
+
+    #[test]
+    fn a_packed_stream_is_heard_as_it_comes() {
+        let event = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":null}]}\n\n";
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(event.as_bytes()).unwrap();
+        gzip.flush().unwrap();
+        let first = gzip.get_ref().clone();
+        let headers = [(CONTENT_TYPE, "text/event-stream"), (CONTENT_ENCODING, "gzip")];
+        let headers = headers.map(|(name, value)| (name, value.parse().unwrap()));
+        let mut ear = Ear::new(Dialect::Chat, &HeaderMap::from_iter(headers));
+        first.chunks(7).for_each(|chunk| ear.hear(&Bytes::copy_from_slice(chunk)));
+        assert!(ear.has_spoken);
     }
 
     #[test]

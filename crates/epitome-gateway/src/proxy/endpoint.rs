@@ -24,9 +24,10 @@ impl Endpoint {
         if method != Method::POST {
             return Endpoint::Other;
         }
-        let path = path.strip_suffix('/').unwrap_or(path);
-        let path = path.strip_prefix("/v1").unwrap_or(path);
-        match path {
+        // Base URLs often end with a slash.
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let parts = parts.strip_prefix(&["v1"]).unwrap_or(&parts);
+        match format!("/{}", parts.join("/")).as_str() {
             "/chat/completions" => Endpoint::Answer(Dialect::Chat),
             "/responses" => Endpoint::Answer(Dialect::Responses),
             "/messages" => Endpoint::Answer(Dialect::Anthropic),
@@ -67,6 +68,7 @@ mod tests {
         for (path, endpoint) in [
             ("/v1/chat/completions", Endpoint::Answer(Dialect::Chat)),
             ("/chat/completions", Endpoint::Answer(Dialect::Chat)),
+            ("/v1//chat/completions", Endpoint::Answer(Dialect::Chat)),
             ("/v1/responses", Endpoint::Answer(Dialect::Responses)),
             ("/v1/responses/", Endpoint::Answer(Dialect::Responses)),
             ("/v1/responses/compact", Endpoint::Compact),

@@ -58,7 +58,7 @@ use weaving::{Weaving, Woven};
 use wishes::Wishes;
 
 use crate::caller::{Caller, Callers};
-use crate::identity::{Client, Ids, Lines, Placed, Scope, Wanted, fingerprints};
+use crate::identity::{Client, Ids, Lines, Placed, Relation, Scope, Wanted, fingerprints};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote, Metrics, Proxy, is_local};
@@ -105,6 +105,8 @@ struct Inner {
     ledger: Arc<Ledger>,
     suspicions: Suspicions,
     answers: Mutex<HashMap<(TenantId, String), Kept>>,
+    /// The thread that was last begun in each scope.
+    scopes: Mutex<HashMap<String, String>>,
     store_rests: AtomicI64,
     beside: Beside,
     started: Instant,
@@ -126,6 +128,7 @@ impl Relay {
             engines: Mutex::default(),
             suspicions: Suspicions::default(),
             answers: Mutex::default(),
+            scopes: Mutex::default(),
             store_rests: AtomicI64::new(i64::MIN),
             beside: Beside::default(),
             started: Instant::now(),
@@ -430,7 +433,12 @@ impl Inner {
             self.lines.seek(engine, &wanted, &ids).await
         };
         match tokio::time::timeout(self.settings.limits.store_patience, sought).await {
-            Ok(Ok(placed)) => Ok(placed),
+            Ok(Ok(placed)) => {
+                if placed.relation == Relation::New && scope.is_named() {
+                    self.note_scope(scope, &placed.line.key().thread);
+                }
+                Ok(placed)
+            }
             Ok(Err(error)) => {
                 tracing::warn!(%error, "a thread could not be looked for");
                 self.store_failed();

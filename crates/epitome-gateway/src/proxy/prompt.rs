@@ -102,12 +102,11 @@ impl Inner {
             line.facts().sent_under.is_some_and(|before| before != step.version) || step.compacted.is_some();
         self.note(&line, thread, &step);
         let own = turn.asked.is_own_compaction() || turn.client.is_compacting();
-        let fits = thread.thread().total() <= step.room.limit;
         drop(open);
-        if own && fits && pressure.harder == 0 {
-            return Ok(Sending::original(&turn, told(&turn, &step)));
-        }
         let fits_as_it_is = step.whole() + step.fixed <= self.window_of(&turn);
+        if own && fits_as_it_is && pressure.harder == 0 {
+            return Ok(Sending::original(&turn, Told { plan: 0, receipt: None, ..told(&turn, &step) }));
+        }
         let is_saved = step.saved == Saved::Yes;
         let mut sending = rendered(&turn, &step, &pressure, fits_as_it_is);
         sending.told.is_rewritten = is_rewritten && !sending.is_original;

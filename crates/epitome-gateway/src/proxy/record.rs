@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use epitome::budget::{Tokens, Window};
 use epitome::wire::Dialect;
 use epitome_runtime::engine::{Engine, OpenThread, Saved};
-use epitome_runtime::ids::Moment;
+use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::log::Document;
 use epitome_runtime::model::{ModelAnswer, Usage};
 use http::StatusCode;
@@ -167,6 +167,10 @@ impl Inner {
         if !scope.is_named() {
             return None;
         }
+        let at_hand = self.scopes.lock().unwrap_or_else(PoisonError::into_inner).get(&scope.name).cloned();
+        if at_hand.is_some() {
+            return at_hand;
+        }
         let found = engine.log().document::<String>(&caller.tenant, "scope", &scope.document()).await;
         found.ok().and_then(|(earlier, _)| earlier)
     }
@@ -207,6 +211,15 @@ impl Inner {
             answers.clear();
         }
         answers.insert((turn.caller.tenant.clone(), name), Kept::of(turn, answer));
+    }
+
+    /// Remembers which thread was last begun in a scope.
+    pub(super) fn note_scope(&self, scope: &Scope, thread: &ThreadId) {
+        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        if scopes.len() >= super::ANSWERS_MAX {
+            scopes.clear();
+        }
+        scopes.insert(scope.name.clone(), thread.to_string());
     }
 
     async fn keep_answer(&self, turn: &Turn, answer: &ModelAnswer, id: &RequestId) {

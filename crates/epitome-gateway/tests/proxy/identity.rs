@@ -194,7 +194,7 @@ async fn a_clients_own_request_for_a_summary_goes_out_whole_where_it_fits() {
         assert_eq!(got.told("failed-open"), None);
         assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body());
         // Another last request with as much before it is compacted.
-        let mut plain = Talk::about(talk.dialect, "Something else.").grown(27_000);
+        let mut plain = Talk::about(talk.dialect, "Something else.").grown(36_000);
         plain.says("And now?");
         assert_eq!(plain.send(&world.gate).await.fine().plan(), 1);
     }
