@@ -37,7 +37,7 @@ pub struct Ear {
 
 #[derive(Debug)]
 enum Hears {
-    Events { framer: Framer, reader: Box<AnswerReader>, unpacking: Unpacking },
+    Events { framer: Framer, reader: Box<AnswerReader>, unpacking: Box<Unpacking> },
     Whole(BytesMut),
     Nothing,
 }
@@ -83,7 +83,7 @@ impl Ear {
         let packing = headers.get(CONTENT_ENCODING).and_then(|packing| packing.to_str().ok()).unwrap_or("identity");
         let hears = match (AnswerReader::new(dialect), Unpacking::of(packing)) {
             (Some(reader), Some(unpacking)) if kind.starts_with("text/event-stream") => {
-                Hears::Events { framer: Framer::default(), reader: Box::new(reader), unpacking }
+                Hears::Events { framer: Framer::default(), reader: Box::new(reader), unpacking: Box::new(unpacking) }
             }
             (Some(_), _) if kind.contains("json") || kind.is_empty() => Hears::Whole(BytesMut::new()),
             _ => Hears::Nothing,

@@ -79,8 +79,11 @@ impl Weaving {
         let mut parts = answer.parts.clone();
         for round in 0.. {
             let mut body = Vec::new();
-            while let Some(Ok(piece)) = answer.piece().await {
-                body.extend_from_slice(&piece);
+            while let Some(piece) = answer.piece().await {
+                match piece {
+                    Ok(piece) => body.extend_from_slice(&piece),
+                    Err(error) => return self.broken(&error, &weaver).await,
+                }
             }
             if !answer.parts.status.is_success() {
                 parts = answer.parts;
@@ -99,6 +102,15 @@ impl Weaving {
             }
         }
         unreachable!("the rounds are bounded by what is given up")
+    }
+
+    /// A whole answer that broke off: nothing of it was passed on, so that it can be told as what it is.
+    async fn broken(self, error: &BoxError, weaver: &Weaver) -> Response<Passing> {
+        let host = self.way.upstream.url.authority().map(ToString::to_string).unwrap_or_default();
+        let refusal = Refusal::Unreachable { host, reason: format!("its answer broke off: {error}") };
+        let family = Family::of(self.way.path.path(), &self.way.headers);
+        (self.at_end)(End { answer: None, is_left: false }, weaver.usage().to_vec());
+        super::own(refusal.response(family)).await
     }
 
     fn ended(self, mut parts: http::response::Parts, pieces: Vec<Bytes>, weaver: &Weaver) -> Response<Passing> {
@@ -250,7 +262,15 @@ impl Out {
 async fn feed(answer: &mut Answer, weaver: &mut Weaver, out: &mut Out) -> Option<BoxError> {
     let mut framer = Framer::default();
     let broke = loop {
-        match answer.piece().await {
+        let piece = tokio::select! {
+            piece = answer.piece() => piece,
+            // Whoever has left waits for nothing more.
+            () = out.send.closed() => {
+                out.is_left = true;
+                return None;
+            }
+        };
+        match piece {
             Some(Ok(piece)) => {
                 let events: Vec<_> = framer.push(piece).collect();
                 for event in &events {

@@ -72,8 +72,12 @@ async fn a_thread_at_hand_goes_on_while_the_store_is_gone_and_nothing_is_lost() 
         assert_eq!(logged, sent, "{fault:?}: everything is in the log");
         // And compaction works again.
         let talk = talk.grown(14_000);
-        let got = talk.send(&world.gate).await.fine();
-        assert!(got.plan() >= 1, "{fault:?}: {:?} {:?}", got.told("failed-open"), got.told("tokens-before"));
+        // Calls that hung may still be given up meanwhile, and then the store is left alone once more.
+        let began = Instant::now();
+        while talk.send(&world.gate).await.fine().plan() == 0 {
+            assert!(began.elapsed() < crate::world::SOON, "{fault:?}: it does not compact any more");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
         assert!(world.newest().prompt_tokens.unwrap() <= 8_000);
     }
 }

@@ -46,6 +46,20 @@ async fn an_upstream_that_dies_mid_stream_dies_for_the_client_at_the_same_place(
 }
 
 #[tokio::test]
+async fn an_answer_that_breaks_off_breaks_off_with_tools_of_ours_as_well() {
+    let world = Plan::new().with_tools().start().await;
+    for dialect in DIALECTS {
+        for (events, stream) in [(0, true), (1, true), (2, true), (4, true), (1, false)] {
+            let talk = Talk::about(dialect, &format!("{events} {stream}")).streaming(stream);
+            let fault = format!("die-mid-stream={events}");
+            let got = talk.send_with(&world.gate, &[("x-mock-fault", fault.as_str())]).await;
+            let says_so = !got.is_whole || got.status >= 500 || got.text().contains("error");
+            assert!(says_so, "{dialect:?} after {events}, stream={stream}: {} {}", got.status, got.text());
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_upstream_that_is_not_there_is_told_as_a_bad_gateway() {
     let gone = Line::saying("", Then::Close).await;
     let url = gone.url();
@@ -81,9 +95,10 @@ async fn an_upstream_that_never_answers_is_given_up() {
 async fn a_client_that_leaves_mid_stream_takes_the_upstream_connection_with_it() {
     let line = Line::saying(format!("{HEAD}{}", word("hello")), Then::Wait).await;
     let gate = Plan::new().gate(&line.url()).await;
-    for number in 1..=5 {
+    for number in 1..=6 {
         let talk = Talk::about(Dialect::Chat, &format!("{number}")).streaming(true);
-        let mut response = gate.begin(talk.path(), &[], talk.body()).await;
+        let tools = if number % 2 == 0 { "on" } else { "off" };
+        let mut response = gate.begin(talk.path(), &[("x-epitome-tools", tools)], talk.body()).await;
         assert!(response.chunk().await.unwrap().is_some());
         drop(response);
         line.closed(number).await;
@@ -95,7 +110,7 @@ async fn a_client_that_leaves_mid_stream_takes_the_upstream_connection_with_it()
     }
     // What they sent is in the log all the same.
     let threads = gate.ask("/api/threads").await;
-    assert_eq!(threads["threads"].as_array().unwrap().len(), 5, "{threads}");
+    assert_eq!(threads["threads"].as_array().unwrap().len(), 6, "{threads}");
 }
 
 #[tokio::test]

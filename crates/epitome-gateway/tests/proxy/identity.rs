@@ -167,6 +167,8 @@ async fn a_client_that_compacts_by_itself_is_taken_at_its_word() {
         let world = plan().start().await;
         let talk = Talk::new(dialect).grown(5_000).header("x-session-id", "s-9");
         let (before, _) = placed(&world, &talk).await;
+        // Which thread a session had last is written beside its answer.
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         let mut compacted = Talk::about(dialect, "Summary of what was done so far: parser.rs was read. Go on.")
             .header("x-session-id", "s-9");
         let got = compacted.send(&world.gate).await.fine();
@@ -182,11 +184,11 @@ async fn a_client_that_compacts_by_itself_is_taken_at_its_word() {
 
 #[tokio::test]
 async fn a_clients_own_request_for_a_summary_goes_out_whole_where_it_fits() {
-    let mut claude = Talk::new(Dialect::Anthropic).grown(24_000);
+    let mut claude = Talk::new(Dialect::Anthropic).grown(30_000);
     claude.says("Your task is to create a detailed summary of the conversation so far, paying close attention.");
-    let mut codex = Talk::new(Dialect::Responses).grown(24_000);
+    let mut codex = Talk::new(Dialect::Responses).grown(30_000);
     codex.says("You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary.");
-    let mut helper = Talk::new(Dialect::Responses).grown(24_000).header("x-openai-subagent", "compact");
+    let mut helper = Talk::new(Dialect::Responses).grown(30_000).header("x-openai-subagent", "compact");
     helper.says("Summarise.");
     for talk in [claude, codex, helper] {
         let world = Plan::new().window(60_000).budget(30_000).start().await;
@@ -194,7 +196,7 @@ async fn a_clients_own_request_for_a_summary_goes_out_whole_where_it_fits() {
         assert_eq!(got.told("failed-open"), None);
         assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body());
         // Another last request with as much before it is compacted.
-        let mut plain = Talk::about(talk.dialect, "Something else.").grown(36_000);
+        let mut plain = Talk::about(talk.dialect, "Something else.").grown(30_000);
         plain.says("And now?");
         assert_eq!(plain.send(&world.gate).await.fine().plan(), 1);
     }
@@ -272,6 +274,48 @@ async fn a_restart_changes_nothing() {
         }
         assert_eq!(mock.violations(), []);
     }
+}
+
+#[tokio::test]
+async fn marks_that_move_make_no_new_thread_however_they_are_written() {
+    let world = plan().start().await;
+    let result = |number: usize, mark: &str| {
+        format!(
+            r#"{{"role": "user", "content": [{{{mark}"type": "tool_result", "tool_use_id": "c{number}", "content": "ok {number}"}}]}}"#
+        )
+    };
+    let call = |number: usize| {
+        format!(
+            r#"{{"role": "assistant", "content": [{{"type": "tool_use", "id": "c{number}", "name": "bash", "input": {{}}}}]}}"#
+        )
+    };
+    let mut thread = None;
+    for turns in 1..12 {
+        let mut talk = Talk::new(Dialect::Anthropic);
+        for number in 0..turns {
+            let mark = if number + 1 == turns { r#""cache_control": {"type": "ephemeral"}, "# } else { "" };
+            talk.messages.push(call(number));
+            talk.messages.push(result(number, mark));
+        }
+        let (own, relation) = placed(&world, &talk).await;
+        let thread = thread.get_or_insert_with(|| own.clone());
+        assert_eq!(&own, thread, "turn {turns}");
+        assert_eq!(relation, if turns == 1 { "new" } else { "continue" }, "turn {turns}");
+    }
+}
+
+#[tokio::test]
+async fn two_gateways_behave_as_one_for_a_client_that_does_not_wait() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let World { mock, gate } = plan().store(store.clone()).start().await;
+    let gates = [gate, plan().store(store).gate(&mock.url()).await];
+    let mut talk = Talk::new(Dialect::Chat).grown(2_000);
+    let mut threads = std::collections::BTreeSet::new();
+    for at in 0..30 {
+        talk.works(200);
+        threads.insert(talk.send(&gates[at % 2]).await.fine().placed().0);
+    }
+    assert_eq!(threads.len(), 1, "{threads:?}");
 }
 
 /// Two gateways on one store take turns, and then send the same next message at once.

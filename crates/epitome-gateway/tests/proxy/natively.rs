@@ -191,6 +191,28 @@ async fn cache_marks_are_at_most_four_and_the_cache_survives_between_compactions
     assert_eq!(threads.len(), 1, "marks that move make no new thread");
 }
 
+/// Marks the newest block of the user for an hour.
+fn mark_for_an_hour(talk: &mut Talk) {
+    mark_newest(talk);
+    let long = r#""cache_control":{"ttl":"1h","type":"ephemeral"}"#;
+    for message in &mut talk.messages {
+        *message = message.replace(r#""cache_control":{"type":"ephemeral"}"#, long);
+    }
+}
+
+#[tokio::test]
+async fn marks_for_an_hour_stay_lawful_over_compactions() {
+    let world = plan().start().await;
+    let mark = json!({"type": "ephemeral", "ttl": "1h"});
+    let mut talk = Talk::new(Dialect::Anthropic)
+        .field("system", json!([{"type": "text", "text": "You are an agent.", "cache_control": mark}]));
+    let turns = worked_off(&world, &mut talk, mark_for_an_hour).await;
+    world.assert_lawful();
+    assert!(turns.last().unwrap().plan() >= 2);
+    let threads: std::collections::BTreeSet<String> = turns.iter().map(|turn| turn.placed().0).collect();
+    assert_eq!(threads.len(), 1);
+}
+
 #[tokio::test]
 async fn thinking_is_kept_or_let_go_of_as_its_model_demands() {
     for (model, thinking) in [

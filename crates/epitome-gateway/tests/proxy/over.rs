@@ -106,6 +106,9 @@ async fn a_long_thread(dialect: Dialect, stream: bool) {
             0 => assert_eq!(sent.body, turn.body),
             _ => {
                 assert!(written > 0 && written < kept.len(), "{written} of {}", kept.len());
+                let is_new = turn.got.told("cache") == Some("rewritten");
+                let bytes = |items: &[String]| items.last().map_or(0, String::len);
+                assert!(!is_new || bytes(&kept) * 2 > bytes(&theirs), "most of the newest result is there");
                 assert_eq!(call_id(kept.last()), call_id(theirs.last()), "the newest result is there");
                 assert!(sent.body.len() < turn.body.len());
             }
@@ -184,6 +187,27 @@ async fn a_compacted_prompt_still_has_the_task_and_tells_what_it_was_and_is() {
         assert!(after.parse::<u64>().unwrap() <= BUDGET, "{after}");
     }
     world.assert_lawful();
+}
+
+#[tokio::test]
+async fn the_newest_request_is_there_as_it_came() {
+    let paste = format!("PASTE BEGINS {} PASTE ENDS", "one more line of what was pasted here. ".repeat(100));
+    for dialect in DIALECTS {
+        let world = plan().start().await;
+        let mut talk = Talk::new(dialect).grown(12_000);
+        talk.hears("Done.").says(&paste);
+        let got = talk.send(&world.gate).await.fine();
+        assert_eq!(got.plan(), 1, "{dialect:?}");
+        let kept = items(&world.newest().body, talk.list());
+        assert_eq!(kept.last(), talk.messages.last(), "{dialect:?}");
+    }
+    // The budget is a wish and the window is a wall: what cannot be made smaller goes out.
+    let world = Plan::new().window(100_000).budget(6_000).start().await;
+    for dialect in DIALECTS {
+        let talk = Talk::about(dialect, &paste.repeat(9));
+        talk.send(&world.gate).await.fine();
+        assert!(String::from_utf8_lossy(&world.newest().body).contains(&paste), "{dialect:?}");
+    }
 }
 
 #[tokio::test]

@@ -195,6 +195,25 @@ async fn a_truncation_that_only_usage_shows_is_seen_where_there_is_time_and_lear
 }
 
 #[tokio::test]
+async fn one_odd_answer_makes_no_window_small() {
+    for (fault, stream) in
+        [("cerebras-empty-body", false), ("llama-cpp-python", true), ("groq", false), ("lmstudio-empty", true)]
+    {
+        let world = Plan::new().start().await;
+        let short = Talk::new(Dialect::Chat).streaming(stream);
+        world.mock.fail_next(Fault::named(fault).unwrap(), 1);
+        short.send(&world.gate).await;
+        for task in ["Another task.", "A third one."] {
+            let mut talk = Talk::about(Dialect::Chat, task).streaming(stream).grown(3_000);
+            talk.says("And what of main.rs?");
+            let got = talk.send(&world.gate).await.fine();
+            assert_eq!(got.plan(), 0, "{fault}");
+            assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body(), "{fault}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_window_that_was_learnt_is_known_after_a_restart() {
     let folder = crate::world::Folder::new();
     let plan = || Plan::new().store(folder.store()).objects(folder.objects());
