@@ -49,7 +49,7 @@ class Conversation:
         self.name, self.messages, self.bytes = name, [], 0
         self.push({"role": "system", "content": SYSTEM})
         self.push({"role": "user", "content": f"The parser of {name} loses the last line of a file. Find out why, and fix it."})
-        while self.bytes + 700 < self.size:
+        while self.bytes + 500 < self.size:
             self.exchange()
 
     def push(self, message):
@@ -62,7 +62,7 @@ class Conversation:
         arguments = json.dumps({"command": f"sed -n {at},{at + 40}p src/{self.name}.rs"})
         calls = [{"id": call, "type": "function", "function": {"name": "bash", "arguments": arguments}}]
         self.push({"role": "assistant", "content": None, "tool_calls": calls})
-        room = min(max(self.size - self.bytes - 600, 120), 1500)
+        room = min(max(self.size // 40, 120), 1500)
         line = "{0:>5}  let {1}_{0} = lines.next().map(|text| text.trim_end().len());\n"
         lines = (line.format(at + number, self.name) for number in range(room // 60))
         self.push({"role": "tool", "tool_call_id": call, "content": "".join(lines)})
