@@ -23,10 +23,10 @@ pub fn mistakes(document: &Value, schema: &Value, value: &Value, place: &str) ->
             "enum" => found.extend((!given.as_array().unwrap().contains(value)).then(|| wrong("one of"))),
             "const" => found.extend((given != value).then(|| wrong("the same as"))),
             "minimum" => {
-                found.extend(value.as_f64().filter(|v| *v < given.as_f64().unwrap()).map(|_| wrong("at least")))
+                found.extend(value.as_f64().filter(|v| *v < given.as_f64().unwrap()).map(|_| wrong("at least")));
             }
             "maximum" => {
-                found.extend(value.as_f64().filter(|v| *v > given.as_f64().unwrap()).map(|_| wrong("at most")))
+                found.extend(value.as_f64().filter(|v| *v > given.as_f64().unwrap()).map(|_| wrong("at most")));
             }
             "minLength" => {}
             "required" => {

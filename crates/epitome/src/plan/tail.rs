@@ -115,12 +115,13 @@ impl Protection<'_> {
             || protect.recent_messages > 0
             || protect.recent_tokens > Tokens::ZERO
             || protect.recent_share > 0.0;
-        let open = open(self.thread).filter(|_| self.shape == Shape::Free && keeps_any)?;
+        let open = open(self.thread).filter(|_| self.shape == Shape::Free)?;
         let clip = self.policy.trim.clip(self.target);
         let tokens: Tokens = (open..self.thread.len()).map(|place| clipped(self.thread.message(place), clip)).sum();
         let is_request = self.thread.message(self.thread.len() - 1).opens_turn();
         let fits = is_request && tokens <= self.target.share(REQUEST_SHARE);
-        (fits || tokens <= (self.limit - self.target).share(OPEN_SHARE)).then_some(open)
+        // A policy that keeps no tail hands everything over but a request.
+        (fits || keeps_any && tokens <= (self.limit - self.target).share(OPEN_SHARE)).then_some(open)
     }
 
     /// The next place where the tail may begin; before what is in flight if it must be.
