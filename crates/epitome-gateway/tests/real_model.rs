@@ -1,5 +1,6 @@
 //! A real model with a window of 2048 tokens behind the gateway: a conversation that grows far past it is answered to the
 //! end on every protocol, and between compactions the server reads what it knows from its cache.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

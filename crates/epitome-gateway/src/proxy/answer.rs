@@ -34,6 +34,8 @@ pub struct End {
     pub answer: Option<Result<ModelAnswer, ModelError>>,
     /// Whether the client left before it was over.
     pub is_left: bool,
+    /// Whether it was cut because the window was full.
+    pub has_filled: bool,
 }
 
 /// An answer whose beginning is known.
@@ -280,7 +282,8 @@ impl Passing {
         // Some clients leave as soon as they have the last event.
         let is_left = is_left && !ear.is_whole();
         if let Some(at_end) = self.at_end.take() {
-            at_end(End { answer: ear.finish(), is_left });
+            let has_filled = ear.has_filled;
+            at_end(End { answer: ear.finish(), is_left, has_filled });
         }
     }
 }

@@ -191,9 +191,10 @@ impl Ear {
 /// Whether an event only says that an answer may follow: an error may still come in its place.
 fn is_preamble(dialect: Dialect, name: &str, data: &str) -> bool {
     match dialect {
-        Dialect::Anthropic => matches!(name, "message_start" | "ping"),
+        Dialect::Anthropic => matches!(name, "message_start" | "ping" | "message_delta" | "message_stop"),
         Dialect::Responses => {
-            ["response.created", "response.in_progress", "response.queued", "keepalive"].contains(&name)
+            ["response.created", "response.in_progress", "response.queued", "response.completed", "keepalive"]
+                .contains(&name)
                 || name.is_empty() && data.contains("\"response.created\"")
         }
         // An end without a word before it says nothing either.

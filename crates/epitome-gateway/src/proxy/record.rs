@@ -11,10 +11,10 @@ use epitome_runtime::model::{ModelAnswer, Usage};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use super::Inner;
 use super::answer::End;
 use super::asked::Asked;
 use super::turn::{Told, Turn};
+use super::{Inner, UNSAID_MIN};
 use crate::caller::Caller;
 use crate::identity::{Counted, Relation, Scope};
 use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
@@ -110,6 +110,11 @@ impl Inner {
             && counted > LESSON_MIN.min(window(&turn).share(LESSON_SHARE))
         {
             turn.engine.learn(|learnt| learnt.usage(turn.asked.model(), counted, usage)).await;
+        }
+        if let Some(usage) = answer.usage.filter(|usage| end.has_filled && usage.input > UNSAID_MIN.get()) {
+            // It is too late to send this one again; the next one will fit.
+            let window = Tokens::new(usage.input + usage.output);
+            turn.engine.learn(|learnt| learnt.windows.learn(turn.asked.model(), window)).await;
         }
         if let (Some(counted), Some(usage)) = (counted, answer.usage) {
             let request = self.charged(&turn, &told, counted, &rounds, &id);

@@ -109,7 +109,7 @@ impl Weaving {
         let host = self.way.upstream.url.authority().map(ToString::to_string).unwrap_or_default();
         let refusal = Refusal::Unreachable { host, reason: format!("its answer broke off: {error}") };
         let family = Family::of(self.way.path.path(), &self.way.headers);
-        (self.at_end)(End { answer: None, is_left: false }, weaver.usage().to_vec());
+        (self.at_end)(End { answer: None, is_left: false, has_filled: false }, weaver.usage().to_vec());
         super::own(refusal.response(family)).await
     }
 
@@ -119,7 +119,10 @@ impl Weaving {
         upstream::without_connection(&mut parts.headers);
         let mut ear = Ear::new(self.turn.asked.dialect(), &HeaderMap::new());
         ear.hear(&body);
-        (self.at_end)(End { answer: ear.finish(), is_left: false }, weaver.usage().to_vec());
+        (self.at_end)(
+            End { has_filled: ear.has_filled, answer: ear.finish(), is_left: false },
+            weaver.usage().to_vec(),
+        );
         Response::from_parts(parts, Passing::whole(body))
     }
 
@@ -175,7 +178,7 @@ impl Weaving {
         let (ear, is_left) = (out.ear, out.is_left);
         let is_left = is_left && !ear.is_whole();
         let usage = weaver.usage().to_vec();
-        (self.at_end)(End { answer: ear.finish(), is_left }, usage);
+        (self.at_end)(End { has_filled: ear.has_filled, answer: ear.finish(), is_left }, usage);
     }
 
     /// Performs the calls and asks on. The provider's error, where it has one; nothing where it cannot be asked.
