@@ -53,7 +53,15 @@ impl Ear {
             _ => Hears::Nothing,
         };
         let headers = headers.get(CONTENT_ENCODING).map(|packing| (CONTENT_ENCODING, packing.clone()));
-        Ear { hears, headers: headers.into_iter().collect(), dialect, read: OnceLock::new(), has_spoken: false, has_filled: false, error: None }
+        Ear {
+            hears,
+            headers: headers.into_iter().collect(),
+            dialect,
+            read: OnceLock::new(),
+            has_spoken: false,
+            has_filled: false,
+            error: None,
+        }
     }
 
     /// The dialect that it understands.
