@@ -95,7 +95,14 @@ class Line:
         self.port, self.socket = int(port), None
 
     def connect(self):
-        self.socket = socket.create_connection(("127.0.0.1", self.port))
+        for _ in range(100):
+            try:
+                self.socket = socket.create_connection(("127.0.0.1", self.port))
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+        else:
+            raise SystemExit(f"{self.name} does not answer on port {self.port}.")
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, body):
