@@ -299,3 +299,40 @@ fn drop_wins_over_externalise_over_summarise_over_clear_and_the_loser_is_a_warni
         assert_eq!(normalise(kept.clone()), (kept, Vec::new()));
     }
 }
+
+/// What the model has not seen yet, and what the user asks right now, is what a compaction makes room for.
+#[test]
+fn what_nobody_has_answered_stays_whole_while_it_fits_beside_a_compacted_past() {
+    let word =
+        |count: usize, from: usize| (0..count).map(|at| format!("w{} ", (at * 7 + from) % 97)).collect::<String>();
+    let past = (0..12).flat_map(|at| {
+        [json!({"role": "user", "content": word(250, at)}), json!({"role": "assistant", "content": word(250, at + 50)})]
+    });
+    let asked = vec![json!({"role": "user", "content": format!("PLEASE {}", word(2000, 3))})];
+    let call = json!([{"id": "c1", "type": "function", "function": {"name": "b", "arguments": "{}"}}]);
+    let result = vec![
+        json!({"role": "user", "content": "look"}),
+        json!({"role": "assistant", "content": null, "tool_calls": call}),
+        json!({"role": "tool", "tool_call_id": "c1", "content": format!("RESULT {}", word(2000, 5))}),
+    ];
+    let counter = Bpe::O200k;
+    let meter = Meter::new(&counter, Dialect::Chat);
+    let mut policy = preset("ladder").unwrap();
+    policy.target.low_water = 0.3;
+    for open in [asked, result] {
+        let newest = open.last().unwrap()["content"].as_str().unwrap().to_owned();
+        let messages: Vec<Value> = past.clone().chain(open).collect();
+        let mut thread = Thread::new();
+        for message in &messages {
+            thread.append(decode_message(Dialect::Chat, &epitome::thread::Raw::whole(message.to_string())), &meter);
+        }
+        let limit = Tokens::new(thread.total().get() * 9 / 10);
+        let room = Room { trigger: limit.share(0.85), target: limit.share(0.25), limit };
+        let Verdict::Act(draft) = decide(&thread, room, &policy, meter, &Ask::default()) else { panic!("it is due") };
+        let compaction = draft.finish();
+        let prompt = render(&thread, Some(&compaction), &policy, Dialect::Chat, meter, &[]);
+        let last = prompt.to_raw(&thread).last().unwrap().to_string();
+        assert!(last.contains(&newest), "{:?} {room:?}", compaction.plan.steps);
+        assert!(compaction.plan.after <= limit, "{} of {limit}", compaction.plan.after);
+    }
+}

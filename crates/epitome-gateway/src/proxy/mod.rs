@@ -168,6 +168,14 @@ impl Proxy for Relay {
     }
 }
 
+/// The tokens of a request that has nothing new in it, as it was counted before.
+fn known_tokens(turn: &Turn) -> Option<Tokens> {
+    let facts = turn.placed.line.facts();
+    let is_settled = facts.pending.is_empty() && facts.version == 0;
+    let counted = facts.counted.filter(|counted| is_settled && counted.messages == turn.asked.messages().len())?;
+    Some(counted.tokens + counted.fixed)
+}
+
 fn too_long(overflow: Overflow, message: &str) -> ModelError {
     ModelError::Overflow { status: 200, overflow, message: message.to_owned() }
 }
@@ -477,6 +485,7 @@ impl Inner {
         let mut retries = 0;
         loop {
             let mut sending = self.sending(&turn, &pressure).await;
+            sending.counted = sending.counted.or_else(|| known_tokens(&turn));
             let settling = (sending.counted.is_none() && !self.store_rests()).then(|| self.settling(&turn));
             if sent.as_ref() == Some(&sending.body)
                 && let Some((answer, told, woven)) = first.take()
@@ -500,7 +509,8 @@ impl Inner {
                 let patience = self.settings.limits.store_patience;
                 match tokio::time::timeout(patience, settling).await {
                     Ok(counted) => sending.counted = counted.ok().flatten(),
-                    Err(_) => self.store_failed(),
+                    // One that takes long may be large: whether the store is well is not said by it.
+                    Err(_) => tracing::warn!("what came is still on its way into the log"),
                 }
             }
             let told = Told { retries, ..sending.told.clone() };
@@ -580,7 +590,6 @@ impl Inner {
                 failed("broken")
             }
             Err(_) => {
-                self.store_failed();
                 tracing::warn!("a prompt took too long; the request goes out as it came");
                 failed("slow")
             }
@@ -665,8 +674,11 @@ impl Inner {
 
     /// Whether a prompt of this size may be too long for a model that only says so.
     fn may_be_too_long(&self, turn: &Turn, counted: Tokens) -> bool {
+        if counted <= UNSAID_MIN {
+            return false;
+        }
         let is_known = !matches!(turn.engine.learnt().windows.of(turn.asked.model()), Window::Fallback(_));
-        counted > UNSAID_MIN && (!is_known || counted > self.window_of(turn).share(UNSAID_SHARE))
+        !is_known || counted > self.window_of(turn).share(UNSAID_SHARE)
     }
 
     /// The window of the model that a turn is for, as far as it is known.

@@ -444,7 +444,8 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
 
 /// The largest parts of what is left lose their middle, largest first, until the prompt fits.
 fn trim(board: &mut Board<'_>) -> usize {
-    let parts = trimmable(board, 0..board.thread.len());
+    let open = board.protection().open_from().filter(|_| board.total <= board.room.limit);
+    let parts = trimmable(board, 0..open.unwrap_or(board.thread.len()));
     let keep = level(&parts, board.total - board.room.target).max(board.tail.clip);
     let mut touched = 0;
     for (_, place, part) in parts {
@@ -510,7 +511,7 @@ fn clip_tail(board: &mut Board<'_>, enough: Tokens) -> usize {
     if board.ask.shape != Shape::Free || !board.policy.rungs.contains(&Rung::Trim) {
         return 0;
     }
-    let parts = trimmable(board, tail.clone());
+    let parts = trimmable(board, tail.start..board.protection().open_from().unwrap_or(tail.end));
     let excess = (board.tokens(tail.clone()) - most).min(board.total - enough);
     let keep = level(&parts, excess).max(board.tail.clip);
     let mut touched = 0;

@@ -7,8 +7,8 @@ use crate::thread::{Message, Part, Role, Thread};
 
 /// The most of a prompt that a single request takes as a message of its own.
 const REQUEST_SHARE: f64 = 0.6;
-/// The most of what lies between target and limit that is taken by what nobody has answered.
-const OPEN_SHARE: f64 = 0.8;
+/// The most of a target that is taken by what nobody has answered, where there is room between target and limit.
+const OPEN_SHARE: f64 = 0.9;
 /// A text clipped to less says nothing.
 const CLIP_MIN: Tokens = Tokens::new(20);
 
@@ -91,7 +91,29 @@ impl Protection<'_> {
         let fixed: Tokens = task.into_iter().chain(request).map(|place| thread.message(place).tokens()).sum();
         let by_turns_alone = protect.recent_turns > 0 && protect.recent_share == 0.0;
         let roominess = if by_turns_alone { roominess(target) } else { 1.0 };
-        target.share(protect.tail_max * roominess).min((target - fixed).share(0.5).max(target.share(0.05)))
+        let share = target.share(protect.tail_max * roominess).min((target - fixed).share(0.5).max(target.share(0.05)));
+        share + self.open_whole()
+    }
+
+    /// The tokens of what nobody has answered, where the room is made for all of it.
+    fn open_whole(&self) -> Tokens {
+        let tokens = open_tokens(self.thread);
+        if self.keeps_open() && tokens <= self.target.share(OPEN_SHARE) { tokens } else { Tokens::ZERO }
+    }
+
+    /// Where what nobody has answered begins, where there is room for all of it.
+    pub fn open_from(&self) -> Option<usize> {
+        open(self.thread).filter(|_| self.open_whole() > Tokens::ZERO)
+    }
+
+    /// Whether what nobody has answered has room of its own: between target and limit, unless the policy keeps no tail.
+    fn keeps_open(&self) -> bool {
+        let protect = &self.policy.protect;
+        let keeps_any = protect.recent_turns > 0
+            || protect.recent_messages > 0
+            || protect.recent_tokens > Tokens::ZERO
+            || protect.recent_share > 0.0;
+        keeps_any && self.limit > self.target && self.shape == Shape::Free
     }
 
     fn at(&self, from: usize) -> Tail {
@@ -108,20 +130,14 @@ impl Protection<'_> {
     }
 
     /// Where what nobody has answered begins: a request, or results that the model has not seen, that leave room for
-    /// more. What lies between target and limit is there for it.
+    /// more.
     fn unanswered(&self) -> Option<usize> {
-        let protect = &self.policy.protect;
-        let keeps_any = protect.recent_turns > 0
-            || protect.recent_messages > 0
-            || protect.recent_tokens > Tokens::ZERO
-            || protect.recent_share > 0.0;
         let open = open(self.thread).filter(|_| self.shape == Shape::Free)?;
         let clip = self.policy.trim.clip(self.target);
         let tokens: Tokens = (open..self.thread.len()).map(|place| clipped(self.thread.message(place), clip)).sum();
         let is_request = self.thread.message(self.thread.len() - 1).opens_turn();
         let fits = is_request && tokens <= self.target.share(REQUEST_SHARE);
-        // A policy that keeps no tail hands everything over but a request.
-        (fits || keeps_any && tokens <= (self.limit - self.target).share(OPEN_SHARE)).then_some(open)
+        (fits || self.keeps_open() && tokens <= self.target.share(OPEN_SHARE)).then_some(open)
     }
 
     /// The next place where the tail may begin; before what is in flight if it must be.
