@@ -35,9 +35,6 @@ use crate::settings::{Family, Settings};
 /// How long to wait when no connection can be taken, as when there are no more file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// The most headers of a request.
-const HEADERS_MAX: usize = 512;
-
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
@@ -110,7 +107,6 @@ fn http(settings: &Settings) -> http1::Builder {
     http.timer(TokioTimer::new())
         .header_read_timeout(settings.limits.head_timeout)
         .max_header_size(settings.limits.head_bytes_max)
-        .max_headers(HEADERS_MAX)
         .preserve_header_case(true);
     http
 }
