@@ -82,7 +82,7 @@ const ENGINES_MAX: usize = 256;
 /// For how long a store that did not answer is not asked again.
 const STORE_REST: Duration = Duration::from_secs(5);
 /// Larger bodies are passed on unread.
-const READ_BYTES_MAX: usize = 24 << 20;
+const READ_BYTES_MAX: usize = 8 << 20;
 /// Histories larger than this are read beside the async threads.
 const ASIDE_BYTES: usize = 128 * 1024;
 
