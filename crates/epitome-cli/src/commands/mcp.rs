@@ -6,11 +6,11 @@ use std::path::Path;
 
 use epitome::budget::Tokens;
 use epitome_gateway::mcp::{Server, Session, serve_stdio};
+use epitome_gateway::serve::signalled;
 use epitome_gateway::tools::Caps;
 use epitome_runtime::artifact::Access;
 use serde_json::json;
 
-use super::work::stopped;
 use crate::cli::Mcp;
 use crate::desk::{Desk, runtime, thread_id};
 use crate::failure::{Answer, Exit, Failure, sentence};
@@ -42,7 +42,7 @@ async fn serve(args: &Mcp, config: Option<&Path>, json: bool) -> Result<(), Fail
     let server = Server::new(desk.engine.clone(), caps, session);
     let served = tokio::select! {
         served = serve_stdio(server) => served,
-        () = stopped() => Ok(()),
+        () = signalled() => Ok(()),
     };
     drop(exporter);
     served.map_err(|error| Failure::new(Exit::CannotWrite, sentence(&error)))

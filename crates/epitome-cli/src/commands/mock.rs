@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use epitome::budget::Tokens;
 use epitome_gateway::mock::{Fault, Mock, MockSettings, Timing, Work};
+use epitome_gateway::serve::signalled;
 use serde_json::json;
 
-use super::work::stopped;
 use crate::cli;
 use crate::desk::wait;
 use crate::failure::{Answer, Exit, Failure, words};
@@ -28,7 +28,7 @@ pub fn run(args: &cli::Mock, progress: Progress) -> Result<Answer, Failure> {
         let listen = settings.listen;
         let mock = Mock::start(settings).map_err(|error| cannot_listen(listen, &error))?;
         let _ = io::Write::write_all(&mut io::stderr(), welcome(&mock).as_bytes());
-        stopped().await;
+        signalled().await;
         let answer = told(&mock);
         mock.stop().await;
         Ok(answer)

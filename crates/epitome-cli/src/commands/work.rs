@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use epitome_gateway::serve::signalled;
 use epitome_runtime::engine::Parts;
 use epitome_runtime::event::{Event, EventKind, JsonLines, Listener};
 use serde_json::json;
@@ -34,29 +35,12 @@ pub fn run(args: &Work, config: Option<&Path>, json: bool, progress: Progress) -
         let desk = Desk::over(configured, parts).await?;
         say(json, &format!("Working on {store}; an interrupt stops it.\n"));
         let worker = desk.engine.work();
-        stopped().await;
+        signalled().await;
         say(json, "Finishing what is under way.\n");
         worker.stop().await;
         drop(exporter);
         Ok(tally.answer(&store))
     })
-}
-
-/// Waits until somebody wants it to stop.
-pub(super) async fn stopped() {
-    let interrupt = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = interrupt => {}
-                _ = terminate.recv() => {}
-            }
-            return;
-        }
-    }
-    let _ = interrupt.await;
 }
 
 /// Every event, one JSON object a line, on standard error.

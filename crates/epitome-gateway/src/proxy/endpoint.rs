@@ -1,9 +1,7 @@
 //! Endpoints: what a path asks for, and in which dialect.
 
 use epitome::wire::Dialect;
-use http::{HeaderMap, Method};
-
-use crate::settings::Family;
+use http::Method;
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,17 +42,6 @@ impl Endpoint {
             Endpoint::Answer(dialect) | Endpoint::Count(dialect) => Some(dialect),
             Endpoint::Compact => Some(Dialect::Responses),
             Endpoint::Other => None,
-        }
-    }
-
-    /// Whose endpoint it is.
-    pub fn family(self, path: &str, headers: &HeaderMap) -> Family {
-        match self.dialect() {
-            Some(Dialect::Anthropic) => Family::Anthropic,
-            Some(_) => Family::OpenAi,
-            None if path.starts_with("/v1beta") || path.starts_with("/v1alpha") => Family::Gemini,
-            None if headers.contains_key("anthropic-version") => Family::Anthropic,
-            None => Family::OpenAi,
         }
     }
 }

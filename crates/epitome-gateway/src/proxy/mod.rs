@@ -146,11 +146,6 @@ impl Relay {
     pub async fn ended(&self, patience: Duration) -> bool {
         self.inner.ended(patience).await
     }
-
-    /// How many threads are at hand.
-    pub fn threads_at_hand(&self) -> usize {
-        self.inner.lines.len()
-    }
 }
 
 impl Proxy for Relay {
@@ -231,8 +226,7 @@ impl Inner {
         let by_path = self.upstreams.of(parts.uri.path(), None, family);
         let inner_path = by_path.as_ref().map_or_else(|| path.clone(), |upstream| upstream.path_of(&path));
         let endpoint = Endpoint::of(&parts.method, inner_path.path());
-        let dialect = endpoint.dialect().filter(|_| !wishes.bypass);
-        let Some(dialect) = dialect else {
+        let Some(dialect) = endpoint.dialect() else {
             let upstream = by_path.ok_or(Refusal::NoUpstream)?;
             self.may_spend(&upstream, &parts.headers)?;
             return self.pass_through(&upstream, &caller, parts, body).await;
@@ -255,7 +249,7 @@ impl Inner {
             extensions: parts.extensions,
             endpoint,
         };
-        let (Some(asked), Some(plain)) = (asked, plain) else {
+        let (Some(asked), Some(plain), false) = (asked, plain, wishes.bypass) else {
             return self.send_unread(&way, packed).await;
         };
         if endpoint == Endpoint::Compact {

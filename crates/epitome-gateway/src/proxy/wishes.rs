@@ -19,8 +19,6 @@ pub struct Wishes {
     pub pins: Vec<String>,
     /// What a summary should look at.
     pub instructions: Option<String>,
-    /// Whose conversation it is.
-    pub thread: Option<String>,
     /// Whether it gets the gateway's own tools.
     pub tools: Option<bool>,
     /// The most tokens of the prompt.
@@ -54,7 +52,6 @@ impl Wishes {
             policy: one(headers, "x-epitome-policy"),
             pins,
             instructions: one(headers, "x-epitome-instructions"),
-            thread: one(headers, "x-epitome-thread"),
             tools: switch(headers, "x-epitome-tools")?,
             budget: budget(headers)?,
         })

@@ -73,7 +73,7 @@ impl Stopper {
 }
 
 /// Waits for a signal that says to stop.
-async fn signalled() {
+pub async fn signalled() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {

@@ -260,6 +260,9 @@ async fn upstreams_are_chosen_by_path_and_by_model() {
         assert_eq!(keys, [expected], "{path} {model}");
         [&by_path, &by_model, &other].iter().for_each(|mock| mock.reset());
     }
+    // Who wants to be left alone goes where everybody goes.
+    gate.post("/v1/chat/completions", &[("x-epitome-bypass", "on")], body("claude-sonnet")).await.fine();
+    assert_eq!(by_model.requests().len(), 1);
 }
 
 #[tokio::test]
