@@ -32,6 +32,10 @@ use cli::Cli;
 use failure::{Answer, Exit, Failure, words};
 use paint::Paint;
 
+/// Requests come and go by the thousand, each with many small things.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

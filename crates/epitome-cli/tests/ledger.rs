@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bench::Bench;
 use epitome::budget::Tokens;
 use epitome::thread::MessageId;
-use epitome_gateway::ledger::{Extra, ExtraKind, Ledger, Marks, Original, PriceList, Request};
+use epitome_gateway::ledger::{Charge, Extra, ExtraKind, Ledger, Marks, Original, PriceList, Request};
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
 use epitome_runtime::log::Log;
 use epitome_runtime::model::Usage;
@@ -59,7 +59,7 @@ fn written() -> Bench {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         for (request, usage) in requests {
-            ledger.note(request, usage).await;
+            ledger.note([Charge { request, usage, is_estimated: false }]).await;
         }
     });
     bench

@@ -78,6 +78,9 @@ pub enum Refusal {
         /// How long it was waited for.
         seconds: u64,
     },
+    /// The gateway itself broke off.
+    #[error("the gateway broke off while it answered; its log says why")]
+    Broken,
 }
 
 impl Refusal {
@@ -93,6 +96,7 @@ impl Refusal {
             Refusal::Foreign => StatusCode::FORBIDDEN,
             Refusal::Unreachable { .. } => StatusCode::BAD_GATEWAY,
             Refusal::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Refusal::Broken => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -109,6 +113,7 @@ impl Refusal {
             Refusal::Foreign => "foreign",
             Refusal::Unreachable { .. } => "upstream_unreachable",
             Refusal::Timeout { .. } => "upstream_timeout",
+            Refusal::Broken => "broken",
         }
     }
 

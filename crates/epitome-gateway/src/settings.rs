@@ -211,6 +211,14 @@ pub struct Upstream {
 }
 
 impl Upstream {
+    /// What a model of it is known as. One that the usual provider of its family serves is known by its name alone.
+    pub fn served(&self, model: &str) -> String {
+        match (&self.takes, self.url.authority()) {
+            (Takes::Path(_) | Takes::Model(_), Some(authority)) if !model.is_empty() => format!("{model}@{authority}"),
+            _ => model.to_owned(),
+        }
+    }
+
     /// The path that this upstream knows a request by: its own path, and the request's behind it. A version that both
     /// have stands once: `/openai/v1` and `/v1/models` are `/openai/v1/models`.
     pub fn path_of(&self, request: &PathAndQuery) -> PathAndQuery {
@@ -360,6 +368,13 @@ pub struct ToolRules {
     pub others: bool,
     /// Clients by name, such as `claude-code` or `codex`, and whether theirs do.
     pub clients: Vec<(String, bool)>,
+}
+
+impl ToolRules {
+    /// Whether anybody gets them without asking.
+    pub fn are_given(&self) -> bool {
+        self.others || self.clients.iter().any(|(_, is_on)| *is_on)
+    }
 }
 
 /// A key of the gateway's own.

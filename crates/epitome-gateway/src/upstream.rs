@@ -22,6 +22,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use crate::caller::PROVIDER_KEY_HEADERS;
 use crate::proxy::wishes::is_ours;
 use crate::refusal::Refusal;
+use crate::serve::crew;
 use crate::settings::{Family, Limits, Takes, Upstream};
 
 /// What goes up: whole, or as it comes.
@@ -44,32 +45,18 @@ const OF_A_CONNECTION: [HeaderName; 9] = [
 #[derive(Clone, Debug)]
 pub struct Upstreams {
     list: Vec<Arc<Upstream>>,
-    client: Client<HttpsConnector<HttpConnector>, UpBody>,
+    /// One for each thread of the crew, and one for everybody else: a connection is best used where it was made.
+    clients: Vec<Client<HttpsConnector<HttpConnector>, UpBody>>,
     first_byte: Duration,
 }
 
 impl Upstreams {
     /// The upstreams of the settings.
     pub fn new(list: Vec<Upstream>, limits: &Limits) -> Self {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(limits.connect_timeout));
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let https = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_platform_verifier()
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(http);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(50))
-            .http1_preserve_header_case(true)
-            .http1_title_case_headers(false)
-            .http1_max_buf_size(512 << 10)
-            .build(https);
+        let clients = (0..=crew::seats()).map(|_| client(limits)).collect();
         let list = list.into_iter().map(Arc::new).collect();
-        Upstreams { list, client, first_byte: limits.first_byte_timeout }
+        Upstreams { list, clients, first_byte: limits.first_byte_timeout }
     }
 
     /// Who answers: whoever takes the path, then the model, then the family.
@@ -83,16 +70,40 @@ impl Upstreams {
         self.list.iter().find(takes).cloned()
     }
 
+    /// Whether the model has a say in who answers.
+    pub fn are_by_model(&self) -> bool {
+        self.list.iter().any(|upstream| matches!(upstream.takes, Takes::Model(_)))
+    }
+
     /// Sends a request.
     pub async fn send(&self, request: Request<UpBody>) -> Result<Response<Incoming>, Refusal> {
         let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
-        let sent = self.client.request(request);
+        let sent = self.clients[crew::seat().map_or(0, |seat| seat + 1)].request(request);
         match tokio::time::timeout(self.first_byte, sent).await {
             Err(_) => Err(Refusal::Timeout { host, seconds: self.first_byte.as_secs() }),
             Ok(Err(error)) => Err(Refusal::Unreachable { host, reason: reason(&error) }),
             Ok(Ok(response)) => Ok(response),
         }
     }
+}
+
+fn client(limits: &Limits) -> Client<HttpsConnector<HttpConnector>, UpBody> {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(limits.connect_timeout));
+    let https = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_platform_verifier()
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(http);
+    Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(Duration::from_secs(50))
+        .http1_preserve_header_case(true)
+        .http1_title_case_headers(false)
+        .http1_max_buf_size(512 << 10)
+        .build(https)
 }
 
 fn reason(error: &(dyn std::error::Error + 'static)) -> String {

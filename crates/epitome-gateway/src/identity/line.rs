@@ -22,6 +22,8 @@ pub struct Facts {
     pub key: ThreadKey,
     /// Where it comes from.
     pub origin: Origin,
+    /// The thread that it leaves, where it does.
+    pub forked_from: Option<ThreadId>,
     /// How many messages it has.
     pub length: usize,
     /// The newest of them, which are not in the store yet.

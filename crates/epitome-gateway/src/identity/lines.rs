@@ -166,6 +166,7 @@ impl Lines {
             let begins = wanted.begins(found);
             let shared = begins.length;
             (facts.key, facts.origin, facts.version) = (begins.key, begins.origin, begins.version);
+            facts.forked_from = begins.forked_from;
             facts.pending = wanted.messages[shared..].iter().map(ToString::to_string).collect();
             facts.length = wanted.messages.len();
             facts.counted = None;
@@ -291,9 +292,14 @@ impl Wanted<'_> {
     }
 
     fn facts(&self, key: ThreadKey, origin: Origin, length: usize, version: u64) -> Facts {
+        let forked_from = match &origin {
+            Origin::Fork { from, .. } => Some(from.clone()),
+            _ => None,
+        };
         Facts {
             key,
             origin,
+            forked_from,
             length,
             version,
             sent_under: None,

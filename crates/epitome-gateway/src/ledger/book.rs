@@ -16,13 +16,12 @@ use std::time::Duration;
 
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
 use epitome_runtime::log::{Document, Log, LogError};
-use epitome_runtime::model::Usage;
 use epitome_runtime::store::{StoreError, Write};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::day::Day;
-use super::entry::{Entry, Request, charge};
+use super::entry::{Charge, Entry, Request};
 use super::previous::Previous;
 use super::price::PriceList;
 use super::totals::Totals;
@@ -34,8 +33,6 @@ const PREVIOUS: &str = "ledger-previous";
 
 /// The most requests that wait to be written down; older ones are lost, and counted.
 const WAITING_MAX: usize = 512;
-/// For how long notes are gathered before they are written.
-const GATHER: Duration = Duration::from_millis(20);
 /// The most that are written at once.
 const BATCH_MAX: usize = 64;
 /// How often a batch is made again when another gateway was faster.
@@ -73,8 +70,7 @@ struct Waiting {
 struct Note {
     /// The name of its entry.
     name: String,
-    request: Request,
-    usage: Usage,
+    charge: Charge,
 }
 
 impl Ledger {
@@ -84,14 +80,12 @@ impl Ledger {
         Ledger { log, prices, process, waiting: Mutex::default(), known: tokio::sync::Mutex::default() }
     }
 
-    /// Writes a request down. To be spawned: it waits for the store. What the store does not take waits for the next one.
-    pub async fn note(&self, request: Request, usage: Usage) {
-        self.wait_with(Note::new(request, usage));
-        // Whoever writes already sees it before it goes.
+    /// Writes requests down. To be spawned: it waits for the store. What the store does not take waits for the next ones.
+    pub async fn note(&self, charges: impl IntoIterator<Item = Charge>) {
+        charges.into_iter().for_each(|charge| self.wait_with(Note::new(charge)));
+        // Whoever writes already sees them before it goes.
         while !self.waiting().notes.is_empty() {
             let Ok(mut known) = self.known.try_lock() else { return };
-            // What comes in the meantime goes into the same batch.
-            tokio::time::sleep(GATHER).await;
             if let Err(error) = self.write_all(&mut known).await {
                 tracing::warn!(%error, waiting = self.waiting().notes.len(), "the ledger cannot be written");
                 return;
@@ -198,9 +192,10 @@ impl Ledger {
 }
 
 impl Note {
-    fn new(request: Request, usage: Usage) -> Note {
-        let name = format!("{}/{:014}-{}", request.key.thread, request.at.0, Uuid::now_v7().simple());
-        Note { name, request, usage }
+    fn new(charge: Charge) -> Note {
+        let Request { key, at, .. } = &charge.request;
+        let name = format!("{}/{:014}-{}", key.thread, at.0, Uuid::now_v7().simple());
+        Note { name, charge }
     }
 }
 
@@ -261,20 +256,21 @@ impl Batch<'_> {
     /// Counts requests that were lost on the day of the first one after them.
     async fn lose(&mut self, notes: &[Note], lost: u64) -> Result<(), LogError> {
         if let Some(note) = notes.first().filter(|_| lost > 0) {
-            self.day(&note.request).await?.lost += lost;
+            self.day(&note.charge.request).await?.lost += lost;
         }
         Ok(())
     }
 
     /// Charges a request. Its entry may have been stored before: then it stays as it is.
     async fn add(&mut self, note: &Note, again: bool) -> Result<(), LogError> {
-        let Note { name, request, usage } = note;
+        let Note { name, charge } = note;
+        let request = &charge.request;
         let (log, tenant, at) = (&self.ledger.log, &request.key.tenant, request.at);
         if again && let (Some(entry), _) = log.document::<Entry>(tenant, ENTRY, name).await? {
             self.day(request).await?.add(&entry);
             return Ok(());
         }
-        let entry = charge(&self.ledger.prices, &mut self.previous(request).await?.value, request, usage);
+        let entry = charge.entry(&self.ledger.prices, &mut self.previous(request).await?.value);
         self.day(request).await?.add(&entry);
         let expires = Some(at.after(ENTRY_KEPT));
         let document = Document { tenant, kind: ENTRY, name, value: &entry, expected: Some(0), at, expires };
@@ -327,7 +323,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::{Ledger, WAITING_MAX};
-    use crate::ledger::{Marks, Original, PriceList, Request, entries, totals};
+    use crate::ledger::{Charge, Marks, Original, PriceList, Request, entries, totals};
     use epitome::budget::Tokens;
     use epitome::thread::MessageId;
     use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
@@ -345,7 +341,7 @@ mod tests {
     }
 
     /// A request of so many messages, a thousand tokens each, sent as it is or as ten thousand tokens.
-    fn request(thread: &str, at: i64, messages: usize, changed: bool) -> (Request, Usage) {
+    fn request(thread: &str, at: i64, messages: usize, changed: bool) -> Charge {
         let id = |place: usize| MessageId::from_bytes([place as u8 + 1; 32]);
         let messages = (0..messages).map(|place| (id(place), Tokens::new(1000))).collect();
         let original = Original { head: 1, head_tokens: Tokens::ZERO, messages };
@@ -363,12 +359,12 @@ mod tests {
             changed,
             extra: Vec::new(),
         };
-        (request, Usage { input: sent, cached: 0, written: sent, output: 0 })
+        let usage = Usage { input: sent, cached: 0, written: sent, output: 0 };
+        Charge { request, usage, is_estimated: false }
     }
 
     async fn note(ledger: &Ledger, thread: &str, at: i64, messages: usize, changed: bool) {
-        let (request, usage) = request(thread, at, messages, changed);
-        ledger.note(request, usage).await;
+        ledger.note([request(thread, at, messages, changed)]).await;
     }
 
     /// What each entry of a thread says would have been paid.
@@ -437,9 +433,9 @@ mod tests {
         let log = log(Arc::new(Memory::new()));
         let ledger = Ledger::new(log.clone(), PriceList::shipped());
         note(&ledger, "a", NOON, 60, false).await;
-        let (mut forked, usage) = request("b", NOON + MINUTE, 62, true);
-        forked.forked_from = "a".parse().ok();
-        ledger.note(forked, usage).await;
+        let mut forked = request("b", NOON + MINUTE, 62, true);
+        forked.request.forked_from = "a".parse().ok();
+        ledger.note([forked]).await;
         assert_eq!(without(&log, "b").await, [8_500]);
     }
 

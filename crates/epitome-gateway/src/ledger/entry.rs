@@ -38,6 +38,17 @@ pub struct Request {
     pub extra: Vec<Extra>,
 }
 
+/// A request, and what it took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Charge {
+    /// The request.
+    pub request: Request,
+    /// What the provider says that it took, or would have.
+    pub usage: Usage,
+    /// Whether the provider did not say all of it, and the rest is counted here.
+    pub is_estimated: bool,
+}
+
 /// A call that the client knows nothing of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extra {
@@ -82,6 +93,10 @@ pub struct Entry {
     pub tokens_original_cached: u64,
     /// What the provider says the request took.
     pub usage: Usage,
+    /// Whether the provider did not say all of that: the stream broke off, or told no usage. Then it is our own count, as if
+    /// nothing had been cached.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
     /// The calls besides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra: Vec<Extra>,
@@ -98,29 +113,33 @@ pub struct Entry {
     pub saved: f64,
 }
 
-/// Writes one request down, and remembers it as the previous one.
-pub fn charge(prices: &PriceList, previous: &mut Previous, request: &Request, usage: &Usage) -> Entry {
-    let price = prices.of(&request.model);
-    let elsewhere = Elsewhere::of(&price, previous, request, usage);
-    let besides: f64 = request.extra.iter().map(|extra| besides(prices, &price, request.marks, extra)).sum();
-    let paid = price.amount(price.units(usage, request.marks)) + besides;
-    let without = price.amount(price.units(&elsewhere.usage, request.marks));
-    *previous = Previous::of(&request.original, request.at, request.changed);
-    Entry {
-        at: request.at,
-        thread: request.key.thread.clone(),
-        request: request.id.clone(),
-        model: request.model.clone(),
-        changed: request.changed,
-        tokens_original: elsewhere.original,
-        tokens_original_cached: elsewhere.usage.cached,
-        usage: *usage,
-        extra: request.extra.clone(),
-        impossible: elsewhere.original > request.window.get(),
-        unit: price.unit(),
-        paid,
-        without,
-        saved: without - paid,
+impl Charge {
+    /// Writes it down, and remembers it as the previous one.
+    pub fn entry(&self, prices: &PriceList, previous: &mut Previous) -> Entry {
+        let Charge { request, usage, is_estimated } = self;
+        let price = prices.of(&request.model);
+        let elsewhere = Elsewhere::of(&price, previous, request, usage);
+        let besides: f64 = request.extra.iter().map(|extra| besides(prices, &price, request.marks, extra)).sum();
+        let paid = price.amount(price.units(usage, request.marks)) + besides;
+        let without = price.amount(price.units(&elsewhere.usage, request.marks));
+        *previous = Previous::of(&request.original, request.at, request.changed);
+        Entry {
+            at: request.at,
+            thread: request.key.thread.clone(),
+            request: request.id.clone(),
+            model: request.model.clone(),
+            changed: request.changed,
+            tokens_original: elsewhere.original,
+            tokens_original_cached: elsewhere.usage.cached,
+            usage: *usage,
+            estimated: *is_estimated,
+            extra: request.extra.clone(),
+            impossible: elsewhere.original > request.window.get(),
+            unit: price.unit(),
+            paid,
+            without,
+            saved: without - paid,
+        }
     }
 }
 
@@ -173,7 +192,7 @@ fn factor(request: &Request, usage: &Usage) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, Extra, ExtraKind, Request, charge};
+    use super::{Charge, Entry, Extra, ExtraKind, Request};
     use crate::ledger::{Marks, Original, Previous, PriceList, Unit};
     use epitome::budget::Tokens;
     use epitome::thread::MessageId;
@@ -218,7 +237,10 @@ mod tests {
 
     fn run(model: &str, marks: Marks, steps: &[Step]) -> Vec<Entry> {
         let (prices, mut previous) = (PriceList::shipped(), Previous::default());
-        let one = |step: &Step| charge(&prices, &mut previous, &request(model, marks, step), &step.usage);
+        let one = |step: &Step| {
+            let charge = Charge { request: request(model, marks, step), usage: step.usage, is_estimated: false };
+            charge.entry(&prices, &mut previous)
+        };
         steps.iter().map(one).collect()
     }
 

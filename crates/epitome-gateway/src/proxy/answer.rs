@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use epitome_runtime::model::{ModelAnswer, ModelError, read_refusal};
+use epitome_runtime::model::{ModelAnswer, ModelError, Usage, read_refusal};
 use http::Response;
 use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::ear::{Ear, WHOLE_BYTES_MAX};
+use super::glance;
 use crate::serve::BoxError;
 
 /// How long a stream that has only announced itself is held back.
@@ -27,15 +28,69 @@ const HOLD: Duration = Duration::from_millis(1000);
 /// What to do with an answer once it is over, or the client has gone.
 pub type AtEnd = Box<dyn FnOnce(End) + Send>;
 
-/// How an answer ended.
+/// How an answer ended: as somebody has heard it, to be read when there is time, or read.
 #[derive(Debug)]
-pub struct End {
+pub enum End {
+    /// It was listened to.
+    Heard {
+        /// By whom.
+        ear: Box<Ear>,
+        /// Whether the client left before it was over.
+        is_left: bool,
+    },
+    /// It is known.
+    Known(Known),
+}
+
+/// How an answer ended, as far as it was understood.
+#[derive(Debug, Default)]
+pub struct Known {
     /// The answer, where it was understood.
     pub answer: Option<Result<ModelAnswer, ModelError>>,
     /// Whether the client left before it was over.
     pub is_left: bool,
     /// Whether it was cut because the window was full.
     pub has_filled: bool,
+    /// What there is of it, where it was begun.
+    pub said: Option<Said>,
+}
+
+impl End {
+    /// How an answer ended that somebody has listened to.
+    pub fn heard(ear: Ear, is_left: bool) -> End {
+        End::Heard { ear: Box::new(ear), is_left }
+    }
+
+    /// It, read.
+    pub fn known(self) -> Known {
+        match self {
+            End::Heard { ear, is_left } => {
+                let (has_filled, said) = (ear.has_filled, ear.said());
+                Known { answer: ear.finish(), is_left, has_filled, said }
+            }
+            End::Known(known) => known,
+        }
+    }
+}
+
+/// What was heard of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The bytes of its words.
+    pub bytes: usize,
+    /// What the provider has said of what it took.
+    pub usage: Option<Usage>,
+}
+
+/// How carefully an answer is looked at before the client has anything of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// The prompt is small for anybody: a stream is passed on at once, and a whole answer read if it looks like an error.
+    None,
+    /// It is small for this model: a stream is passed on at once.
+    Some,
+    /// It may be too long: a stream is held back until the model speaks.
+    All,
 }
 
 /// An answer whose beginning is known.
@@ -83,7 +138,12 @@ impl Answer {
 
     /// Reads as much of an answer as is needed to tell whether it is one. The error, where it is that the prompt is too
     /// long.
-    pub async fn begin(response: Response<Incoming>, mut ear: Ear, idle: Duration) -> (Answer, Option<ModelError>) {
+    pub async fn begin(
+        response: Response<Incoming>,
+        mut ear: Ear,
+        care: Care,
+        idle: Duration,
+    ) -> (Answer, Option<ModelError>) {
         let (parts, body) = response.into_parts();
         let is_fine = parts.status.is_success();
         if is_fine && !ear.is_of_events() && !ear.is_of_whole() {
@@ -95,11 +155,15 @@ impl Answer {
         }
         let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear };
         if answer.ear.is_of_events() {
+            if care != Care::All && is_fine {
+                return (answer, None);
+            }
             answer.hold_events(idle).await;
         } else {
             answer.hold_all(idle).await;
         }
-        let error = answer.too_long(is_fine);
+        let is_plain = care == Care::None && is_fine && !answer.may_be_an_error();
+        let error = if is_plain { None } else { answer.too_long(is_fine) };
         (answer, error)
     }
 
@@ -145,6 +209,11 @@ impl Answer {
                 false
             }
         }
+    }
+
+    /// Whether there may be an error in it.
+    fn may_be_an_error(&self) -> bool {
+        self.held.iter().any(|piece| glance::may_be_an_error(piece)) || self.held.len() > 1 || self.ear.is_packed()
     }
 
     /// The error that the prompt is too long, where that is what the answer says.
@@ -282,8 +351,7 @@ impl Passing {
         // Some clients leave as soon as they have the last event.
         let is_left = is_left && !ear.is_whole();
         if let Some(at_end) = self.at_end.take() {
-            let has_filled = ear.has_filled;
-            at_end(End { answer: ear.finish(), is_left, has_filled });
+            at_end(End::heard(ear, is_left));
         }
     }
 }
@@ -328,6 +396,10 @@ impl Body for Passing {
                     .unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400));
                 this.idle_since.as_mut().reset(until);
                 Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) if !matches!(rest, Rest::Broken { .. }) => {
+                this.rest = Some(Rest::Broken { error: Some(error), has_waited: false });
+                self.poll_frame(cx)
             }
             Some(Err(error)) => {
                 this.rest = None;

@@ -103,6 +103,11 @@ impl Asked {
         OWN_COMPACTION.iter().any(|words| newest.as_str().contains(words))
     }
 
+    /// Whether there may be images among its messages from this one on: they weigh more than their bytes say.
+    pub fn has_images_from(&self, place: usize) -> bool {
+        self.messages()[place..].iter().any(|message| message.as_str().contains("image"))
+    }
+
     /// What names its conversation.
     pub fn named(&self) -> Named<'_> {
         let field = |key: &str| self.document.field(key).map(epitome::thread::Raw::as_str);

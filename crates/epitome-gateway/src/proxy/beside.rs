@@ -47,7 +47,8 @@ impl Inner {
         let relay = Arc::clone(self);
         // Counted from now on, not from when it is first run.
         relay.beside.under_way.send_modify(|count| *count += 1);
-        tokio::spawn(async move {
+        let handle = relay.work.clone();
+        handle.spawn(async move {
             let _counted = Counted(&relay.beside.under_way);
             work(Arc::clone(&relay)).await;
         });
@@ -82,8 +83,9 @@ impl Inner {
     }
 
     /// Waits for everything beside the requests, as long as somebody has patience.
-    pub(super) async fn ended(&self, patience: Duration) -> bool {
+    pub(super) async fn ended(self: &Arc<Self>, patience: Duration) -> bool {
         self.beside.is_ending.send_replace(true);
+        self.aside(Inner::record_all);
         let mut under_way = self.beside.under_way.subscribe();
         tokio::time::timeout(patience, under_way.wait_for(|count| *count == 0)).await.is_ok()
     }

@@ -21,7 +21,7 @@ use crate::refusal::Refusal;
 use crate::upstream;
 
 /// What the content of our compaction items begins with.
-const OURS: &str = "epitome.summary.1:";
+pub(super) const OURS: &str = "epitome.summary.1:";
 
 /// The size of the prompt that is compacted to, as a share of the history.
 const SHARE: f64 = 0.3;
@@ -45,7 +45,7 @@ impl Inner {
         }
         let engine = self.engine_for(None, asked.model(), false);
         let artifact_key = engine.log().vault().artifact_key(&caller.tenant);
-        let made = tokio::task::spawn_blocking(move || compacted(&engine, &asked, artifact_key)).await;
+        let made = self.work.spawn_blocking(move || compacted(&engine, &asked, artifact_key)).await;
         match made {
             Ok(body) => {
                 let mut own = Response::new(Passing::whole(body.to_string().into()));

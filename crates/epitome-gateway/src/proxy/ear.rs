@@ -10,6 +10,7 @@ use epitome_runtime::model::{AnswerReader, ModelAnswer, ModelError};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
+use super::answer::Said;
 use super::body::unpacked;
 use crate::sse::Framer;
 
@@ -27,6 +28,8 @@ pub struct Ear {
     dialect: Dialect,
     /// What was read of a whole answer: it is asked for more than once, and read once.
     read: OnceLock<Option<Result<ModelAnswer, ModelError>>>,
+    /// The bytes of what the model has said in events.
+    said: usize,
     /// Whether the model has said anything.
     pub has_spoken: bool,
     /// Whether it says that the window was full.
@@ -94,10 +97,16 @@ impl Ear {
             headers: headers.into_iter().collect(),
             dialect,
             read: OnceLock::new(),
+            said: 0,
             has_spoken: false,
             has_filled: false,
             error: None,
         }
+    }
+
+    /// Whether what it hears is packed.
+    pub fn is_packed(&self) -> bool {
+        !self.headers.is_empty()
     }
 
     /// The dialect that it understands.
@@ -124,8 +133,11 @@ impl Ear {
                         continue;
                     };
                     self.has_filled |= data.contains(WINDOW_FULL);
-                    let mut told = false;
-                    let heard = reader.hear(event.name(), data, &mut |_| told = true);
+                    let (mut told, said) = (false, &mut self.said);
+                    let heard = reader.hear(event.name(), data, &mut |piece| {
+                        told = true;
+                        *said += piece.bytes();
+                    });
                     self.has_spoken |= told || !is_preamble(self.dialect, event.name(), data);
                     if let Err(error) = heard {
                         self.error.get_or_insert(error);
@@ -135,7 +147,7 @@ impl Ear {
             Hears::Whole(all) if all.len() + bytes.len() <= WHOLE_BYTES_MAX => {
                 all.extend_from_slice(bytes);
                 self.read.take();
-                self.has_filled |= bytes.windows(WINDOW_FULL.len()).any(|window| window == WINDOW_FULL.as_bytes());
+                self.has_filled |= memchr::memmem::find(bytes, WINDOW_FULL.as_bytes()).is_some();
             }
             Hears::Whole(_) => self.hears = Hears::Nothing,
             Hears::Nothing => {}
@@ -155,6 +167,13 @@ impl Ear {
     /// Whether nothing at all came of a stream.
     pub fn is_empty(&self) -> bool {
         matches!(&self.hears, Hears::Events { reader, .. } if reader.is_empty())
+    }
+
+    /// What there is of an answer that came in events, where it was begun.
+    pub fn said(&self) -> Option<Said> {
+        let Hears::Events { reader, .. } = &self.hears else { return None };
+        let usage = reader.usage();
+        (self.has_spoken || usage.is_some()).then_some(Said { bytes: self.said, usage })
     }
 
     /// The answer, at its end; `None` where it was not listened to.

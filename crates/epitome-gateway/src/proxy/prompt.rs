@@ -58,28 +58,14 @@ impl Sending {
 }
 
 impl Inner {
-    /// Whether a request certainly fits: no token has less than a byte.
+    /// Whether a request certainly fits.
     pub(super) fn certainly_fits(&self, turn: &Turn) -> bool {
-        let facts = turn.placed.line.facts();
-        if facts.version > 0 || turn.asked.is_completed {
+        if turn.placed.line.facts().version > 0 || turn.asked.is_completed {
             return false;
         }
-        let messages = turn.asked.messages();
-        let counted = facts.counted.filter(|counted| counted.messages <= messages.len());
-        drop(facts);
-        let (known, tokens) = counted.map_or((0, Tokens::ZERO), |counted| (counted.messages, counted.tokens));
-        let known_bytes: usize = messages[..known].iter().map(epitome::thread::Raw::len).sum();
-        let unknown = turn.asked.document.source().len().saturating_sub(known_bytes);
-        let has_images = messages[known..].iter().any(|message| message.as_str().contains("image"));
-        let step = StepRequest {
-            model: turn.asked.document.model().map(str::to_owned),
-            max_output: turn.asked.document.max_output().map(Tokens::new),
-            window: self.suspicions.window(turn.asked.model()),
-            budget: turn.wishes.budget.or(self.settings.budget),
-            ..Default::default()
-        };
-        let room = turn.engine.room_for(&step);
-        !has_images && tokens + Tokens::new(unknown as u64) <= room.trigger
+        let output = turn.asked.document.max_output().map(Tokens::new);
+        let trigger = self.trigger_of(&turn.engine, output, &turn.wishes, &turn.served);
+        turn.tokens_at_most().is_some_and(|most| most <= trigger)
     }
 
     /// Decides what goes out, with the thread brought up to date.
@@ -88,13 +74,11 @@ impl Inner {
         let mut open = self.settled(&turn, &line).await?;
         let Some(thread) = open.as_mut() else { return Err(EngineError::NotAllowed) };
         if let Some((error, counted)) = &pressure.refused {
-            thread.learn_overflow(turn.asked.model(), *counted, error).await;
+            thread.learn_overflow(&turn.served, *counted, error).await;
         }
         let pins = line.facts().pins.clone();
-        let asked = StepRequest {
-            pins,
-            ..turn.step(&pressure, self.settings.budget, self.suspicions.window(turn.asked.model()))
-        };
+        let asked =
+            StepRequest { pins, ..turn.step(&pressure, self.settings.budget, self.suspicions.window(&turn.served)) };
         let step = thread.prepare_step(&asked).await?;
         thread.note_call();
         // A plan that was swapped in since the last prompt fills the provider's cache anew.

@@ -1,20 +1,25 @@
 //! The record: what came is logged, what was answered is kept, and what it took is learnt. All of it beside the request.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
-use epitome::budget::{Tokens, Window};
+use epitome::budget::Tokens;
 use epitome::wire::Dialect;
 use epitome_runtime::engine::{Engine, OpenThread, Saved};
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::log::Document;
 use epitome_runtime::model::{ModelAnswer, Usage};
+use epitome_runtime::store::Write;
+use futures_util::future::join_all;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 
-use super::answer::End;
+use super::Inner;
+use super::answer::{End, Said};
 use super::asked::Asked;
+use super::relay::UNSAID_MIN;
 use super::turn::{Told, Turn};
-use super::{Inner, UNSAID_MIN};
 use crate::caller::Caller;
 use crate::identity::{Counted, Relation, Scope};
 use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
@@ -23,6 +28,10 @@ use crate::serve::RequestId;
 /// What a provider adds to every request outweighs smaller prompts: they say nothing of how it counts.
 const LESSON_MIN: Tokens = Tokens::new(4000);
 const LESSON_SHARE: f64 = 0.25;
+/// For how long requests that are over are gathered, to be written down together.
+const GATHER: Duration = Duration::from_millis(20);
+/// What a token of an answer is taken for that broke off before the provider counted it.
+const BYTES_PER_TOKEN: u64 = 4;
 /// How long an answer that a client may go on from by its id is kept.
 const RESPONSE_DAYS: u64 = 30;
 
@@ -57,76 +66,139 @@ pub(super) struct Gone {
     pub id: RequestId,
     /// What each of several answers took that one was woven of.
     pub rounds: Vec<Usage>,
+    /// What those took that were thrown away for it.
+    pub discarded: Vec<Usage>,
+}
+
+/// What is written down of requests that are over.
+#[derive(Default)]
+struct Record {
+    writes: Vec<Write>,
+    charges: Vec<ledger::Charge>,
 }
 
 impl Inner {
+    /// Records a request that is over, together with others that are by then.
+    pub(super) fn record_soon(self: &Arc<Self>, turn: Arc<Turn>, gone: Gone) {
+        let is_first = {
+            let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+            over.push((turn, gone));
+            over.len() == 1
+        };
+        if !is_first {
+            return;
+        }
+        // Another gateway may be asked for it next.
+        let gather = if self.engine.log().store().is_shared() { Duration::ZERO } else { GATHER };
+        let relay = Arc::clone(self);
+        // Whoever passed it on waits: nobody is woken up for it before there is something to do.
+        // Where there is nobody any more, it is done at the end.
+        let Ok(here) = Handle::try_current() else { return };
+        here.spawn(async move {
+            tokio::time::sleep(gather).await;
+            relay.aside(Inner::record_all);
+        });
+    }
+
+    /// Records what is over.
+    pub(super) async fn record_all(self: Arc<Self>) {
+        let over = std::mem::take(&mut *self.over.lock().unwrap_or_else(PoisonError::into_inner));
+        self.record(over).await;
+    }
+
+    async fn record(self: Arc<Self>, over: Vec<(Arc<Turn>, Gone)>) {
+        let records = join_all(over.into_iter().map(|(turn, gone)| self.recorded(turn, gone))).await;
+        let (mut writes, mut charges) = (Vec::new(), Vec::new());
+        for record in records {
+            writes.extend(record.writes);
+            charges.extend(record.charges);
+        }
+        let kept = async {
+            if let Err(error) = self.engine.log().apply(&writes).await {
+                tracing::warn!(%error, "answers could not be kept");
+            }
+        };
+        tokio::join!(kept, self.ledger.note(charges));
+    }
+
     /// Sees to it that everything that came is in the log, and learns from how it went.
-    pub(super) async fn record(self: Arc<Self>, turn: Arc<Turn>, gone: Gone) {
-        let Gone { told, counted, status, end, id, rounds } = gone;
-        let line = Arc::clone(&turn.placed.line);
-        let counted = match self.settled(&turn, &line).await {
-            Ok(mut open) => {
-                if open.as_ref().is_some_and(|thread| thread.saved() != Saved::Yes) {
-                    self.settle_later(Arc::clone(&turn));
-                }
-                let messages = turn.asked.messages().len();
-                let fixed = line.facts().counted.map(|counted| counted.fixed);
-                let is_whole = |thread: &&mut OpenThread| told.plan == 0 && thread.thread().evicted().is_none();
-                match open.as_mut().filter(is_whole) {
-                    Some(thread) => {
-                        let tokens = thread.thread().tokens(0..messages.min(thread.thread().len()));
-                        let fixed = fixed.unwrap_or_else(|| fixed_tokens(&turn));
-                        let now = Counted { messages, tokens, fixed, prompt: tokens };
-                        let mut facts = line.facts();
-                        if facts.counted.is_none_or(|before| before.messages <= messages) {
-                            facts.counted = Some(now);
-                        }
-                        counted.or(Some(tokens + fixed))
-                    }
-                    None => counted,
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, request = id.as_str(), "what came is not in the log yet");
-                self.settle_later(Arc::clone(&turn));
-                counted
-            }
+    async fn recorded(self: &Arc<Self>, turn: Arc<Turn>, gone: Gone) -> Record {
+        let counted = self.counted(&turn, &gone).await;
+        let Gone { told, status, end, id, rounds, discarded, .. } = gone;
+        let end = end.known();
+        let mut record = Record::default();
+        record.writes.extend(self.kept_pins(&turn));
+        let (answer, error) = match end.answer {
+            Some(Ok(answer)) => (Some(answer), None),
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
         };
-        self.keep_pins(&turn, &id).await;
-        let answer = match end.answer {
-            Some(Ok(answer)) => answer,
-            Some(Err(error)) => {
-                if let Some(counted) = counted.filter(|_| status.is_success()) {
-                    // It is too late to send this one again; the next one will fit.
-                    turn.engine.learn(|learnt| learnt.error(turn.asked.model(), counted, &error)).await;
-                }
-                tracing::debug!(%error, is_left = end.is_left, status = status.as_u16(), request = id.as_str(), "there is no answer to keep");
-                return;
+        let counted = counted.filter(|_| status.is_success());
+        if let Some(counted) = counted {
+            let usage = answer.as_ref().and_then(|answer| answer.usage);
+            if let Some((usage, is_estimated)) = charged_usage(usage, end.said, answer.as_ref(), counted) {
+                let request = self.charged(&turn, &told, counted, (&rounds, &discarded), &id);
+                record.charges.push(ledger::Charge { request, usage, is_estimated });
             }
-            None => return,
-        };
+        }
+        if let (Some(error), Some(counted)) = (&error, counted) {
+            // It is too late to send this one again; the next one will fit.
+            turn.engine.learn(|learnt| learnt.error(&turn.served, counted, error)).await;
+            tracing::debug!(%error, is_left = end.is_left, request = id.as_str(), "there is no answer to keep");
+        }
+        let Some(answer) = answer else { return record };
         if let (Some(counted), Some(usage)) = (counted, &answer.usage)
-            && self.suspicions.went_through(turn.asked.model(), counted, usage).is_none()
-            && counted > LESSON_MIN.min(window(&turn).share(LESSON_SHARE))
+            && self.suspicions.went_through(&turn.served, counted, usage).is_none()
+            && counted > LESSON_MIN.min(turn.window().share(LESSON_SHARE))
         {
-            turn.engine.learn(|learnt| learnt.usage(turn.asked.model(), counted, usage)).await;
+            turn.engine.learn(|learnt| learnt.usage(&turn.served, counted, usage)).await;
         }
         if let Some(usage) = answer.usage.filter(|usage| end.has_filled && usage.input > UNSAID_MIN.get()) {
             // It is too late to send this one again; the next one will fit.
             let window = Tokens::new(usage.input + usage.output);
-            turn.engine.learn(|learnt| learnt.windows.learn(turn.asked.model(), window)).await;
+            turn.engine.learn(|learnt| learnt.windows.learn(&turn.served, window)).await;
         }
-        if let (Some(counted), Some(usage)) = (counted, answer.usage) {
-            let request = self.charged(&turn, &told, counted, &rounds, &id);
-            self.ledger.note(request, usage).await;
+        record.writes.extend(self.kept_answer(&turn, &answer, &id));
+        record
+    }
+
+    /// What a request was counted as, with all that came in the log.
+    async fn counted(self: &Arc<Self>, turn: &Arc<Turn>, gone: &Gone) -> Option<Tokens> {
+        let line = &turn.placed.line;
+        let open = match self.settled(turn, line).await {
+            Ok(open) => open,
+            Err(error) => {
+                tracing::warn!(%error, request = gone.id.as_str(), "what came is not in the log yet");
+                self.settle_later(Arc::clone(turn));
+                return gone.counted;
+            }
+        };
+        if open.as_ref().is_some_and(|thread| thread.saved() != Saved::Yes) {
+            self.settle_later(Arc::clone(turn));
         }
-        self.keep_answer(&turn, &answer, &id).await;
+        let is_whole = |thread: &&OpenThread| gone.told.plan == 0 && thread.thread().evicted().is_none();
+        let Some(thread) = open.as_ref().filter(is_whole) else { return gone.counted };
+        let messages = turn.asked.messages().len();
+        let tokens = thread.thread().tokens(0..messages.min(thread.thread().len()));
+        let known = line.facts().counted;
+        let fixed = known.map_or_else(|| fixed_tokens(turn), |counted| counted.fixed);
+        if known.is_none_or(|before| before.messages <= messages) {
+            line.facts().counted = Some(Counted { messages, tokens, fixed, prompt: tokens });
+        }
+        gone.counted.or(Some(tokens + fixed))
     }
 
     /// A request as the ledger has it. The tokens of single messages are told by their size: the whole is what counts.
-    fn charged(&self, turn: &Turn, told: &Told, sent: Tokens, rounds: &[Usage], id: &RequestId) -> ledger::Request {
+    fn charged(
+        &self,
+        turn: &Turn,
+        told: &Told,
+        sent: Tokens,
+        (rounds, discarded): (&[Usage], &[Usage]),
+        id: &RequestId,
+    ) -> ledger::Request {
         let facts = turn.placed.line.facts();
-        let (key, counted) = (facts.key.clone(), facts.counted);
+        let (key, counted, forked_from) = (facts.key.clone(), facts.counted, facts.forked_from.clone());
         drop(facts);
         let document = &turn.asked.document;
         let fixed = counted.map_or(Tokens::ZERO, |counted| counted.fixed);
@@ -145,15 +217,15 @@ impl Inner {
             (true, true) => Marks::Long,
             (true, false) => Marks::Short,
         };
-        let retries = (0..told.retries).map(|_| (ExtraKind::Retry, Usage::default()));
+        let retries = discarded.iter().map(|usage| (ExtraKind::Retry, *usage));
         let own_rounds = rounds.iter().rev().skip(1).map(|usage| (ExtraKind::OwnTool, *usage));
         let model = turn.asked.model().to_owned();
         ledger::Request {
             at: turn.at,
             key,
-            forked_from: None,
+            forked_from,
             id: id.as_str().to_owned(),
-            window: window(turn),
+            window: turn.window(),
             original: Original {
                 head: u64::from_le_bytes(head[..8].try_into().unwrap_or_default()),
                 head_tokens: fixed,
@@ -181,36 +253,41 @@ impl Inner {
     }
 
     /// Keeps the pins of a thread for whoever goes on with it.
-    async fn keep_pins(&self, turn: &Turn, id: &RequestId) {
+    pub(super) fn kept_pins(&self, turn: &Turn) -> Option<Write> {
         let (key, pins) = {
             let facts = turn.placed.line.facts();
             (facts.key.clone(), facts.pins.clone())
         };
         // A fork takes those over that it was made with.
         let is_new = !turn.wishes.pins.is_empty() || turn.placed.relation == Relation::Fork;
-        if pins.is_empty() || !is_new {
-            return;
-        }
-        let (log, name, at) = (self.engine.log(), key.thread.as_str(), Moment::now());
-        let kind = super::prompt::PINS;
-        let write = log.put_document(&Document {
-            tenant: &key.tenant,
-            kind,
-            name,
-            value: &pins,
-            expected: None,
-            at,
-            expires: None,
-        });
-        if let Err(error) = log.apply(&[write]).await {
-            tracing::warn!(%error, request = id.as_str(), "pins could not be kept");
-        }
+        (is_new && !pins.is_empty()).then(|| {
+            self.engine.log().put_document(&Document {
+                tenant: &key.tenant,
+                kind: super::prompt::PINS,
+                name: key.thread.as_str(),
+                value: &pins,
+                expected: None,
+                at: Moment::now(),
+                expires: None,
+            })
+        })
     }
 
     /// Keeps an answer at hand that a client may go on from by its name, before the client has all of it.
-    pub(super) fn remember(&self, turn: &Turn, end: &End) {
-        let Some(Ok(answer)) = &end.answer else { return };
-        let Some(name) = answer.id.clone().filter(|_| turn.asked.dialect() == Dialect::Responses) else { return };
+    pub(super) fn remember(&self, turn: &Turn, end: End) -> End {
+        if turn.asked.dialect() != Dialect::Responses {
+            return end;
+        }
+        let end = end.known();
+        if let Some(Ok(answer)) = &end.answer
+            && let Some(name) = answer.id.clone()
+        {
+            self.keep_at_hand(turn, name, answer);
+        }
+        End::Known(end)
+    }
+
+    fn keep_at_hand(&self, turn: &Turn, name: String, answer: &ModelAnswer) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if answers.len() >= super::ANSWERS_MAX {
             answers.clear();
@@ -227,11 +304,12 @@ impl Inner {
         scopes.insert(scope.name.clone(), thread.to_string());
     }
 
-    async fn keep_answer(&self, turn: &Turn, answer: &ModelAnswer, id: &RequestId) {
+    /// Keeps an answer, and what is found by it.
+    fn kept_answer(&self, turn: &Turn, answer: &ModelAnswer, id: &RequestId) -> Vec<Write> {
         let key = turn.placed.line.key();
         let kept = Kept::of(turn, answer);
         let at = Moment::now();
-        let expires = Some(at.after(std::time::Duration::from_secs(RESPONSE_DAYS * 86_400)));
+        let expires = Some(at.after(Duration::from_secs(RESPONSE_DAYS * 86_400)));
         let log = self.engine.log();
         let name = format!("{}:{}:{}", key.thread, kept.length, id.as_str());
         let put = |kind, name: &str, expires| {
@@ -254,9 +332,7 @@ impl Inner {
         if let Some(response) = answer.id.as_deref().filter(|_| turn.asked.dialect() == Dialect::Responses) {
             writes.push(put("response", response, expires));
         }
-        if let Err(error) = log.apply(&writes).await {
-            tracing::warn!(%error, request = id.as_str(), "an answer could not be kept");
-        }
+        writes
     }
 
     /// A request that goes on from an answer which the provider keeps, with the history that is known here. One whose
@@ -292,12 +368,25 @@ impl Inner {
     }
 }
 
-/// The window of the model that a turn is for.
-pub(super) fn window(turn: &Turn) -> Tokens {
-    match turn.engine.learnt().windows.of(turn.asked.model()) {
-        Window::Listed(tokens) | Window::Learned(tokens) => tokens,
-        Window::Fallback(_) => turn.engine.settings().policy.trigger.window,
+/// What a request took, and whether that is an estimate: many say nothing of a stream unless they are asked to, and nobody
+/// does of one that broke off.
+fn charged_usage(
+    usage: Option<Usage>,
+    said: Option<Said>,
+    answer: Option<&ModelAnswer>,
+    counted: Tokens,
+) -> Option<(Usage, bool)> {
+    if let Some(usage) = usage {
+        return Some((usage, false));
     }
+    let bytes = match (said, answer) {
+        (Some(said), _) => said.bytes,
+        (None, Some(answer)) => answer.messages.iter().map(String::len).sum(),
+        (None, None) => return None,
+    };
+    let begun = said.and_then(|said| said.usage).unwrap_or(Usage { input: counted.get(), ..Usage::default() });
+    let output = begun.output.max(bytes as u64 / BYTES_PER_TOKEN);
+    Some((Usage { output, ..begun }, true))
 }
 
 /// The messages up to and with an answer.

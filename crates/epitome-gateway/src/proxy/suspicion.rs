@@ -11,7 +11,7 @@ use epitome_runtime::model::Usage;
 /// How long a suspicion is believed.
 const BELIEVED: Duration = Duration::from_secs(600);
 /// The smallest window that anybody has.
-const WINDOW_MIN: Tokens = Tokens::new(1500);
+pub(super) const WINDOW_MIN: Tokens = Tokens::new(1500);
 /// A provider that counted less than this share of what it was sent has left something out.
 const CUT_SHARE: f64 = 0.6;
 /// One that counted less than this may have: the second time that it stops at the same number it has.

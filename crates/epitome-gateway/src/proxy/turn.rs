@@ -1,7 +1,7 @@
 //! A turn of the proxy: everything that is known of one request to a model.
 
 use bytes::Bytes;
-use epitome::budget::Tokens;
+use epitome::budget::{Tokens, Window};
 use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, StepRequest};
 use epitome_runtime::ids::{Moment, ThreadId};
@@ -11,6 +11,9 @@ use super::asked::Asked;
 use super::wishes::Wishes;
 use crate::caller::Caller;
 use crate::identity::{Client, Placed, Relation, Scope};
+
+/// The largest request of which nothing is suspected; plain text of that size has fewer tokens than any window.
+const SMALL_BYTES: usize = 6 * 1024;
 
 /// One request to a model.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub struct Turn {
     pub has_tools: bool,
     /// The engine for its policy and its model.
     pub engine: Engine,
+    /// What its model is known as here: two providers may serve another window under one name.
+    pub served: String,
 }
 
 /// How hard a prompt is to be pressed.
@@ -52,6 +57,8 @@ pub struct Pressure {
     pub output: Option<Tokens>,
     /// Whether nothing is to be done to it.
     pub as_it_came: bool,
+    /// How often it was sent again.
+    pub retries: u8,
 }
 
 /// What is told of a request, in headers and in the ledger.
@@ -77,7 +84,46 @@ pub struct Told {
     pub failed_open: Option<&'static str>,
 }
 
+impl Told {
+    /// What is told of a turn to which nothing is done.
+    pub fn of(turn: &Turn) -> Told {
+        Told { thread: Some(turn.placed.line.key().thread), relation: Some(turn.placed.relation), ..Told::default() }
+    }
+}
+
 impl Turn {
+    /// The window of its model.
+    pub fn window(&self) -> Tokens {
+        match self.engine.window_of(&self.served) {
+            Window::Listed(tokens) | Window::Learned(tokens) => tokens,
+            Window::Fallback(_) => self.engine.settings().policy.trigger.window,
+        }
+    }
+
+    /// Whether it is so small that nobody's window is too small for it, whatever its answer looks like.
+    pub fn is_small(&self) -> bool {
+        self.asked.document.source().len() <= SMALL_BYTES
+    }
+
+    /// The most tokens that it can have, as far as that is known without counting: no token has less than a byte, but for
+    /// those of an image.
+    pub fn tokens_at_most(&self) -> Option<Tokens> {
+        let messages = self.asked.messages();
+        let counted = self.placed.line.facts().counted.filter(|counted| counted.messages <= messages.len());
+        let (known, tokens) = counted.map_or((0, Tokens::ZERO), |counted| (counted.messages, counted.tokens));
+        let known_bytes: usize = messages[..known].iter().map(epitome::thread::Raw::len).sum();
+        let unknown = self.asked.document.source().len().saturating_sub(known_bytes);
+        (!self.asked.has_images_from(known)).then(|| tokens + Tokens::new(unknown as u64))
+    }
+
+    /// The tokens of a request that has nothing new in it, as it was counted before.
+    pub fn known_tokens(&self) -> Option<Tokens> {
+        let facts = self.placed.line.facts();
+        let is_settled = facts.pending.is_empty() && facts.version == 0;
+        let counted = facts.counted.filter(|counted| is_settled && counted.messages == self.asked.messages().len())?;
+        Some(counted.tokens + counted.fixed)
+    }
+
     /// What the runtime is told of who asks.
     pub fn access(&self) -> Access {
         self.caller.access()
@@ -89,6 +135,7 @@ impl Turn {
         let own = self.wishes.budget.or(budget);
         StepRequest {
             model: Some(self.asked.model().to_owned()).filter(|model| !model.is_empty()),
+            served: Some(self.served.clone()).filter(|served| !served.is_empty()),
             system: self.asked.system(),
             tools: document.tools().map(ToString::to_string),
             // An output that is lowered to what is left takes nothing away from the prompt.

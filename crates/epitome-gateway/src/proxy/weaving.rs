@@ -13,8 +13,9 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
-use super::answer::{Answer, End, Passing};
+use super::answer::{Answer, End, Known, Passing};
 use super::ear::{Ear, WHOLE_BYTES_MAX};
 use super::turn::Turn;
 use super::{Inner, Way};
@@ -69,7 +70,16 @@ impl Weaving {
     pub async fn pass_on(self, answer: Answer) -> Response<Passing> {
         match answer.is_of_events() {
             true => self.stream(answer),
-            false => self.whole(answer).await,
+            false => {
+                let (work, family) = (self.relay.work.clone(), Family::of(self.way.path.path(), &self.way.headers));
+                // It ends when nobody waits for it any more.
+                let mut weaving = JoinSet::new();
+                weaving.spawn_on(self.whole(answer), &work);
+                match weaving.join_next().await {
+                    Some(Ok(response)) => response,
+                    _ => super::own(Refusal::Broken.response(family)).await,
+                }
+            }
         }
     }
 
@@ -109,7 +119,7 @@ impl Weaving {
         let host = self.way.upstream.url.authority().map(ToString::to_string).unwrap_or_default();
         let refusal = Refusal::Unreachable { host, reason: format!("its answer broke off: {error}") };
         let family = Family::of(self.way.path.path(), &self.way.headers);
-        (self.at_end)(End { answer: None, is_left: false, has_filled: false }, weaver.usage().to_vec());
+        (self.at_end)(End::Known(Known::default()), weaver.usage().to_vec());
         super::own(refusal.response(family)).await
     }
 
@@ -119,10 +129,7 @@ impl Weaving {
         upstream::without_connection(&mut parts.headers);
         let mut ear = Ear::new(self.turn.asked.dialect(), &HeaderMap::new());
         ear.hear(&body);
-        (self.at_end)(
-            End { has_filled: ear.has_filled, answer: ear.finish(), is_left: false },
-            weaver.usage().to_vec(),
-        );
+        (self.at_end)(End::heard(ear, false), weaver.usage().to_vec());
         Response::from_parts(parts, Passing::whole(body))
     }
 
@@ -132,7 +139,8 @@ impl Weaving {
         let mut parts = answer.parts.clone();
         parts.headers.remove(CONTENT_LENGTH);
         answer.parts.headers.clone_from(&parts.headers);
-        tokio::spawn(self.run(answer, send));
+        let work = self.relay.work.clone();
+        work.spawn(self.run(answer, send));
         Response::from_parts(parts, Passing::woven(receive, idle))
     }
 
@@ -178,7 +186,7 @@ impl Weaving {
         let (ear, is_left) = (out.ear, out.is_left);
         let is_left = is_left && !ear.is_whole();
         let usage = weaver.usage().to_vec();
-        (self.at_end)(End { has_filled: ear.has_filled, answer: ear.finish(), is_left }, usage);
+        (self.at_end)(End::heard(ear, is_left), usage);
     }
 
     /// Performs the calls and asks on. The provider's error, where it has one; nothing where it cannot be asked.

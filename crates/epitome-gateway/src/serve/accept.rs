@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use axum::response::IntoResponse as _;
 use http::{Request, Response};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -15,11 +17,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 use super::answer::{Account, Answer, LogNote, Slot};
+use super::crew::Crew;
 use super::endpoints::{admit, router};
 use super::listen::Listening;
 use super::metrics::Metrics;
@@ -50,6 +54,8 @@ struct Shared<P> {
     own: axum::Router,
     metrics: Arc<Metrics>,
     slots: Arc<AtomicUsize>,
+    /// Where everything is done that may take long.
+    work: Handle,
 }
 
 impl<P: Proxy> Gateway<P> {
@@ -57,7 +63,7 @@ impl<P: Proxy> Gateway<P> {
     pub async fn serve(self, listening: Listening, mut stop: Stop) -> Ended {
         let Listening { listener, tls, .. } = listening;
         let shared = Arc::new(self.shared(stop.clone()));
-        let (graceful, mut tasks) = (GracefulShutdown::new(), JoinSet::new());
+        let (graceful, mut tasks, crew) = (GracefulShutdown::new(), JoinSet::new(), Crew::new());
         let http = Arc::new(http(&shared.settings));
         loop {
             let accepted = tokio::select! {
@@ -75,10 +81,21 @@ impl<P: Proxy> Gateway<P> {
             };
             let (shared, http) = (Arc::clone(&shared), Arc::clone(&http));
             let (tls, watcher) = (tls.as_ref().map(|tls| tls.0.clone()), graceful.watcher());
-            tasks.spawn(async move { shared.connection(stream, peer, tls, &http, watcher).await });
+            // It is listened to by the thread that it belongs to.
+            let Ok(stream) = stream.into_std() else { continue };
+            let serving = async move {
+                match TcpStream::from_std(stream) {
+                    Ok(stream) => shared.connection(stream, peer, tls, &http, watcher).await,
+                    Err(error) => tracing::warn!(%error, "a connection could not be listened to"),
+                }
+            };
+            tasks.spawn_on(serving, &crew.next());
         }
         drop(listener);
-        shared.finish(graceful, tasks, stop).await
+        let ended = shared.finish(graceful, tasks, stop).await;
+        // Threads are waited for where waiting holds nobody up.
+        let _ = tokio::task::spawn_blocking(move || drop(crew)).await;
+        ended
     }
 
     fn shared(self, stop: Stop) -> Shared<P> {
@@ -98,6 +115,7 @@ impl<P: Proxy> Gateway<P> {
             own: router(api, mcp),
             metrics,
             slots: Arc::new(AtomicUsize::new(0)),
+            work: Handle::current(),
         }
     }
 }
@@ -221,14 +239,42 @@ impl<P: Proxy> Shared<P> {
                 let mut request = request.map(axum::body::Body::new);
                 caller.map(|caller| request.extensions_mut().insert(caller));
                 request.extensions_mut().insert(id.clone());
-                let answered = self.own.clone().oneshot(request).await;
-                answered.unwrap_or_else(|never| match never {})
+                let answering = self.work.spawn(self.own.clone().oneshot(request));
+                match answering.await {
+                    Ok(answered) => answered.unwrap_or_else(|never| match never {}).map(|body| self.pumped(body)),
+                    Err(error) => {
+                        tracing::error!(%error, "an answer broke off");
+                        http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
+                    }
+                }
             }
             Err(error) => error.into_response(),
         };
         response.headers_mut().insert(REQUEST_ID, id.header());
         account.status = Some(response.status());
         response.map(|body| Answer::own(body, account))
+    }
+
+    /// A body that is made while it goes out is made where everything else is.
+    fn pumped(&self, mut body: axum::body::Body) -> axum::body::Body {
+        if body.size_hint().exact().is_some() {
+            return body;
+        }
+        let (send, receive) = tokio::sync::mpsc::channel(1);
+        self.work.spawn(async move {
+            while let Some(frame) = tokio::select! {
+                frame = body.frame() => frame,
+                () = send.closed() => None,
+            } {
+                if send.send(frame).await.is_err() {
+                    break;
+                }
+            }
+        });
+        let frames = futures_util::stream::unfold(receive, |mut receive| async move {
+            receive.recv().await.map(|frame| (frame, receive))
+        });
+        axum::body::Body::new(http_body_util::StreamBody::new(frames))
     }
 
     /// Waits for what is under way, up to the grace; then cuts it off.

@@ -10,6 +10,7 @@
 
 mod accept;
 mod answer;
+pub(crate) mod crew;
 mod endpoints;
 pub(crate) mod health;
 mod listen;

@@ -1,6 +1,9 @@
 //! The id of a request: the client's own where it is a plain name, a new one otherwise.
 
 use std::fmt;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -31,7 +34,7 @@ impl RequestId {
     #[allow(clippy::new_without_default, reason = "no two are equal")]
     pub fn new() -> Self {
         let mut buffer = uuid::Uuid::encode_buffer();
-        let text = uuid::Uuid::now_v7().simple().encode_lower(&mut buffer);
+        let text = new_uuid().simple().encode_lower(&mut buffer);
         let bytes = Bytes::copy_from_slice(text.as_bytes());
         RequestId(HeaderValue::from_maybe_shared(bytes).unwrap_or_else(|_| HeaderValue::from_static("none")))
     }
@@ -45,6 +48,18 @@ impl RequestId {
     pub fn header(&self) -> HeaderValue {
         self.0.clone()
     }
+}
+
+/// A name that nobody else has, without asking the system for random numbers each time.
+fn new_uuid() -> uuid::Uuid {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    static SECRET: LazyLock<[u8; 32]> = LazyLock::new(epitome_runtime::vault::random_secret);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let random = blake3::keyed_hash(&SECRET, &count.to_le_bytes());
+    let random: [u8; 10] = std::array::from_fn(|at| random.as_bytes()[at]);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+    uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
 }
 
 fn is_plain(value: &HeaderValue) -> bool {

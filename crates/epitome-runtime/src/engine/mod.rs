@@ -53,7 +53,7 @@ pub use worker::Worker;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use epitome::budget::{TokenCounter, counter_for, counter_named};
+use epitome::budget::{TokenCounter, Window, counter_for, counter_named};
 use epitome::wire::Dialect;
 use tokio::sync::Notify;
 
@@ -282,6 +282,11 @@ impl Engine {
     /// What was learnt of models so far.
     pub fn learnt(&self) -> Learnt {
         self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The window of a model, as it is known by now.
+    pub fn window_of(&self, model: &str) -> Window {
+        self.with_learnt(|learnt| learnt.windows.of(model))
     }
 
     fn with_learnt<T>(&self, look: impl FnOnce(&Learnt) -> T) -> T {

@@ -51,7 +51,7 @@ fn within(room: Room, budget: Option<Tokens>, fixed: Tokens) -> Room {
 
 /// The window in tokens as they are counted here.
 fn window(settings: &Settings, learnt: &Learnt, request: &StepRequest) -> Tokens {
-    let model = request.model.as_deref().or(settings.model.as_deref());
+    let model = request.served.as_deref().or(request.model.as_deref()).or(settings.model.as_deref());
     let known = model.map(|model| learnt.windows.of(model));
     let (window, is_whole) = match (request.window.or(settings.window), known) {
         (Some(told), Some(Window::Learned(learnt))) => (told.min(learnt), true),

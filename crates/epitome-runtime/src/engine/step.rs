@@ -41,6 +41,8 @@ const GROWTH: f64 = 0.05;
 pub struct StepRequest {
     /// The model, where it is not the engine's.
     pub model: Option<String>,
+    /// What is learnt of the model is learnt under this name, where its own could be another's too.
+    pub served: Option<String>,
     /// The system prompt beside the messages, as JSON of the dialect.
     pub system: Option<String>,
     /// The tools, as a JSON list of the dialect.

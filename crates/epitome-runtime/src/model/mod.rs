@@ -91,6 +91,16 @@ pub enum Piece {
     Arguments(String),
 }
 
+impl Piece {
+    /// The bytes of what it says.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Piece::Text(text) | Piece::Reasoning(text) | Piece::Arguments(text) => text.len(),
+            Piece::Call { name, .. } => name.len(),
+        }
+    }
+}
+
 /// What a model is asked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelPrompt {

@@ -5,6 +5,10 @@ macro_rules! store_around {
     ($name:ty) => {
         #[async_trait::async_trait]
         impl Store for $name {
+            fn is_shared(&self) -> bool {
+                self.inner.is_shared()
+            }
+
             async fn apply(&self, writes: &[Write]) -> Result<(), StoreError> {
                 self.around("apply", self.inner.apply(writes)).await
             }

@@ -46,6 +46,12 @@ use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 /// What lasts: threads, plans, documents, artifact metadata, events and jobs.
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug + 'static {
+    /// Whether other processes are likely to work with it at the same time, so that they have to find what this one has just
+    /// written.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Applies writes in their order, all of them or none. [`StoreError::Conflict`] when one of them expected another
     /// state than there is; nothing has changed then.
     async fn apply(&self, writes: &[Write]) -> Result<(), StoreError>;

@@ -3,7 +3,8 @@
 //! The facts are data, in `data/models.toml`. A model that is not in it gets 128 000 and says that this is a
 //! fallback. This file learns nothing: what errors and usage teach is kept in `windows.rs` and `calibration.rs`.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use serde::Deserialize;
 
@@ -18,6 +19,12 @@ pub const FALLBACK_WINDOW: Tokens = Tokens::new(128_000);
 
 /// The output limit assumed for a model nobody has heard of.
 const FALLBACK_OUTPUT: Tokens = Tokens::new(16_384);
+
+/// The most names that are remembered.
+const ASKED_MAX: usize = 256;
+
+/// The models that were asked for: every request asks for the same few, and a name is compared with the whole table.
+static ASKED: LazyLock<RwLock<HashMap<String, Model>>> = LazyLock::new(RwLock::default);
 
 /// What is known of one model.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +70,19 @@ pub enum Tokenizer {
 impl Model {
     /// What is known of the model with this name, or the fallback.
     pub fn named(name: &str) -> Model {
+        let asked = ASKED.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        asked.unwrap_or_else(|| {
+            let found = Model::looked_up(name);
+            let mut asked = ASKED.write().unwrap_or_else(PoisonError::into_inner);
+            if asked.len() >= ASKED_MAX {
+                asked.clear();
+            }
+            asked.insert(name.to_owned(), found.clone());
+            found
+        })
+    }
+
+    fn looked_up(name: &str) -> Model {
         let name = normal(name);
         let found =
             TABLE.iter().filter(|(pattern, _)| stands_in(&name, pattern)).max_by_key(|(pattern, _)| pattern.len());

@@ -51,6 +51,10 @@ impl AnthropicAssembly {
         Ok(Flow::On)
     }
 
+    pub(super) fn usage(&self) -> Option<Usage> {
+        Usage::of_anthropic(&Value::Object(self.usage.clone()))
+    }
+
     pub(super) fn is_whole(&self) -> bool {
         self.done || self.stop.is_some()
     }

@@ -46,6 +46,10 @@ impl ChatAssembly {
         Ok(Flow::On)
     }
 
+    pub(super) fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
     pub(super) fn is_whole(&self) -> bool {
         self.finish.is_some() || (self.done && self.any)
     }

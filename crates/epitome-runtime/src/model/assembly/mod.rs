@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::protocol::Protocol;
 use super::refusal::{refused_within, said_nothing};
-use super::{Hear, ModelAnswer, ModelError, Piece};
+use super::{Hear, ModelAnswer, ModelError, Piece, Usage};
 use anthropic::AnthropicAssembly;
 use chat::ChatAssembly;
 use responses::ResponsesAssembly;
@@ -107,6 +107,15 @@ impl Assembly {
             Assembly::Chat(chat) => chat.take(event, ears),
             Assembly::Responses(responses) => responses.take(event, ears),
             Assembly::Anthropic(anthropic) => anthropic.take(event, ears),
+        }
+    }
+
+    /// What the provider has said so far that it takes.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        match self {
+            Assembly::Chat(chat) => chat.usage(),
+            Assembly::Responses(_) => None,
+            Assembly::Anthropic(anthropic) => anthropic.usage(),
         }
     }
 

@@ -4,7 +4,7 @@ use epitome::wire::Dialect;
 
 use super::{Assembly, Ears, StreamEvent, whole};
 use crate::model::protocol::Protocol;
-use crate::model::{Hear, ModelAnswer, ModelError};
+use crate::model::{Hear, ModelAnswer, ModelError, Usage};
 
 /// Puts an answer together from the events of its stream.
 #[derive(Debug)]
@@ -34,6 +34,11 @@ impl AnswerReader {
     /// Whether the answer is complete, whatever becomes of the rest of the stream.
     pub fn is_whole(&self) -> bool {
         self.0.is_whole()
+    }
+
+    /// What the provider has said so far that it takes: some say it before the first word, most with the last.
+    pub fn usage(&self) -> Option<Usage> {
+        self.0.usage()
     }
 
     /// The answer, at the end of the stream.

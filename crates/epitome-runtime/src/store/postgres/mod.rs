@@ -212,6 +212,10 @@ const FINISHED: &str = "DELETE FROM jobs WHERE state IN ('done', 'dead') AND que
 
 #[async_trait]
 impl Store for Postgres {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn apply(&self, writes: &[Write]) -> Result<(), StoreError> {
         if writes.is_empty() {
             return Ok(());

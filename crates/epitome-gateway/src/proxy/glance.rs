@@ -1,0 +1,56 @@
+//! A glance: what can be told of a body without reading it.
+//!
+//! It only ever says that nothing needs to be done. A wrong guess costs one refused request, which is then read and made
+//! smaller like any other.
+
+use memchr::memmem;
+
+/// What a request may have in it so that it has to be read before it goes: an image weighs more than its bytes, and these
+/// fields stand for a history that is elsewhere.
+const TELLING: [&[u8]; 4] =
+    [b"image", b"\"previous_response_id\"", b"\"conversation\"", super::compact::OURS.as_bytes()];
+
+/// Whether a request may be anything but the messages that stand in it.
+pub(super) fn is_telling(body: &[u8]) -> bool {
+    TELLING.iter().any(|words| memmem::find(body, words).is_some())
+}
+
+/// The model that a request seems to be for.
+pub(super) fn model(body: &[u8]) -> &str {
+    let value = after(body, b"\"model\"").and_then(|rest| rest.strip_prefix(b"\""));
+    let name = value.and_then(|value| Some(&value[..memchr::memchr2(b'"', b'\\', value)?]));
+    name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
+}
+
+/// Whether an answer may be an error: one that is null is none.
+pub(super) fn may_be_an_error(body: &[u8]) -> bool {
+    memmem::find_iter(body, b"\"error\"")
+        .any(|at| after(&body[at..], b"\"error\"").is_none_or(|value| !value.starts_with(b"null")))
+}
+
+/// What stands behind a key and its colon.
+fn after<'a>(body: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+    let rest = body[memmem::find(body, key)? + key.len()..].trim_ascii_start();
+    Some(rest.strip_prefix(b":")?.trim_ascii_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glance_sees_the_model_and_what_stands_for_more() {
+        assert_eq!(model(br#"{"messages":[],"model" : "gpt-4.1"}"#), "gpt-4.1");
+        assert_eq!(model(br#"{"model":{"id":"x"}}"#), "");
+        assert_eq!(model(br#"{"model":"a"#), "");
+        assert!(is_telling(br#"{"previous_response_id":"r"}"#) && is_telling(br#"{"type":"input_image"}"#));
+        assert!(!is_telling(br#"{"messages":[{"role":"user","content":"say \"conversation\""}]}"#));
+    }
+
+    #[test]
+    fn an_error_that_is_null_is_none() {
+        assert!(!may_be_an_error(br#"{"error":null,"output":[]}"#));
+        assert!(may_be_an_error(br#"{"error": null, "x": {"error":"no"}}"#));
+        assert!(may_be_an_error(br#"{"error"}"#));
+    }
+}

@@ -1,0 +1,235 @@
+//! Reading: who sends a request, under which policy, and which thread it belongs to.
+
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
+use epitome::budget::Tokens;
+use epitome::policy::{Policy, ReadBy};
+use epitome_runtime::engine::{Engine, StepRequest};
+use epitome_runtime::ids::Moment;
+use http::HeaderMap;
+
+use super::asked::Asked;
+use super::relay::UnderWay;
+use super::turn::Turn;
+use super::wishes::Wishes;
+use super::{ASIDE_BYTES, Inner, Way, glance, prompt};
+use crate::caller::Caller;
+use crate::identity::{Client, Ids, Placed, Relation, Scope, Wanted, fingerprints};
+use crate::refusal::Refusal;
+use crate::settings::Upstream;
+
+/// The most engines for different policies and models at hand.
+const ENGINES_MAX: usize = 256;
+
+/// A request of which everything is known but its thread.
+pub(super) struct Read {
+    caller: Caller,
+    client: Client,
+    wishes: Wishes,
+    original: Bytes,
+    asked: Asked,
+    has_tools: bool,
+    engine: Engine,
+    served: String,
+    scope: Scope,
+}
+
+impl Read {
+    fn fingerprints(&self) -> Vec<blake3::Hash> {
+        fingerprints(&self.scope, self.asked.messages())
+    }
+
+    /// What its thread is looked for with.
+    fn wanted<'a>(&'a self, prints: &'a [blake3::Hash]) -> Wanted<'a> {
+        Wanted {
+            tenant: &self.caller.tenant,
+            scope: &self.scope,
+            messages: self.asked.messages(),
+            prints,
+            labels: prompt::labels(&self.client, self.asked.model(), None),
+            frame: self.asked.frame(),
+        }
+    }
+
+    /// It with its thread.
+    fn placed(self, placed: Placed, prints: Vec<blake3::Hash>) -> Turn {
+        let Read { caller, client, wishes, original, asked, has_tools, engine, served, scope } = self;
+        placed.line.facts().pin(&wishes.pins);
+        let at = Moment::now();
+        Turn { at, caller, client, wishes, original, asked, scope, prints, placed, engine, has_tools, served }
+    }
+}
+
+impl Inner {
+    /// Understands a request as far as that can be done at once.
+    pub(super) fn read(
+        &self,
+        caller: Caller,
+        wishes: Wishes,
+        headers: &HeaderMap,
+        (asked, original): (Asked, &Bytes),
+        way: &Way,
+    ) -> Option<Read> {
+        let policy = match &wishes.policy {
+            None => None,
+            Some(name) => Some((name.as_str(), self.policy(name).ok()?)),
+        };
+        let client = Client::of(headers, &asked.named());
+        let has_tools = self.gives_tools(&client, &wishes, &asked);
+        let engine = self.engine_for(policy, asked.model(), has_tools);
+        let served = way.upstream.served(asked.model());
+        let scope = Scope::of(asked.dialect(), &caller.scope, client.session.as_deref());
+        Some(Read { caller, client, wishes, original: original.clone(), asked, has_tools, engine, served, scope })
+    }
+
+    /// A request with its thread, on its way into the log. What is at hand is found at once; what is not asks the store,
+    /// and what is large takes long.
+    pub(super) async fn found(self: &Arc<Self>, read: Read) -> Result<UnderWay, &'static str> {
+        let is_whole = read.asked.previous().is_none() && !read.asked.is_hidden();
+        let is_quick = is_whole && read.asked.document.source().len() <= ASIDE_BYTES;
+        let at_hand = is_quick.then(|| read.fingerprints()).and_then(|prints| {
+            let placed = self.lines.at_hand(&read.wanted(&prints))?;
+            Some((placed, prints))
+        });
+        let turn = match at_hand {
+            Some((placed, prints)) => read.placed(placed, prints),
+            None => self.work.spawn(Arc::clone(self).turn(read)).await.map_err(|_| "broken")??,
+        };
+        let turn = Arc::new(turn);
+        let has_news = turn.known_tokens().is_none() || !turn.wishes.pins.is_empty();
+        let settling = (has_news && !self.store_rests()).then(|| self.settling(&turn));
+        Ok(UnderWay { turn, settling })
+    }
+
+    /// Whether a request is so small that it goes as it is, whatever is asked in it: no token has less than a byte.
+    pub(super) fn goes_at_once(&self, body: &[u8], wishes: &Wishes, upstream: &Upstream) -> bool {
+        let may_get_tools = wishes.tools.unwrap_or(self.settings.tools.are_given());
+        if wishes.bypass || may_get_tools || body.len() > ASIDE_BYTES || glance::is_telling(body) {
+            return false;
+        }
+        let model = glance::model(body);
+        let policy = wishes.policy.as_ref().and_then(|name| Some((name.as_str(), self.policies.get(name)?)));
+        let engine = self.engine_for(policy, model, false);
+        // The answer takes half of a window at most.
+        let trigger = self.trigger_of(&engine, None, wishes, &upstream.served(model)).share(0.5);
+        Tokens::new(body.len() as u64) <= trigger
+    }
+
+    /// From how many tokens on something is done to a request.
+    pub(super) fn trigger_of(
+        &self,
+        engine: &Engine,
+        max_output: Option<Tokens>,
+        wishes: &Wishes,
+        served: &str,
+    ) -> Tokens {
+        let step = StepRequest {
+            served: Some(served.to_owned()).filter(|served| !served.is_empty()),
+            max_output,
+            window: self.suspicions.window(served),
+            budget: wishes.budget.or(self.settings.budget),
+            ..StepRequest::default()
+        };
+        engine.room_for(&step).trigger
+    }
+
+    /// A request with its thread. Why not, where that cannot be told now.
+    async fn turn(self: Arc<Self>, read: Read) -> Result<Turn, &'static str> {
+        let asked = self.completed(&read.engine, &read.caller, read.asked).await?;
+        let read = Read { asked, ..read };
+        if read.asked.is_hidden() {
+            return Err("hidden");
+        }
+        let prints = read.fingerprints();
+        let placed = match self.lines.at_hand(&read.wanted(&prints)) {
+            Some(placed) => placed,
+            None => self.sought(&read, &prints).await?,
+        };
+        Ok(read.placed(placed, prints))
+    }
+
+    /// The thread of a history that is not at hand: in the store, or new.
+    async fn sought(&self, read: &Read, prints: &[blake3::Hash]) -> Result<Placed, &'static str> {
+        if self.store_rests() {
+            return Err("store");
+        }
+        let Read { caller, client, asked, engine, scope, .. } = read;
+        let ids = match asked.document.source().len() > ASIDE_BYTES {
+            false => Ids::of(asked.dialect(), asked.messages()),
+            true => {
+                let (dialect, messages) = (asked.dialect(), asked.messages().to_vec());
+                let read = tokio::task::spawn_blocking(move || Ids::of(dialect, &messages));
+                read.await.map_err(|_| "broken")?
+            }
+        };
+        let sought = async {
+            let mut wanted = read.wanted(prints);
+            if let Some(earlier) = self.earlier(engine, caller, scope).await {
+                wanted.labels = prompt::labels(client, asked.model(), Some(&earlier));
+            }
+            self.lines.seek(engine, &wanted, &ids).await
+        };
+        match tokio::time::timeout(self.settings.limits.store_patience, sought).await {
+            Ok(Ok(placed)) => {
+                if placed.relation == Relation::New && scope.is_named() {
+                    self.note_scope(scope, &placed.line.key().thread);
+                }
+                Ok(placed)
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a thread could not be looked for");
+                self.store_failed();
+                Err("store")
+            }
+            Err(_) => {
+                tracing::warn!("the store did not answer in time");
+                self.store_failed();
+                Err("store")
+            }
+        }
+    }
+
+    /// Whether a history is one of a thread at hand that has a plan.
+    pub(super) fn is_known_with_a_plan(&self, caller: &Caller, headers: &HeaderMap, asked: &Asked) -> bool {
+        let client = Client::of(headers, &asked.named());
+        let scope = Scope::of(asked.dialect(), &caller.scope, client.session.as_deref());
+        let line = self.lines.known(&fingerprints(&scope, asked.messages()));
+        line.is_some_and(|line| line.facts().version > 0)
+    }
+
+    pub(super) fn policy(&self, name: &str) -> Result<&Policy, Refusal> {
+        self.policies.get(name).ok_or_else(|| {
+            let known: Vec<String> = self.policies.keys().cloned().collect();
+            Refusal::Unclear { reason: Wishes::no_policy(name, &known).to_string() }
+        })
+    }
+
+    /// Whether a request gets the gateway's own tools.
+    fn gives_tools(&self, client: &Client, wishes: &Wishes, asked: &Asked) -> bool {
+        let rules = &self.settings.tools;
+        let by_client = || rules.clients.iter().find(|(name, _)| name == client.name).map(|(_, on)| *on);
+        // Who has no tools at all is not given ours unless they ask for them: titles and summaries are such requests.
+        let has_any = asked.document.tools().is_some_and(|tools| tools.as_str() != "[]");
+        wishes.tools.unwrap_or_else(|| has_any && by_client().unwrap_or(rules.others))
+    }
+
+    /// The engine for a policy and a model. A prompt without our tools does not speak of them.
+    pub(super) fn engine_for(&self, policy: Option<(&str, &Policy)>, model: &str, has_tools: bool) -> Engine {
+        let key = (format!("{}/{has_tools}", policy.map_or("", |(name, _)| name)), model.to_owned());
+        let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = engines.get(&key) {
+            return engine.clone();
+        }
+        if engines.len() >= ENGINES_MAX {
+            engines.clear();
+        }
+        let mut policy = policy.map_or_else(|| self.engine.settings().policy.clone(), |(_, policy)| policy.clone());
+        if !has_tools {
+            policy.externalise.by = ReadBy::Nobody;
+        }
+        let engine = self.engine.under(Some(&policy), Some(model).filter(|model| !model.is_empty()));
+        engines.insert(key, engine.clone());
+        engine
+    }
+}

@@ -1,0 +1,429 @@
+//! The relay: a turn is sent, and again while the provider says that it is too long and something can be done about it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use epitome::budget::{Overflow, Tokens, Window};
+use epitome::wire::BINDING_HEADER;
+use epitome_runtime::model::{ModelError, Usage};
+use http::Response;
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderValue};
+use hyper::body::Incoming;
+use tokio::task::JoinHandle;
+
+use super::answer::{Answer, Care, End, Passing};
+use super::ear::Ear;
+use super::prompt::Sending;
+use super::record::{self, Gone};
+use super::suspicion::WINDOW_MIN;
+use super::turn::{Pressure, Told, Turn};
+use super::weaving::{self, Weaving, Woven};
+use super::{Inner, Way, headers};
+use crate::refusal::Refusal;
+use crate::serve::{Call, LogNote};
+use crate::upstream;
+
+/// How often a prompt that the provider refuses is made smaller.
+const HARDER_MAX: u8 = 3;
+/// What is left free when the answer's limit is lowered to what fits.
+const OUTPUT_MARGIN: Tokens = Tokens::new(16);
+/// The least output that is worth asking for.
+const OUTPUT_MIN: Tokens = Tokens::new(64);
+/// A smaller prompt is not too long for anybody who does not say so.
+pub(super) const UNSAID_MIN: Tokens = Tokens::new(1500);
+/// When what came begins to be written down.
+const SETTLE_AFTER: Duration = Duration::from_millis(2);
+/// More bytes than a token of plain text has.
+const BYTES_PER_TOKEN: u64 = 5;
+/// Nor is one that takes less than this share of the window that is known.
+const UNSAID_SHARE: f64 = 0.5;
+
+/// A turn that is under way: what came is on its way into the log.
+pub(super) struct UnderWay {
+    pub turn: Arc<Turn>,
+    /// Ends when the log has what came, with the tokens of it.
+    pub settling: Option<JoinHandle<Option<Tokens>>>,
+}
+
+/// What the provider answered to one prompt.
+struct Tried {
+    answer: Answer,
+    /// What it said instead of an answer: that the prompt is too long.
+    error: Option<ModelError>,
+    told: Told,
+    /// What the prompt was counted as.
+    counted: Option<Tokens>,
+    woven: Option<Woven>,
+    /// Whether the prompt needs the header that lets thinking of another prefix be dropped.
+    drops_thinking: bool,
+    /// What the answers took that were thrown away for this one.
+    discarded: Vec<Usage>,
+}
+
+impl Inner {
+    /// Sends a turn until there is an answer that the client may have. What came may have been sent already.
+    pub(super) async fn relay(
+        self: Arc<Self>,
+        way: Arc<Way>,
+        packed: Bytes,
+        under_way: UnderWay,
+        mut early: Option<Result<Response<Incoming>, Refusal>>,
+        call: &Call,
+    ) -> Result<Response<Passing>, Refusal> {
+        let UnderWay { turn, mut settling } = under_way;
+        let mut pressure = Pressure::default();
+        let mut first: Option<Tried> = None;
+        let mut sent: Option<Bytes> = None;
+        let mut discarded = Vec::new();
+        loop {
+            let sending = match &early {
+                Some(_) => Sending::original(&turn, Told::of(&turn)),
+                None => self.sending(&turn, &pressure).await,
+            };
+            if sent.as_ref() == Some(&sending.body)
+                && let Some(first) = first.take()
+            {
+                return Ok(self.finished(&way, &turn, first, call).await);
+            }
+            sent = Some(sending.body.clone());
+            let (sending, woven) = match turn.has_tools && way.is_for_an_answer() && !pressure.as_it_came {
+                true => with_tools(sending, &turn),
+                false => (sending, None),
+            };
+            let response = match early.take() {
+                Some(early) => early?,
+                None => self.sent(&way, &packed, &sending).await?,
+            };
+            if !way.is_for_an_answer() {
+                return Ok(self.unread(response));
+            }
+            let ear = Ear::new(turn.asked.dialect(), response.headers());
+            let care = match (turn.is_small(), self.may_overflow(&turn, &sending)) {
+                (true, _) => Care::None,
+                (false, false) => Care::Some,
+                (false, true) => Care::All,
+            };
+            let (answer, error) = Answer::begin(response, ear, care, self.settings.limits.idle_timeout).await;
+            let is_needed = may_be_odd(&turn, &answer, &error) || !turn.wishes.pins.is_empty();
+            let counted = match sending.counted.or_else(|| turn.known_tokens()) {
+                Some(counted) if turn.wishes.pins.is_empty() => Some(counted),
+                counted => self.settled_tokens(&mut settling, is_needed).await.or(counted),
+            };
+            let told = Told { retries: pressure.retries, ..sending.told.clone() };
+            let mut tried = Tried {
+                answer,
+                error,
+                told,
+                counted,
+                woven,
+                drops_thinking: sending.drops_thinking,
+                discarded: Vec::new(),
+            };
+            if tried.is_refused_for_how_it_is_written() && !sending.is_original && !pressure.as_it_came {
+                // Whatever is wrong with what was made of it, the provider may take what came.
+                let status = tried.answer.parts.status.as_u16();
+                tracing::error!(status, "a prompt was refused; what came goes out");
+                self.metrics.failed_open("refused");
+                pressure = Pressure { as_it_came: true, ..Pressure::default() };
+                continue;
+            }
+            let Some(error) = self.too_long(&turn, &mut tried) else {
+                if let Some(window) = pressure.window.filter(|_| pressure.retries > 0) {
+                    self.suspicions.refused(&turn.served, window);
+                }
+                tried.discarded = discarded;
+                return Ok(self.finished(&way, &turn, tried, call).await);
+            };
+            let more = pressure.more(&turn, tried.tokens(&turn), &error);
+            discarded.push(tried.usage());
+            let mut original = first.take().unwrap_or(tried);
+            let Some(more) = more else {
+                original.discarded = discarded.split_off(1);
+                return Ok(self.finished(&way, &turn, original, call).await);
+            };
+            first = Some(original);
+            self.metrics.retried();
+            pressure = more;
+        }
+    }
+}
+
+/// A request with the gateway's own tools, where it can have them.
+fn with_tools(sending: Sending, turn: &Turn) -> (Sending, Option<Woven>) {
+    let woven = std::str::from_utf8(&sending.body).ok().and_then(|body| weaving::given(body, turn));
+    match &woven {
+        Some(given) => (Sending { body: given.body.clone().into(), is_original: false, ..sending }, woven),
+        None => (sending, None),
+    }
+}
+
+/// Whether the size of the prompt has to be known to tell what an answer is. Who counts as many tokens as there are in plain
+/// text has left nothing out.
+fn may_be_odd(turn: &Turn, answer: &Answer, error: &Option<ModelError>) -> bool {
+    if error.is_some() || turn.is_small() {
+        return error.is_some();
+    }
+    let bytes = turn.asked.document.source().len() as u64;
+    let is_little =
+        |usage: Usage| usage.input + usage.output >= WINDOW_MIN.get() && usage.input * BYTES_PER_TOKEN < bytes;
+    answer.is_hollow() || answer.known().and_then(|answer| answer.usage).is_some_and(is_little)
+}
+
+fn unsaid(overflow: Overflow, message: &str) -> ModelError {
+    ModelError::Overflow { status: 200, overflow, message: message.to_owned() }
+}
+
+/// Whether a refusal names a size.
+fn says_a_number(error: &ModelError) -> bool {
+    let ModelError::Overflow { overflow, status, message } = error else { return false };
+    overflow.limit().is_some() || (*status != 200 && !message.starts_with("it gives no reason"))
+}
+
+impl Tried {
+    /// Whether a provider refuses a request for anything but its size, the caller, or the moment.
+    fn is_refused_for_how_it_is_written(&self) -> bool {
+        matches!(self.answer.parts.status.as_u16(), 400 | 422) && self.error.is_none()
+    }
+
+    /// What the prompt was counted as, or is now.
+    fn tokens(&self, turn: &Turn) -> Tokens {
+        self.counted.unwrap_or_else(|| record::all_tokens(turn))
+    }
+
+    /// What the provider says that it took, where it said so.
+    fn usage(&self) -> Usage {
+        self.answer.known().and_then(|answer| answer.usage).unwrap_or_default()
+    }
+}
+
+impl Pressure {
+    /// How to go on after a refusal; `None` when going on cannot help.
+    fn more(&self, turn: &Turn, counted: Tokens, error: &ModelError) -> Option<Pressure> {
+        let ModelError::Overflow { overflow, .. } = error else { return None };
+        let retries = self.retries + 1;
+        let refused = Some((error.clone(), counted));
+        let output = overflow.output_that_fits(OUTPUT_MARGIN).filter(|output| *output >= OUTPUT_MIN);
+        if let Some(output) = output.filter(|output| self.output.is_none_or(|asked| *output < asked)) {
+            return Some(Pressure { output: Some(output), refused, retries, ..self.clone() });
+        }
+        if self.harder >= HARDER_MAX || turn.asked.messages().is_empty() {
+            return None;
+        }
+        // Who names no limit has one below what it was sent.
+        let window = match overflow.limit() {
+            Some(_) => self.window,
+            None => Some(self.window.unwrap_or(counted)),
+        };
+        Some(Pressure { harder: self.harder + 1, refused, window, retries, ..self.clone() })
+    }
+}
+
+impl Inner {
+    /// What goes out. Whatever fails, that is what came.
+    async fn sending(self: &Arc<Self>, turn: &Arc<Turn>, pressure: &Pressure) -> Sending {
+        let told = Told::of(turn);
+        if pressure.as_it_came {
+            return Sending::original(turn, Told { failed_open: Some("refused"), ..told });
+        }
+        let is_first = pressure.harder == 0 && pressure.output.is_none();
+        if is_first && (turn.asked.is_native() || self.certainly_fits(turn)) {
+            return Sending::original(turn, told);
+        }
+        let failed = |why| {
+            self.metrics.failed_open(why);
+            Sending::original(turn, Told { failed_open: Some(why), ..told.clone() })
+        };
+        if self.store_rests() {
+            return failed("store");
+        }
+        // It goes on by itself even if it is not waited for: nothing that came may be lost on the way.
+        let begun = Instant::now();
+        let made = self.work.spawn(Arc::clone(self).prompt(Arc::clone(turn), pressure.clone()));
+        let made = tokio::time::timeout(self.patience(turn), made).await;
+        // A store that only says no is gone on without; one that is waited for each time is left alone for a while.
+        let is_saved = matches!(&made, Ok(Ok(Ok(sending))) if sending.is_saved);
+        if !is_saved && made.is_ok() && begun.elapsed() > self.settings.limits.store_patience {
+            self.store_failed();
+        }
+        match made {
+            Ok(Ok(Ok(sending))) => sending,
+            Ok(Ok(Err(error))) => {
+                tracing::warn!(%error, "a prompt could not be prepared; the request goes out as it came");
+                failed("store")
+            }
+            Ok(Err(error)) => {
+                tracing::error!(%error, "planning broke off; the request goes out as it came");
+                failed("broken")
+            }
+            Err(_) => {
+                tracing::warn!("a prompt took too long; the request goes out as it came");
+                failed("slow")
+            }
+        }
+    }
+
+    /// How long a request waits for its prompt: as long as the store may take, and a compaction besides.
+    fn patience(&self, turn: &Turn) -> Duration {
+        let wait = match turn.engine.settings().background {
+            epitome_runtime::engine::Background::On { wait } => wait,
+            epitome_runtime::engine::Background::Off => Duration::from_secs(30),
+        };
+        self.settings.limits.store_patience + wait
+    }
+
+    /// Sends a prompt.
+    async fn sent(&self, way: &Way, packed: &Bytes, sending: &Sending) -> Result<Response<Incoming>, Refusal> {
+        let body = if sending.is_original { packed.clone() } else { sending.body.clone() };
+        let length = body.len();
+        let request = way.request(upstream::whole(body), |headers| {
+            if !sending.is_original {
+                upstream::rewritten(headers);
+                headers.insert(CONTENT_LENGTH, length.into());
+                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            }
+            if sending.drops_thinking {
+                headers::add_beta(headers, BINDING_HEADER);
+            }
+        });
+        self.asked(request).await
+    }
+
+    /// That the prompt was too long, where that is what an answer says or shows.
+    fn too_long(&self, turn: &Turn, tried: &mut Tried) -> Option<ModelError> {
+        if turn.asked.is_native() {
+            return None;
+        }
+        match tried.error.take() {
+            Some(error) if says_a_number(&error) || self.may_be_too_long(turn, tried.tokens(turn)) => Some(error),
+            Some(_) => None,
+            None if tried.answer.parts.status.is_success() => self.shown(turn, tried),
+            None => None,
+        }
+    }
+
+    /// That the prompt was too long, where an answer shows it without a word; and that can be.
+    fn shown(&self, turn: &Turn, tried: &Tried) -> Option<ModelError> {
+        if turn.is_small() {
+            return None;
+        }
+        let usage = tried.answer.known().and_then(|answer| answer.usage);
+        if tried.answer.is_cut_at_the_window() {
+            let limit = usage.map(|usage| Tokens::new(usage.input + usage.output)).filter(|limit| *limit > UNSAID_MIN);
+            return Some(unsaid(Overflow::InputTooLong { used: None, limit }, "it stopped where its window ends"));
+        }
+        if tried.answer.is_hollow() && self.may_be_too_long(turn, tried.tokens(turn)) {
+            return Some(unsaid(Overflow::InputTooLong { used: None, limit: None }, "it answered without a word"));
+        }
+        let window = self.suspicions.went_through(&turn.served, tried.counted?, &usage?)?;
+        let overflow = Overflow::InputTooLong { used: None, limit: Some(window) };
+        Some(unsaid(overflow, "it counted far less than it was sent"))
+    }
+
+    /// Whether a provider may say of a prompt that it is too long.
+    fn may_overflow(&self, turn: &Turn, sending: &Sending) -> bool {
+        let most = sending.counted.or_else(|| turn.tokens_at_most());
+        most.is_none_or(|most| self.may_be_too_long(turn, most))
+    }
+
+    /// Whether a prompt of this size may be too long for a model that only says so.
+    fn may_be_too_long(&self, turn: &Turn, counted: Tokens) -> bool {
+        if counted <= UNSAID_MIN {
+            return false;
+        }
+        let is_known = !matches!(turn.engine.window_of(&turn.served), Window::Fallback(_));
+        !is_known || counted > self.window_of(turn).share(UNSAID_SHARE)
+    }
+
+    /// The window of the model that a turn is for, as far as it is known.
+    pub(super) fn window_of(&self, turn: &Turn) -> Tokens {
+        let known = turn.window();
+        self.suspicions.window(&turn.served).map_or(known, |suspected| suspected.min(known))
+    }
+
+    /// Brings what came into the log while the provider thinks. The tokens of the request, where that was done.
+    pub(super) fn settling(self: &Arc<Self>, turn: &Arc<Turn>) -> JoinHandle<Option<Tokens>> {
+        let settling = Arc::clone(self).settled_at_last(Arc::clone(turn));
+        if self.engine.log().store().is_shared() {
+            return self.work.spawn(settling);
+        }
+        // A provider that has answered by then is not to wait for anybody; then it is done with the rest.
+        let work = self.work.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(SETTLE_AFTER).await;
+            work.spawn(settling).await.ok().flatten()
+        })
+    }
+
+    async fn settled_at_last(self: Arc<Self>, turn: Arc<Turn>) -> Option<Tokens> {
+        let line = Arc::clone(&turn.placed.line);
+        let open = self.settled(&turn, &line).await;
+        let open = open.inspect_err(|error| tracing::warn!(%error, "what came is not in the log yet")).ok()?;
+        if let Some(pins) = self.kept_pins(&turn)
+            && let Err(error) = self.engine.log().apply(&[pins]).await
+        {
+            tracing::warn!(%error, "pins are not kept yet");
+        }
+        let thread = open.as_ref().filter(|thread| thread.thread().evicted().is_none())?.thread();
+        let tokens = thread.tokens(0..turn.asked.messages().len().min(thread.len()));
+        let fixed = line.facts().counted.map(|counted| counted.fixed);
+        Some(tokens + fixed.unwrap_or_else(|| record::fixed_tokens(&turn)))
+    }
+
+    /// The tokens of what came, once the log has it. Nobody waits for a log that is only this gateway's, unless the tokens
+    /// are needed: what came is on its way into it, and the client has it too. Another gateway may be asked next, though,
+    /// and has to find it there.
+    async fn settled_tokens(
+        &self,
+        settling: &mut Option<JoinHandle<Option<Tokens>>>,
+        is_needed: bool,
+    ) -> Option<Tokens> {
+        let under_way = settling.take()?;
+        if !is_needed && !self.engine.log().store().is_shared() && !under_way.is_finished() {
+            *settling = Some(under_way);
+            return None;
+        }
+        match tokio::time::timeout(self.settings.limits.store_patience, under_way).await {
+            Ok(counted) => counted.ok().flatten(),
+            // One that takes long may be large: whether the store is well is not said by it.
+            Err(_) => {
+                tracing::warn!("what came is still on its way into the log");
+                None
+            }
+        }
+    }
+
+    /// The answer on its way, with what is told of it.
+    async fn finished(
+        self: &Arc<Self>,
+        way: &Arc<Way>,
+        turn: &Arc<Turn>,
+        tried: Tried,
+        call: &Call,
+    ) -> Response<Passing> {
+        let Tried { mut answer, mut told, counted, woven, drops_thinking, discarded, .. } = tried;
+        if let (true, Some(before), Some(after)) = (told.plan > 0, told.before, told.after) {
+            self.metrics.compacted(before.get().saturating_sub(after.get()));
+        }
+        told.before = told.before.or(counted);
+        told.after = told.after.or(counted);
+        headers::put(&mut answer.parts.headers, &told);
+        answer.parts.extensions.insert(LogNote { thread: told.thread.clone(), client: Some(turn.client.name.into()) });
+        let status = answer.parts.status;
+        let ended = {
+            let (relay, turn, id) = (Arc::clone(self), Arc::clone(turn), call.id.clone());
+            move |end: End, rounds: Vec<Usage>| {
+                let end = relay.remember(&turn, end);
+                relay.record_soon(turn, Gone { told, counted, status, end, id, rounds, discarded });
+            }
+        };
+        match woven.filter(|_| status.is_success()) {
+            Some(woven) => {
+                let (relay, way, turn) = (Arc::clone(self), Arc::clone(way), Arc::clone(turn));
+                let weaving = Weaving { relay, turn, way, woven, drops_thinking, at_end: Box::new(ended) };
+                weaving.pass_on(answer).await
+            }
+            None => answer.pass_on(self.settings.limits.idle_timeout, Box::new(move |end| ended(end, Vec::new()))),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The crew: threads that pass bytes on and do nothing else, one for each core.
+//!
+//! A connection stays with its thread, and so do the connections that are made for it to providers: a request wakes nobody
+//! up on its way through. What takes long, and everything that asks the store, is done by the threads of the runtime that
+//! the gateway was started in.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+thread_local! {
+    /// Which of the crew this thread is.
+    static SEAT: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// How many threads there are.
+pub(crate) fn seats() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Which of the crew this thread is, if it is one.
+pub(crate) fn seat() -> Option<usize> {
+    SEAT.get()
+}
+
+/// Threads that pass bytes on.
+#[derive(Debug)]
+pub(super) struct Crew {
+    members: Vec<Member>,
+    next: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Member {
+    handle: Handle,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Crew {
+    /// As many as there are cores. Where no threads can be started, there is nobody, and the work is done here.
+    pub(super) fn new() -> Crew {
+        let members = (0..seats()).filter_map(|seat| {
+            Member::new(seat).inspect_err(|error| tracing::warn!(%error, "a thread could not be started")).ok()
+        });
+        Crew { members: members.collect(), next: AtomicUsize::new(0) }
+    }
+
+    /// Whose turn it is.
+    pub(super) fn next(&self) -> Handle {
+        match self.members.len() {
+            0 => Handle::current(),
+            count => self.members[self.next.fetch_add(1, Ordering::Relaxed) % count].handle.clone(),
+        }
+    }
+}
+
+impl Member {
+    fn new(seat: usize) -> std::io::Result<Member> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel();
+        let thread = std::thread::Builder::new().name(format!("gateway-{seat}")).spawn(move || {
+            SEAT.set(Some(seat));
+            // An error is that nobody is left to say when to end.
+            let _ = runtime.block_on(ended);
+        })?;
+        Ok(Member { handle, end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.end.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
