@@ -162,11 +162,15 @@ async fn own(response: Response<Full<Bytes>>) -> Response<Passing> {
     Response::from_parts(parts, Passing::whole(bytes))
 }
 
-/// A request on its way: where it goes and with which headers.
+/// A request on its way: where it goes, and what came with it.
 struct Way {
     upstream: Arc<Upstream>,
     path: PathAndQuery,
+    /// The client's headers.
     headers: HeaderMap,
+    family: Family,
+    /// Whether the client's key is one of the gateway's own.
+    replaces_key: bool,
     method: http::Method,
     extensions: http::Extensions,
     endpoint: Endpoint,
@@ -182,7 +186,7 @@ impl Way {
         let mut request = Request::new(body);
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.upstream.uri_of(&self.path);
-        *request.headers_mut() = self.headers.clone();
+        *request.headers_mut() = upstream::headers(&self.upstream, &self.headers, self.family, self.replaces_key);
         *request.extensions_mut() = self.extensions.clone();
         edit(request.headers_mut());
         request
@@ -212,28 +216,23 @@ impl Inner {
         let packed = body::take(body, limits.body_bytes_max, limits.body_timeout).await?;
         self.metrics.request_bytes(packed.len() as u64);
         let plain = body::unpacked(&parts.headers, &packed, limits.body_bytes_max);
-        let way = |upstream: Arc<Upstream>| {
-            self.may_spend(&upstream, &parts.headers)?;
-            Ok::<_, Refusal>(Way {
-                headers: upstream::headers(&upstream, &parts.headers, family, caller.replaces_key),
-                upstream,
-                path: path.clone(),
-                method: parts.method.clone(),
-                extensions: parts.extensions.clone(),
-                endpoint,
-            })
-        };
+        let (method, headers, extensions) = (parts.method, parts.headers, parts.extensions);
         let by_path = by_path.filter(|_| !self.upstreams.are_by_model());
+        let replaces_key = caller.replaces_key;
+        let way = |upstream: Arc<Upstream>| {
+            self.may_spend(&upstream, &headers)?;
+            Ok::<_, Refusal>(Way { upstream, path, headers, family, replaces_key, method, extensions, endpoint })
+        };
         if let (Some(plain), Some(upstream), Endpoint::Answer(_)) = (&plain, &by_path, endpoint)
             && self.goes_at_once(plain, &wishes, upstream)
         {
             let way = way(Arc::clone(upstream))?;
-            let read =
-                || self.read(caller.clone(), wishes, &parts.headers, (Asked::read(dialect, plain)?, plain), &way);
             let found = async {
                 // The connection writes first.
                 tokio::task::yield_now().await;
-                self.found(read().ok_or(None)?).await.map_err(Some)
+                let asked = Asked::read(dialect, plain).ok_or(None)?;
+                let read = self.read(caller, wishes, (asked, plain), &way).ok_or(None)?;
+                self.found(read).await.map_err(Some)
             };
             let (early, found) = tokio::join!(self.asked(way.request(upstream::whole(packed.clone()), |_| {})), found);
             return self.go_on(way, packed, found, Some(early), call).await;
@@ -255,12 +254,11 @@ impl Inner {
             return self.compact(&way, packed, asked, &caller).await;
         }
         if let Endpoint::Count(_) = endpoint
-            && !self.is_known_with_a_plan(&caller, &parts.headers, &asked)
+            && !self.is_known_with_a_plan(&caller, &way.headers, &asked)
         {
             return self.send_unread(&way, packed).await;
         }
-        let read = self.read(caller.clone(), wishes, &parts.headers, (asked, &plain), &way);
-        let found = match read {
+        let found = match self.read(caller, wishes, (asked, &plain), &way) {
             Some(read) => self.found(read).await.map_err(Some),
             None => Err(None),
         };

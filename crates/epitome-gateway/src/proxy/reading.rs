@@ -67,7 +67,6 @@ impl Inner {
         &self,
         caller: Caller,
         wishes: Wishes,
-        headers: &HeaderMap,
         (asked, original): (Asked, &Bytes),
         way: &Way,
     ) -> Option<Read> {
@@ -75,7 +74,7 @@ impl Inner {
             None => None,
             Some(name) => Some((name.as_str(), self.policy(name).ok()?)),
         };
-        let client = Client::of(headers, &asked.named());
+        let client = Client::of(&way.headers, &asked.named());
         let has_tools = self.gives_tools(&client, &wishes, &asked);
         let engine = self.engine_for(policy, asked.model(), has_tools);
         let served = way.upstream.served(asked.model());

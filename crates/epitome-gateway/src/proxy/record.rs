@@ -19,6 +19,7 @@ use super::Inner;
 use super::answer::{End, Said};
 use super::asked::Asked;
 use super::relay::UNSAID_MIN;
+use super::suspicion::Shown;
 use super::turn::{Told, Turn};
 use crate::caller::Caller;
 use crate::identity::{Counted, Relation, Scope};
@@ -148,7 +149,7 @@ impl Inner {
         }
         let Some(answer) = answer else { return record };
         if let (Some(counted), Some(usage)) = (counted, &answer.usage)
-            && self.suspicions.went_through(&turn.served, counted, usage).is_none()
+            && !matches!(self.suspicions.went_through(&turn.served, counted, usage), Shown::Cut(_))
             && counted > LESSON_MIN.min(turn.window().share(LESSON_SHARE))
         {
             turn.engine.learn(|learnt| learnt.usage(&turn.served, counted, usage)).await;

@@ -16,7 +16,7 @@ use super::answer::{Answer, Care, End, Passing};
 use super::ear::Ear;
 use super::prompt::Sending;
 use super::record::{self, Gone};
-use super::suspicion::WINDOW_MIN;
+use super::suspicion::{Shown, WINDOW_MIN};
 use super::turn::{Pressure, Told, Turn};
 use super::weaving::{self, Weaving, Woven};
 use super::{Inner, Way, headers};
@@ -33,7 +33,7 @@ const OUTPUT_MIN: Tokens = Tokens::new(64);
 /// A smaller prompt is not too long for anybody who does not say so.
 pub(super) const UNSAID_MIN: Tokens = Tokens::new(1500);
 /// When what came begins to be written down.
-const SETTLE_AFTER: Duration = Duration::from_millis(2);
+const SETTLE_AFTER: Duration = Duration::from_millis(10);
 /// More bytes than a token of plain text has.
 const BYTES_PER_TOKEN: u64 = 5;
 /// Nor is one that takes less than this share of the window that is known.
@@ -105,10 +105,12 @@ impl Inner {
                 (false, true) => Care::All,
             };
             let (answer, error) = Answer::begin(response, ear, care, self.settings.limits.idle_timeout).await;
-            let is_needed = may_be_odd(&turn, &answer, &error) || !turn.wishes.pins.is_empty();
             let counted = match sending.counted.or_else(|| turn.known_tokens()) {
                 Some(counted) if turn.wishes.pins.is_empty() => Some(counted),
-                counted => self.settled_tokens(&mut settling, is_needed).await.or(counted),
+                counted => {
+                    let waits = self.has_to_be_found(&turn) || may_be_odd(&turn, &answer, &error);
+                    self.settled_tokens(&mut settling, waits).await.or(counted)
+                }
             };
             let told = Told { retries: pressure.retries, ..sending.told.clone() };
             let mut tried = Tried {
@@ -128,7 +130,14 @@ impl Inner {
                 pressure = Pressure { as_it_came: true, ..Pressure::default() };
                 continue;
             }
-            let Some(error) = self.too_long(&turn, &mut tried) else {
+            let verdict = self.verdict(&turn, &mut tried);
+            if let (Verdict::CountsLess, Some(mut first)) = (&verdict, first.take_if(|first| first.is_success())) {
+                // What was taken for cut off was not; its answer is to all that came.
+                discarded.push(tried.usage());
+                first.discarded = discarded.split_off(1);
+                return Ok(self.finished(&way, &turn, first, call).await);
+            }
+            let Verdict::TooLong(error) = verdict else {
                 if let Some(window) = pressure.window.filter(|_| pressure.retries > 0) {
                     self.suspicions.refused(&turn.served, window);
                 }
@@ -170,8 +179,17 @@ fn may_be_odd(turn: &Turn, answer: &Answer, error: &Option<ModelError>) -> bool 
     answer.is_hollow() || answer.known().and_then(|answer| answer.usage).is_some_and(is_little)
 }
 
-fn unsaid(overflow: Overflow, message: &str) -> ModelError {
-    ModelError::Overflow { status: 200, overflow, message: message.to_owned() }
+/// What an answer says of its prompt.
+enum Verdict {
+    Fine,
+    TooLong(ModelError),
+    /// The provider counts less than we do, and did before.
+    CountsLess,
+}
+
+fn unsaid(limit: Option<Tokens>, message: &str) -> Verdict {
+    let overflow = Overflow::InputTooLong { used: None, limit };
+    Verdict::TooLong(ModelError::Overflow { status: 200, overflow, message: message.to_owned() })
 }
 
 /// Whether a refusal names a size.
@@ -184,6 +202,10 @@ impl Tried {
     /// Whether a provider refuses a request for anything but its size, the caller, or the moment.
     fn is_refused_for_how_it_is_written(&self) -> bool {
         matches!(self.answer.parts.status.as_u16(), 400 | 422) && self.error.is_none()
+    }
+
+    fn is_success(&self) -> bool {
+        self.answer.parts.status.is_success()
     }
 
     /// What the prompt was counted as, or is now.
@@ -289,35 +311,38 @@ impl Inner {
         self.asked(request).await
     }
 
-    /// That the prompt was too long, where that is what an answer says or shows.
-    fn too_long(&self, turn: &Turn, tried: &mut Tried) -> Option<ModelError> {
+    /// What an answer says, or shows, of the prompt.
+    fn verdict(&self, turn: &Turn, tried: &mut Tried) -> Verdict {
         if turn.asked.is_native() {
-            return None;
+            return Verdict::Fine;
         }
         match tried.error.take() {
-            Some(error) if says_a_number(&error) || self.may_be_too_long(turn, tried.tokens(turn)) => Some(error),
-            Some(_) => None,
-            None if tried.answer.parts.status.is_success() => self.shown(turn, tried),
-            None => None,
+            Some(error) if says_a_number(&error) || self.may_be_too_long(turn, tried.tokens(turn)) => {
+                Verdict::TooLong(error)
+            }
+            Some(_) => Verdict::Fine,
+            None if tried.is_success() && !turn.is_small() => self.shown(turn, tried),
+            None => Verdict::Fine,
         }
     }
 
-    /// That the prompt was too long, where an answer shows it without a word; and that can be.
-    fn shown(&self, turn: &Turn, tried: &Tried) -> Option<ModelError> {
-        if turn.is_small() {
-            return None;
-        }
+    /// What an answer shows of the prompt without a word.
+    fn shown(&self, turn: &Turn, tried: &Tried) -> Verdict {
         let usage = tried.answer.known().and_then(|answer| answer.usage);
         if tried.answer.is_cut_at_the_window() {
             let limit = usage.map(|usage| Tokens::new(usage.input + usage.output)).filter(|limit| *limit > UNSAID_MIN);
-            return Some(unsaid(Overflow::InputTooLong { used: None, limit }, "it stopped where its window ends"));
+            return unsaid(limit, "it stopped where its window ends");
         }
         if tried.answer.is_hollow() && self.may_be_too_long(turn, tried.tokens(turn)) {
-            return Some(unsaid(Overflow::InputTooLong { used: None, limit: None }, "it answered without a word"));
+            return unsaid(None, "it answered without a word");
         }
-        let window = self.suspicions.went_through(&turn.served, tried.counted?, &usage?)?;
-        let overflow = Overflow::InputTooLong { used: None, limit: Some(window) };
-        Some(unsaid(overflow, "it counted far less than it was sent"))
+        let (Some(counted), Some(usage)) = (tried.counted, usage) else { return Verdict::Fine };
+        match self.suspicions.went_through(&turn.served, counted, &usage) {
+            Shown::Fine => Verdict::Fine,
+            // Its window is suspected, and not learnt for good.
+            Shown::Cut(_) => unsaid(None, "it counted far less than it was sent"),
+            Shown::CountsLess => Verdict::CountsLess,
+        }
     }
 
     /// Whether a provider may say of a prompt that it is too long.
@@ -344,7 +369,7 @@ impl Inner {
     /// Brings what came into the log while the provider thinks. The tokens of the request, where that was done.
     pub(super) fn settling(self: &Arc<Self>, turn: &Arc<Turn>) -> JoinHandle<Option<Tokens>> {
         let settling = Arc::clone(self).settled_at_last(Arc::clone(turn));
-        if self.engine.log().store().is_shared() {
+        if self.has_to_be_found(turn) {
             return self.work.spawn(settling);
         }
         // A provider that has answered by then is not to wait for anybody; then it is done with the rest.
@@ -370,16 +395,16 @@ impl Inner {
         Some(tokens + fixed.unwrap_or_else(|| record::fixed_tokens(&turn)))
     }
 
-    /// The tokens of what came, once the log has it. Nobody waits for a log that is only this gateway's, unless the tokens
-    /// are needed: what came is on its way into it, and the client has it too. Another gateway may be asked next, though,
-    /// and has to find it there.
-    async fn settled_tokens(
-        &self,
-        settling: &mut Option<JoinHandle<Option<Tokens>>>,
-        is_needed: bool,
-    ) -> Option<Tokens> {
+    /// Whether what came has to be in the log before its answer is passed on: another gateway may be asked next, or the client
+    /// goes on from it by a name. Otherwise nobody waits for it: it is on its way, and the client brings it again.
+    fn has_to_be_found(&self, turn: &Turn) -> bool {
+        self.engine.log().store().is_shared() || turn.is_kept_by_name() || !turn.wishes.pins.is_empty()
+    }
+
+    /// The tokens of what came, once the log has it; nothing where that takes longer and nobody waits for it.
+    async fn settled_tokens(&self, settling: &mut Option<JoinHandle<Option<Tokens>>>, waits: bool) -> Option<Tokens> {
         let under_way = settling.take()?;
-        if !is_needed && !self.engine.log().store().is_shared() && !under_way.is_finished() {
+        if !waits && !under_way.is_finished() {
             *settling = Some(under_way);
             return None;
         }

@@ -18,6 +18,8 @@ const CUT_SHARE: f64 = 0.6;
 const ODD_SHARE: f64 = 0.85;
 /// How close two numbers are to be the same.
 const SAME: f64 = 0.03;
+/// How close two shares are to be the same.
+const SAME_SHARE: f64 = 0.12;
 /// The most models that are watched.
 const MODELS_MAX: usize = 256;
 
@@ -27,11 +29,24 @@ pub struct Suspicions {
     models: Mutex<HashMap<String, Watched>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Watched {
     /// What it used for what was counted as the other, the last time that this was odd.
     odd: Option<(Tokens, Tokens)>,
+    /// The share of our own count that it counts, where it is known to count otherwise.
+    share: Option<f64>,
     window: Option<(Tokens, Instant)>,
+}
+
+/// What the usage of an answer shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Nothing is odd.
+    Fine,
+    /// Something of the prompt was left out: the provider's window is this.
+    Cut(Tokens),
+    /// It counts less than we do, whatever it is sent: nothing was left out, now or before.
+    CountsLess,
 }
 
 impl Suspicions {
@@ -49,28 +64,36 @@ impl Suspicions {
         }
     }
 
-    /// A prompt went through; the window that it shows, where the provider left something of it out.
-    pub fn went_through(&self, model: &str, counted: Tokens, usage: &Usage) -> Option<Tokens> {
+    /// A prompt went through: what its usage shows of the provider.
+    pub fn went_through(&self, model: &str, counted: Tokens, usage: &Usage) -> Shown {
         let used = Tokens::new(usage.input);
         let window = used + Tokens::new(usage.output);
-        // Who reads from a cache may leave that out of what it counts.
-        let is_odd = used < counted.share(ODD_SHARE) && window >= WINDOW_MIN && usage.cached == 0;
         self.watch(model, |watched| {
+            let expected = counted.share(watched.share.unwrap_or(1.0));
+            let before = watched.odd.filter(|(_, before)| !is_same(*before, counted));
+            // One that has left something out stops at its window; one that counts otherwise does so each time.
+            if let Some((used_before, counted_before)) = before.filter(|_| usage.cached == 0) {
+                let (share, share_before) = (ratio(used, counted), ratio(used_before, counted_before));
+                if (share - share_before).abs() <= SAME_SHARE * share.max(share_before) {
+                    *watched = Watched { share: Some(share.min(share_before)), ..Watched::default() };
+                    return Shown::CountsLess;
+                }
+            }
+            // Who reads from a cache may leave that out of what it counts.
+            let is_odd = used < expected.share(ODD_SHARE) && window >= WINDOW_MIN && usage.cached == 0;
             if !is_odd {
                 watched.odd = None;
                 // It took more than was thought possible.
                 watched.window = watched.window.filter(|(known, _)| used <= *known);
-                return None;
+                return Shown::Fine;
             }
-            let stops_there = watched
-                .odd
-                .is_some_and(|(before, counted_before)| is_same(before, used) && !is_same(counted_before, counted));
             watched.odd = Some((used, counted));
-            let is_cut = used < counted.share(CUT_SHARE) || stops_there;
-            is_cut.then(|| {
-                watched.window = Some((window, Instant::now()));
-                window
-            })
+            let stops_there = before.is_some_and(|(before, _)| is_same(before, used));
+            if !stops_there && used >= expected.share(CUT_SHARE) {
+                return Shown::Fine;
+            }
+            watched.window = Some((window, Instant::now()));
+            Shown::Cut(window)
         })
     }
 
@@ -79,8 +102,12 @@ impl Suspicions {
         if models.len() >= MODELS_MAX && !models.contains_key(model) {
             models.clear();
         }
-        change(models.entry(model.to_owned()).or_insert(Watched { odd: None, window: None }))
+        change(models.entry(model.to_owned()).or_default())
     }
+}
+
+fn ratio(used: Tokens, counted: Tokens) -> f64 {
+    used.get() as f64 / counted.get().max(1) as f64
 }
 
 fn is_same(one: Tokens, other: Tokens) -> bool {
@@ -100,19 +127,36 @@ mod tests {
     fn one_odd_answer_to_a_small_prompt_teaches_nothing() {
         let suspicions = Suspicions::default();
         suspicions.refused("m", Tokens::new(224));
-        assert_eq!(suspicions.went_through("m", Tokens::new(2600), &usage(30, 0)), None);
-        assert_eq!(suspicions.went_through("m", Tokens::new(9000), &usage(2000, 7000)), None);
+        assert_eq!(suspicions.went_through("m", Tokens::new(2600), &usage(30, 0)), Shown::Fine);
+        assert_eq!(suspicions.went_through("m", Tokens::new(9000), &usage(2000, 7000)), Shown::Fine);
         assert_eq!(suspicions.window("m"), None);
     }
 
     #[test]
     fn a_provider_that_stops_at_a_number_has_that_window() {
         let suspicions = Suspicions::default();
-        assert_eq!(suspicions.went_through("m", Tokens::new(16_000), &usage(7900, 0)), Some(Tokens::new(7900)));
+        let cut = Shown::Cut(Tokens::new(7900));
+        assert_eq!(suspicions.went_through("m", Tokens::new(16_000), &usage(7900, 0)), cut);
         assert_eq!(suspicions.window("m"), Some(Tokens::new(7900)));
+        assert_eq!(suspicions.went_through("m", Tokens::new(16_000), &usage(7900, 0)), cut, "the same again");
+        assert_eq!(suspicions.went_through("m", Tokens::new(26_000), &usage(7900, 0)), cut);
         let slowly = Suspicions::default();
-        assert_eq!(slowly.went_through("m", Tokens::new(10_000), &usage(8000, 0)), None, "it may count otherwise");
-        assert_eq!(slowly.went_through("m", Tokens::new(11_000), &usage(8010, 0)), Some(Tokens::new(8010)));
+        let fine = slowly.went_through("m", Tokens::new(10_000), &usage(8000, 0));
+        assert_eq!(fine, Shown::Fine, "it may count otherwise");
+        let cut = slowly.went_through("m", Tokens::new(12_000), &usage(8010, 0));
+        assert_eq!(cut, Shown::Cut(Tokens::new(8010)));
+    }
+
+    #[test]
+    fn a_provider_that_counts_less_each_time_has_left_nothing_out() {
+        let suspicions = Suspicions::default();
+        let first = suspicions.went_through("m", Tokens::new(19_000), &usage(9300, 0));
+        assert_eq!(first, Shown::Cut(Tokens::new(9300)));
+        let second = suspicions.went_through("m", Tokens::new(7000), &usage(3500, 0));
+        assert_eq!((second, suspicions.window("m")), (Shown::CountsLess, None));
+        assert_eq!(suspicions.went_through("m", Tokens::new(30_000), &usage(14_600, 0)), Shown::Fine);
+        let cut = suspicions.went_through("m", Tokens::new(60_000), &usage(16_000, 0));
+        assert_eq!(cut, Shown::Cut(Tokens::new(16_000)), "and is still watched");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use epitome::budget::{Tokens, Window};
+use epitome::wire::Dialect;
 use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, StepRequest};
 use epitome_runtime::ids::{Moment, ThreadId};
@@ -103,6 +104,12 @@ impl Turn {
     /// Whether it is so small that nobody's window is too small for it, whatever its answer looks like.
     pub fn is_small(&self) -> bool {
         self.asked.document.source().len() <= SMALL_BYTES
+    }
+
+    /// Whether its answer may be gone on from by its name alone, so that everything before it has to be found.
+    pub fn is_kept_by_name(&self) -> bool {
+        let is_stored = || self.asked.document.field("store").is_none_or(|store| store.as_str() != "false");
+        self.asked.dialect() == Dialect::Responses && is_stored()
     }
 
     /// The most tokens that it can have, as far as that is known without counting: no token has less than a byte, but for

@@ -21,7 +21,6 @@ use super::turn::Turn;
 use super::{Inner, Way};
 use crate::refusal::Refusal;
 use crate::serve::BoxError;
-use crate::settings::Family;
 use crate::sse::Framer;
 use crate::tools::{Caps, Outcome, TOOLS, Tool, perform};
 use crate::upstream;
@@ -71,7 +70,7 @@ impl Weaving {
         match answer.is_of_events() {
             true => self.stream(answer),
             false => {
-                let (work, family) = (self.relay.work.clone(), Family::of(self.way.path.path(), &self.way.headers));
+                let (work, family) = (self.relay.work.clone(), self.way.family);
                 // It ends when nobody waits for it any more.
                 let mut weaving = JoinSet::new();
                 weaving.spawn_on(self.whole(answer), &work);
@@ -105,7 +104,7 @@ impl Weaving {
                 weave::Turn::Ours(calls) => match self.asked_on(&calls, &mut weaver, round).await {
                     Some(Ok(response)) => answer = Answer::of(response, Ear::new(dialect, &HeaderMap::new())),
                     Some(Err(refusal)) => {
-                        return super::own(refusal.response(Family::of(self.way.path.path(), &self.way.headers))).await;
+                        return super::own(refusal.response(self.way.family)).await;
                     }
                     None => return self.ended(parts, weaver.fail(None), &weaver),
                 },
@@ -118,7 +117,7 @@ impl Weaving {
     async fn broken(self, error: &BoxError, weaver: &Weaver) -> Response<Passing> {
         let host = self.way.upstream.url.authority().map(ToString::to_string).unwrap_or_default();
         let refusal = Refusal::Unreachable { host, reason: format!("its answer broke off: {error}") };
-        let family = Family::of(self.way.path.path(), &self.way.headers);
+        let family = self.way.family;
         (self.at_end)(End::Known(Known::default()), weaver.usage().to_vec());
         super::own(refusal.response(family)).await
     }

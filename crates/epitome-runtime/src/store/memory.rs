@@ -37,6 +37,11 @@ impl Memory {
 
 #[async_trait]
 impl Store for Memory {
+    /// Whoever else has it sees at once what was written, and nobody waits for that.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn apply(&self, writes: &[Write]) -> Result<(), StoreError> {
         self.state().apply(writes)
     }
