@@ -12,7 +12,7 @@ use epitome::summary::{Dialogue, StructuredSummary};
 use epitome::wire::Dialect;
 use epitome_runtime::config::{Config, SecretSource};
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::summarise::{ModelSummariser, NoSummary, Put, Summariser};
+use epitome_runtime::summarise::{ModelSummariser, NoSummary, Put, Spent, Summariser};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -109,7 +109,8 @@ impl<'a> Author<'a> {
         if let Some(known) = self.heard.borrow().get(&key) {
             return known.clone();
         }
-        let prose = runtime.block_on(model.ask(&TenantId::local(), dialogue, &Put::Transcript, counter));
+        let prose =
+            runtime.block_on(model.ask(&TenantId::local(), dialogue, &Put::Transcript, counter, &Spent::default()));
         let answer = prose.map(|prose| prose.summary);
         self.heard.borrow_mut().insert(key, answer.clone());
         answer

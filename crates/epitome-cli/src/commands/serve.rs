@@ -69,7 +69,7 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
         say(&demo.as_ref().map(|_| Demo::loop_at(&listening.url())).unwrap_or_default());
     }
     let metrics = Arc::new(Metrics::new());
-    let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()));
+    let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()).hearing(engine.bus()));
     let proxy =
         Relay::new(Arc::clone(&settings), engine.clone(), policies(), Arc::clone(&metrics), Arc::clone(&ledger));
     // Who may ask, and by which name, is decided before a request comes there.

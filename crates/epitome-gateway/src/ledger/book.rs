@@ -11,17 +11,19 @@
 //! No request waits for any of this, and none fails of it: what cannot be written is written with the next one.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use epitome_runtime::event::{Bus, Event, EventKind};
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
 use epitome_runtime::log::{Document, Log, LogError};
 use epitome_runtime::store::{StoreError, Write};
 use serde::de::DeserializeOwned;
+use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use super::day::Day;
-use super::entry::{Charge, Entry, Request};
+use super::entry::{Charge, Entry, Extra, ExtraKind, Request};
 use super::previous::Previous;
 use super::price::PriceList;
 use super::totals::Totals;
@@ -55,6 +57,8 @@ pub struct Ledger {
     /// This process, among those that write to the store.
     process: String,
     waiting: Mutex<Waiting>,
+    /// What was spent on threads since their last request.
+    owed: Mutex<Owed>,
     /// One task at a time writes.
     known: tokio::sync::Mutex<Known>,
 }
@@ -77,12 +81,28 @@ impl Ledger {
     /// The ledger of this process.
     pub fn new(log: Log, prices: PriceList) -> Ledger {
         let process = Uuid::now_v7().to_string();
-        Ledger { log, prices, process, waiting: Mutex::default(), known: tokio::sync::Mutex::default() }
+        let (waiting, owed) = (Mutex::default(), Mutex::default());
+        Ledger { log, prices, process, waiting, owed, known: tokio::sync::Mutex::default() }
+    }
+
+    /// The ledger with what models take for summaries: they are told on this bus, and stand with the next request of their
+    /// thread.
+    #[must_use]
+    pub fn hearing(self, bus: &Bus) -> Ledger {
+        self.owed().told = Some(bus.subscribe());
+        self
+    }
+
+    fn owed(&self) -> MutexGuard<'_, Owed> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes requests down. To be spawned: it waits for the store. What the store does not take waits for the next ones.
     pub async fn note(&self, charges: impl IntoIterator<Item = Charge>) {
-        charges.into_iter().for_each(|charge| self.wait_with(Note::new(charge)));
+        for mut charge in charges {
+            charge.request.extra.extend(self.owed().taken(&charge.request.key));
+            self.wait_with(Note::new(charge));
+        }
         // Whoever writes already sees them before it goes.
         while !self.waiting().notes.is_empty() {
             let Ok(mut known) = self.known.try_lock() else { return };
@@ -189,6 +209,44 @@ impl Ledger {
     fn day_name(&self, day: Day) -> String {
         format!("{day}/{}", self.process)
     }
+}
+
+/// What was spent on threads beside their requests.
+#[derive(Debug, Default)]
+struct Owed {
+    told: Option<broadcast::Receiver<Arc<Event>>>,
+    by_thread: BTreeMap<ThreadKey, Vec<Extra>>,
+}
+
+impl Owed {
+    /// What a thread owes; nothing any more.
+    fn taken(&mut self, key: &ThreadKey) -> Vec<Extra> {
+        while let Some(event) = self.next() {
+            if event.kind == EventKind::SummaryAsked
+                && let Some(extra) = summary(&event)
+            {
+                self.by_thread.entry(event.key.clone()).or_default().push(extra);
+            }
+        }
+        self.by_thread.remove(key).unwrap_or_default()
+    }
+
+    fn next(&mut self) -> Option<Arc<Event>> {
+        let told = self.told.as_mut()?;
+        loop {
+            match told.try_recv() {
+                Ok(event) => return Some(event),
+                Err(broadcast::error::TryRecvError::Lagged(_)) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+fn summary(event: &Event) -> Option<Extra> {
+    let model = event.details.get("model")?.as_str()?.to_owned();
+    let usage = serde_json::from_value(event.details.get("usage")?.clone()).ok()?;
+    Some(Extra { kind: ExtraKind::Summary, model, usage })
 }
 
 impl Note {

@@ -1,7 +1,11 @@
 //! The ledger: every request with the provider's own usage, and losses as losses.
 
+use std::sync::Arc;
+
 use epitome::wire::Dialect;
-use epitome_gateway::mock::{CacheRules, Work};
+use epitome_gateway::mock::{CacheRules, Fault, Work};
+use epitome_runtime::model::{Model, Scripted};
+use epitome_runtime::summarise::{ModelSummariser, Summariser};
 use serde_json::Value;
 
 use crate::talk::{DIALECTS, Talk};
@@ -102,4 +106,66 @@ async fn what_was_not_answered_costs_nothing() {
     let got = talk.send(&world.gate).await.fine();
     let entries = entries(&world.gate, &got.placed().0, 1).await;
     assert_eq!(entries.len(), 1, "{entries:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_was_thrown_away_is_paid_for_as_well() {
+    let world = Plan::new().window(8_000).mock(|mock| mock.overflow = Fault::named("ollama-truncates"));
+    let world = world.start().await;
+    let talk = Talk::new(Dialect::Chat).model("of-nobody").grown(16_000);
+    let got = talk.send(&world.gate).await.fine();
+    let entries = entries(&world.gate, &got.placed().0, 1).await;
+    let inputs: Vec<u64> =
+        entries[0]["extra"].as_array().unwrap().iter().map(|extra| extra["usage"]["input"].as_u64().unwrap()).collect();
+    assert!(!inputs.is_empty() && inputs.iter().all(|input| *input > 0), "{}", entries[0]);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_paid_for_as_far_as_it_came() {
+    for dialect in DIALECTS {
+        let world = Plan::new().start().await;
+        let mut talk = Talk::new(dialect).streaming(true);
+        let got = talk.send_with(&world.gate, &[("x-mock-fault", "die-mid-stream=6")]).await;
+        assert!(!got.is_whole, "{}", got.text());
+        let thread = got.placed().0;
+        let broken = entries(&world.gate, &thread, 1).await.remove(0);
+        assert_eq!(broken["estimated"], true, "{dialect:?}: {broken}");
+        assert!(broken["usage"]["input"].as_u64().unwrap() > 10, "{dialect:?}: {broken}");
+        assert!(broken["saved"].as_f64().unwrap().abs() < 1e-9, "it would have broken off as well: {broken}");
+        talk.works(100);
+        talk.send(&world.gate).await.fine();
+        assert!(entries(&world.gate, &thread, 2).await[1].get("estimated").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_fork_begins_with_what_its_parent_has_cached() {
+    let world = plan().start().await;
+    let mut talk = Talk::new(Dialect::Chat).model("gpt-5").grown(3_000);
+    talk.send(&world.gate).await.fine();
+    let mut fork = talk.clone();
+    talk.works(300);
+    let thread = talk.send(&world.gate).await.fine().placed().0;
+    entries(&world.gate, &thread, 2).await;
+    fork.hears("Another way.").says("Go on.");
+    let got = fork.grown(9_000).send(&world.gate).await.fine();
+    assert_eq!((got.placed().1.as_str(), got.plan()), ("fork", 1));
+    let entries = entries(&world.gate, &got.placed().0, 1).await;
+    assert!(entries[0]["tokens_original_cached"].as_u64().unwrap() > 1_000, "{}", entries[0]);
+}
+
+/// A model whose summaries take a thousand tokens.
+const WRITER: &str = "model = \"gpt-5\"\ndialect = \"chat\"\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\nusage = { input = 1000, cached = 0, written = 0, output = 50 }\ntext = '{\"goal\":\"Fix the bug.\",\"progress\":[{\"text\":\"files were read\",\"message\":2}]}'\n";
+
+#[tokio::test]
+async fn a_models_summary_stands_with_the_request_that_follows_it() {
+    let model = Arc::new(Scripted::parse(WRITER).unwrap());
+    let summariser = ModelSummariser::new(model as Arc<dyn Model>, std::time::Duration::from_secs(20));
+    let world = plan().summariser(Summariser::WithFallback(Arc::new(summariser))).start().await;
+    let got = Talk::new(Dialect::Chat).model("gpt-5").grown(9_000).send(&world.gate).await.fine();
+    assert_eq!(got.plan(), 1);
+    let entries = entries(&world.gate, &got.placed().0, 1).await;
+    let summaries = entries[0]["extra"].as_array().cloned().unwrap_or_default();
+    let summary = summaries.iter().find(|extra| extra["kind"] == "summary").unwrap_or_else(|| panic!("{}", entries[0]));
+    assert!(summary["usage"]["input"].as_u64().unwrap() >= 1000, "{summary}");
 }

@@ -149,7 +149,7 @@ impl Gate {
         let (address, (stopper, stop)) = (listening.address(), Stop::pair());
         let settings = Arc::new(settings);
         let metrics = Arc::new(Metrics::new());
-        let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()));
+        let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()).hearing(engine.bus()));
         let policies: BTreeMap<_, _> =
             Preset::ALL.iter().filter_map(|known| Some((known.name.to_owned(), preset(known.name)?))).collect();
         let proxy = Relay::new(settings.clone(), engine.clone(), policies, metrics.clone(), ledger.clone());

@@ -23,9 +23,10 @@ use crate::event::spans::{self, Outcome};
 use crate::event::{Event, EventKind, Stats};
 use crate::ids::Moment;
 use crate::log::{Document, Hint, StoredPlan};
+use crate::model::Usage;
 use crate::recall::index_rows;
 use crate::store::{JobId, PlanRow, StoreError, Write};
-use crate::summarise::{Frame, NoSummary, Prose, Put, Summariser, cache_name};
+use crate::summarise::{Frame, NoSummary, Prose, Put, Spent, Summariser, cache_name};
 
 /// The most artifacts that a thread remembers names of; older ones are still read by their id.
 const HINTS_MAX: usize = 500;
@@ -229,7 +230,13 @@ impl Engine {
             self.inner.bus.emit(&event.with("model", model.id()));
             return Ok(prose);
         }
-        let prose = model.ask(tenant, dialogue, put, &*snapshot.counter).await?;
+        let spent = Spent::default();
+        let prose = model.ask(tenant, dialogue, put, &*snapshot.counter, &spent).await;
+        if spent.total() != Usage::default() {
+            let event = self.event(snapshot, EventKind::SummaryAsked).with("model", model.id());
+            self.inner.bus.emit(&event.with("usage", serde_json::to_value(spent.total()).unwrap_or_default()));
+        }
+        let prose = prose?;
         let at = Moment::now();
         let expires = Some(at.after(self.settings().summary_cache));
         let document = Document { tenant, kind: "summary", name: &name, value: &prose, expected: None, at, expires };

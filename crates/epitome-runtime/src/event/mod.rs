@@ -60,6 +60,8 @@ pub enum EventKind {
     CompactionConflict,
     /// The model's summary could not be used; the embedded summariser wrote it.
     SummaryFellBack,
+    /// A model was asked for a summary, whatever came of it. The details hold who, and what it took.
+    SummaryAsked,
     /// A summary was found in the cache.
     SummaryCached,
     /// Content was not brought back because of its sensitivity.

@@ -8,10 +8,12 @@ mod model;
 
 pub use model::{Frame, ModelSummariser, Put, cache_name};
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use epitome::summary::{Delta, StructuredSummary};
 use serde::{Deserialize, Serialize};
+
+use crate::model::Usage;
 
 /// Who writes a summary's prose.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +50,27 @@ pub struct Prose {
     /// What is new in the workstream state.
     #[serde(default)]
     pub deltas: Vec<Delta>,
+}
+
+/// What was spent on a summary.
+#[derive(Debug, Default)]
+pub struct Spent(Mutex<Usage>);
+
+impl Spent {
+    fn add(&self, usage: Usage) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *all = Usage {
+            input: all.input + usage.input,
+            cached: all.cached + usage.cached,
+            written: all.written + usage.written,
+            output: all.output + usage.output,
+        };
+    }
+
+    /// All of it.
+    pub fn total(&self) -> Usage {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Why a model's summary was not used.

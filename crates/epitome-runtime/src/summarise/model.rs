@@ -10,7 +10,7 @@ use epitome::wire::{Dialect, Voice, say};
 use serde::{Deserialize, Serialize};
 
 use super::flight::Flights;
-use super::{NoSummary, Prose};
+use super::{NoSummary, Prose, Spent};
 use crate::event::spans::Purpose;
 use crate::ids::TenantId;
 use crate::model::{Model, ModelError, ModelPrompt, answer_traced};
@@ -133,16 +133,17 @@ impl ModelSummariser {
         SMALLER_MAX
     }
 
-    /// Asks until there is a summary. The same request asked for twice at once is one call.
+    /// Asks until there is a summary. The same request asked for twice at once is one call, and one of them has spent it.
     pub async fn ask(
         &self,
         tenant: &TenantId,
         dialogue: Dialogue,
         put: &Put,
         counter: &dyn TokenCounter,
+        spent: &Spent,
     ) -> Result<Prose, NoSummary> {
         let key = format!("{tenant}/{}", cache_name(&dialogue, put));
-        self.flights.join(&key, || self.within_patience(dialogue, put, counter)).await
+        self.flights.join(&key, || self.within_patience(dialogue, put, counter, spent)).await
     }
 
     async fn within_patience(
@@ -150,14 +151,21 @@ impl ModelSummariser {
         dialogue: Dialogue,
         put: &Put,
         counter: &dyn TokenCounter,
+        spent: &Spent,
     ) -> Result<Prose, NoSummary> {
-        match tokio::time::timeout(self.patience, self.drive(dialogue, put, counter)).await {
+        match tokio::time::timeout(self.patience, self.drive(dialogue, put, counter, spent)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(NoSummary { reason: "late", details: format!("no summary within {:?}", self.patience) }),
         }
     }
 
-    async fn drive(&self, mut dialogue: Dialogue, put: &Put, counter: &dyn TokenCounter) -> Result<Prose, NoSummary> {
+    async fn drive(
+        &self,
+        mut dialogue: Dialogue,
+        put: &Put,
+        counter: &dyn TokenCounter,
+        spent: &Spent,
+    ) -> Result<Prose, NoSummary> {
         let mut asked = 0;
         while let Some(prompt) = dialogue.prompt() {
             let request = self.request(&prompt, put, dialogue.request().max_output);
@@ -165,6 +173,7 @@ impl ModelSummariser {
             asked += 1;
             let answer = answer_traced(&*self.model, Purpose::Summary, None, &request, &mut |_| {}).await;
             let answer = answer.map_err(|error| self.failed(&error))?;
+            spent.add(answer.usage.unwrap_or_default());
             match dialogue.answer(&Reply { text: &answer.text, finish: answer.finish }, counter) {
                 Progress::Ask(_) | Progress::RollUp(_) => asked = 0,
                 Progress::Done(done) => return Ok(Prose { summary: done.summary, deltas: done.deltas }),
