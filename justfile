@@ -20,7 +20,7 @@ bench:
 
 # ten minutes of everything that can go wrong around a gateway; then nothing may be lost, and nothing may have grown
 soak seconds="600":
-    cargo build --release --locked --quiet
+    cargo build --release --locked --quiet -p epitome-cli
     SOAK_SECONDS={{seconds}} scripts/soak
 
 # what policies cost with the provider's cache priced in, beside the peers', on the recordings beside the checkout
