@@ -174,6 +174,8 @@ pub fn rewritten(headers: &mut HeaderMap) {
 
 #[cfg(test)]
 mod tests {
+    use epitome_runtime::model::Secret;
+
     use super::*;
 
     #[test]
@@ -193,5 +195,21 @@ mod tests {
         let names = |headers: HeaderMap| headers.keys().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(headers(&upstream, &client, Family::OpenAi, false)), ["authorization", "x-a"]);
         assert_eq!(names(headers(&upstream, &client, Family::OpenAi, true)), ["x-a"]);
+    }
+
+    #[test]
+    fn an_upstreams_own_key_stands_where_its_provider_looks_for_it() {
+        for (family, name, value) in [
+            (Family::OpenAi, "authorization", "Bearer own"),
+            (Family::Anthropic, "x-api-key", "own"),
+            (Family::Gemini, "x-goog-api-key", "own"),
+        ] {
+            let url = "http://127.0.0.1:1".parse().unwrap();
+            let upstream = Upstream { takes: Takes::Family(family), url, key: Some(Secret::new("own")) };
+            let client = PROVIDER_KEY_HEADERS.map(|name| (name, HeaderValue::from_static("theirs")));
+            let sent = headers(&upstream, &client.into_iter().collect(), family, false);
+            let all: Vec<_> = sent.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+            assert_eq!(all, [(name, value)]);
+        }
     }
 }

@@ -398,3 +398,15 @@ async fn two_gateways_on_one_postgres_behave_as_one() {
     ];
     as_one(Arc::new(one), Arc::new(two)).await;
 }
+
+#[tokio::test]
+async fn a_helper_with_the_same_messages_leaves_its_masters_thread_alone() {
+    let world = plan().start().await;
+    let mut main = Talk::new(Dialect::Anthropic).grown(1_000).field("system", "Work.".into());
+    let (thread, _) = placed(&world, &main).await;
+    let tools = serde_json::json!([{"name": "title", "input_schema": {"type": "object"}}]);
+    let helper = main.clone().field("system", "Write a title.".into()).field("tools", tools);
+    placed(&world, &helper).await;
+    main.works(300);
+    assert_eq!(placed(&world, &main).await, (thread, "continue".to_owned()));
+}

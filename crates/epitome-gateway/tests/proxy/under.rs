@@ -281,3 +281,27 @@ async fn a_fault_that_is_no_overflow_is_the_clients_to_see() {
     }
     assert_eq!(world.mock.requests().len(), twin.requests().len(), "nothing was tried twice");
 }
+
+#[tokio::test]
+async fn a_stream_that_cannot_be_an_overflow_begins_when_the_provider_begins() {
+    let world = Plan::new().mock(|mock| mock.timing.first_token = std::time::Duration::from_millis(400)).start().await;
+    for dialect in DIALECTS {
+        let talk = Talk::new(dialect).streaming(true);
+        let began = std::time::Instant::now();
+        let mut response = world.gate.begin(talk.path(), &[], talk.body()).await;
+        let head = began.elapsed();
+        while response.chunk().await.unwrap().is_some() {}
+        assert!(head < began.elapsed() / 2, "{dialect:?}: the head came after {head:?} of {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn what_no_window_holds_goes_on_unread() {
+    let world = Plan::new().mock(|mock| mock.lax = true).start().await;
+    for dialect in DIALECTS {
+        let mut talk = Talk::new(dialect);
+        talk.says(&"a b c d ".repeat((9 << 20) / 8));
+        let got = talk.send(&world.gate).await.fine();
+        assert_eq!(got.told("thread"), None, "{dialect:?}");
+    }
+}

@@ -169,3 +169,22 @@ async fn instructions_go_to_the_summary_and_not_to_the_provider() {
     assert!(!world.newest().headers.contains_key("x-epitome-instructions"));
     world.assert_lawful();
 }
+
+#[tokio::test]
+async fn an_output_limit_takes_nothing_from_a_budget() {
+    let world = Plan::new().budget(20_000).start().await;
+    // As agents ask: a long system prompt, and as much output as the model has.
+    let mut talk = Talk::new(Dialect::Anthropic).model("claude-sonnet-4-5").field("max_tokens", 32_000.into());
+    talk = talk.field("system", "Be careful. ".repeat(3_000).into());
+    let mut plans = Vec::new();
+    for _ in 0..12 {
+        talk.works(600);
+        plans.push(talk.send(&world.gate).await.fine().plan());
+    }
+    assert_eq!(plans[0], 0, "{plans:?}");
+    assert!(plans.iter().max().unwrap() <= &3, "it compacts again and again: {plans:?}");
+    let newest = String::from_utf8_lossy(&world.newest().body).into_owned();
+    let last = talk.messages.last().unwrap().to_string();
+    assert!(newest.contains(&last[1..last.len() - 1]), "the newest result is not in the prompt");
+    world.assert_lawful();
+}
