@@ -241,7 +241,7 @@ impl Inner {
         let is_read = !wishes.bypass || self.upstreams.are_by_model();
         let asked = match plain.clone().filter(|plain| is_read && plain.len() <= READ_BYTES_MAX) {
             Some(plain) if plain.len() > ASIDE_BYTES => {
-                self.work.spawn_blocking(move || Asked::read(dialect, &plain)).await.ok().flatten()
+                self.work.spawn(async move { Asked::read(dialect, &plain) }).await.ok().flatten()
             }
             plain => plain.and_then(|plain| Asked::read(dialect, &plain)),
         };

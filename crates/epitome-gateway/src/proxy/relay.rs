@@ -34,6 +34,8 @@ const OUTPUT_MIN: Tokens = Tokens::new(64);
 pub(super) const UNSAID_MIN: Tokens = Tokens::new(1500);
 /// When what came begins to be written down.
 const SETTLE_AFTER: Duration = Duration::from_millis(10);
+/// How much longer than for the store is waited for what came to be in it.
+const SETTLE_MORE: Duration = Duration::from_millis(200);
 /// More bytes than a token of plain text has.
 const BYTES_PER_TOKEN: u64 = 5;
 /// Nor is one that takes less than this share of the window that is known.
@@ -381,9 +383,17 @@ impl Inner {
     }
 
     async fn settled_at_last(self: Arc<Self>, turn: Arc<Turn>) -> Option<Tokens> {
-        let line = Arc::clone(&turn.placed.line);
-        let open = self.settled(&turn, &line).await;
-        let open = open.inspect_err(|error| tracing::warn!(%error, "what came is not in the log yet")).ok()?;
+        let (line, begun) = (Arc::clone(&turn.placed.line), Instant::now());
+        let open = match self.settled(&turn, &line).await {
+            Ok(open) => open,
+            Err(error) => {
+                tracing::warn!(%error, "what came is not in the log yet");
+                if begun.elapsed() >= self.settings.limits.store_patience {
+                    self.store_failed();
+                }
+                return None;
+            }
+        };
         if let Some(pins) = self.kept_pins(&turn)
             && let Err(error) = self.engine.log().apply(&[pins]).await
         {
@@ -408,7 +418,9 @@ impl Inner {
             *settling = Some(under_way);
             return None;
         }
-        match tokio::time::timeout(self.settings.limits.store_patience, under_way).await {
+        // A store that does not answer is noticed by whoever asks it.
+        let patience = self.settings.limits.store_patience + SETTLE_AFTER + SETTLE_MORE;
+        match tokio::time::timeout(patience, under_way).await {
             Ok(counted) => counted.ok().flatten(),
             // One that takes long may be large: whether the store is well is not said by it.
             Err(_) => {
