@@ -64,7 +64,8 @@ impl End {
     /// It, read.
     pub fn known(self) -> Known {
         match self {
-            End::Heard { ear, is_left } => {
+            End::Heard { mut ear, is_left } => {
+                ear.catch_up();
                 let (has_filled, said) = (ear.has_filled, ear.said());
                 Known { answer: ear.finish(), is_left, has_filled, said }
             }
@@ -257,7 +258,7 @@ impl Answer {
             Some(error) => Some(Rest::Broken { error: Some(error), has_waited: false }),
             None => rest.map(Rest::Provider),
         };
-        let passing = Passing { held, rest, ear: Some(ear), idle, idle_since, at_end: Some(at_end) };
+        let passing = Passing { held, rest, ear: Some(ear), idle, idle_since, has_waited: false, at_end: Some(at_end) };
         Response::from_parts(parts, passing)
     }
 }
@@ -278,6 +279,8 @@ pub struct Passing {
     ear: Option<Ear>,
     idle: Duration,
     idle_since: Pin<Box<Sleep>>,
+    /// Whether what was passed on last has had time to leave.
+    has_waited: bool,
     at_end: Option<AtEnd>,
 }
 
@@ -324,7 +327,7 @@ impl Passing {
     /// An answer that is woven of several.
     pub fn woven(pieces: mpsc::Receiver<Result<Bytes, BoxError>>, idle: Duration) -> Self {
         let (rest, idle_since) = (Some(Rest::Woven(pieces)), Box::pin(sleep(idle)));
-        Passing { held: VecDeque::new(), rest, ear: None, idle, idle_since, at_end: None }
+        Passing { held: VecDeque::new(), rest, ear: None, idle, idle_since, has_waited: false, at_end: None }
     }
 
     /// An answer that is passed on without being listened to.
@@ -335,6 +338,7 @@ impl Passing {
             ear: None,
             idle,
             idle_since: Box::pin(sleep(idle)),
+            has_waited: false,
             at_end: None,
         }
     }
@@ -343,11 +347,22 @@ impl Passing {
     pub fn whole(body: Bytes) -> Self {
         let idle = Duration::from_secs(60);
         let idle_since = Box::pin(sleep(idle));
-        Passing { held: VecDeque::from([body]), rest: None, ear: None, idle, idle_since, at_end: None }
+        Passing {
+            held: VecDeque::from([body]),
+            rest: None,
+            ear: None,
+            idle,
+            idle_since,
+            has_waited: false,
+            at_end: None,
+        }
     }
 
     fn over(&mut self, is_left: bool) {
-        let Some(ear) = self.ear.take() else { return };
+        let Some(mut ear) = self.ear.take() else { return };
+        if is_left {
+            ear.catch_up();
+        }
         // Some clients leave as soon as they have the last event.
         let is_left = is_left && !ear.is_whole();
         if let Some(at_end) = self.at_end.take() {
@@ -375,6 +390,15 @@ impl Body for Passing {
         let frame = match rest.poll(cx) {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
+                if let Some(ear) = this.ear.as_mut().filter(|ear| ear.is_behind()) {
+                    if std::mem::replace(&mut this.has_waited, true) {
+                        ear.catch_up();
+                    } else {
+                        // What was passed on leaves first.
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                }
                 ready!(this.idle_since.as_mut().poll(cx));
                 this.rest = None;
                 this.over(false);
@@ -385,7 +409,8 @@ impl Body for Passing {
         match frame {
             Some(Ok(frame)) => {
                 if let (Some(data), Some(ear)) = (frame.data_ref(), &mut this.ear) {
-                    ear.hear(data);
+                    ear.pass(data);
+                    this.has_waited = false;
                     // What is known of an answer is known before the client has the last of it.
                     if ear.is_whole() && ear.ends_with_its_last_event() {
                         this.over(false);

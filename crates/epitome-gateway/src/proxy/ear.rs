@@ -17,6 +17,9 @@ use crate::sse::Framer;
 /// The most bytes of an answer that is read whole.
 pub const WHOLE_BYTES_MAX: usize = 8 << 20;
 
+/// The most pieces that pass by before they are listened to.
+const PASSED_MAX: usize = 64;
+
 /// How an answer ends that was cut because the window was full.
 const WINDOW_FULL: &str = "\"model_context_window_exceeded\"";
 
@@ -28,6 +31,8 @@ pub struct Ear {
     dialect: Dialect,
     /// What was read of a whole answer: it is asked for more than once, and read once.
     read: OnceLock<Option<Result<ModelAnswer, ModelError>>>,
+    /// What passed by and was not listened to yet.
+    passed: Vec<Bytes>,
     /// The bytes of what the model has said in events.
     said: usize,
     /// Whether the model has said anything.
@@ -97,6 +102,7 @@ impl Ear {
             headers: headers.into_iter().collect(),
             dialect,
             read: OnceLock::new(),
+            passed: Vec::new(),
             said: 0,
             has_spoken: false,
             has_filled: false,
@@ -122,6 +128,30 @@ impl Ear {
     /// Whether it hears an answer that has to be there whole.
     pub fn is_of_whole(&self) -> bool {
         matches!(self.hears, Hears::Whole(_))
+    }
+
+    /// Takes bytes that go on at once; they are listened to when there is time, unless somebody may ask for what they say as
+    /// soon as they are gone.
+    pub fn pass(&mut self, bytes: &Bytes) {
+        match self.is_of_events() && self.dialect != Dialect::Responses && self.passed.len() < PASSED_MAX {
+            true => self.passed.push(bytes.clone()),
+            false => {
+                self.catch_up();
+                self.hear(bytes);
+            }
+        }
+    }
+
+    /// Whether there is anything to be listened to.
+    pub fn is_behind(&self) -> bool {
+        !self.passed.is_empty()
+    }
+
+    /// Listens to what has passed by.
+    pub fn catch_up(&mut self) {
+        for bytes in std::mem::take(&mut self.passed) {
+            self.hear(&bytes);
+        }
     }
 
     /// Takes the next bytes.
