@@ -16,10 +16,10 @@ import threading
 
 BUDGET = 20_000
 TARGET = 0.30
-GATEWAY = "ladder:20000:target.low_water=0.3"
+GATEWAY = "ladder:20000:target.low_water=0.2"
 #: What is run, what it is called, whose code it is.
 OURS = [
-    (GATEWAY, "epitome, as the gateway runs it: ladder down to 0.3", "epitome"),
+    (GATEWAY, "epitome, as the gateway runs it: ladder down to 0.2", "epitome"),
     ("ladder:20000", "epitome ladder", "epitome"),
     ("layer:20000-10000", "epitome layer", "epitome"),
     ("timeline:20000-10000", "epitome timeline", "epitome"),

@@ -148,13 +148,18 @@ fn no_progress(thread: &Thread, room: Room, previous: Option<&Compaction>) -> Op
 
 /// The share of the target that is there for everything else, however large what is open.
 const BESIDE_SHARE: f64 = 0.5;
-/// The most of the limit that is aimed for when what is open is large.
-const OPEN_LIMIT_SHARE: f64 = 0.9;
+/// The most of the limit that is aimed for when a request is large: nobody else can say it again.
+const REQUEST_LIMIT_SHARE: f64 = 0.9;
+/// The most of the limit that is aimed for when results are large that nobody has answered: of larger ones the middle can be
+/// read back.
+const RESULTS_LIMIT_SHARE: f64 = 0.4;
 
 /// The room with what nobody has answered beside the target: a compaction is there to make room for it, not to take it
 /// away. Without anything between target and limit there is no such room.
 fn beside_what_is_open(room: Room, thread: &Thread) -> Room {
-    let most = room.limit.share(OPEN_LIMIT_SHARE).max(room.target);
+    let is_request = thread.messages().last().is_some_and(|message| message.opens_turn());
+    let share = if is_request { REQUEST_LIMIT_SHARE } else { RESULTS_LIMIT_SHARE };
+    let most = room.limit.share(share).max(room.target);
     match room.limit > room.target {
         true => {
             let beside = open_tokens(thread) + room.target.share(BESIDE_SHARE);
