@@ -47,9 +47,9 @@ use hyper::body::Incoming;
 use tokio::runtime::Handle;
 
 use asked::Asked;
-use beside::{Beside, Pledge};
+use beside::Beside;
+use reading::UnderWay;
 use record::{Gone, Kept};
-use relay::UnderWay;
 use suspicion::Suspicions;
 use turn::Turn;
 use wishes::Wishes;
@@ -209,7 +209,7 @@ impl Inner {
             self.may_spend(&upstream, &parts.headers)?;
             return self.pass_through(&upstream, &caller, parts, body).await;
         };
-        if let Some(name) = &wishes.policy {
+        if let Some(name) = wishes.policy.as_ref().filter(|_| !wishes.bypass) {
             self.policy(name)?;
         }
         let limits = &self.settings.limits;
@@ -277,8 +277,8 @@ impl Inner {
     ) -> Result<Response<Passing>, Refusal> {
         let why = match found {
             Ok(under_way) => {
-                let pledge = Pledge::of(&self, &under_way.turn);
-                let answered = Arc::clone(&self).relay(Arc::new(way), packed, under_way, early, call).await;
+                let UnderWay { turn, settling, pledge } = under_way;
+                let answered = Arc::clone(&self).relay(Arc::new(way), packed, (turn, settling), early, call).await;
                 // Who has a note is recorded when it is over.
                 if answered.as_ref().is_ok_and(|response| response.extensions().get::<LogNote>().is_some()) {
                     pledge.redeem();

@@ -10,7 +10,8 @@ use epitome_runtime::ids::Moment;
 use http::HeaderMap;
 
 use super::asked::Asked;
-use super::relay::UnderWay;
+use super::beside::Pledge;
+use super::relay::Settling;
 use super::turn::Turn;
 use super::wishes::Wishes;
 use super::{ASIDE_BYTES, Inner, Way, glance, prompt};
@@ -33,6 +34,15 @@ pub(super) struct Read {
     engine: Engine,
     served: String,
     scope: Scope,
+}
+
+/// A turn that is under way.
+pub(super) struct UnderWay {
+    pub turn: Arc<Turn>,
+    /// What came on its way into the log, where it is not there.
+    pub settling: Option<Settling>,
+    /// That it gets there.
+    pub pledge: Pledge,
 }
 
 impl Read {
@@ -91,14 +101,24 @@ impl Inner {
             let placed = self.lines.at_hand(&read.wanted(&prints))?;
             Some((placed, prints))
         });
-        let turn = match at_hand {
-            Some((placed, prints)) => read.placed(placed, prints),
-            None => self.work.spawn(Arc::clone(self).turn(read)).await.map_err(|_| "broken")??,
+        let (turn, pledge) = match at_hand {
+            Some((placed, prints)) => self.pledged(read.placed(placed, prints)),
+            None => {
+                let relay = Arc::clone(self);
+                let found = async move { relay.turn(read).await.map(|turn| relay.pledged(turn)) };
+                self.work.spawn(found).await.map_err(|_| "broken")??
+            }
         };
-        let turn = Arc::new(turn);
         let has_news = turn.known_tokens().is_none() || !turn.wishes.pins.is_empty();
         let settling = (has_news && !self.store_rests()).then(|| self.settling(&turn));
-        Ok(UnderWay { turn, settling })
+        Ok(UnderWay { turn, settling, pledge })
+    }
+
+    /// A turn that gets into the log, whoever waits for it.
+    fn pledged(self: &Arc<Self>, turn: Turn) -> (Arc<Turn>, Pledge) {
+        let turn = Arc::new(turn);
+        let pledge = Pledge::of(self, &turn);
+        (turn, pledge)
     }
 
     /// Whether a request is so small that it goes as it is, whatever is asked in it: no token has less than a byte.
@@ -134,7 +154,7 @@ impl Inner {
     }
 
     /// A request with its thread. Why not, where that cannot be told now.
-    async fn turn(self: Arc<Self>, read: Read) -> Result<Turn, &'static str> {
+    async fn turn(&self, read: Read) -> Result<Turn, &'static str> {
         let asked = self.completed(&read.engine, &read.caller, read.asked).await?;
         let read = Read { asked, ..read };
         if read.asked.is_hidden() {

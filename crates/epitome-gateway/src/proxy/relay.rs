@@ -41,12 +41,8 @@ const BYTES_PER_TOKEN: u64 = 5;
 /// Nor is one that takes less than this share of the window that is known.
 const UNSAID_SHARE: f64 = 0.5;
 
-/// A turn that is under way: what came is on its way into the log.
-pub(super) struct UnderWay {
-    pub turn: Arc<Turn>,
-    /// Ends when the log has what came, with the tokens of it.
-    pub settling: Option<JoinHandle<Option<Tokens>>>,
-}
+/// What came on its way into the log: the tokens of it, when it is there.
+pub(super) type Settling = JoinHandle<Option<Tokens>>;
 
 /// What the provider answered to one prompt.
 struct Tried {
@@ -69,11 +65,10 @@ impl Inner {
         self: Arc<Self>,
         way: Arc<Way>,
         packed: Bytes,
-        under_way: UnderWay,
+        (turn, mut settling): (Arc<Turn>, Option<Settling>),
         mut early: Option<Result<Response<Incoming>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
-        let UnderWay { turn, mut settling } = under_way;
         let mut pressure = Pressure::default();
         let mut first: Option<Tried> = None;
         let mut sent: Option<Bytes> = None;
@@ -369,7 +364,7 @@ impl Inner {
     }
 
     /// Brings what came into the log while the provider thinks. The tokens of the request, where that was done.
-    pub(super) fn settling(self: &Arc<Self>, turn: &Arc<Turn>) -> JoinHandle<Option<Tokens>> {
+    pub(super) fn settling(self: &Arc<Self>, turn: &Arc<Turn>) -> Settling {
         let settling = Arc::clone(self).settled_at_last(Arc::clone(turn));
         if self.has_to_be_found(turn) {
             return self.work.spawn(settling);
@@ -412,7 +407,7 @@ impl Inner {
     }
 
     /// The tokens of what came, once the log has it; nothing where that takes longer and nobody waits for it.
-    async fn settled_tokens(&self, settling: &mut Option<JoinHandle<Option<Tokens>>>, waits: bool) -> Option<Tokens> {
+    async fn settled_tokens(&self, settling: &mut Option<Settling>, waits: bool) -> Option<Tokens> {
         let under_way = settling.take()?;
         if !waits && !under_way.is_finished() {
             *settling = Some(under_way);

@@ -114,7 +114,7 @@ async fn a_client_that_leaves_mid_stream_takes_the_upstream_connection_with_it()
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_the_first_byte_is_forgotten() {
+async fn a_client_that_leaves_before_the_first_byte_is_forgotten_and_its_words_are_not() {
     let line = Line::saying("", Then::Wait).await;
     let gate = Plan::new().gate(&line.url()).await;
     let talk = Talk::new(Dialect::Chat);
@@ -129,6 +129,11 @@ async fn a_client_that_leaves_before_the_first_byte_is_forgotten() {
     }
     drop(stream);
     line.closed(1).await;
+    let logged = || async { gate.ask("/api/threads").await["threads"].as_array().unwrap().len() };
+    while logged().await == 0 {
+        assert!(began.elapsed() < SOON, "what it sent is not in the log");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test]
