@@ -1,7 +1,7 @@
 //! The policy that a gateway runs when nobody names another.
 //!
 //! It is the ladder with a lower low-water mark. A gateway serves threads that go on for long, and on those a deeper cut
-//! is the cheaper one: on the recorded sessions of `just cost` the ladder's own mark of a half costs 0.35 of what no
+//! is the cheaper one: on the recorded sessions of `just cost` the ladder's own mark of a half costs 0.34 of what no
 //! compaction would, this one 0.30, what is read back included.
 
 use epitome::policy::{Policy, preset};
