@@ -5,6 +5,7 @@
 //! the gateway was started in.
 
 use std::cell::Cell;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
@@ -16,9 +17,11 @@ thread_local! {
     static SEAT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// How many threads there are.
+/// How many threads there are; the same for as long as the process lives, whatever becomes of the cores.
 pub(crate) fn seats() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    static SEATS: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
+    *SEATS
 }
 
 /// Which of the crew this thread is, if it is one.
