@@ -12,6 +12,12 @@ pub fn holds(text: &str, dialect: Dialect) {
     let Ok(document) = Document::decode(text, Some(dialect)) else { return };
     let kept: Vec<Item> = (0..document.items().len()).map(Item::Kept).collect();
     assert_eq!(document.encode(&kept), text);
+    if let Some((_, shorter)) = kept.split_last()
+        && let Ok(before) = Document::decode(&document.encode(shorter), Some(dialect))
+        && let Some(on) = Document::read_on(document.source(), &before)
+    {
+        assert_eq!(format!("{on:?}"), format!("{document:?}"));
+    }
     let meter = Meter::new(&Characters::Four, dialect);
     let mut thread = Thread::new();
     thread.extend(document.messages(), &meter);

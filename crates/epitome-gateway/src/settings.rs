@@ -9,7 +9,7 @@ use epitome_runtime::config::{Config, Environment, Provider, Route, RoutedSecret
 use epitome_runtime::ids::TenantId;
 use epitome_runtime::model::Secret;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderName, Uri};
 
 /// Where providers are that nobody named.
 const PROVIDERS: [(Family, &str); 3] = [
@@ -343,9 +343,11 @@ impl Family {
 
     /// Whose endpoint a request is for.
     pub fn of(path: &str, headers: &HeaderMap) -> Self {
+        const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+        const KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
         match () {
-            () if path.contains("/v1/messages") || headers.contains_key("anthropic-version") => Family::Anthropic,
-            () if path.contains("/v1beta/") || headers.contains_key("x-goog-api-key") => Family::Gemini,
+            () if path.contains("/v1/messages") || headers.contains_key(VERSION) => Family::Anthropic,
+            () if path.contains("/v1beta/") || headers.contains_key(KEY) => Family::Gemini,
             () => Family::OpenAi,
         }
     }

@@ -3,38 +3,43 @@
 //! What a client calls its conversation only narrows the search for a thread; whether two histories are one is told by
 //! their messages alone.
 
-use http::HeaderMap;
+use http::header::{HeaderMap, HeaderName, USER_AGENT};
 use serde::Deserialize;
 
 /// Headers that name a conversation, the most telling first.
-const NAMES: [&str; 12] = [
-    "x-epitome-thread",
-    "x-claude-code-session-id",
-    "thread-id",
-    "conversation_id",
-    "session-id",
-    "session_id",
-    "x-session-id",
-    "x-opencode-session",
-    "x-session-affinity",
-    "x-litellm-session-id",
-    "x-litellm-trace-id",
-    "x-conversation-id",
+const NAMES: [HeaderName; 12] = [
+    HeaderName::from_static("x-epitome-thread"),
+    HeaderName::from_static("x-claude-code-session-id"),
+    HeaderName::from_static("thread-id"),
+    HeaderName::from_static("conversation_id"),
+    HeaderName::from_static("session-id"),
+    HeaderName::from_static("session_id"),
+    HeaderName::from_static("x-session-id"),
+    HeaderName::from_static("x-opencode-session"),
+    HeaderName::from_static("x-session-affinity"),
+    HeaderName::from_static("x-litellm-session-id"),
+    HeaderName::from_static("x-litellm-trace-id"),
+    HeaderName::from_static("x-conversation-id"),
 ];
 
 /// How programs introduce themselves: by a header that only they send, or by how their user agent begins.
-const PROGRAMS: [(&str, &str, &str); 10] = [
-    ("claude-code", "x-claude-code-session-id", "claude-cli/"),
-    ("codex", "x-codex-turn-state", "codex_"),
-    ("opencode", "x-opencode-session", "opencode/"),
-    ("pi", "", "pi ("),
-    ("qwen-code", "", "qwencode/"),
-    ("gemini-cli", "", "geminicli/"),
-    ("openai-python", "", "openai/python"),
-    ("openai-node", "", "openai/js"),
-    ("anthropic-python", "", "anthropic/python"),
-    ("anthropic-node", "", "anthropic/js"),
+const PROGRAMS: [(&str, Option<HeaderName>, &str); 10] = [
+    ("claude-code", Some(HeaderName::from_static("x-claude-code-session-id")), "claude-cli/"),
+    ("codex", Some(HeaderName::from_static("x-codex-turn-state")), "codex_"),
+    ("opencode", Some(HeaderName::from_static("x-opencode-session")), "opencode/"),
+    ("pi", None, "pi ("),
+    ("qwen-code", None, "qwencode/"),
+    ("gemini-cli", None, "geminicli/"),
+    ("openai-python", None, "openai/python"),
+    ("openai-node", None, "openai/js"),
+    ("anthropic-python", None, "anthropic/python"),
+    ("anthropic-node", None, "anthropic/js"),
 ];
+
+/// The header that names a helper of Claude Code.
+const HELPER: HeaderName = HeaderName::from_static("x-claude-code-agent-id");
+/// The header that names a helper of Codex.
+const ROLE: HeaderName = HeaderName::from_static("x-openai-subagent");
 
 /// Who sends a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,21 +67,21 @@ impl Client {
     /// Reads headers and body.
     pub fn of(headers: &HeaderMap, body: &Named<'_>) -> Client {
         let header =
-            |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty());
-        let agent = header("user-agent").unwrap_or_default().to_ascii_lowercase();
-        let is = |(_, own, begins): &&(&str, &str, &str)| {
-            (!own.is_empty() && headers.contains_key(*own)) || agent.starts_with(begins)
+            |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty());
+        let agent = header(&USER_AGENT).unwrap_or_default();
+        let is = |(_, own, begins): &&(&str, Option<HeaderName>, &str)| {
+            own.as_ref().is_some_and(|own| headers.contains_key(own))
+                || agent.get(..begins.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(begins))
         };
         let name = PROGRAMS.iter().find(is).map_or("other", |(name, ..)| name);
-        let session = NAMES.iter().find_map(|name| header(name)).map(str::to_owned).or_else(|| body.session());
+        let session = NAMES.iter().find_map(header).map(str::to_owned).or_else(|| body.session());
         // A helper shares its master's session and has a conversation of its own.
-        let helper = header("x-claude-code-agent-id");
+        let helper = header(&HELPER);
         let session = match (session, helper) {
             (Some(session), Some(helper)) => Some(format!("{session}/{helper}")),
             (session, _) => session,
         };
-        let role =
-            ["x-openai-subagent", "x-claude-code-agent-id"].iter().find_map(|name| header(name)).map(str::to_owned);
+        let role = header(&ROLE).or(helper).map(str::to_owned);
         Client { name, session, role }
     }
 
@@ -111,8 +116,6 @@ fn of_metadata(json: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderName;
-
     use super::*;
 
     fn client(lines: &[(&'static str, &'static str)], body: Named<'_>) -> (&'static str, Option<String>) {

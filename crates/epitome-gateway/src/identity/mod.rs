@@ -18,8 +18,11 @@ pub use client::{Client, Named};
 pub use line::{Counted, Facts, Frame, Line, Origin};
 pub use lines::{Lines, Placed, Relation, Wanted, weight};
 
+use std::sync::LazyLock;
+
 use epitome::thread::{Chain, MessageId, Raw, Role};
 use epitome::wire::{Dialect, decode_message};
+use memchr::memmem::Finder;
 
 /// What stands for a conversation that has no name.
 const UNNAMED: &str = "-";
@@ -85,9 +88,9 @@ impl Ids {
 }
 
 /// A history's fingerprint up to each of its messages, by what is written. Cache marks, which clients move about, do not
-/// count.
-pub fn fingerprints(scope: &Scope, messages: &[Raw]) -> Vec<blake3::Hash> {
-    let mut tip = blake3::hash(scope.name.as_bytes());
+/// count. Those of the first messages may be known.
+pub fn fingerprints(scope: &Scope, messages: &[Raw], known: &[blake3::Hash]) -> Vec<blake3::Hash> {
+    let mut tip = known.last().copied().unwrap_or_else(|| blake3::hash(scope.name.as_bytes()));
     let next = |raw: &Raw| {
         let mut hash = blake3::Hasher::new();
         hash.update(tip.as_bytes());
@@ -97,16 +100,17 @@ pub fn fingerprints(scope: &Scope, messages: &[Raw]) -> Vec<blake3::Hash> {
         tip = hash.finalize();
         tip
     };
-    messages.iter().map(next).collect()
+    known.iter().copied().chain(messages[known.len()..].iter().map(next)).collect()
 }
 
 /// Gives out a message's text without its cache marks, however it is spaced. Quotes inside of texts are escaped, so that
 /// what is searched for can only be a field.
 fn unmarked<'a>(text: &'a str, give: &mut dyn FnMut(&'a str)) {
     const MARK: &str = "\"cache_control\"";
+    static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MARK));
     let mut rest = text;
     let mut from = 0;
-    while let Some(at) = rest[from..].find(MARK).map(|at| at + from) {
+    while let Some(at) = FINDER.find(&rest.as_bytes()[from..]).map(|at| at + from) {
         match mark_at(rest, at, MARK.len()) {
             Some((start, end)) => {
                 give(&rest[..start]);
@@ -145,7 +149,7 @@ mod tests {
     #[test]
     fn marks_that_move_do_not_change_a_fingerprint() {
         let scope = Scope::of(Dialect::Anthropic, &[0; 32], None);
-        let print = |text: &str| fingerprints(&scope, &[Raw::whole(text)])[0];
+        let print = |text: &str| fingerprints(&scope, &[Raw::whole(text)], &[])[0];
         let plain = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}"}]}"#;
         let marked = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}","cache_control":{"type":"ephemeral","ttl":"1h"}}]}"#;
         assert_eq!(print(plain), print(marked));

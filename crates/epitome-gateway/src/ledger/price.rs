@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use epitome::budget::is_model;
+use epitome::budget::ModelName;
 use epitome_runtime::model::Usage;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub enum PriceError {
 /// What tokens cost, by model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PriceList {
-    rows: Vec<(String, Price)>,
+    rows: Vec<(ModelName, Price)>,
 }
 
 impl PriceList {
@@ -49,7 +49,7 @@ impl PriceList {
             if !price.is_one() {
                 return Err(PriceError::NotAPrice { name: names.join(", ") });
             }
-            rows.extend(names.into_iter().map(|name| (name, price)));
+            rows.extend(names.iter().map(|name| (ModelName::new(name), price)));
         }
         Ok(PriceList { rows })
     }
@@ -65,7 +65,8 @@ impl PriceList {
 
     /// The price of a model; the longest name that it is known by decides.
     pub fn of(&self, model: &str) -> Price {
-        let named = self.rows.iter().filter(|(name, _)| is_model(model, name));
+        let model = ModelName::new(model);
+        let named = self.rows.iter().filter(|(name, _)| model.is(name));
         named.max_by_key(|(name, _)| name.len()).map(|(_, price)| *price).unwrap_or_default()
     }
 }

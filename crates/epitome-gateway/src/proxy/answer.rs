@@ -14,16 +14,18 @@ use http::Response;
 use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::ear::{Ear, WHOLE_BYTES_MAX};
 use super::glance;
 use crate::serve::BoxError;
+use crate::upstream::Lent;
 
 /// How long a stream that has only announced itself is held back.
 const HOLD: Duration = Duration::from_millis(1000);
+
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// What to do with an answer once it is over, or the client has gone.
 pub type AtEnd = Box<dyn FnOnce(End) + Send>;
@@ -99,7 +101,7 @@ pub struct Answer {
     /// Its status and headers.
     pub parts: Parts,
     held: VecDeque<Bytes>,
-    rest: Option<Incoming>,
+    rest: Option<Lent>,
     /// How it broke off while it was held back.
     broke: Option<BoxError>,
     ear: Ear,
@@ -107,7 +109,7 @@ pub struct Answer {
 
 impl Answer {
     /// An answer of which nothing has been read.
-    pub fn of(response: Response<Incoming>, ear: Ear) -> Answer {
+    pub fn of(response: Response<Lent>, ear: Ear) -> Answer {
         let (parts, body) = response.into_parts();
         Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear }
     }
@@ -140,7 +142,7 @@ impl Answer {
     /// Reads as much of an answer as is needed to tell whether it is one. The error, where it is that the prompt is too
     /// long.
     pub async fn begin(
-        response: Response<Incoming>,
+        response: Response<Lent>,
         mut ear: Ear,
         care: Care,
         idle: Duration,
@@ -253,12 +255,12 @@ impl Answer {
     /// Sends it on; `at_end` is told how it ended.
     pub fn pass_on(self, idle: Duration, at_end: AtEnd) -> Response<Passing> {
         let Answer { parts, held, rest, broke, ear } = self;
-        let idle_since = Box::pin(sleep(idle));
         let rest = match broke {
             Some(error) => Some(Rest::Broken { error: Some(error), has_waited: false }),
             None => rest.map(Rest::Provider),
         };
-        let passing = Passing { held, rest, ear: Some(ear), idle, idle_since, has_waited: false, at_end: Some(at_end) };
+        let mut passing = Passing::of(held, rest, idle);
+        (passing.ear, passing.at_end) = (Some(ear), Some(at_end));
         Response::from_parts(parts, passing)
     }
 }
@@ -278,7 +280,8 @@ pub struct Passing {
     rest: Option<Rest>,
     ear: Option<Ear>,
     idle: Duration,
-    idle_since: Pin<Box<Sleep>>,
+    /// Until when is waited, where nothing was there yet.
+    until: Option<Pin<Box<Sleep>>>,
     /// Whether what was passed on last has had time to leave.
     has_waited: bool,
     at_end: Option<AtEnd>,
@@ -286,7 +289,7 @@ pub struct Passing {
 
 /// Where the rest of an answer comes from.
 enum Rest {
-    Provider(Incoming),
+    Provider(Lent),
     /// It broke off where it is; what came before it is given time to leave.
     Broken {
         error: Option<BoxError>,
@@ -324,38 +327,23 @@ impl Rest {
 }
 
 impl Passing {
+    fn of(held: VecDeque<Bytes>, rest: Option<Rest>, idle: Duration) -> Self {
+        Passing { held, rest, ear: None, idle, until: None, has_waited: false, at_end: None }
+    }
+
     /// An answer that is woven of several.
     pub fn woven(pieces: mpsc::Receiver<Result<Bytes, BoxError>>, idle: Duration) -> Self {
-        let (rest, idle_since) = (Some(Rest::Woven(pieces)), Box::pin(sleep(idle)));
-        Passing { held: VecDeque::new(), rest, ear: None, idle, idle_since, has_waited: false, at_end: None }
+        Passing::of(VecDeque::new(), Some(Rest::Woven(pieces)), idle)
     }
 
     /// An answer that is passed on without being listened to.
-    pub fn unread(body: Incoming, idle: Duration) -> Self {
-        Passing {
-            held: VecDeque::new(),
-            rest: Some(Rest::Provider(body)),
-            ear: None,
-            idle,
-            idle_since: Box::pin(sleep(idle)),
-            has_waited: false,
-            at_end: None,
-        }
+    pub fn unread(body: Lent, idle: Duration) -> Self {
+        Passing::of(VecDeque::new(), Some(Rest::Provider(body)), idle)
     }
 
     /// Bytes of our own.
     pub fn whole(body: Bytes) -> Self {
-        let idle = Duration::from_secs(60);
-        let idle_since = Box::pin(sleep(idle));
-        Passing {
-            held: VecDeque::from([body]),
-            rest: None,
-            ear: None,
-            idle,
-            idle_since,
-            has_waited: false,
-            at_end: None,
-        }
+        Passing::of(VecDeque::from([body]), None, Duration::ZERO)
     }
 
     fn over(&mut self, is_left: bool) {
@@ -399,7 +387,8 @@ impl Body for Passing {
                         return Poll::Pending;
                     }
                 }
-                ready!(this.idle_since.as_mut().poll(cx));
+                let idle = this.idle;
+                ready!(this.until.get_or_insert_with(|| Box::pin(sleep(idle))).as_mut().poll(cx));
                 this.rest = None;
                 this.over(false);
                 let seconds = this.idle.as_secs();
@@ -416,10 +405,10 @@ impl Body for Passing {
                         this.over(false);
                     }
                 }
-                let until = Instant::now()
-                    .checked_add(this.idle)
-                    .unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400));
-                this.idle_since.as_mut().reset(until);
+                if let Some(until) = &mut this.until {
+                    let now = Instant::now();
+                    until.as_mut().reset(now.checked_add(this.idle).unwrap_or_else(|| now + DAY));
+                }
                 Poll::Ready(Some(Ok(frame)))
             }
             Some(Err(error)) if !matches!(rest, Rest::Broken { .. }) => {

@@ -1,10 +1,13 @@
 //! What is asked: a request as the gateway understands it. What it does not understand is passed through.
 
-use bytes::Bytes;
+use std::sync::LazyLock;
+
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, Document, Item, Layout, set_field};
+use memchr::memmem::Finder;
 use serde::Deserialize;
 
+use super::memory::Before;
 use crate::identity::{Frame, Named};
 
 /// What agents write when they ask the model to summarise the conversation for themselves.
@@ -13,6 +16,9 @@ const OWN_COMPACTION: [&str; 3] = [
     "You are performing a CONTEXT CHECKPOINT COMPACTION",
     "\"compaction_trigger\"",
 ];
+
+/// What the items have in them that stand for a history that was compacted elsewhere.
+static COMPACTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"compaction\""));
 
 /// A request to a model.
 #[derive(Clone, Debug)]
@@ -25,6 +31,8 @@ pub struct Asked {
     pub is_completed: bool,
     /// Whether what the client sent has something in it that only we understand.
     pub is_restored: bool,
+    /// How many of its first items are those of the request that it was read after.
+    pub known: usize,
 }
 
 /// The first fields of an item.
@@ -37,11 +45,20 @@ struct Peek<'a> {
 }
 
 impl Asked {
-    /// Reads a body; `None` when it is no request of this dialect.
-    pub fn read(dialect: Dialect, body: &Bytes) -> Option<Asked> {
+    /// Reads a body; `None` when it is no request of this dialect. What it has in common with the one before it is not
+    /// read again.
+    pub fn read(dialect: Dialect, body: &[u8], before: Option<&Before>) -> Option<Asked> {
         let text = std::str::from_utf8(body).ok()?;
+        let source = Raw::whole(text);
+        let before = before.map(|before| &*before.asked).filter(|before| before.dialect() == dialect);
+        if let Some((before, document)) =
+            before.and_then(|before| Some((before, Document::read_on(&source, &before.document)?)))
+            && !before.is_restored
+        {
+            return Some(Asked { known: before.document.items().len(), ..Asked::of(document, false) });
+        }
         let document =
-            Document::decode(text, Some(dialect)).ok().filter(|document| document.layout() == Layout::Request);
+            Document::read(source, Some(dialect)).ok().filter(|document| document.layout() == Layout::Request);
         let document = document.or_else(|| with_listed_input(dialect, text))?;
         match with_summaries(&document) {
             Some(restored) => Some(Asked { is_restored: true, ..Asked::of(restored, false) }),
@@ -60,7 +77,7 @@ impl Asked {
 
     fn of(document: Document, is_completed: bool) -> Asked {
         let head = head(&document);
-        Asked { document, head, is_completed, is_restored: false }
+        Asked { document, head, is_completed, is_restored: false, known: 0 }
     }
 
     /// The dialect.
@@ -186,7 +203,8 @@ fn with_summaries(document: &Document) -> Option<Document> {
 /// How many items stand before the thread.
 fn head(document: &Document) -> usize {
     let items = document.items();
-    let compacted = items.iter().rposition(|item| is_compacted(document.dialect(), item));
+    let has_any = COMPACTION.find(document.source().as_str().as_bytes()).is_some();
+    let compacted = items.iter().rposition(|item| has_any && is_compacted(document.dialect(), item));
     let from = compacted.map_or(0, |at| at + 1);
     if document.dialect() == Dialect::Anthropic {
         return from;
@@ -202,7 +220,7 @@ fn head(document: &Document) -> usize {
 /// Whether an item stands for what a provider compacted.
 fn is_compacted(dialect: Dialect, item: &Raw) -> bool {
     let text = item.as_str();
-    if !text.contains("\"compaction\"") {
+    if COMPACTION.find(text.as_bytes()).is_none() {
         return false;
     }
     let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
@@ -220,7 +238,7 @@ mod tests {
     use super::*;
 
     fn call(dialect: Dialect, body: &str) -> Asked {
-        Asked::read(dialect, &Bytes::from(body.to_owned())).unwrap_or_else(|| panic!("{body}"))
+        Asked::read(dialect, body.as_bytes(), None).unwrap_or_else(|| panic!("{body}"))
     }
 
     #[test]
@@ -246,7 +264,7 @@ mod tests {
         let body = r#"{"model":"m","input":"hi"}"#;
         assert_eq!(call(Dialect::Responses, body).messages().len(), 1);
         assert!(call(Dialect::Responses, r#"{"model":"m","previous_response_id":"r"}"#).is_hidden());
-        assert!(Asked::read(Dialect::Chat, &Bytes::from_static(b"{\"model\":\"m\"}")).is_none());
+        assert!(Asked::read(Dialect::Chat, b"{\"model\":\"m\"}", None).is_none());
     }
 
     #[test]

@@ -29,6 +29,7 @@ where
         let Ok(data) = frame.map_err(|error| Refusal::BadBody { reason: error.to_string() })?.into_data() else {
             continue;
         };
+        let is_last = body.is_end_stream();
         let so_far = first.as_ref().map_or(all.len(), Bytes::len);
         if so_far + data.len() > max {
             return Err(Refusal::BodyTooLarge { max });
@@ -40,6 +41,9 @@ where
                 all.extend_from_slice(&before.unwrap_or_default());
                 all.extend_from_slice(&data);
             }
+        }
+        if is_last {
+            break;
         }
     }
     Ok(first.unwrap_or_else(|| all.freeze()))

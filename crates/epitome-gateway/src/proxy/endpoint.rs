@@ -24,14 +24,13 @@ impl Endpoint {
         }
         // Base URLs often end with a slash.
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let parts = parts.strip_prefix(&["v1"]).unwrap_or(&parts);
-        match format!("/{}", parts.join("/")).as_str() {
-            "/chat/completions" => Endpoint::Answer(Dialect::Chat),
-            "/responses" => Endpoint::Answer(Dialect::Responses),
-            "/messages" => Endpoint::Answer(Dialect::Anthropic),
-            "/messages/count_tokens" => Endpoint::Count(Dialect::Anthropic),
-            "/responses/input_tokens" => Endpoint::Count(Dialect::Responses),
-            "/responses/compact" => Endpoint::Compact,
+        match parts.strip_prefix(&["v1"]).unwrap_or(&parts) {
+            ["chat", "completions"] => Endpoint::Answer(Dialect::Chat),
+            ["responses"] => Endpoint::Answer(Dialect::Responses),
+            ["messages"] => Endpoint::Answer(Dialect::Anthropic),
+            ["messages", "count_tokens"] => Endpoint::Count(Dialect::Anthropic),
+            ["responses", "input_tokens"] => Endpoint::Count(Dialect::Responses),
+            ["responses", "compact"] => Endpoint::Compact,
             _ => Endpoint::Other,
         }
     }

@@ -3,16 +3,19 @@
 //! It only ever says that nothing needs to be done. A wrong guess costs one refused request, which is then read and made
 //! smaller like any other.
 
-use memchr::memmem;
+use std::sync::LazyLock;
+
+use memchr::memmem::{self, Finder};
 
 /// What a request may have in it so that it has to be read before it goes: an image weighs more than its bytes, and these
 /// fields stand for a history that is elsewhere.
-const TELLING: [&[u8]; 4] =
-    [b"image", b"\"previous_response_id\"", b"\"conversation\"", super::compact::OURS.as_bytes()];
+static TELLING: LazyLock<[Finder<'static>; 4]> = LazyLock::new(|| {
+    ["image", "\"previous_response_id\"", "\"conversation\"", super::compact::OURS].map(Finder::new)
+});
 
 /// Whether a request may be anything but the messages that stand in it.
 pub(super) fn is_telling(body: &[u8]) -> bool {
-    TELLING.iter().any(|words| memmem::find(body, words).is_some())
+    TELLING.iter().any(|words| words.find(body).is_some())
 }
 
 /// The model that a request seems to be for.

@@ -19,6 +19,7 @@ mod ear;
 mod endpoint;
 mod glance;
 mod headers;
+mod memory;
 mod prompt;
 mod reading;
 mod record;
@@ -30,9 +31,10 @@ pub mod wishes;
 
 pub use answer::Passing;
 pub use endpoint::Endpoint;
+pub use memory::Memory;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -60,7 +62,7 @@ use crate::ledger::Ledger;
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote, Metrics, Proxy, is_local};
 use crate::settings::{Family, Settings, Upstream};
-use crate::upstream::{self, UpBody, Upstreams};
+use crate::upstream::{self, Lent, UpBody, Upstreams};
 
 /// The most answers that are kept at hand for whoever goes on from them.
 const ANSWERS_MAX: usize = 1024;
@@ -97,6 +99,8 @@ struct Inner {
     scopes: Mutex<HashMap<String, String>>,
     store_rests: AtomicI64,
     beside: Beside,
+    /// How many bytes the connections remember.
+    remembered: Arc<AtomicUsize>,
     started: Instant,
     /// Where everything is done that may take long or asks the store.
     work: Handle,
@@ -123,6 +127,7 @@ impl Relay {
             scopes: Mutex::default(),
             store_rests: AtomicI64::new(i64::MIN),
             beside: Beside::default(),
+            remembered: Arc::default(),
             started: Instant::now(),
             work: Handle::current(),
             settings,
@@ -143,10 +148,11 @@ impl Relay {
 
 impl Proxy for Relay {
     type Body = Passing;
+    type Memory = Memory;
 
-    async fn answer(&self, request: Request<Incoming>, call: Call) -> Response<Passing> {
+    async fn answer(&self, request: Request<Incoming>, call: Call, memory: &Memory) -> Response<Passing> {
         let family = Family::of(request.uri().path(), request.headers());
-        match Arc::clone(&self.inner).answer(request, &call).await {
+        match Arc::clone(&self.inner).answer(request, family, &call, memory).await {
             Ok(response) => response,
             Err(refusal) => {
                 self.inner.metrics.refused(refusal.name());
@@ -194,20 +200,25 @@ impl Way {
 }
 
 impl Inner {
-    async fn answer(self: Arc<Self>, request: Request<Incoming>, call: &Call) -> Result<Response<Passing>, Refusal> {
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        family: Family,
+        call: &Call,
+        memory: &Memory,
+    ) -> Result<Response<Passing>, Refusal> {
         let caller = self.callers.of_proxied(request.headers()).map_err(Refusal::Unknown)?;
         let wishes =
             Wishes::read(request.headers()).map_err(|unclear| Refusal::Unclear { reason: unclear.to_string() })?;
         let (parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-        let family = Family::of(parts.uri.path(), &parts.headers);
         let by_path = self.upstreams.of(parts.uri.path(), None, family);
         let inner_path = by_path.as_ref().map_or_else(|| path.clone(), |upstream| upstream.path_of(&path));
         let endpoint = Endpoint::of(&parts.method, inner_path.path());
         let Some(dialect) = endpoint.dialect() else {
             let upstream = by_path.ok_or(Refusal::NoUpstream)?;
             self.may_spend(&upstream, &parts.headers)?;
-            return self.pass_through(&upstream, &caller, parts, body).await;
+            return self.pass_through(&upstream, &caller, family, parts, body).await;
         };
         if let Some(name) = wishes.policy.as_ref().filter(|_| !wishes.bypass) {
             self.policy(name)?;
@@ -223,16 +234,19 @@ impl Inner {
             self.may_spend(&upstream, &headers)?;
             Ok::<_, Refusal>(Way { upstream, path, headers, family, replaces_key, method, extensions, endpoint })
         };
+        let before = memory.last();
         if let (Some(plain), Some(upstream), Endpoint::Answer(_)) = (&plain, &by_path, endpoint)
-            && self.goes_at_once(plain, &wishes, upstream)
+            && self.goes_at_once(plain, &wishes, upstream, before.as_deref())
         {
             let way = way(Arc::clone(upstream))?;
             let found = async {
                 // The connection writes first.
                 tokio::task::yield_now().await;
-                let asked = Asked::read(dialect, plain).ok_or(None)?;
-                let read = self.read(caller, wishes, (asked, plain), &way).ok_or(None)?;
-                self.found(read).await.map_err(Some)
+                let asked = Asked::read(dialect, plain, before.as_deref()).ok_or(None)?;
+                let read = self.read(caller, wishes, (asked, plain, before), &way).ok_or(None)?;
+                let found = self.found(read).await.map_err(Some)?;
+                memory.keep(&found.turn, true, &self.remembered);
+                Ok(found)
             };
             let (early, found) = tokio::join!(self.asked(way.request(upstream::whole(packed.clone()), |_| {})), found);
             return self.go_on(way, packed, found, Some(early), call).await;
@@ -241,9 +255,10 @@ impl Inner {
         let is_read = !wishes.bypass || self.upstreams.are_by_model();
         let asked = match plain.clone().filter(|plain| is_read && plain.len() <= READ_BYTES_MAX) {
             Some(plain) if plain.len() > ASIDE_BYTES => {
-                self.work.spawn(async move { Asked::read(dialect, &plain) }).await.ok().flatten()
+                let before = before.clone();
+                self.work.spawn(async move { Asked::read(dialect, &plain, before.as_deref()) }).await.ok().flatten()
             }
-            plain => plain.and_then(|plain| Asked::read(dialect, &plain)),
+            plain => plain.and_then(|plain| Asked::read(dialect, &plain, before.as_deref())),
         };
         let model = asked.as_ref().map(Asked::model).filter(|model| !model.is_empty());
         let way = way(self.upstreams.of(parts.uri.path(), model, family).ok_or(Refusal::NoUpstream)?)?;
@@ -258,10 +273,13 @@ impl Inner {
         {
             return self.send_unread(&way, packed).await;
         }
-        let found = match self.read(caller, wishes, (asked, &plain), &way) {
+        let found = match self.read(caller, wishes, (asked, &plain, before), &way) {
             Some(read) => self.found(read).await.map_err(Some),
             None => Err(None),
         };
+        if let Ok(found) = &found {
+            memory.keep(&found.turn, false, &self.remembered);
+        }
         self.go_on(way, packed, found, None, call).await
     }
 
@@ -272,7 +290,7 @@ impl Inner {
         way: Way,
         packed: Bytes,
         found: Result<UnderWay, Option<&'static str>>,
-        early: Option<Result<Response<Incoming>, Refusal>>,
+        early: Option<Result<Response<Lent>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let why = match found {
@@ -311,6 +329,7 @@ impl Inner {
         &self,
         upstream: &Upstream,
         caller: &Caller,
+        family: Family,
         parts: http::request::Parts,
         body: Incoming,
     ) -> Result<Response<Passing>, Refusal> {
@@ -318,12 +337,7 @@ impl Inner {
         let mut request = Request::new(body.boxed_unsync());
         *request.method_mut() = parts.method;
         *request.uri_mut() = upstream.uri_of(&path);
-        *request.headers_mut() = upstream::headers(
-            upstream,
-            &parts.headers,
-            Family::of(parts.uri.path(), &parts.headers),
-            caller.replaces_key,
-        );
+        *request.headers_mut() = upstream::headers(upstream, &parts.headers, family, caller.replaces_key);
         *request.extensions_mut() = parts.extensions;
         let response = self.upstreams.send(request).await?;
         Ok(self.unread(response))
@@ -336,7 +350,7 @@ impl Inner {
     }
 
     /// Asks a provider for an answer.
-    async fn asked(&self, request: Request<UpBody>) -> Result<Response<Incoming>, Refusal> {
+    async fn asked(&self, request: Request<UpBody>) -> Result<Response<Lent>, Refusal> {
         let asked_at = Instant::now();
         let mut response = self.upstreams.send(request).await?;
         self.metrics.first_byte(asked_at.elapsed());
@@ -344,7 +358,7 @@ impl Inner {
         Ok(response)
     }
 
-    fn unread(&self, mut response: Response<Incoming>) -> Response<Passing> {
+    fn unread(&self, mut response: Response<Lent>) -> Response<Passing> {
         upstream::without_connection(response.headers_mut());
         let (parts, body) = response.into_parts();
         Response::from_parts(parts, Passing::unread(body, self.settings.limits.idle_timeout))

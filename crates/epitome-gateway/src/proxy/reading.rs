@@ -11,6 +11,7 @@ use http::HeaderMap;
 
 use super::asked::Asked;
 use super::beside::Pledge;
+use super::memory::Before;
 use super::relay::Settling;
 use super::turn::Turn;
 use super::wishes::Wishes;
@@ -34,6 +35,8 @@ pub(super) struct Read {
     engine: Engine,
     served: String,
     scope: Scope,
+    /// The request before it on its connection, as far as it was read after it.
+    before: Option<Arc<Before>>,
 }
 
 /// A turn that is under way.
@@ -46,8 +49,12 @@ pub(super) struct UnderWay {
 }
 
 impl Read {
+    /// The fingerprints of its messages; those that it has in common with the request before it are known.
     fn fingerprints(&self) -> Vec<blake3::Hash> {
-        fingerprints(&self.scope, self.asked.messages())
+        let is_same = |before: &&Arc<Before>| *before.scope == self.scope && before.asked.head == self.asked.head;
+        let known = self.before.as_ref().filter(is_same).map_or(&[][..], |before| &before.prints);
+        let count = self.asked.known.saturating_sub(self.asked.head);
+        fingerprints(&self.scope, self.asked.messages(), &known[..count.min(known.len())])
     }
 
     /// What its thread is looked for with.
@@ -64,9 +71,10 @@ impl Read {
 
     /// It with its thread.
     fn placed(self, placed: Placed, prints: Vec<blake3::Hash>) -> Turn {
-        let Read { caller, client, wishes, original, asked, has_tools, engine, served, scope } = self;
+        let Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before: _ } = self;
         placed.line.facts().pin(&wishes.pins);
         let at = Moment::now();
+        let (asked, scope, prints) = (Arc::new(asked), Arc::new(scope), prints.into());
         Turn { at, caller, client, wishes, original, asked, scope, prints, placed, engine, has_tools, served }
     }
 }
@@ -77,7 +85,7 @@ impl Inner {
         &self,
         caller: Caller,
         wishes: Wishes,
-        (asked, original): (Asked, &Bytes),
+        (asked, original, before): (Asked, &Bytes, Option<Arc<Before>>),
         way: &Way,
     ) -> Option<Read> {
         let policy = match &wishes.policy {
@@ -89,7 +97,8 @@ impl Inner {
         let engine = self.engine_for(policy, asked.model(), has_tools);
         let served = way.upstream.served(asked.model());
         let scope = Scope::of(asked.dialect(), &caller.scope, client.session.as_deref());
-        Some(Read { caller, client, wishes, original: original.clone(), asked, has_tools, engine, served, scope })
+        let original = original.clone();
+        Some(Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before })
     }
 
     /// A request with its thread, on its way into the log. What is at hand is found at once; what is not asks the store,
@@ -121,10 +130,19 @@ impl Inner {
         (turn, pledge)
     }
 
-    /// Whether a request is so small that it goes as it is, whatever is asked in it: no token has less than a byte.
-    pub(super) fn goes_at_once(&self, body: &[u8], wishes: &Wishes, upstream: &Upstream) -> bool {
+    /// Whether a request is so small that it goes as it is, whatever is asked in it: no token has less than a byte. It may
+    /// begin as one that went so before.
+    pub(super) fn goes_at_once(
+        &self,
+        body: &[u8],
+        wishes: &Wishes,
+        upstream: &Upstream,
+        before: Option<&Before>,
+    ) -> bool {
         let may_get_tools = wishes.tools.unwrap_or(self.settings.tools.are_given());
-        if wishes.bypass || may_get_tools || body.len() > ASIDE_BYTES || glance::is_telling(body) {
+        let plain = before.filter(|before| before.is_plain);
+        let seen = plain.and_then(|before| before.asked.document.shared_with(body)).unwrap_or(0);
+        if wishes.bypass || may_get_tools || body.len() > ASIDE_BYTES || glance::is_telling(&body[seen..]) {
             return false;
         }
         let model = glance::model(body);
@@ -213,7 +231,7 @@ impl Inner {
     pub(super) fn is_known_with_a_plan(&self, caller: &Caller, headers: &HeaderMap, asked: &Asked) -> bool {
         let client = Client::of(headers, &asked.named());
         let scope = Scope::of(asked.dialect(), &caller.scope, client.session.as_deref());
-        let line = self.lines.known(&fingerprints(&scope, asked.messages()));
+        let line = self.lines.known(&fingerprints(&scope, asked.messages(), &[]));
         line.is_some_and(|line| line.facts().version > 0)
     }
 

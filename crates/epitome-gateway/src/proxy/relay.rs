@@ -9,7 +9,6 @@ use epitome::wire::BINDING_HEADER;
 use epitome_runtime::model::{ModelError, Usage};
 use http::Response;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderValue};
-use hyper::body::Incoming;
 use tokio::task::JoinHandle;
 
 use super::answer::{Answer, Care, End, Passing};
@@ -22,7 +21,7 @@ use super::weaving::{self, Weaving, Woven};
 use super::{Inner, Way, headers};
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote};
-use crate::upstream;
+use crate::upstream::{self, Lent};
 
 /// How often a prompt that the provider refuses is made smaller.
 const HARDER_MAX: u8 = 3;
@@ -66,7 +65,7 @@ impl Inner {
         way: Arc<Way>,
         packed: Bytes,
         (turn, mut settling): (Arc<Turn>, Option<Settling>),
-        mut early: Option<Result<Response<Incoming>, Refusal>>,
+        mut early: Option<Result<Response<Lent>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let mut pressure = Pressure::default();
@@ -292,7 +291,7 @@ impl Inner {
     }
 
     /// Sends a prompt.
-    async fn sent(&self, way: &Way, packed: &Bytes, sending: &Sending) -> Result<Response<Incoming>, Refusal> {
+    async fn sent(&self, way: &Way, packed: &Bytes, sending: &Sending) -> Result<Response<Lent>, Refusal> {
         let body = if sending.is_original { packed.clone() } else { sending.body.clone() };
         let length = body.len();
         let request = way.request(upstream::whole(body), |headers| {

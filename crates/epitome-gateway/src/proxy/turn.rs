@@ -1,5 +1,7 @@
 //! A turn of the proxy: everything that is known of one request to a model.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use epitome::budget::{Tokens, Window};
 use epitome::wire::Dialect;
@@ -30,11 +32,11 @@ pub struct Turn {
     /// What came, unpacked.
     pub original: Bytes,
     /// What it asks of the model.
-    pub asked: Asked,
+    pub asked: Arc<Asked>,
     /// Where its thread is looked for.
-    pub scope: Scope,
+    pub scope: Arc<Scope>,
     /// Its fingerprints, up to each message.
-    pub prints: Vec<blake3::Hash>,
+    pub prints: Arc<[blake3::Hash]>,
     /// Its thread.
     pub placed: Placed,
     /// Whether it gets the gateway's own tools.

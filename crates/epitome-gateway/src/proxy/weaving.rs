@@ -10,7 +10,6 @@ use epitome_runtime::model::Usage;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -23,7 +22,7 @@ use crate::refusal::Refusal;
 use crate::serve::BoxError;
 use crate::sse::Framer;
 use crate::tools::{Caps, Outcome, TOOLS, Tool, perform};
-use crate::upstream;
+use crate::upstream::{self, Lent};
 use crate::weave::{self, Weaver};
 
 /// How often the tools are answered within one answer.
@@ -207,7 +206,7 @@ impl Weaving {
         calls: &[ToolCall],
         weaver: &mut Weaver,
         round: usize,
-    ) -> Option<Result<Response<Incoming>, Refusal>> {
+    ) -> Option<Result<Response<Lent>, Refusal>> {
         let body = if round >= ROUNDS_MAX {
             weaver.give_up(&self.woven.body)?
         } else {

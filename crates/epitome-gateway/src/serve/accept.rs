@@ -155,9 +155,13 @@ impl<P: Proxy> Shared<P> {
     {
         let metrics = Arc::clone(&self.metrics);
         metrics.connected();
+        let of_connection = Arc::new((self, P::Memory::default()));
         let service = service_fn(move |request| {
-            let shared = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(shared.answer(request, peer).await) }
+            let of_connection = Arc::clone(&of_connection);
+            async move {
+                let (shared, memory) = &*of_connection;
+                Ok::<_, Infallible>(shared.answer(request, peer, memory).await)
+            }
         });
         let connection = http.serve_connection(TokioIo::new(stream), service);
         if let Err(error) = watcher.watch(connection).await {
@@ -166,12 +170,17 @@ impl<P: Proxy> Shared<P> {
         metrics.disconnected();
     }
 
-    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Answer<P::Body>> {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        memory: &P::Memory,
+    ) -> Response<Answer<P::Body>> {
         let route = Route::of(request.uri().path());
         let id = RequestId::of(request.headers());
         let account = self.account(route, id.clone(), &request);
         match route {
-            Route::Proxy => self.proxied(request, peer, id, account).await,
+            Route::Proxy => self.proxied(request, peer, id, account, memory).await,
             route => self.own(route, request, &id, account).await,
         }
     }
@@ -199,6 +208,7 @@ impl<P: Proxy> Shared<P> {
         peer: SocketAddr,
         id: RequestId,
         mut account: Account,
+        memory: &P::Memory,
     ) -> Response<Answer<P::Body>> {
         let max = self.settings.limits.requests_max;
         account.slot = Slot::take(&self.slots, max);
@@ -206,7 +216,7 @@ impl<P: Proxy> Shared<P> {
             return self.refused(&Refusal::Busy { max }, &request, &id, account);
         }
         let call = Call { id: id.clone(), peer, started: account.started };
-        let mut response = self.proxy.answer(request, call).await;
+        let mut response = self.proxy.answer(request, call, memory).await;
         response.headers_mut().insert(PROXIED_REQUEST_ID, id.header());
         account.status = Some(response.status());
         account.note = response.extensions_mut().remove::<LogNote>();

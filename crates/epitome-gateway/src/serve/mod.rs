@@ -43,9 +43,16 @@ use crate::settings::Settings;
 pub trait Proxy: Send + Sync + 'static {
     /// The body of an answer.
     type Body: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static;
+    /// What is remembered of a connection between its requests.
+    type Memory: Default + Send + Sync + 'static;
 
     /// Answers a request. It cannot fail: what goes wrong is an answer too.
-    fn answer(&self, request: Request<Incoming>, call: Call) -> impl Future<Output = Response<Self::Body>> + Send;
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        call: Call,
+        memory: &Self::Memory,
+    ) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
 /// What is known of a request besides itself.

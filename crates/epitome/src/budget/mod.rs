@@ -32,7 +32,7 @@ pub use cut::{tail, truncate};
 pub use estimate::{Characters, Estimate};
 pub use image::{ImageDetail, ImageRule, ImageSize};
 pub use meter::Meter;
-pub use models::{FALLBACK_WINDOW, Known, Model, Tokenizer, UnknownCounter, counter_for, counter_named, is_model};
+pub use models::{FALLBACK_WINDOW, Known, Model, ModelName, Tokenizer, UnknownCounter, counter_for, counter_named};
 pub use overflow::{Overflow, classify};
 pub use overhead::Overhead;
 pub(crate) use recount::Recount;

@@ -182,9 +182,30 @@ impl WrittenModel {
     }
 }
 
-/// Whether a model's id is one that a table of models means by this name; see `data/models.toml` for the rule.
-pub fn is_model(id: &str, name: &str) -> bool {
-    stands_in(&normal(id), &normal(name))
+/// The name of a model, as tables of models spell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelName(String);
+
+impl ModelName {
+    /// The name of this model.
+    pub fn new(name: &str) -> Self {
+        ModelName(normal(name))
+    }
+
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a table means this model by that name; see `data/models.toml` for the rule.
+    pub fn is(&self, name: &ModelName) -> bool {
+        stands_in(&self.0, &name.0)
+    }
 }
 
 /// A model id as the table spells it.
@@ -194,7 +215,9 @@ fn normal(name: &str) -> String {
 
 /// Whether a name of the table stands in a model id as a word, or at the start of one.
 fn stands_in(name: &str, pattern: &str) -> bool {
-    name.match_indices(pattern).any(|(at, _)| {
+    // Names are short: looking at every place is quicker than preparing a search.
+    let mut places = (0..name.len()).filter(|at| name.as_bytes()[*at..].starts_with(pattern.as_bytes()));
+    places.any(|at| {
         let before = name[..at].chars().next_back();
         let after = name[at + pattern.len()..].chars().next();
         let number_goes_on =

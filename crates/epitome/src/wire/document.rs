@@ -9,6 +9,13 @@ use super::binding::{binds_thinking, drop_mismatched_thinking};
 use super::decode::{RawFields, decode_message};
 use crate::thread::{NewMessage, Raw, offset_range};
 
+/// The fields that a request has its messages in.
+const LISTS: [&str; 2] = ["messages", "input"];
+/// What stands for the part of a list that was read before.
+const LIST_BEGINNING: &str = "[0";
+/// What stands for the part of a request that was read before.
+const OBJECT_BEGINNING: &str = "{\"\":0";
+
 /// A request or a bare message list.
 #[derive(Clone, Debug)]
 pub struct Document {
@@ -84,7 +91,7 @@ impl Document {
             None => Err(DocumentError::Empty),
             Some(b'[') => Document::list(source, dialect),
             Some(b'{') => match serde_json::from_str::<RawFields<'_>>(trimmed) {
-                Ok(fields) if list_of(&fields).is_some() => Document::request(source.clone(), &fields, dialect),
+                Ok(fields) if list_of(&fields).is_some() => Ok(Document::request(source.clone(), &fields, dialect)),
                 Ok(_) | Err(_) if is_lines(trimmed) => Document::lines(source, dialect),
                 Ok(_) => Document::lines(source, dialect),
                 Err(error) => Err(not_json(text, trimmed, &error)),
@@ -101,36 +108,77 @@ impl Document {
         Ok(Document::bare(Layout::List, source, items, dialect))
     }
 
-    fn request(source: Raw, fields: &RawFields<'_>, dialect: Option<Dialect>) -> Result<Document, DocumentError> {
-        let (key, list) = list_of(fields).expect("the caller looked");
-        let items: Vec<&RawValue> =
-            serde_json::from_str(list.get()).map_err(|error| not_json(source.as_str(), list.get(), &error))?;
-        let piece = |key: &str| {
-            let value = fields.get(key).filter(|value| value.get() != "null")?;
-            Some(source.slice(offset_range(source.as_str(), value.get())))
+    /// Reads a request that goes on from another one: what both begin with, up to the last item of the other, is not read
+    /// again. `None` when it does not, or when reading all of it is needed to tell.
+    pub fn read_on(source: &Raw, before: &Document) -> Option<Document> {
+        let shared = before.shared_with(source.as_str().as_bytes())?;
+        let rest = &source.as_str()[shared..];
+        // What is left of the list, with a beginning of its own, and what is left of the request behind it.
+        let list = format!("{LIST_BEGINNING}{rest}");
+        let mut lists = serde_json::Deserializer::from_str(&list).into_iter::<Vec<&RawValue>>();
+        let newer = lists.next()?.ok()?;
+        let list_end = shared + lists.byte_offset() - LIST_BEGINNING.len();
+        let object = format!("{OBJECT_BEGINNING}{}", &source.as_str()[list_end..]);
+        let behind: RawFields<'_> = serde_json::from_str(&object).ok()?;
+        if LISTS.iter().any(|key| behind.get(key).is_some()) {
+            return None;
+        }
+        let moved = |raw: &Raw| source.slice(offset_range(before.source.as_str(), raw.as_str()));
+        let found = |text: &str, of: &str, at: usize, beginning: &str| {
+            let range = offset_range(of, text);
+            source.slice(at + range.start - beginning.len()..at + range.end - beginning.len())
         };
-        let items = pieces(&source, &items);
+        let newer = newer[1..].iter().map(|item| found(item.get(), &list, shared, LIST_BEGINNING));
+        let items: Vec<Raw> = before.items.iter().map(moved).chain(newer).collect();
+        let list_at = before.fields.iter().position(|(_, value)| {
+            offset_range(before.source.as_str(), value.as_str()).contains(&(shared - 1))
+        })?;
+        let (key, list) = &before.fields[list_at];
+        let list_start = offset_range(before.source.as_str(), list.as_str()).start;
+        let mut fields: Vec<(Box<str>, Raw)> =
+            before.fields[..list_at].iter().map(|(key, value)| (key.clone(), moved(value))).collect();
+        fields.push((key.clone(), source.slice(list_start..list_end)));
+        let behind = behind.iter().skip(1);
+        fields.extend(
+            behind.map(|(key, value)| (key.into(), found(value.get(), &object, list_end, OBJECT_BEGINNING))),
+        );
+        Some(Document::of_fields(source.clone(), fields, items, before.dialect))
+    }
+
+    /// How many bytes this request has up to its last item, if a text begins with all of them.
+    pub fn shared_with(&self, text: &[u8]) -> Option<usize> {
+        // An object ends where it ends; a number might go on.
+        let is_object = |item: &&Raw| item.as_str().starts_with('{');
+        let last = self.items.last().filter(is_object).filter(|_| self.layout == Layout::Request)?;
+        let end = offset_range(self.source.as_str(), last.as_str()).end;
+        text.starts_with(&self.source.as_str().as_bytes()[..end]).then_some(end)
+    }
+
+    fn request(source: Raw, fields: &RawFields<'_>, dialect: Option<Dialect>) -> Document {
+        let (key, list) = list_of(fields).expect("the caller looked");
+        let items: Vec<Raw> = elements(list).into_iter().map(|item| source.piece(item)).collect();
+        let fields: Vec<(Box<str>, Raw)> =
+            fields.iter().map(|(key, value)| (key.into(), source.piece(value.get()))).collect();
         let found = || match key {
             "input" => Dialect::Responses,
-            _ if piece("system").is_some() || tools_are_anthropic(&piece("tools")) => Dialect::Anthropic,
+            _ if last_of(&fields, "system").is_some() || tools_are_anthropic(last_of(&fields, "tools")) => {
+                Dialect::Anthropic
+            }
             _ => detect(&items),
         };
-        Ok(Document {
-            dialect: dialect.unwrap_or_else(found),
-            layout: Layout::Request,
-            system: piece("system").or_else(|| piece("instructions")),
-            tools: piece("tools"),
-            model: fields.get("model").and_then(|model| serde_json::from_str(model.get()).ok()),
-            max_output: ["max_completion_tokens", "max_output_tokens", "max_tokens"]
-                .iter()
-                .find_map(|key| serde_json::from_str(fields.get(key)?.get()).ok()),
-            items,
-            fields: fields
-                .iter()
-                .map(|(key, value)| (key.into(), source.slice(offset_range(source.as_str(), value.get()))))
-                .collect(),
-            source,
-        })
+        let dialect = dialect.unwrap_or_else(found);
+        Document::of_fields(source, fields, items, dialect)
+    }
+
+    /// A request of which the fields are known.
+    fn of_fields(source: Raw, fields: Vec<(Box<str>, Raw)>, items: Vec<Raw>, dialect: Dialect) -> Document {
+        let last = |key: &str| last_of(&fields, key);
+        let (system, tools) = (last("system").or_else(|| last("instructions")).cloned(), last("tools").cloned());
+        let model = last("model").and_then(|model| serde_json::from_str(model.as_str()).ok());
+        let max_output = ["max_completion_tokens", "max_output_tokens", "max_tokens"]
+            .iter()
+            .find_map(|key| serde_json::from_str(last(key)?.as_str()).ok());
+        Document { dialect, layout: Layout::Request, source, items, system, tools, model, max_output, fields }
     }
 
     fn lines(source: Raw, dialect: Option<Dialect>) -> Result<Document, DocumentError> {
@@ -284,8 +332,49 @@ fn pieces(source: &Raw, items: &[&RawValue]) -> Vec<Raw> {
     items.iter().map(|item| source.slice(offset_range(source.as_str(), item.get()))).collect()
 }
 
+/// The elements of a list. That it is JSON is known, so that only strings and brackets need to be looked at.
+fn elements(list: &RawValue) -> Vec<&str> {
+    let (text, bytes) = (list.get(), list.get().as_bytes());
+    let (mut found, mut depth, mut from, mut at) = (Vec::new(), 0, 1, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => at = string_end(bytes, at + 1),
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        let is_last = depth == 0;
+        if is_last || (depth == 1 && bytes[at] == b',') {
+            let element = text[from..at].trim_ascii();
+            if !(is_last && element.is_empty()) {
+                found.push(element);
+            }
+            from = at + 1;
+        }
+        at += 1;
+    }
+    found
+}
+
+/// Where the quote stands that ends a string.
+fn string_end(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(next) = memchr::memchr2(b'"', b'\\', &bytes[at..]) {
+        if bytes[at + next] == b'"' {
+            return at + next;
+        }
+        at += next + 2;
+    }
+    bytes.len() - 1
+}
+
+/// The last field of a name, as JSON readers see it, unless it is null.
+fn last_of<'a>(fields: &'a [(Box<str>, Raw)], key: &str) -> Option<&'a Raw> {
+    let last = fields.iter().rev().find(|(own, _)| **own == *key);
+    last.map(|(_, value)| value).filter(|value| value.as_str() != "null")
+}
+
 fn list_of<'a>(fields: &RawFields<'a>) -> Option<(&'static str, &'a RawValue)> {
-    ["messages", "input"].into_iter().find_map(|key| {
+    LISTS.into_iter().find_map(|key| {
         let value = fields.get(key)?;
         value.get().starts_with('[').then_some((key, value))
     })
@@ -295,8 +384,8 @@ fn is_lines(text: &str) -> bool {
     text.lines().next().is_some_and(|line| serde_json::from_str::<&RawValue>(line.trim()).is_ok())
 }
 
-fn tools_are_anthropic(tools: &Option<Raw>) -> bool {
-    tools.as_ref().is_some_and(|tools| tools.as_str().contains("\"input_schema\""))
+fn tools_are_anthropic(tools: Option<&Raw>) -> bool {
+    tools.is_some_and(|tools| tools.as_str().contains("\"input_schema\""))
 }
 
 fn not_json(source: &str, part: &str, error: &serde_json::Error) -> DocumentError {
@@ -337,7 +426,54 @@ fn detect(items: &[Raw]) -> Dialect {
 
 #[cfg(test)]
 mod tests {
-    use super::{Document, Item};
+    use serde_json::value::RawValue;
+
+    use super::{Dialect, Document, Item, Raw, elements};
+
+    #[test]
+    fn a_list_is_taken_apart_as_its_reader_would() {
+        for text in [
+            "[]",
+            "[ ]",
+            "[1]",
+            r#"[ {"a":[1,{"b":"],[\"\\"}]} , "x,\\" , null,[[],[ ]] , "" ]"#,
+            r#"["\\\"",{"k]":"v}"},-1.5e3,true,"\u005d\ud83d\ude00 é"]"#,
+        ] {
+            let list: &RawValue = serde_json::from_str(text).unwrap();
+            let read: Vec<&RawValue> = serde_json::from_str(text).unwrap();
+            assert_eq!(elements(list), read.iter().map(|one| one.get()).collect::<Vec<_>>(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_goes_on_is_the_same_as_one_that_is_read_from_its_beginning() {
+        let system = r#"{"role":"system","content":"s"}"#;
+        let user = r#"{"role":"user","content":"a \"]}, b"}"#;
+        let answer = r#"{"role":"assistant","content":"é","tool_calls":[{"id":"1"}]}"#;
+        let before = format!(r#"{{"model":"m","tools":[1],"messages":[{system}, {user}],"stream":true,"max_tokens":9}}"#);
+        let before = Document::decode(&before, Some(Dialect::Chat)).unwrap();
+        let goes_on = |rest: &str| format!(r#"{{"model":"m","tools":[1],"messages":[{system}, {user}{rest}"#);
+        for rest in [
+            r#"],"stream":true,"max_tokens":9}"#.to_owned(),
+            "]}".to_owned(),
+            format!(r#" ,{answer} , {user} ] , "stream" : false,"tools":null, "model":"n" }} "#),
+            format!(r#",{answer}],"x":{{"messages":[1]}},"system":"y"}}"#),
+        ] {
+            let source = Raw::whole(goes_on(&rest));
+            let on = Document::read_on(&source, &before).unwrap_or_else(|| panic!("{rest}"));
+            let whole = Document::read(source, Some(Dialect::Chat)).unwrap();
+            assert_eq!(format!("{on:?}"), format!("{whole:?}"), "{rest}");
+            let again = Document::read_on(whole.source(), &on).unwrap();
+            assert_eq!(format!("{again:?}"), format!("{whole:?}"), "{rest}");
+        }
+        for rest in ["", "]", "]}}", "],}", ",]}", ",nul]}", "1]}", r#"],"messages":[]}"#, r#"],"input":1}"#, "]} x"] {
+            assert!(Document::read_on(&Raw::whole(goes_on(rest)), &before).is_none(), "{rest}");
+        }
+        let other = goes_on("]}").replace("a ", "b ");
+        assert!(Document::read_on(&Raw::whole(other), &before).is_none());
+        let empty = Document::decode(r#"{"messages":[]}"#, None).unwrap();
+        assert!(Document::read_on(empty.source(), &empty).is_none());
+    }
 
     #[test]
     fn a_changed_request_to_a_binding_model_asks_for_mismatched_thinking_to_be_dropped() {

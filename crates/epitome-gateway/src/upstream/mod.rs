@@ -3,6 +3,10 @@
 //! Headers go through as they came, but for those that belong to one connection, those that are for the gateway, and the
 //! key where the upstream has its own.
 
+mod pool;
+
+pub use pool::Lent;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +17,8 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
-use hyper::body::Incoming;
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use pool::Pool;
 
 use crate::caller::PROVIDER_KEY_HEADERS;
 use crate::proxy::wishes::is_ours;
@@ -46,7 +47,7 @@ const OF_A_CONNECTION: [HeaderName; 9] = [
 pub struct Upstreams {
     list: Vec<Arc<Upstream>>,
     /// One for each thread of the crew, and one for everybody else: a connection is best used where it was made.
-    clients: Vec<Client<HttpsConnector<HttpConnector>, UpBody>>,
+    pools: Vec<Pool>,
     first_byte: Duration,
 }
 
@@ -54,9 +55,9 @@ impl Upstreams {
     /// The upstreams of the settings.
     pub fn new(list: Vec<Upstream>, limits: &Limits) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let clients = (0..=crew::seats()).map(|_| client(limits)).collect();
+        let pools = (0..=crew::seats()).map(|_| pool(limits)).collect();
         let list = list.into_iter().map(Arc::new).collect();
-        Upstreams { list, clients, first_byte: limits.first_byte_timeout }
+        Upstreams { list, pools, first_byte: limits.first_byte_timeout }
     }
 
     /// Who answers: whoever takes the path, then the model, then the family.
@@ -76,18 +77,19 @@ impl Upstreams {
     }
 
     /// Sends a request.
-    pub async fn send(&self, request: Request<UpBody>) -> Result<Response<Incoming>, Refusal> {
-        let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
-        let sent = self.clients[crew::seat().map_or(0, |seat| seat + 1)].request(request);
+    pub async fn send(&self, request: Request<UpBody>) -> Result<Response<Lent>, Refusal> {
+        let uri = request.uri().clone();
+        let host = || uri.authority().map(ToString::to_string).unwrap_or_default();
+        let sent = self.pools[crew::seat().map_or(0, |seat| seat + 1)].send(request);
         match tokio::time::timeout(self.first_byte, sent).await {
-            Err(_) => Err(Refusal::Timeout { host, seconds: self.first_byte.as_secs() }),
-            Ok(Err(error)) => Err(Refusal::Unreachable { host, reason: reason(&error) }),
+            Err(_) => Err(Refusal::Timeout { host: host(), seconds: self.first_byte.as_secs() }),
+            Ok(Err(error)) => Err(Refusal::Unreachable { host: host(), reason: reason(&*error) }),
             Ok(Ok(response)) => Ok(response),
         }
     }
 }
 
-fn client(limits: &Limits) -> Client<HttpsConnector<HttpConnector>, UpBody> {
+fn pool(limits: &Limits) -> Pool {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
@@ -97,13 +99,7 @@ fn client(limits: &Limits) -> Client<HttpsConnector<HttpConnector>, UpBody> {
         .https_or_http()
         .enable_http1()
         .wrap_connector(http);
-    Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(Duration::from_secs(50))
-        .http1_preserve_header_case(true)
-        .http1_title_case_headers(false)
-        .http1_max_buf_size(512 << 10)
-        .build(https)
+    Pool::new(https)
 }
 
 fn reason(error: &(dyn std::error::Error + 'static)) -> String {
@@ -119,10 +115,7 @@ fn reason(error: &(dyn std::error::Error + 'static)) -> String {
 /// The headers that go up: the client's, less what is not the provider's.
 pub fn headers(upstream: &Upstream, client: &HeaderMap, family: Family, replaces_key: bool) -> HeaderMap {
     let mut headers = client.clone();
-    without_connection(&mut headers);
-    let ours: Vec<HeaderName> = headers.keys().filter(|name| is_ours(name)).cloned().collect();
-    ours.iter().for_each(|name| drop(headers.remove(name)));
-    headers.remove(HOST);
+    without(&mut headers, |name| *name == HOST || is_of_a_connection(name) || is_ours(name));
     match &upstream.key {
         Some(key) => put_key(&mut headers, key.reveal(), family),
         None if replaces_key => PROVIDER_KEY_HEADERS.iter().for_each(|name| drop(headers.remove(name))),
@@ -133,12 +126,20 @@ pub fn headers(upstream: &Upstream, client: &HeaderMap, family: Family, replaces
 
 /// Removes what belongs to one connection, and what the connection names besides.
 pub fn without_connection(headers: &mut HeaderMap) {
-    if let Some(named) = headers.get(CONNECTION).and_then(|value| value.to_str().ok()).map(str::to_owned) {
-        for name in named.split(',').filter_map(|name| name.trim().parse::<HeaderName>().ok()) {
-            headers.remove(name);
-        }
+    without(headers, is_of_a_connection);
+}
+
+fn is_of_a_connection(name: &HeaderName) -> bool {
+    OF_A_CONNECTION.contains(name)
+}
+
+/// Removes these headers, and what the connection names besides. Most requests have few that are to go.
+fn without(headers: &mut HeaderMap, goes: impl Fn(&HeaderName) -> bool) {
+    let mut gone: Vec<HeaderName> = headers.keys().filter(|name| goes(name)).cloned().collect();
+    if let Some(named) = headers.get(CONNECTION).and_then(|value| value.to_str().ok()) {
+        gone.extend(named.split(',').filter_map(|name| name.trim().parse::<HeaderName>().ok()));
     }
-    for name in &OF_A_CONNECTION {
+    for name in gone {
         headers.remove(name);
     }
 }
