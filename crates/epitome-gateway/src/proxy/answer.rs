@@ -59,8 +59,8 @@ pub struct Known {
 
 impl End {
     /// How an answer ended that somebody has listened to.
-    pub fn heard(ear: Ear, is_left: bool) -> End {
-        End::Heard { ear: Box::new(ear), is_left }
+    pub fn heard(ear: Box<Ear>, is_left: bool) -> End {
+        End::Heard { ear, is_left }
     }
 
     /// It, read.
@@ -104,12 +104,12 @@ pub struct Answer {
     rest: Option<Lent>,
     /// How it broke off while it was held back.
     broke: Option<BoxError>,
-    ear: Ear,
+    ear: Box<Ear>,
 }
 
 impl Answer {
     /// An answer of which nothing has been read.
-    pub fn of(response: Response<Lent>, ear: Ear) -> Answer {
+    pub fn of(response: Response<Lent>, ear: Box<Ear>) -> Answer {
         let (parts, body) = response.into_parts();
         Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear }
     }
@@ -143,7 +143,7 @@ impl Answer {
     /// long.
     pub async fn begin(
         response: Response<Lent>,
-        mut ear: Ear,
+        mut ear: Box<Ear>,
         care: Care,
         idle: Duration,
     ) -> (Answer, Option<ModelError>) {
@@ -278,7 +278,7 @@ fn is_overflow(error: &ModelError) -> bool {
 pub struct Passing {
     held: VecDeque<Bytes>,
     rest: Option<Rest>,
-    ear: Option<Ear>,
+    ear: Option<Box<Ear>>,
     idle: Duration,
     /// Until when is waited, where nothing was there yet.
     until: Option<Pin<Box<Sleep>>>,

@@ -1,6 +1,6 @@
 //! What is asked: a request as the gateway understands it. What it does not understand is passed through.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, Document, Item, Layout, set_field};
@@ -33,6 +33,7 @@ pub struct Asked {
     pub is_restored: bool,
     /// How many of its first items are those of the request that it was read after.
     pub known: usize,
+    frame: OnceLock<Frame>,
 }
 
 /// The first fields of an item.
@@ -55,7 +56,11 @@ impl Asked {
             before.and_then(|before| Some((before, Document::read_on(&source, &before.document)?)))
             && !before.is_restored
         {
-            return Some(Asked { known: before.document.items().len(), ..Asked::of(document, false) });
+            let asked = Asked { known: before.document.items().len(), ..Asked::of(document, false) };
+            if before.has_the_frame_of(&asked) {
+                let _ = asked.frame.set(before.frame());
+            }
+            return Some(asked);
         }
         let document =
             Document::read(source, Some(dialect)).ok().filter(|document| document.layout() == Layout::Request);
@@ -77,7 +82,7 @@ impl Asked {
 
     fn of(document: Document, is_completed: bool) -> Asked {
         let head = head(&document);
-        Asked { document, head, is_completed, is_restored: false, known: 0 }
+        Asked { document, head, is_completed, is_restored: false, known: 0, frame: OnceLock::new() }
     }
 
     /// The dialect.
@@ -148,6 +153,16 @@ impl Asked {
 
     /// What stands beside the messages, as fingerprints.
     pub fn frame(&self) -> Frame {
+        *self.frame.get_or_init(|| self.new_frame())
+    }
+
+    /// Whether the same stands beside the messages of a request that goes on from this one.
+    fn has_the_frame_of(&self, newer: &Asked) -> bool {
+        let beside = |asked: &Asked| (asked.head, asked.document.system().cloned(), asked.document.tools().cloned());
+        beside(self) == beside(newer)
+    }
+
+    fn new_frame(&self) -> Frame {
         let mut system = blake3::Hasher::new();
         let leading = self.document.items()[..self.head].iter();
         for text in self.document.system().into_iter().chain(leading) {

@@ -85,8 +85,8 @@ impl Unpacking {
 }
 
 impl Ear {
-    /// An ear for an answer with these headers.
-    pub fn new(dialect: Dialect, headers: &HeaderMap) -> Ear {
+    /// An ear for an answer with these headers. It is handed about, and large.
+    pub fn new(dialect: Dialect, headers: &HeaderMap) -> Box<Ear> {
         let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let packing = headers.get(CONTENT_ENCODING).and_then(|packing| packing.to_str().ok()).unwrap_or("identity");
         let hears = match (AnswerReader::new(dialect), Unpacking::of(packing)) {
@@ -97,7 +97,7 @@ impl Ear {
             _ => Hears::Nothing,
         };
         let headers = headers.get(CONTENT_ENCODING).map(|packing| (CONTENT_ENCODING, packing.clone()));
-        Ear {
+        Box::new(Ear {
             hears,
             headers: headers.into_iter().collect(),
             dialect,
@@ -107,7 +107,7 @@ impl Ear {
             has_spoken: false,
             has_filled: false,
             error: None,
-        }
+        })
     }
 
     /// Whether what it hears is packed.
@@ -255,7 +255,7 @@ fn is_preamble(dialect: Dialect, name: &str, data: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn ear(dialect: Dialect) -> Ear {
+    fn ear(dialect: Dialect) -> Box<Ear> {
         Ear::new(dialect, &HeaderMap::from_iter([(CONTENT_TYPE, "text/event-stream".parse().unwrap())]))
     }
 

@@ -25,24 +25,24 @@ pub const FAILED_OPEN: HeaderName = HeaderName::from_static("x-epitome-failed-op
 
 /// Puts what is told of a request into the headers of its answer.
 pub fn put(headers: &mut HeaderMap, told: &Told) {
-    let mut set = |name: HeaderName, value: Option<String>| {
-        if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
+    let mut set = |name: HeaderName, value: Option<HeaderValue>| {
+        if let Some(value) = value {
             headers.insert(name, value);
         }
     };
-    set(THREAD, told.thread.as_ref().map(ToString::to_string));
-    set(RELATION, told.relation.map(|relation| relation.name().to_owned()));
-    set(PLAN, Some(told.plan.to_string()));
-    set(TOKENS_BEFORE, told.before.map(|tokens| tokens.get().to_string()));
-    set(TOKENS_AFTER, told.after.map(|tokens| tokens.get().to_string()));
-    set(CACHE, Some(if told.is_rewritten { "rewritten" } else { "kept" }.to_owned()));
-    set(
-        RECEIPT,
-        told.receipt
-            .map(|[retained, recoverable, lost]| format!("retained={retained} recoverable={recoverable} lost={lost}")),
-    );
-    set(RETRIES, (told.retries > 0).then(|| told.retries.to_string()));
-    set(FAILED_OPEN, told.failed_open.map(str::to_owned));
+    let text = |text: &str| HeaderValue::from_str(text).ok();
+    set(THREAD, told.thread.as_ref().and_then(|thread| text(thread.as_str())));
+    set(RELATION, told.relation.map(|relation| HeaderValue::from_static(relation.name())));
+    set(PLAN, Some(told.plan.into()));
+    set(TOKENS_BEFORE, told.before.map(|tokens| tokens.get().into()));
+    set(TOKENS_AFTER, told.after.map(|tokens| tokens.get().into()));
+    set(CACHE, Some(HeaderValue::from_static(if told.is_rewritten { "rewritten" } else { "kept" })));
+    let receipt = |[retained, recoverable, lost]: [usize; 3]| {
+        text(&format!("retained={retained} recoverable={recoverable} lost={lost}"))
+    };
+    set(RECEIPT, told.receipt.and_then(receipt));
+    set(RETRIES, (told.retries > 0).then(|| u16::from(told.retries).into()));
+    set(FAILED_OPEN, told.failed_open.map(HeaderValue::from_static));
 }
 
 /// Says that a request went out as it came, and why.

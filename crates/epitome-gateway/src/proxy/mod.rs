@@ -218,7 +218,7 @@ impl Inner {
         let Some(dialect) = endpoint.dialect() else {
             let upstream = by_path.ok_or(Refusal::NoUpstream)?;
             self.may_spend(&upstream, &parts.headers)?;
-            return self.pass_through(&upstream, &caller, family, parts, body).await;
+            return Box::pin(self.pass_through(&upstream, &caller, family, parts, body)).await;
         };
         if let Some(name) = wishes.policy.as_ref().filter(|_| !wishes.bypass) {
             self.policy(name)?;
@@ -266,7 +266,7 @@ impl Inner {
             return self.send_unread(&way, packed).await;
         };
         if endpoint == Endpoint::Compact {
-            return self.compact(&way, packed, asked, &caller).await;
+            return Box::pin(self.compact(&way, packed, asked, &caller)).await;
         }
         if let Endpoint::Count(_) = endpoint
             && !self.is_known_with_a_plan(&caller, &way.headers, &asked)

@@ -57,14 +57,14 @@ impl Read {
         fingerprints(&self.scope, self.asked.messages(), &known[..count.min(known.len())])
     }
 
-    /// What its thread is looked for with.
-    fn wanted<'a>(&'a self, prints: &'a [blake3::Hash]) -> Wanted<'a> {
+    /// What its thread is looked for with; labels are for one that is new.
+    fn wanted<'a>(&'a self, prints: &'a [blake3::Hash], labels: serde_json::Value) -> Wanted<'a> {
         Wanted {
             tenant: &self.caller.tenant,
             scope: &self.scope,
             messages: self.asked.messages(),
             prints,
-            labels: prompt::labels(&self.client, self.asked.model(), None),
+            labels,
             frame: self.asked.frame(),
         }
     }
@@ -107,7 +107,7 @@ impl Inner {
         let is_whole = read.asked.previous().is_none() && !read.asked.is_hidden();
         let is_quick = is_whole && read.asked.document.source().len() <= ASIDE_BYTES;
         let at_hand = is_quick.then(|| read.fingerprints()).and_then(|prints| {
-            let placed = self.lines.at_hand(&read.wanted(&prints))?;
+            let placed = self.lines.at_hand(&read.wanted(&prints, serde_json::Value::Null))?;
             Some((placed, prints))
         });
         let (turn, pledge) = match at_hand {
@@ -179,7 +179,7 @@ impl Inner {
             return Err("hidden");
         }
         let prints = read.fingerprints();
-        let placed = match self.lines.at_hand(&read.wanted(&prints)) {
+        let placed = match self.lines.at_hand(&read.wanted(&prints, serde_json::Value::Null)) {
             Some(placed) => placed,
             None => self.sought(&read, &prints).await?,
         };
@@ -201,10 +201,8 @@ impl Inner {
             }
         };
         let sought = async {
-            let mut wanted = read.wanted(prints);
-            if let Some(earlier) = self.earlier(engine, caller, scope).await {
-                wanted.labels = prompt::labels(client, asked.model(), Some(&earlier));
-            }
+            let earlier = self.earlier(engine, caller, scope).await;
+            let wanted = read.wanted(prints, prompt::labels(client, asked.model(), earlier.as_deref()));
             self.lines.seek(engine, &wanted, &ids).await
         };
         match tokio::time::timeout(self.settings.limits.store_patience, sought).await {

@@ -89,7 +89,7 @@ impl Inner {
             };
             let response = match early.take() {
                 Some(early) => early?,
-                None => self.sent(&way, &packed, &sending).await?,
+                None => Box::pin(self.sent(&way, &packed, &sending)).await?,
             };
             if !way.is_for_an_answer() {
                 return Ok(self.unread(response));
@@ -364,15 +364,15 @@ impl Inner {
 
     /// Brings what came into the log while the provider thinks. The tokens of the request, where that was done.
     pub(super) fn settling(self: &Arc<Self>, turn: &Arc<Turn>) -> Settling {
-        let settling = Arc::clone(self).settled_at_last(Arc::clone(turn));
-        if self.has_to_be_found(turn) {
-            return self.work.spawn(settling);
+        let (relay, turn) = (Arc::clone(self), Arc::clone(turn));
+        if self.has_to_be_found(&turn) {
+            return self.work.spawn(relay.settled_at_last(turn));
         }
         // A provider that has answered by then is not to wait for anybody; then it is done with the rest.
-        let work = self.work.clone();
         tokio::spawn(async move {
             tokio::time::sleep(SETTLE_AFTER).await;
-            work.spawn(settling).await.ok().flatten()
+            let work = relay.work.clone();
+            work.spawn(relay.settled_at_last(turn)).await.ok().flatten()
         })
     }
 
@@ -452,7 +452,7 @@ impl Inner {
             Some(woven) => {
                 let (relay, way, turn) = (Arc::clone(self), Arc::clone(way), Arc::clone(turn));
                 let weaving = Weaving { relay, turn, way, woven, drops_thinking, at_end: Box::new(ended) };
-                weaving.pass_on(answer).await
+                Box::pin(weaving.pass_on(answer)).await
             }
             None => answer.pass_on(self.settings.limits.idle_timeout, Box::new(move |end| ended(end, Vec::new()))),
         }

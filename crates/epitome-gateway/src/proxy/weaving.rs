@@ -253,7 +253,7 @@ impl Weaving {
 
 /// Where the client's bytes go.
 struct Out {
-    ear: Ear,
+    ear: Box<Ear>,
     send: mpsc::Sender<Result<Bytes, BoxError>>,
     is_left: bool,
 }

@@ -99,7 +99,7 @@ impl Pool {
                 },
             }
         }
-        let mut sender = self.connected(&uri).await?;
+        let mut sender = Box::pin(self.connected(&uri)).await?;
         let response = sender.send_request(request).await?;
         Ok(self.lent(response, sender, place))
     }
