@@ -3,7 +3,7 @@
 //! Each is declared once: its status, its name and its sentence. A provider's own errors never come from here.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde_json::{Value, json};
@@ -124,6 +124,8 @@ impl Refusal {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(REFUSED_HEADER, HeaderValue::from_static(self.name()));
+        // The rest of a body that was not taken in is not waited for; whoever sent it is not to use its connection again.
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
         if matches!(self, Refusal::Busy { .. }) {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
         }

@@ -66,8 +66,9 @@ pub struct Named<'a> {
 impl Client {
     /// Reads headers and body.
     pub fn of(headers: &HeaderMap, body: &Named<'_>) -> Client {
-        let header =
-            |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty());
+        let header = |name: &HeaderName| {
+            headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty())
+        };
         let agent = header(&USER_AGENT).unwrap_or_default();
         let is = |(_, own, begins): &&(&str, Option<HeaderName>, &str)| {
             own.as_ref().is_some_and(|own| headers.contains_key(own))

@@ -9,9 +9,8 @@ use memchr::memmem::{self, Finder};
 
 /// What a request may have in it so that it has to be read before it goes: an image weighs more than its bytes, and these
 /// fields stand for a history that is elsewhere.
-static TELLING: LazyLock<[Finder<'static>; 4]> = LazyLock::new(|| {
-    ["image", "\"previous_response_id\"", "\"conversation\"", super::compact::OURS].map(Finder::new)
-});
+static TELLING: LazyLock<[Finder<'static>; 4]> =
+    LazyLock::new(|| ["image", "\"previous_response_id\"", "\"conversation\"", super::compact::OURS].map(Finder::new));
 
 /// Whether a request may be anything but the messages that stand in it.
 pub(super) fn is_telling(body: &[u8]) -> bool {

@@ -114,8 +114,7 @@ fn reason(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// The headers that go up: the client's, less what is not the provider's.
 pub fn headers(upstream: &Upstream, client: &HeaderMap, family: Family, replaces_key: bool) -> HeaderMap {
-    let mut headers = client.clone();
-    without(&mut headers, |name| *name == HOST || is_of_a_connection(name) || is_ours(name));
+    let mut headers = less(client, |name| *name == HOST || is_of_a_connection(name) || is_ours(name));
     match &upstream.key {
         Some(key) => put_key(&mut headers, key.reveal(), family),
         None if replaces_key => PROVIDER_KEY_HEADERS.iter().for_each(|name| drop(headers.remove(name))),
@@ -126,22 +125,24 @@ pub fn headers(upstream: &Upstream, client: &HeaderMap, family: Family, replaces
 
 /// Removes what belongs to one connection, and what the connection names besides.
 pub fn without_connection(headers: &mut HeaderMap) {
-    without(headers, is_of_a_connection);
+    if headers.keys().any(is_of_a_connection) {
+        *headers = less(headers, is_of_a_connection);
+    }
 }
 
 fn is_of_a_connection(name: &HeaderName) -> bool {
     OF_A_CONNECTION.contains(name)
 }
 
-/// Removes these headers, and what the connection names besides. Most requests have few that are to go.
-fn without(headers: &mut HeaderMap, goes: impl Fn(&HeaderName) -> bool) {
-    let mut gone: Vec<HeaderName> = headers.keys().filter(|name| goes(name)).cloned().collect();
-    if let Some(named) = headers.get(CONNECTION).and_then(|value| value.to_str().ok()) {
-        gone.extend(named.split(',').filter_map(|name| name.trim().parse::<HeaderName>().ok()));
+/// Headers in their order, less those that go and those that their connection names.
+fn less(headers: &HeaderMap, goes: impl Fn(&HeaderName) -> bool) -> HeaderMap {
+    let named = headers.get(CONNECTION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let named: Vec<HeaderName> = named.split(',').filter_map(|name| name.trim().parse().ok()).collect();
+    let mut left = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers.iter().filter(|(name, _)| !goes(name) && !named.contains(name)) {
+        left.append(name, value.clone());
     }
-    for name in gone {
-        headers.remove(name);
-    }
+    left
 }
 
 /// Puts the upstream's own key in the place of the client's, where its provider looks for it.
@@ -185,7 +186,9 @@ mod tests {
             Upstream { takes: Takes::Family(Family::OpenAi), url: "http://127.0.0.1:1".parse().unwrap(), key: None };
         let client = HeaderMap::from_iter(
             [
+                ("host", "h"),
                 ("connection", "close, x-own"),
+                ("x-z", "1"),
                 ("x-own", "1"),
                 ("x-epitome-pin", "p"),
                 ("authorization", "Bearer k"),
@@ -194,8 +197,8 @@ mod tests {
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
         );
         let names = |headers: HeaderMap| headers.keys().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, false)), ["authorization", "x-a"]);
-        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, true)), ["x-a"]);
+        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, false)), ["x-z", "authorization", "x-a"]);
+        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, true)), ["x-z", "x-a"]);
     }
 
     #[test]

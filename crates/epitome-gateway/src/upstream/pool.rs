@@ -202,3 +202,98 @@ impl Drop for Lent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
+    const CUT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi";
+
+    /// A provider that says this to every request and, where it is told so, hangs up some time after it. How many
+    /// connections it has had.
+    async fn provider(words: &'static str, hangs_up: bool) -> (Uri, Arc<Mutex<Vec<String>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}/v1/models?a=b", listener.local_addr().unwrap()).parse().unwrap();
+        let heard = Arc::<Mutex<Vec<String>>>::default();
+        let all = Arc::clone(&heard);
+        tokio::spawn(async move {
+            let mut connections = 0;
+            while let Ok((mut stream, _)) = listener.accept().await {
+                connections += 1;
+                let (all, number) = (Arc::clone(&all), connections);
+                tokio::spawn(async move {
+                    let mut piece = vec![0; 4096];
+                    while let Some(count) = stream.read(&mut piece).await.ok().filter(|count| *count > 0) {
+                        let head = String::from_utf8_lossy(&piece[..count]).into_owned();
+                        all.lock().unwrap().push(format!("{number}: {head}"));
+                        stream.write_all(words.as_bytes()).await.unwrap();
+                        if hangs_up {
+                            tokio::time::sleep(Duration::from_millis(20)).await;
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        (uri, heard)
+    }
+
+    fn pool() -> Pool {
+        super::super::pool(&crate::settings::Limits::default())
+    }
+
+    async fn ask(pool: &Pool, uri: &Uri) -> Response<Lent> {
+        let mut request = Request::new(super::super::whole(Bytes::new()));
+        *request.uri_mut() = uri.clone();
+        pool.send(request).await.unwrap()
+    }
+
+    /// On which connection each request came.
+    fn connections(heard: &Mutex<Vec<String>>) -> Vec<char> {
+        heard.lock().unwrap().iter().filter_map(|head| head.chars().next()).collect()
+    }
+
+    async fn a_moment() {
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_used_again_when_its_answer_was_read() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (pool, (uri, heard)) = (pool(), provider(WHOLE, false).await);
+        for _ in 0..3 {
+            assert_eq!(ask(&pool, &uri).await.collect().await.unwrap().to_bytes(), "hi");
+            a_moment().await;
+        }
+        let two = [ask(&pool, &uri).await, ask(&pool, &uri).await];
+        assert_eq!(connections(&heard), ['1', '1', '1', '1', '2'], "two at once need two");
+        drop(two);
+        let head = heard.lock().unwrap()[0].clone();
+        let host = uri.authority().unwrap();
+        assert!(head.starts_with("1: GET /v1/models?a=b HTTP/1.1\r\n") && head.contains(&format!("host: {host}\r\n")));
+    }
+
+    #[tokio::test]
+    async fn one_that_was_closed_or_left_in_the_middle_is_not_used_again() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (pool, (uri, heard)) = (pool(), provider(WHOLE, true).await);
+        for _ in 0..2 {
+            ask(&pool, &uri).await.collect().await.unwrap();
+            a_moment().await;
+        }
+        assert_eq!(connections(&heard), ['1', '2']);
+        let (uri, heard) = provider(CUT, false).await;
+        for _ in 0..2 {
+            let mut answer = ask(&pool, &uri).await;
+            answer.frame().await.unwrap().unwrap();
+            drop(answer);
+            a_moment().await;
+        }
+        assert_eq!(connections(&heard), ['1', '2']);
+    }
+}

@@ -410,3 +410,48 @@ async fn a_helper_with_the_same_messages_leaves_its_masters_thread_alone() {
     main.works(300);
     assert_eq!(placed(&world, &main).await, (thread, "continue".to_owned()));
 }
+
+#[tokio::test]
+async fn what_came_before_on_a_connection_does_not_change_what_is_found() {
+    for dialect in DIALECTS {
+        let (one, each) = (plan().start().await, plan().start().await);
+        let mut talk = Talk::new(dialect).grown(1_000);
+        let short = talk.clone();
+        let mut histories = vec![talk.clone(), talk.clone()];
+        for _ in 0..3 {
+            talk.works(200);
+            histories.push(talk.clone());
+        }
+        // It goes back, leaves in another way, is about something else, and goes on.
+        histories.push(short.clone());
+        let mut other = short;
+        other.hears("Another way.").says("And then?");
+        histories.extend([other, Talk::about(dialect, "Write a poem."), talk.clone()]);
+        talk.works(200);
+        histories.push(talk.clone());
+        let mut threads: [Vec<String>; 2] = Default::default();
+        for history in &histories {
+            let by_one = history.send(&one.gate).await.fine();
+            let by_new = history.send_anew(&each.gate).await.fine();
+            assert_eq!(by_one.placed().1, by_new.placed().1, "{dialect:?}");
+            assert_eq!(
+                by_one.told("x-epitome-tokens-after").is_some(),
+                by_new.told("x-epitome-tokens-after").is_some()
+            );
+            for (threads, got) in threads.iter_mut().zip([by_one, by_new]) {
+                threads.push(got.placed().0);
+            }
+            assert_eq!(one.newest().body, each.newest().body, "{dialect:?}");
+        }
+        // The same threads, whatever they are called.
+        let groups = |threads: &[String]| -> Vec<usize> {
+            threads.iter().map(|thread| threads.iter().position(|other| other == thread).unwrap()).collect()
+        };
+        assert_eq!(groups(&threads[0]), groups(&threads[1]), "{dialect:?}");
+        let system = usize::from(dialect == Dialect::Chat);
+        let logged = one.gate.logged(threads[0].last().unwrap(), talk.messages.len() - system).await;
+        let sent: Vec<serde_json::Value> =
+            talk.messages[system..].iter().map(|message| serde_json::from_str(message).unwrap()).collect();
+        assert_eq!(logged, sent, "{dialect:?}");
+    }
+}

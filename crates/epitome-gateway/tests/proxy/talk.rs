@@ -5,7 +5,7 @@ use epitome_gateway::sse::Framer;
 use epitome_runtime::model::{AnswerReader, ModelAnswer};
 use serde_json::{Value, json};
 
-use crate::world::{Gate, Got};
+use crate::world::{Gate, Got, post};
 
 pub const DIALECTS: [Dialect; 3] = [Dialect::Chat, Dialect::Responses, Dialect::Anthropic];
 
@@ -184,6 +184,12 @@ impl Talk {
         let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let headers: Vec<(&str, &str)> = own.chain(headers.iter().copied()).collect();
         gate.post(self.path(), &headers, self.body()).await
+    }
+
+    /// Sends it on a connection of its own.
+    pub async fn send_anew(&self, gate: &Gate) -> Got {
+        let headers: Vec<_> = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        post(&gate.url(self.path()), &headers, self.body().into()).await
     }
 
     /// What an answer says.

@@ -43,6 +43,8 @@ pub struct World {
 /// A gateway that serves.
 pub struct Gate {
     pub address: SocketAddr,
+    /// Whoever talks to it, on connections that are kept.
+    pub client: reqwest::Client,
     pub ledger: Arc<Ledger>,
     pub stopper: Stopper,
     pub worker: Worker,
@@ -157,7 +159,7 @@ impl Gate {
         let compactions = Arc::new(epitome_runtime::event::Metrics::new());
         let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp: None };
         let task = tokio::spawn(gateway.serve(listening, stop));
-        Gate { address, ledger, stopper, worker, task }
+        Gate { address, client: client(), ledger, stopper, worker, task }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -166,17 +168,18 @@ impl Gate {
 
     /// Sends bytes with these headers and no others of ours.
     pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Got {
-        send(method, &self.url(path), headers, body).await
+        Got::of(request(&self.client, method, &self.url(path), headers, body).send().await.unwrap()).await
     }
 
     /// Posts bytes with a key and a version.
     pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Got {
-        post(&self.url(path), headers, body.into()).await
+        self.send("POST", path, &keyed(path, headers), body.into()).await
     }
 
     /// An answer that is still on its way.
     pub async fn begin(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> reqwest::Response {
-        request("POST", &self.url(path), &keyed(path, headers), body.into()).send().await.unwrap()
+        let headers = keyed(path, headers);
+        request(&self.client, "POST", &self.url(path), &headers, body.into()).send().await.unwrap()
     }
 
     /// What the gateway's own endpoints say.
@@ -323,11 +326,17 @@ pub async fn post(url: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Got {
 
 /// Sends bytes.
 pub async fn send(method: &str, url: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Got {
-    Got::of(request(method, url, headers, body).send().await.unwrap()).await
+    Got::of(request(&client(), method, url, headers, body).send().await.unwrap()).await
 }
 
-fn request(method: &str, url: &str, headers: &[(&str, &str)], body: Vec<u8>) -> reqwest::RequestBuilder {
-    let request = client().request(method.parse().unwrap(), url).body(body);
+fn request(
+    client: &reqwest::Client,
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: Vec<u8>,
+) -> reqwest::RequestBuilder {
+    let request = client.request(method.parse().unwrap(), url).body(body);
     headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
 }
 

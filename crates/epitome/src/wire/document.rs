@@ -130,18 +130,17 @@ impl Document {
         };
         let newer = newer[1..].iter().map(|item| found(item.get(), &list, shared, LIST_BEGINNING));
         let items: Vec<Raw> = before.items.iter().map(moved).chain(newer).collect();
-        let list_at = before.fields.iter().position(|(_, value)| {
-            offset_range(before.source.as_str(), value.as_str()).contains(&(shared - 1))
-        })?;
+        let list_at = before
+            .fields
+            .iter()
+            .position(|(_, value)| offset_range(before.source.as_str(), value.as_str()).contains(&(shared - 1)))?;
         let (key, list) = &before.fields[list_at];
         let list_start = offset_range(before.source.as_str(), list.as_str()).start;
         let mut fields: Vec<(Box<str>, Raw)> =
             before.fields[..list_at].iter().map(|(key, value)| (key.clone(), moved(value))).collect();
         fields.push((key.clone(), source.slice(list_start..list_end)));
         let behind = behind.iter().skip(1);
-        fields.extend(
-            behind.map(|(key, value)| (key.into(), found(value.get(), &object, list_end, OBJECT_BEGINNING))),
-        );
+        fields.extend(behind.map(|(key, value)| (key.into(), found(value.get(), &object, list_end, OBJECT_BEGINNING))));
         Some(Document::of_fields(source.clone(), fields, items, before.dialect))
     }
 
@@ -450,7 +449,8 @@ mod tests {
         let system = r#"{"role":"system","content":"s"}"#;
         let user = r#"{"role":"user","content":"a \"]}, b"}"#;
         let answer = r#"{"role":"assistant","content":"é","tool_calls":[{"id":"1"}]}"#;
-        let before = format!(r#"{{"model":"m","tools":[1],"messages":[{system}, {user}],"stream":true,"max_tokens":9}}"#);
+        let before =
+            format!(r#"{{"model":"m","tools":[1],"messages":[{system}, {user}],"stream":true,"max_tokens":9}}"#);
         let before = Document::decode(&before, Some(Dialect::Chat)).unwrap();
         let goes_on = |rest: &str| format!(r#"{{"model":"m","tools":[1],"messages":[{system}, {user}{rest}"#);
         for rest in [
