@@ -187,7 +187,10 @@ impl Answer {
     /// Holds an answer back that makes sense only whole.
     async fn hold_all(&mut self, idle: Duration) {
         let mut bytes = 0;
-        while bytes <= WHOLE_BYTES_MAX && matches!(tokio::time::timeout(idle, self.next()).await, Ok(true)) {
+        while self.rest.is_some()
+            && bytes <= WHOLE_BYTES_MAX
+            && matches!(tokio::time::timeout(idle, self.next()).await, Ok(true))
+        {
             bytes += self.held.back().map_or(0, Bytes::len);
         }
     }
@@ -200,6 +203,9 @@ impl Answer {
                 if let Ok(data) = frame.into_data() {
                     self.ear.hear(&data);
                     self.held.push_back(data);
+                }
+                if rest.is_end_stream() {
+                    self.rest = None;
                 }
                 true
             }

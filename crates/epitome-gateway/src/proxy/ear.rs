@@ -93,7 +93,9 @@ impl Ear {
             (Some(reader), Some(unpacking)) if kind.starts_with("text/event-stream") => {
                 Hears::Events { framer: Framer::default(), reader: Box::new(reader), unpacking: Box::new(unpacking) }
             }
-            (Some(_), _) if kind.contains("json") || kind.is_empty() => Hears::Whole(BytesMut::new()),
+            (Some(_), _) if kind.starts_with("application/json") || kind.contains("json") || kind.is_empty() => {
+                Hears::Whole(BytesMut::new())
+            }
             _ => Hears::Nothing,
         };
         let headers = headers.get(CONTENT_ENCODING).map(|packing| (CONTENT_ENCODING, packing.clone()));

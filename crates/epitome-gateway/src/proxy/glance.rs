@@ -12,6 +12,8 @@ use memchr::memmem::{self, Finder};
 static TELLING: LazyLock<[Finder<'static>; 4]> =
     LazyLock::new(|| ["image", "\"previous_response_id\"", "\"conversation\"", super::compact::OURS].map(Finder::new));
 
+static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"error\""));
+
 /// Whether a request may be anything but the messages that stand in it.
 pub(super) fn is_telling(body: &[u8]) -> bool {
     TELLING.iter().any(|words| words.find(body).is_some())
@@ -26,8 +28,7 @@ pub(super) fn model(body: &[u8]) -> &str {
 
 /// Whether an answer may be an error: one that is null is none.
 pub(super) fn may_be_an_error(body: &[u8]) -> bool {
-    memmem::find_iter(body, b"\"error\"")
-        .any(|at| after(&body[at..], b"\"error\"").is_none_or(|value| !value.starts_with(b"null")))
+    ERROR.find_iter(body).any(|at| after(&body[at..], b"\"error\"").is_none_or(|value| !value.starts_with(b"null")))
 }
 
 /// What stands behind a key and its colon.

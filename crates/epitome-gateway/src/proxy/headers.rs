@@ -23,8 +23,12 @@ pub const RETRIES: HeaderName = HeaderName::from_static("x-epitome-retries");
 /// Why the request went out as it came although something was to be done.
 pub const FAILED_OPEN: HeaderName = HeaderName::from_static("x-epitome-failed-open");
 
+/// How many of these an answer usually has.
+const MOST: usize = 8;
+
 /// Puts what is told of a request into the headers of its answer.
 pub fn put(headers: &mut HeaderMap, told: &Told) {
+    headers.reserve(MOST);
     let mut set = |name: HeaderName, value: Option<HeaderValue>| {
         if let Some(value) = value {
             headers.insert(name, value);
