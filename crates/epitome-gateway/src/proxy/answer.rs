@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use epitome_runtime::model::{ModelAnswer, ModelError, Usage, read_refusal};
+use futures_util::FutureExt as _;
 use http::Response;
 use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
@@ -159,6 +160,7 @@ impl Answer {
         let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear };
         if answer.ear.is_of_events() {
             if care != Care::All && is_fine {
+                answer.take_what_is_there().await;
                 return (answer, None);
             }
             answer.hold_events(idle).await;
@@ -168,6 +170,27 @@ impl Answer {
         let is_plain = care == Care::None && is_fine && !answer.may_be_an_error();
         let error = if is_plain { None } else { answer.too_long(is_fine) };
         (answer, error)
+    }
+
+    /// Takes what came with the head, so that it leaves with it.
+    async fn take_what_is_there(&mut self) {
+        for is_last in [false, true] {
+            let Some(rest) = &mut self.rest else { return };
+            match rest.frame().now_or_never() {
+                Some(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.ear.pass(&data);
+                        self.held.push_back(data);
+                    }
+                    return;
+                }
+                Some(Some(Err(error))) => return self.broke = Some(error.into()),
+                Some(None) => return self.rest = None,
+                // The connection reads on when somebody has asked for it.
+                None if !is_last => tokio::task::yield_now().await,
+                None => {}
+            }
+        }
     }
 
     /// Holds a stream back until the model speaks, it ends, or it has been held for long enough.
@@ -352,6 +375,11 @@ impl Passing {
         Passing::of(VecDeque::from([body]), None, Duration::ZERO)
     }
 
+    /// Whether the last event was heard: what is known of an answer is known before the client has the last of it.
+    fn has_heard_all(&self) -> bool {
+        self.ear.as_ref().is_some_and(|ear| ear.is_whole() && ear.ends_with_its_last_event())
+    }
+
     fn over(&mut self, is_left: bool) {
         let Some(mut ear) = self.ear.take() else { return };
         if is_left {
@@ -372,7 +400,7 @@ impl Body for Passing {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         if let Some(bytes) = this.held.pop_front() {
-            if this.held.is_empty() && this.rest.is_none() {
+            if this.held.is_empty() && (this.rest.is_none() || this.has_heard_all()) {
                 this.over(false);
             }
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
@@ -406,8 +434,7 @@ impl Body for Passing {
                 if let (Some(data), Some(ear)) = (frame.data_ref(), &mut this.ear) {
                     ear.pass(data);
                     this.has_waited = false;
-                    // What is known of an answer is known before the client has the last of it.
-                    if ear.is_whole() && ear.ends_with_its_last_event() {
+                    if this.has_heard_all() {
                         this.over(false);
                     }
                 }
