@@ -58,8 +58,9 @@ fn written() -> Bench {
     requests[1].0.extra = vec![Extra { kind: ExtraKind::Summary, model: "claude-sonnet-4-5".to_owned(), usage }];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        for (request, usage) in requests {
-            ledger.note([Charge { request, usage, is_estimated: false }]).await;
+        for (at, (request, usage)) in requests.into_iter().enumerate() {
+            // The provider told no usage of the third.
+            ledger.note([Charge { request, usage, is_estimated: at == 2 }]).await;
         }
     });
     bench
@@ -83,7 +84,7 @@ fn days_and_requests_are_told_with_what_was_lost() {
     at                        model              original  as sent  cached  besides  unit          without    paid    saved
     2026-11-16T12:00:00.000Z  claude-sonnet-4-5    60 000   60 000       0        0  USD            0.2325  0.2325   0.0000
     2026-11-16T12:01:00.000Z  claude-sonnet-4-5    62 000   10 000       0        1  USD            0.0330  0.0750  -0.0420  compacted
-    2026-11-16T12:02:00.000Z  claude-sonnet-4-5    64 000   12 000  10 000        0  USD            0.0336  0.0180   0.0156  compacted
+    2026-11-16T12:02:00.000Z  claude-sonnet-4-5    64 000   12 000  10 000        0  USD            0.0336  0.0180   0.0156  compacted, estimated
     2026-11-16T12:03:00.000Z  claude-sonnet-4-5    80 000   28 000  12 000        0  USD            0.0492  0.0711  -0.0219  would not have fitted
     2026-11-17T12:00:00.000Z  my-own-model         82 000   30 000       0        0  input tokens   72 000  32 000   40 000  would not have fitted
     ");

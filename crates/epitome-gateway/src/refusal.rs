@@ -42,6 +42,12 @@ pub enum Refusal {
         /// For how long nothing came.
         seconds: u64,
     },
+    /// The body came too slowly.
+    #[error("the request's body took longer than {seconds} s, which is ten times `serve.body_timeout_s`")]
+    BodySlow {
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// The body broke off or cannot be unpacked.
     #[error("the request's body cannot be read: {reason}")]
     BadBody {
@@ -90,7 +96,7 @@ impl Refusal {
             Refusal::Unknown(_) => StatusCode::UNAUTHORIZED,
             Refusal::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Refusal::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
+            Refusal::BodyTimeout { .. } | Refusal::BodySlow { .. } => StatusCode::REQUEST_TIMEOUT,
             Refusal::BadBody { .. } | Refusal::Unclear { .. } => StatusCode::BAD_REQUEST,
             Refusal::NoUpstream => StatusCode::NOT_FOUND,
             Refusal::Foreign => StatusCode::FORBIDDEN,
@@ -106,7 +112,7 @@ impl Refusal {
             Refusal::Unknown(_) => "unknown_caller",
             Refusal::Busy { .. } => "busy",
             Refusal::BodyTooLarge { .. } => "body_too_large",
-            Refusal::BodyTimeout { .. } => "body_timeout",
+            Refusal::BodyTimeout { .. } | Refusal::BodySlow { .. } => "body_timeout",
             Refusal::BadBody { .. } => "bad_body",
             Refusal::Unclear { .. } => "unclear",
             Refusal::NoUpstream => "no_upstream",

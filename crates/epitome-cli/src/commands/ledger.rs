@@ -103,11 +103,12 @@ fn entries_text(page: &Page, paint: Paint) -> String {
 
 fn entry_line(entry: &Entry) -> Vec<String> {
     let amounts = [entry.without, entry.paid, entry.saved].map(|amount| amount_text(entry.unit, amount));
-    let note = match (entry.impossible, entry.changed) {
-        (true, _) => "would not have fitted",
-        (false, true) => "compacted",
-        (false, false) => "",
-    };
+    let notes = [
+        (entry.impossible, "would not have fitted"),
+        (entry.changed && !entry.impossible, "compacted"),
+        (entry.estimated, "estimated"),
+    ];
+    let notes: Vec<&str> = notes.into_iter().filter(|(holds, _)| *holds).map(|(_, note)| note).collect();
     let head = [
         entry.at.to_string(),
         entry.model.clone(),
@@ -117,7 +118,7 @@ fn entry_line(entry: &Entry) -> Vec<String> {
         entry.extra.len().to_string(),
         unit_text(entry.unit).to_owned(),
     ];
-    head.into_iter().chain(amounts).chain([note.to_owned()]).collect()
+    head.into_iter().chain(amounts).chain([notes.join(", ")]).collect()
 }
 
 fn unit_text(unit: Unit) -> &'static str {

@@ -8,8 +8,12 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use http_body::Body;
 use http_body_util::BodyExt as _;
+use tokio::time::Instant;
 
 use crate::refusal::Refusal;
+
+/// How many times as long as between two pieces of it a whole body may take.
+const PAUSES_MAX: u32 = 10;
 
 /// Takes a whole body in.
 pub async fn take<B>(mut body: B, max: usize, pause: Duration) -> Result<Bytes, Refusal>
@@ -21,10 +25,14 @@ where
     }
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
+    let begun = Instant::now();
+    let patience = pause.saturating_mul(PAUSES_MAX);
     loop {
-        let frame = tokio::time::timeout(pause, body.frame())
-            .await
-            .map_err(|_| Refusal::BodyTimeout { seconds: pause.as_secs() })?;
+        let left = patience.saturating_sub(begun.elapsed());
+        let frame = tokio::time::timeout(pause.min(left), body.frame()).await.map_err(|_| match left < pause {
+            true => Refusal::BodySlow { seconds: patience.as_secs() },
+            false => Refusal::BodyTimeout { seconds: pause.as_secs() },
+        })?;
         let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(|error| Refusal::BadBody { reason: error.to_string() })?.into_data() else {
             continue;
@@ -81,6 +89,24 @@ mod tests {
         let pause = Duration::from_secs(1);
         assert_eq!(take(body(9), 10, pause).await.unwrap().len(), 9);
         assert_eq!(take(body(11), 10, pause).await, Err(Refusal::BodyTooLarge { max: 10 }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stops_or_drips_is_not_waited_for() {
+        let pause = Duration::from_secs(2);
+        let dripping = |every: Duration| {
+            let drops = futures_util::stream::unfold((), move |()| async move {
+                tokio::time::sleep(every).await;
+                Some((Ok::<_, std::io::Error>(http_body::Frame::data(Bytes::from_static(b"x"))), ()))
+            });
+            http_body_util::StreamBody::new(Box::pin(drops))
+        };
+        let (begun, max) = (Instant::now(), 1000);
+        assert_eq!(take(dripping(pause * 2), max, pause).await, Err(Refusal::BodyTimeout { seconds: 2 }));
+        assert_eq!(begun.elapsed().as_secs(), 2);
+        assert_eq!(take(dripping(pause / 2), max, pause).await, Err(Refusal::BodySlow { seconds: 20 }));
+        assert_eq!(begun.elapsed().as_secs(), 22);
+        assert_eq!(take(dripping(pause / 2), 5, pause).await, Err(Refusal::BodyTooLarge { max: 5 }));
     }
 
     #[test]

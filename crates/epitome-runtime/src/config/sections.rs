@@ -209,7 +209,7 @@ sections! {
         memory_mb_max: u64 = "256" in (1, 1_048_576);
         /// Seconds that a client may take for a request's head, and may be idle between two requests.
         head_timeout_s: u64 = "30" in (1, DAY_S);
-        /// Seconds that a client may take between two pieces of its body.
+        /// Seconds that a client may take between two pieces of its body; all of it may take ten times as long.
         body_timeout_s: u64 = "60" in (1, DAY_S);
         /// Seconds to wait for the connection to a provider.
         connect_timeout_s: u64 = "10" in (1, DAY_S);

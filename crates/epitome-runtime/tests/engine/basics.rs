@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use epitome_runtime::engine::{Saved, StepRequest};
 use epitome_runtime::event::EventKind;
 
@@ -25,6 +27,8 @@ async fn a_thread_that_is_opened_anew_yields_the_same_prompt() {
     assert_eq!(one.messages, other.messages);
     assert_eq!(again.thread().tip(), thread.thread().tip());
     go_on(&mut again, 17..30).await;
+    // What somebody else wrote is looked for when a moment has passed.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     let late = thread.prepare_step(&StepRequest::default()).await.unwrap();
     assert_eq!(late.messages, again.prepare_step(&StepRequest::default()).await.unwrap().messages);
 }
