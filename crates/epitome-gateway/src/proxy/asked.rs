@@ -7,7 +7,6 @@ use epitome::wire::{Dialect, Document, Item, Layout, set_field};
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
-use super::memory::Before;
 use crate::identity::{Frame, Named};
 
 /// What agents write when they ask the model to summarise the conversation for themselves.
@@ -48,27 +47,30 @@ struct Peek<'a> {
 impl Asked {
     /// Reads a body; `None` when it is no request of this dialect. What it has in common with the one before it is not
     /// read again.
-    pub fn read(dialect: Dialect, body: &[u8], before: Option<&Before>) -> Option<Asked> {
+    pub fn read(dialect: Dialect, body: &[u8], before: Option<&Asked>) -> Option<Asked> {
         let text = std::str::from_utf8(body).ok()?;
         let source = Raw::whole(text);
-        let before = before.map(|before| &*before.asked).filter(|before| before.dialect() == dialect);
-        if let Some((before, document)) =
-            before.and_then(|before| Some((before, Document::read_on(&source, &before.document)?)))
-            && !before.is_restored
-        {
-            let asked = Asked { known: before.document.items().len(), ..Asked::of(document, false) };
+        let before = before.filter(|before| before.dialect() == dialect && !before.is_restored);
+        let on = before.and_then(|before| Some((before, Document::read_on(&source, &before.document)?)));
+        let (before, document) = match on {
+            Some((before, document)) => (Some(before), document),
+            None => {
+                let document = Document::read(source, Some(dialect)).ok();
+                let document = document.filter(|document| document.layout() == Layout::Request);
+                (None, document.or_else(|| with_listed_input(dialect, text))?)
+            }
+        };
+        if let Some(restored) = with_summaries(&document) {
+            return Some(Asked { is_restored: true, ..Asked::of(restored, false) });
+        }
+        let mut asked = Asked::of(document, false);
+        if let Some(before) = before {
+            asked.known = before.document.items().len();
             if before.has_the_frame_of(&asked) {
                 let _ = asked.frame.set(before.frame());
             }
-            return Some(asked);
         }
-        let document =
-            Document::read(source, Some(dialect)).ok().filter(|document| document.layout() == Layout::Request);
-        let document = document.or_else(|| with_listed_input(dialect, text))?;
-        match with_summaries(&document) {
-            Some(restored) => Some(Asked { is_restored: true, ..Asked::of(restored, false) }),
-            None => Some(Asked::of(document, false)),
-        }
+        Some(asked)
     }
 
     /// The call with these items before its own, in the place of a history that the provider keeps.
@@ -280,6 +282,18 @@ mod tests {
         assert_eq!(call(Dialect::Responses, body).messages().len(), 1);
         assert!(call(Dialect::Responses, r#"{"model":"m","previous_response_id":"r"}"#).is_hidden());
         assert!(Asked::read(Dialect::Chat, b"{\"model\":\"m\"}", None).is_none());
+    }
+
+    #[test]
+    fn a_summary_of_ours_is_restored_whatever_was_read_before() {
+        let user = r#"{"role":"user","content":"a"}"#;
+        let before = call(Dialect::Responses, &format!(r#"{{"model":"m","input":[{user}]}}"#));
+        let ours = format!(r#"{{"type":"compaction","encrypted_content":"{}so far"}}"#, super::super::compact::OURS);
+        let body = format!(r#"{{"model":"m","input":[{user},{ours}]}}"#);
+        for before in [None, Some(&before)] {
+            let asked = Asked::read(Dialect::Responses, body.as_bytes(), before).unwrap();
+            assert!(asked.is_restored && !asked.document.source().as_str().contains("encrypted_content"));
+        }
     }
 
     #[test]

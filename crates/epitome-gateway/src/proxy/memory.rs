@@ -21,7 +21,7 @@ pub struct Memory {
 /// The last request of a connection, as it was read.
 #[derive(Debug)]
 pub(super) struct Before {
-    /// What it asks of the model.
+    /// It, read.
     pub asked: Arc<Asked>,
     /// Where its thread is looked for.
     pub scope: Arc<Scope>,
@@ -30,6 +30,13 @@ pub(super) struct Before {
     /// Whether nothing in it needed to be read before it went.
     pub is_plain: bool,
     _room: Room,
+}
+
+impl Before {
+    /// What it asks of the model.
+    pub(super) fn asked(&self) -> &Asked {
+        &self.asked
+    }
 }
 
 impl Memory {

@@ -50,6 +50,7 @@ use tokio::runtime::Handle;
 
 use asked::Asked;
 use beside::Beside;
+use memory::Before;
 use reading::UnderWay;
 use record::{Gone, Kept};
 use suspicion::Suspicions;
@@ -242,7 +243,7 @@ impl Inner {
             let found = async {
                 // The connection writes first.
                 tokio::task::yield_now().await;
-                let asked = Asked::read(dialect, plain, before.as_deref()).ok_or(None)?;
+                let asked = Asked::read(dialect, plain, before.as_deref().map(Before::asked)).ok_or(None)?;
                 let read = self.read(caller, wishes, (asked, plain, before), &way).ok_or(None)?;
                 let found = self.found(read).await.map_err(Some)?;
                 memory.keep(&found.turn, true, &self.remembered);
@@ -256,9 +257,13 @@ impl Inner {
         let asked = match plain.clone().filter(|plain| is_read && plain.len() <= READ_BYTES_MAX) {
             Some(plain) if plain.len() > ASIDE_BYTES => {
                 let before = before.clone();
-                self.work.spawn(async move { Asked::read(dialect, &plain, before.as_deref()) }).await.ok().flatten()
+                self.work
+                    .spawn(async move { Asked::read(dialect, &plain, before.as_deref().map(Before::asked)) })
+                    .await
+                    .ok()
+                    .flatten()
             }
-            plain => plain.and_then(|plain| Asked::read(dialect, &plain, before.as_deref())),
+            plain => plain.and_then(|plain| Asked::read(dialect, &plain, before.as_deref().map(Before::asked))),
         };
         let model = asked.as_ref().map(Asked::model).filter(|model| !model.is_empty());
         let way = way(self.upstreams.of(parts.uri.path(), model, family).ok_or(Refusal::NoUpstream)?)?;
