@@ -93,6 +93,11 @@ impl Client {
 }
 
 impl Named<'_> {
+    /// Whether none of them is there.
+    pub fn is_empty(&self) -> bool {
+        self.prompt_cache_key.is_none() && self.session_id.is_none() && self.metadata.is_none()
+    }
+
     fn session(&self) -> Option<String> {
         let text = |json: Option<&str>| json.and_then(|json| serde_json::from_str::<String>(json).ok());
         text(self.session_id).or_else(|| text(self.prompt_cache_key)).or_else(|| self.metadata.and_then(of_metadata))

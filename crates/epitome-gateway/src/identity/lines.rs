@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use epitome::thread::Raw;
 use epitome_runtime::engine::{Engine, EngineError};
-use epitome_runtime::ids::{TenantId, ThreadId, ThreadKey};
+use epitome_runtime::ids::{ThreadId, ThreadKey};
 
 use super::line::{Facts, Frame, Line, Origin};
 use super::{Ids, Scope};
@@ -65,8 +65,6 @@ struct State {
 /// What a history is looked for with.
 #[derive(Debug)]
 pub struct Wanted<'a> {
-    /// Whose it is.
-    pub tenant: &'a TenantId,
     /// Where to look.
     pub scope: &'a Scope,
     /// Its messages.
@@ -282,7 +280,7 @@ impl Wanted<'_> {
     }
 
     fn own(&self) -> ThreadKey {
-        ThreadKey::new(self.tenant.clone(), ThreadId::new())
+        ThreadKey::new(self.scope.tenant.clone(), ThreadId::new())
     }
 
     /// What a line begins with that leaves a thread behind so many messages.
@@ -326,13 +324,13 @@ pub(super) struct Shared {
 /// where that beginning has an answer of the model in it, because openings are alike.
 pub(super) async fn find(engine: &Engine, wanted: &Wanted<'_>, ids: &Ids) -> Result<Option<Shared>, EngineError> {
     let log = engine.log();
-    let mut found = log.find(wanted.tenant, &wanted.scope.name, &ids.all).await?;
+    let mut found = log.find(&wanted.scope.tenant, &wanted.scope.name, &ids.all).await?;
     if found.is_none() && wanted.scope.is_named() {
-        let elsewhere = log.find(wanted.tenant, &wanted.scope.caller, &ids.all).await?;
+        let elsewhere = log.find(&wanted.scope.tenant, &wanted.scope.caller, &ids.all).await?;
         found = elsewhere.filter(|found| ids.answered.is_some_and(|at| at as u64 <= found.place));
     }
     let Some(found) = found else { return Ok(None) };
-    let key = ThreadKey::new(wanted.tenant.clone(), found.thread);
+    let key = ThreadKey::new(wanted.scope.tenant.clone(), found.thread);
     let row = log.thread(&key).await?;
     Ok(row.map(|row| Shared {
         key,

@@ -22,7 +22,10 @@ use std::sync::LazyLock;
 
 use epitome::thread::{Chain, MessageId, Raw, Role};
 use epitome::wire::{Dialect, decode_message};
+use epitome_runtime::ids::TenantId;
 use memchr::memmem::Finder;
+
+use crate::caller::Caller;
 
 /// What stands for a conversation that has no name.
 const UNNAMED: &str = "-";
@@ -30,6 +33,8 @@ const UNNAMED: &str = "-";
 /// Where a thread is looked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
+    /// Whose threads they are: nobody is found among another's, whatever their key and their words.
+    pub tenant: TenantId,
     /// The caller's threads in this dialect.
     pub caller: String,
     /// Those of the conversation that the client names.
@@ -40,11 +45,19 @@ pub struct Scope {
 
 impl Scope {
     /// The scope of a caller, in a dialect, with what the client calls its conversation.
-    pub fn of(dialect: Dialect, caller: &[u8; 32], session: Option<&str>) -> Scope {
-        let caller = format!("{}:{}/", dialect.name(), short(&blake3::Hash::from_bytes(*caller)));
+    pub fn of(dialect: Dialect, caller: &Caller, session: Option<&str>) -> Scope {
+        let tenant = caller.tenant.clone();
+        let caller = format!("{}:{}/", dialect.name(), short(&blake3::Hash::from_bytes(caller.scope)));
         let session = session.map(|session| short(&blake3::hash(session.as_bytes())));
         let name = format!("{caller}{}", session.unwrap_or_else(|| UNNAMED.to_owned()));
-        Scope { caller, name, dialect }
+        Scope { tenant, caller, name, dialect }
+    }
+
+    /// What its histories begin with.
+    fn root(&self) -> blake3::Hash {
+        let mut hash = blake3::Hasher::new();
+        hash.update(self.tenant.as_str().as_bytes()).update(b"/").update(self.name.as_bytes());
+        hash.finalize()
     }
 
     /// Its name among documents.
@@ -90,7 +103,7 @@ impl Ids {
 /// A history's fingerprint up to each of its messages, by what is written. Cache marks, which clients move about, do not
 /// count. Those of the first messages may be known.
 pub fn fingerprints(scope: &Scope, messages: &[Raw], known: &[blake3::Hash]) -> Vec<blake3::Hash> {
-    let mut tip = known.last().copied().unwrap_or_else(|| blake3::hash(scope.name.as_bytes()));
+    let mut tip = known.last().copied().unwrap_or_else(|| scope.root());
     let next = |raw: &Raw| {
         let mut hash = blake3::Hasher::new();
         hash.update(tip.as_bytes());
@@ -146,9 +159,13 @@ fn mark_at(text: &str, name: usize, name_bytes: usize) -> Option<(usize, usize)>
 mod tests {
     use super::*;
 
+    fn caller(tenant: &str, key: u8) -> Caller {
+        Caller { tenant: tenant.parse().unwrap(), scope: [key; 32], replaces_key: false }
+    }
+
     #[test]
     fn marks_that_move_do_not_change_a_fingerprint() {
-        let scope = Scope::of(Dialect::Anthropic, &[0; 32], None);
+        let scope = Scope::of(Dialect::Anthropic, &caller("acme", 0), None);
         let print = |text: &str| fingerprints(&scope, &[Raw::whole(text)], &[])[0];
         let plain = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}"}]}"#;
         let marked = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}","cache_control":{"type":"ephemeral","ttl":"1h"}}]}"#;
@@ -165,7 +182,7 @@ mod tests {
 
     #[test]
     fn scopes_tell_callers_dialects_and_conversations_apart() {
-        let scope = |dialect, key, session| Scope::of(dialect, &[key; 32], session).name;
+        let scope = |dialect, key, session| Scope::of(dialect, &caller("acme", key), session).name;
         let all = [
             scope(Dialect::Chat, 1, None),
             scope(Dialect::Chat, 2, None),
@@ -176,6 +193,8 @@ mod tests {
         for (at, one) in all.iter().enumerate() {
             assert!(all[..at].iter().all(|other| other != one));
         }
+        let root = |tenant| Scope::of(Dialect::Chat, &caller(tenant, 1), None).root();
+        assert_ne!(root("acme"), root("beta"));
         assert!(!all[2].starts_with(&all[0]), "who names no conversation goes on with none that has a name");
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::ear::{Ear, WHOLE_BYTES_MAX};
 use super::glance;
-use crate::serve::BoxError;
+use crate::serve::{BoxError, LogNote};
 use crate::upstream::Lent;
 
 /// How long a stream that has only announced itself is held back.
@@ -314,6 +314,8 @@ pub struct Passing {
     /// Whether what was passed on last has had time to leave.
     has_waited: bool,
     at_end: Option<AtEnd>,
+    /// What the log says of its request besides.
+    pub note: Option<LogNote>,
 }
 
 /// Where the rest of an answer comes from.
@@ -357,7 +359,7 @@ impl Rest {
 
 impl Passing {
     fn of(held: VecDeque<Bytes>, rest: Option<Rest>, idle: Duration) -> Self {
-        Passing { held, rest, ear: None, idle, until: None, has_waited: false, at_end: None }
+        Passing { held, rest, ear: None, idle, until: None, has_waited: false, at_end: None, note: None }
     }
 
     /// An answer that is woven of several.

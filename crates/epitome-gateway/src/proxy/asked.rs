@@ -1,6 +1,7 @@
 //! What is asked: a request as the gateway understands it. What it does not understand is passed through.
 
-use std::sync::{LazyLock, OnceLock};
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, Document, Item, Layout, set_field};
@@ -39,18 +40,25 @@ pub struct Asked {
 #[derive(Deserialize)]
 struct Peek<'a> {
     #[serde(borrow)]
-    role: Option<std::borrow::Cow<'a, str>>,
+    role: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "type")]
-    kind: Option<std::borrow::Cow<'a, str>>,
+    kind: Option<Cow<'a, str>>,
 }
 
 impl Asked {
     /// Reads a body; `None` when it is no request of this dialect. What it has in common with the one before it is not
-    /// read again.
-    pub fn read(dialect: Dialect, body: &[u8], before: Option<&Asked>) -> Option<Asked> {
+    /// read again, and the same request is the same.
+    pub fn read(dialect: Dialect, body: &[u8], before: Option<&Arc<Asked>>) -> Option<Arc<Asked>> {
+        let before = before.filter(|before| before.dialect() == dialect && !before.is_restored && !before.is_completed);
+        match before.filter(|before| before.document.source().as_str().as_bytes() == body) {
+            Some(same) => Some(Arc::clone(same)),
+            None => Asked::read_after(dialect, body, before.map(Arc::as_ref)).map(Arc::new),
+        }
+    }
+
+    fn read_after(dialect: Dialect, body: &[u8], before: Option<&Asked>) -> Option<Asked> {
         let text = std::str::from_utf8(body).ok()?;
         let source = Raw::whole(text);
-        let before = before.filter(|before| before.dialect() == dialect && !before.is_restored);
         let on = before.and_then(|before| Some((before, Document::read_on(&source, &before.document)?)));
         let (before, document) = match on {
             Some((before, document)) => (Some(before), document),
@@ -63,12 +71,15 @@ impl Asked {
         if let Some(restored) = with_summaries(&document) {
             return Some(Asked { is_restored: true, ..Asked::of(restored, false) });
         }
-        let mut asked = Asked::of(document, false);
-        if let Some(before) = before {
-            asked.known = before.document.items().len();
-            if before.has_the_frame_of(&asked) {
-                let _ = asked.frame.set(before.frame());
-            }
+        let Some(before) = before else { return Some(Asked::of(document, false)) };
+        let known = before.document.items().len();
+        let head = match before.head < known && !document.items()[known..].iter().any(may_be_compacted) {
+            true => before.head,
+            false => head(&document),
+        };
+        let asked = Asked { known, ..Asked::with_head(document, head, false) };
+        if before.has_the_frame_of(&asked) {
+            let _ = asked.frame.set(before.frame());
         }
         Some(asked)
     }
@@ -84,6 +95,10 @@ impl Asked {
 
     fn of(document: Document, is_completed: bool) -> Asked {
         let head = head(&document);
+        Asked::with_head(document, head, is_completed)
+    }
+
+    fn with_head(document: Document, head: usize, is_completed: bool) -> Asked {
         Asked { document, head, is_completed, is_restored: false, known: 0, frame: OnceLock::new() }
     }
 
@@ -187,6 +202,16 @@ impl Asked {
     }
 }
 
+/// The model that a request of any kind names.
+pub fn model(body: &[u8]) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        model: Option<Cow<'a, str>>,
+    }
+    serde_json::from_slice::<Named<'_>>(body).ok()?.model
+}
+
 /// A Responses request whose input is a text, or is missing, with a list in its place.
 fn with_listed_input(dialect: Dialect, text: &str) -> Option<Document> {
     #[derive(Deserialize)]
@@ -234,13 +259,16 @@ fn head(document: &Document) -> usize {
     from + items[from..].iter().take_while(speaks_for_the_operator).count()
 }
 
+fn may_be_compacted(item: &Raw) -> bool {
+    COMPACTION.find(item.as_str().as_bytes()).is_some()
+}
+
 /// Whether an item stands for what a provider compacted.
 fn is_compacted(dialect: Dialect, item: &Raw) -> bool {
-    let text = item.as_str();
-    if COMPACTION.find(text.as_bytes()).is_none() {
+    if !may_be_compacted(item) {
         return false;
     }
-    let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let value: serde_json::Value = serde_json::from_str(item.as_str()).unwrap_or_default();
     let is = |value: &serde_json::Value| value.get("type").and_then(|kind| kind.as_str()) == Some("compaction");
     match dialect {
         Dialect::Anthropic => {
@@ -254,7 +282,7 @@ fn is_compacted(dialect: Dialect, item: &Raw) -> bool {
 mod tests {
     use super::*;
 
-    fn call(dialect: Dialect, body: &str) -> Asked {
+    fn call(dialect: Dialect, body: &str) -> Arc<Asked> {
         Asked::read(dialect, body.as_bytes(), None).unwrap_or_else(|| panic!("{body}"))
     }
 
@@ -282,6 +310,24 @@ mod tests {
         assert_eq!(call(Dialect::Responses, body).messages().len(), 1);
         assert!(call(Dialect::Responses, r#"{"model":"m","previous_response_id":"r"}"#).is_hidden());
         assert!(Asked::read(Dialect::Chat, b"{\"model\":\"m\"}", None).is_none());
+    }
+
+    #[test]
+    fn what_stands_before_the_thread_is_the_same_whatever_was_read_before() {
+        let (system, user) = (r#"{"role":"system","content":"s"}"#, r#"{"role":"user","content":"u"}"#);
+        let compaction = r#"{"type":"compaction","encrypted_content":"x"}"#;
+        let request = |items: &[&str]| format!(r#"{{"model":"m","input":[{}]}}"#, items.join(","));
+        let known = [&[][..], &[system], &[system, user], &[compaction, system], &[user, compaction, user]];
+        let more = [&[][..], &[user], &[system, user], &[compaction], &[compaction, system, user]];
+        for (known, more) in known.iter().flat_map(|known| more.iter().map(move |more| (known, more))) {
+            let before = call(Dialect::Responses, &request(known));
+            let body = request(&[known, *more].concat());
+            let after = Asked::read(Dialect::Responses, body.as_bytes(), Some(&before)).unwrap();
+            let alone = call(Dialect::Responses, &body);
+            assert_eq!((after.head, after.frame()), (alone.head, alone.frame()), "{body}");
+            assert_eq!(after.document.items(), alone.document.items(), "{body}");
+            assert_eq!(Arc::ptr_eq(&after, &before), more.is_empty());
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! all user messages and one compaction item, as the protocol wants, and the item holds the summary. Later requests with
 //! that item have the summary in its place.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use epitome::budget::{Meter, Tokens};
 use epitome::plan::{Ask, Room, Verdict, decide};
@@ -13,10 +15,10 @@ use epitome_runtime::engine::Engine;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::Inner;
 use super::answer::Passing;
 use super::asked::Asked;
-use super::{Inner, Way};
-use crate::caller::Caller;
+use super::way::Way;
 use crate::refusal::Refusal;
 use crate::upstream;
 
@@ -32,10 +34,9 @@ impl Inner {
         &self,
         way: &Way,
         packed: Bytes,
-        asked: Asked,
-        caller: &Caller,
+        asked: Arc<Asked>,
     ) -> Result<Response<Passing>, Refusal> {
-        let response = self.upstreams.send(way.request(upstream::whole(packed), |_| {})).await?;
+        let response = self.sent_on(way, upstream::whole(packed), |_| {}).await?;
         let is_unknown = matches!(
             response.status(),
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
@@ -44,7 +45,7 @@ impl Inner {
             return Ok(self.unread(response));
         }
         let engine = self.engine_for(None, asked.model(), false);
-        let artifact_key = engine.log().vault().artifact_key(&caller.tenant);
+        let artifact_key = engine.log().vault().artifact_key(&way.head.caller.tenant);
         let made = self.work.spawn_blocking(move || compacted(&engine, &asked, artifact_key)).await;
         match made {
             Ok(body) => {

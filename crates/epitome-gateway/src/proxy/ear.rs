@@ -1,14 +1,14 @@
 //! Ears: an answer that passes by is understood without being touched.
 
-use std::sync::OnceLock;
-
 use std::io::Write as _;
+use std::sync::{LazyLock, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use epitome::wire::Dialect;
 use epitome_runtime::model::{AnswerReader, ModelAnswer, ModelError};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use memchr::memmem::Finder;
 
 use super::answer::Said;
 use super::body::unpacked;
@@ -21,7 +21,7 @@ pub const WHOLE_BYTES_MAX: usize = 8 << 20;
 const PASSED_MAX: usize = 64;
 
 /// How an answer ends that was cut because the window was full.
-const WINDOW_FULL: &str = "\"model_context_window_exceeded\"";
+static WINDOW_FULL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"model_context_window_exceeded\""));
 
 /// Listens to one answer.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ impl Ear {
                     let Some(data) = event.data.as_deref().and_then(|data| std::str::from_utf8(data).ok()) else {
                         continue;
                     };
-                    self.has_filled |= data.contains(WINDOW_FULL);
+                    self.has_filled |= WINDOW_FULL.find(data.as_bytes()).is_some();
                     let (mut told, said) = (false, &mut self.said);
                     let heard = reader.hear(event.name(), data, &mut |piece| {
                         told = true;
@@ -179,7 +179,7 @@ impl Ear {
             Hears::Whole(all) if all.len() + bytes.len() <= WHOLE_BYTES_MAX => {
                 all.extend_from_slice(bytes);
                 self.read.take();
-                self.has_filled |= memchr::memmem::find(bytes, WINDOW_FULL.as_bytes()).is_some();
+                self.has_filled |= WINDOW_FULL.find(bytes).is_some();
             }
             Hears::Whole(_) => self.hears = Hears::Nothing,
             Hears::Nothing => {}

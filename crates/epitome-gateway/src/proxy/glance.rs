@@ -5,13 +5,14 @@
 
 use std::sync::LazyLock;
 
-use memchr::memmem::{self, Finder};
+use memchr::memmem::Finder;
 
 /// What a request may have in it so that it has to be read before it goes: an image weighs more than its bytes, and these
 /// fields stand for a history that is elsewhere.
 static TELLING: LazyLock<[Finder<'static>; 4]> =
     LazyLock::new(|| ["image", "\"previous_response_id\"", "\"conversation\"", super::compact::OURS].map(Finder::new));
 
+static MODEL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"model\""));
 static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"error\""));
 
 /// Whether a request may be anything but the messages that stand in it.
@@ -21,19 +22,19 @@ pub(super) fn is_telling(body: &[u8]) -> bool {
 
 /// The model that a request seems to be for.
 pub(super) fn model(body: &[u8]) -> &str {
-    let value = after(body, b"\"model\"").and_then(|rest| rest.strip_prefix(b"\""));
+    let value = after(body, &MODEL).and_then(|rest| rest.strip_prefix(b"\""));
     let name = value.and_then(|value| Some(&value[..memchr::memchr2(b'"', b'\\', value)?]));
     name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
 }
 
 /// Whether an answer may be an error: one that is null is none.
 pub(super) fn may_be_an_error(body: &[u8]) -> bool {
-    ERROR.find_iter(body).any(|at| after(&body[at..], b"\"error\"").is_none_or(|value| !value.starts_with(b"null")))
+    ERROR.find_iter(body).any(|at| after(&body[at..], &ERROR).is_none_or(|value| !value.starts_with(b"null")))
 }
 
 /// What stands behind a key and its colon.
-fn after<'a>(body: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
-    let rest = body[memmem::find(body, key)? + key.len()..].trim_ascii_start();
+fn after<'a>(body: &'a [u8], key: &Finder<'_>) -> Option<&'a [u8]> {
+    let rest = body[key.find(body)? + key.needle().len()..].trim_ascii_start();
     Some(rest.strip_prefix(b":")?.trim_ascii_start())
 }
 

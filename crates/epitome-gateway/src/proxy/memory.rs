@@ -1,12 +1,16 @@
-//! What is remembered of a connection: the last request that came on it.
+//! What is remembered of a connection: the last request that came on it, and its head.
 //!
-//! Agents send their whole history with every request. What was read of it with the last one is not read again.
+//! Agents send their whole history with every request, and the same head. What was read of it with the last one is not
+//! read again.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use http::request::Parts;
+
 use super::asked::Asked;
 use super::turn::Turn;
+use super::way::Head;
 use crate::identity::Scope;
 
 /// The most that all connections remember together.
@@ -15,6 +19,7 @@ const BYTES_MAX: usize = 64 << 20;
 /// What is remembered of a connection.
 #[derive(Debug, Default)]
 pub struct Memory {
+    head: Mutex<Option<(Arc<Head>, Room)>>,
     last: Mutex<Option<Arc<Before>>>,
 }
 
@@ -34,12 +39,26 @@ pub(super) struct Before {
 
 impl Before {
     /// What it asks of the model.
-    pub(super) fn asked(&self) -> &Asked {
+    pub(super) fn asked(&self) -> &Arc<Asked> {
         &self.asked
     }
 }
 
 impl Memory {
+    /// The last head, if it is remembered and that of this request too.
+    pub(super) fn head(&self, parts: &Parts) -> Option<Arc<Head>> {
+        let last = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|(head, _)| head.is_of(parts)).map(|(head, _)| Arc::clone(head))
+    }
+
+    /// Remembers a head, if there is room for it.
+    pub(super) fn keep_head(&self, head: Head, taken: &Arc<AtomicUsize>) -> Arc<Head> {
+        let room = Room::take(taken, head.bytes());
+        let head = Arc::new(head);
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = room.map(|room| (Arc::clone(&head), room));
+        head
+    }
+
     /// The last request, if it is remembered.
     pub(super) fn last(&self) -> Option<Arc<Before>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -48,6 +67,10 @@ impl Memory {
     /// Remembers a request, if there is room for it.
     pub(super) fn keep(&self, turn: &Turn, is_plain: bool, taken: &Arc<AtomicUsize>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |last: &Arc<Before>| Arc::ptr_eq(&last.prints, &turn.prints) && last.is_plain == is_plain;
+        if last.as_ref().is_some_and(is_it) {
+            return;
+        }
         *last = None;
         *last = Room::take(taken, turn.asked.document.source().len()).map(|room| {
             let (asked, scope, prints) = (Arc::clone(&turn.asked), Arc::clone(&turn.scope), Arc::clone(&turn.prints));

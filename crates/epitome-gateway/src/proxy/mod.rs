@@ -26,6 +26,7 @@ mod record;
 mod relay;
 mod suspicion;
 mod turn;
+mod way;
 mod weaving;
 pub mod wishes;
 
@@ -42,8 +43,10 @@ use bytes::Bytes;
 use epitome::policy::Policy;
 use epitome_runtime::engine::Engine;
 use epitome_runtime::ids::TenantId;
-use http::uri::PathAndQuery;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use http::{HeaderMap, Request, Response};
+use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
@@ -51,18 +54,18 @@ use tokio::runtime::Handle;
 use asked::Asked;
 use beside::Beside;
 use memory::Before;
-use reading::UnderWay;
+use reading::{Tuned, UnderWay};
 use record::{Gone, Kept};
 use suspicion::Suspicions;
 use turn::Turn;
-use wishes::Wishes;
+use way::{Head, Way};
 
-use crate::caller::{Caller, Callers};
-use crate::identity::Lines;
+use crate::caller::Callers;
+use crate::identity::{Lines, Scope};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
-use crate::serve::{Call, LogNote, Metrics, Proxy, is_local};
-use crate::settings::{Family, Settings, Upstream};
+use crate::serve::{Call, LogNote, Metrics, Proxy};
+use crate::settings::{Family, Settings};
 use crate::upstream::{self, Lent, UpBody, Upstreams};
 
 /// The most answers that are kept at hand for whoever goes on from them.
@@ -85,7 +88,7 @@ pub struct Relay {
 struct Inner {
     settings: Arc<Settings>,
     engine: Engine,
-    engines: Mutex<HashMap<(String, String), Engine>>,
+    engines: Mutex<Vec<Tuned>>,
     policies: BTreeMap<String, Policy>,
     callers: Callers,
     upstreams: Upstreams,
@@ -97,7 +100,7 @@ struct Inner {
     /// Requests that are over and not recorded yet.
     over: Mutex<Vec<(Arc<Turn>, Gone)>>,
     /// The thread that was last begun in each scope.
-    scopes: Mutex<HashMap<String, String>>,
+    scopes: Mutex<HashMap<Scope, String>>,
     store_rests: AtomicI64,
     beside: Beside,
     /// How many bytes the connections remember.
@@ -151,9 +154,24 @@ impl Proxy for Relay {
     type Body = Passing;
     type Memory = Memory;
 
+    fn note(body: &mut Passing) -> LogNote {
+        body.note.take().unwrap_or_default()
+    }
+
     async fn answer(&self, request: Request<Incoming>, call: Call, memory: &Memory) -> Response<Passing> {
-        let family = Family::of(request.uri().path(), request.headers());
-        match Arc::clone(&self.inner).answer(request, family, &call, memory).await {
+        let (parts, body) = request.into_parts();
+        let head = match memory.head(&parts) {
+            Some(head) => Ok(head),
+            None => self.inner.head(&parts).map(|head| memory.keep_head(head, &self.inner.remembered)),
+        };
+        let (answered, family) = match head {
+            Ok(head) => {
+                let family = head.family;
+                (Arc::clone(&self.inner).answer(head, parts, body, &call, memory).await, family)
+            }
+            Err(refusal) => (Err(refusal), Family::of(parts.uri.path(), &parts.headers)),
+        };
+        match answered {
             Ok(response) => response,
             Err(refusal) => {
                 self.inner.metrics.refused(refusal.name());
@@ -169,91 +187,41 @@ async fn own(response: Response<Full<Bytes>>) -> Response<Passing> {
     Response::from_parts(parts, Passing::whole(bytes))
 }
 
-/// A request on its way: where it goes, and what came with it.
-struct Way {
-    upstream: Arc<Upstream>,
-    path: PathAndQuery,
-    /// The client's headers.
-    headers: HeaderMap,
-    family: Family,
-    /// Whether the client's key is one of the gateway's own.
-    replaces_key: bool,
-    method: http::Method,
-    extensions: http::Extensions,
-    endpoint: Endpoint,
-}
-
-impl Way {
-    fn is_for_an_answer(&self) -> bool {
-        matches!(self.endpoint, Endpoint::Answer(_))
-    }
-
-    /// The request with this body.
-    fn request(&self, body: UpBody, edit: impl FnOnce(&mut HeaderMap)) -> Request<UpBody> {
-        let mut request = Request::new(body);
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.upstream.uri_of(&self.path);
-        *request.headers_mut() = upstream::headers(&self.upstream, &self.headers, self.family, self.replaces_key);
-        *request.extensions_mut() = self.extensions.clone();
-        edit(request.headers_mut());
-        request
-    }
-}
-
 impl Inner {
     async fn answer(
         self: Arc<Self>,
-        request: Request<Incoming>,
-        family: Family,
+        head: Arc<Head>,
+        parts: Parts,
+        body: Incoming,
         call: &Call,
         memory: &Memory,
     ) -> Result<Response<Passing>, Refusal> {
-        let caller = self.callers.of_proxied(request.headers()).map_err(Refusal::Unknown)?;
-        let wishes =
-            Wishes::read(request.headers()).map_err(|unclear| Refusal::Unclear { reason: unclear.to_string() })?;
-        let (parts, body) = request.into_parts();
-        let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-        let by_path = self.upstreams.of(parts.uri.path(), None, family);
-        let inner_path = by_path.as_ref().map_or_else(|| path.clone(), |upstream| upstream.path_of(&path));
-        let endpoint = Endpoint::of(&parts.method, inner_path.path());
-        let Some(dialect) = endpoint.dialect() else {
-            let upstream = by_path.ok_or(Refusal::NoUpstream)?;
-            self.may_spend(&upstream, &parts.headers)?;
-            return Box::pin(self.pass_through(&upstream, &caller, family, parts, body)).await;
+        let Some(dialect) = head.endpoint.dialect() else {
+            return Box::pin(self.pass_through(&head, parts, body)).await;
         };
-        if let Some(name) = wishes.policy.as_ref().filter(|_| !wishes.bypass) {
-            self.policy(name)?;
-        }
         let limits = &self.settings.limits;
         let packed = body::take(body, limits.body_bytes_max, limits.body_timeout).await?;
         self.metrics.request_bytes(packed.len() as u64);
         let plain = body::unpacked(&parts.headers, &packed, limits.body_bytes_max);
-        let (method, headers, extensions) = (parts.method, parts.headers, parts.extensions);
-        let by_path = by_path.filter(|_| !self.upstreams.are_by_model());
-        let replaces_key = caller.replaces_key;
-        let way = |upstream: Arc<Upstream>| {
-            self.may_spend(&upstream, &headers)?;
-            Ok::<_, Refusal>(Way { upstream, path, headers, family, replaces_key, method, extensions, endpoint })
-        };
         let before = memory.last();
-        if let (Some(plain), Some(upstream), Endpoint::Answer(_)) = (&plain, &by_path, endpoint)
-            && self.goes_at_once(plain, &wishes, upstream, before.as_deref())
+        if let (Some(plain), Some(onward), Endpoint::Answer(_)) = (&plain, head.onward(), head.endpoint)
+            && self.goes_at_once(plain, &head.wishes, &onward.upstream, before.as_deref())
         {
-            let way = way(Arc::clone(upstream))?;
+            let way = Way::new(&head, Arc::clone(onward), parts);
             let found = async {
                 // The connection writes first.
                 tokio::task::yield_now().await;
                 let asked = Asked::read(dialect, plain, before.as_deref().map(Before::asked)).ok_or(None)?;
-                let read = self.read(caller, wishes, (asked, plain, before), &way).ok_or(None)?;
+                let read = self.read((asked, plain, before), &way).ok_or(None)?;
                 let found = self.found(read).await.map_err(Some)?;
                 memory.keep(&found.turn, true, &self.remembered);
                 Ok(found)
             };
-            let (early, found) = tokio::join!(self.asked(way.request(upstream::whole(packed.clone()), |_| {})), found);
+            let (early, found) = tokio::join!(self.asked(&way, upstream::whole(packed.clone()), |_| {}), found);
             return self.go_on(way, packed, found, Some(early), call).await;
         }
         // What is larger than any window is not worth the memory that understanding it takes.
-        let is_read = !wishes.bypass || self.upstreams.are_by_model();
+        let is_read = !head.wishes.bypass || self.upstreams.are_by_model();
         let asked = match plain.clone().filter(|plain| is_read && plain.len() <= READ_BYTES_MAX) {
             Some(plain) if plain.len() > ASIDE_BYTES => {
                 let before = before.clone();
@@ -265,20 +233,20 @@ impl Inner {
             }
             plain => plain.and_then(|plain| Asked::read(dialect, &plain, before.as_deref().map(Before::asked))),
         };
-        let model = asked.as_ref().map(Asked::model).filter(|model| !model.is_empty());
-        let way = way(self.upstreams.of(parts.uri.path(), model, family).ok_or(Refusal::NoUpstream)?)?;
-        let (Some(asked), Some(plain), false) = (asked, plain, wishes.bypass) else {
+        let model = asked.as_deref().map(Asked::model).filter(|model| !model.is_empty());
+        let way = Way::new(&head, self.onward_for(&head, model)?, parts);
+        let (Some(asked), Some(plain), false) = (asked, plain, head.wishes.bypass) else {
             return self.send_unread(&way, packed).await;
         };
-        if endpoint == Endpoint::Compact {
-            return Box::pin(self.compact(&way, packed, asked, &caller)).await;
+        if head.endpoint == Endpoint::Compact {
+            return Box::pin(self.compact(&way, packed, asked)).await;
         }
-        if let Endpoint::Count(_) = endpoint
-            && !self.is_known_with_a_plan(&caller, &way.headers, &asked)
+        if let Endpoint::Count(_) = head.endpoint
+            && !self.is_known_with_a_plan(&head, &asked)
         {
             return self.send_unread(&way, packed).await;
         }
-        let found = match self.read(caller, wishes, (asked, &plain, before), &way) {
+        let found = match self.read((asked, &plain, before), &way) {
             Some(read) => self.found(read).await.map_err(Some),
             None => Err(None),
         };
@@ -299,15 +267,7 @@ impl Inner {
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let why = match found {
-            Ok(under_way) => {
-                let UnderWay { turn, settling, pledge } = under_way;
-                let answered = Arc::clone(&self).relay(Arc::new(way), packed, (turn, settling), early, call).await;
-                // Who has a note is recorded when it is over.
-                if answered.as_ref().is_ok_and(|response| response.extensions().get::<LogNote>().is_some()) {
-                    pledge.redeem();
-                }
-                return answered;
-            }
+            Ok(under_way) => return Arc::clone(&self).relay(Arc::new(way), packed, under_way, early, call).await,
             Err(why) => why,
         };
         let mut response = match early {
@@ -321,43 +281,47 @@ impl Inner {
         Ok(response)
     }
 
-    /// A key of the gateway's own is not for pages in a browser on the same machine, where nothing else locks it.
-    fn may_spend(&self, upstream: &Upstream, headers: &HeaderMap) -> Result<(), Refusal> {
-        match upstream.key.is_some() && !self.callers.have_keys() && !is_local(headers) {
-            true => Err(Refusal::Foreign),
-            false => Ok(()),
+    /// Passes anything on, as it comes, in both directions. Where models have a say in where it goes, a request in JSON is
+    /// looked at for the one that it names.
+    async fn pass_through(&self, head: &Arc<Head>, parts: Parts, body: Incoming) -> Result<Response<Passing>, Refusal> {
+        let is_small = body.size_hint().exact().is_some_and(|bytes| bytes > 0 && bytes <= READ_BYTES_MAX as u64);
+        let kind = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+        if !is_small || head.onward().is_some() || !kind.starts_with(b"application/json") {
+            let way = Way::new(head, self.onward_for(head, None)?, parts);
+            return Ok(self.unread(self.sent_on(&way, body.boxed_unsync(), |_| {}).await?));
         }
-    }
-
-    /// Passes anything on, as it comes, in both directions.
-    async fn pass_through(
-        &self,
-        upstream: &Upstream,
-        caller: &Caller,
-        family: Family,
-        parts: http::request::Parts,
-        body: Incoming,
-    ) -> Result<Response<Passing>, Refusal> {
-        let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-        let mut request = Request::new(body.boxed_unsync());
-        *request.method_mut() = parts.method;
-        *request.uri_mut() = upstream.uri_of(&path);
-        *request.headers_mut() = upstream::headers(upstream, &parts.headers, family, caller.replaces_key);
-        *request.extensions_mut() = parts.extensions;
-        let response = self.upstreams.send(request).await?;
-        Ok(self.unread(response))
+        let limits = &self.settings.limits;
+        let packed = body::take(body, limits.body_bytes_max, limits.body_timeout).await?;
+        let plain = body::unpacked(&parts.headers, &packed, READ_BYTES_MAX);
+        let model = plain.as_deref().and_then(asked::model);
+        let way = Way::new(head, self.onward_for(head, model.as_deref())?, parts);
+        self.send_unread(&way, packed).await
     }
 
     /// Sends a body that was taken in but cannot or need not be understood.
     async fn send_unread(&self, way: &Way, packed: Bytes) -> Result<Response<Passing>, Refusal> {
-        let response = self.upstreams.send(way.request(upstream::whole(packed), |_| {})).await?;
-        Ok(self.unread(response))
+        Ok(self.unread(self.sent_on(way, upstream::whole(packed), |_| {}).await?))
+    }
+
+    /// Sends a body on.
+    async fn sent_on(
+        &self,
+        way: &Way,
+        body: UpBody,
+        edit: impl FnOnce(&mut HeaderMap),
+    ) -> Result<Response<Lent>, Refusal> {
+        self.upstreams.send(&way.onward.upstream, way.request(body, edit)).await
     }
 
     /// Asks a provider for an answer.
-    async fn asked(&self, request: Request<UpBody>) -> Result<Response<Lent>, Refusal> {
+    async fn asked(
+        &self,
+        way: &Way,
+        body: UpBody,
+        edit: impl FnOnce(&mut HeaderMap),
+    ) -> Result<Response<Lent>, Refusal> {
         let asked_at = Instant::now();
-        let mut response = self.upstreams.send(request).await?;
+        let mut response = self.sent_on(way, body, edit).await?;
         self.metrics.first_byte(asked_at.elapsed());
         upstream::without_connection(response.headers_mut());
         Ok(response)

@@ -208,7 +208,6 @@ impl Inner {
     async fn part(&self, turn: &Turn, line: &Arc<Line>) -> Result<(), EngineError> {
         let messages = turn.asked.messages();
         let wanted = Wanted {
-            tenant: &turn.caller.tenant,
             scope: &turn.scope,
             messages,
             prints: &turn.prints,

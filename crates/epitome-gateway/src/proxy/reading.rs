@@ -7,15 +7,15 @@ use epitome::budget::Tokens;
 use epitome::policy::{Policy, ReadBy};
 use epitome_runtime::engine::{Engine, StepRequest};
 use epitome_runtime::ids::Moment;
-use http::HeaderMap;
 
 use super::asked::Asked;
 use super::beside::Pledge;
 use super::memory::Before;
 use super::relay::Settling;
 use super::turn::Turn;
+use super::way::{Head, Way};
 use super::wishes::Wishes;
-use super::{ASIDE_BYTES, Inner, Way, glance, prompt};
+use super::{ASIDE_BYTES, Inner, glance, prompt};
 use crate::caller::Caller;
 use crate::identity::{Client, Ids, Placed, Relation, Scope, Wanted, fingerprints};
 use crate::refusal::Refusal;
@@ -24,17 +24,26 @@ use crate::settings::Upstream;
 /// The most engines for different policies and models at hand.
 const ENGINES_MAX: usize = 256;
 
+/// The engine for a policy and a model.
+#[derive(Debug)]
+pub(super) struct Tuned {
+    policy: String,
+    model: String,
+    has_tools: bool,
+    engine: Engine,
+}
+
 /// A request of which everything is known but its thread.
 pub(super) struct Read {
     caller: Caller,
     client: Client,
     wishes: Wishes,
     original: Bytes,
-    asked: Asked,
+    asked: Arc<Asked>,
     has_tools: bool,
     engine: Engine,
     served: String,
-    scope: Scope,
+    scope: Arc<Scope>,
     /// The request before it on its connection, as far as it was read after it.
     before: Option<Arc<Before>>,
 }
@@ -50,31 +59,27 @@ pub(super) struct UnderWay {
 
 impl Read {
     /// The fingerprints of its messages; those that it has in common with the request before it are known.
-    fn fingerprints(&self) -> Vec<blake3::Hash> {
-        let is_same = |before: &&Arc<Before>| *before.scope == self.scope && before.asked.head == self.asked.head;
-        let known = self.before.as_ref().filter(is_same).map_or(&[][..], |before| &before.prints);
+    fn fingerprints(&self) -> Arc<[blake3::Hash]> {
+        let is_same = |before: &&Arc<Before>| before.scope == self.scope && before.asked.head == self.asked.head;
+        let before = self.before.as_ref().filter(is_same);
+        if let Some(before) = before.filter(|before| Arc::ptr_eq(&before.asked, &self.asked)) {
+            return Arc::clone(&before.prints);
+        }
+        let known = before.map_or(&[][..], |before| &before.prints);
         let count = self.asked.known.saturating_sub(self.asked.head);
-        fingerprints(&self.scope, self.asked.messages(), &known[..count.min(known.len())])
+        fingerprints(&self.scope, self.asked.messages(), &known[..count.min(known.len())]).into()
     }
 
     /// What its thread is looked for with; labels are for one that is new.
     fn wanted<'a>(&'a self, prints: &'a [blake3::Hash], labels: serde_json::Value) -> Wanted<'a> {
-        Wanted {
-            tenant: &self.caller.tenant,
-            scope: &self.scope,
-            messages: self.asked.messages(),
-            prints,
-            labels,
-            frame: self.asked.frame(),
-        }
+        Wanted { scope: &self.scope, messages: self.asked.messages(), prints, labels, frame: self.asked.frame() }
     }
 
     /// It with its thread.
-    fn placed(self, placed: Placed, prints: Vec<blake3::Hash>) -> Turn {
+    fn placed(self, placed: Placed, prints: Arc<[blake3::Hash]>) -> Turn {
         let Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before: _ } = self;
         placed.line.facts().pin(&wishes.pins);
         let at = Moment::now();
-        let (asked, scope, prints) = (Arc::new(asked), Arc::new(scope), prints.into());
         Turn { at, caller, client, wishes, original, asked, scope, prints, placed, engine, has_tools, served }
     }
 }
@@ -83,21 +88,20 @@ impl Inner {
     /// Understands a request as far as that can be done at once.
     pub(super) fn read(
         &self,
-        caller: Caller,
-        wishes: Wishes,
-        (asked, original, before): (Asked, &Bytes, Option<Arc<Before>>),
+        (asked, original, before): (Arc<Asked>, &Bytes, Option<Arc<Before>>),
         way: &Way,
     ) -> Option<Read> {
+        let Head { caller, wishes, .. } = &*way.head;
         let policy = match &wishes.policy {
             None => None,
             Some(name) => Some((name.as_str(), self.policy(name).ok()?)),
         };
-        let client = Client::of(&way.headers, &asked.named());
-        let has_tools = self.gives_tools(&client, &wishes, &asked);
+        let client = way.head.client(&asked.named());
+        let has_tools = self.gives_tools(&client, wishes, &asked);
         let engine = self.engine_for(policy, asked.model(), has_tools);
-        let served = way.upstream.served(asked.model());
-        let scope = Scope::of(asked.dialect(), &caller.scope, client.session.as_deref());
-        let original = original.clone();
+        let served = way.onward.upstream.served(asked.model());
+        let scope = way.head.scope(&client)?;
+        let (caller, wishes, original) = (caller.clone(), wishes.clone(), original.clone());
         Some(Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before })
     }
 
@@ -226,9 +230,8 @@ impl Inner {
     }
 
     /// Whether a history is one of a thread at hand that has a plan.
-    pub(super) fn is_known_with_a_plan(&self, caller: &Caller, headers: &HeaderMap, asked: &Asked) -> bool {
-        let client = Client::of(headers, &asked.named());
-        let scope = Scope::of(asked.dialect(), &caller.scope, client.session.as_deref());
+    pub(super) fn is_known_with_a_plan(&self, head: &Head, asked: &Asked) -> bool {
+        let Some(scope) = head.scope(&head.client(&asked.named())) else { return false };
         let line = self.lines.known(&fingerprints(&scope, asked.messages(), &[]));
         line.is_some_and(|line| line.facts().version > 0)
     }
@@ -251,20 +254,22 @@ impl Inner {
 
     /// The engine for a policy and a model. A prompt without our tools does not speak of them.
     pub(super) fn engine_for(&self, policy: Option<(&str, &Policy)>, model: &str, has_tools: bool) -> Engine {
-        let key = (format!("{}/{has_tools}", policy.map_or("", |(name, _)| name)), model.to_owned());
+        let name = policy.map_or("", |(name, _)| name);
+        let is_it = |tuned: &&Tuned| tuned.model == model && tuned.policy == name && tuned.has_tools == has_tools;
         let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(engine) = engines.get(&key) {
-            return engine.clone();
+        if let Some(tuned) = engines.iter().find(is_it) {
+            return tuned.engine.clone();
         }
         if engines.len() >= ENGINES_MAX {
             engines.clear();
         }
+        let name = name.to_owned();
         let mut policy = policy.map_or_else(|| self.engine.settings().policy.clone(), |(_, policy)| policy.clone());
         if !has_tools {
             policy.externalise.by = ReadBy::Nobody;
         }
         let engine = self.engine.under(Some(&policy), Some(model).filter(|model| !model.is_empty()));
-        engines.insert(key, engine.clone());
+        engines.push(Tuned { policy: name, model: model.to_owned(), has_tools, engine: engine.clone() });
         engine
     }
 }

@@ -245,7 +245,7 @@ impl Inner {
         if !scope.is_named() {
             return None;
         }
-        let at_hand = self.scopes.lock().unwrap_or_else(PoisonError::into_inner).get(&scope.name).cloned();
+        let at_hand = self.scopes.lock().unwrap_or_else(PoisonError::into_inner).get(scope).cloned();
         if at_hand.is_some() {
             return at_hand;
         }
@@ -302,7 +302,7 @@ impl Inner {
         if scopes.len() >= super::ANSWERS_MAX {
             scopes.clear();
         }
-        scopes.insert(scope.name.clone(), thread.to_string());
+        scopes.insert(scope.clone(), thread.to_string());
     }
 
     /// Keeps an answer, and what is found by it.
@@ -342,8 +342,8 @@ impl Inner {
         &self,
         engine: &Engine,
         caller: &Caller,
-        asked: Asked,
-    ) -> Result<Asked, &'static str> {
+        asked: Arc<Asked>,
+    ) -> Result<Arc<Asked>, &'static str> {
         let Some(previous) = asked.previous() else { return Ok(asked) };
         if self.store_rests() {
             return Err("store");
@@ -355,7 +355,7 @@ impl Inner {
         let history = history(engine, caller, &previous, at_hand);
         let found = tokio::time::timeout(self.settings.limits.store_patience, history).await;
         match found {
-            Ok(Ok(Some(before))) => Ok(asked.completed(&before).unwrap_or(asked)),
+            Ok(Ok(Some(before))) => Ok(asked.completed(&before).map_or(asked, Arc::new)),
             Ok(Ok(None)) => Ok(asked),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the history of an answer could not be read");

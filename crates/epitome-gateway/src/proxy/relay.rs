@@ -7,18 +7,21 @@ use bytes::Bytes;
 use epitome::budget::{Overflow, Tokens, Window};
 use epitome::wire::BINDING_HEADER;
 use epitome_runtime::model::{ModelError, Usage};
-use http::Response;
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderValue};
+use http::{HeaderMap, Response};
 use tokio::task::JoinHandle;
 
 use super::answer::{Answer, Care, End, Passing};
+use super::beside::Pledge;
 use super::ear::Ear;
 use super::prompt::Sending;
+use super::reading::UnderWay;
 use super::record::{self, Gone};
 use super::suspicion::{Shown, WINDOW_MIN};
 use super::turn::{Pressure, Told, Turn};
+use super::way::Way;
 use super::weaving::{self, Weaving, Woven};
-use super::{Inner, Way, headers};
+use super::{Inner, headers};
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote};
 use crate::upstream::{self, Lent};
@@ -64,7 +67,7 @@ impl Inner {
         self: Arc<Self>,
         way: Arc<Way>,
         packed: Bytes,
-        (turn, mut settling): (Arc<Turn>, Option<Settling>),
+        UnderWay { turn, mut settling, pledge }: UnderWay,
         mut early: Option<Result<Response<Lent>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
@@ -80,7 +83,7 @@ impl Inner {
             if sent.as_ref() == Some(&sending.body)
                 && let Some(first) = first.take()
             {
-                return Ok(self.finished(&way, &turn, first, call).await);
+                return Ok(self.finished(&way, (&turn, pledge), first, call).await);
             }
             sent = Some(sending.body.clone());
             let (sending, woven) = match turn.has_tools && way.is_for_an_answer() && !pressure.as_it_came {
@@ -131,21 +134,21 @@ impl Inner {
                 // What was taken for cut off was not; its answer is to all that came.
                 discarded.push(tried.usage());
                 first.discarded = discarded.split_off(1);
-                return Ok(self.finished(&way, &turn, first, call).await);
+                return Ok(self.finished(&way, (&turn, pledge), first, call).await);
             }
             let Verdict::TooLong(error) = verdict else {
                 if let Some(window) = pressure.window.filter(|_| pressure.retries > 0) {
                     self.suspicions.refused(&turn.served, window);
                 }
                 tried.discarded = discarded;
-                return Ok(self.finished(&way, &turn, tried, call).await);
+                return Ok(self.finished(&way, (&turn, pledge), tried, call).await);
             };
             let more = pressure.more(&turn, tried.tokens(&turn), &error);
             discarded.push(tried.usage());
             let mut original = first.take().unwrap_or(tried);
             let Some(more) = more else {
                 original.discarded = discarded.split_off(1);
-                return Ok(self.finished(&way, &turn, original, call).await);
+                return Ok(self.finished(&way, (&turn, pledge), original, call).await);
             };
             first = Some(original);
             self.metrics.retried();
@@ -294,7 +297,7 @@ impl Inner {
     async fn sent(&self, way: &Way, packed: &Bytes, sending: &Sending) -> Result<Response<Lent>, Refusal> {
         let body = if sending.is_original { packed.clone() } else { sending.body.clone() };
         let length = body.len();
-        let request = way.request(upstream::whole(body), |headers| {
+        let edit = |headers: &mut HeaderMap| {
             if !sending.is_original {
                 upstream::rewritten(headers);
                 headers.insert(CONTENT_LENGTH, length.into());
@@ -303,8 +306,8 @@ impl Inner {
             if sending.drops_thinking {
                 headers::add_beta(headers, BINDING_HEADER);
             }
-        });
-        self.asked(request).await
+        };
+        self.asked(way, upstream::whole(body), edit).await
     }
 
     /// What an answer says, or shows, of the prompt.
@@ -428,7 +431,7 @@ impl Inner {
     async fn finished(
         self: &Arc<Self>,
         way: &Arc<Way>,
-        turn: &Arc<Turn>,
+        (turn, pledge): (&Arc<Turn>, Pledge),
         tried: Tried,
         call: &Call,
     ) -> Response<Passing> {
@@ -439,22 +442,25 @@ impl Inner {
         told.before = told.before.or(counted);
         told.after = told.after.or(counted);
         headers::put(&mut answer.parts.headers, &told);
-        answer.parts.extensions.insert(LogNote { thread: told.thread.clone(), client: Some(turn.client.name.into()) });
+        let note = LogNote { thread: told.thread.clone(), client: Some(turn.client.name) };
         let status = answer.parts.status;
         let ended = {
             let (relay, turn, id) = (Arc::clone(self), Arc::clone(turn), call.id.clone());
             move |end: End, rounds: Vec<Usage>| {
+                pledge.redeem();
                 let end = relay.remember(&turn, end);
                 relay.record_soon(turn, Gone { told, counted, status, end, id, rounds, discarded });
             }
         };
-        match woven.filter(|_| status.is_success()) {
+        let mut response = match woven.filter(|_| status.is_success()) {
             Some(woven) => {
                 let (relay, way, turn) = (Arc::clone(self), Arc::clone(way), Arc::clone(turn));
                 let weaving = Weaving { relay, turn, way, woven, drops_thinking, at_end: Box::new(ended) };
                 Box::pin(weaving.pass_on(answer)).await
             }
             None => answer.pass_on(self.settings.limits.idle_timeout, Box::new(move |end| ended(end, Vec::new()))),
-        }
+        };
+        response.body_mut().note = Some(note);
+        response
     }
 }

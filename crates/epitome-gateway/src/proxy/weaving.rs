@@ -14,10 +14,11 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::Inner;
 use super::answer::{Answer, End, Known, Passing};
 use super::ear::{Ear, WHOLE_BYTES_MAX};
 use super::turn::Turn;
-use super::{Inner, Way};
+use super::way::Way;
 use crate::refusal::Refusal;
 use crate::serve::BoxError;
 use crate::sse::Framer;
@@ -69,7 +70,7 @@ impl Weaving {
         match answer.is_of_events() {
             true => self.stream(answer),
             false => {
-                let (work, family) = (self.relay.work.clone(), self.way.family);
+                let (work, family) = (self.relay.work.clone(), self.way.head.family);
                 // It ends when nobody waits for it any more.
                 let mut weaving = JoinSet::new();
                 weaving.spawn_on(self.whole(answer), &work);
@@ -103,7 +104,7 @@ impl Weaving {
                 weave::Turn::Ours(calls) => match self.asked_on(&calls, &mut weaver, round).await {
                     Some(Ok(response)) => answer = Answer::of(response, Ear::new(dialect, &HeaderMap::new())),
                     Some(Err(refusal)) => {
-                        return super::own(refusal.response(self.way.family)).await;
+                        return super::own(refusal.response(self.way.head.family)).await;
                     }
                     None => return self.ended(parts, weaver.fail(None), &weaver),
                 },
@@ -114,9 +115,9 @@ impl Weaving {
 
     /// A whole answer that broke off: nothing of it was passed on, so that it can be told as what it is.
     async fn broken(self, error: &BoxError, weaver: &Weaver) -> Response<Passing> {
-        let host = self.way.upstream.url.authority().map(ToString::to_string).unwrap_or_default();
+        let host = self.way.onward.upstream.url.authority().map(ToString::to_string).unwrap_or_default();
         let refusal = Refusal::Unreachable { host, reason: format!("its answer broke off: {error}") };
-        let family = self.way.family;
+        let family = self.way.head.family;
         (self.at_end)(End::Known(Known::default()), weaver.usage().to_vec());
         super::own(refusal.response(family)).await
     }
@@ -214,8 +215,7 @@ impl Weaving {
             weaver.follow_up(&self.woven.body, &outcomes)?
         };
         self.woven.body.clone_from(&body);
-        let request = self.way.request(upstream::whole(body.into()), |headers| self.edit(headers));
-        Some(self.relay.upstreams.send(request).await)
+        Some(self.relay.sent_on(&self.way, upstream::whole(body.into()), |headers| self.edit(headers)).await)
     }
 
     fn edit(&self, headers: &mut HeaderMap) {

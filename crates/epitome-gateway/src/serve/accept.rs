@@ -195,7 +195,7 @@ impl<P: Proxy> Shared<P> {
             uri: request.uri().clone(),
             started: Instant::now(),
             status: None,
-            note: None,
+            note: LogNote::default(),
             bytes: 0,
             is_complete: false,
             slot: None,
@@ -219,7 +219,7 @@ impl<P: Proxy> Shared<P> {
         let mut response = self.proxy.answer(request, call, memory).await;
         response.headers_mut().insert(PROXIED_REQUEST_ID, id.header());
         account.status = Some(response.status());
-        account.note = response.extensions_mut().remove::<LogNote>();
+        account.note = P::note(response.body_mut());
         response.map(|body| Answer::proxied(body, account))
     }
 

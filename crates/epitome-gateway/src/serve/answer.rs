@@ -18,13 +18,13 @@ use super::route::Route;
 /// Why a body ended early.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the log line of a request says besides; the proxy puts it into an answer's extensions.
+/// What the log line of a request says besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogNote {
     /// The thread that the request belongs to.
     pub thread: Option<ThreadId>,
     /// Who sent it: `claude-code`, `codex`.
-    pub client: Option<Arc<str>>,
+    pub client: Option<&'static str>,
 }
 
 /// The body of an answer.
@@ -128,7 +128,7 @@ pub(super) struct Account {
     pub uri: Uri,
     pub started: Instant,
     pub status: Option<StatusCode>,
-    pub note: Option<LogNote>,
+    pub note: LogNote,
     pub bytes: u64,
     pub is_complete: bool,
     pub slot: Option<Slot>,
@@ -138,7 +138,6 @@ impl Drop for Account {
     fn drop(&mut self) {
         let took = self.started.elapsed();
         self.metrics.finished(self.route, self.status, took, self.bytes);
-        let note = self.note.take().unwrap_or_default();
         tracing::info!(
             target: "epitome_gateway::request",
             request = self.id.as_str(),
@@ -148,8 +147,8 @@ impl Drop for Account {
             ms = took.as_millis() as u64,
             bytes = self.bytes,
             complete = self.is_complete,
-            thread = note.thread.as_ref().map(ThreadId::as_str),
-            client = note.client.as_deref(),
+            thread = self.note.thread.as_ref().map(ThreadId::as_str),
+            client = self.note.client,
             "request"
         );
     }

@@ -46,6 +46,11 @@ pub trait Proxy: Send + Sync + 'static {
     /// What is remembered of a connection between its requests.
     type Memory: Default + Send + Sync + 'static;
 
+    /// What the log line of an answered request says besides.
+    fn note(_body: &mut Self::Body) -> LogNote {
+        LogNote::default()
+    }
+
     /// Answers a request. It cannot fail: what goes wrong is an answer too.
     fn answer(
         &self,

@@ -50,13 +50,19 @@ impl RequestId {
     }
 }
 
+/// Bytes that nobody knows.
+fn secret<const N: usize>() -> [u8; N] {
+    let secret = epitome_runtime::vault::random_secret();
+    std::array::from_fn(|at| secret[at])
+}
+
 /// A name that nobody else has, without asking the system for random numbers each time.
 fn new_uuid() -> uuid::Uuid {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    static SECRET: LazyLock<[u8; 32]> = LazyLock::new(epitome_runtime::vault::random_secret);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let random = blake3::keyed_hash(&SECRET, &count.to_le_bytes());
-    let random: [u8; 10] = std::array::from_fn(|at| random.as_bytes()[at]);
+    static COUNT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(u64::from_le_bytes(secret())));
+    static PROCESS: LazyLock<[u8; 2]> = LazyLock::new(secret);
+    let mut random = [0; 10];
+    random[..2].copy_from_slice(&*PROCESS);
+    random[2..].copy_from_slice(&COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
     uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()

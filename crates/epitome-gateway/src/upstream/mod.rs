@@ -76,11 +76,10 @@ impl Upstreams {
         self.list.iter().any(|upstream| matches!(upstream.takes, Takes::Model(_)))
     }
 
-    /// Sends a request.
-    pub async fn send(&self, request: Request<UpBody>) -> Result<Response<Lent>, Refusal> {
-        let uri = request.uri().clone();
-        let host = || uri.authority().map(ToString::to_string).unwrap_or_default();
-        let sent = self.pools[crew::seat().map_or(0, |seat| seat + 1)].send(request);
+    /// Sends a request whose address is the path that its upstream knows it by.
+    pub async fn send(&self, upstream: &Arc<Upstream>, request: Request<UpBody>) -> Result<Response<Lent>, Refusal> {
+        let host = || upstream.url.authority().map(ToString::to_string).unwrap_or_default();
+        let sent = self.pools[crew::seat().map_or(0, |seat| seat + 1)].send(upstream, request);
         match tokio::time::timeout(self.first_byte, sent).await {
             Err(_) => Err(Refusal::Timeout { host: host(), seconds: self.first_byte.as_secs() }),
             Ok(Err(error)) => Err(Refusal::Unreachable { host: host(), reason: reason(&*error) }),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::HOST;
-use http::uri::{Authority, PathAndQuery, Scheme};
+use http::uri::Scheme;
 use http::{HeaderValue, Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -22,6 +22,7 @@ use tower::ServiceExt as _;
 
 use super::UpBody;
 use crate::serve::BoxError;
+use crate::settings::Upstream;
 
 /// For how long a connection is kept that nobody uses.
 const IDLE_MAX: Duration = Duration::from_secs(50);
@@ -39,9 +40,17 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct Inner {
     connector: HttpsConnector<HttpConnector>,
-    /// Those that are kept, by where they go; there are few providers.
-    kept: Mutex<Vec<(Place, Vec<Kept>)>>,
+    /// Where connections go, and those that are kept; there are few providers.
+    goals: Mutex<Vec<Goal>>,
     is_swept: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Goal {
+    upstream: Arc<Upstream>,
+    /// How it wants to be addressed.
+    host: HeaderValue,
+    kept: Vec<Kept>,
 }
 
 #[derive(Debug)]
@@ -50,62 +59,70 @@ struct Kept {
     since: Instant,
 }
 
-/// Where a connection goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
-    scheme: Scheme,
-    authority: Authority,
-}
-
-impl Place {
-    fn of(uri: &Uri) -> Result<Place, BoxError> {
-        match (uri.scheme(), uri.authority()) {
-            (Some(scheme), Some(authority)) => Ok(Place { scheme: scheme.clone(), authority: authority.clone() }),
-            _ => Err(format!("{uri} is not a whole address").into()),
-        }
-    }
-
-    /// As providers want to be addressed: the usual port is not said.
-    fn host(&self) -> Result<HeaderValue, BoxError> {
-        let usual = if self.scheme == Scheme::HTTPS { 443 } else { 80 };
-        let host = match self.authority.port_u16() {
-            Some(port) if port != usual => self.authority.as_str(),
-            _ => self.authority.host(),
+impl Goal {
+    fn of(upstream: &Arc<Upstream>) -> Result<Goal, BoxError> {
+        let url = &upstream.url;
+        let (Some(scheme), Some(authority)) = (url.scheme(), url.authority()) else {
+            return Err(format!("{url} is not a whole address").into());
+        };
+        // The usual port is not said.
+        let usual = if *scheme == Scheme::HTTPS { 443 } else { 80 };
+        let host = match authority.port_u16() {
+            Some(port) if port != usual => authority.as_str(),
+            _ => authority.host(),
         };
         // What stands before an @ is not the host.
-        Ok(HeaderValue::from_str(host.rsplit('@').next().unwrap_or_default())?)
+        let host = HeaderValue::from_str(host.rsplit('@').next().unwrap_or_default())?;
+        Ok(Goal { upstream: Arc::clone(upstream), host, kept: Vec::new() })
+    }
+
+    /// A kept connection that is ready; the one that was used last.
+    fn taken(&mut self) -> Option<SendRequest<UpBody>> {
+        while self.kept.last().is_some_and(|last| last.sender.is_closed()) {
+            self.kept.pop();
+        }
+        let at = self.kept.iter().rposition(|kept| kept.sender.is_ready())?;
+        Some(self.kept.remove(at).sender)
     }
 }
 
 impl Pool {
     pub(super) fn new(connector: HttpsConnector<HttpConnector>) -> Pool {
-        Pool { inner: Arc::new(Inner { connector, kept: Mutex::default(), is_swept: AtomicBool::new(false) }) }
+        Pool { inner: Arc::new(Inner { connector, goals: Mutex::default(), is_swept: AtomicBool::new(false) }) }
     }
 
-    /// Sends a request to the place that its address says.
-    pub(super) async fn send(&self, mut request: Request<UpBody>) -> Result<Response<Lent>, BoxError> {
-        let uri = std::mem::take(request.uri_mut());
-        let place = Place::of(&uri)?;
-        let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-        *request.uri_mut() = path.into();
-        request.headers_mut().insert(HOST, place.host()?);
-        while let Some(mut sender) = self.inner.taken(&place) {
+    /// Sends a request whose address is the path that its upstream knows it by.
+    pub(super) async fn send(
+        &self,
+        upstream: &Arc<Upstream>,
+        mut request: Request<UpBody>,
+    ) -> Result<Response<Lent>, BoxError> {
+        let (host, mut kept) = self.inner.at(upstream, |goal| (goal.host.clone(), goal.taken()))?;
+        request.headers_mut().insert(HOST, host);
+        while let Some(mut sender) = kept {
             match sender.try_send_request(request).await {
-                Ok(response) => return Ok(self.lent(response, sender, place)),
+                Ok(response) => return Ok(self.lent(response, sender, upstream)),
                 // The provider closed it before it had any of this.
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(error.into_error().into()),
                 },
             }
+            kept = self.inner.at(upstream, Goal::taken)?;
         }
-        let mut sender = Box::pin(self.connected(&uri)).await?;
+        let mut sender = Box::pin(self.connected(&upstream.url)).await?;
         let response = sender.send_request(request).await?;
-        Ok(self.lent(response, sender, place))
+        Ok(self.lent(response, sender, upstream))
     }
 
-    fn lent(&self, response: Response<Incoming>, sender: SendRequest<UpBody>, place: Place) -> Response<Lent> {
-        response.map(|body| Lent { body, lease: Some(Lease { sender, place, pool: Arc::clone(&self.inner) }) })
+    fn lent(
+        &self,
+        response: Response<Incoming>,
+        sender: SendRequest<UpBody>,
+        upstream: &Arc<Upstream>,
+    ) -> Response<Lent> {
+        let (upstream, pool) = (Arc::clone(upstream), Arc::clone(&self.inner));
+        response.map(|body| Lent { body, lease: Some(Lease { sender, upstream, pool }) })
     }
 
     /// A new connection.
@@ -131,37 +148,34 @@ async fn swept(pool: Weak<Inner>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
         let Some(pool) = pool.upgrade() else { return };
-        for (_, kept) in pool.kept().iter_mut() {
-            kept.retain(|kept| !kept.sender.is_closed() && kept.since.elapsed() < IDLE_MAX);
+        for goal in pool.goals().iter_mut() {
+            goal.kept.retain(|kept| !kept.sender.is_closed() && kept.since.elapsed() < IDLE_MAX);
         }
     }
 }
 
 impl Inner {
-    fn kept(&self) -> MutexGuard<'_, Vec<(Place, Vec<Kept>)>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn goals(&self) -> MutexGuard<'_, Vec<Goal>> {
+        self.goals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A kept connection that is ready; the one that was used last.
-    fn taken(&self, place: &Place) -> Option<SendRequest<UpBody>> {
-        let mut kept = self.kept();
-        let (_, kept) = kept.iter_mut().find(|(other, _)| other == place)?;
-        while kept.last().is_some_and(|last| last.sender.is_closed()) {
-            kept.pop();
-        }
-        let at = kept.iter().rposition(|kept| kept.sender.is_ready())?;
-        Some(kept.remove(at).sender)
+    /// Does something where connections to an upstream are.
+    fn at<T>(&self, upstream: &Arc<Upstream>, act: impl FnOnce(&mut Goal) -> T) -> Result<T, BoxError> {
+        let mut goals = self.goals();
+        let at = match goals.iter().position(|goal| Arc::ptr_eq(&goal.upstream, upstream)) {
+            Some(at) => at,
+            None => {
+                goals.push(Goal::of(upstream)?);
+                goals.len() - 1
+            }
+        };
+        Ok(act(&mut goals[at]))
     }
 
-    fn give_back(&self, place: Place, sender: SendRequest<UpBody>) {
-        if sender.is_closed() {
-            return;
-        }
-        let one = Kept { sender, since: Instant::now() };
-        let mut kept = self.kept();
-        match kept.iter_mut().find(|(other, _)| *other == place) {
-            Some((_, kept)) => kept.push(one),
-            None => kept.push((place, vec![one])),
+    fn give_back(&self, upstream: &Arc<Upstream>, sender: SendRequest<UpBody>) {
+        if !sender.is_closed() {
+            // An error is that it goes nowhere, and it came from there.
+            let _ = self.at(upstream, |goal| goal.kept.push(Kept { sender, since: Instant::now() }));
         }
     }
 }
@@ -174,7 +188,7 @@ pub struct Lent {
 
 struct Lease {
     sender: SendRequest<UpBody>,
-    place: Place,
+    upstream: Arc<Upstream>,
     pool: Arc<Inner>,
 }
 
@@ -197,8 +211,8 @@ impl Body for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Some(Lease { sender, place, pool }) = self.lease.take() {
-            pool.give_back(place, sender);
+        if let Some(Lease { sender, upstream, pool }) = self.lease.take() {
+            pool.give_back(&upstream, sender);
         }
     }
 }
@@ -210,15 +224,16 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::settings::{Family, Takes};
 
     const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
     const CUT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi";
 
     /// A provider that says this to every request and, where it is told so, hangs up some time after it. How many
     /// connections it has had.
-    async fn provider(words: &'static str, hangs_up: bool) -> (Uri, Arc<Mutex<Vec<String>>>) {
+    async fn provider(words: &'static str, hangs_up: bool) -> (Arc<Upstream>, Arc<Mutex<Vec<String>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let uri = format!("http://{}/v1/models?a=b", listener.local_addr().unwrap()).parse().unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let heard = Arc::<Mutex<Vec<String>>>::default();
         let all = Arc::clone(&heard);
         tokio::spawn(async move {
@@ -240,17 +255,18 @@ mod tests {
                 });
             }
         });
-        (uri, heard)
+        let upstream = Upstream { takes: Takes::Family(Family::OpenAi), url, key: None };
+        (Arc::new(upstream), heard)
     }
 
     fn pool() -> Pool {
         super::super::pool(&crate::settings::Limits::default())
     }
 
-    async fn ask(pool: &Pool, uri: &Uri) -> Response<Lent> {
+    async fn ask(pool: &Pool, upstream: &Arc<Upstream>) -> Response<Lent> {
         let mut request = Request::new(super::super::whole(Bytes::new()));
-        *request.uri_mut() = uri.clone();
-        pool.send(request).await.unwrap()
+        *request.uri_mut() = "/v1/models?a=b".parse().unwrap();
+        pool.send(upstream, request).await.unwrap()
     }
 
     /// On which connection each request came.
@@ -265,31 +281,31 @@ mod tests {
     #[tokio::test]
     async fn a_connection_is_used_again_when_its_answer_was_read() {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let (pool, (uri, heard)) = (pool(), provider(WHOLE, false).await);
+        let (pool, (upstream, heard)) = (pool(), provider(WHOLE, false).await);
         for _ in 0..3 {
-            assert_eq!(ask(&pool, &uri).await.collect().await.unwrap().to_bytes(), "hi");
+            assert_eq!(ask(&pool, &upstream).await.collect().await.unwrap().to_bytes(), "hi");
             a_moment().await;
         }
-        let two = [ask(&pool, &uri).await, ask(&pool, &uri).await];
+        let two = [ask(&pool, &upstream).await, ask(&pool, &upstream).await];
         assert_eq!(connections(&heard), ['1', '1', '1', '1', '2'], "two at once need two");
         drop(two);
         let head = heard.lock().unwrap()[0].clone();
-        let host = uri.authority().unwrap();
+        let host = upstream.url.authority().unwrap();
         assert!(head.starts_with("1: GET /v1/models?a=b HTTP/1.1\r\n") && head.contains(&format!("host: {host}\r\n")));
     }
 
     #[tokio::test]
     async fn one_that_was_closed_or_left_in_the_middle_is_not_used_again() {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let (pool, (uri, heard)) = (pool(), provider(WHOLE, true).await);
+        let (pool, (upstream, heard)) = (pool(), provider(WHOLE, true).await);
         for _ in 0..2 {
-            ask(&pool, &uri).await.collect().await.unwrap();
+            ask(&pool, &upstream).await.collect().await.unwrap();
             a_moment().await;
         }
         assert_eq!(connections(&heard), ['1', '2']);
-        let (uri, heard) = provider(CUT, false).await;
+        let (upstream, heard) = provider(CUT, false).await;
         for _ in 0..2 {
-            let mut answer = ask(&pool, &uri).await;
+            let mut answer = ask(&pool, &upstream).await;
             answer.frame().await.unwrap().unwrap();
             drop(answer);
             a_moment().await;

@@ -51,6 +51,34 @@ async fn a_history_continues_comes_again_forks_or_is_new() {
 }
 
 #[tokio::test]
+async fn a_connection_that_says_something_else_is_heard() {
+    use epitome_gateway::settings::ApiKey;
+    use epitome_runtime::model::Secret;
+    let keys = ["acme", "beta"].map(|tenant| {
+        let secret = Secret::new(&format!("ek-{tenant}"));
+        ApiKey { tenant: tenant.parse().unwrap(), secret }
+    });
+    let world = plan().settings(move |settings| settings.keys = keys.into()).start().await;
+    let mut talk = Talk::new(Dialect::Chat);
+    let (acme, beta) = (("x-epitome-key", "ek-acme"), ("x-epitome-key", "ek-beta"));
+    let (mut threads, mut lengths) = (Vec::new(), Vec::new());
+    for headers in [&[acme][..], &[beta], &[acme], &[beta], &[acme]] {
+        let got = talk.send_with(&world.gate, headers).await.fine();
+        threads.push(got.placed());
+        lengths.push(world.newest().body.len());
+        talk.works(50);
+    }
+    let ids: Vec<usize> =
+        threads.iter().map(|(id, _)| threads.iter().position(|(other, _)| other == id).unwrap()).collect();
+    assert_eq!(ids, [0, 1, 0, 1, 0], "{threads:?}");
+    assert!(lengths.is_sorted_by(|shorter, longer| shorter < longer), "{lengths:?}");
+    let refused = talk.send_with(&world.gate, &[("x-epitome-key", "ek-acmf")]).await;
+    assert_eq!((refused.status, refused.told("refused")), (401, Some("unknown_caller")));
+    assert_eq!(talk.send_with(&world.gate, &[acme, ("x-epitome-bypass", "on")]).await.fine().told("thread"), None);
+    assert_eq!(talk.send_with(&world.gate, &[acme]).await.fine().placed().0, threads[0].0);
+}
+
+#[tokio::test]
 async fn two_samples_of_one_prompt_are_two_branches_with_one_plan() {
     let world = plan().start().await;
     let talk = Talk::new(Dialect::Chat).grown(14_000);

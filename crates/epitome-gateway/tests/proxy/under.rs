@@ -260,6 +260,19 @@ async fn upstreams_are_chosen_by_path_and_by_model() {
         assert_eq!(keys, [expected], "{path} {model}");
         [&by_path, &by_model, &other].iter().for_each(|mock| mock.reset());
     }
+    // What is passed on unread names its model too, in its body or in its path.
+    for (path, body, mock) in [
+        ("/v1/embeddings", r#"{"input":"\"model\": x","model":"claude-embed"}"#, &by_model),
+        ("/v1/embeddings", r#"{"input":"hi","model":"embed"}"#, &other),
+        ("/v1/embeddings", r#"{"input":"hi"}"#, &other),
+        ("/v1/models/claude-x", r#"{}"#, &by_model),
+        ("/groq/v1/embeddings", r#"{"model":"claude-embed"}"#, &by_path),
+    ] {
+        gate.post(path, &[], body).await;
+        assert_eq!(mock.requests().len(), 1, "{path} {body}");
+        assert_eq!(mock.requests()[0].body, body.as_bytes());
+        [&by_path, &by_model, &other].iter().for_each(|mock| mock.reset());
+    }
     // Who wants to be left alone goes where everybody goes.
     gate.post("/v1/chat/completions", &[("x-epitome-bypass", "on")], body("claude-sonnet")).await.fine();
     assert_eq!(by_model.requests().len(), 1);

@@ -1,0 +1,185 @@
+//! The way of a request: what its head says, and where it goes.
+//!
+//! Clients send the same head with every request of a connection, but for the length of its body. What was understood of
+//! one is not worked out again.
+
+use std::sync::Arc;
+
+use http::header::CONTENT_LENGTH;
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request};
+
+use super::wishes::Wishes;
+use super::{Endpoint, Inner};
+use crate::caller::Caller;
+use crate::identity::{Client, Named, Scope};
+use crate::refusal::Refusal;
+use crate::serve::is_local;
+use crate::settings::{Family, Upstream};
+use crate::upstream::{self, UpBody};
+
+/// The head of a request, understood.
+#[derive(Debug)]
+pub(super) struct Head {
+    method: Method,
+    path: PathAndQuery,
+    /// The client's headers.
+    pub headers: HeaderMap,
+    pub family: Family,
+    pub caller: Caller,
+    pub wishes: Wishes,
+    pub endpoint: Endpoint,
+    /// The program that sends it, as far as its headers say.
+    client: Client,
+    /// Where its thread is looked for, as far as its headers say.
+    scope: Option<Arc<Scope>>,
+    /// Where it goes, unless the model has a say in that.
+    onward: Option<Arc<Onward>>,
+}
+
+type Line<'a> = (&'a HeaderName, &'a HeaderValue);
+
+/// Where requests go, and how.
+#[derive(Debug)]
+pub(super) struct Onward {
+    pub upstream: Arc<Upstream>,
+    /// The path that the upstream knows them by.
+    path: PathAndQuery,
+    /// The headers that they have there.
+    headers: HeaderMap,
+}
+
+impl Head {
+    /// Whether a request has this head; the length of its body does not matter.
+    pub(super) fn is_of(&self, parts: &Parts) -> bool {
+        let lines = |headers| HeaderMap::iter(headers).filter(|(name, _)| **name != CONTENT_LENGTH);
+        let is_same = |((name, value), (other, other_value)): (Line<'_>, Line<'_>)| {
+            name == other && is_equal(value.as_bytes(), other_value.as_bytes())
+        };
+        self.method == parts.method
+            && parts.uri.path_and_query() == Some(&self.path)
+            && lines(&self.headers).count() == lines(&parts.headers).count()
+            && lines(&self.headers).zip(lines(&parts.headers)).all(is_same)
+    }
+
+    /// How large it is.
+    pub(super) fn bytes(&self) -> usize {
+        let lines = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+        self.path.as_str().len() + lines.sum::<usize>()
+    }
+
+    /// Where it goes, unless the model has a say in that.
+    pub(super) fn onward(&self) -> Option<&Arc<Onward>> {
+        self.onward.as_ref()
+    }
+
+    /// Who sends a request with this head and this body.
+    pub(super) fn client(&self, named: &Named<'_>) -> Client {
+        match self.client.session.is_some() || named.is_empty() {
+            true => self.client.clone(),
+            false => Client::of(&self.headers, named),
+        }
+    }
+
+    /// Where the thread of a client's request is looked for.
+    pub(super) fn scope(&self, client: &Client) -> Option<Arc<Scope>> {
+        match client.session == self.client.session {
+            true => self.scope.clone(),
+            false => {
+                let session = client.session.as_deref();
+                Some(Arc::new(Scope::of(self.endpoint.dialect()?, &self.caller, session)))
+            }
+        }
+    }
+}
+
+/// The model that a path names, as in `/v1beta/models/NAME:generateContent`.
+fn model_in(path: &str) -> Option<&str> {
+    let (_, name) = path.split_once("/models/")?;
+    name.split(['/', ':']).next().filter(|name| !name.is_empty())
+}
+
+/// Compares in a time that says nothing of where they differ: there are keys among headers.
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
+}
+
+/// A request on its way: where it goes, and what came with it.
+pub(super) struct Way {
+    pub head: Arc<Head>,
+    pub onward: Arc<Onward>,
+    /// How long its body was said to be.
+    length: Option<HeaderValue>,
+    extensions: Extensions,
+}
+
+impl Way {
+    pub(super) fn new(head: &Arc<Head>, onward: Arc<Onward>, parts: Parts) -> Way {
+        let length = parts.headers.get(CONTENT_LENGTH).cloned();
+        Way { head: Arc::clone(head), onward, length, extensions: parts.extensions }
+    }
+
+    pub(super) fn is_for_an_answer(&self) -> bool {
+        matches!(self.head.endpoint, Endpoint::Answer(_))
+    }
+
+    /// The request with this body.
+    pub(super) fn request(&self, body: UpBody, edit: impl FnOnce(&mut HeaderMap)) -> Request<UpBody> {
+        let mut request = Request::new(body);
+        *request.method_mut() = self.head.method.clone();
+        *request.uri_mut() = self.onward.path.clone().into();
+        *request.headers_mut() = self.onward.headers.clone();
+        *request.extensions_mut() = self.extensions.clone();
+        match &self.length {
+            Some(length) => request.headers_mut().insert(CONTENT_LENGTH, length.clone()),
+            None => request.headers_mut().remove(CONTENT_LENGTH),
+        };
+        edit(request.headers_mut());
+        request
+    }
+}
+
+impl Inner {
+    /// Understands the head of a request.
+    pub(super) fn head(&self, parts: &Parts) -> Result<Head, Refusal> {
+        let headers = parts.headers.clone();
+        let family = Family::of(parts.uri.path(), &headers);
+        let caller = self.callers.of_proxied(&headers).map_err(Refusal::Unknown)?;
+        let wishes = Wishes::read(&headers).map_err(|unclear| Refusal::Unclear { reason: unclear.to_string() })?;
+        let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let by_path = self.upstreams.of(path.path(), model_in(path.path()), family);
+        let inner_path = by_path.as_ref().map_or_else(|| path.clone(), |upstream| upstream.path_of(&path));
+        let endpoint = Endpoint::of(&parts.method, inner_path.path());
+        if let (Some(name), Some(_), false) = (&wishes.policy, endpoint.dialect(), wishes.bypass) {
+            self.policy(name)?;
+        }
+        let client = Client::of(&headers, &Named::default());
+        let scope = endpoint.dialect().map(|dialect| Scope::of(dialect, &caller, client.session.as_deref()).into());
+        let method = parts.method.clone();
+        let mut head = Head { method, path, headers, family, caller, wishes, endpoint, client, scope, onward: None };
+        if !self.upstreams.are_by_model() || model_in(head.path.path()).is_some() {
+            head.onward = by_path.map(|upstream| self.onward(&head, upstream)).transpose()?;
+        }
+        Ok(head)
+    }
+
+    /// Where requests with this head go for an answer of this model.
+    pub(super) fn onward_for(&self, head: &Head, model: Option<&str>) -> Result<Arc<Onward>, Refusal> {
+        if let Some(onward) = &head.onward {
+            return Ok(Arc::clone(onward));
+        }
+        let upstream = self.upstreams.of(head.path.path(), model, head.family).ok_or(Refusal::NoUpstream)?;
+        self.onward(head, upstream)
+    }
+
+    fn onward(&self, head: &Head, upstream: Arc<Upstream>) -> Result<Arc<Onward>, Refusal> {
+        // A key of the gateway's own is not for pages in a browser on the same machine, where nothing else locks it.
+        if upstream.key.is_some() && !self.callers.have_keys() && !is_local(&head.headers) {
+            return Err(Refusal::Foreign);
+        }
+        let path = upstream.path_of(&head.path);
+        let headers = upstream::headers(&upstream, &head.headers, head.family, head.caller.replaces_key);
+        Ok(Arc::new(Onward { upstream, path, headers }))
+    }
+}
