@@ -15,6 +15,9 @@ use crate::refusal::Refusal;
 /// How many times as long as between two pieces of it a whole body may take.
 const PAUSES_MAX: u32 = 10;
 
+/// How much is unpacked at once.
+pub const PIECE_BYTES: usize = 4096;
+
 /// Takes a whole body in.
 pub async fn take<B>(mut body: B, max: usize, pause: Duration) -> Result<Bytes, Refusal>
 where
@@ -64,6 +67,7 @@ pub fn unpacked(headers: &HeaderMap, body: &Bytes, max: usize) -> Option<Bytes> 
         "identity" | "" => Some(body.clone()),
         "gzip" | "x-gzip" => read(flate2::read::MultiGzDecoder::new(&body[..]), max),
         "deflate" => read(flate2::read::ZlibDecoder::new(&body[..]), max),
+        "br" => read(brotli_decompressor::Decompressor::new(&body[..], PIECE_BYTES), max),
         "zstd" => read(ruzstd::decoding::StreamingDecoder::new(&body[..]).ok()?, max),
         _ => None,
     }
@@ -120,11 +124,16 @@ mod tests {
             ruzstd::encoding::CompressionLevel::Fastest,
         ));
         let headers = |name: &'static str| HeaderMap::from_iter([(CONTENT_ENCODING, name.parse().unwrap())]);
-        for (name, body) in [("gzip", &gzip), ("zstd", &zstd)] {
+        let brotli = Bytes::from_static(&[
+            0x1b, 0x6f, 0x17, 0xf8, 0x8d, 0x94, 0x6e, 0xde, 0x44, 0x55, 0x86, 0x96, 0x6c, 0x20, 0x6f, 0x71, 0x5b, 0x1c,
+            0x80, 0xe4, 0x01, 0x20, 0x0e,
+        ]);
+        for (name, body) in [("gzip", &gzip), ("zstd", &zstd), ("br", &brotli)] {
             assert_eq!(unpacked(&headers(name), body, 10_000).unwrap(), text, "{name}");
             assert_eq!(unpacked(&headers(name), body, 1000), None, "{name}");
             assert_eq!(unpacked(&headers(name), &body.slice(..body.len() / 2), 10_000), None, "{name}");
         }
         assert_eq!(unpacked(&headers("br"), &gzip, 10_000), None);
+        assert_eq!(unpacked(&headers("compress"), &gzip, 10_000), None);
     }
 }

@@ -11,7 +11,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use memchr::memmem::Finder;
 
 use super::answer::Said;
-use super::body::unpacked;
+use super::body::{PIECE_BYTES, unpacked};
 use crate::sse::Framer;
 
 /// The most bytes of an answer that is read whole.
@@ -51,11 +51,17 @@ enum Hears {
 }
 
 /// How the events of a stream are packed.
-#[derive(Debug)]
 enum Unpacking {
     Plain,
+    Brotli(Box<brotli_decompressor::DecompressorWriter<Vec<u8>>>),
     Gzip(flate2::write::MultiGzDecoder<Vec<u8>>),
     Deflate(flate2::write::ZlibDecoder<Vec<u8>>),
+}
+
+impl std::fmt::Debug for Unpacking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Unpacking")
+    }
 }
 
 impl Unpacking {
@@ -63,6 +69,10 @@ impl Unpacking {
     fn of(packing: &str) -> Option<Unpacking> {
         match packing {
             "identity" => Some(Unpacking::Plain),
+            "br" => {
+                let decoder = brotli_decompressor::DecompressorWriter::new(Vec::new(), PIECE_BYTES);
+                Some(Unpacking::Brotli(Box::new(decoder)))
+            }
             "gzip" | "x-gzip" => Some(Unpacking::Gzip(flate2::write::MultiGzDecoder::new(Vec::new()))),
             "deflate" => Some(Unpacking::Deflate(flate2::write::ZlibDecoder::new(Vec::new()))),
             _ => None,
@@ -73,6 +83,9 @@ impl Unpacking {
     fn unpacked(&mut self, bytes: &Bytes) -> Bytes {
         let out = match self {
             Unpacking::Plain => return bytes.clone(),
+            Unpacking::Brotli(decoder) => {
+                decoder.write_all(bytes).and_then(|()| decoder.flush()).map(|()| decoder.get_mut())
+            }
             Unpacking::Gzip(decoder) => {
                 decoder.write_all(bytes).and_then(|()| decoder.flush()).map(|()| decoder.get_mut())
             }
@@ -295,12 +308,19 @@ mod tests {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(event.as_bytes()).unwrap();
         gzip.flush().unwrap();
-        let first = gzip.get_ref().clone();
-        let headers = [(CONTENT_TYPE, "text/event-stream"), (CONTENT_ENCODING, "gzip")];
-        let headers = headers.map(|(name, value)| (name, value.parse().unwrap()));
-        let mut ear = Ear::new(Dialect::Chat, &HeaderMap::from_iter(headers));
-        first.chunks(7).for_each(|chunk| ear.hear(&Bytes::copy_from_slice(chunk)));
-        assert!(ear.has_spoken);
+        // `data: {"choices":[{"delta":{"content":"one "}}]}`, flushed.
+        let brotli = [
+            0x8b, 0x18, 0x00, 0x60, 0x8d, 0xc3, 0xb8, 0xe1, 0x5b, 0xda, 0x54, 0x2e, 0x5a, 0xfc, 0x19, 0x23, 0x54, 0x7a,
+            0x8b, 0xe8, 0x6c, 0xed, 0xed, 0x3e, 0x85, 0x2e, 0x90, 0xb0, 0x01, 0x07, 0xec, 0x89, 0x87, 0xd1, 0x76, 0x58,
+            0x1a, 0x94, 0x52, 0xd5, 0x50, 0xbb, 0xdc, 0xa6, 0x9d, 0xcd, 0xe9, 0x98, 0xf2, 0x13, 0xff, 0xb8, 0x32, 0x00,
+        ];
+        for (packing, first) in [("gzip", &gzip.get_ref()[..]), ("br", &brotli)] {
+            let headers = [(CONTENT_TYPE, "text/event-stream"), (CONTENT_ENCODING, packing)];
+            let headers = headers.map(|(name, value)| (name, value.parse().unwrap()));
+            let mut ear = Ear::new(Dialect::Chat, &HeaderMap::from_iter(headers));
+            first.chunks(7).for_each(|chunk| ear.hear(&Bytes::copy_from_slice(chunk)));
+            assert!(ear.has_spoken, "{packing}");
+        }
     }
 
     #[test]
