@@ -15,7 +15,8 @@ use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper_util::client::legacy::connect::HttpConnector;
 use pool::Pool;
@@ -76,7 +77,7 @@ impl Upstreams {
         self.list.iter().any(|upstream| matches!(upstream.takes, Takes::Model(_)))
     }
 
-    /// Sends a request whose address is the path that its upstream knows it by.
+    /// Sends a request that is written as its upstream wants it: a path as its address, and a host.
     pub async fn send(&self, upstream: &Arc<Upstream>, request: Request<UpBody>) -> Result<Response<Lent>, Refusal> {
         let host = || upstream.url.authority().map(ToString::to_string).unwrap_or_default();
         let sent = self.pools[crew::seat().map_or(0, |seat| seat + 1)].send(upstream, request);
@@ -119,7 +120,21 @@ pub fn headers(upstream: &Upstream, client: &HeaderMap, family: Family, replaces
         None if replaces_key => PROVIDER_KEY_HEADERS.iter().for_each(|name| drop(headers.remove(name))),
         None => {}
     }
+    if let Some(host) = host(&upstream.url) {
+        headers.insert(HOST, host);
+    }
     headers
+}
+
+/// How a provider wants to be addressed: the usual port is not said, and what stands before an @ is not the host.
+fn host(url: &Uri) -> Option<HeaderValue> {
+    let authority = url.authority()?;
+    let usual = if url.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
+    let host = match authority.port_u16() {
+        Some(port) if port != usual => authority.as_str(),
+        _ => authority.host(),
+    };
+    HeaderValue::from_str(host.rsplit('@').next()?).ok()
 }
 
 /// Removes what belongs to one connection, and what the connection names besides.
@@ -196,8 +211,8 @@ mod tests {
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
         );
         let names = |headers: HeaderMap| headers.keys().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, false)), ["x-z", "authorization", "x-a"]);
-        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, true)), ["x-z", "x-a"]);
+        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, false)), ["x-z", "authorization", "x-a", "host"]);
+        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, true)), ["x-z", "x-a", "host"]);
     }
 
     #[test]
@@ -212,7 +227,21 @@ mod tests {
             let client = PROVIDER_KEY_HEADERS.map(|name| (name, HeaderValue::from_static("theirs")));
             let sent = headers(&upstream, &client.into_iter().collect(), family, false);
             let all: Vec<_> = sent.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
-            assert_eq!(all, [(name, value)]);
+            assert_eq!(all, [(name, value), ("host", "127.0.0.1:1")]);
+        }
+    }
+
+    #[test]
+    fn a_provider_is_addressed_without_its_usual_port() {
+        for (url, expected) in [
+            ("https://h.example/v1", "h.example"),
+            ("https://h.example:443", "h.example"),
+            ("https://h.example:80", "h.example:80"),
+            ("http://h.example:80", "h.example"),
+            ("http://u:p@h.example:8080", "h.example:8080"),
+            ("http://u:p@h.example", "h.example"),
+        ] {
+            assert_eq!(host(&url.parse().unwrap()).unwrap(), expected, "{url}");
         }
     }
 }

@@ -10,9 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::HOST;
-use http::uri::Scheme;
-use http::{HeaderValue, Request, Response, Uri};
+use http::{Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -48,8 +46,6 @@ struct Inner {
 #[derive(Debug)]
 struct Goal {
     upstream: Arc<Upstream>,
-    /// How it wants to be addressed.
-    host: HeaderValue,
     kept: Vec<Kept>,
 }
 
@@ -60,22 +56,6 @@ struct Kept {
 }
 
 impl Goal {
-    fn of(upstream: &Arc<Upstream>) -> Result<Goal, BoxError> {
-        let url = &upstream.url;
-        let (Some(scheme), Some(authority)) = (url.scheme(), url.authority()) else {
-            return Err(format!("{url} is not a whole address").into());
-        };
-        // The usual port is not said.
-        let usual = if *scheme == Scheme::HTTPS { 443 } else { 80 };
-        let host = match authority.port_u16() {
-            Some(port) if port != usual => authority.as_str(),
-            _ => authority.host(),
-        };
-        // What stands before an @ is not the host.
-        let host = HeaderValue::from_str(host.rsplit('@').next().unwrap_or_default())?;
-        Ok(Goal { upstream: Arc::clone(upstream), host, kept: Vec::new() })
-    }
-
     /// A kept connection that is ready; the one that was used last.
     fn taken(&mut self) -> Option<SendRequest<UpBody>> {
         while self.kept.last().is_some_and(|last| last.sender.is_closed()) {
@@ -91,15 +71,13 @@ impl Pool {
         Pool { inner: Arc::new(Inner { connector, goals: Mutex::default(), is_swept: AtomicBool::new(false) }) }
     }
 
-    /// Sends a request whose address is the path that its upstream knows it by.
+    /// Sends a request that is written as its upstream wants it: a path as its address, and a host.
     pub(super) async fn send(
         &self,
         upstream: &Arc<Upstream>,
         mut request: Request<UpBody>,
     ) -> Result<Response<Lent>, BoxError> {
-        let (host, mut kept) = self.inner.at(upstream, |goal| (goal.host.clone(), goal.taken()))?;
-        request.headers_mut().insert(HOST, host);
-        while let Some(mut sender) = kept {
+        while let Some(mut sender) = self.inner.at(upstream, Goal::taken) {
             match sender.try_send_request(request).await {
                 Ok(response) => return Ok(self.lent(response, sender, upstream)),
                 // The provider closed it before it had any of this.
@@ -108,7 +86,6 @@ impl Pool {
                     None => return Err(error.into_error().into()),
                 },
             }
-            kept = self.inner.at(upstream, Goal::taken)?;
         }
         let mut sender = Box::pin(self.connected(&upstream.url)).await?;
         let response = sender.send_request(request).await?;
@@ -160,22 +137,21 @@ impl Inner {
     }
 
     /// Does something where connections to an upstream are.
-    fn at<T>(&self, upstream: &Arc<Upstream>, act: impl FnOnce(&mut Goal) -> T) -> Result<T, BoxError> {
+    fn at<T>(&self, upstream: &Arc<Upstream>, act: impl FnOnce(&mut Goal) -> T) -> T {
         let mut goals = self.goals();
         let at = match goals.iter().position(|goal| Arc::ptr_eq(&goal.upstream, upstream)) {
             Some(at) => at,
             None => {
-                goals.push(Goal::of(upstream)?);
+                goals.push(Goal { upstream: Arc::clone(upstream), kept: Vec::new() });
                 goals.len() - 1
             }
         };
-        Ok(act(&mut goals[at]))
+        act(&mut goals[at])
     }
 
     fn give_back(&self, upstream: &Arc<Upstream>, sender: SendRequest<UpBody>) {
         if !sender.is_closed() {
-            // An error is that it goes nowhere, and it came from there.
-            let _ = self.at(upstream, |goal| goal.kept.push(Kept { sender, since: Instant::now() }));
+            self.at(upstream, |goal| goal.kept.push(Kept { sender, since: Instant::now() }));
         }
     }
 }
@@ -265,7 +241,7 @@ mod tests {
 
     async fn ask(pool: &Pool, upstream: &Arc<Upstream>) -> Response<Lent> {
         let mut request = Request::new(super::super::whole(Bytes::new()));
-        *request.uri_mut() = "/v1/models?a=b".parse().unwrap();
+        *request.uri_mut() = "/v1/models".parse().unwrap();
         pool.send(upstream, request).await.unwrap()
     }
 
@@ -289,9 +265,6 @@ mod tests {
         let two = [ask(&pool, &upstream).await, ask(&pool, &upstream).await];
         assert_eq!(connections(&heard), ['1', '1', '1', '1', '2'], "two at once need two");
         drop(two);
-        let head = heard.lock().unwrap()[0].clone();
-        let host = upstream.url.authority().unwrap();
-        assert!(head.starts_with("1: GET /v1/models?a=b HTTP/1.1\r\n") && head.contains(&format!("host: {host}\r\n")));
     }
 
     #[tokio::test]
