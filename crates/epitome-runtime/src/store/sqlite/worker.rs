@@ -162,13 +162,13 @@ fn together(conn: &mut Connection, group: &[Batch]) -> Result<Vec<Result<(), Sto
 pub(super) struct Readers {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
 }
 
 impl Readers {
     /// Readers of a file.
     pub(super) fn new(path: &Path) -> Self {
-        Readers { path: path.into(), idle: Mutex::new(Vec::new()), permits: Semaphore::new(READERS_MAX) }
+        Readers { path: path.into(), idle: Mutex::new(Vec::new()), permits: Arc::new(Semaphore::new(READERS_MAX)) }
     }
 
     /// Reads, on a thread that may block.
@@ -176,9 +176,13 @@ impl Readers {
         self: &Arc<Self>,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let _permit = self.permits.acquire().await.map_err(|_| stopped())?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| stopped())?;
         let readers = Arc::clone(self);
-        let done = tokio::task::spawn_blocking(move || readers.with(work).map_err(StoreError::from));
+        let done = tokio::task::spawn_blocking(move || {
+            // Whoever has stopped waiting has not stopped the thread.
+            let _permit = permit;
+            readers.with(work).map_err(StoreError::from)
+        });
         done.await.unwrap_or_else(|error| Err(StoreError::Unavailable { reason: error.to_string() }))
     }
 
@@ -188,5 +192,34 @@ impl Readers {
         let answer = work(&mut conn)?;
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
         Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn reads_that_nobody_waits_for_any_more_count_until_they_are_over() {
+        let path = std::env::temp_dir().join(format!("epitome-readers-{}.db", std::process::id()));
+        drop(Connection::open(&path).unwrap());
+        let readers = Arc::new(Readers::new(&path));
+        let (go_on, wait) = channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        let moment = Duration::from_millis(50);
+        for _ in 0..READERS_MAX {
+            let wait = Arc::clone(&wait);
+            let stuck = readers.read(move |_| {
+                let _ = wait.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                Ok(())
+            });
+            assert!(tokio::time::timeout(moment, stuck).await.is_err());
+        }
+        assert!(tokio::time::timeout(moment, readers.read(|_| Ok(()))).await.is_err(), "all of them are still reading");
+        drop(go_on);
+        readers.read(|_| Ok(())).await.unwrap();
+        std::fs::remove_file(&path).unwrap();
     }
 }
