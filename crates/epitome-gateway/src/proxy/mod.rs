@@ -204,7 +204,7 @@ impl Inner {
         self.metrics.request_bytes(packed.len() as u64);
         let plain = body::unpacked(&parts.headers, &packed, limits.body_bytes_max);
         let before = memory.last();
-        if let (Some(plain), Some(onward), Endpoint::Answer(_)) = (&plain, head.onward(), head.endpoint)
+        if let (Some(plain), Some(onward), Endpoint::Answer(_)) = (&plain, &head.onward, head.endpoint)
             && self.goes_at_once(plain, &head.wishes, &onward.upstream, before.as_deref())
         {
             let way = Way::new(&head, Arc::clone(onward), parts);
@@ -286,7 +286,7 @@ impl Inner {
     async fn pass_through(&self, head: &Arc<Head>, parts: Parts, body: Incoming) -> Result<Response<Passing>, Refusal> {
         let is_small = body.size_hint().exact().is_some_and(|bytes| bytes > 0 && bytes <= READ_BYTES_MAX as u64);
         let kind = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
-        if !is_small || head.onward().is_some() || !kind.starts_with(b"application/json") {
+        if !is_small || head.onward.is_some() || !kind.starts_with(b"application/json") {
             let way = Way::new(head, self.onward_for(head, None)?, parts);
             return Ok(self.unread(self.sent_on(&way, body.boxed_unsync(), |_| {}).await?));
         }

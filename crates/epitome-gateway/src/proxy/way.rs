@@ -35,10 +35,8 @@ pub(super) struct Head {
     /// Where its thread is looked for, as far as its headers say.
     scope: Option<Arc<Scope>>,
     /// Where it goes, unless the model has a say in that.
-    onward: Option<Arc<Onward>>,
+    pub onward: Option<Arc<Onward>>,
 }
-
-type Line<'a> = (&'a HeaderName, &'a HeaderValue);
 
 /// Where requests go, and how.
 #[derive(Debug)]
@@ -49,6 +47,8 @@ pub(super) struct Onward {
     /// The headers that they have there.
     headers: HeaderMap,
 }
+
+type Line<'a> = (&'a HeaderName, &'a HeaderValue);
 
 impl Head {
     /// Whether a request has this head; the length of its body does not matter.
@@ -67,11 +67,6 @@ impl Head {
     pub(super) fn bytes(&self) -> usize {
         let lines = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
         self.path.as_str().len() + lines.sum::<usize>()
-    }
-
-    /// Where it goes, unless the model has a say in that.
-    pub(super) fn onward(&self) -> Option<&Arc<Onward>> {
-        self.onward.as_ref()
     }
 
     /// Who sends a request with this head and this body.
