@@ -263,13 +263,12 @@ impl Inner {
         if engines.len() >= ENGINES_MAX {
             engines.clear();
         }
-        let name = name.to_owned();
         let mut policy = policy.map_or_else(|| self.engine.settings().policy.clone(), |(_, policy)| policy.clone());
         if !has_tools {
             policy.externalise.by = ReadBy::Nobody;
         }
         let engine = self.engine.under(Some(&policy), Some(model).filter(|model| !model.is_empty()));
-        engines.push(Tuned { policy: name, model: model.to_owned(), has_tools, engine: engine.clone() });
+        engines.push(Tuned { policy: name.to_owned(), model: model.to_owned(), has_tools, engine: engine.clone() });
         engine
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Head {
     method: Method,
     path: PathAndQuery,
     /// The client's headers.
-    pub headers: HeaderMap,
+    headers: HeaderMap,
     pub family: Family,
     pub caller: Caller,
     pub wishes: Wishes,
