@@ -9,6 +9,7 @@ time as a target. `scripts/bench-gateway` runs it:
 
 import asyncio
 import json
+import os
 import random
 import re
 import socket
@@ -156,7 +157,8 @@ def speed(rounds, lines):
     names = " ".join(f"{line.name:>22}" for line in lines[1:])
     print(f"{'body':<7} {'mode':<8} {'answer':<7} {'n':>5} {'direct':>20} {names}", flush=True)
     misses = []
-    for size, size_bytes, burst in SIZES:
+    wanted = os.environ.get("BENCH_BODY", "")
+    for size, size_bytes, burst in (row for row in SIZES if wanted in ("", row[0])):
         for mode in MODES:
             for is_streamed in [False, True]:
                 samples = compared(lines, size_bytes, burst, mode, is_streamed, rounds)

@@ -116,7 +116,7 @@ fn an_interrupted_run_writes_nothing() {
     let mut child = bench.start(&[&COMPACT[..], &["--model-url", "script:script.toml"]].concat());
     std::thread::sleep(std::time::Duration::from_millis(1500));
     assert!(child.try_wait().unwrap().is_none(), "it waits for the model");
-    let stopped = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let stopped = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(stopped.success() && !child.wait().unwrap().success());
     assert!(bench.text("session.jsonl") == before);
     assert_eq!(bench.names(), ["script.toml", "session.jsonl"]);

@@ -109,12 +109,6 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// An answer of which nothing has been read.
-    pub fn of(response: Response<Lent>, ear: Box<Ear>) -> Answer {
-        let (parts, body) = response.into_parts();
-        Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear }
-    }
-
     /// Whether it comes in events.
     pub fn is_of_events(&self) -> bool {
         self.ear.is_of_events()
@@ -138,6 +132,14 @@ impl Answer {
                 Err(error) => return Some(Err(error.into())),
             }
         }
+    }
+
+    /// Everything that is left of it, behind what is there.
+    pub async fn rest_into(&mut self, body: &mut Vec<u8>) -> Result<(), BoxError> {
+        while let Some(piece) = self.piece().await {
+            body.extend_from_slice(&piece?);
+        }
+        Ok(())
     }
 
     /// Reads as much of an answer as is needed to tell whether it is one. The error, where it is that the prompt is too

@@ -25,6 +25,7 @@ mod reading;
 mod record;
 mod relay;
 mod suspicion;
+mod trace;
 mod turn;
 mod way;
 mod weaving;

@@ -21,6 +21,8 @@ use crate::identity::{Counted, Line, Origin, Wanted, weight};
 const RACES_MAX: usize = 4;
 /// The kind of the document that holds a thread's pins.
 pub(super) const PINS: &str = "pins";
+/// The label that says which thread a client compacted into this one.
+const DERIVED_FROM: &str = "derived_from";
 /// The most cache marks that a provider takes.
 const MARKS_MAX: usize = 4;
 /// How a mark is written, and one that lasts an hour.
@@ -84,7 +86,7 @@ impl Inner {
         // A plan that was swapped in since the last prompt fills the provider's cache anew.
         let is_rewritten =
             line.facts().sent_under.is_some_and(|before| before != step.version) || step.compacted.is_some();
-        self.note(&line, thread, &step);
+        self.note(&line, thread, &step, pressure.beside);
         let own = turn.asked.is_own_compaction() || turn.client.is_compacting();
         drop(open);
         let fits_as_it_is = step.whole() + step.fixed <= self.window_of(&turn);
@@ -99,14 +101,14 @@ impl Inner {
     }
 
     /// Notes what was counted.
-    fn note(&self, line: &Line, thread: &OpenThread, step: &Step) {
+    fn note(&self, line: &Line, thread: &OpenThread, step: &Step, beside: Tokens) {
         let mut facts = line.facts();
         facts.version = step.version;
         facts.sent_under = Some(step.version);
         facts.counted = Some(Counted {
             messages: usize::try_from(thread.length()).unwrap_or(usize::MAX),
             tokens: thread.thread().total(),
-            fixed: step.fixed,
+            fixed: step.fixed - beside,
             prompt: step.tokens,
         });
     }
@@ -167,7 +169,10 @@ impl Inner {
         self.remember_pins(turn, line, &thread, &origin).await?;
         let opened = match origin {
             Origin::Stored => turn.engine.resume(&access, thread).await?,
-            Origin::New { scope, labels } => {
+            Origin::New { scope, mut labels } => {
+                if let Some(earlier) = self.traced(turn).await {
+                    labels[DERIVED_FROM] = earlier.as_str().into();
+                }
                 let scope = epitome_runtime::engine::Scope { name: scope, labels };
                 turn.engine.open_in(&access, thread, turn.asked.dialect(), scope).await?
             }
@@ -222,7 +227,7 @@ impl Inner {
 pub(super) fn labels(client: &crate::identity::Client, model: &str, derived_from: Option<&str>) -> serde_json::Value {
     let mut labels = serde_json::json!({ "door": "gateway", "client": client.name, "model": model });
     let named =
-        [("session", client.session.as_deref()), ("role", client.role.as_deref()), ("derived_from", derived_from)];
+        [("session", client.session.as_deref()), ("role", client.role.as_deref()), (DERIVED_FROM, derived_from)];
     for (name, value) in named {
         if let Some(value) = value {
             labels[name] = value.into();

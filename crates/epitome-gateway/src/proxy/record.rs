@@ -333,6 +333,7 @@ impl Inner {
         if let Some(response) = answer.id.as_deref().filter(|_| turn.asked.dialect() == Dialect::Responses) {
             writes.push(put("response", response, expires));
         }
+        writes.extend(self.traces(turn, answer, at, expires));
         writes
     }
 

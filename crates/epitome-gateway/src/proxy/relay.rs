@@ -87,7 +87,7 @@ impl Inner {
             }
             sent = Some(sending.body.clone());
             let (sending, woven) = match turn.has_tools && way.is_for_an_answer() && !pressure.as_it_came {
-                true => with_tools(sending, &turn),
+                true => with_tools(sending, &turn, &pressure),
                 false => (sending, None),
             };
             let response = match early.take() {
@@ -158,8 +158,8 @@ impl Inner {
 }
 
 /// A request with the gateway's own tools, where it can have them.
-fn with_tools(sending: Sending, turn: &Turn) -> (Sending, Option<Woven>) {
-    let woven = std::str::from_utf8(&sending.body).ok().and_then(|body| weaving::given(body, turn));
+fn with_tools(sending: Sending, turn: &Turn, pressure: &Pressure) -> (Sending, Option<Woven>) {
+    let woven = std::str::from_utf8(&sending.body).ok().and_then(|body| weaving::given(body, turn, pressure));
     match &woven {
         Some(given) => (Sending { body: given.body.clone().into(), is_original: false, ..sending }, woven),
         None => (sending, None),
@@ -220,7 +220,7 @@ impl Tried {
 
 impl Pressure {
     /// How to go on after a refusal; `None` when going on cannot help.
-    fn more(&self, turn: &Turn, counted: Tokens, error: &ModelError) -> Option<Pressure> {
+    pub(super) fn more(&self, turn: &Turn, counted: Tokens, error: &ModelError) -> Option<Pressure> {
         let ModelError::Overflow { overflow, .. } = error else { return None };
         let retries = self.retries + 1;
         let refused = Some((error.clone(), counted));
@@ -242,7 +242,7 @@ impl Pressure {
 
 impl Inner {
     /// What goes out. Whatever fails, that is what came.
-    async fn sending(self: &Arc<Self>, turn: &Arc<Turn>, pressure: &Pressure) -> Sending {
+    pub(super) async fn sending(self: &Arc<Self>, turn: &Arc<Turn>, pressure: &Pressure) -> Sending {
         let told = Told::of(turn);
         if pressure.as_it_came {
             return Sending::original(turn, Told { failed_open: Some("refused"), ..told });
@@ -316,9 +316,7 @@ impl Inner {
             return Verdict::Fine;
         }
         match tried.error.take() {
-            Some(error) if says_a_number(&error) || self.may_be_too_long(turn, tried.tokens(turn)) => {
-                Verdict::TooLong(error)
-            }
+            Some(error) if self.is_too_long(turn, &error, tried.tokens(turn)) => Verdict::TooLong(error),
             Some(_) => Verdict::Fine,
             None if tried.is_success() && !turn.is_small() => self.shown(turn, tried),
             None => Verdict::Fine,
@@ -342,6 +340,11 @@ impl Inner {
             Shown::Cut(_) => unsaid(None, "it counted far less than it was sent"),
             Shown::CountsLess => Verdict::CountsLess,
         }
+    }
+
+    /// Whether a provider that says so finds a prompt too long.
+    pub(super) fn is_too_long(&self, turn: &Turn, error: &ModelError, counted: Tokens) -> bool {
+        !turn.asked.is_native() && (says_a_number(error) || self.may_be_too_long(turn, counted))
     }
 
     /// Whether a provider may say of a prompt that it is too long.
@@ -455,7 +458,7 @@ impl Inner {
         let mut response = match woven.filter(|_| status.is_success()) {
             Some(woven) => {
                 let (relay, way, turn) = (Arc::clone(self), Arc::clone(way), Arc::clone(turn));
-                let weaving = Weaving { relay, turn, way, woven, drops_thinking, at_end: Box::new(ended) };
+                let weaving = Weaving { relay, turn, way, woven, counted, drops_thinking, at_end: Box::new(ended) };
                 Box::pin(weaving.pass_on(answer)).await
             }
             None => answer.pass_on(self.settings.limits.idle_timeout, Box::new(move |end| ended(end, Vec::new()))),

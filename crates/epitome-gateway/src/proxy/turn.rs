@@ -58,6 +58,8 @@ pub struct Pressure {
     pub window: Option<Tokens>,
     /// The most tokens of the answer that still fit.
     pub output: Option<Tokens>,
+    /// What stands behind it: what the gateway's own tools were asked, and said.
+    pub beside: Tokens,
     /// Whether nothing is to be done to it.
     pub as_it_came: bool,
     /// How often it was sent again.
@@ -151,6 +153,7 @@ impl Turn {
             max_output: document.max_output().map(Tokens::new).filter(|_| pressure.output.is_none()),
             window: smaller(pressure.window, suspected),
             budget: own,
+            beside: pressure.beside,
             harder: pressure.harder,
             instructions: self.wishes.instructions.clone(),
             ..StepRequest::default()

@@ -5,25 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use epitome::budget::Tokens;
 use epitome::thread::ToolCall;
-use epitome_runtime::model::Usage;
+use epitome_runtime::model::{ModelError, Usage};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderValue, Response};
-use http_body_util::{BodyExt as _, Limited};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Inner;
-use super::answer::{Answer, End, Known, Passing};
-use super::ear::{Ear, WHOLE_BYTES_MAX};
-use super::turn::Turn;
+use super::answer::{Answer, Care, End, Known, Passing};
+use super::ear::Ear;
+use super::record;
+use super::turn::{Pressure, Turn};
 use super::way::Way;
 use crate::refusal::Refusal;
 use crate::serve::BoxError;
 use crate::sse::Framer;
 use crate::tools::{Caps, Outcome, TOOLS, Tool, perform};
-use crate::upstream::{self, Lent};
+use crate::upstream;
 use crate::weave::{self, Weaver};
 
 /// How often the tools are answered within one answer.
@@ -40,16 +41,19 @@ pub struct Woven {
     pub body: String,
     /// Which they are.
     pub tools: Vec<Tool>,
+    /// How hard it was pressed.
+    pub pressure: Pressure,
 }
 
 /// A request with the gateway's own tools, where it can have them.
-pub fn given(body: &str, turn: &Turn) -> Option<Woven> {
+pub fn given(body: &str, turn: &Turn, pressure: &Pressure) -> Option<Woven> {
     let dialect = turn.asked.dialect();
     if !weave::can_weave(body, dialect) {
         return None;
     }
     let injected = weave::inject(body, dialect, &TOOLS)?;
-    (!injected.tools.is_empty()).then_some(Woven { body: injected.body, tools: injected.tools })
+    let weave::Injected { body, tools } = injected;
+    (!tools.is_empty()).then(|| Woven { body, tools, pressure: pressure.clone() })
 }
 
 /// One answer of as many as it takes.
@@ -58,6 +62,8 @@ pub(super) struct Weaving {
     pub turn: Arc<Turn>,
     pub way: Arc<Way>,
     pub woven: Woven,
+    /// What the request was counted as.
+    pub counted: Option<Tokens>,
     /// Whether the request needs the header that lets thinking of another prefix be dropped.
     pub drops_thinking: bool,
     pub at_end: Box<dyn FnOnce(End, Vec<Usage>) + Send + Sync>,
@@ -88,11 +94,8 @@ impl Weaving {
         let mut parts = answer.parts.clone();
         for round in 0.. {
             let mut body = Vec::new();
-            while let Some(piece) = answer.piece().await {
-                match piece {
-                    Ok(piece) => body.extend_from_slice(&piece),
-                    Err(error) => return self.broken(&error, &weaver).await,
-                }
+            if let Err(error) = answer.rest_into(&mut body).await {
+                return self.broken(&error, &weaver).await;
             }
             if !answer.parts.status.is_success() {
                 parts = answer.parts;
@@ -102,7 +105,7 @@ impl Weaving {
             match weaver.end_of_answer() {
                 weave::Turn::Done(bytes) | weave::Turn::Broken(bytes) => return self.ended(parts, bytes, &weaver),
                 weave::Turn::Ours(calls) => match self.asked_on(&calls, &mut weaver, round).await {
-                    Some(Ok(response)) => answer = Answer::of(response, Ear::new(dialect, &HeaderMap::new())),
+                    Some(Ok(next)) => answer = next,
                     Some(Err(refusal)) => {
                         return super::own(refusal.response(self.way.head.family)).await;
                     }
@@ -190,32 +193,70 @@ impl Weaving {
 
     /// Performs the calls and asks on. The provider's error, where it has one; nothing where it cannot be asked.
     async fn next(&mut self, calls: &[ToolCall], weaver: &mut Weaver, round: usize) -> Option<Result<Answer, String>> {
-        let response = match self.asked_on(calls, weaver, round).await? {
-            Ok(response) => response,
+        let mut answer = match self.asked_on(calls, weaver, round).await? {
+            Ok(answer) => answer,
             Err(refusal) => return Some(Err(json!({"error": {"message": refusal.to_string()}}).to_string())),
         };
-        if !response.status().is_success() {
-            let body = Limited::new(response.into_body(), WHOLE_BYTES_MAX).collect().await.ok()?.to_bytes();
-            return Some(Err(String::from_utf8_lossy(&body).into_owned()));
+        if answer.parts.status.is_success() {
+            return Some(Ok(answer));
         }
-        let ear = Ear::new(self.turn.asked.dialect(), response.headers());
-        Some(Ok(Answer::of(response, ear)))
+        let mut body = Vec::new();
+        answer.rest_into(&mut body).await.ok()?;
+        Some(Err(String::from_utf8_lossy(&body).into_owned()))
     }
 
+    /// Asks on with what came of the calls. What the provider finds too long by now is made smaller, like a first request;
+    /// if nothing helps, what it said first is the answer.
     async fn asked_on(
         &mut self,
         calls: &[ToolCall],
         weaver: &mut Weaver,
         round: usize,
-    ) -> Option<Result<Response<Lent>, Refusal>> {
-        let body = if round >= ROUNDS_MAX {
+    ) -> Option<Result<Answer, Refusal>> {
+        let mut body = if round >= ROUNDS_MAX {
             weaver.give_up(&self.woven.body)?
         } else {
             let outcomes = self.performed(calls).await;
             weaver.follow_up(&self.woven.body, &outcomes)?
         };
-        self.woven.body.clone_from(&body);
-        Some(self.relay.sent_on(&self.way, upstream::whole(body.into()), |headers| self.edit(headers)).await)
+        let mut first: Option<Answer> = None;
+        loop {
+            let (answer, error) = match self.sent(body.clone()).await {
+                Ok(answered) => answered,
+                Err(refusal) => return Some(Err(refusal)),
+            };
+            let Some(error) = error else { return Some(Ok(answer)) };
+            let refused = first.take().unwrap_or(answer);
+            let Some(smaller) = self.smaller(&error, weaver).await.filter(|smaller| *smaller != body) else {
+                return Some(Ok(refused));
+            };
+            self.relay.metrics.retried();
+            (first, body) = (Some(refused), smaller);
+        }
+    }
+
+    async fn sent(&self, body: String) -> Result<(Answer, Option<ModelError>), Refusal> {
+        let body = upstream::whole(body.into());
+        let response = self.relay.sent_on(&self.way, body, |headers| self.edit(headers)).await?;
+        let ear = Ear::new(self.turn.asked.dialect(), response.headers());
+        Ok(Answer::begin(response, ear, Care::All, self.relay.settings.limits.idle_timeout).await)
+    }
+
+    /// The request made smaller, with everything since the first one behind it, after the provider found it too long.
+    /// Nothing where that is not what it means, or cannot help.
+    async fn smaller(&mut self, error: &ModelError, weaver: &Weaver) -> Option<String> {
+        let counter = self.turn.engine.counter();
+        let beside: Tokens = weaver.items().iter().map(|item| counter.count(item)).sum();
+        let counted = self.counted.unwrap_or_else(|| record::all_tokens(&self.turn)) + beside;
+        if !self.relay.is_too_long(&self.turn, error, counted) {
+            return None;
+        }
+        let pressure = Pressure { beside, ..self.woven.pressure.more(&self.turn, counted, error)? };
+        let sending = self.relay.sending(&self.turn, &pressure).await;
+        self.counted = sending.counted.map(|counted| counted - beside);
+        self.drops_thinking = sending.drops_thinking;
+        self.woven = given(std::str::from_utf8(&sending.body).ok()?, &self.turn, &pressure)?;
+        weaver.onto(&self.woven.body)
     }
 
     fn edit(&self, headers: &mut HeaderMap) {

@@ -11,19 +11,30 @@ use super::edit::text_at;
 use super::inject::extended;
 use crate::tools::Outcome;
 
-/// The request with an answer that calls nothing but ours, and what came of the calls, in their order.
-pub(super) fn follow_up(dialect: Dialect, body: &str, answer: &ModelAnswer, outcomes: &[Outcome]) -> Option<String> {
-    let fields: RawFields<'_> = serde_json::from_str(body).ok()?;
-    let mut more = match dialect {
+/// An answer that calls nothing but ours, and what came of the calls, in their order: items for the end of the request.
+pub(super) fn items(
+    dialect: Dialect,
+    request: &str,
+    answer: &ModelAnswer,
+    outcomes: &[Outcome],
+) -> Option<Vec<String>> {
+    let fields: RawFields<'_> = serde_json::from_str(request).ok()?;
+    let mut items = match dialect {
         Dialect::Responses if is_unstored(&fields) => without_lost_reasoning(&answer.messages),
         _ => answer.messages.clone(),
     };
-    more.extend(results(dialect, answer, outcomes));
+    items.extend(results(dialect, answer, outcomes));
+    Some(items)
+}
+
+/// The request with items at the end of its messages.
+pub(super) fn with_items(dialect: Dialect, request: &str, items: &[String]) -> Option<String> {
+    let fields: RawFields<'_> = serde_json::from_str(request).ok()?;
     let key = if dialect == Dialect::Responses { "input" } else { "messages" };
     let before = fields.get(key)?.get();
     match before.starts_with('"') {
-        true => Some(set_field(body, key, &extended(&as_list(before), &more.join(",")))),
-        false => Some(splice(body, before, &extended(before, &more.join(",")))),
+        true => Some(set_field(request, key, &extended(&as_list(before), &items.join(",")))),
+        false => Some(splice(request, before, &extended(before, &items.join(",")))),
     }
 }
 

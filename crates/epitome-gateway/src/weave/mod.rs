@@ -32,7 +32,7 @@
 //! assert!(can_weave(request, Dialect::Chat));
 //! let injected = inject(request, Dialect::Chat, &TOOLS).unwrap();
 //! let mut weaver = Weaver::streaming(Dialect::Chat, &injected.tools);
-//! let mut body = injected.body;
+//! let mut body = injected.body.clone();
 //! for round in 0.. {
 //!     let mut framer = Framer::default();
 //!     let events: Vec<_> = framer.push(upstream(&body)).collect();
@@ -42,10 +42,10 @@
 //!             rest.into_iter().for_each(send);
 //!             break;
 //!         }
-//!         Turn::Ours(_) if round == 3 => body = weaver.give_up(&body).unwrap(),
+//!         Turn::Ours(_) if round == 3 => body = weaver.give_up(&injected.body).unwrap(),
 //!         Turn::Ours(calls) => {
 //!             let outcomes: Vec<Outcome> = calls.iter().map(perform).collect();
-//!             body = weaver.follow_up(&body, &outcomes).unwrap();
+//!             body = weaver.follow_up(&injected.body, &outcomes).unwrap();
 //!         }
 //!     }
 //! }
@@ -94,6 +94,8 @@ pub struct Weaver {
     read_bytes: usize,
     /// The last answer, if it called ours alone.
     answer: Option<ModelAnswer>,
+    /// The answers that were followed up, and what came of their calls.
+    items: Vec<String>,
     usage: Vec<Usage>,
     given_up: bool,
     failed: bool,
@@ -159,6 +161,7 @@ impl Weaver {
             reader: AnswerReader::new(dialect),
             read_bytes: 0,
             answer: None,
+            items: Vec::new(),
             usage: Vec::new(),
             given_up: false,
             failed: false,
@@ -211,9 +214,9 @@ impl Weaver {
         Turn::Ours(calls)
     }
 
-    /// The request that goes on after [`Turn::Ours`], with what came of each call; `None` if the last request cannot be
-    /// extended.
-    pub fn follow_up(&mut self, body: &str, outcomes: &[Outcome]) -> Option<String> {
+    /// What goes on after [`Turn::Ours`], with what came of each call: the first request, followed by everything since.
+    /// `None` if it cannot be extended.
+    pub fn follow_up(&mut self, request: &str, outcomes: &[Outcome]) -> Option<String> {
         let answer = self.answer.take().filter(|answer| answer.calls.len() == outcomes.len())?;
         match &mut self.form {
             Form::Chat(chat) => chat.next_answer(),
@@ -221,16 +224,27 @@ impl Weaver {
             Form::Anthropic(anthropic) => anthropic.next_answer(),
             Form::Whole(whole) => whole.next_answer(&self.own),
         }
-        follow_up::follow_up(self.dialect, body, &answer, outcomes)
+        self.items.extend(follow_up::items(self.dialect, request, &answer, outcomes)?);
+        self.onto(request)
+    }
+
+    /// The same onto another first request, for one that was too long.
+    pub fn onto(&self, request: &str) -> Option<String> {
+        follow_up::with_items(self.dialect, request, &self.items)
+    }
+
+    /// What follows the first request by now.
+    pub fn items(&self) -> &[String] {
+        &self.items
     }
 
     /// The same with every call refused: the model is told to answer without. If it calls all the same, its answer is
     /// the last one and ends for the client as if it had not.
-    pub fn give_up(&mut self, body: &str) -> Option<String> {
+    pub fn give_up(&mut self, request: &str) -> Option<String> {
         self.given_up = true;
         let refused = Outcome { text: GIVEN_UP.to_owned(), is_error: true };
         let calls = self.answer.as_ref().map_or(0, |answer| answer.calls.len());
-        self.follow_up(body, &vec![refused; calls])
+        self.follow_up(request, &vec![refused; calls])
     }
 
     /// Ends the client's stream with an error, for an upstream that failed after the client was sent something: the

@@ -52,7 +52,7 @@ pub(super) fn request(dialect: Dialect) -> &'static str {
 pub(super) fn woven(dialect: Dialect, answers: &[String], piece_bytes: usize, rounds_max: usize) -> Seen {
     let injected = inject(request(dialect), dialect, &TOOLS).unwrap();
     let mut weaver = Weaver::streaming(dialect, &injected.tools);
-    let mut body = injected.body;
+    let mut body = injected.body.clone();
     let mut seen = Seen::default();
     for answer in answers {
         seen.bodies.push(body.clone());
@@ -69,8 +69,8 @@ pub(super) fn woven(dialect: Dialect, answers: &[String], piece_bytes: usize, ro
                 seen.calls.push(calls.iter().map(|call| format!("{}({})", call.name, call.arguments)).collect());
                 let found = |_| Outcome { text: "Port 7311.".into(), is_error: false };
                 let next = match seen.calls.len() >= rounds_max {
-                    true => weaver.give_up(&body),
-                    false => weaver.follow_up(&body, &calls.iter().map(found).collect::<Vec<_>>()),
+                    true => weaver.give_up(&injected.body),
+                    false => weaver.follow_up(&injected.body, &calls.iter().map(found).collect::<Vec<_>>()),
                 };
                 body = next.unwrap();
             }

@@ -1,11 +1,15 @@
 //! Identity: which thread a request belongs to, across retries, forks, callers, restarts and gateways.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use epitome::wire::Dialect;
+use epitome_gateway::mock::{MockSettings, Work};
 use epitome_runtime::store::{Memory, Postgres, PostgresSettings, Store};
+use serde_json::json;
 
 use crate::talk::{DIALECTS, Talk};
+use crate::wire::{Line, Then};
 use crate::world::{Folder, Plan, World};
 
 /// Its thread, and how it relates to it.
@@ -208,6 +212,67 @@ async fn a_client_that_compacts_by_itself_is_taken_at_its_word() {
         compacted.works(300);
         assert_eq!(placed(&world, &compacted).await, (got.placed().0, "continue".to_owned()));
     }
+}
+
+#[tokio::test]
+async fn one_that_names_no_conversation_is_known_by_what_the_model_said_in_it() {
+    const SUMMARY: &str = "parser.rs was read up to line 300, and the bug is in how it splits the last line of a file.";
+    for dialect in DIALECTS {
+        let folder = Folder::new();
+        let works = |mock: &mut MockSettings| mock.work = Work { turns: 3, ..Work::default() };
+        let world = Plan::new().store(folder.store()).mock(works).start().await;
+        let mut talk = Talk::new(dialect);
+        for _ in 0..2 {
+            let answer = talk.read(&talk.send(&world.gate).await.fine());
+            talk.takes(&answer, 300);
+        }
+        let before = placed(&world, &talk).await.0;
+        let said = Line::saying(whole_answer(dialect, SUMMARY), Then::Close).await;
+        let logged = |talk: &Talk| talk.messages.len() - usize::from(dialect == Dialect::Chat);
+        world.gate.logged(&before, logged(&talk)).await;
+        // What was said is written beside its answer.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        world.gate.stop().await;
+        // Another gateway on the same store, and a provider that sums up.
+        let gate = Plan::new().store(folder.store()).gate(&said.url()).await;
+        let mut asks = talk.clone();
+        asks.says("Sum up what was done.");
+        let (asked, relation) = asks.send_anew(&gate).await.fine().placed();
+        assert_eq!((&asked, relation.as_str()), (&before, "continue"), "{dialect:?}");
+        gate.logged(&before, logged(&asks)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let mut kept = Talk::about(dialect, "So far: parser.rs was read.");
+        kept.messages.extend(talk.messages[talk.messages.len() - 2..].iter().cloned());
+        let summed_up = Talk::about(dialect, &format!("This goes on from before:\n\n{SUMMARY}\n\nGo on with it."));
+        let other = Talk::about(dialect, &format!("This goes on from before:\n\n{}", SUMMARY.replace("bug", "fault")));
+        for (talk, expected) in [(summed_up, Some(&before)), (kept, Some(&before)), (other, None)] {
+            let (thread, relation) = talk.send_anew(&gate).await.fine().placed();
+            assert_eq!(relation, "new");
+            gate.logged(&thread, 1).await;
+            let family = gate.ask(&format!("/api/threads/{thread}")).await;
+            let derived = family["family"]["derived_from"].as_str();
+            assert_eq!(derived, expected.map(String::as_str), "{dialect:?}: {family}");
+        }
+        gate.stop().await;
+    }
+}
+
+/// A provider's whole answer, with these words in it.
+fn whole_answer(dialect: Dialect, words: &str) -> String {
+    let text = match dialect {
+        Dialect::Responses => {
+            json!({"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": [
+            {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": words}]}]})
+        }
+        Dialect::Anthropic => json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "m",
+            "content": [{"type": "text", "text": words}], "stop_reason": "end_turn",
+            "usage": {"input_tokens": 9, "output_tokens": 9}}),
+        _ => json!({"id": "c", "object": "chat.completion", "model": "m", "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": words}, "finish_reason": "stop"}]}),
+    };
+    let text = text.to_string();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    format!("{head}content-length: {}\r\n\r\n{text}", text.len())
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The gateway's own tools: answered inside, invisible outside, and not spoken of where they are off.
 
 use epitome::wire::Dialect;
-use epitome_gateway::mock::Work;
+use epitome_gateway::mock::{Recorded, Work};
 use epitome_gateway::settings::ToolRules;
 
 use crate::talk::{DIALECTS, Talk};
@@ -50,6 +50,46 @@ async fn calls_of_them_are_answered_inside_and_the_client_sees_no_trace() {
             assert!(sent.iter().all(|one| starts(&one.body)[..400] == starts(&sent[0].body)[..400]));
         }
     }
+}
+
+#[tokio::test]
+async fn a_prompt_that_their_answers_make_too_long_is_made_smaller() {
+    for dialect in DIALECTS {
+        for stream in [false, true] {
+            // In one of these windows there is room for what the client sends, and not for what is read back behind it.
+            let mut refused = 0;
+            for window in [7_900, 8_300, 8_100, 7_700] {
+                refused += rounds_refused(window, dialect, stream).await;
+            }
+            assert!(refused > 0, "{dialect:?} stream={stream}: every round fitted, so that nothing is shown");
+        }
+    }
+}
+
+/// How many times the provider found a round too long in a job that was done in a window nevertheless.
+async fn rounds_refused(window: u64, dialect: Dialect, stream: bool) -> usize {
+    let world = plan().window(window).with_tools().start().await;
+    let mut talk = Talk::new(dialect).streaming(stream);
+    for turn in 0.. {
+        assert!(turn <= 41, "it never ends");
+        let answer = talk.read(&talk.send(&world.gate).await.fine());
+        if answer.calls.is_empty() {
+            assert!(answer.text.contains("WORK DONE"), "{answer:?}");
+            break;
+        }
+        talk.takes(&answer, 900);
+    }
+    world.assert_lawful();
+    let is_round = |sent: &&Recorded| NAMES.iter().any(|name| holds_a_call(&sent.body, name));
+    world.mock.requests().iter().filter(is_round).filter(|sent| sent.status == 400).count()
+}
+
+/// Whether a request follows a call of this tool up.
+fn holds_a_call(body: &[u8], name: &str) -> bool {
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap();
+    let items = body.get("messages").or(body.get("input")).and_then(|items| items.as_array()).unwrap();
+    let call = format!("\"name\":\"{name}\"");
+    items.iter().any(|item| item.to_string().contains(&call))
 }
 
 #[tokio::test]

@@ -68,7 +68,9 @@ fn window(settings: &Settings, learnt: &Learnt, request: &StepRequest) -> Tokens
 
 /// What is in every request besides the messages.
 pub(super) fn fixed(request: &StepRequest, counter: &dyn TokenCounter) -> Tokens {
-    request.system.iter().chain(&request.tools).map(|text| counter.count(text) + Tokens::new(4)).sum()
+    let texts: Tokens =
+        request.system.iter().chain(&request.tools).map(|text| counter.count(text) + Tokens::new(4)).sum();
+    texts + request.beside
 }
 
 /// A policy whose reserves fit into a window.

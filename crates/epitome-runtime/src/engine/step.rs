@@ -56,6 +56,8 @@ pub struct StepRequest {
     /// The most tokens of the whole prompt, where that is less than the window leaves. It is a wish: half of it is there for
     /// messages, whatever else the prompt has.
     pub budget: Option<Tokens>,
+    /// The tokens that stand behind the messages in this prompt alone.
+    pub beside: Tokens,
     /// Compacts even what fits.
     pub force: bool,
     /// How often the provider refused this prompt already: aims lower each time.

@@ -108,13 +108,12 @@ fn check_next_request(dialect: Dialect, client: &str) {
 fn woven_whole(dialect: Dialect, answers: &[Answer<'_>]) -> String {
     let injected = inject(request(dialect), dialect, &TOOLS).unwrap();
     let mut weaver = Weaver::whole(dialect, &injected.tools);
-    let mut body = injected.body;
     for answer in answers {
         weaver.push_body(Bytes::from(answer.whole(dialect)));
         match weaver.end_of_answer() {
             Turn::Ours(calls) => {
                 let found = |_| Outcome { text: "Port 7311.".into(), is_error: false };
-                body = weaver.follow_up(&body, &calls.iter().map(found).collect::<Vec<_>>()).unwrap();
+                weaver.follow_up(&injected.body, &calls.iter().map(found).collect::<Vec<_>>()).unwrap();
             }
             Turn::Done(rest) => return String::from_utf8(rest.concat()).unwrap(),
             Turn::Broken(_) => panic!("broken"),
