@@ -162,7 +162,7 @@ impl Answer {
         let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear };
         if answer.ear.is_of_events() {
             if care != Care::All && is_fine {
-                answer.take_what_is_there().await;
+                answer.take_what_is_there();
                 return (answer, None);
             }
             answer.hold_events(idle).await;
@@ -175,23 +175,18 @@ impl Answer {
     }
 
     /// Takes what came with the head, so that it leaves with it.
-    async fn take_what_is_there(&mut self) {
-        for is_last in [false, true] {
-            let Some(rest) = &mut self.rest else { return };
-            match rest.frame().now_or_never() {
-                Some(Some(Ok(frame))) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.ear.pass(&data);
-                        self.held.push_back(data);
-                    }
-                    return;
+    fn take_what_is_there(&mut self) {
+        let Some(rest) = &mut self.rest else { return };
+        match rest.frame().now_or_never() {
+            Some(Some(Ok(frame))) => {
+                if let Ok(data) = frame.into_data() {
+                    self.ear.pass(&data);
+                    self.held.push_back(data);
                 }
-                Some(Some(Err(error))) => return self.broke = Some(error.into()),
-                Some(None) => return self.rest = None,
-                // The connection reads on when somebody has asked for it.
-                None if !is_last => tokio::task::yield_now().await,
-                None => {}
             }
+            Some(Some(Err(error))) => self.broke = Some(error.into()),
+            Some(None) => self.rest = None,
+            None => {}
         }
     }
 
@@ -313,8 +308,6 @@ pub struct Passing {
     idle: Duration,
     /// Until when is waited, where nothing was there yet.
     until: Option<Pin<Box<Sleep>>>,
-    /// Whether what was passed on last has had time to leave.
-    has_waited: bool,
     at_end: Option<AtEnd>,
     /// What the log says of its request besides.
     pub note: Option<LogNote>,
@@ -361,7 +354,7 @@ impl Rest {
 
 impl Passing {
     fn of(held: VecDeque<Bytes>, rest: Option<Rest>, idle: Duration) -> Self {
-        Passing { held, rest, ear: None, idle, until: None, has_waited: false, at_end: None, note: None }
+        Passing { held, rest, ear: None, idle, until: None, at_end: None, note: None }
     }
 
     /// An answer that is woven of several.
@@ -416,15 +409,6 @@ impl Body for Passing {
         let frame = match rest.poll(cx) {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
-                if let Some(ear) = this.ear.as_mut().filter(|ear| ear.is_behind()) {
-                    if std::mem::replace(&mut this.has_waited, true) {
-                        ear.catch_up();
-                    } else {
-                        // What was passed on leaves first.
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
-                }
                 let idle = this.idle;
                 ready!(this.until.get_or_insert_with(|| Box::pin(sleep(idle))).as_mut().poll(cx));
                 this.rest = None;
@@ -437,7 +421,6 @@ impl Body for Passing {
             Some(Ok(frame)) => {
                 if let (Some(data), Some(ear)) = (frame.data_ref(), &mut this.ear) {
                     ear.pass(data);
-                    this.has_waited = false;
                     if this.has_heard_all() {
                         this.over(false);
                     }

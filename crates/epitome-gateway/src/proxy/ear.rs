@@ -145,8 +145,8 @@ impl Ear {
         matches!(self.hears, Hears::Whole(_))
     }
 
-    /// Takes bytes that go on at once; they are listened to when there is time, unless somebody may ask for what they say as
-    /// soon as they are gone.
+    /// Takes bytes that go on at once. They are listened to at the end, or when they have become many, unless somebody may ask
+    /// for what they say as soon as they are gone.
     pub fn pass(&mut self, bytes: &Bytes) {
         match self.is_of_events() && self.dialect != Dialect::Responses && self.passed.len() < PASSED_MAX {
             true => self.passed.push(bytes.clone()),
@@ -155,11 +155,6 @@ impl Ear {
                 self.hear(bytes);
             }
         }
-    }
-
-    /// Whether there is anything to be listened to.
-    pub fn is_behind(&self) -> bool {
-        !self.passed.is_empty()
     }
 
     /// Listens to what has passed by.

@@ -209,9 +209,8 @@ impl Inner {
             && self.goes_at_once(plain, &head.wishes, &onward.upstream, before.as_deref())
         {
             let way = Way::new(&head, Arc::clone(onward), parts);
+            // Looked at second: then it is on its way.
             let found = async {
-                // The connection writes first.
-                tokio::task::yield_now().await;
                 let asked = Asked::read(dialect, plain, before.as_deref().map(Before::asked)).ok_or(None)?;
                 let read = self.read((asked, plain, before), &way).ok_or(None)?;
                 let found = self.found(read).await.map_err(Some)?;

@@ -1,9 +1,11 @@
 //! Connections to providers, kept for the next request.
 //!
-//! A connection is lent with an answer and comes back with its end. What is kept is asked whether it is ready before it is
-//! used, so that one whose answer was left in the middle, or that the provider has closed, is never used again.
+//! A connection is lent with an answer and comes back with its end. Whoever waits for an answer drives its connection: there
+//! is no task of its own for it, and nobody to be woken up between the two. What is kept is looked at before it is used, so
+//! that one that the provider has closed is never used again; one whose answer was left in the middle is closed.
 
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -13,9 +15,11 @@ use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_rustls::HttpsConnector;
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
 use super::UpBody;
@@ -51,19 +55,54 @@ struct Goal {
 
 #[derive(Debug)]
 struct Kept {
-    sender: SendRequest<UpBody>,
+    link: Box<Link>,
     since: Instant,
 }
 
-impl Goal {
-    /// A kept connection that is ready; the one that was used last.
-    fn taken(&mut self) -> Option<SendRequest<UpBody>> {
-        while self.kept.last().is_some_and(|last| last.sender.is_closed()) {
-            self.kept.pop();
-        }
-        let at = self.kept.iter().rposition(|kept| kept.sender.is_ready())?;
-        Some(self.kept.remove(at).sender)
+/// A connection, and what is said on it.
+#[derive(Debug)]
+struct Link {
+    sender: SendRequest<UpBody>,
+    /// It, until it is over.
+    connection: Option<Connection<MaybeHttpsStream<TokioIo<TcpStream>>, UpBody>>,
+}
+
+impl Link {
+    /// Reads and writes what there is to be.
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        drive(&mut self.connection, cx);
     }
+
+    /// Whether the next request can be sent on it, once it has been looked at.
+    fn is_ready(&mut self, cx: &mut Context<'_>) -> bool {
+        self.drive(cx);
+        self.connection.is_some() && self.sender.is_ready()
+    }
+
+    async fn send(&mut self, request: Request<UpBody>) -> Result<Response<Incoming>, Unsent> {
+        let Link { sender, connection } = self;
+        let mut answer = pin!(sender.try_send_request(request));
+        let answer = poll_fn(|cx| {
+            drive(connection, cx);
+            answer.as_mut().poll(cx)
+        });
+        answer.await.map_err(|mut error| Unsent { request: error.take_message(), error: error.into_error() })
+    }
+}
+
+/// Reads and writes what there is to be. One that is over goes: whoever still waits for it is told by that.
+fn drive<F: Future<Output = hyper::Result<()>> + Unpin>(connection: &mut Option<F>, cx: &mut Context<'_>) {
+    let Some(Poll::Ready(ended)) = connection.as_mut().map(|connection| Pin::new(connection).poll(cx)) else { return };
+    *connection = None;
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection to a provider ended early");
+    }
+}
+
+/// A request that was not answered, and what there is to be sent again where the provider had none of it.
+struct Unsent {
+    request: Option<Request<UpBody>>,
+    error: hyper::Error,
 }
 
 impl Pool {
@@ -77,46 +116,41 @@ impl Pool {
         upstream: &Arc<Upstream>,
         mut request: Request<UpBody>,
     ) -> Result<Response<Lent>, BoxError> {
-        while let Some(mut sender) = self.inner.at(upstream, Goal::taken) {
-            match sender.try_send_request(request).await {
-                Ok(response) => return Ok(self.lent(response, sender, upstream)),
+        loop {
+            let kept = poll_fn(|cx| Poll::Ready(self.inner.taken(upstream, cx))).await;
+            let is_kept = kept.is_some();
+            let mut link = match kept {
+                Some(link) => link,
+                None => Box::pin(self.connected(&upstream.url)).await?,
+            };
+            match link.send(request).await {
+                Ok(response) => return Ok(self.lent(response, link, upstream)),
                 // The provider closed it before it had any of this.
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(error.into_error().into()),
-                },
+                Err(Unsent { request: Some(unsent), .. }) if is_kept => request = unsent,
+                Err(Unsent { error, .. }) => return Err(error.into()),
             }
         }
-        let mut sender = Box::pin(self.connected(&upstream.url)).await?;
-        let response = sender.send_request(request).await?;
-        Ok(self.lent(response, sender, upstream))
     }
 
-    fn lent(
-        &self,
-        response: Response<Incoming>,
-        sender: SendRequest<UpBody>,
-        upstream: &Arc<Upstream>,
-    ) -> Response<Lent> {
+    fn lent(&self, response: Response<Incoming>, link: Box<Link>, upstream: &Arc<Upstream>) -> Response<Lent> {
         let (upstream, pool) = (Arc::clone(upstream), Arc::clone(&self.inner));
-        response.map(|body| Lent { body, lease: Some(Lease { sender, upstream, pool }) })
+        let mut response = response.map(|body| Lent { body, lease: Some(Lease { link, upstream, pool }) });
+        if response.body().is_end_stream() {
+            response.body_mut().give_back();
+        }
+        response
     }
 
     /// A new connection.
-    async fn connected(&self, uri: &Uri) -> Result<SendRequest<UpBody>, BoxError> {
+    async fn connected(&self, uri: &Uri) -> Result<Box<Link>, BoxError> {
         let stream = self.inner.connector.clone().oneshot(uri.clone()).await?;
         let mut http = http1::Builder::new();
         http.preserve_header_case(true).max_buf_size(BUFFER_BYTES_MAX);
         let (sender, connection) = http.handshake(stream).await?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to a provider ended early");
-            }
-        });
         if !self.inner.is_swept.swap(true, Ordering::Relaxed) {
             tokio::spawn(swept(Arc::downgrade(&self.inner)));
         }
-        Ok(sender)
+        Ok(Box::new(Link { sender, connection: Some(connection) }))
     }
 }
 
@@ -126,7 +160,7 @@ async fn swept(pool: Weak<Inner>) {
         tokio::time::sleep(SWEEP_EVERY).await;
         let Some(pool) = pool.upgrade() else { return };
         for goal in pool.goals().iter_mut() {
-            goal.kept.retain(|kept| !kept.sender.is_closed() && kept.since.elapsed() < IDLE_MAX);
+            goal.kept.retain(|kept| kept.since.elapsed() < IDLE_MAX);
         }
     }
 }
@@ -136,22 +170,21 @@ impl Inner {
         self.goals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something where connections to an upstream are.
-    fn at<T>(&self, upstream: &Arc<Upstream>, act: impl FnOnce(&mut Goal) -> T) -> T {
+    /// A kept connection that is ready; the one that was used last.
+    fn taken(&self, upstream: &Arc<Upstream>, cx: &mut Context<'_>) -> Option<Box<Link>> {
         let mut goals = self.goals();
-        let at = match goals.iter().position(|goal| Arc::ptr_eq(&goal.upstream, upstream)) {
-            Some(at) => at,
-            None => {
-                goals.push(Goal { upstream: Arc::clone(upstream), kept: Vec::new() });
-                goals.len() - 1
-            }
-        };
-        act(&mut goals[at])
+        let goal = goals.iter_mut().find(|goal| Arc::ptr_eq(&goal.upstream, upstream))?;
+        std::iter::from_fn(|| goal.kept.pop())
+            .map(|kept| kept.link)
+            .find_map(|mut link| link.is_ready(cx).then_some(link))
     }
 
-    fn give_back(&self, upstream: &Arc<Upstream>, sender: SendRequest<UpBody>) {
-        if !sender.is_closed() {
-            self.at(upstream, |goal| goal.kept.push(Kept { sender, since: Instant::now() }));
+    fn give_back(&self, upstream: &Arc<Upstream>, link: Box<Link>) {
+        let kept = Kept { link, since: Instant::now() };
+        let mut goals = self.goals();
+        match goals.iter_mut().find(|goal| Arc::ptr_eq(&goal.upstream, upstream)) {
+            Some(goal) => goal.kept.push(kept),
+            None => goals.push(Goal { upstream: Arc::clone(upstream), kept: vec![kept] }),
         }
     }
 }
@@ -159,13 +192,23 @@ impl Inner {
 /// An answer's body, and the connection that it comes on.
 pub struct Lent {
     body: Incoming,
+    /// The connection, until all of the answer was read. With one that nobody reads to its end it is closed, which tells the
+    /// provider.
     lease: Option<Lease>,
 }
 
 struct Lease {
-    sender: SendRequest<UpBody>,
+    link: Box<Link>,
     upstream: Arc<Upstream>,
     pool: Arc<Inner>,
+}
+
+impl Lent {
+    fn give_back(&mut self) {
+        if let Some(Lease { link, upstream, pool }) = self.lease.take() {
+            pool.give_back(&upstream, link);
+        }
+    }
 }
 
 impl Body for Lent {
@@ -173,7 +216,17 @@ impl Body for Lent {
     type Error = hyper::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let this = &mut *self;
+        // What is there already is taken first: then there is room for more.
+        let mut frame = Pin::new(&mut this.body).poll_frame(cx);
+        if let (Poll::Pending, Some(lease)) = (&frame, &mut this.lease) {
+            lease.link.drive(cx);
+            frame = Pin::new(&mut this.body).poll_frame(cx);
+        }
+        if matches!(frame, Poll::Ready(None)) || this.body.is_end_stream() {
+            this.give_back();
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -182,14 +235,6 @@ impl Body for Lent {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        if let Some(Lease { sender, upstream, pool }) = self.lease.take() {
-            pool.give_back(&upstream, sender);
-        }
     }
 }
 
