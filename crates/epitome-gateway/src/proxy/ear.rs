@@ -17,8 +17,8 @@ use crate::sse::Framer;
 /// The most bytes of an answer that is read whole.
 pub const WHOLE_BYTES_MAX: usize = 8 << 20;
 
-/// The most pieces that pass by before they are listened to.
-const PASSED_MAX: usize = 64;
+/// The most bytes that pass by before they are listened to.
+const PASSED_BYTES_MAX: usize = 16 << 10;
 
 /// How an answer ends that was cut because the window was full.
 static WINDOW_FULL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"model_context_window_exceeded\""));
@@ -31,8 +31,8 @@ pub struct Ear {
     dialect: Dialect,
     /// What was read of a whole answer: it is asked for more than once, and read once.
     read: OnceLock<Option<Result<ModelAnswer, ModelError>>>,
-    /// What passed by and was not listened to yet.
-    passed: Vec<Bytes>,
+    /// What passed by and was not listened to yet. It is a copy: a piece keeps all that was read with it.
+    passed: BytesMut,
     /// The bytes of what the model has said in events.
     said: usize,
     /// Whether the model has said anything.
@@ -117,7 +117,7 @@ impl Ear {
             headers: headers.into_iter().collect(),
             dialect,
             read: OnceLock::new(),
-            passed: Vec::new(),
+            passed: BytesMut::new(),
             said: 0,
             has_spoken: false,
             has_filled: false,
@@ -148,19 +148,19 @@ impl Ear {
     /// Takes bytes that go on at once. They are listened to at the end, or when they have become many, unless somebody may ask
     /// for what they say as soon as they are gone.
     pub fn pass(&mut self, bytes: &Bytes) {
-        match self.is_of_events() && self.dialect != Dialect::Responses && self.passed.len() < PASSED_MAX {
-            true => self.passed.push(bytes.clone()),
-            false => {
-                self.catch_up();
-                self.hear(bytes);
-            }
+        let has_time = self.is_of_events() && self.dialect != Dialect::Responses;
+        if has_time && self.passed.len() + bytes.len() <= PASSED_BYTES_MAX {
+            return self.passed.extend_from_slice(bytes);
         }
+        self.catch_up();
+        self.hear(bytes);
     }
 
     /// Listens to what has passed by.
     pub fn catch_up(&mut self) {
-        for bytes in std::mem::take(&mut self.passed) {
-            self.hear(&bytes);
+        if !self.passed.is_empty() {
+            let passed = std::mem::take(&mut self.passed).freeze();
+            self.hear(&passed);
         }
     }
 

@@ -10,6 +10,7 @@ use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::log::Document;
 use epitome_runtime::model::ModelAnswer;
 use epitome_runtime::store::Write;
+use futures_util::future::join_all;
 use serde_json::Value;
 
 use super::Inner;
@@ -111,13 +112,12 @@ impl Inner {
             return None;
         }
         let (log, tenant) = (self.engine.log(), &turn.caller.tenant);
-        for trace in found_in(turn.asked.dialect(), turn.asked.messages()) {
-            let found = log.document::<String>(tenant, KIND, &trace.name(&turn.scope)).await.ok()?.0;
-            if let Some(thread) = found.and_then(|thread| thread.parse().ok()) {
-                return Some(thread);
-            }
-        }
-        None
+        let left_by = |trace: Trace| async move {
+            let found = log.document::<String>(tenant, KIND, &trace.name(&turn.scope)).await;
+            found.ok()?.0?.parse().ok()
+        };
+        let found = found_in(turn.asked.dialect(), turn.asked.messages()).into_iter().map(left_by);
+        join_all(found).await.into_iter().flatten().next()
     }
 }
 
