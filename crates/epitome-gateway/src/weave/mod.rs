@@ -228,16 +228,6 @@ impl Weaver {
         self.onto(request)
     }
 
-    /// The same onto another first request, for one that was too long.
-    pub fn onto(&self, request: &str) -> Option<String> {
-        follow_up::with_items(self.dialect, request, &self.items)
-    }
-
-    /// What follows the first request by now.
-    pub fn items(&self) -> &[String] {
-        &self.items
-    }
-
     /// The same with every call refused: the model is told to answer without. If it calls all the same, its answer is
     /// the last one and ends for the client as if it had not.
     pub fn give_up(&mut self, request: &str) -> Option<String> {
@@ -245,6 +235,16 @@ impl Weaver {
         let refused = Outcome { text: GIVEN_UP.to_owned(), is_error: true };
         let calls = self.answer.as_ref().map_or(0, |answer| answer.calls.len());
         self.follow_up(request, &vec![refused; calls])
+    }
+
+    /// What goes on, onto another first request: for one that was too long.
+    pub fn onto(&self, request: &str) -> Option<String> {
+        follow_up::with_items(self.dialect, request, &self.items)
+    }
+
+    /// What follows the first request by now.
+    pub fn items(&self) -> &[String] {
+        &self.items
     }
 
     /// Ends the client's stream with an error, for an upstream that failed after the client was sent something: the
