@@ -170,7 +170,7 @@ impl Inner {
         let opened = match origin {
             Origin::Stored => turn.engine.resume(&access, thread).await?,
             Origin::New { scope, mut labels } => {
-                if let Some(earlier) = self.traced(turn).await {
+                if let Some(earlier) = self.traced(turn).await? {
                     labels[DERIVED_FROM] = earlier.as_str().into();
                 }
                 let scope = epitome_runtime::engine::Scope { name: scope, labels };

@@ -6,11 +6,11 @@
 
 use epitome::thread::{Part, Raw, Role, ToolCall};
 use epitome::wire::{Dialect, decode_message};
+use epitome_runtime::engine::EngineError;
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::log::Document;
 use epitome_runtime::model::ModelAnswer;
 use epitome_runtime::store::Write;
-use futures_util::future::join_all;
 use serde_json::Value;
 
 use super::Inner;
@@ -106,18 +106,21 @@ impl Inner {
         said(&answer.calls, &answer.text).into_iter().map(put).collect()
     }
 
-    /// The thread that a new history comes from, as far as what it holds was said here.
-    pub(super) async fn traced(&self, turn: &Turn) -> Option<ThreadId> {
+    /// The thread that a new history comes from, as far as what it holds was said here. A store that does not answer is not
+    /// waited for again by whoever asks it next.
+    pub(super) async fn traced(&self, turn: &Turn) -> Result<Option<ThreadId>, EngineError> {
         if turn.scope.is_named() {
-            return None;
+            return Ok(None);
         }
         let (log, tenant) = (self.engine.log(), &turn.caller.tenant);
-        let left_by = |trace: Trace| async move {
-            let found = log.document::<String>(tenant, KIND, &trace.name(&turn.scope)).await;
-            found.ok()?.0?.parse().ok()
-        };
-        let found = found_in(turn.asked.dialect(), turn.asked.messages()).into_iter().map(left_by);
-        join_all(found).await.into_iter().flatten().next()
+        // One after the other: nobody waits for it, and many at once would keep the store from those who do.
+        for trace in found_in(turn.asked.dialect(), turn.asked.messages()) {
+            let (found, _) = log.document::<String>(tenant, KIND, &trace.name(&turn.scope)).await?;
+            if let Some(thread) = found.and_then(|thread| thread.parse().ok()) {
+                return Ok(Some(thread));
+            }
+        }
+        Ok(None)
     }
 }
 
