@@ -26,8 +26,8 @@ const LEFT_MAX: usize = 4;
 /// The most answers of a history that are looked at, newest first.
 const ANSWERS_MAX: usize = 6;
 /// How many messages at the beginning may hold a summary, and the most of its lines that are looked at.
-const LEADING: usize = 3;
-const LINES_MAX: usize = 12;
+const LEADING: usize = 2;
+const LINES_MAX: usize = 4;
 
 /// What was said, in few bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
