@@ -20,7 +20,7 @@ use crate::identity::Scope;
 /// The kind of the documents that say which thread left a trace.
 const KIND: &str = "trace";
 /// The shortest line that is nobody else's by chance.
-const LINE_CHARS_MIN: usize = 60;
+const LINE_BYTES_MIN: usize = 60;
 /// The most traces that one answer leaves.
 const LEFT_MAX: usize = 4;
 /// The most answers of a history that are looked at, newest first.
@@ -53,7 +53,7 @@ impl Trace {
 
 /// The lines of a text that tell, the longest first.
 fn telling(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().map(str::trim).filter(|line| line.len() >= LINE_CHARS_MIN).collect();
+    let mut lines: Vec<&str> = text.lines().map(str::trim).filter(|line| line.len() >= LINE_BYTES_MIN).collect();
     lines.sort_by_key(|line| std::cmp::Reverse(line.len()));
     lines
 }
@@ -113,7 +113,7 @@ impl Inner {
             return Ok(None);
         }
         let (log, tenant) = (self.engine.log(), &turn.caller.tenant);
-        // One after the other: nobody waits for it, and many at once would keep the store from those who do.
+        // One after the other: many at once would keep the store from everybody else.
         for trace in found_in(turn.asked.dialect(), turn.asked.messages()) {
             let (found, _) = log.document::<String>(tenant, KIND, &trace.name(&turn.scope)).await?;
             if let Some(thread) = found.and_then(|thread| thread.parse().ok()) {
