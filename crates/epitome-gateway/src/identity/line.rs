@@ -93,8 +93,6 @@ pub struct Counted {
     pub tokens: Tokens,
     /// The tokens of what stands in every request.
     pub fixed: Tokens,
-    /// The tokens of the prompt that they are under their plan.
-    pub prompt: Tokens,
 }
 
 impl Facts {

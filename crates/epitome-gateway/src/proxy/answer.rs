@@ -26,6 +26,9 @@ use crate::upstream::Lent;
 /// How long a stream that has only announced itself is held back.
 const HOLD: Duration = Duration::from_millis(1000);
 
+/// More bytes than a token of plain text has.
+pub(super) const BYTES_PER_TOKEN: u64 = 5;
+
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// What to do with an answer once it is over, or the client has gone.
@@ -91,8 +94,12 @@ pub struct Said {
 pub enum Care {
     /// The prompt is small for anybody: a stream is passed on at once, and a whole answer read if it looks like an error.
     None,
-    /// It is small for this model: a stream is passed on at once.
-    Some,
+    /// It is small for this model: a stream is passed on at once, and a whole answer read unless it counts as many tokens as a
+    /// prompt of so many bytes has.
+    Some {
+        /// The bytes of the prompt.
+        bytes: usize,
+    },
     /// It may be too long: a stream is held back until the model speaks.
     All,
 }
@@ -106,6 +113,8 @@ pub struct Answer {
     /// How it broke off while it was held back.
     broke: Option<BoxError>,
     ear: Box<Ear>,
+    /// Whether it is whole, and nothing in it has to be read before it goes.
+    is_plain: bool,
 }
 
 impl Answer {
@@ -153,13 +162,16 @@ impl Answer {
         let (parts, body) = response.into_parts();
         let is_fine = parts.status.is_success();
         if is_fine && !ear.is_of_events() && !ear.is_of_whole() {
-            return (Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear }, None);
+            return (
+                Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear, is_plain: false },
+                None,
+            );
         }
         if !is_fine && !ear.is_of_whole() {
             // Errors are read however they are labelled.
             ear = Ear::new(ear.dialect(), &without_type(&parts.headers));
         }
-        let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear };
+        let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear, is_plain: false };
         if answer.ear.is_of_events() {
             if care != Care::All && is_fine {
                 answer.take_what_is_there();
@@ -169,8 +181,8 @@ impl Answer {
         } else {
             answer.hold_all(idle).await;
         }
-        let is_plain = care == Care::None && is_fine && !answer.may_be_an_error();
-        let error = if is_plain { None } else { answer.too_long(is_fine) };
+        answer.is_plain = is_fine && !answer.ear.is_of_events() && answer.is_plain_for(care);
+        let error = if answer.is_plain { None } else { answer.too_long(is_fine) };
         (answer, error)
     }
 
@@ -240,9 +252,19 @@ impl Answer {
         }
     }
 
-    /// Whether there may be an error in it.
-    fn may_be_an_error(&self) -> bool {
-        self.held.iter().any(|piece| glance::may_be_an_error(piece)) || self.held.len() > 1 || self.ear.is_packed()
+    /// Whether a glance is enough to tell that a whole answer is one, and to all of its prompt.
+    fn is_plain_for(&self, care: Care) -> bool {
+        let (Some(all), 1) = (self.held.front(), self.held.len()) else { return false };
+        let counts_all = match care {
+            Care::None => true,
+            Care::Some { bytes } => glance::prompt_tokens(all).saturating_mul(BYTES_PER_TOKEN) >= bytes as u64,
+            Care::All => false,
+        };
+        counts_all
+            && self.rest.is_none()
+            && !self.ear.is_packed()
+            && !self.ear.has_filled
+            && !glance::may_be_an_error(all)
     }
 
     /// The error that the prompt is too long, where that is what the answer says.
@@ -273,14 +295,14 @@ impl Answer {
         self.ear.has_filled && self.rest.is_none()
     }
 
-    /// The answer as far as it is known: a whole one, or nothing yet.
+    /// The answer as far as it is known and worth reading: a whole one, or nothing yet.
     pub fn known(&self) -> Option<&ModelAnswer> {
-        self.rest.is_none().then(|| self.ear.whole())??.as_ref().ok()
+        (self.rest.is_none() && !self.is_plain).then(|| self.ear.whole())??.as_ref().ok()
     }
 
     /// Sends it on; `at_end` is told how it ended.
     pub fn pass_on(self, idle: Duration, at_end: AtEnd) -> Response<Passing> {
-        let Answer { parts, held, rest, broke, ear } = self;
+        let Answer { parts, held, rest, broke, ear, is_plain: _ } = self;
         let rest = match broke {
             Some(error) => Some(Rest::Broken { error: Some(error), has_waited: false }),
             None => rest.map(Rest::Provider),

@@ -1,17 +1,24 @@
 //! What goes on beside the requests: everything that came gets into the log, whatever becomes of the answer, and whoever
 //! stops the gateway can wait for it.
 //!
-//! A thread whose messages the store does not take is tried again until it does, by one task and not more.
+//! What there is to be written down is gathered for a moment: the store is asked once for all of it, and whoever passes bytes
+//! on is woken up once. A thread whose messages the store does not take is tried again until it does, by one task and not more.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use epitome_runtime::engine::Saved;
+use futures_util::future::join_all;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::Inner;
+use super::record::Gone;
 use super::turn::Turn;
+
+/// For how long is gathered what is to be written down.
+const GATHER: Duration = Duration::from_millis(10);
 
 /// How long to wait before the store is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -21,6 +28,15 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub(super) struct Beside {
     under_way: watch::Sender<usize>,
     is_ending: watch::Sender<bool>,
+}
+
+/// What is to be written down.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Requests that came.
+    pub came: Vec<Arc<Turn>>,
+    /// Requests that are over.
+    pub over: Vec<(Arc<Turn>, Gone)>,
 }
 
 /// A piece of work that was counted; not any more when it is dropped.
@@ -54,6 +70,36 @@ impl Inner {
         });
     }
 
+    /// Adds to what is to be written down soon.
+    pub(super) fn gather(self: &Arc<Self>, add: impl FnOnce(&mut Gathered)) {
+        let is_first = {
+            let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_first = gathered.came.is_empty() && gathered.over.is_empty();
+            add(&mut gathered);
+            is_first
+        };
+        // Where nobody is left to see to it, it is done at the end.
+        let Some(here) = Handle::try_current().ok().filter(|_| is_first) else { return };
+        // Another gateway may be asked for it next.
+        let gather = if self.engine.log().store().is_shared() { Duration::ZERO } else { GATHER };
+        let relay = Arc::clone(self);
+        // Whoever passed it on waits: nobody is woken up for it before there is something to do.
+        here.spawn(async move {
+            tokio::time::sleep(gather).await;
+            relay.aside(Inner::write_down);
+        });
+    }
+
+    /// Writes down what is gathered. With what is over goes what came with it.
+    async fn write_down(self: Arc<Self>) {
+        let Gathered { came, over } =
+            std::mem::take(&mut *self.gathered.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_under_way = |turn: &Arc<Turn>| !over.iter().any(|(gone, _)| Arc::ptr_eq(gone, turn));
+        let came: Vec<Arc<Turn>> = came.into_iter().filter(is_under_way).collect();
+        let settled = join_all(came.into_iter().map(|turn| Arc::clone(&self).settled_at_last(turn)));
+        tokio::join!(self.record(over), settled);
+    }
+
     /// Tries until the store has everything that came for a thread.
     pub(super) fn settle_later(self: &Arc<Self>, turn: Arc<Turn>) {
         if std::mem::replace(&mut turn.placed.line.facts().is_waiting, true) {
@@ -85,7 +131,7 @@ impl Inner {
     /// Waits for everything beside the requests, as long as somebody has patience.
     pub(super) async fn ended(self: &Arc<Self>, patience: Duration) -> bool {
         self.beside.is_ending.send_replace(true);
-        self.aside(Inner::record_all);
+        self.aside(Inner::write_down);
         let mut under_way = self.beside.under_way.subscribe();
         tokio::time::timeout(patience, under_way.wait_for(|count| *count == 0)).await.is_ok()
     }

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use memchr::memmem::Finder;
+use memchr::memmem::{Finder, FinderRev};
 
 /// What a request may have in it so that it has to be read before it goes: an image weighs more than its bytes, and these
 /// fields stand for a history that is elsewhere.
@@ -14,6 +14,10 @@ static TELLING: LazyLock<[Finder<'static>; 4]> =
 
 static MODEL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"model\""));
 static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"error\""));
+static USAGE: LazyLock<FinderRev<'static>> = LazyLock::new(|| FinderRev::new("\"usage\""));
+/// What the tokens of a prompt are called in it.
+static PROMPT_TOKENS: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| ["\"prompt_tokens\"", "\"input_tokens\""].map(Finder::new));
 
 /// Whether a request may be anything but the messages that stand in it.
 pub(super) fn is_telling(body: &[u8]) -> bool {
@@ -30,6 +34,14 @@ pub(super) fn model(body: &[u8]) -> &str {
 /// Whether an answer may be an error: one that is null is none.
 pub(super) fn may_be_an_error(body: &[u8]) -> bool {
     ERROR.find_iter(body).any(|at| after(&body[at..], &ERROR).is_none_or(|value| !value.starts_with(b"null")))
+}
+
+/// The tokens of the prompt, as a whole answer seems to count them; 0 where it does not.
+pub(super) fn prompt_tokens(body: &[u8]) -> u64 {
+    let usage = USAGE.rfind(body).map_or(&[][..], |at| &body[at..]);
+    let amount = PROMPT_TOKENS.iter().find_map(|name| after(usage, name)).unwrap_or_default();
+    let digits = amount.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |amount: u64, digit| amount.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
 }
 
 /// What stands behind a key and its colon.
@@ -49,6 +61,18 @@ mod tests {
         assert_eq!(model(br#"{"model":"a"#), "");
         assert!(is_telling(br#"{"previous_response_id":"r"}"#) && is_telling(br#"{"type":"input_image"}"#));
         assert!(!is_telling(br#"{"messages":[{"role":"user","content":"say \"conversation\""}]}"#));
+    }
+
+    #[test]
+    fn the_tokens_of_a_prompt_are_those_of_the_usage() {
+        let chat = br#"{"choices":[{"message":{"content":"\"usage\": {\"prompt_tokens\": 7}"}}],"usage":{"completion_tokens":1,"prompt_tokens" : 1234}}"#;
+        assert_eq!(prompt_tokens(chat), 1234);
+        assert_eq!(prompt_tokens(br#"{"usage":{"input_tokens":9,"output_tokens":1}}"#), 9);
+        assert_eq!(prompt_tokens(br#"{"usage":{"input_tokens":99999999999999999999999}}"#), u64::MAX);
+        for unsaid in [&br#"{"usage":null}"#[..], br#"{"prompt_tokens":5}"#, br#"{"usage":{"prompt_tokens":"5"}}"#, b""]
+        {
+            assert_eq!(prompt_tokens(unsaid), 0);
+        }
     }
 
     #[test]

@@ -53,12 +53,11 @@ use hyper::body::Incoming;
 use tokio::runtime::Handle;
 
 use asked::Asked;
-use beside::Beside;
+use beside::{Beside, Gathered};
 use memory::Before;
 use reading::{Tuned, UnderWay};
-use record::{Gone, Kept};
+use record::Kept;
 use suspicion::Suspicions;
-use turn::Turn;
 use way::{Head, Way};
 
 use crate::caller::Callers;
@@ -98,8 +97,8 @@ struct Inner {
     ledger: Arc<Ledger>,
     suspicions: Suspicions,
     answers: Mutex<HashMap<(TenantId, String), Kept>>,
-    /// Requests that are over and not recorded yet.
-    over: Mutex<Vec<(Arc<Turn>, Gone)>>,
+    /// What is to be written down soon.
+    gathered: Mutex<Gathered>,
     /// The thread that was last begun in each scope.
     scopes: Mutex<HashMap<Scope, String>>,
     store_rests: AtomicI64,
@@ -128,7 +127,7 @@ impl Relay {
             engines: Mutex::default(),
             suspicions: Suspicions::default(),
             answers: Mutex::default(),
-            over: Mutex::default(),
+            gathered: Mutex::default(),
             scopes: Mutex::default(),
             store_rests: AtomicI64::new(i64::MIN),
             beside: Beside::default(),

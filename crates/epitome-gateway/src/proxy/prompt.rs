@@ -109,7 +109,6 @@ impl Inner {
             messages: usize::try_from(thread.length()).unwrap_or(usize::MAX),
             tokens: thread.thread().total(),
             fixed: step.fixed - beside,
-            prompt: step.tokens,
         });
     }
 

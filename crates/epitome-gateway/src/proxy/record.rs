@@ -13,7 +13,6 @@ use epitome_runtime::store::Write;
 use futures_util::future::join_all;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tokio::runtime::Handle;
 
 use super::Inner;
 use super::answer::{End, Said};
@@ -29,8 +28,6 @@ use crate::serve::RequestId;
 /// What a provider adds to every request outweighs smaller prompts: they say nothing of how it counts.
 const LESSON_MIN: Tokens = Tokens::new(4000);
 const LESSON_SHARE: f64 = 0.25;
-/// For how long requests that are over are gathered, to be written down together.
-const GATHER: Duration = Duration::from_millis(20);
 /// What a token of an answer is taken for that broke off before the provider counted it.
 const BYTES_PER_TOKEN: u64 = 4;
 /// How long an answer that a client may go on from by its id is kept.
@@ -79,35 +76,8 @@ struct Record {
 }
 
 impl Inner {
-    /// Records a request that is over, together with others that are by then.
-    pub(super) fn record_soon(self: &Arc<Self>, turn: Arc<Turn>, gone: Gone) {
-        let is_first = {
-            let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
-            over.push((turn, gone));
-            over.len() == 1
-        };
-        if !is_first {
-            return;
-        }
-        // Another gateway may be asked for it next.
-        let gather = if self.engine.log().store().is_shared() { Duration::ZERO } else { GATHER };
-        let relay = Arc::clone(self);
-        // Whoever passed it on waits: nobody is woken up for it before there is something to do.
-        // Where there is nobody any more, it is done at the end.
-        let Ok(here) = Handle::try_current() else { return };
-        here.spawn(async move {
-            tokio::time::sleep(gather).await;
-            relay.aside(Inner::record_all);
-        });
-    }
-
-    /// Records what is over.
-    pub(super) async fn record_all(self: Arc<Self>) {
-        let over = std::mem::take(&mut *self.over.lock().unwrap_or_else(PoisonError::into_inner));
-        self.record(over).await;
-    }
-
-    async fn record(self: Arc<Self>, over: Vec<(Arc<Turn>, Gone)>) {
+    /// Records requests that are over.
+    pub(super) async fn record(self: &Arc<Self>, over: Vec<(Arc<Turn>, Gone)>) {
         let records = join_all(over.into_iter().map(|(turn, gone)| self.recorded(turn, gone))).await;
         let (mut writes, mut charges) = (Vec::new(), Vec::new());
         for record in records {
@@ -179,14 +149,8 @@ impl Inner {
         }
         let is_whole = |thread: &&OpenThread| gone.told.plan == 0 && thread.thread().evicted().is_none();
         let Some(thread) = open.as_ref().filter(is_whole) else { return gone.counted };
-        let messages = turn.asked.messages().len();
-        let tokens = thread.thread().tokens(0..messages.min(thread.thread().len()));
-        let known = line.facts().counted;
-        let fixed = known.map_or_else(|| fixed_tokens(turn), |counted| counted.fixed);
-        if known.is_none_or(|before| before.messages <= messages) {
-            line.facts().counted = Some(Counted { messages, tokens, fixed, prompt: tokens });
-        }
-        gone.counted.or(Some(tokens + fixed))
+        let tokens = counted_in(turn, thread);
+        gone.counted.or(Some(tokens))
     }
 
     /// A request as the ledger has it. The tokens of single messages are told by their size: the whole is what counts.
@@ -410,6 +374,18 @@ async fn history(
     let entries = log.read(&row, 0..kept.length).await?;
     let before = entries.into_iter().map(|entry| entry.message.raw.to_string());
     Ok(Some(before.chain(kept.messages).collect()))
+}
+
+/// The tokens of a request whose thread has all of it; its line knows them from then on.
+pub(super) fn counted_in(turn: &Turn, thread: &OpenThread) -> Tokens {
+    let messages = turn.asked.messages().len();
+    let tokens = thread.thread().tokens(0..messages.min(thread.thread().len()));
+    let known = turn.placed.line.facts().counted;
+    let fixed = known.map_or_else(|| fixed_tokens(turn), |counted| counted.fixed);
+    if known.is_none_or(|before| before.messages <= messages) {
+        turn.placed.line.facts().counted = Some(Counted { messages, tokens, fixed });
+    }
+    tokens + fixed
 }
 
 /// The tokens of a request that was not counted on its way.

@@ -11,7 +11,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Response};
 use tokio::task::JoinHandle;
 
-use super::answer::{Answer, Care, End, Passing};
+use super::answer::{Answer, BYTES_PER_TOKEN, Care, End, Passing};
 use super::beside::Pledge;
 use super::ear::Ear;
 use super::prompt::Sending;
@@ -34,17 +34,18 @@ const OUTPUT_MARGIN: Tokens = Tokens::new(16);
 const OUTPUT_MIN: Tokens = Tokens::new(64);
 /// A smaller prompt is not too long for anybody who does not say so.
 pub(super) const UNSAID_MIN: Tokens = Tokens::new(1500);
-/// When what came begins to be written down.
-const SETTLE_AFTER: Duration = Duration::from_millis(10);
 /// How much longer than for the store is waited for what came to be in it.
 const SETTLE_MORE: Duration = Duration::from_millis(200);
-/// More bytes than a token of plain text has.
-const BYTES_PER_TOKEN: u64 = 5;
 /// Nor is one that takes less than this share of the window that is known.
 const UNSAID_SHARE: f64 = 0.5;
 
-/// What came on its way into the log: the tokens of it, when it is there.
-pub(super) type Settling = JoinHandle<Option<Tokens>>;
+/// What came on its way into the log.
+pub(super) enum Settling {
+    /// Under way: the tokens of it, when it is there.
+    Begun(JoinHandle<Option<Tokens>>),
+    /// Gathered with others.
+    Soon,
+}
 
 /// What the provider answered to one prompt.
 struct Tried {
@@ -98,17 +99,19 @@ impl Inner {
                 return Ok(self.unread(response));
             }
             let ear = Ear::new(turn.asked.dialect(), response.headers());
-            let care = match (turn.is_small(), self.may_overflow(&turn, &sending)) {
-                (true, _) => Care::None,
-                (false, false) => Care::Some,
-                (false, true) => Care::All,
+            let care = match turn.is_small() {
+                true => Care::None,
+                false if self.may_overflow(&turn, &sending) => Care::All,
+                // What was sent again says something of what was sent before.
+                false if pressure.retries > 0 => Care::Some { bytes: usize::MAX },
+                false => Care::Some { bytes: sending.body.len() },
             };
             let (answer, error) = Answer::begin(response, ear, care, self.settings.limits.idle_timeout).await;
             let counted = match sending.counted.or_else(|| turn.known_tokens()) {
                 Some(counted) if turn.wishes.pins.is_empty() => Some(counted),
                 counted => {
                     let waits = self.has_to_be_found(&turn) || may_be_odd(&turn, &answer, &error);
-                    self.settled_tokens(&mut settling, waits).await.or(counted)
+                    self.settled_tokens(&turn, &mut settling, waits).await.or(counted)
                 }
             };
             let told = Told { retries: pressure.retries, ..sending.told.clone() };
@@ -368,21 +371,18 @@ impl Inner {
         self.suspicions.window(&turn.served).map_or(known, |suspected| suspected.min(known))
     }
 
-    /// Brings what came into the log while the provider thinks. The tokens of the request, where that was done.
+    /// Brings what came into the log while the provider thinks.
     pub(super) fn settling(self: &Arc<Self>, turn: &Arc<Turn>) -> Settling {
-        let (relay, turn) = (Arc::clone(self), Arc::clone(turn));
-        if self.has_to_be_found(&turn) {
-            return self.work.spawn(relay.settled_at_last(turn));
+        if self.has_to_be_found(turn) {
+            return Settling::Begun(self.work.spawn(Arc::clone(self).settled_at_last(Arc::clone(turn))));
         }
-        // A provider that has answered by then is not to wait for anybody; then it is done with the rest.
-        tokio::spawn(async move {
-            tokio::time::sleep(SETTLE_AFTER).await;
-            let work = relay.work.clone();
-            work.spawn(relay.settled_at_last(turn)).await.ok().flatten()
-        })
+        // A provider that has answered by then is not to wait for anybody.
+        self.gather(|gathered| gathered.came.push(Arc::clone(turn)));
+        Settling::Soon
     }
 
-    async fn settled_at_last(self: Arc<Self>, turn: Arc<Turn>) -> Option<Tokens> {
+    /// Brings what came into the log. The tokens of it, where that was done.
+    pub(super) async fn settled_at_last(self: Arc<Self>, turn: Arc<Turn>) -> Option<Tokens> {
         let (line, begun) = (Arc::clone(&turn.placed.line), Instant::now());
         let open = match self.settled(&turn, &line).await {
             Ok(open) => open,
@@ -399,10 +399,8 @@ impl Inner {
         {
             tracing::warn!(%error, "pins are not kept yet");
         }
-        let thread = open.as_ref().filter(|thread| thread.thread().evicted().is_none())?.thread();
-        let tokens = thread.tokens(0..turn.asked.messages().len().min(thread.len()));
-        let fixed = line.facts().counted.map(|counted| counted.fixed);
-        Some(tokens + fixed.unwrap_or_else(|| record::fixed_tokens(&turn)))
+        let thread = open.as_ref().filter(|thread| thread.thread().evicted().is_none())?;
+        Some(record::counted_in(&turn, thread))
     }
 
     /// Whether what came has to be in the log before its answer is passed on: another gateway may be asked next, or the client
@@ -412,15 +410,22 @@ impl Inner {
     }
 
     /// The tokens of what came, once the log has it; nothing where that takes longer and nobody waits for it.
-    async fn settled_tokens(&self, settling: &mut Option<Settling>, waits: bool) -> Option<Tokens> {
-        let under_way = settling.take()?;
-        if !waits && !under_way.is_finished() {
-            *settling = Some(under_way);
-            return None;
-        }
+    async fn settled_tokens(
+        self: &Arc<Self>,
+        turn: &Arc<Turn>,
+        settling: &mut Option<Settling>,
+        waits: bool,
+    ) -> Option<Tokens> {
+        let under_way = match settling.take()? {
+            Settling::Begun(under_way) => under_way,
+            Settling::Soon if waits => self.work.spawn(Arc::clone(self).settled_at_last(Arc::clone(turn))),
+            Settling::Soon => {
+                *settling = Some(Settling::Soon);
+                return None;
+            }
+        };
         // A store that does not answer is noticed by whoever asks it.
-        let patience = self.settings.limits.store_patience + SETTLE_AFTER + SETTLE_MORE;
-        match tokio::time::timeout(patience, under_way).await {
+        match tokio::time::timeout(self.settings.limits.store_patience + SETTLE_MORE, under_way).await {
             Ok(counted) => counted.ok().flatten(),
             // One that takes long may be large: whether the store is well is not said by it.
             Err(_) => {
@@ -452,7 +457,8 @@ impl Inner {
             move |end: End, rounds: Vec<Usage>| {
                 pledge.redeem();
                 let end = relay.remember(&turn, end);
-                relay.record_soon(turn, Gone { told, counted, status, end, id, rounds, discarded });
+                let gone = Gone { told, counted, status, end, id, rounds, discarded };
+                relay.gather(|gathered| gathered.over.push((turn, gone)));
             }
         };
         let mut response = match woven.filter(|_| status.is_success()) {

@@ -3,6 +3,9 @@
 //! A connection stays with its thread, and so do the connections that are made for it to providers: a request wakes nobody
 //! up on its way through. What takes long, and everything that asks the store, is done by the threads of the runtime that
 //! the gateway was started in.
+//!
+//! Whoever has written to one of them is about to wait for it. A thread of the crew does not take the core from them (on
+//! Linux: `SCHED_BATCH`), but begins when they wait: then the core is free, and no other has to be woken up.
 
 use std::cell::Cell;
 use std::sync::LazyLock;
@@ -68,12 +71,44 @@ impl Member {
         let (end, ended) = oneshot::channel();
         let thread = std::thread::Builder::new().name(format!("gateway-{seat}")).spawn(move || {
             SEAT.set(Some(seat));
+            wait_for_writers();
             // An error is that nobody is left to say when to end.
             let _ = runtime.block_on(ended);
         })?;
         Ok(Member { handle, end: Some(end), thread: Some(thread) })
     }
 }
+
+/// This thread takes the core from nobody when it is woken up. A gateway that was given another priority than the usual one
+/// is left as it is.
+#[cfg(target_os = "linux")]
+fn wait_for_writers() {
+    use thread_priority::unix::{
+        NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+    };
+    use thread_priority::{ThreadPriority, ThreadPriorityValue};
+
+    /// What a niceness of 0 is called among all priorities that there are.
+    const USUAL: u8 = 49;
+    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
+    if let (Some(0), Ok(usual)) = (niceness(), ThreadPriorityValue::try_from(USUAL)) {
+        let set = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(usual), policy);
+        if let Err(error) = set {
+            tracing::debug!(?error, "a thread is scheduled like any other");
+        }
+    }
+}
+
+/// The niceness of this thread.
+#[cfg(target_os = "linux")]
+fn niceness() -> Option<i32> {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
+    // Behind the name, which may have anything in it, come the state and fifteen numbers before it.
+    stat.rsplit(')').next()?.split_whitespace().nth(16)?.parse().ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn wait_for_writers() {}
 
 impl Drop for Member {
     fn drop(&mut self) {

@@ -118,17 +118,11 @@ impl Document {
         let mut lists = serde_json::Deserializer::from_str(&list).into_iter::<Vec<&RawValue>>();
         let newer = lists.next()?.ok()?;
         let list_end = shared + lists.byte_offset() - LIST_BEGINNING.len();
-        let object = format!("{OBJECT_BEGINNING}{}", &source.as_str()[list_end..]);
-        let behind: RawFields<'_> = serde_json::from_str(&object).ok()?;
-        if LISTS.iter().any(|key| behind.get(key).is_some()) {
-            return None;
-        }
         let moved = |raw: &Raw| source.slice(offset_range(before.source.as_str(), raw.as_str()));
-        let found = |text: &str, of: &str, at: usize, beginning: &str| {
-            let range = offset_range(of, text);
-            source.slice(at + range.start - beginning.len()..at + range.end - beginning.len())
-        };
-        let newer = newer[1..].iter().map(|item| found(item.get(), &list, shared, LIST_BEGINNING));
+        let newer = newer[1..].iter().map(|item| {
+            let range = offset_range(&list, item.get());
+            source.slice(shared + range.start - LIST_BEGINNING.len()..shared + range.end - LIST_BEGINNING.len())
+        });
         let items: Vec<Raw> = before.items.iter().map(moved).chain(newer).collect();
         let list_at = before
             .fields
@@ -139,9 +133,35 @@ impl Document {
         let mut fields: Vec<(Box<str>, Raw)> =
             before.fields[..list_at].iter().map(|(key, value)| (key.clone(), moved(value))).collect();
         fields.push((key.clone(), source.slice(list_start..list_end)));
-        let behind = behind.iter().skip(1);
-        fields.extend(behind.map(|(key, value)| (key.into(), found(value.get(), &object, list_end, OBJECT_BEGINNING))));
+        fields.extend(before.fields_behind(list_at, source, list_end)?);
         Some(Document::of_fields(source.clone(), fields, items, before.dialect))
+    }
+
+    /// The fields behind a list that ends here in a request that goes on from this one, where it is the field at this place.
+    /// `None` when there is another list among them.
+    fn fields_behind(&self, list_at: usize, source: &Raw, list_end: usize) -> Option<Vec<(Box<str>, Raw)>> {
+        let (text, behind) = (self.source.as_str(), &source.as_str()[list_end..]);
+        let own_end = offset_range(text, self.fields[list_at].1.as_str()).end;
+        // In most requests it is what was there before.
+        let fields: Vec<(Box<str>, Raw)> = if behind == &text[own_end..] {
+            let moved = |raw: &Raw| {
+                let range = offset_range(text, raw.as_str());
+                source.slice(list_end + range.start - own_end..list_end + range.end - own_end)
+            };
+            self.fields[list_at + 1..].iter().map(|(key, value)| (key.clone(), moved(value))).collect()
+        } else {
+            let object = format!("{OBJECT_BEGINNING}{behind}");
+            let read: RawFields<'_> = serde_json::from_str(&object).ok()?;
+            let found = |value: &RawValue| {
+                let range = offset_range(&object, value.get());
+                source.slice(
+                    list_end + range.start - OBJECT_BEGINNING.len()..list_end + range.end - OBJECT_BEGINNING.len(),
+                )
+            };
+            read.iter().skip(1).map(|(key, value)| (key.into(), found(value))).collect()
+        };
+        let has_a_list = fields.iter().any(|(key, _)| LISTS.contains(&&**key));
+        (!has_a_list).then_some(fields)
     }
 
     /// How many bytes this request has up to its last item, if a text begins with all of them.
@@ -458,6 +478,7 @@ mod tests {
             "]}".to_owned(),
             format!(r#" ,{answer} , {user} ] , "stream" : false,"tools":null, "model":"n" }} "#),
             format!(r#",{answer}],"x":{{"messages":[1]}},"system":"y"}}"#),
+            format!(r#",{answer},{user}],"stream":true,"max_tokens":9}}"#),
         ] {
             let source = Raw::whole(goes_on(&rest));
             let on = Document::read_on(&source, &before).unwrap_or_else(|| panic!("{rest}"));
