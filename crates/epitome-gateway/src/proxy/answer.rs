@@ -419,7 +419,7 @@ impl Body for Passing {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         if let Some(bytes) = this.held.pop_front() {
-            if this.held.is_empty() && (this.rest.is_none() || this.has_heard_all()) {
+            if this.is_end_stream() || (this.held.is_empty() && this.has_heard_all()) {
                 this.over(false);
             }
             return Poll::Ready(Some(Ok(Frame::data(bytes))));
@@ -443,7 +443,7 @@ impl Body for Passing {
             Some(Ok(frame)) => {
                 if let (Some(data), Some(ear)) = (frame.data_ref(), &mut this.ear) {
                     ear.pass(data);
-                    if this.has_heard_all() {
+                    if this.is_end_stream() || this.has_heard_all() {
                         this.over(false);
                     }
                 }

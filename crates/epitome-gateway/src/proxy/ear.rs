@@ -236,6 +236,9 @@ impl Ear {
 
     /// The answer, where it is read whole and has come as far as it will.
     pub fn whole(&self) -> Option<&Result<ModelAnswer, ModelError>> {
+        if !self.is_of_whole() {
+            return None;
+        }
         self.read.get_or_init(|| AnswerReader::read(self.dialect, &self.text()?)).as_ref()
     }
 
@@ -295,6 +298,15 @@ mod tests {
             assert_eq!(ear.has_spoken, spoken, "{event}");
             assert!(ear.error.is_none(), "{event}");
         }
+    }
+
+    #[test]
+    fn a_stream_that_is_asked_for_the_whole_is_understood_at_its_end() {
+        let mut ear = ear(Dialect::Chat);
+        let event = r#"data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}"#;
+        ear.hear(&Bytes::from(format!("{event}\n\ndata: [DONE]\n\n")));
+        assert!(ear.whole().is_none());
+        assert_eq!(ear.finish().unwrap().unwrap().text, "x");
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -32,6 +32,8 @@ const IDLE_MAX: Duration = Duration::from_secs(50);
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// The most that is read at once.
 const BUFFER_BYTES_MAX: usize = 512 << 10;
+/// From how many bytes on pieces of an answer that are there together are not gathered any more.
+const GATHER_BYTES: usize = 8 << 10;
 
 /// Connections to providers. A clone is the same.
 #[derive(Clone, Debug)]
@@ -134,7 +136,8 @@ impl Pool {
 
     fn lent(&self, response: Response<Incoming>, link: Box<Link>, upstream: &Arc<Upstream>) -> Response<Lent> {
         let (upstream, pool) = (Arc::clone(upstream), Arc::clone(&self.inner));
-        let mut response = response.map(|body| Lent { body, lease: Some(Lease { link, upstream, pool }) });
+        let mut response =
+            response.map(|body| Lent { body, lease: Some(Lease { link, upstream, pool }), behind: None });
         if response.body().is_end_stream() {
             response.body_mut().give_back();
         }
@@ -189,12 +192,14 @@ impl Inner {
     }
 }
 
-/// An answer's body, and the connection that it comes on.
+/// An answer's body, and the connection that it comes on. Pieces that are there together are given out as one.
 pub struct Lent {
     body: Incoming,
     /// The connection, until all of the answer was read. With one that nobody reads to its end it is closed, which tells the
     /// provider.
     lease: Option<Lease>,
+    /// What was found behind pieces that were gathered, and is none.
+    behind: Option<Next>,
 }
 
 struct Lease {
@@ -203,11 +208,52 @@ struct Lease {
     pool: Arc<Inner>,
 }
 
+/// What comes next in an answer; nothing at its end.
+type Next = Option<Result<Frame<Bytes>, hyper::Error>>;
+
 impl Lent {
     fn give_back(&mut self) {
         if let Some(Lease { link, upstream, pool }) = self.lease.take() {
             pool.give_back(&upstream, link);
         }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        // What is there already is taken first: then there is room for more.
+        let mut next = Pin::new(&mut self.body).poll_frame(cx);
+        if let (Poll::Pending, Some(lease)) = (&next, &mut self.lease) {
+            lease.link.drive(cx);
+            next = Pin::new(&mut self.body).poll_frame(cx);
+        }
+        if matches!(next, Poll::Ready(None)) || self.body.is_end_stream() {
+            self.give_back();
+        }
+        next
+    }
+
+    /// A piece, with those behind it that are there already.
+    fn gathered(&mut self, first: Bytes, cx: &mut Context<'_>) -> Bytes {
+        let mut all = BytesMut::new();
+        while first.len().max(all.len()) < GATHER_BYTES && !self.body.is_end_stream() {
+            let Poll::Ready(next) = self.poll_next(cx) else { break };
+            let data = match next {
+                Some(Ok(frame)) => frame.into_data().map_err(|frame| Some(Ok(frame))),
+                other => Err(other),
+            };
+            match data {
+                Ok(data) => {
+                    if all.is_empty() {
+                        all.extend_from_slice(&first);
+                    }
+                    all.extend_from_slice(&data);
+                }
+                Err(behind) => {
+                    self.behind = Some(behind);
+                    break;
+                }
+            }
+        }
+        if all.is_empty() { first } else { all.freeze() }
     }
 }
 
@@ -215,22 +261,25 @@ impl Body for Lent {
     type Data = Bytes;
     type Error = hyper::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let this = &mut *self;
-        // What is there already is taken first: then there is room for more.
-        let mut frame = Pin::new(&mut this.body).poll_frame(cx);
-        if let (Poll::Pending, Some(lease)) = (&frame, &mut this.lease) {
-            lease.link.drive(cx);
-            frame = Pin::new(&mut this.body).poll_frame(cx);
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
+        if let Some(behind) = self.behind.take() {
+            return Poll::Ready(behind);
         }
-        if matches!(frame, Poll::Ready(None)) || this.body.is_end_stream() {
-            this.give_back();
-        }
-        frame
+        let frame = match ready!(self.poll_next(cx)) {
+            Some(Ok(frame)) => frame,
+            other => return Poll::Ready(other),
+        };
+        Poll::Ready(Some(Ok(match frame.into_data() {
+            Ok(data) => Frame::data(self.gathered(data, cx)),
+            Err(frame) => frame,
+        })))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        match &self.behind {
+            Some(behind) => behind.is_none(),
+            None => self.body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -249,6 +298,9 @@ mod tests {
 
     const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
     const CUT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi";
+
+    const PIECES: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n5\r\n, you\r\n0\r\n\r\n";
+    const BROKEN: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n5\r\n, you\r\nno\r\n";
 
     /// A provider that says this to every request and, where it is told so, hangs up some time after it. How many
     /// connections it has had.
@@ -310,6 +362,19 @@ mod tests {
         let two = [ask(&pool, &upstream).await, ask(&pool, &upstream).await];
         assert_eq!(connections(&heard), ['1', '1', '1', '1', '2'], "two at once need two");
         drop(two);
+    }
+
+    #[tokio::test]
+    async fn pieces_that_are_there_together_are_one_and_what_is_behind_them_is_told() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        for (words, ends_well) in [(PIECES, true), (BROKEN, false)] {
+            let (pool, (upstream, _)) = (pool(), provider(words, true).await);
+            let mut answer = ask(&pool, &upstream).await;
+            let first = answer.frame().await.unwrap().unwrap();
+            assert_eq!(first.into_data().unwrap(), "hi, you", "{words}");
+            assert_eq!(answer.is_end_stream(), ends_well);
+            assert_eq!(answer.frame().await.is_none(), ends_well);
+        }
     }
 
     #[tokio::test]
