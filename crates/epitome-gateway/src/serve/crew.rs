@@ -118,3 +118,21 @@ impl Drop for Member {
         }
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_of_the_crew_takes_the_core_from_nobody_and_is_as_nice_as_before() {
+        const BATCH: &str = "3";
+        let crew = Crew::new();
+        let (tell, told) = std::sync::mpsc::channel();
+        crew.next().spawn(async move { tell.send((std::fs::read_to_string("/proc/thread-self/stat"), niceness())) });
+        let (stat, nice) = told.recv().unwrap();
+        let stat = stat.unwrap();
+        let policy = stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap();
+        assert_eq!(nice, niceness());
+        assert_eq!(policy == BATCH, niceness() == Some(0), "{stat}");
+    }
+}
