@@ -89,7 +89,7 @@ fn wait_for_writers() {
     use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
     /// What a niceness of 0 is called among all priorities that there are.
-    const USUAL: u8 = 49;
+    const USUAL: u8 = 47;
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
     if let (Some(0), Ok(usual)) = (niceness(), ThreadPriorityValue::try_from(USUAL)) {
         let set = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(usual), policy);
