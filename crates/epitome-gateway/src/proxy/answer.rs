@@ -26,9 +26,6 @@ use crate::upstream::Lent;
 /// How long a stream that has only announced itself is held back.
 const HOLD: Duration = Duration::from_millis(1000);
 
-/// More bytes than a token of plain text has.
-pub(super) const BYTES_PER_TOKEN: u64 = 5;
-
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// What to do with an answer once it is over, or the client has gone.
@@ -94,12 +91,9 @@ pub struct Said {
 pub enum Care {
     /// The prompt is small for anybody: a stream is passed on at once, and a whole answer read if it looks like an error.
     None,
-    /// It is small for this model: a stream is passed on at once, and a whole answer read unless it counts as many tokens as a
-    /// prompt of so many bytes has.
-    Some {
-        /// The bytes of the prompt.
-        bytes: usize,
-    },
+    /// It is small for this model: a stream is passed on at once, and a whole answer read unless it counts this many tokens in
+    /// its prompt, so that it has left nothing out.
+    Some(u64),
     /// It may be too long: a stream is held back until the model speaks.
     All,
 }
@@ -257,7 +251,7 @@ impl Answer {
         let (Some(all), 1) = (self.held.front(), self.held.len()) else { return false };
         let counts_all = match care {
             Care::None => true,
-            Care::Some { bytes } => glance::prompt_tokens(all).saturating_mul(BYTES_PER_TOKEN) >= bytes as u64,
+            Care::Some(least) => glance::prompt_tokens(all) >= least,
             Care::All => false,
         };
         counts_all
@@ -298,6 +292,12 @@ impl Answer {
     /// The answer as far as it is known and worth reading: a whole one, or nothing yet.
     pub fn known(&self) -> Option<&ModelAnswer> {
         (self.rest.is_none() && !self.is_plain).then(|| self.ear.whole())??.as_ref().ok()
+    }
+
+    /// What the provider says that it took, as far as that is known before it goes.
+    pub fn usage(&self) -> Option<Usage> {
+        let heard = || self.rest.is_none().then(|| self.ear.said())??.usage;
+        self.known().and_then(|answer| answer.usage).or_else(heard)
     }
 
     /// Sends it on; `at_end` is told how it ended.

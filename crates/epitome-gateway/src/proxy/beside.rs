@@ -5,10 +5,12 @@
 //! on is woken up once. A thread whose messages the store does not take is tried again until it does, by one task and not more.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use epitome_runtime::engine::Saved;
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -19,6 +21,8 @@ use super::turn::Turn;
 
 /// For how long is gathered what is to be written down.
 const GATHER: Duration = Duration::from_millis(10);
+/// After how long whoever was to write it down is taken for gone.
+const GONE: Duration = Duration::from_secs(1);
 
 /// How long to wait before the store is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -37,6 +41,8 @@ pub(super) struct Gathered {
     pub came: Vec<Arc<Turn>>,
     /// Requests that are over.
     pub over: Vec<(Arc<Turn>, Gone)>,
+    /// Since when somebody is to write it down.
+    since: Option<Instant>,
 }
 
 /// A piece of work that was counted; not any more when it is dropped.
@@ -74,10 +80,16 @@ impl Inner {
     pub(super) fn gather(self: &Arc<Self>, add: impl FnOnce(&mut Gathered)) {
         let is_first = {
             let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_first = gathered.came.is_empty() && gathered.over.is_empty();
             add(&mut gathered);
+            let is_first = gathered.since.is_none_or(|since| since.elapsed() > GONE);
+            if is_first {
+                gathered.since = Some(Instant::now());
+            }
             is_first
         };
+        if *self.beside.is_ending.borrow() {
+            return self.aside(Inner::write_down);
+        }
         // Where nobody is left to see to it, it is done at the end.
         let Some(here) = Handle::try_current().ok().filter(|_| is_first) else { return };
         // Another gateway may be asked for it next.
@@ -92,12 +104,29 @@ impl Inner {
 
     /// Writes down what is gathered. With what is over goes what came with it.
     async fn write_down(self: Arc<Self>) {
-        let Gathered { came, over } =
+        let Gathered { came, over, since: _ } =
             std::mem::take(&mut *self.gathered.lock().unwrap_or_else(PoisonError::into_inner));
         let is_under_way = |turn: &Arc<Turn>| !over.iter().any(|(gone, _)| Arc::ptr_eq(gone, turn));
         let came: Vec<Arc<Turn>> = came.into_iter().filter(is_under_way).collect();
-        let settled = join_all(came.into_iter().map(|turn| Arc::clone(&self).settled_at_last(turn)));
-        tokio::join!(self.record(over), settled);
+        let settled = came.into_iter().map(|turn| {
+            let settled = Arc::clone(&self).settled_at_last(Arc::clone(&turn));
+            self.whatever_breaks(turn, settled)
+        });
+        tokio::join!(self.record(over), join_all(settled));
+    }
+
+    /// Does something for a turn; where that breaks off, what came still gets into the log, and nobody else is held up.
+    pub(super) async fn whatever_breaks<T>(
+        self: &Arc<Self>,
+        turn: Arc<Turn>,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let done = AssertUnwindSafe(work).catch_unwind().await.ok();
+        if done.is_none() {
+            tracing::error!("what is written down of a request broke off");
+            self.settle_later(turn);
+        }
+        done
     }
 
     /// Tries until the store has everything that came for a thread.

@@ -78,9 +78,12 @@ struct Record {
 impl Inner {
     /// Records requests that are over.
     pub(super) async fn record(self: &Arc<Self>, over: Vec<(Arc<Turn>, Gone)>) {
-        let records = join_all(over.into_iter().map(|(turn, gone)| self.recorded(turn, gone))).await;
+        let recorded = over.into_iter().map(|(turn, gone)| {
+            let recorded = self.recorded(Arc::clone(&turn), gone);
+            self.whatever_breaks(turn, recorded)
+        });
         let (mut writes, mut charges) = (Vec::new(), Vec::new());
-        for record in records {
+        for record in join_all(recorded).await.into_iter().flatten() {
             writes.extend(record.writes);
             charges.extend(record.charges);
         }

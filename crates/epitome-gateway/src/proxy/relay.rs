@@ -11,13 +11,13 @@ use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Response};
 use tokio::task::JoinHandle;
 
-use super::answer::{Answer, BYTES_PER_TOKEN, Care, End, Passing};
+use super::answer::{Answer, Care, End, Passing};
 use super::beside::Pledge;
 use super::ear::Ear;
 use super::prompt::Sending;
 use super::reading::UnderWay;
 use super::record::{self, Gone};
-use super::suspicion::{Shown, WINDOW_MIN};
+use super::suspicion::{ODD_SHARE, Shown, WINDOW_MIN};
 use super::turn::{Pressure, Told, Turn};
 use super::way::Way;
 use super::weaving::{self, Weaving, Woven};
@@ -36,6 +36,8 @@ const OUTPUT_MIN: Tokens = Tokens::new(64);
 pub(super) const UNSAID_MIN: Tokens = Tokens::new(1500);
 /// How much longer than for the store is waited for what came to be in it.
 const SETTLE_MORE: Duration = Duration::from_millis(200);
+/// More bytes than a token of plain text has.
+const BYTES_PER_TOKEN: u64 = 5;
 /// Nor is one that takes less than this share of the window that is known.
 const UNSAID_SHARE: f64 = 0.5;
 
@@ -103,8 +105,8 @@ impl Inner {
                 true => Care::None,
                 false if self.may_overflow(&turn, &sending) => Care::All,
                 // What was sent again says something of what was sent before.
-                false if pressure.retries > 0 => Care::Some { bytes: usize::MAX },
-                false => Care::Some { bytes: sending.body.len() },
+                false if pressure.retries > 0 => Care::Some(u64::MAX),
+                false => Care::Some(least_counted(&turn, &sending)),
             };
             let (answer, error) = Answer::begin(response, ear, care, self.settings.limits.idle_timeout).await;
             let counted = match sending.counted.or_else(|| turn.known_tokens()) {
@@ -169,6 +171,13 @@ fn with_tools(sending: Sending, turn: &Turn, pressure: &Pressure) -> (Sending, O
     }
 }
 
+/// The fewest tokens that a provider counts which has left nothing out, as far as that can be told now.
+fn least_counted(turn: &Turn, sending: &Sending) -> u64 {
+    let counted = sending.counted.or_else(|| turn.known_tokens());
+    let least = counted.map_or(0, |counted| counted.share(ODD_SHARE).get());
+    least.max(sending.body.len() as u64 / BYTES_PER_TOKEN)
+}
+
 /// Whether the size of the prompt has to be known to tell what an answer is. Who counts as many tokens as there are in plain
 /// text has left nothing out.
 fn may_be_odd(turn: &Turn, answer: &Answer, error: &Option<ModelError>) -> bool {
@@ -217,7 +226,7 @@ impl Tried {
 
     /// What the provider says that it took, where it said so.
     fn usage(&self) -> Usage {
-        self.answer.known().and_then(|answer| answer.usage).unwrap_or_default()
+        self.answer.usage().unwrap_or_default()
     }
 }
 
@@ -328,14 +337,18 @@ impl Inner {
 
     /// What an answer shows of the prompt without a word.
     fn shown(&self, turn: &Turn, tried: &Tried) -> Verdict {
-        let usage = tried.answer.known().and_then(|answer| answer.usage);
         if tried.answer.is_cut_at_the_window() {
-            let limit = usage.map(|usage| Tokens::new(usage.input + usage.output)).filter(|limit| *limit > UNSAID_MIN);
+            let limit = tried
+                .answer
+                .usage()
+                .map(|usage| Tokens::new(usage.input + usage.output))
+                .filter(|limit| *limit > UNSAID_MIN);
             return unsaid(limit, "it stopped where its window ends");
         }
         if tried.answer.is_hollow() && self.may_be_too_long(turn, tried.tokens(turn)) {
             return unsaid(None, "it answered without a word");
         }
+        let usage = tried.answer.known().and_then(|answer| answer.usage);
         let (Some(counted), Some(usage)) = (tried.counted, usage) else { return Verdict::Fine };
         match self.suspicions.went_through(&turn.served, counted, &usage) {
             Shown::Fine => Verdict::Fine,
