@@ -155,17 +155,14 @@ impl Answer {
     ) -> (Answer, Option<ModelError>) {
         let (parts, body) = response.into_parts();
         let is_fine = parts.status.is_success();
-        if is_fine && !ear.is_of_events() && !ear.is_of_whole() {
-            return (
-                Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear, is_plain: false },
-                None,
-            );
-        }
         if !is_fine && !ear.is_of_whole() {
             // Errors are read however they are labelled.
             ear = Ear::new(ear.dialect(), &without_type(&parts.headers));
         }
         let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear, is_plain: false };
+        if is_fine && !answer.ear.is_of_events() && !answer.ear.is_of_whole() {
+            return (answer, None);
+        }
         if answer.ear.is_of_events() {
             if care != Care::All && is_fine {
                 answer.take_what_is_there();

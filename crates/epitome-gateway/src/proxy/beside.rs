@@ -21,8 +21,8 @@ use super::turn::Turn;
 
 /// For how long is gathered what is to be written down.
 const GATHER: Duration = Duration::from_millis(10);
-/// After how long whoever was to write it down is taken for gone.
-const GONE: Duration = Duration::from_secs(1);
+/// After how long whoever was to write it down will not come any more.
+const OVERDUE: Duration = Duration::from_secs(1);
 
 /// How long to wait before the store is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -81,7 +81,7 @@ impl Inner {
         let is_first = {
             let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
             add(&mut gathered);
-            let is_first = gathered.since.is_none_or(|since| since.elapsed() > GONE);
+            let is_first = gathered.since.is_none_or(|since| since.elapsed() > OVERDUE);
             if is_first {
                 gathered.since = Some(Instant::now());
             }
