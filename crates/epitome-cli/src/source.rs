@@ -6,14 +6,12 @@ use epitome::session::{LogMessage, Session};
 use epitome_runtime::artifact::PutOptions;
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::log::Document;
-use epitome_runtime::store::Write;
+use epitome_runtime::store::{DocumentKind, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::desk::Desk;
 use crate::failure::Failure;
 
-/// The kind of the document.
-const KIND: &str = "source";
 /// A file of more bytes is an artifact.
 const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 
@@ -46,7 +44,7 @@ enum Kept {
 impl Source {
     /// The source of a thread, if it was imported.
     pub async fn of(desk: &Desk, thread: &ThreadId) -> Result<Option<Source>, Failure> {
-        Ok(desk.log().document(&desk.access.tenant, KIND, thread.as_str()).await?.0)
+        Ok(desk.log().document(&desk.access.tenant, DocumentKind::Source, thread.as_str()).await?.0)
     }
 
     /// The writes that keep a session's file.
@@ -75,7 +73,7 @@ impl Source {
         };
         writes.push(desk.log().put_document(&Document {
             tenant: &desk.access.tenant,
-            kind: KIND,
+            kind: DocumentKind::Source,
             name: thread.as_str(),
             value: &source,
             // One without a thread is of an import that was broken off before it began.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use epitome_runtime::event::{Bus, Event, EventKind};
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
 use epitome_runtime::log::{Document, Log, LogError};
-use epitome_runtime::store::{StoreError, Write};
+use epitome_runtime::store::{DocumentKind, StoreError, Write};
 use serde::de::DeserializeOwned;
 use tokio::sync::broadcast;
 use uuid::Uuid;
@@ -29,9 +29,9 @@ use super::price::PriceList;
 use super::totals::Totals;
 
 /// The kinds of documents.
-pub(super) const ENTRY: &str = "ledger";
-pub(super) const DAY: &str = "ledger-day";
-const PREVIOUS: &str = "ledger-previous";
+pub(super) const ENTRY: DocumentKind = DocumentKind::Ledger;
+pub(super) const DAY: DocumentKind = DocumentKind::LedgerDay;
+const PREVIOUS: DocumentKind = DocumentKind::LedgerPrevious;
 
 /// The most requests that wait to be written down; older ones are lost, and counted.
 const WAITING_MAX: usize = 512;
@@ -41,10 +41,6 @@ const BATCH_MAX: usize = 64;
 const ATTEMPTS_MAX: usize = 8;
 /// The most documents that are kept at hand.
 const KNOWN_MAX: usize = 1024;
-/// How long an entry is kept.
-const ENTRY_KEPT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-/// How long a previous request is kept: no cache lives longer.
-const PREVIOUS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long a batch may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -182,7 +178,7 @@ impl Ledger {
     async fn stored<T: DeserializeOwned + Default>(
         &self,
         tenant: &TenantId,
-        kind: &str,
+        kind: DocumentKind,
         name: &str,
     ) -> Result<Stored<T>, LogError> {
         match self.log.document(tenant, kind, name).await {
@@ -330,8 +326,7 @@ impl Batch<'_> {
         }
         let entry = charge.entry(&self.ledger.prices, &mut self.previous(request).await?.value);
         self.day(request).await?.add(&entry);
-        let expires = Some(at.after(ENTRY_KEPT));
-        let document = Document { tenant, kind: ENTRY, name, value: &entry, expected: Some(0), at, expires };
+        let document = Document { tenant, kind: ENTRY, name, value: &entry, expected: Some(0), at, expires: None };
         self.entries.push(self.ledger.log.put_document(&document));
         Ok(())
     }
@@ -363,8 +358,8 @@ impl Batch<'_> {
         let Batch { ledger, entries: mut writes, made, .. } = self;
         let at = Moment::now();
         for (key, Stored { value, version }) in &made.previous {
-            let (tenant, name, expires) = (&key.tenant, key.thread.as_str(), Some(at.after(PREVIOUS_KEPT)));
-            let document = Document { tenant, kind: PREVIOUS, name, value, expected: *version, at, expires };
+            let (tenant, name) = (&key.tenant, key.thread.as_str());
+            let document = Document { tenant, kind: PREVIOUS, name, value, expected: *version, at, expires: None };
             writes.push(ledger.log.put_document(&document));
         }
         for ((tenant, day), value) in &made.days {

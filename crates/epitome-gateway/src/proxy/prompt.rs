@@ -11,6 +11,7 @@ use epitome::summary::Fate;
 use epitome::wire::{Dialect, Item, count_marks, mark_cached, set_field, without_field};
 use epitome_runtime::engine::{EngineError, OpenThread, Saved, Step, StepRequest};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
+use epitome_runtime::store::DocumentKind;
 use tokio::sync::MutexGuard;
 
 use super::Inner;
@@ -19,8 +20,6 @@ use crate::identity::{Counted, Line, Origin, Wanted, weight};
 
 /// How often a line is begun anew because others were faster.
 const RACES_MAX: usize = 4;
-/// The kind of the document that holds a thread's pins.
-pub(super) const PINS: &str = "pins";
 /// The label that says which thread a client compacted into this one.
 const DERIVED_FROM: &str = "derived_from";
 /// The most cache marks that a provider takes.
@@ -200,7 +199,7 @@ impl Inner {
             Origin::New { .. } => return Ok(()),
         };
         let log = self.engine.log();
-        let (kept, _) = log.document::<Vec<String>>(&turn.caller.tenant, PINS, holder.as_str()).await?;
+        let (kept, _) = log.document::<Vec<String>>(&turn.caller.tenant, DocumentKind::Pins, holder.as_str()).await?;
         let mut facts = line.facts();
         let newer = std::mem::take(&mut facts.pins);
         facts.pin(&kept.unwrap_or_default());

@@ -1,7 +1,6 @@
 //! The record: what came is logged, what was answered is kept, and what it took is learnt. All of it beside the request.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use epitome::budget::Tokens;
 use epitome::wire::Dialect;
@@ -9,7 +8,7 @@ use epitome_runtime::engine::{Engine, OpenThread, Saved};
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::log::Document;
 use epitome_runtime::model::{ModelAnswer, Usage};
-use epitome_runtime::store::Write;
+use epitome_runtime::store::{DocumentKind, Write};
 use futures_util::future::join_all;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -30,8 +29,6 @@ const LESSON_MIN: Tokens = Tokens::new(4000);
 const LESSON_SHARE: f64 = 0.25;
 /// What a token of an answer is taken for that broke off before the provider counted it.
 const BYTES_PER_TOKEN: u64 = 4;
-/// How long an answer that a client may go on from by its id is kept.
-const RESPONSE_DAYS: u64 = 30;
 
 /// An answer, as it is kept: the thread has it once the client sends it back.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -216,7 +213,7 @@ impl Inner {
         if at_hand.is_some() {
             return at_hand;
         }
-        let found = engine.log().document::<String>(&caller.tenant, "scope", &scope.document()).await;
+        let found = engine.log().document::<String>(&caller.tenant, DocumentKind::Scope, &scope.document()).await;
         found.ok().and_then(|(earlier, _)| earlier)
     }
 
@@ -231,7 +228,7 @@ impl Inner {
         (is_new && !pins.is_empty()).then(|| {
             self.engine.log().put_document(&Document {
                 tenant: &key.tenant,
-                kind: super::prompt::PINS,
+                kind: DocumentKind::Pins,
                 name: key.thread.as_str(),
                 value: &pins,
                 expected: None,
@@ -277,30 +274,30 @@ impl Inner {
         let key = turn.placed.line.key();
         let kept = Kept::of(turn, answer);
         let at = Moment::now();
-        let expires = Some(at.after(Duration::from_secs(RESPONSE_DAYS * 86_400)));
         let log = self.engine.log();
         let name = format!("{}:{}:{}", key.thread, kept.length, id.as_str());
-        let put = |kind, name: &str, expires| {
-            log.put_document(&Document { tenant: &key.tenant, kind, name, value: &kept, expected: None, at, expires })
+        let put = |kind, name: &str| {
+            let (tenant, value) = (&key.tenant, &kept);
+            log.put_document(&Document { tenant, kind, name, value, expected: None, at, expires: None })
         };
-        let mut writes = vec![put("answer", &name, None)];
+        let mut writes = vec![put(DocumentKind::Answer, &name)];
         if turn.placed.relation == Relation::New && turn.scope.is_named() {
             let (value, name) = (key.thread.to_string(), turn.scope.document());
             let scope = Document {
                 tenant: &key.tenant,
-                kind: "scope",
+                kind: DocumentKind::Scope,
                 name: &name,
                 value: &value,
                 expected: None,
                 at,
-                expires,
+                expires: None,
             };
             writes.push(log.put_document(&scope));
         }
         if let Some(response) = answer.id.as_deref().filter(|_| turn.asked.dialect() == Dialect::Responses) {
-            writes.push(put("response", response, expires));
+            writes.push(put(DocumentKind::Response, response));
         }
-        writes.extend(self.traces(turn, answer, at, expires));
+        writes.extend(self.traces(turn, answer, at));
         writes
     }
 
@@ -368,7 +365,7 @@ async fn history(
     let log = engine.log();
     let kept = match at_hand {
         Some(kept) => Some(kept),
-        None => log.document::<Kept>(&caller.tenant, "response", previous).await?.0,
+        None => log.document::<Kept>(&caller.tenant, DocumentKind::Response, previous).await?.0,
     };
     let Some(kept) = kept else { return Ok(None) };
     let Ok(thread) = kept.thread.parse() else { return Ok(None) };

@@ -10,15 +10,13 @@ use epitome_runtime::engine::EngineError;
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::log::Document;
 use epitome_runtime::model::ModelAnswer;
-use epitome_runtime::store::Write;
+use epitome_runtime::store::{DocumentKind, Write};
 use serde_json::Value;
 
 use super::Inner;
 use super::turn::Turn;
 use crate::identity::Scope;
 
-/// The kind of the documents that say which thread left a trace.
-const KIND: &str = "trace";
 /// The shortest line that is nobody else's by chance.
 const LINE_BYTES_MIN: usize = 60;
 /// The most traces that one answer leaves.
@@ -91,7 +89,7 @@ fn found_in(dialect: Dialect, messages: &[Raw]) -> Vec<Trace> {
 
 impl Inner {
     /// What an answer leaves, for whoever goes on from it without a name.
-    pub(super) fn traces(&self, turn: &Turn, answer: &ModelAnswer, at: Moment, expires: Option<Moment>) -> Vec<Write> {
+    pub(super) fn traces(&self, turn: &Turn, answer: &ModelAnswer, at: Moment) -> Vec<Write> {
         if turn.scope.is_named() {
             return Vec::new();
         }
@@ -99,8 +97,8 @@ impl Inner {
         let value = key.thread.to_string();
         let put = |trace: Trace| {
             let name = trace.name(&turn.scope);
-            let document =
-                Document { tenant: &key.tenant, kind: KIND, name: &name, value: &value, expected: None, at, expires };
+            let (tenant, kind) = (&key.tenant, DocumentKind::Trace);
+            let document = Document { tenant, kind, name: &name, value: &value, expected: None, at, expires: None };
             self.engine.log().put_document(&document)
         };
         said(&answer.calls, &answer.text).into_iter().map(put).collect()
@@ -115,7 +113,7 @@ impl Inner {
         let (log, tenant) = (self.engine.log(), &turn.caller.tenant);
         // One after the other: many at once would keep the store from everybody else.
         for trace in found_in(turn.asked.dialect(), turn.asked.messages()) {
-            let (found, _) = log.document::<String>(tenant, KIND, &trace.name(&turn.scope)).await?;
+            let (found, _) = log.document::<String>(tenant, DocumentKind::Trace, &trace.name(&turn.scope)).await?;
             if let Some(thread) = found.and_then(|thread| thread.parse().ok()) {
                 return Ok(Some(thread));
             }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use epitome_runtime::engine::Engine;
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::store::DocumentKey;
+use epitome_runtime::store::{DocumentKey, DocumentKind};
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -88,7 +88,7 @@ fn has_upstreams(api: &Api) -> Check {
 
 async fn store_answers(engine: &Engine) -> Check {
     let began = Instant::now();
-    let key = DocumentKey { tenant: TenantId::local(), kind: "ready".to_owned(), name: "none".to_owned() };
+    let key = DocumentKey::new(TenantId::local(), DocumentKind::Secret, "none");
     let asked = tokio::time::timeout(PATIENCE, engine.log().store().document(&key)).await;
     let (ok, detail) = match asked {
         Ok(Ok(_)) => (true, "answers".to_owned()),

@@ -25,7 +25,7 @@ use crate::ids::Moment;
 use crate::log::{Document, Hint, StoredPlan};
 use crate::model::Usage;
 use crate::recall::index_rows;
-use crate::store::{JobId, PlanRow, StoreError, Write};
+use crate::store::{DocumentKind, JobId, PlanRow, StoreError, Write};
 use crate::summarise::{Frame, NoSummary, Prose, Put, Spent, Summariser, cache_name};
 
 /// The most artifacts that a thread remembers names of; older ones are still read by their id.
@@ -225,7 +225,7 @@ impl Engine {
         };
         let name = cache_name(&dialogue, put);
         let tenant = &snapshot.key.tenant;
-        if let Ok(Some(prose)) = self.inner.log.unexpired::<Prose>(tenant, "summary", &name, Moment::now()).await {
+        if let Ok(Some(prose)) = self.inner.log.unexpired::<Prose>(tenant, DocumentKind::Summary, &name, Moment::now()).await {
             let event = self.event(snapshot, EventKind::SummaryCached);
             self.inner.bus.emit(&event.with("model", model.id()));
             return Ok(prose);
@@ -239,7 +239,7 @@ impl Engine {
         let prose = prose?;
         let at = Moment::now();
         let expires = Some(at.after(self.settings().summary_cache));
-        let document = Document { tenant, kind: "summary", name: &name, value: &prose, expected: None, at, expires };
+        let document = Document { tenant, kind: DocumentKind::Summary, name: &name, value: &prose, expected: None, at, expires };
         if let Err(error) = self.inner.log.apply(&[self.inner.log.put_document(&document)]).await {
             tracing::warn!(%error, "a summary could not be cached");
         }
@@ -389,7 +389,7 @@ impl Engine {
         if snapshot.policy.summarise.form != Form::Workstream {
             return None;
         }
-        let found = self.inner.log.document(&snapshot.key.tenant, "state", snapshot.key.thread.as_str()).await;
+        let found = self.inner.log.document(&snapshot.key.tenant, DocumentKind::State, snapshot.key.thread.as_str()).await;
         match found {
             Ok((state, version)) => Some((state.unwrap_or_default(), version)),
             Err(error) => {
@@ -407,7 +407,7 @@ impl Engine {
             tracing::debug!(count = fallen.len(), "entries left the workstream state");
         }
         let name = snapshot.key.thread.as_str();
-        let (tenant, kind) = (&snapshot.key.tenant, "state");
+        let (tenant, kind) = (&snapshot.key.tenant, DocumentKind::State);
         let document = Document { tenant, kind, name, value: &state, expected: Some(version), at, expires: None };
         Some(self.inner.log.put_document(&document))
     }

@@ -8,7 +8,7 @@ use super::thread::{OpenThread, RACES_MAX};
 use crate::artifact::Permission;
 use crate::ids::Moment;
 use crate::log::Document;
-use crate::store::StoreError;
+use crate::store::{DocumentKind, StoreError};
 
 impl OpenThread {
     /// Remembers an entry in the thread's memory block. When it is time the oldest are folded into its summary.
@@ -17,7 +17,7 @@ impl OpenThread {
         let log = &self.engine.inner.log;
         let (tenant, name) = (&self.key.tenant, self.key.thread.as_str());
         for _ in 0..RACES_MAX {
-            let (block, version) = log.document::<MemoryBlock>(tenant, "memory", name).await?;
+            let (block, version) = log.document::<MemoryBlock>(tenant, DocumentKind::Memory, name).await?;
             let mut block = block.unwrap_or_default();
             block.push(entry);
             let mut writes = Vec::new();
@@ -27,7 +27,7 @@ impl OpenThread {
                 // What is folded away stays readable.
                 let name = format!("{name}@{version}");
                 let value = &(folded.entries, folded.lost);
-                let kind = "memory-folded";
+                let kind = DocumentKind::MemoryFolded;
                 writes.push(log.put_document(&Document {
                     tenant,
                     kind,
@@ -38,7 +38,7 @@ impl OpenThread {
                     expires: None,
                 }));
             }
-            let (kind, value) = ("memory", &block);
+            let (kind, value) = (DocumentKind::Memory, &block);
             writes.push(log.put_document(&Document {
                 tenant,
                 kind,
@@ -59,7 +59,7 @@ impl OpenThread {
     /// The thread's memory block.
     pub async fn memory(&self) -> Result<MemoryBlock, EngineError> {
         let log = &self.engine.inner.log;
-        let (block, _) = log.document(&self.key.tenant, "memory", self.key.thread.as_str()).await?;
+        let (block, _) = log.document(&self.key.tenant, DocumentKind::Memory, self.key.thread.as_str()).await?;
         Ok(block.unwrap_or_default())
     }
 

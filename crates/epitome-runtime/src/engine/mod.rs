@@ -62,7 +62,7 @@ use crate::event::Bus;
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 use crate::log::{Document, Log, LogError, NewThread};
 use crate::model::Learnt;
-use crate::store::{Patient, Store};
+use crate::store::{DocumentKind, Patient, Store};
 use crate::summarise::Summariser;
 use crate::vault::{Keys, Vault, random_secret};
 
@@ -231,7 +231,7 @@ impl Engine {
     ) -> Result<OpenThread, EngineError> {
         let key = self.allowed(access, from, Permission::WriteThread)?;
         let row = self.inner.log.fork(&key, at, new, Moment::now()).await?;
-        for kind in ["memory", "state"] {
+        for kind in [DocumentKind::Memory, DocumentKind::State] {
             self.inner.log.copy_document(&key.tenant, kind, key.thread.as_str(), row.key.thread.as_str()).await?;
         }
         OpenThread::load(self.clone(), access.clone(), row.key).await
@@ -304,7 +304,7 @@ impl Engine {
         let (Some(learnt), Ok(tenant)) = (learnt, SYSTEM_TENANT.parse::<TenantId>()) else { return };
         let document = Document {
             tenant: &tenant,
-            kind: "learnt",
+            kind: DocumentKind::Learnt,
             name: "models",
             value: &learnt,
             expected: None,
@@ -331,7 +331,7 @@ fn counter(settings: &Settings) -> Counter {
 
 async fn learnt(log: &Log) -> Learnt {
     let Ok(tenant) = SYSTEM_TENANT.parse::<TenantId>() else { return Learnt::default() };
-    match log.document(&tenant, "learnt", "models").await {
+    match log.document(&tenant, DocumentKind::Learnt, "models").await {
         Ok((learnt, _)) => learnt.unwrap_or_default(),
         Err(error) => {
             tracing::warn!(%error, "what was learnt of models cannot be read; it is learnt anew");
@@ -345,12 +345,12 @@ pub async fn store_secret(store: &Arc<dyn Store>) -> Result<[u8; 32], EngineErro
     let tenant: TenantId = SYSTEM_TENANT.parse().map_err(|_| EngineError::NotAllowed)?;
     let log = Log::new(Arc::clone(store), Vault::new(Keys::none(), [0; 32]));
     for _ in 0..3 {
-        if let (Some(secret), _) = log.document::<[u8; 32]>(&tenant, "secret", "store").await? {
+        if let (Some(secret), _) = log.document::<[u8; 32]>(&tenant, DocumentKind::Secret, "store").await? {
             return Ok(secret);
         }
         let document = Document {
             tenant: &tenant,
-            kind: "secret",
+            kind: DocumentKind::Secret,
             name: "store",
             value: &random_secret(),
             expected: Some(0),

@@ -6,6 +6,7 @@ use super::thread::OpenThread;
 use crate::event::{Event, EventKind};
 use crate::ids::Moment;
 use crate::log::Document;
+use crate::store::DocumentKind;
 
 impl OpenThread {
     /// Notes whether the task was completed, for the quality metrics.
@@ -34,7 +35,7 @@ impl OpenThread {
     /// Hands the quality metrics to the store, in their order; nobody waits until they are on disk.
     pub(super) async fn save_quality(&mut self) {
         let log = self.engine.inner.log.clone();
-        let (tenant, kind, name) = (&self.key.tenant, "quality", self.key.thread.as_str());
+        let (tenant, kind, name) = (&self.key.tenant, DocumentKind::Quality, self.key.thread.as_str());
         let (value, at) = (&self.quality, Moment::now());
         let write = log.put_document(&Document { tenant, kind, name, value, expected: None, at, expires: None });
         let before = self.saving.take();

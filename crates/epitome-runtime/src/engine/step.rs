@@ -23,7 +23,7 @@ use crate::ids::Moment;
 use crate::log::{Document, LogError};
 use crate::model::ModelPrompt;
 use crate::rehydrate::{Allowance, called_for};
-use crate::store::{JobId, JobState, NewJob, Write};
+use crate::store::{DocumentKind, JobId, JobState, NewJob, Write};
 use crate::summarise::Frame;
 
 /// How often a lost race is run again.
@@ -422,7 +422,7 @@ impl OpenThread {
         let mut writes: Vec<Write> = came.iter().map(|event| log.add_event(event)).collect();
         writes.push(log.put_document(&Document {
             tenant: &self.key.tenant,
-            kind: "turn",
+            kind: DocumentKind::Turn,
             name: self.key.thread.as_str(),
             value: &self.turn,
             expected: None,
@@ -479,7 +479,7 @@ impl Engine {
         };
         let document = Document {
             tenant: &snapshot.key.tenant,
-            kind: "errand",
+            kind: DocumentKind::Errand,
             name: snapshot.key.thread.as_str(),
             value: &errand,
             expected: None,

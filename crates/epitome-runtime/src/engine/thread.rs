@@ -14,7 +14,7 @@ use crate::event::{Event, Quality};
 use crate::ids::{Moment, ThreadKey};
 use crate::log::{Envelope, Loaded, LogError, total, wire_dialect};
 use crate::rehydrate::TurnContext;
-use crate::store::{StoreError, ThreadRow, Write};
+use crate::store::{DocumentKind, StoreError, ThreadRow, Write};
 
 /// How often messages are appended anew when others append at the same time.
 pub(super) const RACES_MAX: usize = 200;
@@ -80,8 +80,8 @@ impl OpenThread {
         let dialect = wire_dialect(&row).ok_or_else(|| EngineError::Foreign { format: row.dialect.clone() })?;
         let state = load(&engine, &key, dialect).await?;
         let name = key.thread.as_str();
-        let turn = log.document::<TurnContext>(&key.tenant, "turn", name).await.ok().and_then(|(turn, _)| turn);
-        let quality = log.document::<Quality>(&key.tenant, "quality", name).await.ok().and_then(|(found, _)| found);
+        let turn = log.document::<TurnContext>(&key.tenant, DocumentKind::Turn, name).await.ok().and_then(|(turn, _)| turn);
+        let quality = log.document::<Quality>(&key.tenant, DocumentKind::Quality, name).await.ok().and_then(|(found, _)| found);
         let mut quality = quality.unwrap_or_default();
         quality.compactions = quality.compactions.max(state.row.version);
         if let Some(compaction) = &state.compaction {

@@ -19,7 +19,7 @@ use crate::artifact::Access;
 use crate::event::{Event, EventKind};
 use crate::ids::Moment;
 use crate::log::{LogError, wire_dialect};
-use crate::store::{JobEnd, JobRow, Lease, Write};
+use crate::store::{DocumentKind, JobEnd, JobRow, Lease, Write};
 
 /// How often a lost race is run again within one attempt.
 const RACES_MAX: usize = 8;
@@ -175,7 +175,7 @@ impl Engine {
         let log = &self.inner.log;
         let asked: Asked = serde_json::from_str(&job.payload).map_err(|_| unreadable("a job's payload"))?;
         let (tenant, name) = (&job.key.tenant, job.key.thread.as_str());
-        let errand: Errand = log.document(tenant, "errand", name).await?.0.unwrap_or_default();
+        let errand: Errand = log.document(tenant, DocumentKind::Errand, name).await?.0.unwrap_or_default();
         let row = log.thread(&job.key).await?.ok_or_else(|| LogError::NoThread { thread: job.key.thread.clone() })?;
         let dialect = wire_dialect(&row).ok_or_else(|| unreadable("the thread's dialect"))?;
         let model = Some(errand.frame.model.as_str()).filter(|model| !model.is_empty());

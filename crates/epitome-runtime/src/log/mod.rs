@@ -26,7 +26,8 @@ use serde::de::DeserializeOwned;
 use crate::event::Event;
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 use crate::store::{
-    DocumentKey, DocumentRow, EventRow, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+    DocumentKey, DocumentKind, DocumentRow, EventRow, MessageRow, PlanRow, Segment, Store, StoreError, StoredKind,
+    ThreadRow, Write,
 };
 use crate::vault::{Sealing, Vault};
 
@@ -320,12 +321,12 @@ impl Log {
     pub async fn document<T: DeserializeOwned>(
         &self,
         tenant: &TenantId,
-        kind: &str,
+        kind: DocumentKind,
         name: &str,
     ) -> Result<(Option<T>, u64), LogError> {
-        let key = DocumentKey { tenant: tenant.clone(), kind: kind.to_owned(), name: name.to_owned() };
+        let key = DocumentKey::new(tenant.clone(), kind, name);
         let Some(row) = self.store.document(&key).await? else { return Ok((None, 0)) };
-        let value = self.open_json(tenant, Sealing::Document, &document_name(kind, name), &row.body)?;
+        let value = self.open_json(tenant, Sealing::Document, &document_name(&key.kind, name), &row.body)?;
         Ok((Some(value), row.version))
     }
 
@@ -333,13 +334,13 @@ impl Log {
     pub async fn documents<T: DeserializeOwned>(
         &self,
         tenant: &TenantId,
-        kind: &str,
+        kind: DocumentKind,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(String, T)>, LogError> {
         let rows = self.store.documents(tenant, kind, after, limit).await?;
         let open = |(key, row): (DocumentKey, DocumentRow)| {
-            let value = self.open_json(tenant, Sealing::Document, &document_name(kind, &key.name), &row.body)?;
+            let value = self.open_json(tenant, Sealing::Document, &document_name(&key.kind, &key.name), &row.body)?;
             Ok((key.name, value))
         };
         rows.into_iter().map(open).collect()
@@ -349,21 +350,21 @@ impl Log {
     pub async fn unexpired<T: DeserializeOwned>(
         &self,
         tenant: &TenantId,
-        kind: &str,
+        kind: DocumentKind,
         name: &str,
         now: Moment,
     ) -> Result<Option<T>, LogError> {
-        let key = DocumentKey { tenant: tenant.clone(), kind: kind.to_owned(), name: name.to_owned() };
+        let key = DocumentKey::new(tenant.clone(), kind, name);
         match self.store.document(&key).await? {
             Some(row) if row.expires.is_none_or(|expires| now < expires) => {
-                self.open_json(tenant, Sealing::Document, &document_name(kind, name), &row.body).map(Some)
+                self.open_json(tenant, Sealing::Document, &document_name(&key.kind, name), &row.body).map(Some)
             }
             _ => Ok(None),
         }
     }
 
     /// Gives a document's content to another name, unless that has one.
-    pub async fn copy_document(&self, tenant: &TenantId, kind: &str, from: &str, to: &str) -> Result<(), LogError> {
+    pub async fn copy_document(&self, tenant: &TenantId, kind: DocumentKind, from: &str, to: &str) -> Result<(), LogError> {
         let (Some(value), _) = self.document::<serde_json::Value>(tenant, kind, from).await? else { return Ok(()) };
         let (value, at) = (&value, Moment::now());
         let copy = Document { tenant, kind, name: to, value, expected: Some(0), at, expires: None };
@@ -377,11 +378,11 @@ impl Log {
     pub fn put_document<T: Serialize>(&self, document: &Document<'_, T>) -> Write {
         let Document { tenant, kind, name, value, expected, at, expires } = document;
         Write::PutDocument {
-            key: DocumentKey { tenant: (*tenant).clone(), kind: (*kind).to_owned(), name: (*name).to_owned() },
+            key: DocumentKey::new((*tenant).clone(), *kind, *name),
             expected: *expected,
             at: *at,
-            expires: *expires,
-            body: self.seal_json(tenant, Sealing::Document, &document_name(kind, name), value),
+            expires: expires.or_else(|| kind.retention().expiry(*at)),
+            body: self.seal_json(tenant, Sealing::Document, &document_name(&(*kind).into(), name), value),
         }
     }
 
@@ -431,7 +432,7 @@ pub struct Document<'a, T> {
     /// Whose.
     pub tenant: &'a TenantId,
     /// What kind.
-    pub kind: &'a str,
+    pub kind: DocumentKind,
     /// Which one.
     pub name: &'a str,
     /// Its content.
@@ -440,11 +441,11 @@ pub struct Document<'a, T> {
     pub expected: Option<u64>,
     /// When.
     pub at: Moment,
-    /// When it may be removed.
+    /// When it may be removed; `None`: when its kind's retention is over.
     pub expires: Option<Moment>,
 }
 
-fn document_name(kind: &str, name: &str) -> String {
+fn document_name(kind: &StoredKind, name: &str) -> String {
     format!("{kind}/{name}")
 }
 

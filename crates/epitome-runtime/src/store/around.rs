@@ -54,11 +54,20 @@ macro_rules! store_around {
             async fn documents(
                 &self,
                 tenant: &TenantId,
-                kind: &str,
+                kind: $crate::store::DocumentKind,
                 after: Option<&str>,
                 limit: usize,
             ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
                 self.around("documents", self.inner.documents(tenant, kind, after, limit)).await
+            }
+
+            async fn all_documents(
+                &self,
+                tenant: &TenantId,
+                after: Option<&DocumentKey>,
+                limit: usize,
+            ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+                self.around("all_documents", self.inner.all_documents(tenant, after, limit)).await
             }
 
             async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError> {

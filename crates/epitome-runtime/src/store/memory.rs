@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::rule::{self, not_at};
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobRow, JobState,
+    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobRow, JobState,
     Lease, MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
@@ -101,13 +101,25 @@ impl Store for Memory {
     async fn documents(
         &self,
         tenant: &TenantId,
-        kind: &str,
+        kind: DocumentKind,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
         let state = self.state();
-        let of_kind = state.documents.iter().filter(|(key, _)| key.tenant == *tenant && key.kind == kind);
+        let of_kind = state.documents.iter().filter(|(key, _)| key.tenant == *tenant && key.kind == kind.into());
         let later = of_kind.filter(|(key, _)| after.is_none_or(|after| key.name.as_str() > after));
+        Ok(later.take(limit).map(|(key, row)| (key.clone(), row.clone())).collect())
+    }
+
+    async fn all_documents(
+        &self,
+        tenant: &TenantId,
+        after: Option<&DocumentKey>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+        let state = self.state();
+        let own = state.documents.iter().filter(|(key, _)| key.tenant == *tenant);
+        let later = own.filter(|(key, _)| after.is_none_or(|after| (&key.kind, &key.name) > (&after.kind, &after.name)));
         Ok(later.take(limit).map(|(key, row)| (key.clone(), row.clone())).collect())
     }
 

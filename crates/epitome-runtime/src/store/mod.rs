@@ -14,6 +14,7 @@ pub mod conformance;
 mod encode;
 mod error;
 mod faulty;
+mod kind;
 mod memory;
 mod patient;
 #[cfg(feature = "postgres")]
@@ -25,6 +26,7 @@ mod write;
 
 pub use error::StoreError;
 pub use faulty::{FaultyStore, StoreFault};
+pub use kind::{DocumentKind, Owner, Retention, StoredKind, UnknownKind};
 pub use memory::Memory;
 pub use patient::Patient;
 #[cfg(feature = "postgres")]
@@ -87,8 +89,17 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     async fn documents(
         &self,
         tenant: &TenantId,
-        kind: &str,
+        kind: DocumentKind,
         after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError>;
+
+    /// The tenant's documents of all kinds, known or not, in the order of the kinds' names and then of their own, from the
+    /// one after `after` on, `limit` at most. What looks after a store goes through these, so that it forgets no kind.
+    async fn all_documents(
+        &self,
+        tenant: &TenantId,
+        after: Option<&DocumentKey>,
         limit: usize,
     ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError>;
 

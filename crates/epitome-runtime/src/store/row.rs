@@ -4,6 +4,7 @@ use epitome::budget::Tokens;
 use epitome::thread::MessageId;
 use serde::{Deserialize, Serialize};
 
+use super::kind::{DocumentKind, StoredKind};
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// A thread.
@@ -100,10 +101,17 @@ pub struct PlanRow {
 pub struct DocumentKey {
     /// Whose.
     pub tenant: TenantId,
-    /// What kind: `summary`, `memory`, `state`, `quality`, …
-    pub kind: String,
+    /// What kind.
+    pub kind: StoredKind,
     /// Which one: a thread, a cache key, a model.
     pub name: String,
+}
+
+impl DocumentKey {
+    /// The document of this kind and name.
+    pub fn new(tenant: TenantId, kind: DocumentKind, name: impl Into<String>) -> Self {
+        DocumentKey { tenant, kind: StoredKind::Known(kind), name: name.into() }
+    }
 }
 
 /// A document: a small value that is replaced as a whole.

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 
 use epitome::thread::{Chain, MessageId};
 
-use super::{OF_TENANTS, OF_THREADS, PAGE, Said, UpkeepError, documents, sentence, threads};
+use super::{Documents, PAGE, Said, UpkeepError, sentence, threads};
 use crate::artifact::Artifacts;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
 use crate::log::{Entry, Log, LogError, wire_dialect};
-use crate::store::{PlanRow, StoreError, ThreadRow};
+use crate::store::{Owner, PlanRow, StoreError, ThreadRow};
 
 /// The most findings of one thread; one damage may show in every message after it.
 const FINDINGS_OF_THREAD_MAX: usize = 20;
@@ -45,12 +45,7 @@ pub async fn check(log: &Log, artifacts: &Artifacts, said: &mut Said<'_>) -> Res
             checked.thread(log, row).await?;
         }
         said(format!("Checking the documents of {tenant}"));
-        for kind in OF_THREADS {
-            checked.documents(log, &tenant, kind, Some(&ids)).await?;
-        }
-        for kind in OF_TENANTS {
-            checked.documents(log, &tenant, kind, None).await?;
-        }
+        checked.documents(log, &tenant, &ids).await?;
         said(format!("Checking the artifacts of {tenant}"));
         let found = artifacts.check(&tenant).await?;
         checked.findings.extend(found.iter().map(sentence));
@@ -84,29 +79,28 @@ impl Checked {
         &mut self,
         log: &Log,
         tenant: &TenantId,
-        kind: &str,
-        threads: Option<&HashSet<ThreadId>>,
+        threads: &HashSet<ThreadId>,
     ) -> Result<(), UpkeepError> {
-        let mut after: Option<String> = None;
+        let mut documents = Documents::of(log, tenant);
         loop {
-            let page = documents(log, tenant, kind, after.as_deref()).await?;
+            let page = documents.page().await?;
+            if page.is_empty() {
+                return Ok(());
+            }
             for (key, row) in &page {
                 self.documents += 1;
+                let name = format!("The {} document {} of {tenant}", key.kind, key.name);
                 if let Err(error) = log.opens_document(key, row) {
-                    self.findings.push(format!("The {kind} document {} of {tenant}: {error}.", key.name));
+                    self.findings.push(format!("{name}: {error}."));
                 }
-                let thread = key.name.parse::<ThreadId>().ok();
-                let is_orphan = threads.is_some_and(|known| thread.is_none_or(|thread| !known.contains(&thread)));
-                if is_orphan {
-                    let name = &key.name;
-                    let orphan =
-                        format!("The {kind} document {name} of {tenant} belongs to a thread that is not there.");
-                    self.findings.push(orphan);
+                let Some(kind) = key.kind.known() else {
+                    self.findings.push(format!("{name} is of a kind that this version does not know."));
+                    continue;
+                };
+                let is_lost = || kind.thread_in(&key.name).is_none_or(|thread| !threads.contains(&thread));
+                if kind.owner() == Owner::Thread && is_lost() {
+                    self.findings.push(format!("{name} belongs to a thread that is not there."));
                 }
-            }
-            match page.last() {
-                Some((key, _)) if page.len() == PAGE => after = Some(key.name.clone()),
-                _ => return Ok(()),
             }
         }
     }

@@ -5,15 +5,12 @@
 
 use serde::Deserialize;
 
-use super::{OF_TENANTS, OF_THREADS, PAGE, Said, UpkeepError, documents, sentence, threads};
+use super::{Documents, PAGE, Said, UpkeepError, sentence, threads};
 use crate::artifact::Artifacts;
 use crate::ids::{Moment, TenantId, ThreadKey};
 use crate::log::{Document, Log, LogError};
 use crate::recall::index_rows;
-use crate::store::{StoreError, ThreadRow, Write};
-
-/// The document that says under which key a thread's index is.
-const ROTATED: &str = "rotated";
+use crate::store::{DocumentKind, StoreError, ThreadRow, Write};
 
 /// What was brought under the current key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,9 +47,7 @@ pub async fn rotate(log: &Log, artifacts: &Artifacts, said: &mut Said<'_>) -> Re
             rotated.thread(log, row).await?;
         }
         said(format!("Sealing the documents of {tenant}"));
-        for kind in OF_THREADS.iter().chain(&OF_TENANTS) {
-            rotated.documents(log, &tenant, kind).await?;
-        }
+        rotated.documents(log, &tenant).await?;
         said(format!("Sealing the artifacts of {tenant}"));
         let resealed = artifacts.reseal(&tenant).await?;
         rotated.artifacts += resealed.resealed;
@@ -129,10 +124,13 @@ impl Rotated {
         }
     }
 
-    async fn documents(&mut self, log: &Log, tenant: &TenantId, kind: &str) -> Result<(), UpkeepError> {
-        let mut after: Option<String> = None;
+    async fn documents(&mut self, log: &Log, tenant: &TenantId) -> Result<(), UpkeepError> {
+        let mut documents = Documents::of(log, tenant);
         loop {
-            let page = documents(log, tenant, kind, after.as_deref()).await?;
+            let page = documents.page().await?;
+            if page.is_empty() {
+                return Ok(());
+            }
             for (key, row) in &page {
                 let Some(body) = self.taken(log.reseal_document(key, row)) else { continue };
                 let (expected, at, expires) = (Some(row.version), row.at, row.expires);
@@ -143,10 +141,6 @@ impl Rotated {
                     _ => self.documents += 1,
                 }
             }
-            match page.last() {
-                Some((key, _)) if page.len() == PAGE => after = Some(key.name.clone()),
-                _ => return Ok(()),
-            }
         }
     }
 
@@ -154,7 +148,7 @@ impl Rotated {
     async fn index(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
         let (tenant, name) = (&row.key.tenant, row.key.thread.as_str());
         let current = log.vault().current_key_id().unwrap_or_default().to_owned();
-        let known = log.document::<String>(tenant, ROTATED, name).await.ok().and_then(|(known, _)| known);
+        let known = log.document::<String>(tenant, DocumentKind::Rotated, name).await.ok().and_then(|(known, _)| known);
         if known.as_deref() == Some(&*current) {
             return Ok(());
         }
@@ -168,7 +162,7 @@ impl Rotated {
         }
         writes.push(log.put_document(&Document {
             tenant,
-            kind: ROTATED,
+            kind: DocumentKind::Rotated,
             name,
             value: &current,
             expected: None,
@@ -217,7 +211,7 @@ struct Imported {
 
 /// The runs of messages that are in a thread's index: what its plans took out, and what was imported.
 async fn indexed(log: &Log, row: &ThreadRow) -> Result<Vec<(u64, u64)>, UpkeepError> {
-    let imported = match log.document::<Imported>(&row.key.tenant, "source", row.key.thread.as_str()).await {
+    let imported = match log.document::<Imported>(&row.key.tenant, DocumentKind::Source, row.key.thread.as_str()).await {
         Ok((imported, _)) => imported.unwrap_or_default(),
         Err(LogError::Store(error)) => return Err(error.into()),
         // It is named as left when documents are sealed.

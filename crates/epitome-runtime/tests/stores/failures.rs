@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use epitome_runtime::ids::{Moment, TenantId};
-use epitome_runtime::store::{DocumentKey, Postgres, PostgresSettings, Sqlite, Store, StoreError, Write};
+use epitome_runtime::store::{DocumentKey, DocumentKind, Postgres, PostgresSettings, Sqlite, Store, StoreError, Write};
 
 use crate::place::{Folder, fresh_schema, postgres, postgres_url, settings};
 use crate::sample::{append, create, key};
@@ -55,7 +55,7 @@ async fn a_vacuum_gives_the_space_of_what_expired_back() {
     let folder = Folder::new();
     let store = folder.sqlite();
     let document = |name: u8| Write::PutDocument {
-        key: DocumentKey { tenant: TenantId::local(), kind: "summary".into(), name: name.to_string() },
+        key: DocumentKey::new(TenantId::local(), DocumentKind::Summary, name.to_string()),
         expected: None,
         at: Moment(0),
         expires: Some(Moment(i64::from(name))),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
 use epitome_runtime::store::{
-    ArtifactRow, DocumentKey, EventRow, IndexRow, JobEnd, JobId, Lease, Memory, NewJob, Segment, Sensitivity, Sqlite,
+    ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, Lease, Memory, NewJob, Segment, Sensitivity, Sqlite,
     Store, StoreError, ThreadRow, Write,
 };
 use proptest::prelude::*;
@@ -98,7 +98,7 @@ fn kind(number: u8) -> String {
 }
 
 fn document(number: u8) -> DocumentKey {
-    DocumentKey { tenant: tenant(number), kind: "memory".into(), name: format!("name{}", number / 2) }
+    DocumentKey::new(tenant(number), DocumentKind::Memory, format!("name{}", number / 2))
 }
 
 async fn write(store: &Memory, intent: &Intent) -> Write {
@@ -200,7 +200,7 @@ async fn everything(store: &dyn Store) -> String {
     for number in 0..2 {
         let tenant = tenant(number);
         shown += &format!("{:?}\n", store.threads(&tenant, None, 10).await.unwrap());
-        shown += &format!("{:?}\n", store.documents(&tenant, "memory", None, 10).await.unwrap());
+        shown += &format!("{:?}\n", store.documents(&tenant, DocumentKind::Memory, None, 10).await.unwrap());
         shown += &format!("{:?}\n", store.artifacts(&tenant, None, 10).await.unwrap());
     }
     for number in 0..6 {

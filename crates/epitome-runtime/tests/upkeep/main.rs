@@ -14,16 +14,13 @@ use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::ids::{Moment, ThreadKey};
 use epitome_runtime::log::Document;
 use epitome_runtime::recall::{Query, recall};
-use epitome_runtime::store::{DocumentKey, Memory, Sensitivity, Store, Write};
+use epitome_runtime::store::{DocumentKey, DocumentKind, Memory, Sensitivity, Store, Write};
 use epitome_runtime::upkeep::{Checked, UpkeepError, check, rotate};
 use epitome_runtime::vault::Keys;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
 use world::{go_on, owner, settings, thread_id};
-
-/// The kinds of documents that nothing of what was said may be left in.
-const KINDS: [&str; 7] = ["errand", "learnt", "memory", "quality", "state", "summary", "turn"];
 
 /// A store and its objects, without an engine.
 #[derive(Clone)]
@@ -60,7 +57,11 @@ async fn keep_by_hand(engine: &Engine) {
     let (tenant, at) = (owner().tenant, Moment(1));
     let document =
         |kind, name| Document { tenant: &tenant, kind, name, value: &"said", expected: None, at, expires: None };
-    let mut writes: Vec<Write> = KINDS.iter().map(|kind| engine.log().put_document(&document(kind, "t1"))).collect();
+    let mut writes: Vec<Write> = DocumentKind::ALL
+        .iter()
+        .filter(|kind| **kind != DocumentKind::Secret)
+        .map(|kind| engine.log().put_document(&document(*kind, "t1")))
+        .collect();
     let options = PutOptions { at, sensitivity: Sensitivity::Internal, ttl: None, tokens: Tokens::ZERO };
     writes.push(engine.artifacts().put(&owner(), &thread_id("t1"), b"what was said", options).await.unwrap());
     engine.log().apply(&writes).await.unwrap();
@@ -120,7 +121,7 @@ async fn after_each_rotation_the_new_key_alone_opens_everything() {
         let rotated = rotate(engine.log(), engine.artifacts(), &mut |_| {}).await.unwrap();
         assert_eq!(rotated.left, [""; 0]);
         assert!(rotated.messages > 40 && rotated.plans >= 3 && rotated.events > 0, "{rotated:?}");
-        assert!(rotated.documents >= KINDS.len() as u64 && rotated.artifacts > 0, "{rotated:?}");
+        assert!(rotated.documents >= DocumentKind::ALL.len() as u64 && rotated.artifacts > 0, "{rotated:?}");
         let engine = ground.engine(after).await;
         assert_eq!(checked(&engine).await.findings, [""; 0]);
         assert_eq!(recalled(&engine, "t1").await, found);
@@ -159,12 +160,12 @@ async fn no_document_stays_in_the_open_and_an_orphan_is_found() {
     ground.worked(Keys::none()).await;
     let engine = ground.engine(keys(&[("one", '1')])).await;
     rotate(engine.log(), engine.artifacts(), &mut |_| {}).await.unwrap();
-    for kind in KINDS {
+    for &kind in DocumentKind::ALL {
         let found = ground.store.documents(&owner().tenant, kind, None, 100).await.unwrap();
         assert!(!found.is_empty(), "{kind}");
         assert!(found.iter().all(|(_, row)| !engine.log().vault().needs_reseal(&row.body)), "{kind}");
     }
-    let key = DocumentKey { tenant: owner().tenant, kind: "memory".to_owned(), name: "nobody".to_owned() };
+    let key = DocumentKey::new(owner().tenant, DocumentKind::Memory, "nobody");
     let orphan = Write::PutDocument { key, expected: None, at: Moment(1), expires: None, body: vec![9] };
     ground.store.apply(&[orphan]).await.unwrap();
     let findings = checked(&engine).await.findings;

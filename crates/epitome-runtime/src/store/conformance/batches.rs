@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::super::{JobEnd, JobId, Sensitivity, Store, Write};
+use super::super::{DocumentKind, JobEnd, JobId, Sensitivity, Store, Write};
 use super::fixture::{
     append, artifact_row, commit, create, document_key, event, finish, found, index, job, key, lease, noon, passage,
     plan_row, put, segment, thread_of, unique,
@@ -74,7 +74,7 @@ async fn whole_or_not(store: Arc<dyn Store>) -> Outcome {
     same("the index", found(&store, &key.tenant, &all, "words").await?, vec![(0, 0)])?;
     let held = store.document(&document).await?.map(|row| (row.version, row.body));
     same("the document", held, Some((1, b"one".to_vec())))?;
-    same("how many documents", store.documents(&key.tenant, "memory", None, 10).await?.len(), 1)?;
+    same("how many documents", store.documents(&key.tenant, DocumentKind::Memory, None, 10).await?.len(), 1)?;
     same("the artifact", store.artifact(&artifact.id).await?, Some(artifact))?;
     let events = store.events(&key, 0, 10).await?.into_iter().map(|event| event.body).collect::<Vec<_>>();
     same("the events", events, vec![b"one".to_vec()])?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::{DocumentKey, DocumentRow, Store, Write};
+use super::super::{DocumentKey, DocumentKind, DocumentRow, Store, StoredKind, Write};
 use super::fixture::{NOON, document_key, noon, put, tenant};
 use super::{Outcome, claims, conflicts, holds, same};
 use crate::ids::Moment;
@@ -12,6 +12,7 @@ claims! {
     "a document is put only over the version that was expected" => expected,
     "a document that is removed is gone and begins anew" => removed,
     "documents are listed in order of their names, of one kind, from a cursor on" => listed,
+    "all documents of a tenant are listed, whatever their kind, by kind and name, from a cursor on" => listed_all,
     "a vacuum removes documents that have expired before the moment, and no others" => vacuumed,
 }
 
@@ -62,12 +63,12 @@ async fn listed(store: Arc<dyn Store>) -> Outcome {
     for name in names {
         store.apply(&[put(&document_key(&tenant, name), None, name)]).await?;
     }
-    let stray = DocumentKey { kind: "memor".into(), ..document_key(&tenant, "c") };
+    let stray = DocumentKey { kind: StoredKind::read("memor"), ..document_key(&tenant, "c") };
     store.apply(&[put(&stray, None, "another kind")]).await?;
     let mut found = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let page = store.documents(&tenant, "memory", after.as_deref(), 4).await?;
+        let page = store.documents(&tenant, DocumentKind::Memory, after.as_deref(), 4).await?;
         holds("a page has at most as many as asked for", page.len() <= 4)?;
         let Some((last, _)) = page.last() else { break };
         after = Some(last.name.clone());
@@ -77,6 +78,33 @@ async fn listed(store: Arc<dyn Store>) -> Outcome {
         }
     }
     same("the names", found, ["", "Z", "a 1", "a/1", "b", "é"].map(str::to_owned).to_vec())
+}
+
+async fn listed_all(store: Arc<dyn Store>) -> Outcome {
+    let tenant = tenant()?;
+    let kinds = DocumentKind::ALL.iter().map(|kind| StoredKind::Known(*kind));
+    // Two that no version of today writes, one of them between ours.
+    let kinds = kinds.chain(["", "memorandum"].map(StoredKind::read));
+    let mut wanted: Vec<DocumentKey> = kinds
+        .flat_map(|kind| ["b", "", "Z"].map(|name| DocumentKey { kind: kind.clone(), ..document_key(&tenant, name) }))
+        .collect();
+    for key in &wanted {
+        store.apply(&[put(key, None, &key.name)]).await?;
+    }
+    wanted.sort_by(|one, other| (one.kind.name(), &one.name).cmp(&(other.kind.name(), &other.name)));
+    let mut found: Vec<DocumentKey> = Vec::new();
+    loop {
+        let page = store.all_documents(&tenant, found.last(), 4).await?;
+        holds("a page has at most as many as asked for", page.len() <= 4)?;
+        if page.is_empty() {
+            break;
+        }
+        for (key, row) in page {
+            same("a listed document", Some(&row), store.document(&key).await?.as_ref())?;
+            found.push(key);
+        }
+    }
+    same("the documents", found, wanted)
 }
 
 async fn vacuumed(store: Arc<dyn Store>) -> Outcome {
@@ -91,6 +119,6 @@ async fn vacuumed(store: Arc<dyn Store>) -> Outcome {
     store.apply(&[expiring("old", Some(Moment(10))), expiring("later", Some(NOON)), expiring("kept", None)]).await?;
     let removed = store.vacuum(Moment(100)).await?;
     holds("the vacuum says that it removed something", removed >= 1)?;
-    let names = store.documents(&tenant, "memory", None, 10).await?.into_iter().map(|(key, _)| key.name);
+    let names = store.documents(&tenant, DocumentKind::Memory, None, 10).await?.into_iter().map(|(key, _)| key.name);
     same("what is left", names.collect::<Vec<_>>(), vec!["kept".to_owned(), "later".to_owned()])
 }

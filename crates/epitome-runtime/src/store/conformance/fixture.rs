@@ -7,7 +7,7 @@ use epitome::thread::MessageId;
 use uuid::Uuid;
 
 use super::super::{
-    ArtifactRow, DocumentKey, EventRow, IndexRow, JobEnd, JobId, JobRow, Lease, MessageRow, NewJob, PlanRow, Segment,
+    ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobRow, Lease, MessageRow, NewJob, PlanRow, Segment,
     Sensitivity, Store, StoreError, ThreadRow, Write,
 };
 use super::Reason;
@@ -122,7 +122,7 @@ pub(super) fn event(key: &ThreadKey, text: &str) -> Write {
 }
 
 pub(super) fn document_key(tenant: &TenantId, name: &str) -> DocumentKey {
-    DocumentKey { tenant: tenant.clone(), kind: "memory".into(), name: name.into() }
+    DocumentKey::new(tenant.clone(), DocumentKind::Memory, name)
 }
 
 pub(super) fn put(key: &DocumentKey, expected: Option<u64>, body: &str) -> Write {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epitome::budget::Tokens;
 
-use super::super::{IndexRow, JobEnd, MessageRow, PlanRow, Store, ThreadRow, Write};
+use super::super::{DocumentKind, IndexRow, JobEnd, MessageRow, PlanRow, Store, ThreadRow, Write};
 use super::fixture::{
     append, document_key, empty_thread, event_row, found, id, job, key, lease, message, noon, plan_row, segment,
     tenant, thread_row, unique,
@@ -124,7 +124,7 @@ async fn texts(store: Arc<dyn Store>) -> Outcome {
     let put = Write::PutDocument { key: document.clone(), expected: None, at: noon(0), expires: None, body };
     store.apply(&[Write::CreateThread(Box::new(row.clone())), put, Write::Enqueue(Box::new(new))]).await?;
     same("the thread", store.thread(&key).await?, Some(row))?;
-    let names = store.documents(&key.tenant, "memory", None, 2).await?.into_iter().map(|(key, _)| key);
+    let names = store.documents(&key.tenant, DocumentKind::Memory, None, 2).await?.into_iter().map(|(key, _)| key);
     same("the document's name", names.collect::<Vec<_>>(), vec![document])?;
     let Some(running) = store.claim(&kind, &lease(noon(9)), noon(1)).await? else {
         return holds("the job cannot be claimed", false);

@@ -3,7 +3,7 @@
 use epitome::thread::MessageId;
 use std::sync::Arc;
 
-use super::super::{Store, Write};
+use super::super::{DocumentKind, Store, Write};
 use super::fixture::{
     append, artifact_row, commit, create, document_key, event, found, index, job, key, noon, passage, put, segment,
     tenant, thread_of, unique,
@@ -37,7 +37,7 @@ async fn isolated(store: Arc<dyn Store>) -> Outcome {
     same("the plan", store.plan(&guess, None).await?, None)?;
     same("an older plan", store.plan(&guess, Some(1)).await?, None)?;
     same("the document", store.document(&document_key(&stranger, "notes")).await?, None)?;
-    same("the documents", store.documents(&stranger, "memory", None, 10).await?, Vec::new())?;
+    same("the documents", store.documents(&stranger, DocumentKind::Memory, None, 10).await?, Vec::new())?;
     same("the artifacts", store.artifacts(&stranger, None, 10).await?, Vec::new())?;
     same("whose the artifact is", store.artifact(&artifact.id).await?.map(|row| row.tenant), Some(owner.tenant))?;
     same("the events", store.events(&guess, 0, 10).await?, Vec::new())?;

@@ -27,7 +27,7 @@ use self::step::Step;
 use self::value::{bound, limit as most, parsed};
 use super::rule::LAPSED;
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow, PlanRow, Segment,
+    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow, PlanRow, Segment,
     Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
@@ -276,19 +276,31 @@ impl Store for Postgres {
 
     async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
         let sql = "SELECT * FROM documents WHERE tenant = $1 AND kind = $2 AND name = $3";
-        self.row(sql, &[&key.tenant.as_str(), &key.kind, &key.name], read::document).await
+        self.row(sql, &[&key.tenant.as_str(), &key.kind.name(), &key.name], read::document).await
     }
 
     async fn documents(
         &self,
         tenant: &TenantId,
-        kind: &str,
+        kind: DocumentKind,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
         let sql = "SELECT * FROM documents WHERE tenant = $1 AND kind = $2 AND name >= coalesce($3, '') \
                    AND name IS DISTINCT FROM $3 ORDER BY name LIMIT $4";
-        self.rows(sql, &[&tenant.as_str(), &kind, &after, &most(limit)], read::keyed_document).await
+        self.rows(sql, &[&tenant.as_str(), &kind.name(), &after, &most(limit)], read::keyed_document).await
+    }
+
+    async fn all_documents(
+        &self,
+        tenant: &TenantId,
+        after: Option<&DocumentKey>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+        let sql = "SELECT * FROM documents WHERE tenant = $1 AND ($2::text IS NULL OR (kind, name) > ($2, $3)) \
+                   ORDER BY kind, name LIMIT $4";
+        let (kind, name) = (after.map(|key| key.kind.name()), after.map(|key| key.name.as_str()));
+        self.rows(sql, &[&tenant.as_str(), &kind, &name, &most(limit)], read::keyed_document).await
     }
 
     async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError> {

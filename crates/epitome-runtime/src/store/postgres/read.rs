@@ -8,7 +8,7 @@ use super::value::{amount, id, json, maybe, moment, parsed, small, unreadable};
 use crate::ids::ThreadKey;
 use crate::store::{
     ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, JobId, JobRow, JobState, Lease, MessageRow, PlanRow,
-    Sensitivity, ThreadRow,
+    Sensitivity, StoredKind, ThreadRow,
 };
 
 pub(super) fn thread(row: &Row) -> Result<ThreadRow, Fault> {
@@ -82,7 +82,7 @@ pub(super) fn document(row: &Row) -> Result<DocumentRow, Fault> {
 }
 
 pub(super) fn keyed_document(row: &Row) -> Result<(DocumentKey, DocumentRow), Fault> {
-    let (kind, name) = (row.try_get("kind")?, row.try_get("name")?);
+    let (kind, name) = (StoredKind::read(row.try_get("kind")?), row.try_get("name")?);
     Ok((DocumentKey { tenant: parsed(row, "tenant")?, kind, name }, document(row)?))
 }
 

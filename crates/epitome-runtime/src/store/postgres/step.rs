@@ -235,7 +235,7 @@ fn put_document<'a>(
     let expected = expected.map(u64::cast_signed);
     must(
         sql,
-        values![key.tenant.as_str(), key.kind.as_str(), key.name.as_str(), at.0, expires, body, expected],
+        values![key.tenant.as_str(), key.kind.name(), key.name.as_str(), at.0, expires, body, expected],
         StoreError::conflict(format!("the {} document {}", key.kind, key.name)),
     )
 }
@@ -243,7 +243,7 @@ fn put_document<'a>(
 fn delete_document(key: &DocumentKey) -> Step<'_> {
     may(
         "DELETE FROM documents WHERE tenant = $1 AND kind = $2 AND name = $3",
-        values![key.tenant.as_str(), key.kind.as_str(), key.name.as_str()],
+        values![key.tenant.as_str(), key.kind.name(), key.name.as_str()],
     )
 }
 

@@ -159,7 +159,7 @@ fn put_document(
     };
     let expires = expires.map(|moment| moment.0);
     let expected = expected.map(u64::cast_signed);
-    let values = params![key.tenant.as_str(), key.kind, key.name, at.0, expires, body, expected];
+    let values = params![key.tenant.as_str(), key.kind.name(), key.name, at.0, expires, body, expected];
     let made = conn.prepare_cached(sql)?.execute(values)?;
     changed(made, || StoreError::conflict(format!("the {} document {}", key.kind, key.name)))
 }
@@ -167,7 +167,7 @@ fn put_document(
 fn delete_document(conn: &Connection, key: &DocumentKey) -> Result<(), Fault> {
     conn.prepare_cached("DELETE FROM documents WHERE tenant = ? AND kind = ? AND name = ?")?.execute(params![
         key.tenant.as_str(),
-        key.kind,
+        key.kind.name(),
         key.name
     ])?;
     Ok(())

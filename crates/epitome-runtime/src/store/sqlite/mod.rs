@@ -25,7 +25,7 @@ use rusqlite::Connection;
 use self::failure::Fault;
 use self::worker::{Readers, Writer};
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow, PlanRow, Segment,
+    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow, PlanRow, Segment,
     Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
@@ -121,12 +121,22 @@ impl Store for Sqlite {
     async fn documents(
         &self,
         tenant: &TenantId,
-        kind: &str,
+        kind: DocumentKind,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
-        let (tenant, kind, after) = (tenant.clone(), kind.to_owned(), after.map(str::to_owned));
-        self.read(move |conn| read::documents(conn, &tenant, &kind, after.as_deref(), limit)).await
+        let (tenant, after) = (tenant.clone(), after.map(str::to_owned));
+        self.read(move |conn| read::documents(conn, &tenant, kind, after.as_deref(), limit)).await
+    }
+
+    async fn all_documents(
+        &self,
+        tenant: &TenantId,
+        after: Option<&DocumentKey>,
+        limit: usize,
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+        let (tenant, after) = (tenant.clone(), after.cloned());
+        self.read(move |conn| read::all_documents(conn, &tenant, after.as_ref(), limit)).await
     }
 
     async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError> {
@@ -201,7 +211,7 @@ mod tests {
         let store = Sqlite::in_memory().unwrap();
         store.writer.run(|conn| Ok(conn.pragma_update(None, "max_page_count", 60)?)).await.unwrap();
         let document = |name: &str, body| Write::PutDocument {
-            key: DocumentKey { tenant: TenantId::local(), kind: "memory".into(), name: name.into() },
+            key: DocumentKey::new(TenantId::local(), DocumentKind::Memory, name),
             expected: None,
             at: Moment(0),
             expires: None,
@@ -211,7 +221,7 @@ mod tests {
         let writes = [document("small", vec![2]), document("large", vec![0; 1_000_000])];
         let error = store.apply(&writes).await.unwrap_err();
         assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
-        let held = store.documents(&TenantId::local(), "memory", None, 9).await.unwrap();
+        let held = store.documents(&TenantId::local(), DocumentKind::Memory, None, 9).await.unwrap();
         assert_eq!(held.iter().map(|(_, row)| row.body.clone()).collect::<Vec<_>>(), [vec![1]]);
         store.apply(&[document("small", vec![3])]).await.unwrap();
     }
@@ -222,7 +232,7 @@ mod tests {
     async fn batches_that_are_committed_together_fail_alone() {
         let store = Sqlite::in_memory().unwrap();
         let put = |name: String, expected| {
-            let key = DocumentKey { tenant: TenantId::local(), kind: "memory".into(), name };
+            let key = DocumentKey::new(TenantId::local(), DocumentKind::Memory, name);
             Write::PutDocument { key, expected, at: Moment(0), expires: None, body: Vec::new() }
         };
         let batch = |number: usize| {
@@ -236,7 +246,7 @@ mod tests {
         let (_, outcomes, ()) = tokio::join!(held, waiting, async { drop(release) });
         let failed: Vec<usize> = (0..100).filter(|number| outcomes[*number].is_err()).collect();
         assert_eq!(failed, (0..100).step_by(3).collect::<Vec<_>>());
-        let written = store.documents(&TenantId::local(), "memory", None, 300).await.unwrap();
+        let written = store.documents(&TenantId::local(), DocumentKind::Memory, None, 300).await.unwrap();
         assert_eq!(written.len(), 2 * (100 - failed.len()));
     }
 }

@@ -13,7 +13,8 @@ use super::value::{amount, id, json, limit, moment, parsed, unreadable};
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 use crate::store::encode::id_bytes;
 use crate::store::{
-    ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, MessageRow, PlanRow, Sensitivity, ThreadRow,
+    ArtifactRow, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, MessageRow, PlanRow, Sensitivity, StoredKind,
+    ThreadRow,
 };
 
 /// A thread.
@@ -162,14 +163,14 @@ pub(super) fn events(conn: &Connection, key: &ThreadKey, after: u64, most: usize
 /// A document.
 pub(super) fn document(conn: &Connection, key: &DocumentKey) -> Result<Option<DocumentRow>, Fault> {
     let mut select = conn.prepare_cached("SELECT * FROM documents WHERE tenant = ? AND kind = ? AND name = ?")?;
-    Ok(select.query_row(params![key.tenant.as_str(), key.kind, key.name], document_row).optional()?)
+    Ok(select.query_row(params![key.tenant.as_str(), key.kind.name(), key.name], document_row).optional()?)
 }
 
 /// A tenant's documents of a kind after one of them.
 pub(super) fn documents(
     conn: &Connection,
     tenant: &TenantId,
-    kind: &str,
+    kind: DocumentKind,
     after: Option<&str>,
     most: usize,
 ) -> Result<Vec<(DocumentKey, DocumentRow)>, Fault> {
@@ -177,8 +178,28 @@ pub(super) fn documents(
         "SELECT * FROM documents WHERE tenant = ?1 AND kind = ?2 AND name >= coalesce(?3, '') AND name IS NOT ?3 \
          ORDER BY name LIMIT ?4",
     )?;
-    let rows = select.query_map(params![tenant.as_str(), kind, after, limit(most)], |row| {
+    let rows = select.query_map(params![tenant.as_str(), kind.name(), after, limit(most)], |row| {
         let key = DocumentKey { tenant: tenant.clone(), kind: kind.into(), name: row.get("name")? };
+        Ok((key, document_row(row)?))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// A tenant's documents of all kinds after one of them.
+pub(super) fn all_documents(
+    conn: &Connection,
+    tenant: &TenantId,
+    after: Option<&DocumentKey>,
+    most: usize,
+) -> Result<Vec<(DocumentKey, DocumentRow)>, Fault> {
+    let mut select = conn.prepare_cached(
+        "SELECT * FROM documents WHERE tenant = ?1 AND (?2 IS NULL OR (kind, name) > (?2, ?3)) \
+         ORDER BY kind, name LIMIT ?4",
+    )?;
+    let (kind, name) = (after.map(|key| key.kind.name()), after.map(|key| &key.name));
+    let rows = select.query_map(params![tenant.as_str(), kind, name, limit(most)], |row| {
+        let kind: String = row.get("kind")?;
+        let key = DocumentKey { tenant: tenant.clone(), kind: StoredKind::read(&kind), name: row.get("name")? };
         Ok((key, document_row(row)?))
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
