@@ -60,7 +60,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let row = thread.row();
     println!("\nthe log: {} messages, {} compactions; nothing of it is lost", row.length, row.version);
     println!("the memory block: {} entries, the older ones folded", thread.memory().await?.entries().len());
-    let state = engine.log().document::<epitome::summary::State>(&row.key.tenant, epitome_runtime::store::DocumentKind::State, row.key.thread.as_str());
+    let state = engine.log().document::<epitome::summary::State>(
+        &row.key.tenant,
+        epitome_runtime::store::DocumentKind::State,
+        row.key.thread.as_str(),
+    );
     println!("the state of the work:\n{}", state.await?.0.unwrap_or_default().render());
     Ok(())
 }

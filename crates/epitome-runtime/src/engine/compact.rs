@@ -225,7 +225,9 @@ impl Engine {
         };
         let name = cache_name(&dialogue, put);
         let tenant = &snapshot.key.tenant;
-        if let Ok(Some(prose)) = self.inner.log.unexpired::<Prose>(tenant, DocumentKind::Summary, &name, Moment::now()).await {
+        if let Ok(Some(prose)) =
+            self.inner.log.unexpired::<Prose>(tenant, DocumentKind::Summary, &name, Moment::now()).await
+        {
             let event = self.event(snapshot, EventKind::SummaryCached);
             self.inner.bus.emit(&event.with("model", model.id()));
             return Ok(prose);
@@ -239,7 +241,8 @@ impl Engine {
         let prose = prose?;
         let at = Moment::now();
         let expires = Some(at.after(self.settings().summary_cache));
-        let document = Document { tenant, kind: DocumentKind::Summary, name: &name, value: &prose, expected: None, at, expires };
+        let document =
+            Document { tenant, kind: DocumentKind::Summary, name: &name, value: &prose, expected: None, at, expires };
         if let Err(error) = self.inner.log.apply(&[self.inner.log.put_document(&document)]).await {
             tracing::warn!(%error, "a summary could not be cached");
         }
@@ -389,7 +392,8 @@ impl Engine {
         if snapshot.policy.summarise.form != Form::Workstream {
             return None;
         }
-        let found = self.inner.log.document(&snapshot.key.tenant, DocumentKind::State, snapshot.key.thread.as_str()).await;
+        let found =
+            self.inner.log.document(&snapshot.key.tenant, DocumentKind::State, snapshot.key.thread.as_str()).await;
         match found {
             Ok((state, version)) => Some((state.unwrap_or_default(), version)),
             Err(error) => {

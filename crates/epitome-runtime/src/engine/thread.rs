@@ -80,8 +80,10 @@ impl OpenThread {
         let dialect = wire_dialect(&row).ok_or_else(|| EngineError::Foreign { format: row.dialect.clone() })?;
         let state = load(&engine, &key, dialect).await?;
         let name = key.thread.as_str();
-        let turn = log.document::<TurnContext>(&key.tenant, DocumentKind::Turn, name).await.ok().and_then(|(turn, _)| turn);
-        let quality = log.document::<Quality>(&key.tenant, DocumentKind::Quality, name).await.ok().and_then(|(found, _)| found);
+        let turn =
+            log.document::<TurnContext>(&key.tenant, DocumentKind::Turn, name).await.ok().and_then(|(turn, _)| turn);
+        let quality =
+            log.document::<Quality>(&key.tenant, DocumentKind::Quality, name).await.ok().and_then(|(found, _)| found);
         let mut quality = quality.unwrap_or_default();
         quality.compactions = quality.compactions.max(state.row.version);
         if let Some(compaction) = &state.compaction {

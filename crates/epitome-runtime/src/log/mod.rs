@@ -364,7 +364,13 @@ impl Log {
     }
 
     /// Gives a document's content to another name, unless that has one.
-    pub async fn copy_document(&self, tenant: &TenantId, kind: DocumentKind, from: &str, to: &str) -> Result<(), LogError> {
+    pub async fn copy_document(
+        &self,
+        tenant: &TenantId,
+        kind: DocumentKind,
+        from: &str,
+        to: &str,
+    ) -> Result<(), LogError> {
         let (Some(value), _) = self.document::<serde_json::Value>(tenant, kind, from).await? else { return Ok(()) };
         let (value, at) = (&value, Moment::now());
         let copy = Document { tenant, kind, name: to, value, expected: Some(0), at, expires: None };

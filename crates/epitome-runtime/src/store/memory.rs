@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::rule::{self, not_at};
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobRow, JobState,
-    Lease, MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobRow,
+    JobState, Lease, MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -119,7 +119,8 @@ impl Store for Memory {
     ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
         let state = self.state();
         let own = state.documents.iter().filter(|(key, _)| key.tenant == *tenant);
-        let later = own.filter(|(key, _)| after.is_none_or(|after| (&key.kind, &key.name) > (&after.kind, &after.name)));
+        let later =
+            own.filter(|(key, _)| after.is_none_or(|after| (&key.kind, &key.name) > (&after.kind, &after.name)));
         Ok(later.take(limit).map(|(key, row)| (key.clone(), row.clone())).collect())
     }
 

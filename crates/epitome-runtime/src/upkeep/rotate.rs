@@ -211,7 +211,8 @@ struct Imported {
 
 /// The runs of messages that are in a thread's index: what its plans took out, and what was imported.
 async fn indexed(log: &Log, row: &ThreadRow) -> Result<Vec<(u64, u64)>, UpkeepError> {
-    let imported = match log.document::<Imported>(&row.key.tenant, DocumentKind::Source, row.key.thread.as_str()).await {
+    let imported = match log.document::<Imported>(&row.key.tenant, DocumentKind::Source, row.key.thread.as_str()).await
+    {
         Ok((imported, _)) => imported.unwrap_or_default(),
         Err(LogError::Store(error)) => return Err(error.into()),
         // It is named as left when documents are sealed.

@@ -7,8 +7,8 @@ use epitome::thread::MessageId;
 use uuid::Uuid;
 
 use super::super::{
-    ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobRow, Lease, MessageRow, NewJob, PlanRow, Segment,
-    Sensitivity, Store, StoreError, ThreadRow, Write,
+    ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobRow, Lease, MessageRow, NewJob,
+    PlanRow, Segment, Sensitivity, Store, StoreError, ThreadRow, Write,
 };
 use super::Reason;
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};

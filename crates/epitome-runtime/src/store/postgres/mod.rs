@@ -27,8 +27,8 @@ use self::step::Step;
 use self::value::{bound, limit as most, parsed};
 use super::rule::LAPSED;
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow, PlanRow, Segment,
-    Store, StoreError, ThreadRow, Write,
+    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow,
+    PlanRow, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 

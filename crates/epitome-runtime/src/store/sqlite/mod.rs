@@ -25,8 +25,8 @@ use rusqlite::Connection;
 use self::failure::Fault;
 use self::worker::{Readers, Writer};
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow, PlanRow, Segment,
-    Store, StoreError, ThreadRow, Write,
+    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow,
+    PlanRow, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
