@@ -1,6 +1,7 @@
 //! A line: a thread at hand, with what has come for it and is not in the store yet.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use epitome::budget::Tokens;
@@ -28,6 +29,8 @@ pub struct Facts {
     pub length: usize,
     /// The newest of them, which are not in the store yet.
     pub pending: Vec<String>,
+    /// How many of them the store is known to have.
+    pub stored: usize,
     /// The fingerprint of its end.
     pub tip: blake3::Hash,
     /// The version of its plan.
@@ -81,8 +84,29 @@ pub enum Origin {
         from: ThreadId,
         /// Behind how many messages.
         at: u64,
+        /// The thread itself, where it is at hand: its messages may still be on their way into the store.
+        parent: Option<Parent>,
     },
 }
+
+/// The thread at hand that another one leaves.
+#[derive(Clone)]
+pub struct Parent(pub Arc<Line>);
+
+impl fmt::Debug for Parent {
+    /// Its name alone: parents have parents.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Parent").finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Parent {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Parent {}
 
 /// What messages were counted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +139,19 @@ impl Line {
     /// What is known of it. Never held while waiting.
     pub fn facts(&self) -> MutexGuard<'_, Facts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what is not in the store yet, and the place where it comes. Whoever takes it stores it, or puts it back.
+    pub fn take_pending(&self) -> (u64, Vec<String>) {
+        let mut facts = self.facts();
+        let pending = std::mem::take(&mut facts.pending);
+        ((facts.length - pending.len()) as u64, pending)
+    }
+
+    /// Puts back what could not be stored, before what came meanwhile.
+    pub fn put_back(&self, pending: Vec<String>) {
+        let mut facts = self.facts();
+        facts.pending = pending.into_iter().chain(std::mem::take(&mut facts.pending)).collect();
     }
 
     /// Which thread it is.

@@ -8,7 +8,7 @@ use epitome::thread::Raw;
 use epitome_runtime::engine::{Engine, EngineError};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
 
-use super::line::{Facts, Frame, Line, Origin};
+use super::line::{Facts, Frame, Line, Origin, Parent};
 use super::{Ids, Scope};
 
 /// What a line costs besides what is loaded of it.
@@ -111,7 +111,7 @@ impl Lines {
                 let facts = line.facts();
                 (facts.key.clone(), facts.version)
             };
-            let facts = wanted.leaves(key.thread, at + 1, version);
+            let facts = wanted.leaves(key.thread, at + 1, version, Some(Parent(line)));
             return Some(Placed { line: state.begin(facts, wanted), relation: Relation::Fork });
         }
         let relation = state.advance(&line, at + 1, wanted)?;
@@ -166,7 +166,7 @@ impl Lines {
             (facts.key, facts.origin, facts.version) = (begins.key, begins.origin, begins.version);
             facts.forked_from = begins.forked_from;
             facts.pending = wanted.messages[shared..].iter().map(ToString::to_string).collect();
-            facts.length = wanted.messages.len();
+            (facts.length, facts.stored) = (wanted.messages.len(), begins.stored);
             facts.counted = None;
         }
         let mut state = self.state();
@@ -275,7 +275,8 @@ impl Wanted<'_> {
             Some(found) if found.length == found.shared => {
                 self.facts(found.key, Origin::Stored, found.shared, found.version)
             }
-            Some(found) => self.leaves(found.key.thread, found.shared, found.version),
+            // Found in the store, so there is nothing to wait for.
+            Some(found) => self.leaves(found.key.thread, found.shared, found.version, None),
         }
     }
 
@@ -284,9 +285,9 @@ impl Wanted<'_> {
     }
 
     /// What a line begins with that leaves a thread behind so many messages.
-    fn leaves(&self, from: ThreadId, shared: usize, version: u64) -> Facts {
+    fn leaves(&self, from: ThreadId, shared: usize, version: u64, parent: Option<Parent>) -> Facts {
         // Whether a plan goes along is known when the fork is made.
-        self.facts(self.own(), Origin::Fork { from, at: shared as u64 }, shared, u64::from(version > 0))
+        self.facts(self.own(), Origin::Fork { from, at: shared as u64, parent }, shared, u64::from(version > 0))
     }
 
     fn facts(&self, key: ThreadKey, origin: Origin, length: usize, version: u64) -> Facts {
@@ -303,6 +304,7 @@ impl Wanted<'_> {
             sent_under: None,
             frame: None,
             pending: Vec::new(),
+            stored: 0,
             tip: blake3::hash(self.scope.name.as_bytes()),
             counted: None,
             is_waiting: false,

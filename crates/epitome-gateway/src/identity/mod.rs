@@ -15,7 +15,7 @@ mod line;
 mod lines;
 
 pub use client::{Client, Named};
-pub use line::{Counted, Facts, Frame, Line, Origin};
+pub use line::{Counted, Facts, Frame, Line, Origin, Parent};
 pub use lines::{Lines, Placed, Relation, Wanted, weight};
 
 use std::sync::LazyLock;

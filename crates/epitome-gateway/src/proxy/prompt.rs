@@ -11,12 +11,12 @@ use epitome::summary::Fate;
 use epitome::wire::{Dialect, Item, count_marks, mark_cached, set_field, without_field};
 use epitome_runtime::engine::{EngineError, OpenThread, Saved, Step, StepRequest};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
-use epitome_runtime::store::DocumentKind;
+use epitome_runtime::store::{DocumentKind, StoreError};
 use tokio::sync::MutexGuard;
 
 use super::Inner;
 use super::turn::{Pressure, Told, Turn};
-use crate::identity::{Counted, Line, Origin, Wanted, weight};
+use crate::identity::{Counted, Line, Origin, Parent, Wanted, weight};
 
 /// How often a line is begun anew because others were faster.
 const RACES_MAX: usize = 4;
@@ -126,20 +126,24 @@ impl Inner {
                     thread.go_on_under(&turn.engine).await?;
                     thread
                 }
-                None => open.insert(self.opened(turn, line).await?),
+                None => match self.opened(turn, line).await {
+                    Ok(thread) => open.insert(thread),
+                    // The thread that it leaves became another one meanwhile.
+                    Err(EngineError::Moved { .. }) => {
+                        self.part(turn, line).await?;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
             };
-            let (place, pending) = {
-                let mut facts = line.facts();
-                let pending = std::mem::take(&mut facts.pending);
-                ((facts.length - pending.len()) as u64, pending)
-            };
+            let (place, pending) = line.take_pending();
             let appended = match pending.is_empty() {
                 true => Ok(()),
                 false => thread.append_at(place, pending.iter().map(String::as_str)).await.map(drop),
             };
             match appended {
                 Ok(()) if thread.length() >= wanted as u64 => {
-                    line.facts().version = thread.row().version;
+                    note_stored(line, thread);
                     self.lines.weighed(weight_before, weight(open.as_ref()));
                     return Ok(open);
                 }
@@ -149,8 +153,7 @@ impl Inner {
                     self.part(turn, line).await?;
                 }
                 Err(error) => {
-                    let mut facts = line.facts();
-                    facts.pending = pending.into_iter().chain(std::mem::take(&mut facts.pending)).collect();
+                    line.put_back(pending);
                     return Err(error);
                 }
             }
@@ -159,11 +162,18 @@ impl Inner {
     }
 
     async fn opened(&self, turn: &Turn, line: &Line) -> Result<OpenThread, EngineError> {
-        let (ThreadKey { thread, .. }, origin) = {
+        let (ThreadKey { thread, .. }, mut origin) = {
             let facts = line.facts();
             (facts.key.clone(), facts.origin.clone())
         };
         let access = turn.access();
+        if let Origin::Fork { at, parent: Some(Parent(parent)), .. } = origin.clone() {
+            self.store_parent(turn, &parent, at).await?;
+            // It may have become another thread on its way into the store.
+            let from = parent.key().thread;
+            origin = Origin::Fork { from: from.clone(), at, parent: None };
+            line.facts().forked_from = Some(from);
+        }
         self.remember_pins(turn, line, &thread, &origin).await?;
         let opened = match origin {
             Origin::Stored => turn.engine.resume(&access, thread).await?,
@@ -174,7 +184,7 @@ impl Inner {
                 let scope = epitome_runtime::engine::Scope { name: scope, labels };
                 turn.engine.open_in(&access, thread, turn.asked.dialect(), scope).await?
             }
-            Origin::Fork { from, at } => match turn.engine.fork(&access, from, at, thread.clone()).await {
+            Origin::Fork { from, at, .. } => match turn.engine.fork(&access, from, at, thread.clone()).await {
                 Err(EngineError::Log(epitome_runtime::log::LogError::Taken { .. })) => {
                     turn.engine.resume(&access, thread).await?
                 }
@@ -183,6 +193,42 @@ impl Inner {
         };
         line.facts().origin = Origin::Stored;
         Ok(opened)
+    }
+
+    /// Sees to it that the store has the first `at` messages of a thread that another one leaves: it cannot be forked
+    /// before. Usually somebody is about to write them, and this waits for that; otherwise it writes them itself.
+    async fn store_parent(&self, turn: &Turn, parent: &Arc<Line>, at: u64) -> Result<(), EngineError> {
+        let is_stored = || parent.facts().stored as u64 >= at;
+        if is_stored() {
+            return Ok(());
+        }
+        // Forks lock their parents and never the other way round, so nobody waits in a circle.
+        let mut open = parent.open.lock().await;
+        if is_stored() {
+            return Ok(());
+        }
+        let thread = match open.as_mut() {
+            Some(thread) => thread,
+            None => open.insert(Box::pin(self.opened(turn, parent)).await?),
+        };
+        let (place, pending) = parent.take_pending();
+        let appended = match pending.is_empty() {
+            true => Ok(()),
+            false => thread.append_at(place, pending.iter().map(String::as_str)).await.map(drop),
+        };
+        if let Err(error) = appended {
+            parent.put_back(pending);
+            return Err(error);
+        }
+        if thread.saved() != Saved::Yes {
+            thread.flush().await;
+        }
+        note_stored(parent, thread);
+        match (is_stored(), thread.saved()) {
+            (true, _) => Ok(()),
+            (false, Saved::Waiting { reason, .. }) => Err(StoreError::Unavailable { reason }.into()),
+            (false, Saved::Yes) => Err(EngineError::Moved { length: thread.row().length, place: at }),
+        }
     }
 
     /// Takes over the pins of a stored thread, or of the one that a fork leaves.
@@ -219,6 +265,13 @@ impl Inner {
         };
         self.lines.part(&turn.engine, line, &wanted).await
     }
+}
+
+/// Notes how much of a line the store has, and under which plan.
+fn note_stored(line: &Line, thread: &OpenThread) {
+    let mut facts = line.facts();
+    facts.version = thread.row().version;
+    facts.stored = usize::try_from(thread.row().length).unwrap_or(usize::MAX);
 }
 
 /// What is remembered of a new thread.

@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::around::store_around;
 use super::{
@@ -46,6 +47,8 @@ struct Script {
     calls: Vec<&'static str>,
     /// Which call fails, counted from 0, how, and for how many calls.
     fails: Option<(usize, usize, StoreFault)>,
+    /// How long each call takes at least.
+    delay: Duration,
 }
 
 impl FaultyStore {
@@ -59,6 +62,11 @@ impl FaultyStore {
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         script.calls.clear();
         script.fails = Some((first, first.saturating_add(count), fault));
+    }
+
+    /// Makes every call take at least this long from now on.
+    pub fn delay(&self, delay: Duration) {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner).delay = delay;
     }
 
     /// Lets nothing fail any more.
@@ -83,6 +91,10 @@ impl FaultyStore {
         name: &'static str,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
+        let delay = self.script.lock().unwrap_or_else(PoisonError::into_inner).delay;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
         let broken = |reason: &str| Err(StoreError::Unavailable { reason: reason.to_owned() });
         match self.fault(name) {
             None => call.await,
