@@ -23,6 +23,10 @@ soak seconds="600":
     cargo build --release --locked --quiet -p epitome-cli
     SOAK_SECONDS={{seconds}} scripts/soak
 
+# kills a gateway on SQLite at any moment, this often, and looks whether the store has what was answered
+kill rounds="60":
+    KILL_ROUNDS={{rounds}} cargo test --locked -p epitome-cli --all-features --test kill -- --nocapture
+
 # what policies cost with the provider's cache priced in, beside the peers', on the recordings beside the checkout
 cost:
     scripts/cost

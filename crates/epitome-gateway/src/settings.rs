@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use epitome::budget::Tokens;
-use epitome_runtime::config::{Config, Environment, Provider, Route, RoutedSecret, SecretError, SecretSource, Serve};
+use epitome_runtime::config::{
+    Config, Environment, Persist, Provider, Route, RoutedSecret, SecretError, SecretSource, Serve,
+};
 use epitome_runtime::ids::TenantId;
 use epitome_runtime::model::Secret;
 use http::uri::PathAndQuery;
@@ -40,6 +42,8 @@ pub struct Settings {
     pub tenant: TenantId,
     /// How much of anything it takes.
     pub limits: Limits,
+    /// When what came with a request has to be in the store.
+    pub persist: Persist,
     /// The certificate it shows; plain HTTP without one.
     pub tls: Option<TlsFiles>,
 }
@@ -99,6 +103,7 @@ impl Default for Settings {
             keys_required: false,
             tenant: TenantId::local(),
             limits: Limits::default(),
+            persist: Persist::default(),
             tls: None,
         }
     }
@@ -124,6 +129,7 @@ impl Settings {
             keys_required: serve.keys_required,
             tenant: config.tenant.id.clone(),
             limits: limits(serve),
+            persist: serve.persist,
             tls: tls(serve)?,
         })
     }

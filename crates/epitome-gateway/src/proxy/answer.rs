@@ -15,6 +15,7 @@ use http::Response;
 use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
+use memchr::memmem;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -28,8 +29,18 @@ const HOLD: Duration = Duration::from_millis(1000);
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What to do with an answer once it is over, or the client has gone.
-pub type AtEnd = Box<dyn FnOnce(End) + Send>;
+/// What to do with an answer once it is over, or the client has gone. The last of it goes when the hold is over.
+pub type AtEnd = Box<dyn FnOnce(End) -> Option<Hold> + Send>;
+
+/// Keeps the last piece of an answer back until it is ready. It is bounded: whoever makes one sees to it that it ends.
+pub type Hold = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
+/// What the last event of a stream holds, in any dialect. Words of the model that look like it only make a piece wait that
+/// need not.
+const LAST_EVENTS: [&str; 5] =
+    ["[DONE]", "message_stop", "response.completed", "response.incomplete", "response.failed"];
+/// As many bytes of a piece as may be the beginning of one of these.
+const TAIL_BYTES: usize = 32;
 
 /// How an answer ended: as somebody has heard it, to be read when there is time, or read.
 #[derive(Debug)]
@@ -298,14 +309,15 @@ impl Answer {
     }
 
     /// Sends it on; `at_end` is told how it ended.
-    pub fn pass_on(self, idle: Duration, at_end: AtEnd) -> Response<Passing> {
+    /// Its last piece goes when `hold` is over.
+    pub fn pass_on(self, idle: Duration, hold: Option<Hold>, at_end: AtEnd) -> Response<Passing> {
         let Answer { parts, held, rest, broke, ear, is_plain: _ } = self;
         let rest = match broke {
             Some(error) => Some(Rest::Broken { error: Some(error), has_waited: false }),
             None => rest.map(Rest::Provider),
         };
         let mut passing = Passing::of(held, rest, idle);
-        (passing.ear, passing.at_end) = (Some(ear), Some(at_end));
+        (passing.ear, passing.at_end, passing.hold) = (Some(ear), Some(at_end), hold.map(Held::new));
         Response::from_parts(parts, passing)
     }
 }
@@ -328,6 +340,10 @@ pub struct Passing {
     /// Until when is waited, where nothing was there yet.
     until: Option<Pin<Box<Sleep>>>,
     at_end: Option<AtEnd>,
+    /// What its last piece waits for, from the beginning on.
+    hold: Option<Held>,
+    /// What is kept back, and what for: a piece, or that there is none any more.
+    kept_back: Option<(Hold, Option<Frame<Bytes>>)>,
     /// What the log says of its request besides.
     pub note: Option<LogNote>,
 }
@@ -373,7 +389,7 @@ impl Rest {
 
 impl Passing {
     fn of(held: VecDeque<Bytes>, rest: Option<Rest>, idle: Duration) -> Self {
-        Passing { held, rest, ear: None, idle, until: None, at_end: None, note: None }
+        Passing { held, rest, ear: None, idle, until: None, at_end: None, hold: None, kept_back: None, note: None }
     }
 
     /// An answer that is woven of several.
@@ -396,16 +412,66 @@ impl Passing {
         self.ear.as_ref().is_some_and(|ear| ear.is_whole() && ear.ends_with_its_last_event())
     }
 
-    fn over(&mut self, is_left: bool) {
-        let Some(mut ear) = self.ear.take() else { return };
+    /// Says how it ended, once. What its last piece waits for from then on.
+    fn over(&mut self, is_left: bool) -> Option<Hold> {
+        let mut ear = self.ear.take()?;
         if is_left {
             ear.catch_up();
         }
         // Some clients leave as soon as they have the last event.
         let is_left = is_left && !ear.is_whole();
-        if let Some(at_end) = self.at_end.take() {
-            at_end(End::heard(ear, is_left));
+        // Whatever the end waits for includes what the beginning does.
+        self.hold = None;
+        self.at_end.take().and_then(|at_end| at_end(End::heard(ear, is_left)))
+    }
+
+    /// Passes a piece on, or the end of all of them, once what it waits for is there.
+    fn give(
+        &mut self,
+        cx: &mut Context<'_>,
+        frame: Option<Frame<Bytes>>,
+        hold: Option<Hold>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Some(mut hold) = hold else { return Poll::Ready(frame.map(Ok)) };
+        if hold.as_mut().poll(cx).is_pending() {
+            self.kept_back = Some((hold, frame));
+            return Poll::Pending;
         }
+        Poll::Ready(frame.map(Ok))
+    }
+
+    /// What a piece that is not the last waits for: nothing, unless a client may take it for the last.
+    fn hold_for(&mut self, cx: &mut Context<'_>, data: &Bytes) -> Option<Hold> {
+        let mut held = self.hold.take()?;
+        if held.hold.as_mut().poll(cx).is_ready() {
+            return None;
+        }
+        let is_packed = self.ear.as_ref().is_some_and(|ear| ear.is_packed());
+        if is_packed || held.may_be_last(data) {
+            return Some(held.hold);
+        }
+        self.hold = Some(held);
+        None
+    }
+}
+
+/// A hold, with the end of what went before: an event may come in two pieces.
+struct Held {
+    hold: Hold,
+    tail: Vec<u8>,
+}
+
+impl Held {
+    fn new(hold: Hold) -> Self {
+        Held { hold, tail: Vec::new() }
+    }
+
+    /// Whether the last event of a stream may be in this piece.
+    fn may_be_last(&mut self, data: &[u8]) -> bool {
+        self.tail.extend_from_slice(data);
+        let is_last = LAST_EVENTS.iter().any(|event| memmem::find(&self.tail, event.as_bytes()).is_some());
+        self.tail.drain(..self.tail.len().saturating_sub(TAIL_BYTES));
+        is_last
     }
 }
 
@@ -415,15 +481,17 @@ impl Body for Passing {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
+        if let Some((hold, frame)) = this.kept_back.take() {
+            return this.give(cx, frame, Some(hold));
+        }
         if let Some(bytes) = this.held.pop_front() {
-            if this.is_end_stream() || (this.held.is_empty() && this.has_heard_all()) {
-                this.over(false);
-            }
-            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            let is_last = this.is_end_stream() || (this.held.is_empty() && this.has_heard_all());
+            let hold = if is_last { this.over(false) } else { this.hold_for(cx, &bytes) };
+            return this.give(cx, Some(Frame::data(bytes)), hold);
         }
         let Some(rest) = &mut this.rest else {
-            this.over(false);
-            return Poll::Ready(None);
+            let hold = this.over(false);
+            return this.give(cx, None, hold);
         };
         let frame = match rest.poll(cx) {
             Poll::Ready(frame) => frame,
@@ -438,17 +506,17 @@ impl Body for Passing {
         };
         match frame {
             Some(Ok(frame)) => {
+                let mut hold = None;
                 if let (Some(data), Some(ear)) = (frame.data_ref(), &mut this.ear) {
                     ear.pass(data);
-                    if this.is_end_stream() || this.has_heard_all() {
-                        this.over(false);
-                    }
+                    let is_last = this.is_end_stream() || this.has_heard_all();
+                    hold = if is_last { this.over(false) } else { this.hold_for(cx, data) };
                 }
                 if let Some(until) = &mut this.until {
                     let now = Instant::now();
                     until.as_mut().reset(now.checked_add(this.idle).unwrap_or_else(|| now + DAY));
                 }
-                Poll::Ready(Some(Ok(frame)))
+                this.give(cx, Some(frame), hold)
             }
             Some(Err(error)) if !matches!(rest, Rest::Broken { .. }) => {
                 this.rest = Some(Rest::Broken { error: Some(error), has_waited: false });
@@ -461,18 +529,19 @@ impl Body for Passing {
             }
             None => {
                 this.rest = None;
-                this.over(false);
-                Poll::Ready(None)
+                let hold = this.over(false);
+                this.give(cx, None, hold)
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.is_empty() && self.rest.as_ref().is_none_or(Rest::is_end_stream)
+        self.kept_back.is_none() && self.held.is_empty() && self.rest.as_ref().is_none_or(Rest::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let held: u64 = self.held.iter().map(|bytes| bytes.len() as u64).sum();
+        let kept_back = self.kept_back.iter().filter_map(|(_, frame)| frame.as_ref()?.data_ref());
+        let held: u64 = self.held.iter().chain(kept_back).map(|bytes| bytes.len() as u64).sum();
         let rest = self.rest.as_ref().map_or_else(|| SizeHint::with_exact(0), Rest::size_hint);
         let mut hint = SizeHint::new();
         hint.set_lower(held + rest.lower());

@@ -337,6 +337,13 @@ impl Inner {
         now < self.store_rests.load(Ordering::Relaxed)
     }
 
+    /// A store that took as long as it may before it failed is left alone for a while; one that says no at once is not.
+    fn store_failed_after(&self, begun: Instant) {
+        if begun.elapsed() >= self.settings.limits.store_patience {
+            self.store_failed();
+        }
+    }
+
     fn store_failed(&self) {
         let until = self.started.elapsed() + STORE_REST;
         self.store_rests.store(i64::try_from(until.as_millis()).unwrap_or(i64::MAX), Ordering::Relaxed);

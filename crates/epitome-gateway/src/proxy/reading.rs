@@ -12,7 +12,7 @@ use super::asked::Asked;
 use super::beside::Pledge;
 use super::memory::Before;
 use super::relay::Settling;
-use super::turn::Turn;
+use super::turn::{StoreWait, Turn};
 use super::way::{Head, Way};
 use super::wishes::Wishes;
 use super::{ASIDE_BYTES, Inner, glance, prompt};
@@ -46,6 +46,7 @@ pub(super) struct Read {
     scope: Arc<Scope>,
     /// The request before it on its connection, as far as it was read after it.
     before: Option<Arc<Before>>,
+    store_wait: Arc<StoreWait>,
 }
 
 /// A turn that is under way.
@@ -77,10 +78,25 @@ impl Read {
 
     /// It with its thread.
     fn placed(self, placed: Placed, prints: Arc<[blake3::Hash]>) -> Turn {
-        let Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before: _ } = self;
+        let Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before: _, store_wait } =
+            self;
         placed.line.facts().pin(&wishes.pins);
         let at = Moment::now();
-        Turn { at, caller, client, wishes, original, asked, scope, prints, placed, engine, has_tools, served }
+        Turn {
+            at,
+            caller,
+            client,
+            wishes,
+            original,
+            asked,
+            scope,
+            prints,
+            placed,
+            engine,
+            has_tools,
+            served,
+            store_wait,
+        }
     }
 }
 
@@ -102,7 +118,8 @@ impl Inner {
         let served = way.onward.upstream.served(asked.model());
         let scope = way.head.scope(&client)?;
         let (caller, wishes, original) = (caller.clone(), wishes.clone(), original.clone());
-        Some(Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before })
+        let store_wait = StoreWait::new(self.settings.limits.store_patience);
+        Some(Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before, store_wait })
     }
 
     /// A request with its thread, on its way into the log. What is at hand is found at once; what is not asks the store,
@@ -177,7 +194,7 @@ impl Inner {
 
     /// A request with its thread. Why not, where that cannot be told now.
     async fn turn(&self, read: Read) -> Result<Turn, &'static str> {
-        let asked = self.completed(&read.engine, &read.caller, read.asked).await?;
+        let asked = self.completed(&read.engine, &read.caller, read.asked, &read.store_wait).await?;
         let read = Read { asked, ..read };
         if read.asked.is_hidden() {
             return Err("hidden");
@@ -209,19 +226,19 @@ impl Inner {
             let wanted = read.wanted(prints, prompt::labels(client, asked.model(), earlier.as_deref()));
             self.lines.seek(engine, &wanted, &ids).await
         };
-        match tokio::time::timeout(self.settings.limits.store_patience, sought).await {
-            Ok(Ok(placed)) => {
+        match read.store_wait.wait(sought).await {
+            Some(Ok(placed)) => {
                 if placed.relation == Relation::New && scope.is_named() {
                     self.note_scope(scope, &placed.line.key().thread);
                 }
                 Ok(placed)
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 tracing::warn!(%error, "a thread could not be looked for");
                 self.store_failed();
                 Err("store")
             }
-            Err(_) => {
+            None => {
                 tracing::warn!("the store did not answer in time");
                 self.store_failed();
                 Err("store")

@@ -1,6 +1,7 @@
 //! The record: what came is logged, what was answered is kept, and what it took is learnt. All of it beside the request.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use epitome::budget::Tokens;
 use epitome::wire::Dialect;
@@ -12,13 +13,14 @@ use epitome_runtime::store::{DocumentKind, Write};
 use futures_util::future::join_all;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use super::Inner;
 use super::answer::{End, Said};
 use super::asked::Asked;
 use super::relay::UNSAID_MIN;
 use super::suspicion::Shown;
-use super::turn::{Told, Turn};
+use super::turn::{StoreWait, Told, Turn};
 use crate::caller::Caller;
 use crate::identity::{Counted, Relation, Scope};
 use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
@@ -63,6 +65,8 @@ pub(super) struct Gone {
     pub rounds: Vec<Usage>,
     /// What those took that were thrown away for it.
     pub discarded: Vec<Usage>,
+    /// Dropped once what came and what was answered is in the store, or cannot be: somebody waits for that.
+    pub persisted: Option<oneshot::Sender<()>>,
 }
 
 /// What is written down of requests that are over.
@@ -84,18 +88,21 @@ impl Inner {
             writes.extend(record.writes);
             charges.extend(record.charges);
         }
-        let kept = async {
-            if let Err(error) = self.engine.log().apply(&writes).await {
-                tracing::warn!(%error, "answers could not be kept");
-            }
-        };
-        tokio::join!(kept, self.ledger.note(charges));
+        tokio::join!(self.keep(&writes), self.ledger.note(charges));
+    }
+
+    async fn keep(&self, writes: &[Write]) {
+        let begun = Instant::now();
+        if let Err(error) = self.engine.log().apply(writes).await {
+            tracing::warn!(%error, "failed to persist answers");
+            self.store_failed_after(begun);
+        }
     }
 
     /// Sees to it that everything that came is in the log, and learns from how it went.
     async fn recorded(self: &Arc<Self>, turn: Arc<Turn>, gone: Gone) -> Record {
         let counted = self.counted(&turn, &gone).await;
-        let Gone { told, status, end, id, rounds, discarded, .. } = gone;
+        let Gone { told, status, end, id, rounds, discarded, persisted, .. } = gone;
         let end = end.known();
         let mut record = Record::default();
         record.writes.extend(self.kept_pins(&turn));
@@ -104,6 +111,14 @@ impl Inner {
             Some(Err(error)) => (None, Some(error)),
             None => (None, None),
         };
+        if let Some(answer) = &answer {
+            record.writes.extend(self.kept_answer(&turn, answer, &id));
+        }
+        // Somebody waits for these alone: what is learnt, and what it cost, can wait.
+        if persisted.is_some() {
+            self.keep(&std::mem::take(&mut record.writes)).await;
+            drop(persisted);
+        }
         let counted = counted.filter(|_| status.is_success());
         if let Some(counted) = counted {
             let usage = answer.as_ref().and_then(|answer| answer.usage);
@@ -129,17 +144,18 @@ impl Inner {
             let window = Tokens::new(usage.input + usage.output);
             turn.engine.learn(|learnt| learnt.windows.learn(&turn.served, window)).await;
         }
-        record.writes.extend(self.kept_answer(&turn, &answer, &id));
         record
     }
 
     /// What a request was counted as, with all that came in the log.
     async fn counted(self: &Arc<Self>, turn: &Arc<Turn>, gone: &Gone) -> Option<Tokens> {
-        let line = &turn.placed.line;
+        let (line, begun) = (&turn.placed.line, Instant::now());
         let open = match self.settled(turn, line).await {
             Ok(open) => open,
             Err(error) => {
-                tracing::warn!(%error, request = gone.id.as_str(), "what came is not in the log yet");
+                let request = gone.id.as_str();
+                tracing::warn!(%error, request, "failed to persist request messages; they are tried again");
+                self.store_failed_after(begun);
                 self.settle_later(Arc::clone(turn));
                 return gone.counted;
             }
@@ -308,6 +324,7 @@ impl Inner {
         engine: &Engine,
         caller: &Caller,
         asked: Arc<Asked>,
+        store_wait: &StoreWait,
     ) -> Result<Arc<Asked>, &'static str> {
         let Some(previous) = asked.previous() else { return Ok(asked) };
         if self.store_rests() {
@@ -318,15 +335,14 @@ impl Inner {
             answers.get(&(caller.tenant.clone(), previous.clone())).cloned()
         };
         let history = history(engine, caller, &previous, at_hand);
-        let found = tokio::time::timeout(self.settings.limits.store_patience, history).await;
-        match found {
-            Ok(Ok(Some(before))) => Ok(asked.completed(&before).map_or(asked, Arc::new)),
-            Ok(Ok(None)) => Ok(asked),
-            Ok(Err(error)) => {
+        match store_wait.wait(history).await {
+            Some(Ok(Some(before))) => Ok(asked.completed(&before).map_or(asked, Arc::new)),
+            Some(Ok(None)) => Ok(asked),
+            Some(Err(error)) => {
                 tracing::warn!(%error, "the history of an answer could not be read");
                 Err("store")
             }
-            Err(_) => {
+            None => {
                 self.store_failed();
                 Err("store")
             }

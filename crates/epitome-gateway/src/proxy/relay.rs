@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use epitome::budget::{Overflow, Tokens, Window};
 use epitome::wire::BINDING_HEADER;
+use epitome_runtime::config::Persist;
 use epitome_runtime::model::{ModelError, Usage};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Response};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::answer::{Answer, Care, End, Passing};
+use super::answer::{Answer, Care, End, Hold, Passing};
 use super::beside::Pledge;
 use super::ear::Ear;
 use super::prompt::Sending;
@@ -34,8 +36,6 @@ const OUTPUT_MARGIN: Tokens = Tokens::new(16);
 const OUTPUT_MIN: Tokens = Tokens::new(64);
 /// A smaller prompt is not too long for anybody who does not say so.
 pub(super) const UNSAID_MIN: Tokens = Tokens::new(1500);
-/// How much longer than for the store is waited for what came to be in it.
-const SETTLE_MORE: Duration = Duration::from_millis(200);
 /// More bytes than a token of plain text has.
 const BYTES_PER_TOKEN: u64 = 5;
 /// Nor is one that takes less than this share of the window that is known.
@@ -86,7 +86,7 @@ impl Inner {
             if sent.as_ref() == Some(&sending.body)
                 && let Some(first) = first.take()
             {
-                return Ok(self.finished(&way, (&turn, pledge), first, call).await);
+                return Ok(self.finished(&way, (&turn, pledge, settling), first, call).await);
             }
             sent = Some(sending.body.clone());
             let (sending, woven) = match turn.has_tools && way.is_for_an_answer() && !pressure.as_it_came {
@@ -139,21 +139,21 @@ impl Inner {
                 // What was taken for cut off was not; its answer is to all that came.
                 discarded.push(tried.usage());
                 first.discarded = discarded.split_off(1);
-                return Ok(self.finished(&way, (&turn, pledge), first, call).await);
+                return Ok(self.finished(&way, (&turn, pledge, settling), first, call).await);
             }
             let Verdict::TooLong(error) = verdict else {
                 if let Some(window) = pressure.window.filter(|_| pressure.retries > 0) {
                     self.suspicions.refused(&turn.served, window);
                 }
                 tried.discarded = discarded;
-                return Ok(self.finished(&way, (&turn, pledge), tried, call).await);
+                return Ok(self.finished(&way, (&turn, pledge, settling), tried, call).await);
             };
             let more = pressure.more(&turn, tried.tokens(&turn), &error);
             discarded.push(tried.usage());
             let mut original = first.take().unwrap_or(tried);
             let Some(more) = more else {
                 original.discarded = discarded.split_off(1);
-                return Ok(self.finished(&way, (&turn, pledge), original, call).await);
+                return Ok(self.finished(&way, (&turn, pledge, settling), original, call).await);
             };
             first = Some(original);
             self.metrics.retried();
@@ -386,7 +386,7 @@ impl Inner {
 
     /// Brings what came into the log while the provider thinks.
     pub(super) fn settling(self: &Arc<Self>, turn: &Arc<Turn>) -> Settling {
-        if self.has_to_be_found(turn) {
+        if self.settings.persist == Persist::BeforeAnswer || self.has_to_be_found(turn) {
             return Settling::Begun(self.work.spawn(Arc::clone(self).settled_at_last(Arc::clone(turn))));
         }
         // A provider that has answered by then is not to wait for anybody.
@@ -400,10 +400,8 @@ impl Inner {
         let open = match self.settled(&turn, &line).await {
             Ok(open) => open,
             Err(error) => {
-                tracing::warn!(%error, "what came is not in the log yet");
-                if begun.elapsed() >= self.settings.limits.store_patience {
-                    self.store_failed();
-                }
+                tracing::warn!(%error, "failed to persist request messages; they are tried again");
+                self.store_failed_after(begun);
                 return None;
             }
         };
@@ -438,21 +436,53 @@ impl Inner {
             }
         };
         // A store that does not answer is noticed by whoever asks it.
-        match tokio::time::timeout(self.settings.limits.store_patience + SETTLE_MORE, under_way).await {
-            Ok(counted) => counted.ok().flatten(),
+        match turn.store_wait.wait(under_way).await {
+            Some(counted) => counted.ok().flatten(),
             // One that takes long may be large: whether the store is well is not said by it.
-            Err(_) => {
-                tracing::warn!("what came is still on its way into the log");
+            None => {
+                tracing::warn!("request messages are not persisted yet; the answer goes on without waiting");
                 None
             }
         }
+    }
+
+    /// What the last piece of an answer waits for: that the messages of its request are in the store.
+    fn hold_for_messages(&self, turn: &Arc<Turn>, settling: Option<Settling>) -> Option<Hold> {
+        let Some(Settling::Begun(settling)) = settling.filter(|_| self.settings.persist == Persist::BeforeAnswer)
+        else {
+            return None;
+        };
+        let turn = Arc::clone(turn);
+        Some(Box::pin(async move {
+            if turn.store_wait.wait(settling).await.is_none() {
+                tracing::warn!("request messages are not persisted yet; the answer ends without waiting");
+            }
+        }))
+    }
+
+    /// Records a request that is over. What the end of its answer waits for: that all of it is in the store.
+    fn record_at_end(self: &Arc<Self>, turn: Arc<Turn>, mut gone: Gone) -> Option<Hold> {
+        if self.settings.persist == Persist::AfterAnswer || self.store_rests() {
+            self.gather(|gathered| gathered.over.push((turn, gone)));
+            return None;
+        }
+        let (persisted, is_persisted) = oneshot::channel();
+        gone.persisted = Some(persisted);
+        let of_turn = Arc::clone(&turn);
+        self.aside(|relay| async move { relay.record(vec![(turn, gone)]).await });
+        Some(Box::pin(async move {
+            if of_turn.store_wait.wait(is_persisted).await.is_none() {
+                // It may be behind a long compaction of its thread: whether the store is well is not said by it.
+                tracing::warn!("the answer is not persisted yet; it ends without waiting");
+            }
+        }))
     }
 
     /// The answer on its way, with what is told of it.
     async fn finished(
         self: &Arc<Self>,
         way: &Arc<Way>,
-        (turn, pledge): (&Arc<Turn>, Pledge),
+        (turn, pledge, settling): (&Arc<Turn>, Pledge, Option<Settling>),
         tried: Tried,
         call: &Call,
     ) -> Response<Passing> {
@@ -465,22 +495,27 @@ impl Inner {
         headers::put(&mut answer.parts.headers, &told);
         let note = LogNote { thread: told.thread.clone(), client: Some(turn.client.name) };
         let status = answer.parts.status;
+        let hold = self.hold_for_messages(turn, settling);
         let ended = {
             let (relay, turn, id) = (Arc::clone(self), Arc::clone(turn), call.id.clone());
             move |end: End, rounds: Vec<Usage>| {
                 pledge.redeem();
                 let end = relay.remember(&turn, end);
-                let gone = Gone { told, counted, status, end, id, rounds, discarded };
-                relay.gather(|gathered| gathered.over.push((turn, gone)));
+                let gone = Gone { told, counted, status, end, id, rounds, discarded, persisted: None };
+                relay.record_at_end(turn, gone)
             }
         };
         let mut response = match woven.filter(|_| status.is_success()) {
             Some(woven) => {
                 let (relay, way, turn) = (Arc::clone(self), Arc::clone(way), Arc::clone(turn));
-                let weaving = Weaving { relay, turn, way, woven, counted, drops_thinking, at_end: Box::new(ended) };
+                let weaving =
+                    Weaving { relay, turn, way, woven, counted, drops_thinking, hold, at_end: Box::new(ended) };
                 Box::pin(weaving.pass_on(answer)).await
             }
-            None => answer.pass_on(self.settings.limits.idle_timeout, Box::new(move |end| ended(end, Vec::new()))),
+            None => {
+                let at_end = Box::new(move |end| ended(end, Vec::new()));
+                answer.pass_on(self.settings.limits.idle_timeout, hold, at_end)
+            }
         };
         response.body_mut().note = Some(note);
         response

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Inner;
-use super::answer::{Answer, Care, End, Known, Passing};
+use super::answer::{Answer, Care, End, Hold, Known, Passing};
 use super::ear::Ear;
 use super::record;
 use super::turn::{Pressure, Turn};
@@ -66,7 +66,9 @@ pub(super) struct Weaving {
     pub counted: Option<Tokens>,
     /// Whether the request needs the header that lets thinking of another prefix be dropped.
     pub drops_thinking: bool,
-    pub at_end: Box<dyn FnOnce(End, Vec<Usage>) + Send + Sync>,
+    /// What the last piece of the answer waits for.
+    pub hold: Option<Hold>,
+    pub at_end: Box<dyn FnOnce(End, Vec<Usage>) -> Option<Hold> + Send + Sync>,
 }
 
 impl Weaving {
@@ -99,17 +101,19 @@ impl Weaving {
             }
             if !answer.parts.status.is_success() {
                 parts = answer.parts;
-                return self.ended(parts, vec![body.into()], &weaver);
+                return self.ended(parts, vec![body.into()], &weaver).await;
             }
             weaver.push_body(body.into());
             match weaver.end_of_answer() {
-                weave::Turn::Done(bytes) | weave::Turn::Broken(bytes) => return self.ended(parts, bytes, &weaver),
+                weave::Turn::Done(bytes) | weave::Turn::Broken(bytes) => {
+                    return self.ended(parts, bytes, &weaver).await;
+                }
                 weave::Turn::Ours(calls) => match self.asked_on(&calls, &mut weaver, round).await {
                     Some(Ok(next)) => answer = next,
                     Some(Err(refusal)) => {
                         return super::own(refusal.response(self.way.head.family)).await;
                     }
-                    None => return self.ended(parts, weaver.fail(None), &weaver),
+                    None => return self.ended(parts, weaver.fail(None), &weaver).await,
                 },
             }
         }
@@ -125,13 +129,15 @@ impl Weaving {
         super::own(refusal.response(family)).await
     }
 
-    fn ended(self, mut parts: http::response::Parts, pieces: Vec<Bytes>, weaver: &Weaver) -> Response<Passing> {
+    async fn ended(self, mut parts: http::response::Parts, pieces: Vec<Bytes>, weaver: &Weaver) -> Response<Passing> {
         let body = Bytes::from(pieces.concat());
         parts.headers.remove(CONTENT_LENGTH);
         upstream::without_connection(&mut parts.headers);
         let mut ear = Ear::new(self.turn.asked.dialect(), &HeaderMap::new());
         ear.hear(&body);
-        (self.at_end)(End::heard(ear, false), weaver.usage().to_vec());
+        if let Some(hold) = (self.at_end)(End::heard(ear, false), weaver.usage().to_vec()) {
+            hold.await;
+        }
         Response::from_parts(parts, Passing::whole(body))
     }
 
@@ -149,7 +155,8 @@ impl Weaving {
     async fn run(mut self, first: Answer, send: mpsc::Sender<Result<Bytes, BoxError>>) {
         let dialect = self.turn.asked.dialect();
         let mut weaver = Weaver::streaming(dialect, &self.woven.tools);
-        let mut out = Out { ear: Ear::new(dialect, &first.parts.headers), send, is_left: false };
+        let hold = self.hold.take();
+        let mut out = Out { ear: Ear::new(dialect, &first.parts.headers), send, hold, is_left: false };
         let mut answer = first;
         for round in 0.. {
             let broke = feed(&mut answer, &mut weaver, &mut out).await;
@@ -185,10 +192,14 @@ impl Weaving {
                 break;
             }
         }
-        let (ear, is_left) = (out.ear, out.is_left);
+        let Out { ear, send, is_left, .. } = out;
         let is_left = is_left && !ear.is_whole();
         let usage = weaver.usage().to_vec();
-        (self.at_end)(End::heard(ear, is_left), usage);
+        if let Some(hold) = (self.at_end)(End::heard(ear, is_left), usage) {
+            hold.await;
+        }
+        // Only now the client is told that there is no more.
+        drop(send);
     }
 
     /// Performs the calls and asks on. The provider's error, where it has one; nothing where it cannot be asked.
@@ -296,6 +307,8 @@ impl Weaving {
 struct Out {
     ear: Box<Ear>,
     send: mpsc::Sender<Result<Bytes, BoxError>>,
+    /// What the last event waits for.
+    hold: Option<Hold>,
     is_left: bool,
 }
 
@@ -303,6 +316,11 @@ impl Out {
     async fn all(&mut self, pieces: Vec<Bytes>) {
         for piece in pieces {
             self.ear.hear(&piece);
+            if self.ear.is_whole()
+                && let Some(hold) = self.hold.take()
+            {
+                hold.await;
+            }
             self.is_left |= self.send.send(Ok(piece)).await.is_err();
         }
     }

@@ -4,12 +4,14 @@
 
 mod failing;
 mod faults;
+mod forks;
 mod identity;
 mod ledger;
 mod natively;
 mod over;
 mod overflow;
 mod own_tools;
+mod persisting;
 mod talk;
 mod under;
 mod wire;

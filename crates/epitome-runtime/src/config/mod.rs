@@ -23,7 +23,9 @@ pub use sections::{
     Artifacts, Background, Config, Events, Jobs, KEYS, Keys, Model, Policy, Recall, Rehydrate, Serve, Store,
     Summarizer, Tenant,
 };
-pub use serve::{ClientSwitch, LogFormat, OWN_PATHS, Provider, Route, RoutedSecret, RoutedUrl, Switch, TenantSecret};
+pub use serve::{
+    ClientSwitch, LogFormat, OWN_PATHS, Persist, Provider, Route, RoutedSecret, RoutedUrl, Switch, TenantSecret,
+};
 pub use setting::{Key, PresetName, SummarizerKind};
 
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use super::address::{ArtifactsUrl, HttpUrl, ModelUrl, StoreUrl};
 use super::error::ConfigError;
 use super::reader::Reader;
 use super::secret::SecretSource;
-use super::serve::{ClientSwitch, LogFormat, RoutedSecret, RoutedUrl, Switch, TenantSecret};
+use super::serve::{ClientSwitch, LogFormat, Persist, RoutedSecret, RoutedUrl, Switch, TenantSecret};
 use super::setting::{Key, PresetName, Setting, SummarizerKind};
 use crate::ids::TenantId;
 use crate::store::Sensitivity;
@@ -219,6 +219,8 @@ sections! {
         idle_timeout_s: u64 = "600" in (1, DAY_S);
         /// Milliseconds that the store may keep a request from going out.
         store_patience_ms: u64 = "2000" in (1, 1000 * DAY_S);
+        /// When a request's messages and its answer have to be in the store: `before-answer` (before the client gets the last byte of it) or `after-answer`.
+        persist: Persist = "before-answer";
         /// Seconds that answers under way may go on after it was told to stop.
         shutdown_grace_s: u64 = "60" in (0, DAY_S);
         /// How it tells what it does: `text` tells warnings, `json` also one line for every request.

@@ -283,6 +283,44 @@ impl Setting for LogFormat {
     }
 }
 
+/// When what came with a request has to be in the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Persist {
+    /// Before the last byte of its answer goes to the client: what a client has an answer to survives the process.
+    #[default]
+    BeforeAnswer,
+    /// Soon after: the answer waits for nothing, and what came within the last moments is lost with the process.
+    AfterAnswer,
+}
+
+impl Persist {
+    const ALL: [Persist; 2] = [Persist::BeforeAnswer, Persist::AfterAnswer];
+
+    fn name(self) -> &'static str {
+        match self {
+            Persist::BeforeAnswer => "before-answer",
+            Persist::AfterAnswer => "after-answer",
+        }
+    }
+}
+
+impl Setting for Persist {
+    const SHAPE: Shape = Shape::Text;
+
+    fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
+        let Given::Text(text) = given else { return None };
+        Persist::ALL.into_iter().find(|persist| persist.name() == text)
+    }
+
+    fn allowed(_: &Frame<'_>) -> String {
+        either(Persist::ALL.map(Persist::name))
+    }
+
+    fn shown(&self) -> String {
+        self.name().to_owned()
+    }
+}
+
 impl Setting for SocketAddr {
     const SHAPE: Shape = Shape::Text;
 
