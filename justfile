@@ -4,6 +4,10 @@
 test:
     scripts/test
 
+# the tests again and again, alone and beside two busy loops: which one fails now and then? just flaky 5 30 -- -p epitome-gateway
+flaky *arguments:
+    scripts/repeat {{arguments}}
+
 # compacts the sample session
 demo:
     scripts/demo

@@ -51,11 +51,14 @@ fn what_is_odd_is_named_and_kept() {
     assert!(bench.text("pi-tree.jsonl").starts_with(&text));
 }
 
-/// The seconds that compacting a file takes.
+/// The seconds that compacting a file takes: the fewest of three, since others may have the core meanwhile.
 fn timed(bench: &Bench, name: &str) -> f64 {
-    let start = Instant::now();
-    bench.run(&["compact", name, "--budget", "600"]).ended(0);
-    start.elapsed().as_secs_f64()
+    let once = || {
+        let start = Instant::now();
+        bench.run(&["compact", name, "--budget", "600"]).ended(0);
+        start.elapsed().as_secs_f64()
+    };
+    (0..3).map(|_| once()).fold(f64::INFINITY, f64::min)
 }
 
 #[test]

@@ -160,9 +160,14 @@ impl Inner {
     /// Waits for everything beside the requests, as long as somebody has patience.
     pub(super) async fn ended(self: &Arc<Self>, patience: Duration) -> bool {
         self.beside.is_ending.send_replace(true);
+        self.flush(patience).await
+    }
+
+    /// Writes down what was gathered and waits for everything beside the requests, up to `timeout`.
+    pub(super) async fn flush(self: &Arc<Self>, timeout: Duration) -> bool {
         self.aside(Inner::write_down);
         let mut under_way = self.beside.under_way.subscribe();
-        tokio::time::timeout(patience, under_way.wait_for(|count| *count == 0)).await.is_ok()
+        tokio::time::timeout(timeout, under_way.wait_for(|count| *count == 0)).await.is_ok()
     }
 }
 

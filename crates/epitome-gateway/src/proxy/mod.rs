@@ -143,6 +143,12 @@ impl Relay {
         Relay { inner: Arc::new(inner) }
     }
 
+    /// Writes down what was gathered so far and waits until it is written; returns false if that takes longer than
+    /// `timeout`. The relay goes on as before.
+    pub async fn flush(&self, timeout: Duration) -> bool {
+        self.inner.flush(timeout).await
+    }
+
     /// Waits until everything that came is in the log, as long as somebody has patience; whether it is. To be asked for
     /// when no more requests come.
     pub async fn ended(&self, patience: Duration) -> bool {

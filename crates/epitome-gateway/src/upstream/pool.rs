@@ -302,8 +302,8 @@ mod tests {
     const PIECES: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n5\r\n, you\r\n0\r\n\r\n";
     const BROKEN: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n5\r\n, you\r\nno\r\n";
 
-    /// A provider that says this to every request and, where it is told so, hangs up some time after it. How many
-    /// connections it has had.
+    /// A provider that says this to every request and, where it is told so, hangs up after it. What it has heard, and
+    /// `- N` for the end of a connection.
     async fn provider(words: &'static str, hangs_up: bool) -> (Arc<Upstream>, Arc<Mutex<Vec<String>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
@@ -321,10 +321,11 @@ mod tests {
                         all.lock().unwrap().push(format!("{number}: {head}"));
                         stream.write_all(words.as_bytes()).await.unwrap();
                         if hangs_up {
-                            tokio::time::sleep(Duration::from_millis(20)).await;
-                            return;
+                            break;
                         }
                     }
+                    drop(stream);
+                    all.lock().unwrap().push(format!("- {number}"));
                 });
             }
         });
@@ -344,11 +345,16 @@ mod tests {
 
     /// On which connection each request came.
     fn connections(heard: &Mutex<Vec<String>>) -> Vec<char> {
-        heard.lock().unwrap().iter().filter_map(|head| head.chars().next()).collect()
+        let heard = heard.lock().unwrap();
+        heard.iter().filter_map(|head| head.chars().next()).filter(|first| *first != '-').collect()
     }
 
-    async fn a_moment() {
-        tokio::time::sleep(Duration::from_millis(60)).await;
+    /// Waits until so many connections are over, and what is kept may know of it.
+    async fn closed(heard: &Mutex<Vec<String>>, count: usize) {
+        while heard.lock().unwrap().iter().filter(|head| head.starts_with('-')).count() < count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
     #[tokio::test]
@@ -357,7 +363,6 @@ mod tests {
         let (pool, (upstream, heard)) = (pool(), provider(WHOLE, false).await);
         for _ in 0..3 {
             assert_eq!(ask(&pool, &upstream).await.collect().await.unwrap().to_bytes(), "hi");
-            a_moment().await;
         }
         let two = [ask(&pool, &upstream).await, ask(&pool, &upstream).await];
         assert_eq!(connections(&heard), ['1', '1', '1', '1', '2'], "two at once need two");
@@ -381,17 +386,17 @@ mod tests {
     async fn one_that_was_closed_or_left_in_the_middle_is_not_used_again() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (pool, (upstream, heard)) = (pool(), provider(WHOLE, true).await);
-        for _ in 0..2 {
+        for count in 1..=2 {
             ask(&pool, &upstream).await.collect().await.unwrap();
-            a_moment().await;
+            closed(&heard, count).await;
         }
         assert_eq!(connections(&heard), ['1', '2']);
         let (upstream, heard) = provider(CUT, false).await;
-        for _ in 0..2 {
+        for count in 1..=2 {
             let mut answer = ask(&pool, &upstream).await;
             answer.frame().await.unwrap().unwrap();
             drop(answer);
-            a_moment().await;
+            closed(&heard, count).await;
         }
         assert_eq!(connections(&heard), ['1', '2']);
     }

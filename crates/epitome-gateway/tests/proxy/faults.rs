@@ -61,11 +61,10 @@ async fn an_answer_that_breaks_off_breaks_off_with_tools_of_ours_as_well() {
 
 #[tokio::test]
 async fn an_upstream_that_is_not_there_is_told_as_a_bad_gateway() {
-    let gone = Line::saying("", Then::Close).await;
-    let url = gone.url();
-    drop(gone);
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let gate = Plan::new().gate(&url).await;
+    // A port that is held and not listened to: nobody else can be there.
+    let held = tokio::net::TcpSocket::new_v4().unwrap();
+    held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gate = Plan::new().gate(&format!("http://{}", held.local_addr().unwrap())).await;
     for dialect in DIALECTS {
         let got = Talk::new(dialect).send(&gate).await;
         assert_eq!((got.status, got.told("refused")), (502, Some("upstream_unreachable")), "{}", got.text());
@@ -109,6 +108,7 @@ async fn a_client_that_leaves_mid_stream_takes_the_upstream_connection_with_it()
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // What they sent is in the log all the same.
+    gate.flush().await;
     let threads = gate.ask("/api/threads").await;
     assert_eq!(threads["threads"].as_array().unwrap().len(), 6, "{threads}");
 }

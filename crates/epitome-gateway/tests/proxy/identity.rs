@@ -1,7 +1,6 @@
 //! Identity: which thread a request belongs to, across retries, forks, callers, restarts and gateways.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use epitome::wire::Dialect;
 use epitome_gateway::mock::{MockSettings, Work};
@@ -200,7 +199,7 @@ async fn a_client_that_compacts_by_itself_is_taken_at_its_word() {
         let talk = Talk::new(dialect).grown(5_000).header("x-session-id", "s-9");
         let (before, _) = placed(&world, &talk).await;
         // Which thread a session had last is written beside its answer.
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        world.gate.flush().await;
         let mut compacted = Talk::about(dialect, "Summary of what was done so far: parser.rs was read. Go on.")
             .header("x-session-id", "s-9");
         let got = compacted.send(&world.gate).await.fine();
@@ -231,7 +230,6 @@ async fn one_that_names_no_conversation_is_known_by_what_the_model_said_in_it() 
         let logged = |talk: &Talk| talk.messages.len() - usize::from(dialect == Dialect::Chat);
         world.gate.logged(&before, logged(&talk)).await;
         // What was said is written beside its answer.
-        tokio::time::sleep(Duration::from_millis(500)).await;
         world.gate.stop().await;
         // Another gateway on the same store, and a provider that sums up.
         let gate = Plan::new().store(folder.store()).gate(&said.url()).await;
@@ -240,7 +238,7 @@ async fn one_that_names_no_conversation_is_known_by_what_the_model_said_in_it() 
         let (asked, relation) = asks.send_anew(&gate).await.fine().placed();
         assert_eq!((&asked, relation.as_str()), (&before, "continue"), "{dialect:?}");
         gate.logged(&before, logged(&asks)).await;
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        gate.flush().await;
         let mut kept = Talk::about(dialect, "So far: parser.rs was read.");
         kept.messages.extend(talk.messages[talk.messages.len() - 2..].iter().cloned());
         let summed_up = Talk::about(dialect, &format!("This goes on from before:\n\n{SUMMARY}\n\nGo on with it."));

@@ -1,17 +1,19 @@
 //! Over budget: a long thread of tool calls goes on for ever, lawful, with a prompt that only grows between compactions.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use epitome::wire::Dialect;
 use epitome_gateway::mock::{CacheRules, Work};
 use epitome_runtime::engine::Background;
-use epitome_runtime::model::{Model, Scripted};
+use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted};
 use epitome_runtime::summarise::{ModelSummariser, Summariser};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use crate::talk::{DIALECTS, Talk};
-use crate::world::{Got, Plan, World};
+use crate::world::{Got, Plan, SOON, World};
 
 const WINDOW: u64 = 12_000;
 const BUDGET: u64 = 8_000;
@@ -259,28 +261,74 @@ async fn a_request_to_count_begins_no_plan_and_counts_by_the_one_there_is() {
     }
 }
 
-/// A model whose summaries take a second.
-const SLOW: &str = "model = \"slow\"\ndialect = \"chat\"\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\ndelay_ms = 1000\ntext = '{\"goal\":\"Fix the bug.\",\"progress\":[{\"text\":\"files were read\",\"message\":2}]}'\n";
+/// A model whose summaries come when it is let go on.
+#[derive(Debug)]
+struct Gated {
+    model: Scripted,
+    gate: Semaphore,
+}
+
+const SUMMARY: &str = "model = \"slow\"\ndialect = \"chat\"\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\ntext = '{\"goal\":\"Fix the bug.\",\"progress\":[{\"text\":\"files were read\",\"message\":2}]}'\n";
+
+impl Model for Gated {
+    fn id(&self) -> &str {
+        self.model.id()
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.model.dialect()
+    }
+
+    fn answer<'s, 'p, 'h, 'w, 'a>(
+        &'s self,
+        prompt: &'p ModelPrompt,
+        hear: &'h mut Hear<'w>,
+    ) -> Pin<Box<dyn Future<Output = Result<ModelAnswer, ModelError>> + Send + 'a>>
+    where
+        's: 'a,
+        'p: 'a,
+        'h: 'a,
+        'w: 'a,
+        Self: 'a,
+    {
+        Box::pin(async move {
+            let answer = self.model.answer(prompt, hear).await;
+            let _open = self.gate.acquire().await.expect("it is never closed");
+            answer
+        })
+    }
+}
 
 #[tokio::test]
 async fn in_the_background_the_swap_costs_the_client_no_time() {
-    let model = Arc::new(Scripted::parse(SLOW).unwrap());
-    let summariser = ModelSummariser::new(model.clone() as Arc<dyn Model>, Duration::from_secs(20));
+    let model = Arc::new(Gated { model: Scripted::parse(SUMMARY).unwrap(), gate: Semaphore::new(0) });
+    let never = Duration::from_secs(3600);
+    let summariser = ModelSummariser::new(model.clone() as Arc<dyn Model>, never);
     let world = plan()
         .summariser(Summariser::WithFallback(Arc::new(summariser)))
-        .engine(|engine| engine.background = Background::On { wait: Duration::from_secs(5) })
+        .engine(|engine| engine.background = Background::On { wait: never })
         .start()
         .await;
     let mut talk = Talk::new(Dialect::Chat);
-    let (mut slowest, mut plan) = (Duration::ZERO, 0);
-    for _ in 0..30 {
-        talk.works(300);
-        let began = Instant::now();
-        plan = talk.send(&world.gate).await.fine().plan();
-        slowest = slowest.max(began.elapsed());
-        tokio::time::sleep(Duration::from_millis(400)).await;
+    let send = async |talk: &Talk| {
+        let sent = tokio::time::timeout(SOON, talk.send(&world.gate)).await;
+        sent.expect("a request waits for the model").fine().plan()
+    };
+    let began = Instant::now();
+    while model.model.asked() == 0 {
+        assert!(began.elapsed() < SOON, "no summary was asked for");
+        talk.works(100);
+        assert_eq!(send(&talk).await, 0);
     }
-    assert!(plan >= 1 && model.asked() >= 1, "plan {plan}, {} summaries", model.asked());
-    assert!(slowest < Duration::from_millis(900), "somebody waited {slowest:?}");
+    // The model thinks, and nobody waits for it.
+    for _ in 0..3 {
+        talk.works(100);
+        assert_eq!(send(&talk).await, 0);
+    }
+    model.gate.add_permits(1000);
+    while send(&talk).await == 0 {
+        assert!(began.elapsed() < SOON * 2, "the plan was not swapped in");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     world.assert_lawful();
 }

@@ -214,7 +214,7 @@ async fn a_truncation_that_only_usage_shows_is_seen_where_there_is_time_and_lear
         talk.hears("I see.").says("Go on.");
         for _ in 0..3 {
             // What was over is written down together with others.
-            tokio::time::sleep(std::time::Duration::from_millis(60)).await;
+            world.gate.flush().await;
             talk.send(&world.gate).await.fine();
             talk.hears("I see.").says("Go on.");
         }

@@ -45,6 +45,7 @@ pub struct Gate {
     pub address: SocketAddr,
     /// Whoever talks to it, on connections that are kept.
     pub client: reqwest::Client,
+    pub relay: Relay,
     pub ledger: Arc<Ledger>,
     pub stopper: Stopper,
     pub worker: Worker,
@@ -154,12 +155,13 @@ impl Gate {
         let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()).hearing(engine.bus()));
         let policies: BTreeMap<_, _> =
             Preset::ALL.iter().filter_map(|known| Some((known.name.to_owned(), preset(known.name)?))).collect();
-        let proxy = Relay::new(settings.clone(), engine.clone(), policies, metrics.clone(), ledger.clone());
+        let relay = Relay::new(settings.clone(), engine.clone(), policies, metrics.clone(), ledger.clone());
+        let proxy = relay.clone();
         let worker = engine.work();
         let compactions = Arc::new(epitome_runtime::event::Metrics::new());
         let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp: None };
         let task = tokio::spawn(gateway.serve(listening, stop));
-        Gate { address, client: client(), ledger, stopper, worker, task }
+        Gate { address, client: client(), relay, ledger, stopper, worker, task }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -218,10 +220,16 @@ impl Gate {
         line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).unwrap().saturating_sub(1)
     }
 
+    /// Waits until everything is written down that is known of the requests so far.
+    pub async fn flush(&self) {
+        assert!(self.relay.flush(SOON).await, "what is known of requests is not written down");
+    }
+
     /// Stops it, and waits until what is under way beside requests is done.
     pub async fn stop(self) {
         self.stopper.finish();
         let _ = tokio::time::timeout(SOON, self.task).await.expect("it ends");
+        assert!(self.relay.ended(SOON).await, "what came is not in the log");
         self.worker.stop().await;
         self.ledger.flush().await.unwrap();
     }

@@ -76,6 +76,13 @@ impl Running {
         (status, serde_json::from_str(&text).unwrap_or_else(|_| panic!("{path}: {text:?} is not JSON")))
     }
 
+    /// How many requests are under way, the one that asks not counted.
+    pub async fn in_flight(&self) -> u64 {
+        let text = self.get("/metrics", &[]).await.text().await.expect("numbers");
+        let count = text.lines().find_map(|line| line.strip_prefix("epitome_gateway_requests_in_flight "));
+        count.and_then(|count| count.parse::<u64>().ok()).expect("a number").saturating_sub(1)
+    }
+
     /// A connection on which bytes are written as they are.
     pub async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.expect("a connection")

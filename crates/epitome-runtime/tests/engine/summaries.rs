@@ -262,11 +262,13 @@ async fn a_worker_that_dies_hands_its_job_on_and_a_late_one_commits_nothing() {
     // A worker takes the job and is never heard of again.
     let now = epitome_runtime::ids::Moment::now();
     let token = uuid::Uuid::now_v7();
-    let until = now.after(Duration::from_millis(40));
+    let until = now.after(Duration::from_secs(3));
     let lease = epitome_runtime::store::Lease { worker: "gone".into(), token, until };
     let job = engine.log().store().claim("compact", &lease, now).await.unwrap().expect("there is a job");
     assert!(!engine.work_once().await, "it is taken");
-    tokio::time::sleep(Duration::from_millis(60)).await;
+    while epitome_runtime::ids::Moment::now() <= until {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     assert!(engine.work_once().await, "it is handed on");
     let finish =
         epitome_runtime::store::Write::FinishJob { job: job.id, token, end: epitome_runtime::store::JobEnd::Done };

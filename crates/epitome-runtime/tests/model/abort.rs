@@ -50,6 +50,7 @@ async fn a_call_dropped_while_it_waits_to_ask_again_does_not_ask() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     call.abort();
+    let _ = call.await;
     // What was on its way when it was dropped may still arrive; nothing follows it.
     tokio::time::sleep(5 * pause).await;
     let asked = server.asked().len();

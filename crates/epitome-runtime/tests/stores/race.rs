@@ -31,6 +31,11 @@ async fn race(shared: fn() -> Shared, test: &str) {
     let store = shared.open().await;
     store.apply(&[create(&key("raced"))]).await.unwrap();
     let mut second = shared.second(test);
+    // A process takes a while to start: what is done before it has begun races nobody.
+    while store.thread(&key("raced")).await.unwrap().is_none_or(|row| row.version == 0) {
+        assert!(second.try_wait().unwrap().is_none(), "the second process ended before it began");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     commit_all(&store, "first").await;
     assert!(second.wait().unwrap().success(), "the second process failed");
     let bodies = bodies(&store).await;

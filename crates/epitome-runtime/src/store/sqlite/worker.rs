@@ -203,7 +203,7 @@ mod tests {
 
     #[tokio::test]
     async fn reads_that_nobody_waits_for_any_more_count_until_they_are_over() {
-        let path = std::env::temp_dir().join(format!("epitome-readers-{}.db", std::process::id()));
+        let path = std::env::temp_dir().join(format!("epitome-readers-{}.db", uuid::Uuid::now_v7()));
         drop(Connection::open(&path).unwrap());
         let readers = Arc::new(Readers::new(&path));
         let (go_on, wait) = channel::<()>();
