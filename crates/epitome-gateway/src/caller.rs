@@ -1,16 +1,21 @@
-//! Callers: whose request it is, from the keys it came with.
+//! Callers: whose request it is, from the keys that it came with, and what may go on of its head.
+//!
+//! A key of the gateway's own names the tenant wherever it stands: in any value of any header, behind any scheme, in the
+//! query, plain, percent-encoded or in base64. Wherever it stands it also stays here: [`Admitted`] has the head without it.
 //!
 //! A key is compared by its keyed hash, in a time that says nothing of it, and is kept nowhere in the open. Nothing here
 //! knows what a caller may do: the runtime's `Access` decides that.
 
-use blake3::Hash;
+mod key_finder;
+
 use epitome_runtime::artifact::Access;
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::vault::random_secret;
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderName};
+use http::header::{AUTHORIZATION, COOKIE};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::settings::Settings;
+use key_finder::{KeyFinder, Place};
 
 /// The header that carries a key of the gateway's own beside the provider's.
 pub const KEY_HEADER: HeaderName = HeaderName::from_static("x-epitome-key");
@@ -23,6 +28,9 @@ pub const PROVIDER_KEY_HEADERS: [HeaderName; 4] = [
     HeaderName::from_static("api-key"),
 ];
 
+/// The parameters of a query that clients send a provider's key in.
+const QUERY_KEYS: [&str; 4] = ["key", "api_key", "api-key", "access_token"];
+
 /// What scopes are hashed under: the same in every process, so that a restart changes nothing.
 const SCOPE_KEY: &[u8; 32] = b"epitome gateway scope of callers";
 
@@ -33,7 +41,7 @@ pub struct Caller {
     pub tenant: TenantId,
     /// Tells callers of one tenant apart: the hash of the key that the client came with.
     pub scope: [u8; 32],
-    /// Whether the provider's key was one of the gateway's own: it must not go to the provider.
+    /// Whether a key of the gateway's own stood somewhere else than in [`KEY_HEADER`], as in the place of the provider's.
     pub replaces_key: bool,
 }
 
@@ -42,6 +50,17 @@ impl Caller {
     pub fn access(&self) -> Access {
         Access::owner(self.tenant.clone(), "gateway")
     }
+}
+
+/// A caller, and what is left of the head without the gateway's own keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// Who calls.
+    pub caller: Caller,
+    /// The headers without the keys; `None` where they had none.
+    pub headers: Option<HeaderMap>,
+    /// The path and query without the keys; `None` where they had none.
+    pub path: Option<PathAndQuery>,
 }
 
 /// Why a caller is turned away.
@@ -53,27 +72,39 @@ pub enum Unknown {
     /// Their key is none of ours.
     #[error("the key is none of this gateway's; send one as x-epitome-key, or in the place of the provider's key")]
     WrongKey,
+    /// They came with keys of more than one tenant.
+    #[error("the request has keys of two tenants of this gateway; send the key of one tenant only")]
+    TwoTenants,
+    /// A key stands in the path, which cannot go on without it.
+    #[error(
+        "a key of this gateway stands in the path of the request, which would show it to the provider; send it as x-epitome-key, or in the place of the provider's key"
+    )]
+    KeyInPath,
 }
 
 /// The keys that a gateway knows.
 #[derive(Clone, Debug)]
 pub struct Callers {
-    /// A secret of this process, so that nobody can work on the hashes from outside.
-    hashing: [u8; 32],
-    keys: Vec<(Hash, TenantId)>,
+    keys: KeyFinder,
     are_required: bool,
     tenant: TenantId,
+}
+
+/// The gateway's own keys that a request came with.
+#[derive(Default)]
+struct Presented<'k> {
+    tenants: Vec<&'k TenantId>,
+    /// The first of them, as it is written.
+    key: Option<Vec<u8>>,
+    /// Whether one stood somewhere else than in [`KEY_HEADER`].
+    is_elsewhere: bool,
 }
 
 impl Callers {
     /// The callers that the settings know.
     pub fn of(settings: &Settings) -> Self {
-        let hashing = random_secret();
-        let keys = settings
-            .keys
-            .iter()
-            .map(|key| (blake3::keyed_hash(&hashing, key.secret.reveal().as_bytes()), key.tenant.clone()));
-        Callers { keys: keys.collect(), are_required: settings.keys_required, tenant: settings.tenant.clone(), hashing }
+        let keys = settings.keys.iter().map(|key| (key.secret.reveal(), key.tenant.clone()));
+        Callers { keys: KeyFinder::new(keys), are_required: settings.keys_required, tenant: settings.tenant.clone() }
     }
 
     /// Whether there are any keys.
@@ -81,47 +112,126 @@ impl Callers {
         !self.keys.is_empty()
     }
 
-    /// Who sends a request for a provider.
-    pub fn of_proxied(&self, headers: &HeaderMap) -> Result<Caller, Unknown> {
+    /// Who sends a request for a provider, and what of its head may go on.
+    pub fn of_proxied(&self, headers: &HeaderMap, path: &PathAndQuery) -> Result<Admitted, Unknown> {
         let own = text(headers, &KEY_HEADER);
-        let provider = PROVIDER_KEY_HEADERS.iter().find_map(|name| text(headers, name)).map(bare);
-        let scope = scope(provider.or(own).unwrap_or_default());
-        let caller = |tenant: &TenantId, replaces_key| Caller { tenant: tenant.clone(), scope, replaces_key };
         if self.keys.is_empty() {
-            return Ok(caller(&self.tenant, false));
+            let scope = scope(provider_key(headers, path).as_deref().or(own).unwrap_or_default().as_bytes());
+            let caller = Caller { tenant: self.tenant.clone(), scope, replaces_key: false };
+            return Ok(Admitted { caller, headers: None, path: None });
         }
-        let by_provider_key = provider.and_then(|key| self.tenant_of(key));
-        match (own, by_provider_key) {
-            (Some(own), as_provider_key) => {
-                let tenant = self.tenant_of(own).ok_or(Unknown::WrongKey)?;
-                Ok(caller(tenant, as_provider_key.is_some()))
-            }
-            (None, Some(tenant)) => Ok(caller(tenant, true)),
-            (None, None) if self.are_required && provider.is_some() => Err(Unknown::WrongKey),
-            (None, None) if self.are_required => Err(Unknown::NoKey),
-            (None, None) => Ok(caller(&self.tenant, false)),
+        let mut presented = Presented::default();
+        let left = self.headers_without_keys(headers, &mut presented);
+        if own.is_some_and(|own| !self.keys.is_in(own.as_bytes(), Place::Credential)) {
+            return Err(Unknown::WrongKey);
         }
+        presented.is_elsewhere = self.stands_elsewhere(headers);
+        let before = presented.tenants.len();
+        let left_path = self.path_without_keys(path, &mut presented)?;
+        presented.is_elsewhere |= presented.tenants.len() > before;
+        let provider = provider_key(left.as_ref().unwrap_or(headers), left_path.as_ref().unwrap_or(path));
+        let tenant = match presented.tenants.split_first() {
+            Some((first, rest)) if rest.iter().all(|tenant| tenant == first) => (*first).clone(),
+            Some(_) => return Err(Unknown::TwoTenants),
+            None if !self.are_required => self.tenant.clone(),
+            None if provider.is_some() => return Err(Unknown::WrongKey),
+            None => return Err(Unknown::NoKey),
+        };
+        let of_scope = provider.map(String::into_bytes).or(presented.key).unwrap_or_default();
+        let caller = Caller { tenant, scope: scope(&of_scope), replaces_key: presented.is_elsewhere };
+        Ok(Admitted { caller, headers: left, path: left_path })
     }
 
-    /// Who asks the gateway itself: where there are keys, one of them is needed.
+    /// Who asks for something of the gateway's own: where there are keys, one of them is needed.
     pub fn of_own(&self, headers: &HeaderMap) -> Result<Caller, Unknown> {
-        let caller = self.of_proxied(headers)?;
-        match self.keys.is_empty() || text(headers, &KEY_HEADER).is_some() || caller.replaces_key {
+        let Admitted { caller, headers: left, .. } = self.of_proxied(headers, &PathAndQuery::from_static("/"))?;
+        match self.keys.is_empty() || left.is_some() {
             true => Ok(caller),
             false if PROVIDER_KEY_HEADERS.iter().any(|name| headers.contains_key(name)) => Err(Unknown::WrongKey),
             false => Err(Unknown::NoKey),
         }
     }
 
-    /// Whose key it is. Every key is looked at, and each comparison takes the same time.
-    fn tenant_of(&self, key: &str) -> Option<&TenantId> {
-        let hash = blake3::keyed_hash(&self.hashing, key.as_bytes());
-        self.keys.iter().fold(None, |found, (known, tenant)| if *known == hash { Some(tenant) } else { found })
+    /// The headers without the gateway's own keys; `None` where there are none in them.
+    fn headers_without_keys<'k>(&'k self, headers: &HeaderMap, presented: &mut Presented<'k>) -> Option<HeaderMap> {
+        let place = |name: &HeaderName| Place::named(name.as_str());
+        let has_keys = |name: &HeaderName, value: &HeaderValue| self.keys.is_in(value.as_bytes(), place(name));
+        if !headers.iter().any(|(name, value)| has_keys(name, value)) {
+            return None;
+        }
+        let mut left = HeaderMap::with_capacity(headers.len());
+        for (name, value) in headers {
+            presented.add(&self.keys, value.as_bytes(), place(name));
+            let separator = if *name == COOKIE { b';' } else { b',' };
+            let rest = self.keys.without(value.as_bytes(), separator, place(name));
+            let rest = match rest {
+                None => Some(value.clone()),
+                Some(rest) => HeaderValue::from_bytes(rest.trim_ascii()).ok().filter(|rest| !rest.is_empty()),
+            };
+            if let Some(rest) = rest {
+                left.append(name, rest);
+            }
+        }
+        Some(left)
+    }
+
+    /// The path and query without the gateway's own keys; `None` where there are none in them.
+    fn path_without_keys<'k>(
+        &'k self,
+        path: &PathAndQuery,
+        presented: &mut Presented<'k>,
+    ) -> Result<Option<PathAndQuery>, Unknown> {
+        if self.keys.is_in(path.path().as_bytes(), Place::Other) {
+            return Err(Unknown::KeyInPath);
+        }
+        let parameters: Vec<&str> = path.query().unwrap_or_default().split('&').collect();
+        let mut left: Vec<&str> = Vec::with_capacity(parameters.len());
+        for parameter in &parameters {
+            let place = Place::named(parameter.split('=').next().unwrap_or_default());
+            match self.keys.is_in(parameter.as_bytes(), place) {
+                true => presented.add(&self.keys, parameter.as_bytes(), place),
+                false => left.push(parameter),
+            }
+        }
+        if left.len() == parameters.len() {
+            return Ok(None);
+        }
+        let path = match left.is_empty() {
+            true => path.path().to_owned(),
+            false => format!("{}?{}", path.path(), left.join("&")),
+        };
+        path.parse().map(Some).map_err(|_| Unknown::KeyInPath)
+    }
+
+    /// Whether a key stands in another header than the one that is for it.
+    fn stands_elsewhere(&self, headers: &HeaderMap) -> bool {
+        let others = headers.iter().filter(|(name, _)| **name != KEY_HEADER);
+        others.into_iter().any(|(name, value)| self.keys.is_in(value.as_bytes(), Place::named(name.as_str())))
     }
 }
 
-fn scope(key: &str) -> [u8; 32] {
-    *blake3::keyed_hash(SCOPE_KEY, key.as_bytes()).as_bytes()
+impl<'k> Presented<'k> {
+    /// Adds the keys of a text.
+    fn add(&mut self, keys: &'k KeyFinder, text: &[u8], place: Place) {
+        for (tenant, key) in keys.find(text, place) {
+            self.tenants.push(tenant);
+            self.key.get_or_insert(key);
+        }
+    }
+}
+
+fn scope(key: &[u8]) -> [u8; 32] {
+    *blake3::keyed_hash(SCOPE_KEY, key).as_bytes()
+}
+
+/// The provider's key that a request has: in a header, or in the query as some providers take it.
+fn provider_key(headers: &HeaderMap, path: &PathAndQuery) -> Option<String> {
+    let in_headers = PROVIDER_KEY_HEADERS.iter().find_map(|name| text(headers, name)).map(bare);
+    let in_query = || {
+        let mut parameters = path.query()?.split('&').filter_map(|parameter| parameter.split_once('='));
+        parameters.find(|(name, _)| QUERY_KEYS.contains(name)).map(|(_, value)| value).filter(|value| !value.is_empty())
+    };
+    in_headers.or_else(in_query).map(str::to_owned)
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
@@ -130,7 +240,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 
 /// A key without the word before it.
 fn bare(value: &str) -> &str {
-    match value.split_once(' ') {
+    match value.split_once([' ', '\t']) {
         Some((word, key)) if word.eq_ignore_ascii_case("bearer") => key.trim(),
         _ => value,
     }
@@ -155,6 +265,11 @@ mod tests {
         pairs.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
     }
 
+    fn proxied(callers: &Callers, pairs: &[(&'static str, &'static str)]) -> Result<Caller, Unknown> {
+        let admitted = callers.of_proxied(&headers(pairs), &PathAndQuery::from_static("/v1/messages"));
+        admitted.map(|admitted| admitted.caller)
+    }
+
     fn told(caller: Result<Caller, Unknown>) -> Result<(String, bool), Unknown> {
         caller.map(|caller| (caller.tenant.to_string(), caller.replaces_key))
     }
@@ -163,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_tenant_is_known_by_its_key_wherever_it_stands() {
-        let tenant = |pairs: &[(&'static str, &'static str)]| told(callers(&KEYS, true).of_proxied(&headers(pairs)));
+        let tenant = |pairs: &[(&'static str, &'static str)]| told(proxied(&callers(&KEYS, true), pairs));
         let acme = |replaces_key| Ok(("acme".to_owned(), replaces_key));
         assert_eq!(tenant(&[("authorization", "Bearer ek-acme")]), acme(true));
         assert_eq!(tenant(&[("authorization", "bearer  ek-acme")]), acme(true));
@@ -173,6 +288,8 @@ mod tests {
         assert_eq!(tenant(&[("x-epitome-key", "ek-acme"), ("authorization", "Bearer sk-theirs")]), acme(false));
         assert_eq!(tenant(&[("x-epitome-key", "ek-acme"), ("x-api-key", "ek-acme")]), acme(true));
         assert_eq!(tenant(&[("x-epitome-key", "wrong"), ("x-api-key", "ek-acme")]), Err(Unknown::WrongKey));
+        assert_eq!(tenant(&[("x-epitome-key", "ek-bolt"), ("x-api-key", "ek-acme")]), Err(Unknown::TwoTenants));
+        assert_eq!(tenant(&[("authorization", "Bearer sk-theirs"), ("x-api-key", "ek-acme")]), acme(true));
         assert_eq!(tenant(&[("x-api-key", "sk-theirs")]), Err(Unknown::WrongKey));
         assert_eq!(tenant(&[]), Err(Unknown::NoKey));
     }
@@ -181,8 +298,8 @@ mod tests {
     fn where_keys_are_not_required_a_strangers_request_is_the_one_tenants() {
         let local = Ok(("local".to_owned(), false));
         for callers in [callers(&KEYS, false), callers(&[], false)] {
-            assert_eq!(told(callers.of_proxied(&headers(&[("x-api-key", "sk-theirs")]))), local);
-            assert_eq!(told(callers.of_proxied(&headers(&[]))), local);
+            assert_eq!(told(proxied(&callers, &[("x-api-key", "sk-theirs")])), local);
+            assert_eq!(told(proxied(&callers, &[])), local);
         }
     }
 
@@ -199,9 +316,8 @@ mod tests {
 
     #[test]
     fn a_scope_is_the_keys_and_the_same_in_every_process() {
-        let scope = |pairs: &[(&'static str, &'static str)]| {
-            callers(&KEYS, false).of_proxied(&headers(pairs)).expect("a caller").scope
-        };
+        let scope =
+            |pairs: &[(&'static str, &'static str)]| proxied(&callers(&KEYS, false), pairs).expect("a caller").scope;
         let one = scope(&[("authorization", "Bearer sk-one")]);
         assert_eq!(one, scope(&[("x-api-key", "sk-one")]), "of two processes, under another header");
         assert_ne!(one, scope(&[("x-api-key", "sk-two")]));

@@ -12,7 +12,7 @@ use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request};
 
 use super::wishes::Wishes;
 use super::{Endpoint, Inner};
-use crate::caller::Caller;
+use crate::caller::{Admitted, Caller};
 use crate::identity::{Client, Named, Scope};
 use crate::refusal::Refusal;
 use crate::serve::is_local;
@@ -26,6 +26,9 @@ pub(super) struct Head {
     path: PathAndQuery,
     /// The client's headers.
     headers: HeaderMap,
+    /// The path and the headers without the gateway's own keys, where they had some.
+    keyless_path: Option<PathAndQuery>,
+    keyless_headers: Option<HeaderMap>,
     pub family: Family,
     pub caller: Caller,
     pub wishes: Wishes,
@@ -58,7 +61,10 @@ impl Head {
             name == other && is_equal(value.as_bytes(), other_value.as_bytes())
         };
         self.method == parts.method
-            && parts.uri.path_and_query() == Some(&self.path)
+            && is_equal(
+                parts.uri.path_and_query().map_or("", PathAndQuery::as_str).as_bytes(),
+                self.path.as_str().as_bytes(),
+            )
             && lines(&self.headers).count() == lines(&parts.headers).count()
             && lines(&self.headers).zip(lines(&parts.headers)).all(is_same)
     }
@@ -67,6 +73,16 @@ impl Head {
     pub(super) fn bytes(&self) -> usize {
         let lines = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
         self.path.as_str().len() + lines.sum::<usize>()
+    }
+
+    /// The path and query that may go on.
+    fn onward_path(&self) -> &PathAndQuery {
+        self.keyless_path.as_ref().unwrap_or(&self.path)
+    }
+
+    /// The headers that may go on.
+    fn onward_headers(&self) -> &HeaderMap {
+        self.keyless_headers.as_ref().unwrap_or(&self.headers)
     }
 
     /// Who sends a request with this head and this body.
@@ -140,9 +156,11 @@ impl Inner {
     pub(super) fn head(&self, parts: &Parts) -> Result<Head, Refusal> {
         let headers = parts.headers.clone();
         let family = Family::of(parts.uri.path(), &headers);
-        let caller = self.callers.of_proxied(&headers).map_err(Refusal::Unknown)?;
-        let wishes = Wishes::read(&headers).map_err(|unclear| Refusal::Unclear { reason: unclear.to_string() })?;
         let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let admitted = self.callers.of_proxied(&headers, &path).map_err(Refusal::Unknown)?;
+        let Admitted { caller, headers: keyless_headers, path: keyless_path } = admitted;
+        let wishes = Wishes::read(keyless_headers.as_ref().unwrap_or(&headers))
+            .map_err(|unclear| Refusal::Unclear { reason: unclear.to_string() })?;
         let by_path = self.upstreams.of(path.path(), model_in(path.path()), family);
         let inner_path = by_path.as_ref().map_or_else(|| path.clone(), |upstream| upstream.path_of(&path));
         let endpoint = Endpoint::of(&parts.method, inner_path.path());
@@ -152,7 +170,20 @@ impl Inner {
         let client = Client::of(&headers, &Named::default());
         let scope = endpoint.dialect().map(|dialect| Scope::of(dialect, &caller, client.session.as_deref()).into());
         let method = parts.method.clone();
-        let mut head = Head { method, path, headers, family, caller, wishes, endpoint, client, scope, onward: None };
+        let mut head = Head {
+            method,
+            path,
+            headers,
+            keyless_path,
+            keyless_headers,
+            family,
+            caller,
+            wishes,
+            endpoint,
+            client,
+            scope,
+            onward: None,
+        };
         if !self.upstreams.are_by_model() || model_in(head.path.path()).is_some() {
             head.onward = by_path.map(|upstream| self.onward(&head, upstream)).transpose()?;
         }
@@ -173,8 +204,8 @@ impl Inner {
         if upstream.key.is_some() && !self.callers.have_keys() && !is_local(&head.headers) {
             return Err(Refusal::Foreign);
         }
-        let path = upstream.path_of(&head.path);
-        let headers = upstream::headers(&upstream, &head.headers, head.family, head.caller.replaces_key);
+        let path = upstream.path_of(head.onward_path());
+        let headers = upstream::headers(&upstream, head.onward_headers(), head.family);
         Ok(Arc::new(Onward { upstream, path, headers }))
     }
 }

@@ -112,13 +112,11 @@ fn reason(error: &(dyn std::error::Error + 'static)) -> String {
     reason
 }
 
-/// The headers that go up: the client's, less what is not the provider's.
-pub fn headers(upstream: &Upstream, client: &HeaderMap, family: Family, replaces_key: bool) -> HeaderMap {
+/// The headers that go up: the client's, less what is not the provider's. Keys of the gateway's own have left them already.
+pub fn headers(upstream: &Upstream, client: &HeaderMap, family: Family) -> HeaderMap {
     let mut headers = less(client, |name| *name == HOST || is_of_a_connection(name) || is_ours(name));
-    match &upstream.key {
-        Some(key) => put_key(&mut headers, key.reveal(), family),
-        None if replaces_key => PROVIDER_KEY_HEADERS.iter().for_each(|name| drop(headers.remove(name))),
-        None => {}
+    if let Some(key) = &upstream.key {
+        put_key(&mut headers, key.reveal(), family);
     }
     if let Some(host) = host(&upstream.url) {
         headers.insert(HOST, host);
@@ -211,8 +209,7 @@ mod tests {
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
         );
         let names = |headers: HeaderMap| headers.keys().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, false)), ["x-z", "authorization", "x-a", "host"]);
-        assert_eq!(names(headers(&upstream, &client, Family::OpenAi, true)), ["x-z", "x-a", "host"]);
+        assert_eq!(names(headers(&upstream, &client, Family::OpenAi)), ["x-z", "authorization", "x-a", "host"]);
     }
 
     #[test]
@@ -225,7 +222,7 @@ mod tests {
             let url = "http://127.0.0.1:1".parse().unwrap();
             let upstream = Upstream { takes: Takes::Family(family), url, key: Some(Secret::new("own")) };
             let client = PROVIDER_KEY_HEADERS.map(|name| (name, HeaderValue::from_static("theirs")));
-            let sent = headers(&upstream, &client.into_iter().collect(), family, false);
+            let sent = headers(&upstream, &client.into_iter().collect(), family);
             let all: Vec<_> = sent.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
             assert_eq!(all, [(name, value), ("host", "127.0.0.1:1")]);
         }

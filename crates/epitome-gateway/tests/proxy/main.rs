@@ -6,6 +6,7 @@ mod failing;
 mod faults;
 mod forks;
 mod identity;
+mod keys;
 mod ledger;
 mod natively;
 mod over;
