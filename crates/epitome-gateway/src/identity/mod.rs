@@ -18,12 +18,9 @@ pub use client::{Client, Named};
 pub use line::{Counted, Facts, Frame, Line, Origin, Parent};
 pub use lines::{Lines, Placed, Relation, Wanted, weight};
 
-use std::sync::LazyLock;
-
 use epitome::thread::{Chain, MessageId, Raw, Role};
-use epitome::wire::{Dialect, decode_message};
+use epitome::wire::{Dialect, decode_message, unmarked};
 use epitome_runtime::ids::TenantId;
-use memchr::memmem::Finder;
 
 use crate::caller::Caller;
 
@@ -107,52 +104,13 @@ pub fn fingerprints(scope: &Scope, messages: &[Raw], known: &[blake3::Hash]) -> 
     let next = |raw: &Raw| {
         let mut hash = blake3::Hasher::new();
         hash.update(tip.as_bytes());
-        unmarked(raw.as_str(), &mut |piece| {
+        for piece in unmarked(raw.as_str()) {
             hash.update(piece.as_bytes());
-        });
+        }
         tip = hash.finalize();
         tip
     };
     known.iter().copied().chain(messages[known.len()..].iter().map(next)).collect()
-}
-
-/// Gives out a message's text without its cache marks, however it is spaced. Quotes inside of texts are escaped, so that
-/// what is searched for can only be a field.
-fn unmarked<'a>(text: &'a str, give: &mut dyn FnMut(&'a str)) {
-    const MARK: &str = "\"cache_control\"";
-    static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MARK));
-    let mut rest = text;
-    let mut from = 0;
-    while let Some(at) = FINDER.find(&rest.as_bytes()[from..]).map(|at| at + from) {
-        match mark_at(rest, at, MARK.len()) {
-            Some((start, end)) => {
-                give(&rest[..start]);
-                (rest, from) = (&rest[end..], 0);
-            }
-            None => from = at + MARK.len(),
-        }
-    }
-    give(rest);
-}
-
-/// Where the field with its comma begins and ends that has this name, if it is one with a flat object in it.
-fn mark_at(text: &str, name: usize, name_bytes: usize) -> Option<(usize, usize)> {
-    let before = text[..name].trim_end();
-    let value = text[name + name_bytes..].trim_start().strip_prefix(':')?.trim_start();
-    let inside = value.strip_prefix('{')?;
-    let close = inside.find('}').filter(|close| !inside[..*close].contains('{'))?;
-    let after = &inside[close + 1..];
-    let end = text.len() - after.len();
-    match before.strip_suffix(',') {
-        Some(before) => Some((before.len(), end)),
-        // It is the first of its object: the comma behind it goes.
-        None if before.ends_with('{') => {
-            let after = after.trim_start();
-            let after = after.strip_prefix(',').map_or(after, str::trim_start);
-            Some((before.len(), text.len() - after.len()))
-        }
-        None => None,
-    }
 }
 
 #[cfg(test)]

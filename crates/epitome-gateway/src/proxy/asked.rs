@@ -1,24 +1,26 @@
 //! What is asked: a request as the gateway understands it. What it does not understand is passed through.
 
 use std::borrow::Cow;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use epitome::thread::Raw;
-use epitome::wire::{Dialect, Document, Item, Layout, set_field};
-use memchr::memmem::Finder;
+use epitome::wire::{Dialect, Document, Item, Layout, has_letter_escapes, may_spell, set_field};
 use serde::Deserialize;
 
 use crate::identity::{Frame, Named};
 
 /// What agents write when they ask the model to summarise the conversation for themselves.
-const OWN_COMPACTION: [&str; 3] = [
+const OWN_COMPACTION: [&str; 2] = [
     "Your task is to create a detailed summary of the conversation so far",
     "You are performing a CONTEXT CHECKPOINT COMPACTION",
-    "\"compaction_trigger\"",
 ];
+/// What an item is that asks the provider for the same.
+const COMPACTION_TRIGGER: &str = "compaction_trigger";
 
 /// What the items have in them that stand for a history that was compacted elsewhere.
-static COMPACTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"compaction\""));
+const COMPACTION: &str = "compaction";
+/// What a request says of a context that the provider looks after.
+const NATIVE_WORDS: [&str; 3] = ["compact", "summarize", "clear_tool_uses"];
 
 /// A request to a model.
 #[derive(Clone, Debug)]
@@ -132,19 +134,25 @@ impl Asked {
     pub fn is_native(&self) -> bool {
         ["context_management", "compaction"].iter().any(|key| {
             let value = self.document.field(key).map_or("", |value| value.as_str());
-            value.contains("compact") || value.contains("summarize") || value.contains("clear_tool_uses")
+            has_text(value, &|text| NATIVE_WORDS.iter().any(|word| text.contains(word)))
         })
     }
 
     /// Whether the client is about to compact its history by itself.
     pub fn is_own_compaction(&self) -> bool {
         let Some(newest) = self.document.items().last() else { return false };
-        OWN_COMPACTION.iter().any(|words| newest.as_str().contains(words))
+        let newest = newest.as_str();
+        // Words without quotes or escapes stand in JSON as they are, but for letters that are spelled by their numbers.
+        let may_ask = has_letter_escapes(newest.as_bytes())
+            || OWN_COMPACTION.iter().any(|words| newest.contains(words))
+            || newest.contains(COMPACTION_TRIGGER);
+        let asks = |text: &str| text == COMPACTION_TRIGGER || OWN_COMPACTION.iter().any(|words| text.contains(words));
+        may_ask && has_text(newest, &asks)
     }
 
     /// Whether there may be images among its messages from this one on: they weigh more than their bytes say.
     pub fn has_images_from(&self, place: usize) -> bool {
-        self.messages()[place..].iter().any(|message| message.as_str().contains("image"))
+        self.messages()[place..].iter().any(|message| may_spell(message.as_str(), "image"))
     }
 
     /// What names its conversation.
@@ -245,7 +253,7 @@ fn with_summaries(document: &Document) -> Option<Document> {
 /// How many items stand before the thread.
 fn head(document: &Document) -> usize {
     let items = document.items();
-    let has_any = COMPACTION.find(document.source().as_str().as_bytes()).is_some();
+    let has_any = may_spell(document.source().as_str(), COMPACTION);
     let compacted = items.iter().rposition(|item| has_any && is_compacted(document.dialect(), item));
     let from = compacted.map_or(0, |at| at + 1);
     if document.dialect() == Dialect::Anthropic {
@@ -260,7 +268,20 @@ fn head(document: &Document) -> usize {
 }
 
 fn may_be_compacted(item: &Raw) -> bool {
-    COMPACTION.find(item.as_str().as_bytes()).is_some()
+    may_spell(item.as_str(), COMPACTION)
+}
+
+/// Whether a JSON text has such a string in it, as a name or as a value.
+fn has_text(json: &str, is_it: &dyn Fn(&str) -> bool) -> bool {
+    fn has(value: &serde_json::Value, is_it: &dyn Fn(&str) -> bool) -> bool {
+        match value {
+            serde_json::Value::String(text) => is_it(text),
+            serde_json::Value::Array(values) => values.iter().any(|value| has(value, is_it)),
+            serde_json::Value::Object(fields) => fields.iter().any(|(name, value)| is_it(name) || has(value, is_it)),
+            _ => false,
+        }
+    }
+    serde_json::from_str(json).is_ok_and(|value| has(&value, is_it))
 }
 
 /// Whether an item stands for what a provider compacted.
@@ -269,7 +290,7 @@ fn is_compacted(dialect: Dialect, item: &Raw) -> bool {
         return false;
     }
     let value: serde_json::Value = serde_json::from_str(item.as_str()).unwrap_or_default();
-    let is = |value: &serde_json::Value| value.get("type").and_then(|kind| kind.as_str()) == Some("compaction");
+    let is = |value: &serde_json::Value| value.get("type").and_then(|kind| kind.as_str()) == Some(COMPACTION);
     match dialect {
         Dialect::Anthropic => {
             value.get("content").and_then(|content| content.as_array()).is_some_and(|blocks| blocks.iter().any(is))
@@ -334,7 +355,7 @@ mod tests {
     fn a_summary_of_ours_is_restored_whatever_was_read_before() {
         let user = r#"{"role":"user","content":"a"}"#;
         let before = call(Dialect::Responses, &format!(r#"{{"model":"m","input":[{user}]}}"#));
-        let ours = format!(r#"{{"type":"compaction","encrypted_content":"{}so far"}}"#, super::super::compact::OURS);
+        let ours = format!(r#"{{"type":"compaction","encrypted_content":"{}so far"}}"#, "epitome.summary.1:");
         let body = format!(r#"{{"model":"m","input":[{user},{ours}]}}"#);
         for before in [None, Some(&before)] {
             let asked = Asked::read(Dialect::Responses, body.as_bytes(), before).unwrap();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use epitome::budget::{Meter, Tokens};
 use epitome::plan::{Ask, Room, Verdict, decide};
 use epitome::thread::{Raw, Role, Thread};
-use epitome::wire::{Voice, decode_message, say};
+use epitome::wire::{Voice, decode_message, may_spell, say};
 use epitome_runtime::engine::Engine;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -23,7 +23,9 @@ use crate::refusal::Refusal;
 use crate::upstream;
 
 /// What the content of our compaction items begins with.
-pub(super) const OURS: &str = "epitome.summary.1:";
+const OURS: &str = "epitome.summary.1:";
+/// The letters of that which are there however it is spelled.
+pub(super) const OUR_NAME: &str = "epitome";
 
 /// The size of the prompt that is compacted to, as a share of the history.
 const SHARE: f64 = 0.3;
@@ -103,7 +105,7 @@ fn compacted(engine: &Engine, asked: &Asked, artifact_key: [u8; 32]) -> Value {
 
 /// The words that one of our compaction items stands for, as a message.
 pub(super) fn restored(item: &Raw) -> Option<String> {
-    if !item.as_str().contains(OURS) {
+    if !may_spell(item.as_str(), OUR_NAME) {
         return None;
     }
     let value: Value = serde_json::from_str(item.as_str()).ok()?;

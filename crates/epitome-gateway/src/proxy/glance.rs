@@ -1,47 +1,70 @@
-//! A glance: what can be told of a body without reading it.
+//! A glance: what can be told of a body without reading all of it.
 //!
 //! It only ever says that nothing needs to be done. A wrong guess costs one refused request, which is then read and made
-//! smaller like any other.
+//! smaller like any other. Words are looked for as bytes only to rule them out, and that holds however a client spells
+//! its JSON; values are read.
 
+use std::fmt;
 use std::sync::LazyLock;
 
-use memchr::memmem::{Finder, FinderRev};
+use epitome::wire::has_letter_escapes;
+use memchr::memmem::Finder;
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 
 /// What a request may have in it so that it has to be read before it goes: an image weighs more than its bytes, and these
 /// fields stand for a history that is elsewhere.
-static TELLING: LazyLock<[Finder<'static>; 4]> =
-    LazyLock::new(|| ["image", "\"previous_response_id\"", "\"conversation\"", super::compact::OURS].map(Finder::new));
+static TELLING: LazyLock<[Finder<'static>; 4]> = LazyLock::new(|| {
+    ["image", "\"previous_response_id\"", "\"conversation\"", super::compact::OUR_NAME].map(Finder::new)
+});
 
-static MODEL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"model\""));
 static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"error\""));
-static USAGE: LazyLock<FinderRev<'static>> = LazyLock::new(|| FinderRev::new("\"usage\""));
-/// What the tokens of a prompt are called in it.
-static PROMPT_TOKENS: LazyLock<[Finder<'static>; 2]> =
-    LazyLock::new(|| ["\"prompt_tokens\"", "\"input_tokens\""].map(Finder::new));
 
 /// Whether a request may be anything but the messages that stand in it.
 pub(super) fn is_telling(body: &[u8]) -> bool {
-    TELLING.iter().any(|words| words.find(body).is_some())
+    TELLING.iter().any(|words| words.find(body).is_some()) || has_letter_escapes(body)
 }
 
-/// The model that a request seems to be for.
-pub(super) fn model(body: &[u8]) -> &str {
-    let value = after(body, &MODEL).and_then(|rest| rest.strip_prefix(b"\""));
-    let name = value.and_then(|value| Some(&value[..memchr::memchr2(b'"', b'\\', value)?]));
-    name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
+/// The model that a request is for; empty where it names none. It is read up to there and no further.
+pub(super) fn model(body: &[u8]) -> String {
+    struct Model<'m>(&'m mut String);
+    impl<'de> Visitor<'de> for Model<'_> {
+        type Value = ();
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a request")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(name) = map.next_key::<String>()? {
+                if name == "model" {
+                    *self.0 = map.next_value()?;
+                    // The rest does not matter.
+                    return Err(A::Error::custom("it is known"));
+                }
+                map.next_value::<IgnoredAny>()?;
+            }
+            Ok(())
+        }
+    }
+    let mut model = String::new();
+    let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Model(&mut model));
+    model
 }
 
 /// Whether an answer may be an error: one that is null is none.
 pub(super) fn may_be_an_error(body: &[u8]) -> bool {
-    ERROR.find_iter(body).any(|at| after(&body[at..], &ERROR).is_none_or(|value| !value.starts_with(b"null")))
+    let is_one = |at: usize| after(&body[at..], &ERROR).is_none_or(|value| !value.starts_with(b"null"));
+    ERROR.find_iter(body).any(is_one) || has_letter_escapes(body)
 }
 
-/// The tokens of the prompt, as a whole answer seems to count them; 0 where it does not.
+/// The tokens of the prompt, as a whole answer counts them; 0 where it does not.
 pub(super) fn prompt_tokens(body: &[u8]) -> u64 {
-    let usage = USAGE.rfind(body).map_or(&[][..], |at| &body[at..]);
-    let amount = PROMPT_TOKENS.iter().find_map(|name| after(usage, name)).unwrap_or_default();
-    let digits = amount.iter().take_while(|byte| byte.is_ascii_digit());
-    digits.fold(0, |amount: u64, digit| amount.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
+    #[derive(serde::Deserialize)]
+    struct Answer {
+        usage: Option<Value>,
+    }
+    let usage = serde_json::from_slice::<Answer>(body).ok().and_then(|answer| answer.usage).unwrap_or_default();
+    let amount = ["prompt_tokens", "input_tokens"].iter().find_map(|name| usage.get(name));
+    amount.and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// What stands behind a key and its colon.
@@ -59,7 +82,9 @@ mod tests {
         assert_eq!(model(br#"{"messages":[],"model" : "gpt-4.1"}"#), "gpt-4.1");
         assert_eq!(model(br#"{"model":{"id":"x"}}"#), "");
         assert_eq!(model(br#"{"model":"a"#), "");
+        assert_eq!(model(br#"{"tools":[{"model":"no"}],"messages":[{"model":"no"}],"\u006dodel":"yes"}"#), "yes");
         assert!(is_telling(br#"{"previous_response_id":"r"}"#) && is_telling(br#"{"type":"input_image"}"#));
+        assert!(is_telling(br#"{"\u0070revious_response_id":"r"}"#) && is_telling(br#"{"type":"input\u005fimage"}"#));
         assert!(!is_telling(br#"{"messages":[{"role":"user","content":"say \"conversation\""}]}"#));
     }
 
@@ -68,7 +93,14 @@ mod tests {
         let chat = br#"{"choices":[{"message":{"content":"\"usage\": {\"prompt_tokens\": 7}"}}],"usage":{"completion_tokens":1,"prompt_tokens" : 1234}}"#;
         assert_eq!(prompt_tokens(chat), 1234);
         assert_eq!(prompt_tokens(br#"{"usage":{"input_tokens":9,"output_tokens":1}}"#), 9);
-        assert_eq!(prompt_tokens(br#"{"usage":{"input_tokens":99999999999999999999999}}"#), u64::MAX);
+        assert_eq!(
+            prompt_tokens(br#"{"content":[{"input":{"usage":{"input_tokens":7}}}],"usage":{"input\u005ftokens":9}}"#),
+            9
+        );
+        assert_eq!(
+            prompt_tokens(br#"{"usage":{"input_tokens":9},"content":[{"input":{"usage":{"input_tokens":7}}}]}"#),
+            9
+        );
         for unsaid in [&br#"{"usage":null}"#[..], br#"{"prompt_tokens":5}"#, br#"{"usage":{"prompt_tokens":"5"}}"#, b""]
         {
             assert_eq!(prompt_tokens(unsaid), 0);
@@ -80,5 +112,6 @@ mod tests {
         assert!(!may_be_an_error(br#"{"error":null,"output":[]}"#));
         assert!(may_be_an_error(br#"{"error": null, "x": {"error":"no"}}"#));
         assert!(may_be_an_error(br#"{"error"}"#));
+        assert!(may_be_an_error(br#"{"\u0065rror":{}}"#));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use epitome::budget::Tokens;
 use epitome::summary::Fate;
-use epitome::wire::{Dialect, Item, count_marks, mark_cached, set_field, without_field};
+use epitome::wire::{Dialect, Item, MarkLifetime, cache_marks, mark_cached, set_field, without_field};
 use epitome_runtime::engine::{EngineError, OpenThread, Saved, Step, StepRequest};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
 use epitome_runtime::store::{DocumentKind, StoreError};
@@ -24,11 +24,6 @@ const RACES_MAX: usize = 4;
 const DERIVED_FROM: &str = "derived_from";
 /// The most cache marks that a provider takes.
 const MARKS_MAX: usize = 4;
-/// How a mark is written, and one that lasts an hour.
-const MARK: &str = r#""cache_control":{"type":"ephemeral"}"#;
-const MARK_FOR_AN_HOUR: &str = r#""cache_control":{"type":"ephemeral","ttl":"1h"}"#;
-/// What only a mark that lasts an hour has.
-const HOUR: &str = r#""ttl":"1h""#;
 
 /// What goes to the provider.
 #[derive(Clone, Debug)]
@@ -356,17 +351,21 @@ fn keep_marks(turn: &Turn, items: &mut [Item]) {
         return;
     }
     let document = &turn.asked.document;
-    let before = count_marks(document.source().as_str());
-    let all: usize = document.items().iter().map(|item| count_marks(item.as_str())).sum();
-    let now: usize = items
+    let sent: Vec<Vec<MarkLifetime>> = document.items().iter().map(|item| cache_marks(item.as_str())).collect();
+    let now: Vec<Vec<MarkLifetime>> = items
         .iter()
         .map(|item| match item {
-            Item::Kept(place) => count_marks(document.items()[*place].as_str()),
-            Item::Written(json) => count_marks(json),
+            Item::Kept(place) => sent[*place].clone(),
+            Item::Written(json) => cache_marks(json),
         })
-        .sum();
-    // Marks on the tools and the system prompt count as well.
-    let marks = before - all + now;
+        .collect();
+    let (before, automatic) = (document.marks_before(), document.automatic_mark());
+    // Marks on the tools, the system prompt and the request count as well.
+    let beside = before.len() + usize::from(automatic.is_some());
+    let marks = |all: &[Vec<MarkLifetime>]| beside + all.iter().map(Vec::len).sum::<usize>();
+    if marks(&sent) == 0 || marks(&now) >= MARKS_MAX {
+        return;
+    }
     let last_written = items.iter().rposition(|item| matches!(item, Item::Written(_)));
     let first_kept = items.iter().position(|item| matches!(item, Item::Kept(_)));
     let summary = match (last_written, first_kept) {
@@ -375,15 +374,25 @@ fn keep_marks(turn: &Turn, items: &mut [Item]) {
         }
         (last, _) => last,
     };
-    if before == 0 || marks >= MARKS_MAX {
-        return;
-    }
-    // A mark that lasts an hour may not come after one that does not.
-    let lasts_an_hour = document.items().iter().any(|item| item.as_str().contains(HOUR));
     if let Some(at) = summary
         && let Item::Written(json) = &mut items[at]
     {
-        let marked = mark_cached(json);
-        *json = if lasts_an_hour { marked.replacen(MARK, MARK_FOR_AN_HOUR, 1) } else { marked };
+        let behind: Vec<MarkLifetime> = now[at..].iter().flatten().copied().chain(automatic).collect();
+        let before: Vec<MarkLifetime> = before.into_iter().chain(now[..at].iter().flatten().copied()).collect();
+        *json = mark_cached(json, lifetime_between(&before, &behind, sent.iter().flatten()));
+    }
+}
+
+/// How long a mark lasts that stands between others: none that lasts an hour may come behind one that does not. Where both
+/// would do, it lasts as long as those that the client has set.
+fn lifetime_between<'a>(
+    before: &[MarkLifetime],
+    behind: &[MarkLifetime],
+    mut sent: impl Iterator<Item = &'a MarkLifetime>,
+) -> MarkLifetime {
+    let may_be_long = !before.contains(&MarkLifetime::Short);
+    match behind.contains(&MarkLifetime::Long) || (may_be_long && sent.any(|mark| *mark == MarkLifetime::Long)) {
+        true => MarkLifetime::Long,
+        false => MarkLifetime::Short,
     }
 }

@@ -168,9 +168,9 @@ impl Inner {
         }
         let model = glance::model(body);
         let policy = wishes.policy.as_ref().and_then(|name| Some((name.as_str(), self.policies.get(name)?)));
-        let engine = self.engine_for(policy, model, false);
+        let engine = self.engine_for(policy, &model, false);
         // The answer takes half of a window at most.
-        let trigger = self.trigger_of(&engine, None, wishes, &upstream.served(model)).share(0.5);
+        let trigger = self.trigger_of(&engine, None, wishes, &upstream.served(&model)).share(0.5);
         Tokens::new(body.len() as u64) <= trigger
     }
 
@@ -265,7 +265,10 @@ impl Inner {
         let rules = &self.settings.tools;
         let by_client = || rules.clients.iter().find(|(name, _)| name == client.name).map(|(_, on)| *on);
         // Who has no tools at all is not given ours unless they ask for them: titles and summaries are such requests.
-        let has_any = asked.document.tools().is_some_and(|tools| tools.as_str() != "[]");
+        let is_list_of_some = |tools: &str| {
+            serde_json::from_str::<Vec<serde::de::IgnoredAny>>(tools).map_or(true, |tools| !tools.is_empty())
+        };
+        let has_any = asked.document.tools().is_some_and(|tools| is_list_of_some(tools.as_str()));
         wishes.tools.unwrap_or_else(|| has_any && by_client().unwrap_or(rules.others))
     }
 

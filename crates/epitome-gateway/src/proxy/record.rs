@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use epitome::budget::Tokens;
-use epitome::wire::Dialect;
+use epitome::wire::{Dialect, MarkLifetime, cache_marks};
 use epitome_runtime::engine::{Engine, OpenThread, Saved};
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::log::Document;
@@ -192,12 +192,12 @@ impl Inner {
             head.update(beside.as_bytes());
         }
         let head: [u8; 32] = *head.finalize().as_bytes();
-        let source = document.source().as_str();
-        let marks = match (source.contains("\"cache_control\""), source.contains("\"ttl\":\"1h\"")) {
-            (false, _) => Marks::None,
-            (true, true) => Marks::Long,
-            (true, false) => Marks::Short,
-        };
+        let of_messages = document.items().iter().flat_map(|item| cache_marks(item.as_str()));
+        let marks = document.marks_before().into_iter().chain(of_messages).chain(document.automatic_mark());
+        let marks = marks.fold(Marks::None, |longest, mark| match (longest, mark) {
+            (Marks::Long, _) | (_, MarkLifetime::Long) => Marks::Long,
+            (_, MarkLifetime::Short) => Marks::Short,
+        });
         let retries = discarded.iter().map(|usage| (ExtraKind::Retry, *usage));
         let own_rounds = rounds.iter().rev().skip(1).map(|usage| (ExtraKind::OwnTool, *usage));
         let model = turn.asked.model().to_owned();

@@ -4,7 +4,7 @@
 //! none of ours begins with, and with the first of its arguments at the latest.
 
 use bytes::Bytes;
-use epitome::wire::{RawFields, set_field, splice};
+use epitome::wire::{RawFields, may_spell, set_field, splice};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -105,7 +105,8 @@ impl ChatStream {
     /// Whether a chunk of the first answer goes on with words alone, which nearly all do: nothing in it needs reading.
     fn is_plain(&self, data: &str) -> bool {
         let is_quiet = self.first.is_some() && !self.later && self.calls.is_empty() && !self.finished;
-        is_quiet && data.contains(r#""finish_reason":null"#) && !data.contains("tool_calls")
+        // Another spelling of the same is read.
+        is_quiet && data.contains(r#""finish_reason":null"#) && !may_spell(data, "tool_calls")
     }
 
     pub(super) fn calls_own(&self) -> bool {

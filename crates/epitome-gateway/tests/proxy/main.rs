@@ -8,6 +8,7 @@ mod forks;
 mod identity;
 mod keys;
 mod ledger;
+mod marks;
 mod natively;
 mod over;
 mod overflow;

@@ -2,7 +2,7 @@
 
 use epitome::summary::Finish;
 use epitome::thread::{Part, Raw, ToolCall};
-use epitome::wire::{Dialect, decode_message};
+use epitome::wire::{Dialect, decode_message, may_spell};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -40,7 +40,7 @@ impl ModelAnswer {
 
 /// Whether an item is a call that the provider performs itself.
 fn runs_at_provider(item: &str) -> bool {
-    item.contains("\"execution\"")
+    may_spell(item, "execution")
         && serde_json::from_str::<Value>(item)
             .is_ok_and(|item| item.get("execution").is_some_and(|who| who == "server"))
 }

@@ -9,7 +9,9 @@ use crate::plan::{Action, Compaction, Record};
 use crate::policy::{Place, Policy};
 use crate::summary::{STILL_HOLDS, all_words};
 use crate::thread::{Message, Part, Raw, Role, Thread};
-use crate::wire::{Dialect, Item, PartEdit, Voice, count_marks, edit, item_id, mark_cached, say, without_id};
+use crate::wire::{
+    Dialect, Item, MarkLifetime, PartEdit, Voice, cache_marks, edit, item_id, mark_cached, say, without_id,
+};
 
 /// The most cache marks a provider takes.
 const MARKS_MAX: usize = 4;
@@ -44,7 +46,7 @@ pub struct Prompt {
     pub dialect: Dialect,
     /// Its pieces, in order.
     pub pieces: Vec<Piece>,
-    marks: Vec<usize>,
+    marks: Vec<(usize, MarkLifetime)>,
 }
 
 /// Content brought back for one request; it is never appended to the thread.
@@ -398,13 +400,11 @@ impl Prompt {
     }
 
     fn item(&self, thread: &Thread, at: usize, piece: &Piece) -> Item {
-        let marked = self.marks.contains(&at);
-        match piece {
-            Piece::Kept(place) if !marked => Item::Kept(*place),
-            piece => {
-                let json = self.json(thread, piece);
-                Item::Written(if marked { mark_cached(&json) } else { json })
-            }
+        let mark = self.marks.iter().find(|(marked, _)| *marked == at);
+        match (piece, mark) {
+            (Piece::Kept(place), None) => Item::Kept(*place),
+            (piece, None) => Item::Written(self.json(thread, piece)),
+            (piece, Some((_, lifetime))) => Item::Written(mark_cached(&self.json(thread, piece), *lifetime)),
         }
     }
 
@@ -467,14 +467,21 @@ impl Prompt {
         if self.dialect != Dialect::Anthropic || self.pieces.is_empty() {
             return;
         }
-        let set: usize = self.pieces.iter().map(|piece| count_marks(&self.json(thread, piece))).sum();
+        let set: Vec<Vec<MarkLifetime>> =
+            self.pieces.iter().map(|piece| cache_marks(&self.json(thread, piece))).collect();
         let tail = compaction.map_or(0, |compaction| compaction.plan.tail_from);
         let before = self.pieces.iter().rposition(|piece| match piece {
             Piece::Kept(place) | Piece::Edited { place, .. } => *place < tail,
             Piece::Written { summary, .. } => *summary,
         });
         let wanted = before.into_iter().chain([self.pieces.len() - 1]);
-        self.marks = wanted.take(MARKS_MAX.saturating_sub(set)).collect();
+        // None that lasts an hour may come behind one that does not.
+        let lifetime = |at: usize| match set[at..].iter().flatten().any(|mark| *mark == MarkLifetime::Long) {
+            true => MarkLifetime::Long,
+            false => MarkLifetime::Short,
+        };
+        let free = MARKS_MAX.saturating_sub(set.iter().map(Vec::len).sum());
+        self.marks = wanted.take(free).map(|at| (at, lifetime(at))).collect();
     }
 
     /// Its tokens.

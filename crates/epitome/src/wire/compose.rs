@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Dialect;
+use super::cache_mark::MarkLifetime;
 use super::decode::RawFields;
 use crate::thread::{Message, Part, Role, offset_range};
 
@@ -223,16 +224,15 @@ pub fn without_id(raw: &str) -> String {
 }
 
 /// An Anthropic message with a cache mark on its last block; as it was when it cannot carry one.
-pub fn mark_cached(raw: &str) -> String {
-    marked(raw).unwrap_or_else(|| raw.to_owned())
+pub fn mark_cached(raw: &str, lifetime: MarkLifetime) -> String {
+    marked(raw, lifetime.json()).unwrap_or_else(|| raw.to_owned())
 }
 
-fn marked(raw: &str) -> Option<String> {
-    const MARK: &str = r#"{"type":"ephemeral"}"#;
+fn marked(raw: &str, mark: &str) -> Option<String> {
     let fields: RawFields<'_> = serde_json::from_str(raw).ok()?;
     let content = fields.get("content")?.get();
     if let Ok(text) = serde_json::from_str::<String>(content) {
-        let block = format!(r#"[{{"type":"text","text":{content},"cache_control":{MARK}}}]"#);
+        let block = format!(r#"[{{"type":"text","text":{content},"cache_control":{mark}}}]"#);
         return (!text.trim().is_empty()).then(|| splice(raw, content, &block));
     }
     let blocks: Vec<&RawValue> = serde_json::from_str(content).ok()?;
@@ -243,13 +243,8 @@ fn marked(raw: &str) -> Option<String> {
         "image" | "document" | "tool_use" | "tool_result" => true,
         _ => false,
     };
-    (can_carry && block.get("cache_control").is_none())
-        .then(|| splice(raw, last, &set_field(last, "cache_control", MARK)))
-}
-
-/// How many cache marks a message carries.
-pub fn count_marks(raw: &str) -> usize {
-    raw.matches("\"cache_control\":").count()
+    (can_carry && block.get("cache_control").is_none_or(Value::is_null))
+        .then(|| splice(raw, last, &set_field(last, "cache_control", mark)))
 }
 
 fn quoted(text: &str) -> String {

@@ -3,9 +3,11 @@
 //! It does not know what a plan is: it is told, item by item, what to keep and what to write instead.
 
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::Dialect;
 use super::binding::{binds_thinking, drop_mismatched_thinking};
+use super::cache_mark::{MarkLifetime, cache_marks};
 use super::decode::{RawFields, decode_message};
 use crate::thread::{NewMessage, Raw, offset_range};
 
@@ -240,6 +242,20 @@ impl Document {
         self.layout
     }
 
+    /// The cache marks on the tools and the system prompt, in the order in which a provider reads them.
+    pub fn marks_before(&self) -> Vec<MarkLifetime> {
+        let lists = [("tools", self.tools()), ("system", self.system())];
+        let marks = |(name, list): (&str, Option<&Raw>)| {
+            list.map_or_else(Vec::new, |list| cache_marks(&format!("{{\"{name}\":{}}}", list.as_str())))
+        };
+        lists.into_iter().flat_map(marks).collect()
+    }
+
+    /// The cache mark on the request itself: the provider puts it on the last block that can carry one.
+    pub fn automatic_mark(&self) -> Option<MarkLifetime> {
+        MarkLifetime::of(self.field("cache_control")?.as_str())
+    }
+
     /// The raw JSON of each message.
     pub fn items(&self) -> &[Raw] {
         &self.items
@@ -404,7 +420,8 @@ fn is_lines(text: &str) -> bool {
 }
 
 fn tools_are_anthropic(tools: Option<&Raw>) -> bool {
-    tools.is_some_and(|tools| tools.as_str().contains("\"input_schema\""))
+    let tools = tools.and_then(|tools| serde_json::from_str::<Vec<Map<String, Value>>>(tools.as_str()).ok());
+    tools.is_some_and(|tools| tools.iter().any(|tool| tool.contains_key("input_schema")))
 }
 
 fn not_json(source: &str, part: &str, error: &serde_json::Error) -> DocumentError {
@@ -422,25 +439,43 @@ fn not_json(source: &str, part: &str, error: &serde_json::Error) -> DocumentErro
 
 /// Finds out in which dialect messages are written, from what only one of them has.
 fn detect(items: &[Raw]) -> Dialect {
-    for item in items {
-        let text = item.as_str();
-        let has = |needle: &str| text.contains(needle);
-        if has("\"tool-call\"") || has("\"tool-result\"") || has("\"toolCallId\"") {
-            return Dialect::AiSdk;
-        }
-        if has("\"tool_calls\"") || has("\"tool_call_id\"") || has("\"image_url\":{") {
-            return Dialect::Chat;
-        }
-        let Ok(fields) = serde_json::from_str::<RawFields<'_>>(text) else { continue };
-        let kind = fields.get("type").map(|kind| kind.get().trim_matches('"'));
-        if kind.is_some_and(|kind| kind != "message" || has("\"input_text\"") || has("\"output_text\"")) {
-            return Dialect::Responses;
-        }
-        if has("\"tool_use\"") || has("\"tool_result\"") || has("\"thinking\"") || has("\"input_text\"") {
-            return if has("\"input_text\"") { Dialect::Responses } else { Dialect::Anthropic };
-        }
+    let read = |item: &Raw| serde_json::from_str::<Map<String, Value>>(item.as_str()).ok();
+    items.iter().filter_map(read).find_map(|item| telling_dialect(&item)).unwrap_or(Dialect::Chat)
+}
+
+/// The dialect that a message can only be of.
+fn telling_dialect(item: &Map<String, Value>) -> Option<Dialect> {
+    let is_block = |of: &dyn Fn(&Map<String, Value>) -> bool| item.values().any(|value| has_object(value, of, 3));
+    let has_type = |kinds: &[&str]| {
+        is_block(&|block| block.get("type").and_then(Value::as_str).is_some_and(|kind| kinds.contains(&kind)))
+    };
+    if has_type(&["tool-call", "tool-result"]) || is_block(&|block| block.contains_key("toolCallId")) {
+        return Some(Dialect::AiSdk);
     }
-    Dialect::Chat
+    let has_image_object = || is_block(&|block| block.get("image_url").is_some_and(Value::is_object));
+    if item.contains_key("tool_calls") || item.contains_key("tool_call_id") || has_image_object() {
+        return Some(Dialect::Chat);
+    }
+    let kind = item.get("type").and_then(Value::as_str);
+    let has_typed_text = has_type(&["input_text", "output_text"]);
+    if kind.is_some_and(|kind| kind != "message" || has_typed_text) || has_type(&["input_text"]) {
+        return Some(Dialect::Responses);
+    }
+    has_type(&["tool_use", "tool_result", "thinking"]).then_some(Dialect::Anthropic)
+}
+
+/// Whether a value is, or holds, such an object. What tools are given and give back is not looked into.
+fn has_object(value: &Value, is_it: &dyn Fn(&Map<String, Value>) -> bool, depth: usize) -> bool {
+    const PAYLOADS: [&str; 6] = ["input", "arguments", "args", "output", "result", "source"];
+    match value {
+        _ if depth == 0 => false,
+        Value::Array(values) => values.iter().any(|value| has_object(value, is_it, depth)),
+        Value::Object(object) => {
+            let mut inner = object.iter().filter(|(name, _)| !PAYLOADS.contains(&name.as_str()));
+            is_it(object) || inner.any(|(_, value)| has_object(value, is_it, depth - 1))
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

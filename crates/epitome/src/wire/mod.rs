@@ -1,6 +1,7 @@
 //! The wire: requests and message lists of four dialects, decoded into messages and written back byte for byte.
 
 mod binding;
+mod cache_mark;
 mod check;
 mod compose;
 mod decode;
@@ -8,10 +9,9 @@ mod dialect;
 mod document;
 
 pub use binding::{BINDING_HEADER, binds_thinking, drop_mismatched_thinking};
+pub use cache_mark::{MarkLifetime, cache_marks, count_marks, has_letter_escapes, may_spell, unmarked};
 pub use check::{Place, Reach, Rule, Severity, Tail, Violation, check};
-pub use compose::{
-    PartEdit, Voice, count_marks, edit, item_id, mark_cached, say, set_field, splice, without_field, without_id,
-};
+pub use compose::{PartEdit, Voice, edit, item_id, mark_cached, say, set_field, splice, without_field, without_id};
 pub use decode::{RawFields, decode_message};
 pub use dialect::Dialect;
 pub use document::{Document, DocumentError, Item, Layout};
