@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use epitome::session::Format;
 use epitome::wire::Dialect;
 use epitome_gateway::mock::Fault;
@@ -475,12 +475,22 @@ pub struct Export {
     /// Where to write; standard output by default
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// `jsonl` writes the log, one message a line, with its place, id and role
-    #[arg(long, value_name = "FORMAT", value_parser = ["jsonl"])]
-    pub format: Option<String>,
+    /// `jsonl` writes the log, one message a line, with its place, id and role; `documents` everything that is kept beside
+    /// the messages (pins, memory, answers, ledger entries), one a line
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<ExportFormat>,
     /// Which store
     #[command(flatten)]
     pub whose: Whose,
+}
+
+/// How a thread is written that is not written as the file it came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// The log.
+    Jsonl,
+    /// What is kept beside it.
+    Documents,
 }
 
 /// `epitome threads`.

@@ -219,3 +219,47 @@ fn vacuum_removes_what_has_expired_and_nothing_else() {
     assert_eq!((json["removed"].as_u64(), json["expired_artifacts"].as_u64()), (Some(1), Some(0)), "{json}");
     still_there(&bench, &[]);
 }
+
+#[test]
+fn a_key_that_is_configured_and_not_used_yet_is_told_by_a_check() {
+    let bench = keyed(plain());
+    for (variables, key) in [(&ONE[..], "one"), (&BOTH[..], "two")] {
+        let found = findings(&bench.run_with(variables, &["store", "check", "--json"]).ended(1));
+        let [finding] = &found[..] else { panic!("{found:?}") };
+        assert!(finding.starts_with(&format!("Not sealed with the key {key}: 701 messages, ")), "{finding}");
+        assert!(finding.contains("`epitome store rotate`"), "{finding}");
+        bench.run_with(variables, &["store", "rotate"]).ended(0);
+        assert_eq!(findings(&bench.run_with(variables, &["store", "check", "--json"]).ended(0)), [""; 0]);
+    }
+}
+
+#[test]
+fn a_missing_or_a_wrong_key_is_one_sentence() {
+    let bench = keyed(plain());
+    bench.run_with(&ONE, &["store", "rotate"]).ended(0);
+    let bench = bench.holding("other.key", format!("one:{}\n", "7".repeat(64)));
+    let other = [("EPITOME_KEYS_CURRENT", "file:other.key")];
+    let missing = "The store cannot be opened: it was sealed with the key one, which is not configured.";
+    let wrong = "The store cannot be opened: it was sealed with another key of the same name.";
+    for (variables, sentence) in [(&[][..], missing), (&TWO[..], missing), (&other[..], wrong)] {
+        for verb in [&["store", "rotate"][..], &["store", "check"], &["threads"], &["serve", "--listen", "127.0.0.1:0"]]
+        {
+            let run = bench.run_with(variables, verb).ended(3);
+            assert!(run.err.contains(sentence) && run.err.lines().count() <= 2, "{verb:?}: {}", run.err);
+            assert!(run.err.contains("hint: Name the key it was sealed with"), "{verb:?}: {}", run.err);
+            assert_eq!(run.out, "", "{verb:?}");
+        }
+    }
+    assert_eq!(holding(&bench, CANARY), [""; 0]);
+    still_there(&bench, &ONE);
+}
+
+#[test]
+fn what_is_kept_beside_a_threads_messages_can_be_exported() {
+    let bench = plain();
+    let lines = bench.run(&["export", "small", "--format", "documents"]).ended(0).out;
+    let documents: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [source] = &documents[..] else { panic!("{lines}") };
+    assert_eq!((source["kind"].as_str(), source["name"].as_str()), (Some("source"), Some("small")));
+    assert!(source["content"].to_string().contains(CANARY), "{source}");
+}

@@ -5,9 +5,10 @@ use std::path::Path;
 use epitome::wire::{Document, Item};
 use epitome_runtime::log::{Entry, wire_dialect};
 use epitome_runtime::store::ThreadRow;
-use serde_json::json;
+use epitome_runtime::upkeep::documents_of;
+use serde_json::{Value, json};
 
-use crate::cli::Export;
+use crate::cli::{Export, ExportFormat};
 use crate::desk::{Absent, Desk, wait};
 use crate::failure::{Answer, Exit, Failure};
 use crate::receipt::plural;
@@ -23,7 +24,8 @@ pub fn run(args: &Export, config: Option<&Path>) -> Result<Answer, Failure> {
         let desk = Desk::open(config, &args.whose, Absent::Refuse).await?;
         let row = desk.thread(&args.thread).await?;
         let (what, data) = match args.format {
-            Some(_) => ("the log, one message a line", lines(&desk, &row).await?),
+            Some(ExportFormat::Jsonl) => ("the log, one message a line", lines(&desk, &row).await?),
+            Some(ExportFormat::Documents) => ("what is kept beside them, one a line", documents(&desk, &row).await?),
             None => written(&desk, &row).await?,
         };
         let count = row.length as usize;
@@ -85,6 +87,15 @@ async fn entries(desk: &Desk, row: &ThreadRow) -> Result<Vec<Entry>, Failure> {
 
 async fn lines(desk: &Desk, row: &ThreadRow) -> Result<String, Failure> {
     Ok(entries(desk, row).await?.iter().map(line).collect())
+}
+
+/// Everything that is kept beside the messages, of every kind: its kind, its name in the store and its content.
+async fn documents(desk: &Desk, row: &ThreadRow) -> Result<String, Failure> {
+    let line = |(key, content): (epitome_runtime::store::DocumentKey, Vec<u8>)| {
+        let content: Value = serde_json::from_slice(&content).unwrap_or_default();
+        json!({"kind": key.kind.name(), "name": key.name, "content": content}).to_string() + "\n"
+    };
+    Ok(documents_of(desk.log(), &row.key).await?.into_iter().map(line).collect())
 }
 
 /// One message with its place, id and role, and its JSON as it came.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use epitome_runtime::config::StoreUrl;
 use epitome_runtime::ids::Moment;
-use epitome_runtime::upkeep::{Checked, Rotated, check, rotate};
+use epitome_runtime::upkeep::{Checked, Rotated, check, expire, rotate};
 use serde_json::json;
 
 use crate::cli::{StoreArgs, StoreVerb, Whose};
@@ -89,7 +89,7 @@ fn listed(sentences: &[String], none: &str, paint: Paint) -> String {
 async fn rotated(desk: &Desk, paint: Paint, progress: &Progress) -> Result<Answer, Failure> {
     let rotated = rotate(desk.log(), desk.engine.artifacts(), &mut |what| progress.now(what)).await?;
     let key = desk.log().vault().current_key_id().unwrap_or_default();
-    let Rotated { messages, plans, events, labels, documents, artifacts, indexed, left, .. } = &rotated;
+    let Rotated { messages, plans, events, labels, documents, artifacts, indexed, renamed, left, .. } = &rotated;
     let sealed = [
         (*messages, "message"),
         (*plans, "plan"),
@@ -97,12 +97,21 @@ async fn rotated(desk: &Desk, paint: Paint, progress: &Progress) -> Result<Answe
         (*documents, "document"),
         (*artifacts, "artifact"),
     ];
-    let anew = amounts(&[(*indexed, "thread")]);
+    let mut text = String::new();
+    // Where nothing could be opened, why is all there is to say.
+    if left.is_empty() || sealed.iter().any(|(count, _)| *count > 0) {
+        let anew = amounts(&[(*indexed, "thread")]);
+        text = format!("Sealed with the key {key}: {}.\nThe index of {anew} was made anew.\n", amounts(&sealed));
+    }
+    if *renamed > 0 {
+        let was = if *renamed == 1 { "name that told" } else { "names that told" };
+        text.push_str(&format!("Blinded {renamed} {was} what was said.\n"));
+    }
     let mut answer = Answer::new(
-        format!("Sealed with the key {key}: {}.\nThe index of {anew} was made anew.\n", amounts(&sealed)),
+        text,
         json!({
             "store": name(desk), "key": key, "messages": messages, "plans": plans, "events": events, "labels": labels,
-            "documents": documents, "artifacts": artifacts, "indexed": indexed, "left": left,
+            "documents": documents, "artifacts": artifacts, "indexed": indexed, "renamed": renamed, "left": left,
         }),
     );
     answer.text.push_str(&listed(left, "No older key is needed any more.", paint));
@@ -118,7 +127,7 @@ async fn vacuumed(desk: &Desk, progress: &Progress) -> Result<Answer, Failure> {
     progress.now("Removing expired artifacts");
     let swept = desk.engine.artifacts().sweep(now).await?;
     progress.now("Removing expired documents and finished jobs");
-    let removed = desk.log().store().vacuum(now).await?;
+    let removed = expire(desk.log(), now).await?;
     let given_back = before.zip(size(desk)).map(|(before, after)| before.saturating_sub(after));
     let artifacts = amounts(&[(swept.expired + swept.unreferenced, "artifact")]);
     let rows = amounts(&[(removed, "expired document or finished job")]);

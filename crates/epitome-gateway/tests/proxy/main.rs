@@ -14,6 +14,7 @@ mod over;
 mod overflow;
 mod own_tools;
 mod persisting;
+mod sealing;
 mod talk;
 mod under;
 mod wire;

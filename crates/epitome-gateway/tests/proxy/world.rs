@@ -16,6 +16,7 @@ use epitome_gateway::settings::{Family, Settings, Takes, ToolRules, Upstream};
 use epitome_runtime::engine::{Engine, Parts, Worker};
 use epitome_runtime::store::{Memory, Sqlite, Store};
 use epitome_runtime::summarise::Summariser;
+use epitome_runtime::vault::Keys;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -32,6 +33,7 @@ pub struct Plan {
     store: Arc<dyn Store>,
     objects: Arc<dyn object_store::ObjectStore>,
     summariser: Summariser,
+    keys: Keys,
 }
 
 /// A gateway and a provider.
@@ -71,6 +73,7 @@ impl Plan {
             store: Arc::new(Memory::new()),
             objects: Arc::new(object_store::memory::InMemory::new()),
             summariser: Summariser::Embedded,
+            keys: Keys::none(),
         }
     }
 
@@ -96,6 +99,12 @@ impl Plan {
 
     pub fn objects(mut self, objects: Arc<dyn object_store::ObjectStore>) -> Plan {
         self.objects = objects;
+        self
+    }
+
+    /// A store that is sealed with these keys.
+    pub fn keys(mut self, keys: Keys) -> Plan {
+        self.keys = keys;
         self
     }
 
@@ -136,6 +145,7 @@ impl Plan {
             store: self.store,
             objects: self.objects,
             summariser: self.summariser,
+            keys: self.keys,
             ..Parts::in_memory(epitome_runtime::engine::Settings {
                 store_patience: settings.limits.store_patience,
                 ..self.engine
@@ -318,6 +328,33 @@ impl Folder {
         let objects = self.0.join("objects");
         std::fs::create_dir_all(&objects).unwrap();
         Arc::new(object_store::local::LocalFileSystem::new_with_prefix(objects).unwrap())
+    }
+
+    /// The files that hold these bytes, in their content or in their name.
+    pub fn files_holding(&self, bytes: &[u8]) -> Vec<String> {
+        let finder = memchr::memmem::Finder::new(bytes);
+        let holds = |(name, content): &(String, Vec<u8>)| {
+            finder.find(name.as_bytes()).is_some() || finder.find(content).is_some()
+        };
+        self.files().iter().filter(|file| holds(file)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// All files, with their names below the folder.
+    pub fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let (mut folders, mut files) = (vec![self.0.clone()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let name = path.strip_prefix(&self.0).unwrap().display().to_string();
+                // A journal may go away while it is looked at.
+                files.extend(std::fs::read(&path).ok().map(|content| (name, content)));
+            }
+        }
+        files
     }
 }
 

@@ -36,6 +36,7 @@ mod memory;
 mod quality;
 mod read;
 mod room;
+mod secret;
 mod settings;
 mod snapshot;
 mod step;
@@ -60,11 +61,11 @@ use tokio::sync::Notify;
 use crate::artifact::{Access, Artifacts, Permission};
 use crate::event::Bus;
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
-use crate::log::{Document, Log, LogError, NewThread};
+use crate::log::{Document, Log, NewThread};
 use crate::model::Learnt;
 use crate::store::{DocumentKind, Patient, Store};
 use crate::summarise::Summariser;
-use crate::vault::{Keys, Vault, random_secret};
+use crate::vault::{Keys, Vault};
 
 /// The kind of the job that compacts a thread.
 pub const COMPACT: &str = "compact";
@@ -149,7 +150,7 @@ impl Engine {
     pub async fn new(parts: Parts) -> Result<Engine, EngineError> {
         let Parts { store, objects, keys, bus, summariser, settings } = parts;
         let store: Arc<dyn Store> = Arc::new(Patient::new(store, settings.store_patience));
-        let secret = store_secret(&store).await?;
+        let secret = secret::store_secret(&store, &keys).await?;
         let vault = Vault::new(keys, secret);
         let log = Log::new(Arc::clone(&store), vault.clone());
         let artifacts = Artifacts::new(objects, store, vault).with_patience(settings.object_patience);
@@ -338,29 +339,4 @@ async fn learnt(log: &Log) -> Learnt {
             Learnt::default()
         }
     }
-}
-
-/// The random secret of a store: what ids are made of where no key is configured. It lies in the store, unsealed.
-pub async fn store_secret(store: &Arc<dyn Store>) -> Result<[u8; 32], EngineError> {
-    let tenant: TenantId = SYSTEM_TENANT.parse().map_err(|_| EngineError::NotAllowed)?;
-    let log = Log::new(Arc::clone(store), Vault::new(Keys::none(), [0; 32]));
-    for _ in 0..3 {
-        if let (Some(secret), _) = log.document::<[u8; 32]>(&tenant, DocumentKind::Secret, "store").await? {
-            return Ok(secret);
-        }
-        let document = Document {
-            tenant: &tenant,
-            kind: DocumentKind::Secret,
-            name: "store",
-            value: &random_secret(),
-            expected: Some(0),
-            at: Moment::now(),
-            expires: None,
-        };
-        match log.apply(&[log.put_document(&document)]).await {
-            Err(error) if !error.is_conflict() => return Err(LogError::from(error).into()),
-            _ => {}
-        }
-    }
-    Err(EngineError::NotAllowed)
 }

@@ -282,7 +282,7 @@ impl OpenThread {
         let at = Moment::now();
         let rows = new.iter().zip(&self.backlog);
         let label = self.engine.counter_label();
-        let counter = (label != self.state.row.counter).then_some(label);
+        let counter = (!log.is_counted_with(&self.state.row, label)).then_some(label);
         let row = |(message, entry): (&Arc<Message>, &NewEntry)| {
             log.message_row(&self.key, message, &entry.envelopes, counter, at)
         };

@@ -158,6 +158,9 @@ impl Engine {
                 Ok(committed) => return committed.saved.map_err(|_| "the store did not take it".to_owned()),
                 Err(NotCompacted::NothingToDo { .. }) => return self.done(job, token).await,
                 Err(NotCompacted::Lost) => {}
+                // A job is not sealed, and what a provider said may name a model or quote the request. The thread's events
+                // say why.
+                Err(NotCompacted::NoSummary { .. }) => return Err("there is no summary".to_owned()),
                 Err(error) => return Err(error.to_string()),
             }
         }

@@ -38,9 +38,10 @@ impl Log {
             }
         };
         let mut thread = Thread::new();
+        let is_threads = self.is_counted_with(&row, counter);
         let Some((_, stored)) = plan else {
             for entry in self.read(&row, 0..row.length).await? {
-                restore(&mut thread, entry, meter, &row, counter);
+                restore(&mut thread, entry, meter, (is_threads, counter));
             }
             return Ok(Some(Loaded { row, thread: Arc::new(thread), compaction: None, hints: Vec::new() }));
         };
@@ -52,7 +53,7 @@ impl Log {
                 {
                     thread.stand_for(gone);
                 }
-                restore(&mut thread, entry, meter, &row, counter);
+                restore(&mut thread, entry, meter, (is_threads, counter));
             }
         }
         if let Some(gone) = evicted {
@@ -68,10 +69,11 @@ impl Log {
     }
 }
 
-/// Puts a message back; one that another counter counted is counted again.
-fn restore(thread: &mut Thread, entry: Entry, meter: &Meter<'_>, row: &ThreadRow, counter: &str) {
+/// Puts a message back; one that another counter counted is counted again. `is_threads` says whether the counter is the one
+/// that the thread's messages are counted with unless they say otherwise.
+fn restore(thread: &mut Thread, entry: Entry, meter: &Meter<'_>, (is_threads, counter): (bool, &str)) {
     let Entry { id, turn, part_tokens, message, counter: own, .. } = entry;
-    let known = own.as_deref().unwrap_or(&row.counter) == counter;
+    let known = own.map_or(is_threads, |own| own == counter);
     let part_tokens = if known { part_tokens } else { meter.parts(&message) };
     thread.restore(Restored { body: message, id, turn, part_tokens }, meter);
 }

@@ -5,6 +5,7 @@
 mod body;
 mod error;
 mod load;
+mod names;
 mod plan;
 mod reseal;
 
@@ -52,7 +53,7 @@ pub struct NewThread {
     pub counter: String,
     /// When.
     pub at: Moment,
-    /// Among whose threads it is looked for by its messages; empty where nobody looks.
+    /// Among whose threads it is looked for by its messages, in parts with slashes between them; empty where nobody looks.
     pub scope: String,
     /// What to remember of it.
     pub labels: serde_json::Value,
@@ -90,9 +91,9 @@ impl Log {
             tokens: 0,
             version: 0,
             dialect: new.dialect,
-            counter: new.counter,
+            counter: self.stored_counter(&new.key.tenant, &new.counter),
             shared: Vec::new(),
-            scope: new.scope,
+            scope: self.stored_scope(&new.key.tenant, &new.scope),
             labels: self.seal_json(&new.key.tenant, Sealing::Label, new.key.thread.as_str(), &new.labels),
             key: new.key,
         };
@@ -196,13 +197,15 @@ impl Log {
         Write::Label { key: key.clone(), labels }
     }
 
-    /// The newest of these messages, given oldest first, that a thread of the tenant holds whose scope begins like this.
+    /// The newest of these messages, given oldest first, that a thread of the tenant holds whose scope begins like this. A
+    /// beginning of a scope is all of it, or ends with a slash.
     pub async fn find(
         &self,
         tenant: &TenantId,
         scope: &str,
         ids: &[MessageId],
     ) -> Result<Option<crate::store::Found>, LogError> {
+        let scope = &self.stored_scope(tenant, scope);
         let ids: Vec<MessageId> = ids.iter().rev().map(|id| self.vault.blind_id(tenant, *id)).collect();
         // Most histories go on from where they were: the newest few are asked for before the many.
         let (newest, rest) = ids.split_at(ids.len().min(FIND_FIRST));
@@ -324,13 +327,13 @@ impl Log {
         kind: DocumentKind,
         name: &str,
     ) -> Result<(Option<T>, u64), LogError> {
-        let key = DocumentKey::new(tenant.clone(), kind, name);
+        let key = DocumentKey::new(tenant.clone(), kind, self.stored_name(tenant, kind, name));
         let Some(row) = self.store.document(&key).await? else { return Ok((None, 0)) };
-        let value = self.open_json(tenant, Sealing::Document, &document_name(&key.kind, name), &row.body)?;
+        let value = self.open_json(tenant, Sealing::Document, &document_name(&key.kind, &key.name), &row.body)?;
         Ok((Some(value), row.version))
     }
 
-    /// The documents of a kind as values, in the order of their names, from the one after `after` on, `limit` at most.
+    /// The documents of a kind as values, in the order of their names as they stand in the store, from the one after `after` on, `limit` at most.
     pub async fn documents<T: DeserializeOwned>(
         &self,
         tenant: &TenantId,
@@ -354,10 +357,10 @@ impl Log {
         name: &str,
         now: Moment,
     ) -> Result<Option<T>, LogError> {
-        let key = DocumentKey::new(tenant.clone(), kind, name);
+        let key = DocumentKey::new(tenant.clone(), kind, self.stored_name(tenant, kind, name));
         match self.store.document(&key).await? {
             Some(row) if row.expires.is_none_or(|expires| now < expires) => {
-                self.open_json(tenant, Sealing::Document, &document_name(&key.kind, name), &row.body).map(Some)
+                self.open_json(tenant, Sealing::Document, &document_name(&key.kind, &key.name), &row.body).map(Some)
             }
             _ => Ok(None),
         }
@@ -383,12 +386,14 @@ impl Log {
     /// The change that writes a document.
     pub fn put_document<T: Serialize>(&self, document: &Document<'_, T>) -> Write {
         let Document { tenant, kind, name, value, expected, at, expires } = document;
+        let key = DocumentKey::new((*tenant).clone(), *kind, self.stored_name(tenant, *kind, name));
+        let sealed_for = document_name(&key.kind, &key.name);
         Write::PutDocument {
-            key: DocumentKey::new((*tenant).clone(), *kind, *name),
+            key,
             expected: *expected,
             at: *at,
             expires: expires.or_else(|| kind.retention().expiry(*at)),
-            body: self.seal_json(tenant, Sealing::Document, &document_name(&(*kind).into(), name), value),
+            body: self.seal_json(tenant, Sealing::Document, &sealed_for, value),
         }
     }
 

@@ -23,8 +23,9 @@ impl Log {
             return Ok(None);
         }
         let (tenant, name) = (&thread.key.tenant, body::name(&thread.key.thread, row.place));
-        let plain = self.plain(tenant, Sealing::Message, &name, &row.body)?;
-        let unreadable = || LogError::Unreadable { what: name.clone() };
+        let what = || format!("message {} of {}", row.place + 1, thread.key);
+        let plain = self.plain(tenant, Sealing::Message, &name, &row.body, what)?;
+        let unreadable = || LogError::Unreadable { what: what() };
         let entry = Entry::read(row.clone(), &plain, &thread.dialect).ok_or_else(unreadable)?;
         let kept = self.vault.is_sealing().then_some(entry.id);
         let plain = body::with_id(&plain, kept).ok_or_else(unreadable)?;
@@ -34,41 +35,65 @@ impl Log {
 
     /// A plan.
     pub(crate) fn reseal_plan(&self, key: &ThreadKey, row: &PlanRow) -> Again {
-        self.again(&key.tenant, Sealing::Plan, &plan::name(key, row.version), &row.body)
+        let what = || format!("plan {} of {key}", row.version);
+        self.again(&key.tenant, Sealing::Plan, &plan::name(key, row.version), &row.body, what)
     }
 
     /// An event.
     pub(crate) fn reseal_event(&self, key: &ThreadKey, row: &EventRow) -> Again {
-        self.again(&key.tenant, Sealing::Event, &event_name(key, row.at), &row.body)
+        let what = || format!("event {} of {key}", row.number);
+        self.again(&key.tenant, Sealing::Event, &event_name(key, row.at), &row.body, what)
     }
 
     /// A thread's labels.
     pub(crate) fn reseal_labels(&self, row: &ThreadRow) -> Again {
-        match row.labels.is_empty() {
-            true => Ok(None),
-            false => self.again(&row.key.tenant, Sealing::Label, row.key.thread.as_str(), &row.labels),
+        if row.labels.is_empty() {
+            return Ok(None);
         }
+        let what = || format!("the labels of {}", row.key);
+        self.again(&row.key.tenant, Sealing::Label, row.key.thread.as_str(), &row.labels, what)
     }
 
     /// A document.
     pub(crate) fn reseal_document(&self, key: &DocumentKey, row: &DocumentRow) -> Again {
-        self.again(&key.tenant, Sealing::Document, &document_name(&key.kind, &key.name), &row.body)
+        let name = document_name(&key.kind, &key.name);
+        self.again(&key.tenant, Sealing::Document, &name, &row.body, || document_in_words(key))
     }
 
-    /// Whether a document opens.
-    pub(crate) fn opens_document(&self, key: &DocumentKey, row: &DocumentRow) -> Result<(), LogError> {
-        self.plain(&key.tenant, Sealing::Document, &document_name(&key.kind, &key.name), &row.body).map(drop)
+    /// A document's content.
+    pub(crate) fn open_document(&self, key: &DocumentKey, row: &DocumentRow) -> Result<Vec<u8>, LogError> {
+        let name = document_name(&key.kind, &key.name);
+        self.plain(&key.tenant, Sealing::Document, &name, &row.body, || document_in_words(key))
     }
 
-    fn again(&self, tenant: &TenantId, what: Sealing, name: &str, sealed: &[u8]) -> Again {
+    /// A body under the current key; `what` is what it is called in a sentence.
+    fn again(
+        &self,
+        tenant: &TenantId,
+        sealing: Sealing,
+        name: &str,
+        sealed: &[u8],
+        what: impl FnOnce() -> String,
+    ) -> Again {
         if !self.vault.needs_reseal(sealed) {
             return Ok(None);
         }
-        let plain = self.plain(tenant, what, name, sealed)?;
-        Ok(Some(self.vault.seal(tenant, what, name, &plain)))
+        let plain = self.plain(tenant, sealing, name, sealed, what)?;
+        Ok(Some(self.vault.seal(tenant, sealing, name, &plain)))
     }
 
-    fn plain(&self, tenant: &TenantId, what: Sealing, name: &str, sealed: &[u8]) -> Result<Vec<u8>, LogError> {
-        self.vault.open(tenant, what, name, sealed).map_err(|error| LogError::sealed(name, error))
+    fn plain(
+        &self,
+        tenant: &TenantId,
+        sealing: Sealing,
+        name: &str,
+        sealed: &[u8],
+        what: impl FnOnce() -> String,
+    ) -> Result<Vec<u8>, LogError> {
+        self.vault.open(tenant, sealing, name, sealed).map_err(|error| LogError::sealed(what(), error))
     }
+}
+
+fn document_in_words(key: &DocumentKey) -> String {
+    format!("the {} document {} of {}", key.kind, key.name, key.tenant)
 }

@@ -97,6 +97,17 @@ pub enum Owner {
     ThreadInContent,
 }
 
+/// What stands in the open of a document's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// The name as it is: a thread, a day, a process. Nothing of it comes from a client or a model.
+    Plain,
+    /// Nothing: the name is blinded.
+    Blinded,
+    /// What is before the last colon; what is behind it is blinded.
+    BlindedLast,
+}
+
 /// How long a document is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
@@ -134,6 +145,33 @@ impl DocumentKind {
             | DocumentKind::Turn => Owner::Thread,
             DocumentKind::Answer | DocumentKind::Ledger | DocumentKind::LedgerPrevious => Owner::ThreadRecord,
             DocumentKind::Response | DocumentKind::Scope | DocumentKind::Trace => Owner::ThreadInContent,
+        }
+    }
+
+    /// What stands in the open of the names of documents of this kind.
+    pub fn naming(self) -> Naming {
+        match self {
+            // A response's id, a conversation's name, a line of an answer, a request to a model, a model's name.
+            DocumentKind::Learnt
+            | DocumentKind::Response
+            | DocumentKind::Scope
+            | DocumentKind::Summary
+            | DocumentKind::Trace => Naming::Blinded,
+            // Behind the thread and its length stands the id of a request, which a client may choose.
+            DocumentKind::Answer => Naming::BlindedLast,
+            DocumentKind::Errand
+            | DocumentKind::Ledger
+            | DocumentKind::LedgerDay
+            | DocumentKind::LedgerPrevious
+            | DocumentKind::Memory
+            | DocumentKind::MemoryFolded
+            | DocumentKind::Pins
+            | DocumentKind::Quality
+            | DocumentKind::Rotated
+            | DocumentKind::Secret
+            | DocumentKind::Source
+            | DocumentKind::State
+            | DocumentKind::Turn => Naming::Plain,
         }
     }
 

@@ -256,6 +256,7 @@ impl State {
             Write::CommitPlan { key, plan } => self.commit(key, plan),
             Write::Index { key, rows } => self.index(key, rows),
             Write::Label { key, labels } => self.label(key, labels),
+            Write::NameThread { key, scope, counter } => self.name_thread(key, scope, counter),
             Write::PutDocument { key, expected, at, expires, body } => {
                 let row = DocumentRow { version: 1, at: *at, expires: *expires, body: body.clone() };
                 self.put_document(key, *expected, row)
@@ -343,6 +344,13 @@ impl State {
     fn label(&mut self, key: &ThreadKey, labels: &[u8]) -> Result<Undo, StoreError> {
         let before = std::mem::replace(&mut self.held(key)?.row.labels, labels.to_vec());
         Ok(undo(key, move |thread| thread.row.labels = before))
+    }
+
+    fn name_thread(&mut self, key: &ThreadKey, scope: &str, counter: &str) -> Result<Undo, StoreError> {
+        let row = &mut self.held(key)?.row;
+        let scope = std::mem::replace(&mut row.scope, scope.to_owned());
+        let counter = std::mem::replace(&mut row.counter, counter.to_owned());
+        Ok(undo(key, move |thread| (thread.row.scope, thread.row.counter) = (scope, counter)))
     }
 
     fn put_document(&mut self, key: &DocumentKey, expected: Option<u64>, row: DocumentRow) -> Result<Undo, StoreError> {

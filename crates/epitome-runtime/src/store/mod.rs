@@ -26,7 +26,7 @@ mod write;
 
 pub use error::StoreError;
 pub use faulty::{FaultyStore, StoreFault};
-pub use kind::{DocumentKind, Owner, Retention, StoredKind, UnknownKind};
+pub use kind::{DocumentKind, Naming, Owner, Retention, StoredKind, UnknownKind};
 pub use memory::Memory;
 pub use patient::Patient;
 #[cfg(feature = "postgres")]

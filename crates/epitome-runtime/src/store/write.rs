@@ -42,6 +42,15 @@ pub enum Write {
         /// The labels; sealed.
         labels: Vec<u8>,
     },
+    /// Other names in the place of those by which a thread is looked for and counted. The thread is the same.
+    NameThread {
+        /// The thread.
+        key: ThreadKey,
+        /// Its scope from now on.
+        scope: String,
+        /// Its counter from now on.
+        counter: String,
+    },
     /// A document.
     PutDocument {
         /// Where.

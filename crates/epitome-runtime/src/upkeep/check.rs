@@ -5,11 +5,12 @@ use std::collections::HashSet;
 
 use epitome::thread::{Chain, MessageId};
 
+use super::tally::{Row, Tally};
 use super::{Documents, PAGE, Said, UpkeepError, sentence, threads};
 use crate::artifact::Artifacts;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
 use crate::log::{Entry, Log, LogError, wire_dialect};
-use crate::store::{Owner, PlanRow, StoreError, ThreadRow};
+use crate::store::{DocumentKey, DocumentRow, Owner, PlanRow, StoreError, ThreadRow};
 
 /// The most findings of one thread; one damage may show in every message after it.
 const FINDINGS_OF_THREAD_MAX: usize = 20;
@@ -36,6 +37,7 @@ pub struct Checked {
 pub async fn check(log: &Log, artifacts: &Artifacts, said: &mut Said<'_>) -> Result<Checked, UpkeepError> {
     said("Checking the store itself".to_owned());
     let mut checked = Checked { findings: log.store().check().await?, ..Checked::default() };
+    let mut stale = Stale::default();
     for tenant in log.store().tenants().await? {
         checked.tenants += 1;
         let rows = threads(log, &tenant).await?;
@@ -43,13 +45,16 @@ pub async fn check(log: &Log, artifacts: &Artifacts, said: &mut Said<'_>) -> Res
         for (at, row) in rows.iter().enumerate() {
             said(format!("Checking thread {} of {} of {tenant}", at + 1, rows.len()));
             checked.thread(log, row).await?;
+            stale.thread(log, row).await?;
         }
         said(format!("Checking the documents of {tenant}"));
-        checked.documents(log, &tenant, &ids).await?;
+        checked.documents(log, &tenant, &ids, &mut stale).await?;
         said(format!("Checking the artifacts of {tenant}"));
         let found = artifacts.check(&tenant).await?;
         checked.findings.extend(found.iter().map(sentence));
+        stale.artifacts(log, &tenant).await?;
     }
+    checked.findings.extend(stale.told(log));
     Ok(checked)
 }
 
@@ -80,6 +85,7 @@ impl Checked {
         log: &Log,
         tenant: &TenantId,
         threads: &HashSet<ThreadId>,
+        stale: &mut Stale,
     ) -> Result<(), UpkeepError> {
         let mut documents = Documents::of(log, tenant);
         loop {
@@ -89,9 +95,10 @@ impl Checked {
             }
             for (key, row) in &page {
                 self.documents += 1;
+                stale.document(log, key, row);
                 let name = format!("The {} document {} of {tenant}", key.kind, key.name);
-                if let Err(error) = log.opens_document(key, row) {
-                    self.findings.push(format!("{name}: {error}."));
+                if let Err(error) = log.open_document(key, row) {
+                    self.findings.push(sentence(&error));
                 }
                 let Some(kind) = key.kind.known() else {
                     self.findings.push(format!("{name} is of a kind that this version does not know."));
@@ -103,6 +110,81 @@ impl Checked {
                 }
             }
         }
+    }
+}
+
+/// What a rotation would change: the key that rows are under, and the names that they are kept under.
+#[derive(Default)]
+struct Stale {
+    /// Rows that are not under the current key.
+    unsealed: Tally,
+    /// Threads and documents whose names tell what they are about.
+    named: u64,
+}
+
+impl Stale {
+    fn body(&mut self, log: &Log, what: Row, body: &[u8]) {
+        self.unsealed.add(what, u64::from(log.vault().is_stale(body)));
+    }
+
+    async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<(), StoreError> {
+        self.named += u64::from(log.rename_thread(row).is_some());
+        if !log.vault().is_sealing() {
+            return Ok(());
+        }
+        if !row.labels.is_empty() {
+            self.body(log, Row::Label, &row.labels);
+        }
+        let mut start = row.shared.last().map_or(0, |shared| shared.until);
+        while start < row.length {
+            let end = (start + PAGE as u64).min(row.length);
+            for message in log.store().messages(&row.key, start..end).await? {
+                self.body(log, Row::Message, &message.body);
+            }
+            start = end;
+        }
+        for version in 1..=row.version {
+            if let Some(plan) = log.store().plan(&row.key, Some(version)).await? {
+                self.body(log, Row::Plan, &plan.body);
+            }
+        }
+        let mut after = 0;
+        loop {
+            let page = log.store().events(&row.key, after, PAGE).await?;
+            page.iter().for_each(|event| self.body(log, Row::Event, &event.body));
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = last.number,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn document(&mut self, log: &Log, key: &DocumentKey, row: &DocumentRow) {
+        self.body(log, Row::Document, &row.body);
+        self.named += u64::from(!log.is_well_named(key));
+    }
+
+    async fn artifacts(&mut self, log: &Log, tenant: &TenantId) -> Result<(), StoreError> {
+        let Some(current) = log.vault().current_key_id() else { return Ok(()) };
+        let mut after: Option<String> = None;
+        loop {
+            let page = log.store().artifacts(tenant, after.as_deref(), PAGE).await?;
+            let under_others = page.iter().filter(|row| row.key_id.as_deref() != Some(current)).count();
+            self.unsealed.add(Row::Artifact, under_others as u64);
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = Some(last.id.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn told(&self, log: &Log) -> Vec<String> {
+        let key = log.vault().current_key_id().unwrap_or_default();
+        let rotate = "`epitome store rotate` changes that.";
+        let unsealed = format!("Not sealed with the key {key}: {}. {rotate}", self.unsealed.words());
+        let named = format!("Kept under names that tell what was said: {} rows. {rotate}", self.named);
+        let unsealed = Some(unsealed).filter(|_| !self.unsealed.is_empty());
+        unsealed.into_iter().chain(Some(named).filter(|_| self.named > 0)).collect()
     }
 }
 

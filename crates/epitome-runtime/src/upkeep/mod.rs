@@ -4,9 +4,14 @@
 //! was said.
 
 mod check;
+mod expire;
+mod names;
 mod rotate;
+mod tally;
 
 pub use check::{Checked, check};
+pub use expire::{documents_of, expire};
+pub(crate) use names::blind_names;
 pub use rotate::{Rotated, rotate};
 
 use crate::artifact::ArtifactError;

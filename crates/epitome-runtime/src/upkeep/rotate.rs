@@ -5,12 +5,15 @@
 
 use serde::Deserialize;
 
+use super::names::blind_names;
+use super::tally::{Row, Tally};
 use super::{Documents, PAGE, Said, UpkeepError, sentence, threads};
-use crate::artifact::Artifacts;
+use crate::artifact::{Artifacts, Finding, Unreadable};
 use crate::ids::{Moment, TenantId, ThreadKey};
 use crate::log::{Document, Log, LogError};
 use crate::recall::index_rows;
 use crate::store::{DocumentKind, StoreError, ThreadRow, Write};
+use crate::vault::OpenError;
 
 /// What was brought under the current key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,8 +33,18 @@ pub struct Rotated {
     pub artifacts: u64,
     /// Threads whose index was made anew.
     pub indexed: u64,
-    /// What stays as it is because it cannot be read, in sentences.
+    /// Threads and documents that got names which tell nothing.
+    pub renamed: u64,
+    /// What stays as it is because it cannot be read, in sentences. What is under a key that is not there is one.
     pub left: Vec<String>,
+}
+
+/// A rotation under way.
+#[derive(Default)]
+struct Rotation {
+    rotated: Rotated,
+    /// What is under keys that are not there, by the reason.
+    closed: Vec<(OpenError, Tally)>,
 }
 
 /// Brings everything that a store holds under the current key.
@@ -39,43 +52,102 @@ pub async fn rotate(log: &Log, artifacts: &Artifacts, said: &mut Said<'_>) -> Re
     if !log.vault().is_sealing() {
         return Err(UpkeepError::NoKey);
     }
-    let mut rotated = Rotated::default();
+    let mut rotation = Rotation::default();
     for tenant in log.store().tenants().await? {
         let rows = threads(log, &tenant).await?;
         for (at, row) in rows.iter().enumerate() {
             said(format!("Sealing thread {} of {} of {tenant}", at + 1, rows.len()));
-            rotated.thread(log, row).await?;
+            rotation.thread(log, row).await?;
         }
         said(format!("Sealing the documents of {tenant}"));
-        rotated.documents(log, &tenant).await?;
+        rotation.documents(log, &tenant).await?;
         said(format!("Sealing the artifacts of {tenant}"));
         let resealed = artifacts.reseal(&tenant).await?;
-        rotated.artifacts += resealed.resealed;
-        rotated.left.extend(resealed.left.iter().map(sentence));
+        rotation.rotated.artifacts += resealed.resealed;
+        for finding in &resealed.left {
+            rotation.leave_artifact(finding);
+        }
     }
     said("Writing the store anew".to_owned());
     log.store().scrub().await?;
-    Ok(rotated)
+    Ok(rotation.end())
 }
 
-impl Rotated {
+impl Rotation {
+    /// What became of it; each missing key is told once, with what needs it.
+    fn end(self) -> Rotated {
+        let Rotation { mut rotated, closed } = self;
+        let of_keys = closed.iter().map(|(reason, tally)| match reason {
+            OpenError::UnknownKey { id } => format!(
+                "{} cannot be sealed anew: the key {id}, which they are sealed with, is not configured. Name it in \
+                 `keys.older` and rotate again.",
+                tally.words()
+            ),
+            _ => format!(
+                "{} cannot be sealed anew: they are sealed with another key that has the name of a configured one. \
+                 Configure the key that they are sealed with and rotate again.",
+                tally.words()
+            ),
+        });
+        rotated.left.splice(0..0, of_keys);
+        rotated
+    }
+
+    /// Leaves something as it is. A missing key is told once, whatever is under it.
+    fn leave(&mut self, what: Row, error: &LogError) {
+        match error {
+            LogError::Sealed { reason: reason @ (OpenError::UnknownKey { .. } | OpenError::WrongKey), .. } => {
+                self.leave_closed(what, reason);
+            }
+            _ => self.rotated.left.push(sentence(error)),
+        }
+    }
+
+    fn leave_artifact(&mut self, finding: &Finding) {
+        match finding {
+            Finding::Unreadable {
+                why: Unreadable::Sealed(reason @ (OpenError::UnknownKey { .. } | OpenError::WrongKey)),
+                ..
+            } => self.leave_closed(Row::Artifact, reason),
+            _ => self.rotated.left.push(sentence(finding)),
+        }
+    }
+
+    fn leave_closed(&mut self, what: Row, reason: &OpenError) {
+        let known = self.closed.iter().position(|(known, _)| known == reason);
+        let at = known.unwrap_or_else(|| {
+            self.closed.push((reason.clone(), Tally::default()));
+            self.closed.len() - 1
+        });
+        self.closed[at].1.add(what, 1);
+    }
+
+    /// How much was left so far; only whether it changes matters.
+    fn left(&self) -> (usize, Vec<Tally>) {
+        (self.rotated.left.len(), self.closed.iter().map(|(_, tally)| *tally).collect())
+    }
+
     async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
-        if let Some(labels) = self.taken(log.reseal_labels(row)) {
-            self.labels += 1;
+        if let Some(labels) = self.taken(Row::Label, log.reseal_labels(row)) {
+            self.rotated.labels += 1;
             log.apply(&[Write::Label { key: row.key.clone(), labels }]).await?;
         }
-        let left = self.left.len();
+        if let Some(write) = log.rename_thread(row) {
+            self.rotated.renamed += 1;
+            log.apply(&[write]).await?;
+        }
+        let left = self.left();
         self.messages(log, row).await?;
         self.plans(log, row).await?;
         self.events(log, &row.key).await?;
         // The index of what cannot be read could not be made anew.
-        if self.left.len() > left { Ok(()) } else { self.index(log, row).await }
+        if self.left() == left { self.index(log, row).await } else { Ok(()) }
     }
 
     /// A body to be written; what cannot be opened is left.
-    fn taken<T>(&mut self, again: Result<Option<T>, LogError>) -> Option<T> {
+    fn taken<T>(&mut self, what: Row, again: Result<Option<T>, LogError>) -> Option<T> {
         again.unwrap_or_else(|error| {
-            self.left.push(sentence(&error));
+            self.leave(what, &error);
             None
         })
     }
@@ -86,11 +158,11 @@ impl Rotated {
             let end = (start + PAGE as u64).min(row.length);
             let mut writes = Vec::new();
             for message in log.store().messages(&row.key, start..end).await? {
-                if let Some((id, body)) = self.taken(log.reseal_message(row, &message)) {
+                if let Some((id, body)) = self.taken(Row::Message, log.reseal_message(row, &message)) {
                     writes.push(Write::Reseal { key: row.key.clone(), place: message.place, id, body });
                 }
             }
-            self.messages += applied(log, &writes).await?;
+            self.rotated.messages += applied(log, &writes).await?;
             start = end;
         }
         Ok(())
@@ -99,8 +171,9 @@ impl Rotated {
     async fn plans(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
         for version in 1..=row.version {
             let Some(plan) = log.store().plan(&row.key, Some(version)).await? else { continue };
-            if let Some(body) = self.taken(log.reseal_plan(&row.key, &plan)) {
-                self.plans += applied(log, &[Write::ResealPlan { key: row.key.clone(), version, body }]).await?;
+            if let Some(body) = self.taken(Row::Plan, log.reseal_plan(&row.key, &plan)) {
+                self.rotated.plans +=
+                    applied(log, &[Write::ResealPlan { key: row.key.clone(), version, body }]).await?;
             }
         }
         Ok(())
@@ -112,11 +185,11 @@ impl Rotated {
             let page = log.store().events(key, after, PAGE).await?;
             let mut writes = Vec::new();
             for event in &page {
-                if let Some(body) = self.taken(log.reseal_event(key, event)) {
+                if let Some(body) = self.taken(Row::Event, log.reseal_event(key, event)) {
                     writes.push(Write::ResealEvent { key: key.clone(), number: event.number, body });
                 }
             }
-            self.events += applied(log, &writes).await?;
+            self.rotated.events += applied(log, &writes).await?;
             match page.last() {
                 Some(last) if page.len() == PAGE => after = last.number,
                 _ => return Ok(()),
@@ -125,6 +198,7 @@ impl Rotated {
     }
 
     async fn documents(&mut self, log: &Log, tenant: &TenantId) -> Result<(), UpkeepError> {
+        self.rotated.renamed += blind_names(log, tenant).await?;
         let mut documents = Documents::of(log, tenant);
         loop {
             let page = documents.page().await?;
@@ -132,13 +206,14 @@ impl Rotated {
                 return Ok(());
             }
             for (key, row) in &page {
-                let Some(body) = self.taken(log.reseal_document(key, row)) else { continue };
-                let (expected, at, expires) = (Some(row.version), row.at, row.expires);
+                let Some(body) = self.taken(Row::Document, log.reseal_document(key, row)) else { continue };
+                let of_kind = || key.kind.known().and_then(|kind| kind.retention().expiry(row.at));
+                let (expected, at, expires) = (Some(row.version), row.at, row.expires.or_else(of_kind));
                 let write = Write::PutDocument { key: key.clone(), expected, at, expires, body };
                 // Whoever wrote it meanwhile sealed it with the key of now.
                 match log.apply(&[write]).await {
                     Err(error) if !error.is_conflict() => return Err(error.into()),
-                    _ => self.documents += 1,
+                    _ => self.rotated.documents += 1,
                 }
             }
         }
@@ -170,7 +245,7 @@ impl Rotated {
             expires: None,
         }));
         log.apply(&writes).await?;
-        self.indexed += 1;
+        self.rotated.indexed += 1;
         Ok(())
     }
 
@@ -188,7 +263,7 @@ impl Rotated {
                     entries.iter().flat_map(|entry| index_rows(log.vault(), &row.key.tenant, place, &entry.words())),
                 ),
                 Err(LogError::Store(error)) => return Err(error.into()),
-                Err(error) => self.left.push(sentence(&error)),
+                Err(error) => self.leave(Row::Message, &error),
             }
         }
         Ok((!rows.is_empty()).then(|| Write::Index { key: row.key.clone(), rows }))

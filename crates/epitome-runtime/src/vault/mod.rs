@@ -24,10 +24,13 @@ use epitome::thread::MessageId;
 
 use crate::ids::TenantId;
 use sealed::Parts;
-use tenant::{TenantKey, TenantKeys};
+use tenant::{NAME_DIGITS, TenantKey, TenantKeys};
 
 /// Keys of this many tenants are kept at hand; after that they are derived anew.
 const TENANTS_MAX: usize = 4096;
+
+/// What a blinded name begins with. No name of a thread, a day or a client's key has it.
+const BLINDED: char = '~';
 
 /// What kind of body it is. One kind does not open as another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,7 +89,8 @@ pub struct Vault {
 
 struct Shared {
     keys: Keys,
-    /// What names are made of while there is no key: see [`Vault::artifact_key`] and [`Vault::pseudonym`].
+    /// What names are made of, whatever the key: see [`Vault::blind_name`] and [`Vault::pseudonym`]. Without a key content
+    /// addresses are, too: see [`Vault::artifact_key`].
     store: MasterKey,
     tenants: RwLock<HashMap<TenantId, Arc<TenantKeys>>>,
 }
@@ -128,6 +132,11 @@ impl Vault {
             (None, _) => false,
             (Some(current), used) => used != Some(current),
         }
+    }
+
+    /// Whether bytes are whole, as far as their form tells, and are to be sealed again.
+    pub fn is_stale(&self, sealed: &[u8]) -> bool {
+        sealed::parts(sealed).is_ok() && self.needs_reseal(sealed)
     }
 
     /// Whether there is a key.
@@ -173,6 +182,13 @@ impl Vault {
         MessageId::from_bytes(*hash.finalize().as_bytes())
     }
 
+    /// The name that stands in the open for a text which a client or a model chose. It is made with the store's own secret,
+    /// which is sealed as soon as there is a key: nobody without the key can tell from a name what it stands for, and
+    /// names stay the same under every key, so that what is kept under them is found again after a rotation.
+    pub fn blind_name(&self, tenant: &TenantId, purpose: &str, text: &str) -> String {
+        format!("{BLINDED}{}", self.tenant(tenant).store().name(purpose, text))
+    }
+
     /// A term of the full-text index, blinded under the current key; as it is without one.
     pub fn blind(&self, tenant: &TenantId, term: &str) -> String {
         match self.tenant(tenant).current() {
@@ -210,6 +226,12 @@ impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Vault").field("keys", &self.shared.keys).finish_non_exhaustive()
     }
+}
+
+/// Whether a name is one that [`Vault::blind_name`] made.
+pub fn is_blinded(name: &str) -> bool {
+    let digits = name.strip_prefix(BLINDED);
+    digits.is_some_and(|digits| digits.len() == NAME_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 /// The name of the key that bytes are sealed with; `None` when they are plain or damaged.

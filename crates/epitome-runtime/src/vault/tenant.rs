@@ -13,8 +13,12 @@ use crate::ids::TenantId;
 const SEAL: &str = "epitome 2026-11-16 vault: key that seals a tenant's bodies";
 const ADDRESS: &str = "epitome 2026-11-16 vault: key of a tenant's content addresses";
 const BLIND: &str = "epitome 2026-11-16 vault: key that blinds a tenant's index terms";
+const NAMES: &str = "epitome 2026-11-17 vault: key that blinds the names a tenant's rows are kept under";
 const PSEUDONYM: &str = "epitome 2026-11-16 vault: name of a tenant in an object store";
 const MARK: &str = "epitome 2026-11-16 vault: mark of a master key";
+
+/// The hex digits of a blinded name: 128 bits.
+pub(super) const NAME_DIGITS: usize = 32;
 
 /// All keys of one tenant.
 pub(super) struct TenantKeys {
@@ -54,6 +58,7 @@ pub(super) struct TenantKey {
     cipher: XChaCha20Poly1305,
     address: Zeroizing<[u8; 32]>,
     blind: Zeroizing<[u8; 32]>,
+    names: Zeroizing<[u8; 32]>,
     pseudonym: [u8; 16],
 }
 
@@ -68,6 +73,7 @@ impl TenantKey {
             cipher: XChaCha20Poly1305::new((&*derive(SEAL)).into()),
             address: derive(ADDRESS),
             blind: derive(BLIND),
+            names: derive(NAMES),
             pseudonym: beginning(&derive(PSEUDONYM)),
         }
     }
@@ -102,6 +108,13 @@ impl TenantKey {
     pub(super) fn blind(&self, term: &str) -> String {
         let hash = blake3::keyed_hash(&self.blind, term.as_bytes());
         hash.to_hex()[..16].to_owned()
+    }
+
+    /// The hash that stands for a text; the purpose keeps equal texts of two uses apart.
+    pub(super) fn name(&self, purpose: &str, text: &str) -> String {
+        let mut hash = blake3::Hasher::new_keyed(&self.names);
+        hash.update(&(purpose.len() as u64).to_le_bytes()).update(purpose.as_bytes()).update(text.as_bytes());
+        hash.finalize().to_hex()[..NAME_DIGITS].to_owned()
     }
 
     pub(super) fn pseudonym(&self) -> String {

@@ -22,6 +22,7 @@ claims! {
     "a fork holds its own messages only and goes on from where it was forked" => forked,
     "of appends at the same place that race, one wins" => append_race,
     "labels are replaced" => labelled,
+    "a thread that gets other names is found by its new scope and by its old one no more" => named,
     "a body sealed anew is read back and nothing but its id in the open changes" => resealed,
     "threads are listed in order of their ids, from a cursor on" => listed,
 }
@@ -142,6 +143,19 @@ async fn append_race(store: Arc<dyn Store>) -> Outcome {
         conflicts("losing", lost)?;
     }
     same("its length", store.messages(&key, 0..10).await?.len(), 2)
+}
+
+async fn named(store: Arc<dyn Store>) -> Outcome {
+    let key = thread_of(&store, 2).await?;
+    let name = |key| Write::NameThread { key, scope: "other/two".into(), counter: "chars/3".into() };
+    store.apply(&[name(key.clone())]).await?;
+    let held = Found { thread: key.thread.clone(), place: 1 };
+    same("in its new scope", store.find(&key.tenant, "other/", &[id(2)]).await?, Some(held))?;
+    same("in its old scope", store.find(&key.tenant, "scope/", &[id(2)]).await?, None)?;
+    let row = store.thread(&key).await?.map(|row| (row.length, row.scope, row.counter));
+    same("the thread", row, Some((2, "other/two".to_owned(), "chars/3".to_owned())))?;
+    let nobody = self::key(&key.tenant, "nobody")?;
+    conflicts("naming what is not there", store.apply(&[name(nobody)]).await)
 }
 
 async fn labelled(store: Arc<dyn Store>) -> Outcome {

@@ -297,10 +297,14 @@ impl Store for Postgres {
         after: Option<&DocumentKey>,
         limit: usize,
     ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
-        let sql = "SELECT * FROM documents WHERE tenant = $1 AND ($2::text IS NULL OR (kind, name) > ($2, $3)) \
-                   ORDER BY kind, name LIMIT $4";
-        let (kind, name) = (after.map(|key| key.kind.name()), after.map(|key| key.name.as_str()));
-        self.rows(sql, &[&tenant.as_str(), &kind, &name, &most(limit)], read::keyed_document).await
+        // One condition for both would keep the index from being used.
+        let Some(after) = after else {
+            let sql = "SELECT * FROM documents WHERE tenant = $1 ORDER BY kind, name LIMIT $2";
+            return self.rows(sql, &[&tenant.as_str(), &most(limit)], read::keyed_document).await;
+        };
+        let sql = "SELECT * FROM documents WHERE tenant = $1 AND (kind, name) > ($2, $3) ORDER BY kind, name LIMIT $4";
+        let values: Values<'_> = &[&tenant.as_str(), &after.kind.name(), &after.name, &most(limit)];
+        self.rows(sql, values, read::keyed_document).await
     }
 
     async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError> {

@@ -65,6 +65,7 @@ fn one(write: &Write) -> Result<Step<'_>, StoreError> {
         Write::CommitPlan { key, plan } => commit(key, plan),
         Write::Index { key, rows } => index(key, rows),
         Write::Label { key, labels } => label(key, labels),
+        Write::NameThread { key, scope, counter } => name_thread(key, scope, counter),
         Write::PutDocument { key, expected, at, expires, body } => put_document(key, *expected, *at, *expires, body),
         Write::DeleteDocument(key) => delete_document(key),
         Write::PutArtifact(row) => put_artifact(row),
@@ -205,6 +206,14 @@ fn label<'a>(key: &'a ThreadKey, labels: &'a [u8]) -> Step<'a> {
     must(
         "UPDATE threads SET labels = $3 WHERE tenant = $1 AND thread = $2",
         values![key.tenant.as_str(), key.thread.as_str(), labels],
+        not_at(key, "the existence"),
+    )
+}
+
+fn name_thread<'a>(key: &'a ThreadKey, scope: &'a str, counter: &'a str) -> Step<'a> {
+    must(
+        "UPDATE threads SET scope = $3, counter = $4 WHERE tenant = $1 AND thread = $2",
+        values![key.tenant.as_str(), key.thread.as_str(), scope, counter],
         not_at(key, "the existence"),
     )
 }

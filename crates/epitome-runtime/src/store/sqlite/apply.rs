@@ -22,6 +22,7 @@ fn one(conn: &Connection, write: &Write) -> Result<(), Fault> {
         Write::CommitPlan { key, plan } => commit(conn, key, plan),
         Write::Index { key, rows } => search::index(conn, key, rows),
         Write::Label { key, labels } => label(conn, key, labels),
+        Write::NameThread { key, scope, counter } => name_thread(conn, key, scope, counter),
         Write::PutDocument { key, expected, at, expires, body } => {
             put_document(conn, key, *expected, *at, *expires, body)
         }
@@ -132,6 +133,13 @@ fn label(conn: &Connection, key: &ThreadKey, labels: &[u8]) -> Result<(), Fault>
     let made = conn
         .prepare_cached("UPDATE threads SET labels = ?3 WHERE tenant = ?1 AND thread = ?2")?
         .execute(params![key.tenant.as_str(), key.thread.as_str(), labels])?;
+    changed(made, || not_at(key, "the existence"))
+}
+
+fn name_thread(conn: &Connection, key: &ThreadKey, scope: &str, counter: &str) -> Result<(), Fault> {
+    let made = conn
+        .prepare_cached("UPDATE threads SET scope = ?3, counter = ?4 WHERE tenant = ?1 AND thread = ?2")?
+        .execute(params![key.tenant.as_str(), key.thread.as_str(), scope, counter])?;
     changed(made, || not_at(key, "the existence"))
 }
 

@@ -192,10 +192,11 @@ pub(super) fn all_documents(
     after: Option<&DocumentKey>,
     most: usize,
 ) -> Result<Vec<(DocumentKey, DocumentRow)>, Fault> {
-    let mut select = conn.prepare_cached(
-        "SELECT * FROM documents WHERE tenant = ?1 AND (?2 IS NULL OR (kind, name) > (?2, ?3)) \
-         ORDER BY kind, name LIMIT ?4",
-    )?;
+    // One condition for both would keep the index from being used.
+    let mut select = conn.prepare_cached(match after {
+        None => "SELECT * FROM documents WHERE tenant = ?1 AND ?2 IS ?3 ORDER BY kind, name LIMIT ?4",
+        Some(_) => "SELECT * FROM documents WHERE tenant = ?1 AND (kind, name) > (?2, ?3) ORDER BY kind, name LIMIT ?4",
+    })?;
     let (kind, name) = (after.map(|key| key.kind.name()), after.map(|key| &key.name));
     let rows = select.query_map(params![tenant.as_str(), kind, name, limit(most)], |row| {
         let kind: String = row.get("kind")?;
