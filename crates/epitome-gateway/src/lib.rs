@@ -10,6 +10,7 @@
 //! It fails open: whatever breaks in here, the provider gets the request that the client sent.
 
 pub mod api;
+mod body_memory;
 pub mod caller;
 pub mod identity;
 pub mod ledger;

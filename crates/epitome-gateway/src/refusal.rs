@@ -36,6 +36,14 @@ pub enum Refusal {
         /// The most bytes.
         max: usize,
     },
+    /// The bodies of all requests together take as much memory as they may.
+    #[error(
+        "the gateway holds as many bytes of request bodies as it may, which is {max}; `serve.body_memory_mb_max` sets it; try again in a moment"
+    )]
+    OutOfMemory {
+        /// The most bytes.
+        max: usize,
+    },
     /// The body took too long.
     #[error("the request's body did not come: nothing of it for {seconds} s; `serve.body_timeout_s` sets it")]
     BodyTimeout {
@@ -94,7 +102,7 @@ impl Refusal {
     pub fn status(&self) -> StatusCode {
         match self {
             Refusal::Unknown(_) => StatusCode::UNAUTHORIZED,
-            Refusal::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Busy { .. } | Refusal::OutOfMemory { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Refusal::BodyTimeout { .. } | Refusal::BodySlow { .. } => StatusCode::REQUEST_TIMEOUT,
             Refusal::BadBody { .. } | Refusal::Unclear { .. } => StatusCode::BAD_REQUEST,
@@ -112,6 +120,7 @@ impl Refusal {
             Refusal::Unknown(_) => "unknown_caller",
             Refusal::Busy { .. } => "busy",
             Refusal::BodyTooLarge { .. } => "body_too_large",
+            Refusal::OutOfMemory { .. } => "body_memory",
             Refusal::BodyTimeout { .. } | Refusal::BodySlow { .. } => "body_timeout",
             Refusal::BadBody { .. } => "bad_body",
             Refusal::Unclear { .. } => "unclear",
@@ -132,7 +141,7 @@ impl Refusal {
         headers.insert(REFUSED_HEADER, HeaderValue::from_static(self.name()));
         // The rest of a body that was not taken in is not waited for; whoever sent it is not to use its connection again.
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        if matches!(self, Refusal::Busy { .. }) {
+        if self.status() == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
         }
         response
@@ -198,6 +207,9 @@ mod tests {
             (Refusal::Busy { max: 2 }, Family::Anthropic, "/error/type", "overloaded_error"),
             (Refusal::BodyTooLarge { max: 2 }, Family::Anthropic, "/error/type", "request_too_large"),
             (Refusal::BodyTooLarge { max: 2 }, Family::OpenAi, "/error/type", "invalid_request_error"),
+            (Refusal::OutOfMemory { max: 2 }, Family::Anthropic, "/error/type", "overloaded_error"),
+            (Refusal::OutOfMemory { max: 2 }, Family::OpenAi, "/error/code", "body_memory"),
+            (Refusal::OutOfMemory { max: 2 }, Family::Gemini, "/error/status", "UNAVAILABLE"),
             (Refusal::Timeout { host: "h".into(), seconds: 1 }, Family::Gemini, "/error/status", "DEADLINE_EXCEEDED"),
         ];
         for (refusal, family, place, expected) in cases {

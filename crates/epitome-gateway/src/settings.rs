@@ -192,6 +192,7 @@ fn limits(serve: &Serve) -> Limits {
     let bytes = |number: u64, unit: u64| usize::try_from(number * unit).unwrap_or(usize::MAX);
     Limits {
         body_bytes_max: bytes(serve.body_mb_max, MB),
+        body_memory_bytes_max: bytes(serve.body_memory_mb_max, MB),
         head_bytes_max: bytes(serve.head_kb_max, KB),
         requests_max: bytes(serve.requests_max, 1),
         memory_bytes_max: bytes(serve.memory_mb_max, MB),
@@ -401,6 +402,8 @@ pub struct TlsFiles {
 pub struct Limits {
     /// The largest request body, as it comes and unpacked.
     pub body_bytes_max: usize,
+    /// The most bytes of request bodies that are held at once, of all requests together.
+    pub body_memory_bytes_max: usize,
     /// The most bytes of a request's head.
     pub head_bytes_max: usize,
     /// The most requests at once.
@@ -427,6 +430,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             body_bytes_max: 64 << 20,
+            body_memory_bytes_max: 1024 << 20,
             head_bytes_max: 64 << 10,
             requests_max: 4096,
             memory_bytes_max: 256 << 20,

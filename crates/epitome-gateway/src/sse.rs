@@ -75,8 +75,10 @@ fn is_line_end(byte: u8) -> bool {
 }
 
 /// Cuts a stream of bytes into events, wherever the bytes were split on their way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Framer {
+    /// The most bytes of one event that are held.
+    event_bytes_max: usize,
     /// The beginning of an event whose end has not come.
     held: BytesMut,
     /// What has not been looked at.
@@ -99,7 +101,19 @@ enum Place {
     },
 }
 
+impl Default for Framer {
+    fn default() -> Self {
+        Framer::within(EVENT_BYTES_MAX)
+    }
+}
+
 impl Framer {
+    /// A framer that holds no more than so many bytes of one event; a larger one is given out in pieces, unread.
+    pub fn within(event_bytes_max: usize) -> Framer {
+        let (held, chunk) = (BytesMut::new(), Bytes::new());
+        Framer { event_bytes_max, held, chunk, place: Place::default(), oversized: false }
+    }
+
     /// Takes a chunk and gives the events that are whole by now; they are slices of the chunk where it holds all of
     /// them. Events not asked for are given the next time.
     pub fn push(&mut self, chunk: impl Into<Bytes>) -> Events<'_> {
@@ -116,7 +130,7 @@ impl Framer {
         self.held.extend_from_slice(&std::mem::take(&mut self.chunk));
         let raw = self.held.split().freeze();
         self.place = Place::LineStart;
-        let oversized = std::mem::take(&mut self.oversized);
+        let oversized = std::mem::take(&mut self.oversized) || raw.len() > self.event_bytes_max;
         (!raw.is_empty()).then(|| whole(raw, oversized))
     }
 
@@ -127,10 +141,10 @@ impl Framer {
         match self.end() {
             Some(end) => {
                 let raw = self.take(end);
-                let oversized = std::mem::take(&mut self.oversized);
+                let oversized = std::mem::take(&mut self.oversized) || raw.len() > self.event_bytes_max;
                 Some(whole(raw, oversized))
             }
-            None if self.oversized || self.held.len() + self.chunk.len() > EVENT_BYTES_MAX => {
+            None if self.oversized || self.held.len() + self.chunk.len() > self.event_bytes_max => {
                 self.oversized = true;
                 let all = self.chunk.len();
                 Some(Event::opaque(self.take(all)))
@@ -180,7 +194,7 @@ impl Framer {
 }
 
 fn whole(raw: Bytes, oversized: bool) -> Event {
-    match oversized || raw.len() > EVENT_BYTES_MAX {
+    match oversized {
         true => Event::opaque(raw),
         false => Event::read(raw),
     }

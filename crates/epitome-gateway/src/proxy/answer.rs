@@ -26,6 +26,12 @@ use crate::upstream::Lent;
 
 /// How long a stream that has only announced itself is held back.
 const HOLD: Duration = Duration::from_millis(1000);
+/// The most bytes of a stream that are held back.
+const HELD_BYTES_MAX: usize = 1 << 20;
+/// How long an answer is held back that makes sense only whole. An error is little and comes at once; one that does not is
+/// the client's to wait for.
+const HOLD_WHOLE: Duration = Duration::from_secs(30);
+const HOLD_ERROR: Duration = Duration::from_secs(3);
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -80,7 +86,7 @@ impl End {
         match self {
             End::Heard { mut ear, is_left } => {
                 ear.catch_up();
-                let (has_filled, said) = (ear.has_filled, ear.said());
+                let (has_filled, said) = (ear.has_filled(), ear.said());
                 Known { answer: ear.finish(), is_left, has_filled, said }
             }
             End::Known(known) => known,
@@ -148,12 +154,20 @@ impl Answer {
         }
     }
 
-    /// Everything that is left of it, behind what is there.
-    pub async fn rest_into(&mut self, body: &mut Vec<u8>) -> Result<(), BoxError> {
-        while let Some(piece) = self.piece().await {
-            body.extend_from_slice(&piece?);
+    /// Everything that is left of it, behind what is there, up to so many bytes; whether that is all.
+    pub async fn rest_into(&mut self, body: &mut Vec<u8>, max: usize) -> Result<bool, BoxError> {
+        while body.len() <= max {
+            match self.piece().await {
+                Some(piece) => body.extend_from_slice(&piece?),
+                None => return Ok(true),
+            }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Puts bytes back that were taken of it.
+    pub fn put_back(&mut self, bytes: Bytes) {
+        self.held.push_front(bytes);
     }
 
     /// Reads as much of an answer as is needed to tell whether it is one. The error, where it is that the prompt is too
@@ -181,7 +195,7 @@ impl Answer {
             }
             answer.hold_events(idle).await;
         } else {
-            answer.hold_all(idle).await;
+            answer.hold_all(idle, if is_fine { HOLD_WHOLE } else { HOLD_ERROR }).await;
         }
         answer.is_plain = is_fine && !answer.ear.is_of_events() && answer.is_plain_for(care);
         let error = if answer.is_plain { None } else { answer.too_long(is_fine) };
@@ -207,11 +221,13 @@ impl Answer {
     /// Holds a stream back until the model speaks, it ends, or it has been held for long enough.
     async fn hold_events(&mut self, idle: Duration) {
         let mut until = Instant::now() + idle;
-        while !self.ear.has_spoken && self.ear.error.is_none() {
+        let mut bytes = 0;
+        while !self.ear.has_spoken && self.ear.error.is_none() && bytes <= HELD_BYTES_MAX {
             let more = tokio::time::timeout_at(until, self.next()).await;
             if !matches!(more, Ok(true)) {
                 return;
             }
+            bytes += self.held.back().map_or(0, Bytes::len);
             if self.held.len() == 1 {
                 until = Instant::now() + HOLD;
             }
@@ -219,12 +235,14 @@ impl Answer {
     }
 
     /// Holds an answer back that makes sense only whole.
-    async fn hold_all(&mut self, idle: Duration) {
+    async fn hold_all(&mut self, idle: Duration, hold: Duration) {
+        let until = Instant::now() + hold;
         let mut bytes = 0;
-        while self.rest.is_some()
-            && bytes <= WHOLE_BYTES_MAX
-            && matches!(tokio::time::timeout(idle, self.next()).await, Ok(true))
-        {
+        while self.rest.is_some() && bytes <= WHOLE_BYTES_MAX {
+            let left = until.saturating_duration_since(Instant::now());
+            if !matches!(tokio::time::timeout(idle.min(left), self.next()).await, Ok(true)) {
+                return;
+            }
             bytes += self.held.back().map_or(0, Bytes::len);
         }
     }
@@ -265,7 +283,7 @@ impl Answer {
         counts_all
             && self.rest.is_none()
             && !self.ear.is_packed()
-            && !self.ear.has_filled
+            && !self.ear.has_filled()
             && !glance::may_be_an_error(all)
     }
 
@@ -294,7 +312,7 @@ impl Answer {
 
     /// Whether it was cut because the window was full, and can still be asked for again.
     pub fn is_cut_at_the_window(&self) -> bool {
-        self.ear.has_filled && self.rest.is_none()
+        self.rest.is_none() && self.ear.has_filled()
     }
 
     /// The answer as far as it is known and worth reading: a whole one, or nothing yet.

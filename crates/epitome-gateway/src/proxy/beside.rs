@@ -9,6 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use epitome_runtime::engine::Saved;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -134,6 +135,8 @@ impl Inner {
         if std::mem::replace(&mut turn.placed.line.facts().is_waiting, true) {
             return;
         }
+        // It may take as long as the store is gone: the body, which is counted among those under way, is not kept for it.
+        let turn = Turn { original: Bytes::new(), ..(*turn).clone() };
         self.aside(|relay| async move {
             let mut ending = relay.beside.is_ending.subscribe();
             let mut is_last = false;

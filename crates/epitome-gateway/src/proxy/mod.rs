@@ -51,20 +51,23 @@ use http_body::Body as _;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 use asked::Asked;
 use beside::{Beside, Gathered};
+use body::{Packing, Unpackable};
 use memory::Before;
 use reading::{Tuned, UnderWay};
 use record::Kept;
 use suspicion::Suspicions;
 use way::{Head, Way};
 
+use crate::body_memory::{BodyMemory, Room};
 use crate::caller::Callers;
 use crate::identity::{Lines, Scope};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
-use crate::serve::{Call, LogNote, Metrics, Proxy};
+use crate::serve::{Call, LogNote, Metrics, Proxy, crew};
 use crate::settings::{Family, Settings};
 use crate::upstream::{self, Lent, UpBody, Upstreams};
 
@@ -72,8 +75,14 @@ use crate::upstream::{self, Lent, UpBody, Upstreams};
 const ANSWERS_MAX: usize = 1024;
 /// For how long a store that did not answer is not asked again.
 const STORE_REST: Duration = Duration::from_secs(5);
-/// Larger bodies are passed on unread.
+/// Larger bodies are passed on unread: what is larger than any window is not worth the memory that understanding it takes.
 const READ_BYTES_MAX: usize = 8 << 20;
+/// How many times its size reading a body takes besides.
+const READ_COPIES: usize = 2;
+/// Why a body was not read that there is no memory for.
+const NO_MEMORY: &str = "memory";
+/// The most bytes of answers that are kept at hand.
+const ANSWERS_BYTES_MAX: usize = 64 << 20;
 
 /// What is larger than this is read beside the threads that pass bytes on.
 const ASIDE_BYTES: usize = 128 * 1024;
@@ -105,6 +114,10 @@ struct Inner {
     beside: Beside,
     /// How many bytes the connections remember.
     remembered: Arc<AtomicUsize>,
+    /// What request bodies may take, all of them together.
+    body_memory: BodyMemory,
+    /// How many large bodies are unpacked at once.
+    unpacking: Arc<Semaphore>,
     started: Instant,
     /// Where everything is done that may take long or asks the store.
     work: Handle,
@@ -132,6 +145,8 @@ impl Relay {
             store_rests: AtomicI64::new(i64::MIN),
             beside: Beside::default(),
             remembered: Arc::default(),
+            body_memory: BodyMemory::new(settings.limits.body_memory_bytes_max),
+            unpacking: Arc::new(Semaphore::new(crew::seats())),
             started: Instant::now(),
             work: Handle::current(),
             settings,
@@ -206,9 +221,14 @@ impl Inner {
             return Box::pin(self.pass_through(&head, parts, body)).await;
         };
         let limits = &self.settings.limits;
-        let packed = body::take(body, limits.body_bytes_max, limits.body_timeout).await?;
+        let packed = body::take(body, limits.body_bytes_max, limits.body_timeout, &self.body_memory).await?;
         self.metrics.request_bytes(packed.len() as u64);
-        let plain = body::unpacked(&parts.headers, &packed, limits.body_bytes_max);
+        let is_read = !head.wishes.bypass || self.upstreams.are_by_model();
+        let readable = if is_read { self.readable(&parts.headers, &packed).await } else { Ok(None) };
+        let (plain, unreadable) = match readable {
+            Ok(plain) => (plain, None),
+            Err(why) => (None, Some(why)),
+        };
         let before = memory.last();
         if let (Some(plain), Some(onward), Endpoint::Answer(_)) = (&plain, &head.onward, head.endpoint)
             && self.goes_at_once(plain, &head.wishes, &onward.upstream, before.as_deref())
@@ -225,9 +245,7 @@ impl Inner {
             let (early, found) = tokio::join!(self.asked(&way, upstream::whole(packed.clone()), |_| {}), found);
             return self.go_on(way, packed, found, Some(early), call).await;
         }
-        // What is larger than any window is not worth the memory that understanding it takes.
-        let is_read = !head.wishes.bypass || self.upstreams.are_by_model();
-        let asked = match plain.clone().filter(|plain| is_read && plain.len() <= READ_BYTES_MAX) {
+        let asked = match plain.clone() {
             Some(plain) if plain.len() > ASIDE_BYTES => {
                 let before = before.clone();
                 self.work
@@ -241,7 +259,7 @@ impl Inner {
         let model = asked.as_deref().map(Asked::model).filter(|model| !model.is_empty());
         let way = Way::new(&head, self.onward_for(&head, model)?, parts);
         let (Some(asked), Some(plain), false) = (asked, plain, head.wishes.bypass) else {
-            return self.send_unread(&way, packed).await;
+            return self.go_on(way, packed, Err(unreadable), None, call).await;
         };
         if head.endpoint == Endpoint::Compact {
             return Box::pin(self.compact(&way, packed, asked)).await;
@@ -259,6 +277,51 @@ impl Inner {
             memory.keep(&found.turn, false, &self.remembered);
         }
         self.go_on(way, packed, found, None, call).await
+    }
+
+    /// A body as it can be read: unpacked, and counted with the copies that reading makes of it. Nothing where it is
+    /// larger than any window or is none that can be unpacked; why not, where there is no memory for it now.
+    async fn readable(&self, headers: &HeaderMap, packed: &Bytes) -> Result<Option<Bytes>, &'static str> {
+        let mut room = self.body_memory.room();
+        let plain = match Packing::of(headers) {
+            Ok(None) => packed.clone(),
+            Ok(Some(packing)) => {
+                let unpacked;
+                (unpacked, room) = self.unpacked(packing, packed, room).await;
+                match unpacked {
+                    Ok(plain) => plain,
+                    Err(Unpackable::OutOfMemory) => return Err(NO_MEMORY),
+                    Err(Unpackable::Unknown | Unpackable::Broken | Unpackable::TooLarge) => return Ok(None),
+                }
+            }
+            Err(_) => return Ok(None),
+        };
+        if plain.len() > READ_BYTES_MAX {
+            return Ok(None);
+        }
+        match room.grow(READ_COPIES * plain.len()) {
+            true => Ok(Some(room.keep(plain))),
+            false => Err(NO_MEMORY),
+        }
+    }
+
+    /// Unpacks what is worth reading: what becomes little here, the rest beside the threads that pass bytes on, and not all
+    /// of it at once.
+    async fn unpacked(&self, packing: Packing, packed: &Bytes, room: Room) -> (Result<Bytes, Unpackable>, Room) {
+        let mut few = self.body_memory.room();
+        match body::unpack(packing, packed, ASIDE_BYTES, &mut few) {
+            Err(Unpackable::TooLarge) => drop(few),
+            unpacked => return (unpacked, few),
+        }
+        let Ok(permit) = Arc::clone(&self.unpacking).acquire_owned().await else {
+            return (Err(Unpackable::OutOfMemory), room);
+        };
+        let (packed, mut room) = (packed.clone(), room);
+        let unpacking = self.work.spawn_blocking(move || {
+            let _permit = permit;
+            (body::unpack(packing, &packed, READ_BYTES_MAX, &mut room), room)
+        });
+        unpacking.await.unwrap_or_else(|_| (Err(Unpackable::Broken), self.body_memory.room()))
     }
 
     /// Goes on with a request that was understood, or could not be: then it goes out as it came, with why if that is worth
@@ -296,8 +359,8 @@ impl Inner {
             return Ok(self.unread(self.sent_on(&way, body.boxed_unsync(), |_| {}).await?));
         }
         let limits = &self.settings.limits;
-        let packed = body::take(body, limits.body_bytes_max, limits.body_timeout).await?;
-        let plain = body::unpacked(&parts.headers, &packed, READ_BYTES_MAX);
+        let packed = body::take(body, limits.body_bytes_max, limits.body_timeout, &self.body_memory).await?;
+        let plain = self.readable(&parts.headers, &packed).await.ok().flatten();
         let model = plain.as_deref().and_then(asked::model);
         let way = Way::new(head, self.onward_for(head, model.as_deref())?, parts);
         self.send_unread(&way, packed).await

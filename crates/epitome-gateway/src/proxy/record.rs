@@ -50,6 +50,10 @@ impl Kept {
             messages: answer.messages.clone(),
         }
     }
+
+    fn bytes(&self) -> usize {
+        self.messages.iter().map(String::len).sum()
+    }
 }
 
 /// How a request went.
@@ -270,10 +274,12 @@ impl Inner {
 
     fn keep_at_hand(&self, turn: &Turn, name: String, answer: &ModelAnswer) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= super::ANSWERS_MAX {
+        let kept = Kept::of(turn, answer);
+        let bytes: usize = answers.values().chain([&kept]).map(Kept::bytes).sum();
+        if answers.len() >= super::ANSWERS_MAX || bytes > super::ANSWERS_BYTES_MAX {
             answers.clear();
         }
-        answers.insert((turn.caller.tenant.clone(), name), Kept::of(turn, answer));
+        answers.insert((turn.caller.tenant.clone(), name), kept);
     }
 
     /// Remembers which thread was last begun in a scope.

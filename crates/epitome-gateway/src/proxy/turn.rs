@@ -20,7 +20,7 @@ use crate::identity::{Client, Placed, Relation, Scope};
 const SMALL_BYTES: usize = 6 * 1024;
 
 /// One request to a model.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Turn {
     /// When it came.
     pub at: Moment,

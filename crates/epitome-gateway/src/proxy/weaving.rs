@@ -31,6 +31,8 @@ use crate::weave::{self, Weaver};
 const ROUNDS_MAX: usize = 4;
 /// How long one call may take.
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
+/// The most bytes of a whole answer that are looked into for calls.
+const WOVEN_BYTES_MAX: usize = 16 << 20;
 /// How many pieces wait for a slow client.
 const PIECES_MAX: usize = 16;
 
@@ -96,8 +98,16 @@ impl Weaving {
         let mut parts = answer.parts.clone();
         for round in 0.. {
             let mut body = Vec::new();
-            if let Err(error) = answer.rest_into(&mut body).await {
-                return self.broken(&error, &weaver).await;
+            match answer.rest_into(&mut body, WOVEN_BYTES_MAX).await {
+                Ok(true) => {}
+                // What is too large to be looked into goes on as it came.
+                Ok(false) => {
+                    answer.put_back(body.into());
+                    let (idle, usage) = (self.relay.settings.limits.idle_timeout, weaver.usage().to_vec());
+                    let at_end = self.at_end;
+                    return answer.pass_on(idle, None, Box::new(move |end| at_end(end, usage)));
+                }
+                Err(error) => return self.broken(&error, &weaver).await,
             }
             if !answer.parts.status.is_success() {
                 parts = answer.parts;
@@ -212,7 +222,7 @@ impl Weaving {
             return Some(Ok(answer));
         }
         let mut body = Vec::new();
-        answer.rest_into(&mut body).await.ok()?;
+        answer.rest_into(&mut body, WOVEN_BYTES_MAX).await.ok()?;
         Some(Err(String::from_utf8_lossy(&body).into_owned()))
     }
 

@@ -2,13 +2,16 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use axum::response::IntoResponse as _;
+use bytes::Bytes;
 use http::{Request, Response};
-use http_body::Body as _;
+use http_body::{Body as _, Frame};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -22,7 +25,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
-use super::answer::{Account, Answer, LogNote, Slot};
+use super::answer::{Account, Answer, BoxError, LogNote, Slot};
 use super::crew::Crew;
 use super::endpoints::{admit, router};
 use super::listen::Listening;
@@ -32,12 +35,49 @@ use super::route::Route;
 use super::stop::Stop;
 use super::{Call, Gateway, Proxy};
 use crate::api::Api;
+use crate::body_memory::{BodyMemory, Room};
 use crate::caller::Callers;
 use crate::refusal::Refusal;
 use crate::settings::{Family, Settings};
 
 /// How long to wait when no connection can be taken, as when there are no more file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
+
+/// The largest body of a request for the gateway itself.
+const OWN_BODY_BYTES_MAX: usize = 4 << 20;
+/// The most that such bodies take together.
+const OWN_BODIES_BYTES_MAX: usize = 64 << 20;
+
+/// The body of a request for the gateway itself, within its limits.
+struct OwnBody {
+    body: Incoming,
+    left: usize,
+    room: Room,
+}
+
+impl http_body::Body for OwnBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            Some(Ok(frame)) => frame,
+            other => return Poll::Ready(other.map(|frame| frame.map_err(Into::into))),
+        };
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        let is_within = bytes <= self.left && self.room.grow(bytes);
+        self.left = self.left.saturating_sub(bytes);
+        Poll::Ready(Some(if is_within { Ok(frame) } else { Err("the body is larger than the gateway takes".into()) }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +94,8 @@ struct Shared<P> {
     own: axum::Router,
     metrics: Arc<Metrics>,
     slots: Arc<AtomicUsize>,
+    /// What the bodies of requests for the gateway itself may take, all of them together.
+    own_bodies: BodyMemory,
     /// Where everything is done that may take long.
     work: Handle,
 }
@@ -115,6 +157,7 @@ impl<P: Proxy> Gateway<P> {
             own: router(api, mcp),
             metrics,
             slots: Arc::new(AtomicUsize::new(0)),
+            own_bodies: BodyMemory::new(OWN_BODIES_BYTES_MAX),
             work: Handle::current(),
         }
     }
@@ -246,7 +289,12 @@ impl<P: Proxy> Shared<P> {
     ) -> Response<Answer<P::Body>> {
         let mut response = match admit(route, request.headers(), &self.callers, &self.settings) {
             Ok(caller) => {
-                let mut request = request.map(axum::body::Body::new);
+                if request.body().size_hint().lower() > OWN_BODY_BYTES_MAX as u64 {
+                    return self.too_large(id, account);
+                }
+                let room = self.own_bodies.room();
+                let mut request =
+                    request.map(|body| axum::body::Body::new(OwnBody { body, left: OWN_BODY_BYTES_MAX, room }));
                 caller.map(|caller| request.extensions_mut().insert(caller));
                 request.extensions_mut().insert(id.clone());
                 let answering = self.work.spawn(self.own.clone().oneshot(request));
@@ -260,6 +308,15 @@ impl<P: Proxy> Shared<P> {
             }
             Err(error) => error.into_response(),
         };
+        response.headers_mut().insert(REQUEST_ID, id.header());
+        account.status = Some(response.status());
+        response.map(|body| Answer::own(body, account))
+    }
+
+    fn too_large(&self, id: &RequestId, mut account: Account) -> Response<Answer<P::Body>> {
+        let words =
+            format!("the body is larger than the gateway's own endpoints take, which is {OWN_BODY_BYTES_MAX} bytes");
+        let mut response = (http::StatusCode::PAYLOAD_TOO_LARGE, words).into_response();
         response.headers_mut().insert(REQUEST_ID, id.header());
         account.status = Some(response.status());
         response.map(|body| Answer::own(body, account))

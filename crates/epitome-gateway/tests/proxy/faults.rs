@@ -91,6 +91,34 @@ async fn an_upstream_that_never_answers_is_given_up() {
 }
 
 #[tokio::test]
+async fn an_error_that_drips_is_not_kept_from_the_client() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut piece = [0; 4096];
+                let _ = stream.read(&mut piece).await;
+                let head =
+                    "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n";
+                let _ = stream.write_all(head.as_bytes()).await;
+                while stream.write_all(b" ").await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            });
+        }
+    });
+    let gate = Plan::new().gate(&url).await;
+    for (dialect, stream) in DIALECTS.into_iter().flat_map(|dialect| [(dialect, true), (dialect, false)]) {
+        let talk = Talk::new(dialect).streaming(stream);
+        let begun = tokio::time::timeout(SOON, gate.begin(talk.path(), &[], talk.body())).await;
+        let mut response = begun.unwrap_or_else(|_| panic!("{dialect:?} stream={stream}: it is held back"));
+        assert_eq!(response.status(), 400);
+        assert!(response.chunk().await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_mid_stream_takes_the_upstream_connection_with_it() {
     let line = Line::saying(format!("{HEAD}{}", word("hello")), Then::Wait).await;
     let gate = Plan::new().gate(&line.url()).await;

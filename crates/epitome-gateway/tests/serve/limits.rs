@@ -46,6 +46,18 @@ async fn a_head_that_is_too_large_is_refused_as_that() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_too_large_for_its_own_endpoints_is_refused_before_it_comes() {
+    let running = Running::new(with_limits(|_| {})).await;
+    for path in ["/api/threads", "/mcp", "/livez"] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100000000\r\n\r\n"
+        );
+        let said = said_to(&running, &head).await;
+        assert!(said.starts_with("HTTP/1.1 413 "), "{path}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_http_is_refused_and_the_rest_goes_on() {
     let running = Running::new(with_limits(|_| {})).await;
     for garbage in ["\x16\x03\x01 hello\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/1.1\r\nContent-Length: many\r\n\r\n"] {

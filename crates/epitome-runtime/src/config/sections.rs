@@ -199,8 +199,10 @@ sections! {
         tls_certificate: Option<PathBuf> = "";
         /// The certificate's key, as PEM.
         tls_key: Option<PathBuf> = "";
-        /// The largest request body in MB, as it comes and unpacked.
+        /// The largest request body in MB.
         body_mb_max: u64 = "64" in (1, 4096);
+        /// The most MB of request bodies that are held at once, of all requests together; what is over it is told to come back.
+        body_memory_mb_max: u64 = "1024" in (1, 1_048_576);
         /// The largest head of a request in KB.
         head_kb_max: u64 = "64" in (8, 1024);
         /// The most requests at once.

@@ -1,0 +1,93 @@
+//! Memory for bodies: how many bytes of request bodies the gateway holds at once, all of them together.
+//!
+//! Bytes are counted when they arrive, not when they are announced, and for as long as anything of them is held: the count
+//! goes with the bytes ([`Room::keep`]), whoever has them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+
+/// The bytes that bodies may take. A clone is the same.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyMemory {
+    taken: Arc<AtomicUsize>,
+    max: usize,
+}
+
+impl BodyMemory {
+    pub(crate) fn new(max: usize) -> BodyMemory {
+        BodyMemory { taken: Arc::default(), max }
+    }
+
+    /// The most bytes at once.
+    pub(crate) fn max(&self) -> usize {
+        self.max
+    }
+
+    /// Room for nothing yet.
+    pub(crate) fn room(&self) -> Room {
+        Room { bytes: 0, memory: self.clone() }
+    }
+}
+
+/// Bytes that are counted for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Room {
+    bytes: usize,
+    memory: BodyMemory,
+}
+
+impl Room {
+    /// Makes room for more; returns false, and changes nothing, where there is none.
+    #[must_use]
+    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+        let taken = self.memory.taken.fetch_add(bytes, Ordering::AcqRel);
+        let fits = taken.saturating_add(bytes) <= self.memory.max;
+        if fits {
+            self.bytes += bytes;
+        } else {
+            self.memory.taken.fetch_sub(bytes, Ordering::AcqRel);
+        }
+        fits
+    }
+
+    /// The same bytes, which this room is for as long as any part of them is held.
+    pub(crate) fn keep(self, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Kept { bytes, _room: self })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.memory.taken.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
+struct Kept {
+    bytes: Bytes,
+    _room: Room,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_taken_for_as_long_as_any_part_of_the_bytes_is_held() {
+        let memory = BodyMemory::new(100);
+        let mut room = memory.room();
+        assert!(room.grow(60) && !room.grow(50) && room.grow(40));
+        let part = room.keep(Bytes::from(vec![0; 100])).slice(10..20);
+        assert!(!memory.room().grow(1));
+        drop(part);
+        assert!(memory.room().grow(100));
+        assert!(memory.room().grow(100), "room that was dropped is free");
+    }
+}
