@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use epitome::session::{ReadOptions, Session, SessionError};
-use epitome::thread::{Part, Role};
 use serde_json::{Value, json};
 
 use crate::cli::Branch;
@@ -49,11 +48,10 @@ fn leaves_out() -> Failure {
 
 /// Every message of the user's, before and after any compaction.
 fn points(path: &Path, session: &Session) -> Answer {
-    let own = |part: &Part| !matches!(part, Part::ToolResult(_));
-    let users = session.log().iter().filter(|logged| {
-        let said = logged.message.role == Role::User && logged.message.parts.iter().any(own);
-        said && !logged.sidechain && logged.copy_of.is_none() && !logged.message.summary
-    });
+    let users = session
+        .log()
+        .iter()
+        .filter(|logged| logged.message.opens_turn() && !logged.sidechain && logged.copy_of.is_none());
     let points: Vec<(usize, String)> = users.map(|logged| (logged.line, sketch::line(&logged.message.parts))).collect();
     let rows: Vec<Vec<String>> = points.iter().map(|(line, words)| vec![format!("L{line}"), words.clone()]).collect();
     let compactions = session.compactions();

@@ -160,7 +160,7 @@ impl<'a> Board<'a> {
             before,
             after: Tokens::ZERO,
         };
-        let words = stand_in(self.thread, &record, self.meter);
+        let words = stand_in(self.thread, &record, &self.policy.tools, self.meter);
         let after = match message.parts()[part] {
             MessagePart::ToolResult(_) => self.meter.text_result(&words),
             _ => self.meter.text(&words),

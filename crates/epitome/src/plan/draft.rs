@@ -94,6 +94,7 @@ impl<'a> Draft<'a> {
         brief.earlier = earlier.filter(|written| !written.is_empty()).map(Earlier::Summary);
         brief.state = questions.state;
         brief.instructions = &instructions;
+        brief.tools = &policy.tools;
         brief.shows = &shows;
         brief.limits = Limits {
             output: pending.limit,

@@ -255,7 +255,8 @@ fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens
     }
     for place in (0..thread.len()).filter(stays) {
         let edited = edits.get(&place).into_iter().flatten();
-        let stand_ins: Vec<String> = edited.map(|record| stand_in(thread, record, board.meter)).collect();
+        let stand_ins: Vec<String> =
+            edited.map(|record| stand_in(thread, record, &board.policy.tools, board.meter)).collect();
         if stand_ins.is_empty() {
             whole.insert(place);
             beside.push(all_words(thread, place));
@@ -437,7 +438,7 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
         before: board.whole(span.range()),
         after: Tokens::ZERO,
     };
-    record.after = board.meter.text_message(&stand_in(board.thread, &record, board.meter));
+    record.after = board.meter.text_message(&stand_in(board.thread, &record, &board.policy.tools, board.meter));
     board.take_span(record);
     span.messages().len()
 }

@@ -161,12 +161,22 @@ impl Tail {
 
 /// Where what nobody has answered begins: the newest request, or the newest exchange where it ends with results.
 fn open(thread: &Thread) -> Option<usize> {
-    let newest = thread.len().checked_sub(1)?;
+    // What a harness says in the user's name after it is no answer either.
+    let newest = (0..thread.len()).rev().find(|place| !is_harness_note(thread.message(*place)))?;
     let message = thread.message(newest);
     match message.opens_turn() {
         true => Some(newest),
         false => message.results().next().map(|_| thread.exchange_at(newest).range().start),
     }
+}
+
+/// Whether a message in the user's name holds nothing but a harness's text.
+fn is_harness_note(message: &Message) -> bool {
+    let is_text = |part: &Part| matches!(part, Part::Text(_));
+    message.role() == Role::User
+        && !message.is_summary()
+        && !message.opens_turn()
+        && message.parts().iter().all(is_text)
 }
 
 /// The tokens of what nobody has answered.

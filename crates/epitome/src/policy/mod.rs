@@ -4,6 +4,7 @@
 
 mod error;
 mod meaning;
+mod outcome;
 mod preset;
 mod schema;
 mod slot;
@@ -11,6 +12,7 @@ mod tools;
 
 pub use error::PolicyError;
 pub use meaning::Meaning;
+pub use outcome::Ending;
 pub use preset::{Preset, preset};
 pub use schema::{
     Clear, Counting, Externalise, Form, Layout, Place, Policy, Price, Protect, ReadBy, Rehydrate, Reserve, Rung,

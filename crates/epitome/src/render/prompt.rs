@@ -239,7 +239,7 @@ impl<'a> Renderer<'a> {
                 }
             }
             _ => {
-                let text = stand_in(self.thread, record, self.meter);
+                let text = stand_in(self.thread, record, &self.policy.tools, self.meter);
                 self.say(Voice::User, text, false);
             }
         }
@@ -318,7 +318,11 @@ impl<'a> Renderer<'a> {
     /// A message that cannot be sent as it stands, retold in words.
     fn retold(&mut self, place: usize) {
         let records = self.parts.get(&place).map_or(&[][..], Vec::as_slice);
-        let words = retold(self.thread, place, records, Some(self.meter));
+        let stand_in = |record: &&Record| {
+            let words = stand_in(self.thread, record, &self.policy.tools, self.meter);
+            record.part.map(|part| (part.part, words))
+        };
+        let words = retold(self.thread, place, records.iter().filter_map(stand_in).collect());
         let json = say(self.dialect, retold_voice(self.thread.message(place)), &words);
         self.pieces.push(Piece::Edited { place, json });
     }
@@ -337,7 +341,7 @@ impl<'a> Renderer<'a> {
         let mut edits: Vec<(usize, PartEdit)> = Vec::new();
         for record in self.parts.get(&place).into_iter().flatten() {
             let Some(part) = record.part else { continue };
-            let words = stand_in(self.thread, record, self.meter);
+            let words = stand_in(self.thread, record, &self.policy.tools, self.meter);
             let edit = match &message.parts()[part.part] {
                 Part::ToolResult(_) => PartEdit::Result(words),
                 Part::ToolCall(_) => PartEdit::Arguments(words),

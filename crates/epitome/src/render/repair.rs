@@ -4,9 +4,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::stand_in::stand_in;
 use crate::budget::{Meter, Tokens};
-use crate::plan::Record;
+
 use crate::thread::{Exchange, Message, Part, Role, Seal, Thread};
 use crate::wire::{Dialect, Voice};
 
@@ -35,7 +34,7 @@ pub fn repairs(thread: &Thread, dialect: Dialect, reasoning_from: usize) -> Vec<
             let message = thread.message(place);
             repairs.push(match well_formed && message.role() != Role::Other {
                 true => repair(message, dialect, place < reasoning_from),
-                false if retold(thread, place, &[], None).is_empty() => Repair::Gone,
+                false if retold(thread, place, HashMap::new()).is_empty() => Repair::Gone,
                 false => Repair::Retold,
             });
         }
@@ -84,7 +83,7 @@ pub(crate) fn repaired_tokens(thread: &Thread, reasoning_from: usize, meter: Met
         match repair {
             Repair::Fine => message.tokens(),
             Repair::Without(parts) => message.tokens() - parts.iter().map(|part| message.part_tokens(*part)).sum(),
-            Repair::Retold => meter.text_message(&retold(thread, place, &[], None)),
+            Repair::Retold => meter.text_message(&retold(thread, place, HashMap::new())),
             Repair::Gone => Tokens::ZERO,
         }
     };
@@ -92,14 +91,8 @@ pub(crate) fn repaired_tokens(thread: &Thread, reasoning_from: usize, meter: Met
 }
 
 /// A message in words, with the stand-ins of what left it.
-pub fn retold(thread: &Thread, place: usize, records: &[&Record], meter: Option<Meter<'_>>) -> String {
+pub fn retold(thread: &Thread, place: usize, mut stand_ins: HashMap<usize, String>) -> String {
     let message = thread.message(place);
-    let mut stand_ins: HashMap<usize, String> = HashMap::new();
-    for record in records {
-        if let (Some(part), Some(meter)) = (record.part, meter) {
-            stand_ins.insert(part.part, stand_in(thread, record, meter));
-        }
-    }
     let mut words: Vec<String> = Vec::new();
     for (at, part) in message.parts().iter().enumerate() {
         let stand_in = stand_ins.remove(&at);

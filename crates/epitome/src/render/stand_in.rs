@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use crate::budget::{Meter, Tokens, truncate};
 use crate::plan::{Action, Cleared, Record, part_content};
-use crate::policy::ReadBy;
+use crate::policy::{Ending, ReadBy, Tools};
 use crate::summary::{GAP, middle_out};
 use crate::thread::{Image, MessageId, Part, Thread, ToolResult};
 
 /// The words that stand in the place of a record's span or part; empty for a summary, which has its own.
-pub fn stand_in(thread: &Thread, record: &Record, meter: Meter<'_>) -> String {
+pub fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: Meter<'_>) -> String {
     match (&record.action, record.part) {
         (Action::Drop { keywords }, _) => dropped(thread, record, keywords),
         (Action::Externalise { artifact, head, tail, by }, Some(part)) => {
@@ -22,7 +22,8 @@ pub fn stand_in(thread: &Thread, record: &Record, meter: Meter<'_>) -> String {
         }
         (Action::Clear { why, preserved, .. }, Some(part)) => {
             let Part::ToolResult(result) = &thread.message(part.place).parts()[part.part] else { return String::new() };
-            cleared(thread, result, why, preserved)
+            let head = heading(result, tools.ending_at(thread, part.place, result));
+            cleared(thread, head, why, preserved)
         }
         _ => String::new(),
     }
@@ -105,9 +106,18 @@ fn shorten(value: &mut Value, keep: Tokens, meter: Meter<'_>) {
     }
 }
 
+/// The tool and how its call ended, where that is known: `[bash: failure]`, `[read]`.
+fn heading(result: &ToolResult, ending: Ending) -> String {
+    let tool = if result.tool.is_empty() { "tool" } else { &result.tool };
+    match ending.outcome {
+        Some(outcome) => format!("[{tool}: {outcome}]"),
+        None => format!("[{tool}]"),
+    }
+}
+
 fn cleared(
     thread: &Thread,
-    result: &ToolResult,
+    heading: String,
     why: &Cleared,
     preserved: &std::collections::BTreeMap<String, String>,
 ) -> String {
@@ -115,10 +125,9 @@ fn cleared(
         let place = thread.messages().iter().position(|message| message.id() == *id);
         place.map_or_else(|| "a later message".to_owned(), |place| thread.reference(place))
     };
-    let tool = if result.tool.is_empty() { "tool" } else { &result.tool };
     let mut text = match why {
         Cleared::Policy { placeholder } | Cleared::Own { placeholder } => placeholder.clone(),
-        _ => format!("[{tool}: {}]", result.outcome),
+        _ => heading,
     };
     match why {
         Cleared::Duplicate { of } => text.push_str(&format!("\nThe same as in {}.", mark(of))),

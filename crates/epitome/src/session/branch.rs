@@ -8,7 +8,7 @@ use super::error::SessionError;
 use super::fields::{Fields, quoted, with_fields};
 use super::ids::Ids;
 use super::{Body, Format, LogMessage, Session};
-use crate::thread::{Part, Role, offset_range};
+use crate::thread::offset_range;
 use crate::wire::Item;
 
 impl Session {
@@ -65,8 +65,7 @@ fn codex_header(line: &str, id: &str, stamp: &str) -> String {
 }
 
 fn check(logged: &LogMessage) -> Result<(), SessionError> {
-    let says = |part: &Part| !matches!(part, Part::ToolResult(_));
-    let why = if logged.message.role != Role::User || !logged.message.parts.iter().any(says) {
+    let why = if !logged.message.opens_turn() {
         "a branch leaves at a message the user wrote, and this is none"
     } else if logged.sidechain {
         "the message belongs to a sub-agent"

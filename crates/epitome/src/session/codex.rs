@@ -12,7 +12,7 @@ use super::ids::Ids;
 use super::lines::Line;
 use super::reading::{Reading, Visible, text_of};
 use super::{Compacted, CompactedItem, Format, LogMessage, Session};
-use crate::thread::{NewMessage, Part, Raw, Role};
+use crate::thread::{CODEX_CONTEXT, NewMessage, Part, Raw, Role};
 use crate::wire::{Dialect, Voice, decode_message, say};
 
 /// How many bytes of user messages a compaction without a history of its own keeps (20 000 tokens of four bytes).
@@ -20,17 +20,6 @@ const USER_BYTES_MAX: usize = 80_000;
 
 /// How Codex itself introduces a summary.
 const SUMMARY_PREFIX: &str = "Another language model started to solve this problem and produced a summary";
-
-/// How messages begin that stand in the user's place without being the user's.
-const CONTEXT_PREFIXES: [&str; 7] = [
-    "<environment_context>",
-    "<user_instructions>",
-    "# AGENTS.md instructions",
-    "<skill>",
-    "<user_shell_command>",
-    "<turn_aborted>",
-    "<subagent_notification>",
-];
 
 /// What Codex's loader goes by.
 #[derive(Clone, Debug)]
@@ -343,7 +332,7 @@ fn middle_cut(text: &str, bytes_max: usize) -> String {
 
 fn opens_turn(message: &NewMessage) -> bool {
     let text = text_of(&message.parts);
-    message.role == Role::User && !CONTEXT_PREFIXES.iter().any(|prefix| text.trim_start().starts_with(prefix))
+    message.role == Role::User && !CODEX_CONTEXT.iter().any(|prefix| text.trim_start().starts_with(prefix))
 }
 
 /// Whether Codex itself puts such a message into the first prompt after a compaction.

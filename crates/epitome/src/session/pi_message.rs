@@ -92,9 +92,9 @@ fn image(block: &Value) -> Image {
 }
 
 fn result(object: &Map<String, Value>) -> ToolResult {
-    let failed = object.get("isError").and_then(Value::as_bool).unwrap_or(false);
-    let outcome = if failed { Outcome::Failure } else { Outcome::Success };
-    let mut result = ToolResult::new(str_of(object, "toolCallId"), "", outcome);
+    let declared = object.get("isError").and_then(Value::as_bool);
+    let declared = declared.map(|is_error| if is_error { Outcome::Failure } else { Outcome::Success });
+    let mut result = ToolResult::new(str_of(object, "toolCallId"), "", declared);
     result.tool = str_of(object, "toolName").into();
     let mut texts: Vec<&str> = Vec::new();
     match object.get("content") {

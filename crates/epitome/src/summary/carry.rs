@@ -6,6 +6,7 @@ use super::constraint::constraints;
 use super::form::heading_of;
 use super::section::Section;
 use super::structured::{Decision, ErrorFact, PlanItem, Quote, Request, RequestState, StructuredSummary};
+use crate::thread::own_words;
 
 /// What stands before the request that was open.
 const LATEST: &str = "Latest request (m";
@@ -105,8 +106,9 @@ fn add_open(facts: &mut StructuredSummary, request: Option<(usize, RequestState,
 }
 
 fn add_request(facts: &mut StructuredSummary, text: &str, place: usize, state: RequestState) {
+    let text = own_words(text).map(str::trim).collect::<Vec<_>>().join("\n");
     if !text.is_empty() && facts.requests.iter().all(|known| known.text != text) {
-        facts.requests.push(Request { text: text.to_owned(), place, turn: 0, state });
+        facts.requests.push(Request { text, place, turn: 0, state });
     }
 }
 

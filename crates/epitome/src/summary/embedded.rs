@@ -357,7 +357,8 @@ impl<'p, 'a> Writer<'p, 'a> {
     fn outcomes(&mut self) {
         let lines = self.items.tool_outcomes.iter().map(|outcome| {
             let fields: Vec<String> = outcome.key_fields.iter().map(|(key, value)| format!("{key}={value}")).collect();
-            format!("{}: {}, {}", outcome.tool, outcome.outcome, fields.join(", "))
+            let told = outcome.outcome.map(|told| format!("{told}, ")).unwrap_or_default();
+            format!("{}: {told}{}", outcome.tool, fields.join(", "))
         });
         let lines: Vec<String> = lines.filter(|line| !self.is_said(line)).collect();
         self.bullets(Section::Outcomes, &lines);

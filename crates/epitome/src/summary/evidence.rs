@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::request::Earlier;
 use super::transcript::is_user_speech;
 use super::{Quote, StructuredSummary};
-use crate::thread::{Message, Part, Span, Thread};
+use crate::thread::{Message, Part, Span, Speaker, Thread, pieces};
 
 /// Who said what.
 #[derive(Clone, Debug, Default)]
@@ -52,11 +52,22 @@ impl Evidence {
         for part in message.parts() {
             match part {
                 // What an earlier compaction left behind stands in for an earlier summary.
-                Part::Text(text) if is_user_speech(message) || message.is_summary() => self.user(text, place),
+                Part::Text(text) if message.is_summary() => self.user(text, place),
+                Part::Text(text) if is_user_speech(message) => self.speech(text, place),
                 Part::Text(text) => self.other(text),
                 Part::ToolCall(call) => self.other(&call.arguments),
                 Part::ToolResult(result) => self.other(&result.text),
                 Part::Image(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
+            }
+        }
+    }
+
+    /// A text of a user's message: what a harness put into it was not said by a person.
+    fn speech(&mut self, text: &str, place: usize) {
+        for (speaker, piece) in pieces(text) {
+            match speaker {
+                Speaker::User => self.user(piece, place),
+                Speaker::Harness(_) => self.other(piece),
             }
         }
     }

@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-use super::command::{Ending, ending, error_line};
+use super::command::error_line;
 use super::constraint::constraints;
 use super::structured::{
     CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, Request, RequestState,
     StructuredSummary, ToolOutcome, TurnContext,
 };
-use crate::policy::{Meaning, ToolClass, Tools};
-use crate::thread::{Message, Outcome, Part, Thread, ToolCall, ToolResult};
+use crate::policy::{Ending, Meaning, ToolClass, Tools};
+use crate::thread::{Message, Role, Thread, ToolCall, ToolResult, own_words};
 
 /// User messages longer than this are pasted material, not orders.
 const ORDER_CHARS_MAX: usize = 4000;
@@ -38,7 +38,8 @@ pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> Structure
         }
         note_calls(&mut facts, &mut known, place, message, tools);
         for (_, result) in message.results() {
-            note_result(&mut facts, &mut known, place, message, result, tools);
+            let ending = tools.ending_at(thread, at, result);
+            note_result(&mut facts, &mut known, message, result, ending, tools);
         }
         note_words(&mut facts, place, message);
         if let Some(replacement) = thread.hidden(at) {
@@ -70,7 +71,7 @@ pub fn turn_context(thread: &Thread, range: Range<usize>, facts: &StructuredSumm
     let opening =
         range.clone().find(|place| thread.message(*place).turn() == turn && thread.message(*place).opens_turn());
     let request = match opening.map(|place| thread.message(place)) {
-        Some(message) => Quote { text: message.text(), place: message.log_place() },
+        Some(message) => Quote { text: message.own_text(), place: message.log_place() },
         // It is not loaded; its words are known.
         None => {
             let known = facts.requests.iter().rev().find(|request| request.turn == turn)?;
@@ -100,7 +101,7 @@ pub fn turn_context(thread: &Thread, range: Range<usize>, facts: &StructuredSumm
 
 fn note_request(facts: &mut StructuredSummary, known: &mut Known<'_>, thread: &Thread, at: usize, message: &Message) {
     let place = message.log_place();
-    let text = message.text();
+    let text = message.own_text();
     let text = text.trim();
     if text.is_empty() {
         return;
@@ -194,17 +195,17 @@ fn open_items(plan: &[PlanItem]) -> Vec<OpenItem> {
 fn note_result(
     facts: &mut StructuredSummary,
     known: &mut Known<'_>,
-    place: usize,
     message: &Message,
     result: &ToolResult,
+    ending: Ending,
     tools: &Tools,
 ) {
+    let place = message.log_place();
     let call = known.calls.get(&*result.call_id);
-    let end = ending(&result.text);
-    let failed = result.outcome == Outcome::Failure || matches!(end, Ending::Failed(_));
+    let failed = ending.failed();
     let about = call.map_or_else(|| result.tool.to_string(), |(call, meaning)| subject(call, meaning));
     if let Some((_, Meaning { command: Some(command), .. })) = call {
-        facts.commands.push(CommandFact { command: command.clone(), exit: end.code(), failed, place });
+        facts.commands.push(CommandFact { command: command.clone(), exit: ending.exit, failed, place });
     }
     if failed {
         let line = error_line(&result.text).to_owned();
@@ -215,7 +216,7 @@ fn note_result(
             facts.errors[error].fixed = Some(place);
         }
     }
-    note_outcome(facts, message, result, tools);
+    note_outcome(facts, message, result, ending, tools);
 }
 
 /// What a call is about, so that a later success can be told to have fixed an earlier failure.
@@ -227,7 +228,7 @@ fn subject(call: &ToolCall, meaning: &Meaning) -> String {
     }
 }
 
-fn note_outcome(facts: &mut StructuredSummary, message: &Message, result: &ToolResult, tools: &Tools) {
+fn note_outcome(facts: &mut StructuredSummary, message: &Message, result: &ToolResult, ending: Ending, tools: &Tools) {
     let mut key_fields: BTreeMap<String, String> = result.key_fields.clone();
     if let Some(rule) = tools.rule(&result.tool)
         && let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&result.text)
@@ -241,29 +242,36 @@ fn note_outcome(facts: &mut StructuredSummary, message: &Message, result: &ToolR
     if !key_fields.is_empty() {
         facts.tool_outcomes.push(ToolOutcome {
             tool: result.tool.to_string(),
-            outcome: result.outcome,
+            outcome: ending.outcome,
             key_fields,
-            error: None,
+            error: ending.failed().then(|| error_line(&result.text).to_owned()),
             message: Some(message.id()),
         });
     }
 }
 
 fn note_words(facts: &mut StructuredSummary, place: usize, message: &Message) {
-    for part in message.parts() {
-        let Part::Text(text) = part else { continue };
-        if message.role() == crate::thread::Role::Assistant {
+    for text in message.texts().flat_map(|text| spoken(message, text)) {
+        if message.role() == Role::Assistant {
             for sentence in super::constraint::decisions(text) {
                 let decision = sentence.to_owned();
                 facts.decisions.push(Decision { decision, rationale: String::new(), turn: message.turn(), place });
             }
         }
-        if message.is_summary() || message.role() == crate::thread::Role::System {
+        if message.is_summary() || message.role() == Role::System {
             continue;
         }
         facts.urls.extend(urls(text).map(|url| Quote { text: url.to_owned(), place }));
         let values = super::value::numbers(text).chain(super::value::ids(text));
         facts.values.extend(values.map(|value| Quote { text: value.to_owned(), place }));
+    }
+}
+
+/// What is said in a text of a message by whoever the message is from.
+fn spoken<'t>(message: &Message, text: &'t str) -> Vec<&'t str> {
+    match message.role() {
+        Role::User => own_words(text).collect(),
+        _ => vec![text],
     }
 }
 

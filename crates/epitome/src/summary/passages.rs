@@ -14,7 +14,9 @@ use super::section::Section;
 use super::slots;
 use super::structured::Request;
 use crate::policy::{Slot, ToolClass, Tools};
-use crate::thread::{Message, Part, Role, Thread, ToolCall, ToolResult};
+use crate::thread::{
+    HarnessText, Message, Part, Role, Speaker, Thread, ToolCall, ToolResult, outside_reminders, pieces,
+};
 
 /// Whose words a passage holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,14 +176,27 @@ impl<'a> Cutter<'a> {
             _ if message.is_summary() => {
                 self.carried(at, text, message.raw().is_empty() || is_rendered(text, ""));
             }
-            Role::User => {
-                let source = self.source(Kind::Request, label, at);
-                self.passage(Voice::User, text, at, source);
-            }
+            Role::User => self.speech(at, label, text),
             _ => {
                 let source = self.source(Kind::Note, label, at);
                 self.passage(Voice::Agent, text, at, source);
             }
+        }
+    }
+
+    /// A text of a user's message: their own words, and what the harness told of the work. Its notices are no part of it.
+    fn speech(&mut self, at: usize, label: String, text: &'a str) {
+        for (speaker, piece) in pieces(text) {
+            let (kind, voice, label) = match speaker {
+                Speaker::User => (Kind::Request, Voice::User, label.clone()),
+                Speaker::Harness(HarnessText::Notice) => continue,
+                Speaker::Harness(HarnessText::Output) => {
+                    (Kind::Call, Voice::Tool, label.trim_end_matches(':').to_owned())
+                }
+                Speaker::Harness(HarnessText::Summary) => (Kind::Note, Voice::Agent, "earlier:".to_owned()),
+            };
+            let source = self.source(kind, label, at);
+            self.passage(voice, piece, at, source);
         }
     }
 
@@ -384,16 +399,6 @@ impl<'a> Cutter<'a> {
             _ => {}
         }
     }
-}
-
-/// The marks around what a host tells its model inside tool output; it is no fact of the work.
-const REMINDER: (&str, &str) = ("<system-reminder>", "</system-reminder>");
-
-/// The text between reminders; one that is never closed is text like any other.
-fn outside_reminders(text: &str) -> impl Iterator<Item = &str> {
-    let mut pieces = text.split(REMINDER.0);
-    let head = pieces.next();
-    head.into_iter().chain(pieces.map(|piece| piece.split_once(REMINDER.1).map_or(piece, |(_, after)| after)))
 }
 
 fn name_of(path: &str) -> &str {

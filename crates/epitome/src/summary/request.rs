@@ -4,6 +4,8 @@
 //! process. No section of a prompt outgrows `chunk_chars_max`, whatever the thread holds: a request that is itself too
 //! long to send would be the failure it is meant to prevent.
 
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,6 +17,7 @@ use super::transcript::{Entry, HEADING_CHARS_MAX, entries};
 use super::wording::{self, WithState};
 use super::{Quote, StructuredSummary};
 use crate::budget::Tokens;
+use crate::policy::Tools;
 use crate::thread::{Span, Thread};
 
 /// What a summary is to be made of, and how.
@@ -32,6 +35,8 @@ pub struct Brief<'a> {
     pub state: Option<&'a State>,
     /// The person's wishes for the summary; empty: none.
     pub instructions: &'a str,
+    /// What is known of tools: it tells how calls ended.
+    pub tools: &'a Tools,
     /// Whether a tool's calls and results are shown, by its name.
     pub shows: &'a dyn Fn(&str) -> bool,
     /// How large things may get.
@@ -52,12 +57,19 @@ impl<'a> Brief<'a> {
             earlier: None,
             state: None,
             instructions: "",
+            tools: usual_tools(),
             shows: &|_| true,
             limits: Limits::default(),
             policy,
             model,
         }
     }
+}
+
+/// What is known of tools without a policy.
+fn usual_tools() -> &'static Tools {
+    static USUAL: LazyLock<Tools> = LazyLock::new(Tools::default);
+    &USUAL
 }
 
 /// The summary of what left before.
@@ -256,7 +268,7 @@ fn content(brief: &Brief<'_>) -> ContentHash {
 fn steps(brief: &Brief<'_>) -> Vec<Step> {
     let chunk_max = brief.limits.chunk_chars_max.max(CHUNK_CHARS_MIN);
     let part_max = brief.limits.part_chars_max.min(chunk_max - HEADING_CHARS_MAX);
-    let shown = |span: &Span| entries(brief.thread, span, part_max, brief.shows);
+    let shown = |span: &Span| entries(brief.thread, span, part_max, brief.tools, brief.shows);
     let mut steps = Vec::from([Step::default()]);
     let mut chars = 0;
     let turn = brief.turn_prefix.map(shown).unwrap_or_default();
@@ -296,7 +308,7 @@ impl Step {
 pub(super) fn turn_request(thread: &Thread, prefix: &Span) -> Option<Quote> {
     let place = (0..prefix.range().end).rev().find(|place| thread.message(*place).opens_turn())?;
     let message = thread.message(place);
-    Some(Quote { text: message.text(), place: message.log_place() })
+    Some(Quote { text: message.own_text(), place: message.log_place() })
 }
 
 #[cfg(test)]

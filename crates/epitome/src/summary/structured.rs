@@ -233,8 +233,9 @@ pub struct ArtifactNote {
 pub struct ToolOutcome {
     /// The tool.
     pub tool: String,
-    /// How it ended.
-    pub outcome: Outcome,
+    /// How it ended, where that is known.
+    #[serde(default)]
+    pub outcome: Option<Outcome>,
     /// Fields that must survive.
     pub key_fields: BTreeMap<String, String>,
     /// What went wrong.

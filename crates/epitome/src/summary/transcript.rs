@@ -4,7 +4,8 @@
 //! as another part: only a heading of ours can begin a line with a number in square brackets.
 
 use super::fence::{clipped, defused, one_line};
-use crate::thread::{Image, Message, Part, Role, Span, Thread, ToolResult};
+use crate::policy::Tools;
+use crate::thread::{HarnessText, Image, Message, Outcome, Part, Role, Span, Speaker, Thread, ToolResult, pieces};
 
 /// The most characters of a speaker and a tool's name.
 const SPEAKER_CHARS_MAX: usize = 120;
@@ -34,7 +35,13 @@ impl Entry {
 }
 
 /// What is shown of a span: one entry for a part, of which at most `chars_max` characters are the part's own.
-pub(super) fn entries(thread: &Thread, span: &Span, chars_max: usize, shows: &dyn Fn(&str) -> bool) -> Vec<Entry> {
+pub(super) fn entries(
+    thread: &Thread,
+    span: &Span,
+    chars_max: usize,
+    tools: &Tools,
+    shows: &dyn Fn(&str) -> bool,
+) -> Vec<Entry> {
     let mut found = Vec::new();
     for at in span.range() {
         let message = thread.message(at);
@@ -42,11 +49,29 @@ pub(super) fn entries(thread: &Thread, span: &Span, chars_max: usize, shows: &dy
         match thread.hidden(at) {
             Some(replacement) => found.push(Entry::new(place, "hidden, in its place", replacement, chars_max)),
             None => {
-                found.extend(message.parts().iter().filter_map(|part| entry(place, message, part, chars_max, shows)));
+                let outcome = |result: &ToolResult| tools.ending_at(thread, at, result).outcome;
+                for part in message.parts() {
+                    match part {
+                        Part::Text(text) if is_user_speech(message) => found.extend(speech(place, text, chars_max)),
+                        part => found.extend(entry(place, message, part, chars_max, &outcome, shows)),
+                    }
+                }
             }
         }
     }
     found
+}
+
+/// A text of a user's message: the person's words, and apart from them what the harness put there. Its notices are left
+/// out; they come again.
+fn speech(place: usize, text: &str, chars_max: usize) -> Vec<Entry> {
+    let said = pieces(text).into_iter().filter_map(|(speaker, piece)| match speaker {
+        Speaker::User => Some(("user", piece)),
+        Speaker::Harness(HarnessText::Notice) => None,
+        Speaker::Harness(HarnessText::Output) => Some(("harness, command output", piece)),
+        Speaker::Harness(HarnessText::Summary) => Some(("earlier summary", piece)),
+    });
+    said.map(|(heading, piece)| Entry::new(place, heading, piece, chars_max)).collect()
 }
 
 fn entry(
@@ -54,6 +79,7 @@ fn entry(
     message: &Message,
     part: &Part,
     chars_max: usize,
+    outcome: &dyn Fn(&ToolResult) -> Option<Outcome>,
     shows: &dyn Fn(&str) -> bool,
 ) -> Option<Entry> {
     let entry = |heading: &str, text: &str| Some(Entry::new(place, heading, text, chars_max));
@@ -66,7 +92,8 @@ fn entry(
         Part::ToolCall(call) => entry(&format!("assistant calls {}", call.name), &call.arguments),
         Part::ToolResult(result) if !shows(&result.tool) => None,
         Part::ToolResult(result) => {
-            entry(&format!("tool {} answers, {}", result.tool, result.outcome), &output(result))
+            let told = outcome(result).map(|told| format!(", {told}")).unwrap_or_default();
+            entry(&format!("tool {} answers{told}", result.tool), &output(result))
         }
         Part::Opaque(opaque) => entry(speaker(message), &format!("(a part of kind {})", one_line(&opaque.kind, 40))),
     }
@@ -110,12 +137,14 @@ pub(super) fn is_user_speech(message: &Message) -> bool {
 #[cfg(test)]
 mod tests {
     use super::entries;
+    use crate::policy::Tools;
     use crate::summary::testing::thread;
 
     fn check(lines: &str, shows: &[&str], expected: &[&str]) {
         let thread = thread(lines);
         let span = thread.span(0..thread.len()).unwrap();
-        let shown = entries(&thread, &span, 1000, &|tool| shows.is_empty() || shows.contains(&tool));
+        let tools = Tools::default();
+        let shown = entries(&thread, &span, 1000, &tools, &|tool| shows.is_empty() || shows.contains(&tool));
         let shown: Vec<&str> = shown.iter().map(|entry| entry.as_str().trim_end()).collect();
         assert_eq!(shown, expected);
     }

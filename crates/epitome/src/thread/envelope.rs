@@ -86,8 +86,9 @@ pub struct ToolResult {
     pub call_id: Box<str>,
     /// The tool's name; empty until the thread has found the call.
     pub tool: Box<str>,
-    /// How the call ended.
-    pub outcome: Outcome,
+    /// How the call ended as the dialect declares it, where it does. What was printed may tell more: see
+    /// [`Tools::ending`](crate::policy::Tools::ending).
+    pub outcome: Option<Outcome>,
     /// What the tool said, as text.
     pub text: Box<str>,
     /// The pictures in it.
@@ -104,11 +105,11 @@ pub struct ToolResult {
 
 impl ToolResult {
     /// A result with nothing known but its text.
-    pub fn new(call_id: &str, text: impl Into<Box<str>>, outcome: Outcome) -> Self {
+    pub fn new(call_id: &str, text: impl Into<Box<str>>, outcome: impl Into<Option<Outcome>>) -> Self {
         ToolResult {
             call_id: call_id.into(),
             tool: Box::default(),
-            outcome,
+            outcome: outcome.into(),
             text: text.into(),
             images: Vec::new(),
             key_fields: BTreeMap::new(),

@@ -7,9 +7,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::chain::Chain;
+use super::envelope::ToolResult;
 use super::evicted::{Evicted, Restored};
 use super::exchange::{Cut, Exchange, Span};
-use super::message::{Message, MessageId, NewMessage, Part, Role};
+use super::message::{Message, MessageId, NewMessage, Part, Role, ToolCall};
 use super::raw::Raw;
 use crate::budget::{Meter, Tokens};
 use crate::wire::{Dialect, decode_message};
@@ -101,7 +102,7 @@ impl Thread {
         self.name_results(&mut body);
         let tokens = meter.message(&part_tokens);
         let number = body.number.unwrap_or(place + 1 + self.unloaded());
-        let mut message = Message { id, body, turn: 0, number, tokens, part_tokens };
+        let mut message = Message::new(id, body, number, tokens, part_tokens);
         if message.opens_turn() {
             self.turn += 1;
         }
@@ -237,7 +238,8 @@ impl Thread {
         self.name_results(&mut body);
         let number = body.number.unwrap_or(self.len() + 1 + self.unloaded());
         let tokens = meter.message(&part_tokens);
-        self.adopt(Arc::new(Message { id, body, turn, number, tokens, part_tokens }));
+        let message = Message::new(id, body, number, tokens, part_tokens);
+        self.adopt(Arc::new(Message { turn, ..message }));
     }
 
     /// Appends what stands for messages that are not loaded. A thread has one such place at most.
@@ -247,7 +249,8 @@ impl Thread {
         let part_tokens = vec![Tokens::ZERO; body.parts.len()];
         let Evicted { id, turn, tokens, .. } = evicted;
         self.evicted = Some(Evicted { at: self.len(), ..evicted });
-        self.adopt(Arc::new(Message { id, body, turn, number: 0, tokens, part_tokens }));
+        let message = Message::new(id, body, 0, tokens, part_tokens);
+        self.adopt(Arc::new(Message { turn, ..message }));
     }
 
     /// What stands for messages that are not loaded.
@@ -383,6 +386,13 @@ impl Thread {
     /// Its exchanges, oldest first.
     pub fn exchanges(&self) -> &[Exchange] {
         &self.exchanges
+    }
+
+    /// The call that a result at a place answers. It is looked for in the result's exchange: an id may be used again
+    /// later.
+    pub fn call_of(&self, place: usize, result: &ToolResult) -> Option<&ToolCall> {
+        let before = &self.messages[self.exchange_at(place).first..=place];
+        before.iter().rev().flat_map(|message| message.calls()).find(|call| call.id == result.call_id)
     }
 
     /// The exchange that a message belongs to.

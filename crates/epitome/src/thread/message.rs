@@ -7,6 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::envelope::ToolResult;
+use super::harness::{is_harness_only, own_words};
 use super::raw::Raw;
 use crate::budget::{ImageSize, Tokens};
 
@@ -189,6 +190,17 @@ impl NewMessage {
     pub fn new(role: Role, parts: Vec<Part>, raw: Raw) -> Self {
         NewMessage { role, parts, raw, name: None, response: None, summary: false, number: None }
     }
+
+    /// Whether a person says something in it: a user message that is not only tool results or a harness's text, nor a
+    /// summary.
+    pub fn opens_turn(&self) -> bool {
+        let says = |part: &Part| match part {
+            Part::ToolResult(_) => false,
+            Part::Text(text) => !is_harness_only(text),
+            _ => true,
+        };
+        self.role == Role::User && !self.summary && (self.parts.is_empty() || self.parts.iter().any(says))
+    }
 }
 
 /// One immutable entry of a thread.
@@ -200,9 +212,23 @@ pub struct Message {
     pub(super) number: usize,
     pub(super) tokens: Tokens,
     pub(super) part_tokens: Vec<Tokens>,
+    /// Whether a person says something in it; asked often, and told by its text alone.
+    pub(super) opens_turn: bool,
 }
 
 impl Message {
+    /// A message with its place in a thread; its turn is still to be told.
+    pub(super) fn new(
+        id: MessageId,
+        body: NewMessage,
+        number: usize,
+        tokens: Tokens,
+        part_tokens: Vec<Tokens>,
+    ) -> Self {
+        let opens_turn = body.opens_turn();
+        Message { id, body, turn: 0, number, tokens, part_tokens, opens_turn }
+    }
+
     /// The id: content and place.
     pub fn id(&self) -> MessageId {
         self.id
@@ -267,6 +293,15 @@ impl Message {
         })
     }
 
+    /// What a person says in it: of a user message, its words without a harness's.
+    pub fn own_text(&self) -> String {
+        if self.role() != Role::User || self.is_summary() {
+            return self.text();
+        }
+        let words: Vec<&str> = self.texts().flat_map(own_words).map(str::trim).collect();
+        words.join("\n")
+    }
+
     /// The tool calls in it.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts().iter().filter_map(|part| match part {
@@ -288,12 +323,9 @@ impl Message {
         self.number.saturating_sub(1)
     }
 
-    /// Whether a person says something in it: a user message that is not only tool results, nor a summary.
+    /// Whether a person says something in it: a user message that is not only tool results or a harness's text, nor a
+    /// summary.
     pub fn opens_turn(&self) -> bool {
-        if self.is_summary() {
-            return false;
-        }
-        self.role() == Role::User && self.parts().iter().any(|part| !matches!(part, Part::ToolResult(_)))
-            || self.role() == Role::User && self.parts().is_empty()
+        self.opens_turn
     }
 }

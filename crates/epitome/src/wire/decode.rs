@@ -164,6 +164,11 @@ fn fill_result(result: &mut ToolResult, value: Option<&Value>, picture: fn(&Valu
     }
 }
 
+/// The outcome that a flag for errors declares.
+fn declared(is_error: bool) -> Outcome {
+    if is_error { Outcome::Failure } else { Outcome::Success }
+}
+
 // --- OpenAI Chat ---------------------------------------------------------------------------------------------------
 
 fn chat(mut object: Map<String, Value>, raw: &Raw) -> NewMessage {
@@ -201,7 +206,7 @@ fn chat(mut object: Map<String, Value>, raw: &Raw) -> NewMessage {
 fn chat_result(object: &Map<String, Value>, words: Option<Value>) -> ToolResult {
     let legacy = || str_of(object, "name").map(|name| format!("function:{name}"));
     let id = str_of(object, "tool_call_id").map(str::to_owned).or_else(legacy).unwrap_or_default();
-    let mut result = ToolResult::new(&id, "", Outcome::Success);
+    let mut result = ToolResult::new(&id, "", None);
     result.tool = str_of(object, "name").unwrap_or_default().into();
     match words {
         Some(Value::String(words)) => result.text = words.into(),
@@ -290,10 +295,13 @@ fn responses_call(object: &Map<String, Value>, kind: &str) -> ToolCall {
 }
 
 fn responses_result(object: &Map<String, Value>) -> ToolResult {
-    let mut result = ToolResult::new(str_of(object, "call_id").unwrap_or_default(), "", Outcome::Success);
-    if str_of(object, "status") == Some("incomplete") {
-        result.outcome = Outcome::Partial;
-    }
+    let declared = match str_of(object, "status") {
+        Some("incomplete") => Some(Outcome::Partial),
+        Some("failed") => Some(Outcome::Failure),
+        // Clients send `completed` with every output, whatever became of the call.
+        _ => None,
+    };
+    let mut result = ToolResult::new(str_of(object, "call_id").unwrap_or_default(), "", declared);
     fill_result(&mut result, object.get("output"), responses_image);
     result
 }
@@ -338,9 +346,8 @@ fn anthropic_call(block: &Value) -> Option<ToolCall> {
 }
 
 fn anthropic_result(block: &Value) -> Option<ToolResult> {
-    let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
-    let outcome = if failed { Outcome::Failure } else { Outcome::Success };
-    let mut result = ToolResult::new(block.get("tool_use_id")?.as_str()?, "", outcome);
+    let declared = block.get("is_error").and_then(Value::as_bool).map(declared);
+    let mut result = ToolResult::new(block.get("tool_use_id")?.as_str()?, "", declared);
     fill_result(&mut result, block.get("content"), anthropic_image);
     Some(result)
 }
@@ -370,12 +377,13 @@ fn ai_sdk_part(part: &Value) -> Option<Part> {
 }
 
 fn ai_sdk_result(part: &Value) -> Option<ToolResult> {
-    let mut result = ToolResult::new(part.get("toolCallId")?.as_str()?, "", Outcome::Success);
+    let mut result = ToolResult::new(part.get("toolCallId")?.as_str()?, "", None);
     result.tool = part.get("toolName").and_then(Value::as_str).unwrap_or_default().into();
     let output = part.get("output").or_else(|| part.get("result"));
     let kind = output.map(kind_of).unwrap_or_default();
-    if part.get("isError").and_then(Value::as_bool).unwrap_or(false) || kind.starts_with("error") {
-        result.outcome = Outcome::Failure;
+    result.outcome = part.get("isError").and_then(Value::as_bool).map(declared);
+    if kind.starts_with("error") || kind == "execution-denied" {
+        result.outcome = Some(Outcome::Failure);
     }
     let value = match kind {
         "" => output,
