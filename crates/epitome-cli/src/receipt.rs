@@ -16,12 +16,15 @@ use crate::table::{Side, table};
 const NOTICES_MAX: usize = 8;
 
 /// The kinds of items, in the order in which they are listed to people, with their plurals.
-const KINDS: [(Kind, &str); 11] = [
+const KINDS: [(Kind, &str); 14] = [
     (Kind::Pin, "pins"),
     (Kind::Constraint, "constraints"),
     (Kind::Request, "requests"),
+    (Kind::Goal, "goals"),
+    (Kind::Fact, "facts"),
     (Kind::Decision, "decisions"),
     (Kind::Plan, "plan items"),
+    (Kind::OpenItem, "open items"),
     (Kind::File, "files"),
     (Kind::Command, "commands"),
     (Kind::Error, "errors"),

@@ -154,7 +154,7 @@ fn clearing_follows_durability_and_a_replayable_result_stays_when_its_source_dri
     assert_eq!(preserved, &BTreeMap::from([("order_id".to_owned(), "A-17".to_owned())]));
     let words =
         layout(&render(&thread, Some(&compaction), &policy("\"clear\"", rules), DIALECT, meter(), &[]), &thread);
-    assert!(words.contains("[order: success]⏎Key data: {\\\"order_id\\\":\\\"A-17\\\"}"), "{words}");
+    assert!(words.contains("[order]⏎Key data: {\\\"order_id\\\":\\\"A-17\\\"}"), "{words}");
 }
 
 #[test]

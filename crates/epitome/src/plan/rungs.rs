@@ -269,7 +269,7 @@ fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens
         true => Tokens::ZERO,
         false => board.meter.text_message(&board.policy.render.question),
     };
-    let previous = board.ask.previous;
+    let earlier = board.ask.previous.and_then(|previous| previous.summaries.first());
     Pending {
         thread,
         policy: board.policy,
@@ -281,7 +281,8 @@ fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens
         pins: Vec::new(),
         focus: board.ask.instructions.clone().unwrap_or_default(),
         round: board.ask.round(),
-        earlier: previous.and_then(|previous| previous.summaries.first()).map(|summary| summary.items.clone()),
+        earlier: earlier.map(|summary| summary.items.clone()),
+        written: earlier.map(|summary| summary.written.clone()).unwrap_or_default(),
         beside,
         whole,
     }

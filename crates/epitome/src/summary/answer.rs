@@ -281,7 +281,7 @@ impl Prose {
     pub fn of(summary: &StructuredSummary) -> Self {
         let note = |quote: &Quote| Note { text: quote.text.clone(), message: Some(quote.place) };
         Prose {
-            goal: summary.current_task.as_ref().map(|task| task.text.clone()).unwrap_or_default(),
+            goal: summary.goal.clone().unwrap_or_default(),
             progress: summary.facts.iter().map(note).collect(),
             decisions: summary.decisions.iter().map(NotedDecision::of).collect(),
             open_items: summary.open_items.iter().map(NotedItem::of).collect(),
@@ -369,7 +369,7 @@ impl Prose {
                 .filter(|own| said(&own.description))
                 .map(NotedItem::plain)
                 .collect(),
-            current_task: said(&self.goal).then(|| Quote { text: self.goal, place: evidence.place(None) }),
+            goal: said(&self.goal).then(|| self.goal.trim().to_owned()),
             current_plan: self.next.into_iter().filter(|text| said(text)).map(pending).collect(),
             rounds: 1,
             ..StructuredSummary::default()

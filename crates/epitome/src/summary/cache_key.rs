@@ -125,6 +125,6 @@ mod tests {
         let key = CacheKey::new(hash("user: a", 0), "ladder@1", "llama3:8b", "ab12").to_string();
         let fields: Vec<&str> = key.split(':').collect();
         assert_eq!(fields[0].len(), 64);
-        assert_eq!(fields[1..], ["v1.0", "ladder@1", "llama3%3A8b", "ab12"]);
+        assert_eq!(fields[1..], ["v1.1", "ladder@1", "llama3%3A8b", "ab12"]);
     }
 }

@@ -3,10 +3,13 @@
 //! Only what stands under our own headings is taken as items; the rest of the text is left to the ranking.
 
 use super::constraint::constraints;
-use super::form::heading_of;
+use super::form::{heading, heading_of};
 use super::section::Section;
-use super::structured::{Decision, ErrorFact, PlanItem, Quote, Request, RequestState, StructuredSummary};
-use crate::thread::own_words;
+use super::structured::{
+    Decision, ErrorFact, OpenItem, PlanItem, Priority, Quote, Request, RequestState, StructuredSummary, ToolOutcome,
+};
+use crate::policy::Form;
+use crate::thread::{Outcome, own_words};
 
 /// What stands before the request that was open.
 const LATEST: &str = "Latest request (m";
@@ -14,6 +17,7 @@ const LATEST: &str = "Latest request (m";
 /// Adds the items of an earlier summary's text, which stands at a place of the log.
 pub fn carry_over(text: &str, place: usize, facts: &mut StructuredSummary) {
     let first = facts.requests.len();
+    let workstream = text.lines().any(|line| heading(Form::Workstream, Section::Facts) == Some(line));
     for (section, body) in sections(text) {
         match section {
             Some(Section::Pins) => {
@@ -22,14 +26,16 @@ pub fn carry_over(text: &str, place: usize, facts: &mut StructuredSummary) {
                 facts.pins.extend(new);
             }
             Some(Section::Constraints) => bullets(body).for_each(|item| constrain(facts, item, place)),
+            Some(Section::Task) if workstream => carry_key_facts(facts, body, place),
             Some(Section::Task) => add_request(facts, body.trim(), place, RequestState::Answered),
             Some(Section::Requests | Section::TurnContext) => carry_requests(facts, body),
             Some(Section::Plan) => facts.current_plan = bullets(body).map(|item| plan_item(item, place)).collect(),
             Some(Section::Decisions) => facts.decisions.extend(bullets(body).map(|item| decision(item, place))),
             Some(Section::Errors) => facts.errors.extend(bullets(body).map(|item| error(item, place))),
-            Some(Section::Outcomes | Section::Facts) => {
-                facts.facts.extend(bullets(body).map(|item| Quote { text: item.to_owned(), place }));
-            }
+            Some(Section::Goal) => facts.goal = Some(body.trim().to_owned()).filter(|goal| !goal.is_empty()),
+            Some(Section::OpenItems) => facts.open_items.extend(bullets(body).map(open_item)),
+            Some(Section::Facts) => facts.facts.extend(bullets(body).map(|item| fact(item, place))),
+            Some(Section::Outcomes) => facts.tool_outcomes.extend(bullets(body).filter_map(tool_outcome)),
             _ => {}
         }
     }
@@ -38,6 +44,13 @@ pub fn carry_over(text: &str, place: usize, facts: &mut StructuredSummary) {
         constraints(&text).for_each(|sentence| constrain(facts, sentence, place));
     }
     facts.rounds += 1;
+}
+
+/// The form that has one heading for the task and for facts: the task is not a list.
+fn carry_key_facts(facts: &mut StructuredSummary, body: &str, place: usize) {
+    let task: Vec<&str> = body.lines().filter(|line| !line.trim_start().starts_with("- ")).collect();
+    add_request(facts, task.join("\n").trim(), place, RequestState::Answered);
+    facts.facts.extend(bullets(body).map(|item| fact(item, place)));
 }
 
 /// A summary's text in pieces, each with the section that its heading opens.
@@ -116,6 +129,32 @@ fn plan_item(item: &str, place: usize) -> PlanItem {
     let words = item.strip_prefix("[ ] ").unwrap_or(item);
     let (text, state) = words.strip_suffix(')').and_then(|words| words.rsplit_once(" (")).unwrap_or((words, "pending"));
     PlanItem { text: text.to_owned(), state: state.to_owned(), place }
+}
+
+fn fact(item: &str, place: usize) -> Quote {
+    Quote { text: item.to_owned(), place }
+}
+
+fn open_item(item: &str) -> OpenItem {
+    OpenItem { description: item.to_owned(), context: String::new(), priority: Priority::default() }
+}
+
+/// `tool: outcome, name=value, name=value`, as it is written.
+fn tool_outcome(item: &str) -> Option<ToolOutcome> {
+    let (tool, rest) = item.split_once(": ")?;
+    let told = [Outcome::Success, Outcome::Failure, Outcome::Partial];
+    let told = told.into_iter().find_map(|told| Some((told, rest.strip_prefix(&format!("{told}, "))?)));
+    let (outcome, fields) = told.map_or((None, rest), |(told, fields)| (Some(told), fields));
+    let mut key_fields: Vec<(String, String)> = Vec::new();
+    for piece in fields.split(", ") {
+        match (piece.split_once('='), key_fields.last_mut()) {
+            (Some((name, value)), _) => key_fields.push((name.to_owned(), value.to_owned())),
+            (None, Some((_, value))) => value.push_str(&format!(", {piece}")),
+            (None, None) => return None,
+        }
+    }
+    let key_fields = key_fields.into_iter().collect();
+    Some(ToolOutcome { tool: tool.to_owned(), outcome, key_fields, error: None, message: None })
 }
 
 fn decision(item: &str, place: usize) -> Decision {

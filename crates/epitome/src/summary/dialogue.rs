@@ -252,7 +252,7 @@ mod tests {
         let (told, done) = with(&long_thread(3), Limits::default(), &[r#"{"goal":"Klären","user_words":["Frage 1"]}"#]);
         let done = done.unwrap();
         assert_eq!(told, "D");
-        assert_eq!(done.summary.current_task.unwrap().text, "Klären");
+        assert_eq!(done.summary.goal.as_deref(), Some("Klären"));
         assert_eq!(done.summary.constraints[0].place, 2);
     }
 

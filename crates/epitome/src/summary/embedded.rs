@@ -10,13 +10,14 @@ use std::fmt::Write;
 use super::clip::{GAP, middle_out};
 use super::extract::{extract, settle_requests, turn_context};
 use super::form::{closing, heading, title};
+use super::merge::{forget_revised, merge, merge_model, without_written};
 use super::notes::notes;
 use super::passages::{Arguments, Past, cut};
 use super::pending::Pending;
 use super::said::Said;
 use super::section::Section;
 use super::select::{self, Pick};
-use super::structured::{Quote, RequestState, StructuredSummary};
+use super::structured::{OpenItem, Quote, RequestState, StructuredSummary};
 use crate::budget::{Recount, Tokens, longest};
 use crate::policy::Form;
 
@@ -28,6 +29,9 @@ const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
 /// What is told by kind and not by worth: the notes quote most of it where it matters.
 const BRIEF_SHARE: f64 = 0.01;
+/// What a model wrote of one kind, its facts aside.
+const GOAL_SHARE: f64 = 0.1;
+const WRITTEN_SHARE: f64 = 0.12;
 /// More lines than fit are asked for: lines cost less together than one by one.
 const ASKED_FOR: f64 = 1.12;
 /// The most text that lines are chosen from: what is older is all but never worth a line, and reading it costs.
@@ -63,22 +67,26 @@ pub enum Author {
 /// Summarises a pending span within its limit.
 pub fn summarise(pending: &Pending<'_>, model: Option<StructuredSummary>) -> Summary {
     let author = if model.is_some() { Author::Model } else { Author::Embedded };
-    let written = model.clone().unwrap_or_default();
-    let items = items(pending, model);
-    let (text, tokens) = Writer::new(pending, &items).write();
+    // What no model has revised since still stands.
+    let revises = model.is_some();
+    let written = model.unwrap_or_else(|| pending.written.clone());
+    let items = items(pending, &written, revises);
+    let (text, tokens) = Writer::new(pending, &items, !written.is_empty()).write();
     Summary { items, written, text, tokens, author }
 }
 
-/// What code extracted, with what a model added and what earlier rounds held.
-fn items(pending: &Pending<'_>, model: Option<StructuredSummary>) -> StructuredSummary {
+/// What code extracted, with what a model wrote and what earlier rounds held; a model that was asked now has revised what
+/// earlier ones wrote.
+fn items(pending: &Pending<'_>, written: &StructuredSummary, revises: bool) -> StructuredSummary {
     let mut items = extract(pending.thread, pending.span.range(), &pending.policy.tools);
+    if revises {
+        forget_revised(&mut items, written, &summary_places(pending));
+    }
     if let Some(earlier) = &pending.earlier {
-        super::merge::merge(&mut items, earlier);
+        merge(&mut items, &without_written(earlier, &pending.written));
         settle_requests(&mut items, pending.thread);
     }
-    if let Some(model) = model {
-        super::merge::merge_model(&mut items, model);
-    }
+    merge_model(&mut items, written.clone());
     for pin in &pending.pins {
         if !items.pins.contains(pin) {
             items.pins.push(pin.clone());
@@ -96,10 +104,18 @@ fn items(pending: &Pending<'_>, model: Option<StructuredSummary>) -> StructuredS
     items
 }
 
+/// The places of the log where what earlier compactions left behind stands as text.
+fn summary_places(pending: &Pending<'_>) -> Vec<usize> {
+    let messages = pending.span.range().map(|place| pending.thread.message(place));
+    messages.filter(|message| message.is_summary()).map(|message| message.log_place()).collect()
+}
+
 /// Writes a summary section by section, within the limit.
 struct Writer<'p, 'a> {
     pending: &'p Pending<'a>,
     items: &'p StructuredSummary,
+    /// Whether a model wrote some of the items.
+    is_written: bool,
     form: Form,
     limit: Tokens,
     out: String,
@@ -113,12 +129,13 @@ struct Writer<'p, 'a> {
 }
 
 impl<'p, 'a> Writer<'p, 'a> {
-    fn new(pending: &'p Pending<'a>, items: &'p StructuredSummary) -> Self {
+    fn new(pending: &'p Pending<'a>, items: &'p StructuredSummary, is_written: bool) -> Self {
         let form = pending.policy.summarise.form;
         let limit = pending.limit - pending.meter.text_message(&pending.dressed(""));
         Writer {
             pending,
             items,
+            is_written,
             form,
             limit,
             out: title(form, pending.span.turns(), pending.round),
@@ -132,12 +149,14 @@ impl<'p, 'a> Writer<'p, 'a> {
     /// The summary's text, and the tokens of the message that holds it.
     fn write(mut self) -> (String, Tokens) {
         self.pins();
+        self.goal();
         self.task();
         self.requests();
         self.turn_context();
         self.constraints();
         self.facts();
         self.plan();
+        self.open_items();
         self.errors();
         self.decisions();
         self.outcomes();
@@ -167,6 +186,11 @@ impl<'p, 'a> Writer<'p, 'a> {
 
     fn left(&self) -> Tokens {
         self.limit - self.recount(&self.out)
+    }
+
+    /// The share of a kind that a model writes: what it was asked for is shown.
+    fn written_share(&self, without: f64) -> f64 {
+        if self.is_written { WRITTEN_SHARE } else { without }
     }
 
     fn share(&self, share: f64) -> Tokens {
@@ -207,6 +231,12 @@ impl<'p, 'a> Writer<'p, 'a> {
 
     /// As many lines as fit in a share, newest kept first, in their order.
     fn some(&mut self, section: Section, lines: Vec<String>, share: f64) {
+        let kept = self.fitting(lines, share);
+        self.bullets(section, &kept);
+    }
+
+    /// The lines that fit in a share, the last ones first, in their order.
+    fn fitting(&self, lines: Vec<String>, share: f64) -> Vec<String> {
         let mut room = self.share(share);
         let mut kept = Vec::new();
         for line in lines.into_iter().rev() {
@@ -217,9 +247,7 @@ impl<'p, 'a> Writer<'p, 'a> {
             }
         }
         kept.reverse();
-        if room < self.share(share) || !kept.is_empty() {
-            self.bullets(section, &kept);
-        }
+        kept
     }
 
     /// The first request, when it does not stay as a message of its own.
@@ -323,14 +351,31 @@ impl<'p, 'a> Writer<'p, 'a> {
         self.some(Section::Facts, lines, FACTS_SHARE);
     }
 
+    /// What the user is after, in a model's words.
+    fn goal(&mut self) {
+        let Some(goal) = self.items.goal.clone().filter(|goal| !self.is_said(goal)) else { return };
+        if self.section(Section::Goal) {
+            let most = self.share(GOAL_SHARE);
+            let clipped = middle_out(&goal, most, &|text| self.pending.meter.text(text));
+            let _ = writeln!(self.out, "{}", clipped.as_deref().unwrap_or(&goal));
+        }
+    }
+
     fn plan(&mut self) {
         let open = self.items.current_plan.iter().filter(|item| !item.is_done());
         let lines: Vec<String> = open.map(|item| format!("[ ] {} ({})", item.text, item.state)).collect();
-        let lines = match lines.is_empty() {
-            false => lines,
-            true => self.items.open_items.iter().map(|item| item.description.clone()).collect(),
-        };
-        self.some(Section::Plan, lines, 2.0 * SIDE_SHARE);
+        self.some(Section::Plan, lines, self.written_share(2.0 * SIDE_SHARE));
+    }
+
+    /// What is not finished, most pressing first; a plan may have said it.
+    fn open_items(&mut self) {
+        let mut items: Vec<&OpenItem> = self.items.open_items.iter().collect();
+        items.sort_by_key(|item| std::cmp::Reverse(item.priority));
+        let mut lines: Vec<String> = items.into_iter().map(open_line).collect();
+        lines.retain(|line| !self.is_said(line));
+        let mut kept = self.fitting(lines, self.written_share(2.0 * SIDE_SHARE));
+        kept.reverse();
+        self.bullets(Section::OpenItems, &kept);
     }
 
     fn errors(&mut self) {
@@ -351,7 +396,13 @@ impl<'p, 'a> Writer<'p, 'a> {
             false => format!("{} ({})", decision.decision, decision.rationale),
         });
         let lines: Vec<String> = lines.collect();
-        self.some(Section::Decisions, lines, BRIEF_SHARE);
+        if !self.is_written {
+            return self.some(Section::Decisions, lines, BRIEF_SHARE);
+        }
+        // A model's decisions stand in front, the newest last.
+        let mut kept = self.fitting(lines.into_iter().rev().collect(), WRITTEN_SHARE);
+        kept.reverse();
+        self.bullets(Section::Decisions, &kept);
     }
 
     fn outcomes(&mut self) {
@@ -434,5 +485,12 @@ impl<'p, 'a> Writer<'p, 'a> {
         let message = self.pending.thread.message(place);
         let quoted = !message.is_summary() && self.whole.contains(&message.log_place());
         quoted || self.pending.keeps(place)
+    }
+}
+
+fn open_line(item: &OpenItem) -> String {
+    match item.context.trim() {
+        "" => item.description.clone(),
+        context => format!("{} ({context})", item.description),
     }
 }

@@ -81,6 +81,7 @@ impl Evidence {
         summary.pins.iter().for_each(|pin| self.user(pin, 0));
         self.other(&serde_json::to_string(summary).unwrap_or_default());
         summary.facts.iter().chain(&summary.current_task).for_each(|fact| self.other(&fact.text));
+        summary.goal.iter().for_each(|goal| self.other(goal));
     }
 
     fn user(&mut self, text: &str, place: usize) {

@@ -46,7 +46,8 @@ pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> Structure
             facts.hidden.push(Quote { text: replacement.to_owned(), place });
         }
     }
-    facts.open_items = open_items(&facts.current_plan);
+    let planned = open_items(&facts.current_plan);
+    facts.open_items.extend(planned);
     facts.current_task =
         facts.requests.last().map(|request| Quote { text: request.text.clone(), place: request.place });
     settle_requests(&mut facts, thread);

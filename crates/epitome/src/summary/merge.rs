@@ -1,6 +1,8 @@
 //! Merging rounds by code: what an earlier summary held joins what the new span holds.
 //!
-//! Nothing that code carries passes through a model again, so it is as exact in round fifty as in round one.
+//! Nothing that code carries passes through a model again, so it is as exact in round fifty as in round one. What a model
+//! wrote is the other way round: each model revises what the one before it wrote, so the newest words take the place of the
+//! older ones and nothing of them is added up.
 
 use super::extract::first_line;
 use super::structured::{CommandFact, StructuredSummary};
@@ -41,8 +43,32 @@ pub fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) {
     }
 }
 
-/// Adds what only a model can say: facts, decisions, open items. What code extracted stays as it is.
+/// The items of an earlier round without what a model wrote of them: what code carries.
+pub fn without_written(earlier: &StructuredSummary, written: &StructuredSummary) -> StructuredSummary {
+    let mut items = earlier.clone();
+    items.facts.retain(|fact| written.facts.iter().all(|own| own.text != fact.text));
+    items.decisions.retain(|decision| written.decisions.iter().all(|own| own.decision != decision.decision));
+    items.open_items.retain(|item| !written.open_items.contains(item));
+    if items.current_plan == written.current_plan {
+        items.current_plan.clear();
+    }
+    items.goal = None;
+    items
+}
+
+/// Forgets what was read from the texts of earlier summaries at these places and that a model has revised.
+pub fn forget_revised(items: &mut StructuredSummary, written: &StructuredSummary, places: &[usize]) {
+    items.facts.retain(|fact| !places.contains(&fact.place));
+    items.decisions.retain(|decision| !places.contains(&decision.place));
+    // The text does not tell a plan that the agent wrote down from a model's next steps.
+    if !written.current_plan.is_empty() {
+        items.current_plan.retain(|item| !places.contains(&item.place));
+    }
+}
+
+/// Adds what only a model can say: the goal, facts, decisions, open items. What code extracted stays as it is.
 pub fn merge_model(items: &mut StructuredSummary, model: StructuredSummary) {
+    items.goal = model.goal.or(items.goal.take());
     items.facts.extend(model.facts);
     items.decisions = model.decisions.into_iter().chain(std::mem::take(&mut items.decisions)).collect();
     if !model.open_items.is_empty() {

@@ -31,6 +31,8 @@ pub struct Pending<'a> {
     pub round: u32,
     /// The items of the summary that this one takes the place of.
     pub earlier: Option<StructuredSummary>,
+    /// What of them a model wrote.
+    pub written: StructuredSummary,
     /// The texts that stand in the prompt beside it.
     pub beside: Vec<String>,
     /// The messages that stand in the prompt whole.

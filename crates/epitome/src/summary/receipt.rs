@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::said::Said;
-use super::structured::StructuredSummary;
+use super::structured::{OpenItem, StructuredSummary};
 
 /// What became of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,6 +27,13 @@ pub enum Kind {
     Constraint,
     /// A request.
     Request,
+    /// The goal, as a model put it.
+    Goal,
+    /// Something that a model found out.
+    Fact,
+    /// Something that is not finished.
+    #[serde(rename = "open-item")]
+    OpenItem,
     /// A decision.
     Decision,
     /// A file.
@@ -111,6 +118,12 @@ fn list(items: &StructuredSummary) -> Vec<(Kind, &str, Option<usize>)> {
     list.extend(items.pins.iter().map(|pin| (Kind::Pin, pin.as_str(), None)));
     list.extend(items.constraints.iter().map(|quote| (Kind::Constraint, quote.text.as_str(), Some(quote.place))));
     list.extend(items.requests.iter().map(|request| (Kind::Request, request.text.as_str(), Some(request.place))));
+    // What a model wrote stands in no message.
+    list.extend(items.goal.iter().map(|goal| (Kind::Goal, goal.as_str(), None)));
+    list.extend(items.facts.iter().map(|fact| (Kind::Fact, fact.text.as_str(), Some(fact.place))));
+    let is_planned = |item: &&OpenItem| items.current_plan.iter().any(|planned| planned.text == item.description);
+    let open = items.open_items.iter().filter(|item| !is_planned(item));
+    list.extend(open.map(|item| (Kind::OpenItem, item.description.as_str(), None)));
     list.extend(
         items.decisions.iter().map(|decision| (Kind::Decision, decision.decision.as_str(), Some(decision.place))),
     );

@@ -7,6 +7,8 @@ pub enum Section {
     Pins,
     /// What the user demanded.
     Constraints,
+    /// What the user is after, in a model's words.
+    Goal,
     /// What it was all for.
     Task,
     /// What the user asked for, one by one.
@@ -17,6 +19,8 @@ pub enum Section {
     Facts,
     /// The plan as last written down.
     Plan,
+    /// What is not finished.
+    OpenItems,
     /// Choices that bind later work.
     Decisions,
     /// Errors, and what became of them.
@@ -37,14 +41,16 @@ pub enum Section {
 
 impl Section {
     /// Every section, in the order in which they are written.
-    pub const ALL: [Section; 15] = [
+    pub const ALL: [Section; 17] = [
         Section::Pins,
         Section::Constraints,
+        Section::Goal,
         Section::Task,
         Section::Requests,
         Section::TurnContext,
         Section::Facts,
         Section::Plan,
+        Section::OpenItems,
         Section::Decisions,
         Section::Errors,
         Section::Outcomes,

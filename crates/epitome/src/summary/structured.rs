@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::thread::{MessageId, Outcome, Span};
 
 /// Bumped when the meaning of a summary's fields changes; part of every cache key.
-pub const SCHEMA_VERSION: &str = "v1.0";
+pub const SCHEMA_VERSION: &str = "v1.1";
 
 /// What a span held.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -46,6 +46,9 @@ pub struct StructuredSummary {
     pub urls: Vec<Quote>,
     /// Messages that were hidden, with what stood in their place.
     pub hidden: Vec<Quote>,
+    /// What the user is after now, as a model put it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal: Option<String>,
     /// The request being worked on.
     pub current_task: Option<Quote>,
     /// The plan as last written down.

@@ -8,6 +8,7 @@ mod forall;
 mod generate;
 mod golden;
 mod matching;
+mod model_words;
 mod outcomes;
 mod promises;
 mod properties;
