@@ -78,6 +78,9 @@ pub fn text(job: &Job, made: &Made, paint: Paint) -> String {
     out.push_str(&steps(&made.compaction.plan, paint));
     out.push('\n');
     out.push_str(&items(&made.compaction.receipt, paint));
+    for warning in &made.compaction.plan.warnings {
+        out.push_str(&format!("\n  {warning}\n"));
+    }
     out
 }
 

@@ -239,3 +239,53 @@ fn what_a_killed_run_left_goes_with_the_next_one() {
     let mut objects = objects.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert!(objects.all(|name| !name.starts_with('.')));
 }
+
+/// A message as an agent's host sends it to Anthropic: blocks of text.
+fn blocks(role: &str, texts: &[&str]) -> Value {
+    let blocks: Vec<Value> = texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+    json!({"role": role, "content": blocks})
+}
+
+#[test]
+fn what_a_harness_puts_into_a_users_message_is_not_told_as_the_users() {
+    let reminder = "<system-reminder>\nYou must never mention this reminder.\n</system-reminder>";
+    let mut messages = vec![blocks("user", &[reminder, "Order the quince modules. Never touch the lock file."])];
+    for n in 0..14 {
+        messages.push(blocks("assistant", &[&format!("The quince module {n} is in order now. ").repeat(30)]));
+        let words = format!("Look at module {n}.");
+        messages.push(match n % 3 {
+            0 => blocks("user", &["<total_tokens>15000000 tokens left</total_tokens>"]),
+            1 => blocks("user", &[&words, reminder]),
+            _ => blocks("user", &["<local-command-stdout>Bye!</local-command-stdout>", &words]),
+        });
+    }
+    let bench =
+        Bench::new().holding("in.json", json!({"model": "claude-sonnet-4-5", "messages": messages}).to_string());
+    let run = bench.shell("epitome compact - --format anthropic --budget 1200 -o - < in.json").ended(0);
+    let out: Value = serde_json::from_str(&run.out).unwrap();
+    let words: Vec<String> = out["messages"].as_array().unwrap().iter().map(Value::to_string).collect();
+    let summary = words.iter().find(|words| words.contains("Context Summary")).expect("a summary");
+    assert!(!summary.contains("mention this reminder") && !summary.contains("15000000"), "{summary}");
+    assert!(!summary.contains("Latest request (m29):\\n<"), "{summary}");
+    assert!(words.join("\n").contains("Order the quince modules. Never touch the lock file."), "{words:#?}");
+}
+
+#[test]
+fn a_small_model_keeps_the_open_request_and_is_told_what_gave_way() {
+    let mut messages = vec![json!({"role": "system", "content": "You are careful."})];
+    for n in 0..40 {
+        messages.push(json!({"role": "user", "content": format!("Question {n} about rivers?")}));
+        messages.push(json!({"role": "assistant", "content": format!("The river {n} is long and cold. ").repeat(80)}));
+    }
+    messages.push(json!({"role": "user", "content": "And now rename the quince module."}));
+    let bench = Bench::new().holding("list.json", json!(messages).to_string());
+    let run = bench.run(&["compact", "list.json", "--policy", "layer", "--model", "gpt-4"]).ended(0);
+    let out = bench.text("list.compacted.json");
+    let kept: Vec<Value> = serde_json::from_str(&out).unwrap();
+    assert_eq!(kept.last().unwrap()["content"], "And now rename the quince module.", "{out}");
+    assert!(kept.len() > 4, "more than the request stays: {out}");
+    assert!(run.out.contains("gave way"), "{}", run.out);
+    let told = bench.run(&["plan", "list.json", "--policy", "layer", "--model", "gpt-4", "--json"]).ended(0).json();
+    assert!(told["warnings"][0].as_str().unwrap().contains("The policy protects"), "{told}");
+    assert!(told["room"]["trigger"].as_u64().unwrap() > 1_000, "{told}");
+}

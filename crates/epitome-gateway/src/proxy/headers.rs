@@ -16,7 +16,7 @@ pub const TOKENS_BEFORE: HeaderName = HeaderName::from_static("x-epitome-tokens-
 pub const TOKENS_AFTER: HeaderName = HeaderName::from_static("x-epitome-tokens-after");
 /// What became of the provider's cache: `kept` or `rewritten`.
 pub const CACHE: HeaderName = HeaderName::from_static("x-epitome-cache");
-/// What the plan retained, made recoverable and lost.
+/// What the plan retained, made recoverable and lost, and how many messages gave way that the policy protects.
 pub const RECEIPT: HeaderName = HeaderName::from_static("x-epitome-receipt");
 /// How often the request was made smaller and sent again.
 pub const RETRIES: HeaderName = HeaderName::from_static("x-epitome-retries");
@@ -41,8 +41,12 @@ pub fn put(headers: &mut HeaderMap, told: &Told) {
     set(TOKENS_BEFORE, told.before.map(|tokens| tokens.get().into()));
     set(TOKENS_AFTER, told.after.map(|tokens| tokens.get().into()));
     set(CACHE, Some(HeaderValue::from_static(if told.is_rewritten { "rewritten" } else { "kept" })));
+    let gave_way = match told.gave_way {
+        0 => String::new(),
+        messages => format!(" gave-way={messages}"),
+    };
     let receipt = |[retained, recoverable, lost]: [usize; 3]| {
-        text(&format!("retained={retained} recoverable={recoverable} lost={lost}"))
+        text(&format!("retained={retained} recoverable={recoverable} lost={lost}{gave_way}"))
     };
     set(RECEIPT, told.receipt.and_then(receipt));
     set(RETRIES, (told.retries > 0).then(|| u16::from(told.retries).into()));

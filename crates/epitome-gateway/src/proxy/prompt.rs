@@ -294,6 +294,7 @@ fn told(turn: &Turn, step: &Step) -> Told {
         after: Some(step.counted()),
         is_rewritten: step.compacted.is_some(),
         receipt,
+        gave_way: step.compaction().map_or(0, |made| made.plan.gave_way),
         ..Told::default()
     }
 }

@@ -118,6 +118,8 @@ pub struct Told {
     pub is_rewritten: bool,
     /// The receipt's numbers: retained, recoverable, lost.
     pub receipt: Option<[usize; 3]>,
+    /// How many messages that the policy protects gave way.
+    pub gave_way: usize,
     /// How often it was sent again.
     pub retries: u8,
     /// Why it went out as it came although something was to be done.

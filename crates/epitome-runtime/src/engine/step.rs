@@ -191,6 +191,9 @@ impl OpenThread {
                 Some(once.stats)
             }
         };
+        if compacted.is_some() {
+            warnings.extend(snapshot.compaction.iter().flat_map(|made| made.plan.warnings.clone()));
+        }
         let messages = snapshot.messages(&rehydrated);
         Ok(Step {
             messages,

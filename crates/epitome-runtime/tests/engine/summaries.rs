@@ -11,8 +11,8 @@ use epitome_runtime::summarise::{ModelSummariser, Summariser};
 
 use crate::world::{go_on, holds, open, owner, said, settings, thread_id, turn};
 
-pub const GOOD: &str =
-    r#"{"goal":"Keep the quince modules in order.","progress":[{"text":"module_0 was read","message":3}]}"#;
+pub const GOOD: &str = r#"{"goal":"Keep the quince modules in order.","progress":[{"text":"module_0 was read","message":3}],
+    "open_items":[{"description":"Write the quince notes.","context":"","priority":"high"}]}"#;
 
 pub fn answer(answer: &str) -> Scripted {
     Scripted::parse(&format!(
@@ -42,10 +42,48 @@ async fn a_good_answer_is_used_and_what_code_carries_is_carried() {
     let steps = go_on(&mut thread, 0..12).await;
     let prompt = said(steps.last().unwrap());
     assert!(prompt.contains("Never delete production data."), "{prompt}");
+    for words in ["Keep the quince modules in order.", "module_0 was read", "Write the quince notes."] {
+        assert_eq!(prompt.matches(words).count(), 1, "{words}: {prompt}");
+    }
     let completed: Vec<Event> =
         events(&engine, "t1").await.into_iter().filter(|event| event.kind == EventKind::CompactionCompleted).collect();
     assert!(completed.iter().any(|event| event.details["author"] == "model"), "{completed:?}");
     assert!(model.asked() > 0);
+}
+
+#[tokio::test]
+async fn the_words_of_a_later_round_replace_those_of_the_earlier_ones() {
+    let answers: String = (1..=6)
+        .map(|round| {
+            let text = format!(
+                r#"{{"goal":"Order the modules, stage {round}.","progress":[{{"text":"Finding {round} holds.","message":3}}],
+                "decisions":[{{"decision":"Keep layout {round}.","rationale":"","message":3}}],
+                "open_items":[{{"description":"Write note {round}.","context":"","priority":"high"}}]}}"#
+            );
+            let repeat = if round == 6 { "repeat = true\n" } else { "" };
+            format!("[[answer]]\nfor = \"summary\"\n{repeat}text = '''{text}'''\n\n")
+        })
+        .collect();
+    let script = format!("model = \"scripted-1\"\ndialect = \"chat\"\n\n{answers}");
+    let model = Arc::new(Scripted::parse(&script).unwrap());
+    let engine = engine_with(Summariser::WithFallback(summariser(&model, Duration::from_secs(5)))).await;
+    let mut thread = open(&engine).await;
+    let steps = go_on(&mut thread, 0..40).await;
+    let asked = model.asked();
+    assert!(asked >= 3, "three rounds at least: {asked}");
+    let newest = asked.min(6);
+    let prompt = said(steps.last().unwrap());
+    for round in 1..=newest {
+        for words in [
+            format!("Order the modules, stage {round}."),
+            format!("Finding {round} holds."),
+            format!("Keep layout {round}."),
+            format!("Write note {round}."),
+        ] {
+            assert_eq!(prompt.matches(&words).count(), usize::from(round == newest), "{words}: {prompt}");
+        }
+    }
+    assert!(prompt.contains("Never delete production data."), "{prompt}");
 }
 
 #[tokio::test]

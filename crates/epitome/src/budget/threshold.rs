@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::tokens::Tokens;
 
+/// The most of a window that reserves take.
+const RESERVE_SHARE_MAX: f64 = 0.5;
+
 /// The count at which compaction starts.
 ///
 /// In a policy: `{ tokens = 180000 }`, `{ remaining = 16384 }`, `{ share_of_window = 0.9 }`,
@@ -57,17 +60,22 @@ impl Threshold {
     pub const SOFT: Threshold =
         Threshold::Soft { share: 0.85, safety: Tokens::new(500), rehydration: Tokens::new(2_000) };
 
-    /// The count at which compaction starts for a model with this window.
+    /// The count at which compaction starts for a model with this window. Reserves that were chosen for a large window
+    /// take no more than half of a small one: a model that is left no room at all cannot work.
     pub fn trigger_at(&self, window: Tokens) -> Tokens {
+        let kept = |reserve: Tokens| reserve.min(window.share(RESERVE_SHARE_MAX));
         match *self {
             Threshold::Tokens(tokens) => tokens,
-            Threshold::Remaining(reserve) => window - reserve,
+            Threshold::Remaining(reserve) => window - kept(reserve),
             Threshold::ShareOfWindow(share) => window.share(share),
-            Threshold::ShareWithin { share, output, margin } => window.share(share).min(window - output - margin),
+            Threshold::ShareWithin { share, output, margin } => window.share(share).min(window - kept(output + margin)),
             Threshold::ShareOfAvailable { share, system, output, safety } => {
-                (window - system - output - safety).share(share)
+                (window - kept(system + output + safety)).share(share)
             }
-            Threshold::Soft { share, safety, rehydration } => window.share(share) - safety - rehydration,
+            Threshold::Soft { share, safety, rehydration } => {
+                let soft = window.share(share);
+                soft - (safety + rehydration).min(soft.share(RESERVE_SHARE_MAX))
+            }
         }
     }
 
@@ -245,7 +253,20 @@ mod tests {
             ("003", "{ share_of_available = 0.8, system = 2000, output = 4000, safety = 5000 }", 128_000, 93_600),
             ("004", "{ share_of_window = 0.7, output = 32000, margin = 8000 }", 200_000, 140_000),
             ("004, small", "{ share_of_window = 0.7, output = 32000, margin = 8000 }", 100_000, 60_000),
-            ("no room", "{ remaining = 16384 }", 8_192, 0),
+            ("001, a reserve larger than the window", "{ remaining = 16384 }", 8_192, 4_096),
+            (
+                "003, reserves larger than the window",
+                "{ share_of_available = 0.8, system = 2000, output = 4000, safety = 5000 }",
+                8_192,
+                3_276,
+            ),
+            (
+                "004, reserves larger than the window",
+                "{ share_of_window = 0.7, output = 32000, margin = 8000 }",
+                8_192,
+                4_096,
+            ),
+            ("002, reserves larger than the share", "{ soft = 0.85 }", 2_048, 870),
         ] {
             let threshold = read(threshold).expect(seed);
             assert_eq!(threshold.trigger_at(Tokens::new(window)), Tokens::new(trigger), "{seed}");

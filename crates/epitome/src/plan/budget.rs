@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Tokens;
 use crate::policy::Policy;
 
+/// The least of the room that a prompt may fill before the policy acts, whatever its threshold reserves.
+const TRIGGER_SHARE_MIN: f64 = 0.25;
+
 /// The room for the messages of one prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
@@ -25,7 +28,9 @@ impl Room {
     /// The room that a policy leaves in a window beside the system prompt and the tools.
     pub fn in_window(policy: &Policy, window: Tokens, fixed: Tokens) -> Self {
         let reserved = fixed + policy.reserve.safety + policy.reserve.rehydration;
-        let trigger = policy.trigger.at.trigger_at(window) - reserved;
-        Room { trigger, target: trigger.share(policy.target.low_water), limit: (window - reserved).max(trigger) }
+        let limit = window - reserved;
+        // A threshold may keep room for a system prompt and tools that are larger than it thinks.
+        let trigger = (policy.trigger.at.trigger_at(window) - reserved).max(limit.share(TRIGGER_SHARE_MIN));
+        Room { trigger, target: trigger.share(policy.target.low_water), limit: limit.max(trigger) }
     }
 }

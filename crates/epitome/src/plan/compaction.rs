@@ -30,6 +30,9 @@ pub struct Plan {
     pub reasoning_from: usize,
     /// Where the verbatim tail began.
     pub tail_from: usize,
+    /// How many messages that the policy protects are not in the tail; a warning names them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gave_way: usize,
     /// Pins and constraints that nothing else in the prompt would hold; they stand before the tail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carried: Vec<String>,
@@ -43,6 +46,10 @@ pub struct Plan {
     pub shortfall: Option<Shortfall>,
     /// What normalisation and the rungs have to say.
     pub warnings: Vec<String>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// What one rung did.

@@ -202,14 +202,16 @@ fn draft<'a>(
     let tail = protection.tail();
     let (mut steps, mut board) = climb_all(thread, aimed, policy, meter, ask, tokens, tail);
     if board.total > room.limit {
-        // The tail as the policy wants it leaves no room: once more with what is in flight alone.
-        let smallest = protection.smallest();
-        if smallest.from > board.tail.from {
-            (steps, board) = climb_all(thread, aimed, policy, meter, ask, tokens, smallest);
+        // The tail as the policy wants it leaves no room: once more with the longest that does.
+        let climb = |tail: Tail| climb_all(thread, aimed, policy, meter, ask, tokens, tail);
+        if let Some(made) = longest_that_fits(protection.shorter_than(&board.tail), room.limit, climb) {
+            (steps, board) = made;
         }
     }
     let shortfall = shortfall(&board);
-    let (records, warnings) = normalise(std::mem::take(&mut board.records));
+    let (records, mut warnings) = normalise(std::mem::take(&mut board.records));
+    let given = given_way(&protection, &board);
+    warnings.extend(gave_way(&protection, &board, &given));
     let plan = Plan {
         policy: policy.label(),
         round: ask.round(),
@@ -220,6 +222,7 @@ fn draft<'a>(
         records,
         reasoning_from: thread.turn_start().min(thread.len()),
         tail_from: board.tail.from,
+        gave_way: given.len(),
         carried: Vec::new(),
         before: tokens,
         after: board.total,
@@ -228,6 +231,52 @@ fn draft<'a>(
         warnings,
     };
     Draft::new(thread, policy, meter, ask, plan, board.pending)
+}
+
+/// What comes of the longest of some tails, longest first, whose prompt is within the limit; of the last where none is.
+fn longest_that_fits<'a>(
+    mut tails: Vec<Tail>,
+    limit: Tokens,
+    climb: impl Fn(Tail) -> (Vec<Step>, Board<'a>),
+) -> Option<(Vec<Step>, Board<'a>)> {
+    let mut best = climb(tails.pop()?);
+    if best.1.total > limit {
+        return Some(best);
+    }
+    let (mut low, mut high) = (0, tails.len());
+    while low < high {
+        let middle = (low + high) / 2;
+        let made = climb(tails[middle].clone());
+        if made.1.total <= limit {
+            best = made;
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(best)
+}
+
+/// The places of messages that the policy protects and that left the prompt all the same.
+fn given_way(protection: &Protection<'_>, board: &Board<'_>) -> Vec<usize> {
+    (protection.wanted()..board.tail.from).filter(|place| board.is_gone(*place) && !board.tail.holds(*place)).collect()
+}
+
+/// What gave way, in a sentence.
+fn gave_way(protection: &Protection<'_>, board: &Board<'_>, given: &[usize]) -> Option<String> {
+    let thread = board.thread;
+    let (first, last) = (*given.first()?, *given.last()?);
+    let span = match first == last {
+        true => thread.reference(first),
+        false => format!("{} to {}", thread.reference(first), thread.reference(last)),
+    };
+    let protected = thread.tokens(protection.wanted()..thread.len());
+    let tokens: Tokens = given.iter().map(|place| thread.message(*place).tokens()).sum();
+    Some(format!(
+        "The policy protects {protected} tokens, from {} on, and the newest messages may take {}: {span}, {tokens} tokens, gave way.",
+        thread.reference(protection.wanted()),
+        protection.most(),
+    ))
 }
 
 fn climb_all<'a>(

@@ -203,7 +203,7 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
     let before = board.state();
     fit_tail(board);
     match summarise_span(board) {
-        Ok(touched) => (touched, String::new()),
+        Ok(touched) => (touched, fewer_user_messages(board)),
         Err(note) => {
             board.restore(before);
             (clip_tail(board, board.room.target), note.to_owned())
@@ -296,12 +296,30 @@ fn summary_range(board: &Board<'_>) -> Option<std::ops::Range<usize>> {
     fresh.then_some(first..board.tail.from)
 }
 
+/// The room for the user's own messages: as much as the policy keeps, as far as the target has room for it.
+fn user_messages_room(board: &Board<'_>) -> Tokens {
+    let tail = board.tokens(board.tail.from..board.thread.len());
+    let held: Tokens =
+        (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|place| board.whole(place..place + 1)).sum();
+    let room = board.room.target - tail - held - board.protection().summary_room();
+    board.policy.summarise.user_messages.min(room)
+}
+
+/// Says so when the policy keeps more of the user's messages than there is room for.
+fn fewer_user_messages(board: &Board<'_>) -> String {
+    let (wanted, room) = (board.policy.summarise.user_messages, user_messages_room(board));
+    if room >= wanted {
+        return String::new();
+    }
+    format!("room for {room} tokens of the user's own messages, of the {wanted} that the policy keeps")
+}
+
 /// What of the span stays as it is: held messages, and as many of the user's own as the policy keeps.
 fn kept_in(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(MessageId, Tokens)> {
     if board.ask.shape != Shape::Free {
         return Vec::new();
     }
-    let mut left = board.policy.summarise.user_messages;
+    let mut left = user_messages_room(board);
     let mut kept = Vec::new();
     for place in range.rev() {
         let message = board.thread.message(place);
@@ -337,7 +355,12 @@ fn summary_limit(board: &Board<'_>, whole: Tokens, rest: Tokens) -> Tokens {
     if policy.tokens_max > Tokens::ZERO {
         limit = limit.min(policy.tokens_max);
     }
-    limit.max(SUMMARY_MIN.min(board.room.target.share(0.5)))
+    // A tail that fills the target leaves the summary its own size, as far as the limit has room for it.
+    let own = match policy.tokens_max {
+        Tokens::ZERO => Tokens::ZERO,
+        _ => board.protection().summary_room().min(board.room.limit - rest),
+    };
+    limit.max(own).max(SUMMARY_MIN.min(board.room.target.share(0.5)))
 }
 
 /// Results are cleared, as their durability and the policy's protections allow.

@@ -2,13 +2,17 @@
 
 use super::decide::Shape;
 use crate::budget::Tokens;
-use crate::policy::{Policy, Protect};
+use crate::policy::{Policy, Protect, Rung};
 use crate::thread::{Message, Part, Role, Thread};
 
 /// The most of a prompt that a single request takes as a message of its own.
 const REQUEST_SHARE: f64 = 0.6;
 /// The most of a target that is taken by what nobody has answered, where there is room between target and limit.
 const OPEN_SHARE: f64 = 0.9;
+/// The least of a limit that is left beside a request.
+const BESIDE_REQUEST_SHARE: f64 = 0.1;
+/// The most of a target that a summary may count on beside a tail that would fill it.
+const SUMMARY_SHARE: f64 = 0.25;
 /// A text clipped to less says nothing.
 const CLIP_MIN: Tokens = Tokens::new(20);
 
@@ -47,12 +51,17 @@ pub struct Protection<'a> {
 impl Protection<'_> {
     /// What the policy protects.
     pub fn tail(&self) -> Tail {
-        let (thread, protect) = (self.thread, &self.policy.protect);
-        let wanted = wanted_start(thread, protect, self.target);
+        let thread = self.thread;
+        let wanted = self.wanted();
         let most = self.most();
         let mut clip = self.policy.trim.clip(self.target);
         if thread.tokens(wanted..thread.len()) <= most {
             return Tail { clip, ..self.at(wanted) };
+        }
+        let whole = newest(thread, most, Tokens::new(u64::MAX));
+        // A tail of so many tokens stays as it is; one of turns loses the middles of long parts before it loses exchanges.
+        if !self.trims() || !self.by_turns_alone() && whole < thread.len() {
+            return Tail { clip, ..self.at(whole) };
         }
         let mut from = newest(thread, most, clip);
         // The newest exchange is worth more than long texts in it. What nobody has answered stays in any case.
@@ -64,7 +73,26 @@ impl Protection<'_> {
         let tail = Tail { clip, ..self.at(from) };
         // With nothing before it to summarise, all that is long would be clipped and nothing told of it.
         let is_all = (0..tail.from).all(|place| tail.holds(place));
-        if is_all && thread.tokens(0..thread.len()) > self.target { self.smallest() } else { tail }
+        if is_all && thread.tokens(0..thread.len()) > self.target {
+            return self.at(whole);
+        }
+        tail
+    }
+
+    /// Where the newest messages begin that the policy protects.
+    pub fn wanted(&self) -> usize {
+        wanted_start(self.thread, &self.policy.protect, self.target)
+    }
+
+    /// Whether so many turns are all that the policy protects.
+    fn by_turns_alone(&self) -> bool {
+        let protect = &self.policy.protect;
+        protect.recent_turns > 0 && protect.recent_share == 0.0
+    }
+
+    /// Whether long parts of the tail may lose their middle.
+    fn trims(&self) -> bool {
+        self.policy.rungs.contains(&Rung::Trim)
     }
 
     /// The smallest tail: what is in flight, or nothing.
@@ -81,18 +109,57 @@ impl Protection<'_> {
         (shorter.from > tail.from).then_some(Tail { clip: tail.clip, ..shorter })
     }
 
-    /// The most that the tail may take: its share, and half of what the task and the open request leave.
+    /// The tails from a place on, longest first, down to the smallest.
+    pub fn shorter_than(&self, tail: &Tail) -> Vec<Tail> {
+        let smallest = self.smallest();
+        let starts = self.thread.exchanges().iter().map(|exchange| exchange.range().start);
+        let mut tails: Vec<Tail> = starts
+            .filter(|start| (tail.from + 1..smallest.from).contains(start))
+            .map(|start| Tail { clip: tail.clip, ..self.at(start) })
+            .collect();
+        tails.dedup_by_key(|tail| tail.from);
+        tails.push(smallest);
+        tails
+    }
+
+    /// The most that the tail may take: its share of the target, as far as the limit has room for it.
     pub fn most(&self) -> Tokens {
-        let (thread, protect, target) = (self.thread, &self.policy.protect, self.target);
-        let task = first_task(thread, protect, target);
+        let roominess = if self.by_turns_alone() { roominess(self.target) } else { 1.0 };
+        let share = self.target.share(self.policy.protect.tail_max * roominess);
+        (share + self.open_whole()).min(self.limit - self.before_tail() - self.summary_room())
+    }
+
+    /// What stays before the tail, or is quoted in full there: system messages, the first task, the request of the turn.
+    fn before_tail(&self) -> Tokens {
+        let thread = self.thread;
+        let task = self.first_task();
         let unloaded = thread.evicted().map(|evicted| evicted.at);
         let request = Some(thread.turn_start()).filter(|place| Some(*place) != task && Some(*place) != unloaded);
-        let request = request.filter(|place| *place < thread.len());
-        let fixed: Tokens = task.into_iter().chain(request).map(|place| thread.message(place).tokens()).sum();
-        let by_turns_alone = protect.recent_turns > 0 && protect.recent_share == 0.0;
-        let roominess = if by_turns_alone { roominess(target) } else { 1.0 };
-        let share = target.share(protect.tail_max * roominess).min((target - fixed).share(0.5).max(target.share(0.05)));
-        share + self.open_whole()
+        // The newest message is in the tail.
+        let request = request.filter(|place| place + 1 < thread.len());
+        let quoted: Tokens = task.into_iter().chain(request).map(|place| thread.message(place).tokens()).sum();
+        quoted + self.held_tokens()
+    }
+
+    fn held_tokens(&self) -> Tokens {
+        self.thread.messages().iter().filter(|message| is_held(message)).map(|message| message.tokens()).sum()
+    }
+
+    /// The room that a summary is left beside a tail that would fill the prompt: its own bound, a quarter at most.
+    pub fn summary_room(&self) -> Tokens {
+        let most = self.target.share(SUMMARY_SHARE);
+        match self.policy.summarise.tokens_max {
+            Tokens::ZERO => most,
+            own => own.min(most),
+        }
+    }
+
+    /// The first user message, unless it alone would fill most of the prompt, or leave no room for the open request.
+    fn first_task(&self) -> Option<usize> {
+        let place = first_task(self.thread, &self.policy.protect, self.target)?;
+        let both = self.thread.message(place).tokens() + open_tokens(self.thread);
+        let is_open = open(self.thread).is_some_and(|open| open <= place);
+        (is_open || both <= self.limit.share(OPEN_SHARE)).then_some(place)
     }
 
     /// The tokens of what nobody has answered, where the room is made for all of it.
@@ -122,7 +189,7 @@ impl Protection<'_> {
         let (mut held, mut task) = (Vec::new(), None);
         if self.shape == Shape::Free {
             held = (0..from).filter(|place| is_held(thread.message(*place))).collect();
-            task = first_task(thread, &self.policy.protect, self.target).filter(|place| *place < from);
+            task = self.first_task().filter(|place| *place < from);
         }
         let inside = from < thread.len() && from > 0;
         let splits_turn = inside && !thread.message(from).opens_turn() && thread.message(from).turn() > 0;
@@ -135,8 +202,9 @@ impl Protection<'_> {
         let open = open(self.thread).filter(|_| self.shape == Shape::Free)?;
         let clip = self.policy.trim.clip(self.target);
         let tokens: Tokens = (open..self.thread.len()).map(|place| clipped(self.thread.message(place), clip)).sum();
-        let is_request = self.thread.message(self.thread.len() - 1).opens_turn();
-        let fits = is_request && tokens <= self.target.share(REQUEST_SHARE);
+        let is_request = self.thread.message(open).opens_turn();
+        // Nobody else can say a request again: it stays as long as there is room for it.
+        let fits = is_request && tokens <= self.limit - self.held_tokens() - self.limit.share(BESIDE_REQUEST_SHARE);
         (fits || self.keeps_open() && tokens <= self.target.share(OPEN_SHARE)).then_some(open)
     }
 
