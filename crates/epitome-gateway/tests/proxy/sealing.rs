@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use epitome::wire::Dialect;
 use epitome_gateway::mock::{Mock, Work};
+use epitome_gateway::settings::ApiKey;
 use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::ids::{TenantId, ThreadKey};
+use epitome_runtime::model::Secret;
 use epitome_runtime::store::DocumentKind;
 use epitome_runtime::upkeep::{check, rotate};
 use epitome_runtime::vault::Keys;
@@ -277,4 +279,42 @@ async fn what_the_model_said_in_a_line_of_its_own_leaves_no_hash_that_can_be_gue
     let labels = gate.ask(&format!("/api/threads/{new}")).await.to_string();
     assert!(labels.contains(&thread), "{labels}");
     gate.stop().await;
+}
+
+#[tokio::test]
+async fn the_same_words_of_two_tenants_are_kept_under_different_names() {
+    let (folder, mock) = (Folder::new(), provider());
+    let gateway_keys = [("acme", "ek-acme"), ("bolt", "ek-bolt")];
+    let plan = Plan::new().budget(8_000).keys(keys(&[("one", '1')])).settings(|settings| {
+        let key =
+            |(tenant, secret): &(&str, &str)| ApiKey { tenant: tenant.parse().unwrap(), secret: Secret::new(secret) };
+        settings.keys = gateway_keys.iter().map(key).collect();
+    });
+    let gate = plan.store(folder.store()).objects(folder.objects()).gate(&mock.url()).await;
+    for (_, secret) in gateway_keys {
+        for name in [&[("session-id", "talk-about-trilobites")][..], &[]] {
+            let mut talk = Talk::about(Dialect::Chat, TASK).header("x-epitome-key", secret);
+            for (header, value) in name {
+                talk = talk.header(header, value);
+            }
+            go_on(&gate, &mut talk, 30).await;
+            let mut kept = kept().header("x-epitome-key", secret);
+            chain(&gate, &mut kept, 2).await;
+        }
+    }
+    gate.stop().await;
+    let looker = engine(&folder, keys(&[("one", '1')])).await;
+    let mut names: Vec<Vec<String>> = Vec::new();
+    for (tenant, _) in gateway_keys {
+        let tenant: TenantId = tenant.parse().unwrap();
+        let store = looker.log().store();
+        let documents = store.all_documents(&tenant, None, 10_000).await.unwrap();
+        let threads = store.threads(&tenant, None, 100).await.unwrap();
+        let documents = documents.iter().filter(|(key, _)| key.name.contains('~')).map(|(key, _)| key.name.clone());
+        let threads = threads.iter().flat_map(|row| [row.scope.clone(), row.counter.clone()]);
+        names.push(documents.chain(threads).collect());
+    }
+    let [acme, bolt] = &names[..] else { panic!("{names:?}") };
+    assert!(acme.len() > 10 && bolt.len() > 10, "{names:?}");
+    assert!(acme.iter().all(|name| !bolt.contains(name)), "{names:?}");
 }
