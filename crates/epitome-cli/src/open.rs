@@ -6,11 +6,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use epitome::budget::{Cautious, Known, Meter, Model, Overhead, TokenCounter, Tokens, counter_for};
+use epitome::budget::{Cautious, CountSource, FixedOverhead, Known, Meter, Model, TokenCounter, Tokens, counter_for};
 use epitome::session::{Format, ReadOptions, Session, SessionError};
-use epitome::thread::{NewMessage, Role, Thread};
-use epitome::wire::{Dialect, DocumentError};
-use serde_json::Value;
+use epitome::thread::{NewMessage, Raw, Role, Thread};
+use epitome::wire::{Dialect, DocumentError, Layout};
 
 use crate::cli::Input;
 use crate::failure::{Exit, Failure, words};
@@ -102,7 +101,7 @@ pub fn open(input: &Input, count_for: CountFor, until: Option<usize>) -> Result<
     }
     let model = count_for.model.or_else(|| session.model().map(str::to_owned));
     let is_known = model.as_deref().is_some_and(|model| Model::named(model).known != Known::Fallback);
-    let counter = count_for.counter.unwrap_or_else(|| match !is_known && (count_for.cautious || model.is_some()) {
+    let counter = count_for.counter.unwrap_or_else(|| match !is_known && count_for.cautious {
         true => Arc::new(Cautious),
         false => counter_for(model.as_deref()),
     });
@@ -148,43 +147,45 @@ impl Opened {
         messages.filter(|message| message.role() == Role::System).map(|message| message.tokens()).sum()
     }
 
-    /// The tokens of the system prompt beside the messages.
-    pub fn system_prompt(&self) -> Tokens {
-        let text = self.session.system().map(|raw| prompt_text(raw.as_str())).unwrap_or_default();
-        Overhead::of(dialect(&self.session)).system_prompt(&*self.counter, &text)
-    }
-
-    /// The tokens of the tool schemas.
-    pub fn tool_schemas(&self) -> Tokens {
-        let tools = self.session.tools().and_then(|raw| serde_json::from_str::<Vec<Value>>(raw.as_str()).ok());
-        Overhead::of(dialect(&self.session)).tool_schemas(&*self.counter, &tools.unwrap_or_default())
+    /// The tokens beside the messages: system prompt, tools and, in a request, the start of the reply.
+    pub fn fixed(&self) -> FixedOverhead {
+        let (system, tools) = (self.session.system().map(Raw::as_str), self.session.tools().map(Raw::as_str));
+        let fixed = self.meter().fixed(system, tools);
+        let is_request = self.session.layout() == Some(Layout::Request);
+        FixedOverhead { reply: if is_request { fixed.reply } else { Tokens::ZERO }, ..fixed }
     }
 
     /// Where the counts come from, in words.
     pub fn provenance(&self) -> String {
-        provenance(&*self.counter, self.model.as_deref())
+        let told = provenance(&*self.counter, self.model.as_deref());
+        match self.media() {
+            (Tokens::ZERO, _) => told,
+            (_, source) if source == self.counter.source() => told,
+            (_, source) => format!("{told}; images and files {}", source_name(source)),
+        }
     }
+
+    /// The tokens of images and files, and where the least certain of these counts comes from.
+    pub fn media(&self) -> (Tokens, CountSource) {
+        let meter = self.meter();
+        let media = self.thread.messages().iter().flat_map(|message| message.media()).map(|media| meter.media(media));
+        media.fold((Tokens::ZERO, CountSource::Reported), |(tokens, source), count| {
+            (tokens + count.tokens, source.max(count.source))
+        })
+    }
+}
+
+/// A source's name.
+pub fn source_name(source: CountSource) -> String {
+    serde_json::to_value(source).ok().and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
 }
 
 /// Where counts come from, in words.
 pub fn provenance(counter: &dyn TokenCounter, model: Option<&str>) -> String {
-    let source = serde_json::to_value(counter.source()).unwrap_or_default();
-    let source = source.as_str().unwrap_or_default().to_owned();
+    let source = source_name(counter.source());
     match model {
         Some(model) => format!("{}, {source}, for {model}", counter.name()),
         None => format!("{}, {source}, no model named", counter.name()),
-    }
-}
-
-/// The words of a system prompt that is a string or a list of blocks.
-fn prompt_text(json: &str) -> String {
-    match serde_json::from_str::<Value>(json) {
-        Ok(Value::String(text)) => text,
-        Ok(Value::Array(blocks)) => {
-            let texts = blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str));
-            texts.collect::<Vec<&str>>().join("\n")
-        }
-        _ => json.to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use epitome::budget::{Model, Tokens, counter_named};
-use epitome::plan::{Ask, Compaction, Room, Shape, Verdict, decide};
+use epitome::plan::{Ask, Compaction, OPEN_MEDIA, Room, Shape, Verdict, decide, open_media_shortfall};
 use epitome::policy::{Policy, Preset, preset};
 use epitome::render::{Piece, Prompt, render};
 use epitome::session::{Compacted, CompactedItem, Format, Session, Trigger};
@@ -168,7 +168,10 @@ impl Job {
     /// Why nothing can be done: what is there cannot shrink.
     fn stuck(&self) -> Failure {
         let total = self.opened.thread.total();
-        self.refused(total, &[("what cannot shrink", total - self.opened.system_messages())])
+        let media = open_media_shortfall(&self.opened.thread, self.room, self.opened.meter());
+        let media = media.map_or(Tokens::ZERO, |shortfall| shortfall.floor);
+        let rest = total - self.opened.system_messages() - media;
+        self.refused(total, &[(OPEN_MEDIA, media), ("what cannot shrink", rest)])
     }
 
     /// Why a plan does not fit: the least that does, and what it is made of.
@@ -278,7 +281,7 @@ fn room(opened: &Opened, policy: &Policy, aim: &Aim) -> (Room, Tokens) {
         (None, Some(model)) => Model::named(model).window,
         (None, None) => policy.trigger.window,
     };
-    let room = Room::in_window(policy, window, opened.system_prompt() + opened.tool_schemas());
+    let room = Room::in_window(policy, window, opened.fixed().total());
     (room, room.limit)
 }
 

@@ -16,7 +16,7 @@ use crate::table::{Side, table};
 const NOTICES_MAX: usize = 8;
 
 /// The kinds of items, in the order in which they are listed to people, with their plurals.
-const KINDS: [(Kind, &str); 14] = [
+const KINDS: [(Kind, &str); 15] = [
     (Kind::Pin, "pins"),
     (Kind::Constraint, "constraints"),
     (Kind::Request, "requests"),
@@ -29,6 +29,7 @@ const KINDS: [(Kind, &str); 14] = [
     (Kind::Command, "commands"),
     (Kind::Error, "errors"),
     (Kind::Url, "addresses"),
+    (Kind::Media, "images and files"),
     (Kind::Outcome, "tool outcomes"),
     (Kind::Value, "values"),
 ];

@@ -1,6 +1,6 @@
 //! Sketches of messages: what kinds of content they are made of, and one line of what they say.
 
-use epitome::thread::{Message, Part, Role};
+use epitome::thread::{Media, Message, Part, Role};
 
 /// The longest piece of text in a sketch, in characters.
 const WORDS_MAX: usize = 64;
@@ -91,7 +91,7 @@ fn kind(message: &Message, part: &Part) -> Kind {
     match part {
         _ if message.is_summary() => Kind::Summary,
         Part::Text(_) => speaker(message),
-        Part::Image(_) => Kind::Image,
+        Part::Media(_) => Kind::Image,
         Part::Reasoning(_) => Kind::Reasoning,
         Part::ToolCall(_) => Kind::Call,
         Part::ToolResult(_) => Kind::Result,
@@ -121,9 +121,12 @@ pub fn line(parts: &[Part]) -> String {
 fn part_line(part: &Part) -> String {
     match part {
         Part::Text(text) => begin(text),
-        Part::Image(_) => "image".to_owned(),
+        Part::Media(media) => begin(&format!("{} {media}", media.kind.label().to_lowercase())),
         Part::Reasoning(_) => "reasoning".to_owned(),
         Part::ToolCall(call) => format!("{} {}", call.name, begin(&call.arguments)),
+        Part::ToolResult(result) if result.text.is_empty() && !result.media.is_empty() => {
+            begin(&named(&result.media).join(" "))
+        }
         Part::ToolResult(result) => begin(&result.text),
         Part::Opaque(opaque) => format!("[{}]", opaque.kind),
     }
@@ -156,11 +159,19 @@ pub fn whole(parts: &[Part]) -> String {
 fn part_whole(part: &Part) -> String {
     match part {
         Part::Text(text) => text.to_string(),
-        Part::Image(image) => format!("[image {}]", image.media_type.as_deref().unwrap_or("of unknown type")),
+        Part::Media(media) => named(std::slice::from_ref(media)).concat(),
         Part::Reasoning(reasoning) if reasoning.text.is_empty() => "[sealed reasoning]".to_owned(),
         Part::Reasoning(reasoning) => format!("[reasoning]\n{}", reasoning.text),
         Part::ToolCall(call) => format!("[call {} {}]\n{}", call.name, call.id, call.arguments),
-        Part::ToolResult(result) => result.text.to_string(),
+        Part::ToolResult(result) => {
+            let media = named(&result.media);
+            std::iter::once(result.text.to_string()).chain(media).collect::<Vec<_>>().join("\n")
+        }
         Part::Opaque(opaque) => opaque.json.as_str().to_owned(),
     }
+}
+
+/// Media by kind, name, type and size.
+fn named(media: &[Media]) -> Vec<String> {
+    media.iter().map(|media| format!("[{}: {media}]", media.kind.label())).collect()
 }

@@ -42,6 +42,10 @@ impl Serving {
         let length = body.len();
         let head =
             format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer demo");
+        let head = match path {
+            "/v1/messages" => format!("{head}\r\nanthropic-version: 2023-06-01\r\nx-api-key: demo"),
+            _ => head,
+        };
         write!(stream, "{head}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -89,6 +93,57 @@ fn a_demonstration_shows_a_compaction_and_ends_well() {
     let (code, said) = serving.end();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("OPENAI_BASE_URL=http://127.0.0.1:") && said.contains("every answer was finished"), "{said}");
+}
+
+/// Requests of three dialects, with and without tools, system prompts and images.
+fn requests() -> [(&'static str, &'static str); 8] {
+    const CLAUDE: &str = "/v1/messages";
+    const CHAT: &str = "/v1/chat/completions";
+    const RESPONSES: &str = "/v1/responses";
+    [
+        (
+            CLAUDE,
+            r#"{"model":"claude-sonnet-4-5","max_tokens":50,"messages":[{"role":"user","content":"Which files are there?"}]}"#,
+        ),
+        (
+            CLAUDE,
+            r#"{"model":"claude-sonnet-4-5","max_tokens":50,"system":"Be brief.","tools":[{"name":"read","description":"Reads.","input_schema":{"type":"object","properties":{}}},
+            {"name":"list","description":"Lists.","input_schema":{"type":"object","properties":{}}}],"messages":[{"role":"user","content":"Which files are there?"}]}"#,
+        ),
+        (
+            CLAUDE,
+            r#"{"model":"claude-sonnet-4-5","max_tokens":50,"system":[{"type":"text","text":"Be brief."},{"type":"text","text":"Be kind."}],
+            "messages":[{"role":"user","content":[{"type":"document","source":{"type":"text","media_type":"text/plain","data":"A valve leaks."}},{"type":"text","text":"What is it?"}]}]}"#,
+        ),
+        (CHAT, r#"{"model":"gpt-4o","messages":[{"role":"user","content":"Which files are there?"}]}"#),
+        (
+            CHAT,
+            r#"{"model":"gpt-4o","tools":[{"type":"function","function":{"name":"read","parameters":{"type":"object"}}}],
+            "messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAASwAAADICAAAAAB3tIOJAAAA"}},{"type":"text","text":"What is it?"}]}]}"#,
+        ),
+        (RESPONSES, r#"{"model":"gpt-5","input":[{"role":"user","content":"Which files are there?"}]}"#),
+        (
+            RESPONSES,
+            r#"{"model":"gpt-5","instructions":"Be brief.","tools":[{"type":"function","name":"read","parameters":{"type":"object"}}],
+            "input":[{"role":"developer","content":"Be kind."},{"role":"user","content":[{"type":"input_text","text":"What is it?"}]}]}"#,
+        ),
+        (CHAT, r#"{"model":"of-nobody","messages":[{"role":"user","content":"Which files are there?"}]}"#),
+    ]
+}
+
+#[test]
+fn a_request_has_one_size_for_count_and_for_the_gateway() {
+    let bench = Bench::new();
+    let serving = Serving::demo(&bench);
+    for (path, body) in requests() {
+        std::fs::write(bench.path("request.json"), body).unwrap();
+        let run = bench.run(&["count", "request.json", "--json"]);
+        let counted: serde_json::Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{}", run.err));
+        let answer = serving.ask("POST", path, body);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let told = answer.lines().find_map(|line| line.strip_prefix("x-epitome-tokens-before: "));
+        assert_eq!(told.unwrap_or("nothing").trim(), counted["total"].to_string(), "{body}");
+    }
 }
 
 #[test]

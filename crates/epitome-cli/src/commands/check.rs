@@ -121,7 +121,7 @@ fn as_chat(message: &NewMessage) -> Vec<Value> {
 fn text_of(part: &Part) -> Option<&str> {
     match part {
         Part::Text(text) => Some(text),
-        Part::Image(_) => Some("[image]"),
+        Part::Media(_) => Some("[media]"),
         Part::Reasoning(reasoning) => Some(&reasoning.text),
         _ => None,
     }

@@ -20,8 +20,8 @@ pub fn run(args: &Count, paint: Paint) -> Result<Answer, Failure> {
     let counter = args.tokenizer.as_deref().map(tokenizer).transpose()?;
     let opened = open(&args.input, CountFor { model: args.model.clone(), counter, cautious: false }, None)?;
     let roles = by_role(&opened);
-    let (system, tools) = (opened.system_prompt(), opened.tool_schemas());
-    let total = opened.thread.total() + system + tools;
+    let fixed = opened.fixed();
+    let total = opened.thread.total() + fixed.total();
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, tokens: Tokens, note: String| {
         rows.push(vec![name.to_owned(), tokens.to_string(), percent(tokens.get(), total.get()), note]);
@@ -29,7 +29,8 @@ pub fn run(args: &Count, paint: Paint) -> Result<Answer, Failure> {
     for (role, (tokens, messages)) in &roles {
         row(role, *tokens, format!("{messages} message{}", plural(*messages)));
     }
-    for (name, tokens) in [("system prompt", system), ("tool schemas", tools)] {
+    let beside = [("system prompt", fixed.system), ("tool schemas", fixed.tools), ("start of the reply", fixed.reply)];
+    for (name, tokens) in beside {
         if tokens > Tokens::ZERO {
             row(name, tokens, String::new());
         }
@@ -43,7 +44,12 @@ pub fn run(args: &Count, paint: Paint) -> Result<Answer, Failure> {
         .iter()
         .map(|(role, (tokens, count))| json!({"role": role, "tokens": tokens, "messages": count}))
         .collect();
-    (json["system"], json["tools"], json["total"]) = (json!(system), json!(tools), json!(total));
+    (json["system"], json["tools"]) = (json!(fixed.system), json!(fixed.tools));
+    (json["reply"], json["total"]) = (json!(fixed.reply), json!(total));
+    let (media, source) = opened.media();
+    if media > Tokens::ZERO {
+        json["media"] = json!({"tokens": media, "source": source});
+    }
     if let Some(usage) = opened.session.usage() {
         let reported = Tokens::new(usage.input + usage.output);
         text.push_str(&format!("\nThe provider last reported {reported} tokens, on line {}.\n", usage.line));

@@ -1,8 +1,8 @@
 //! `epitome read`: a message or an artifact, whole, by lines, or the lines that hold a text.
 
-use epitome::plan::ArtifactId;
+use epitome::plan::{ArtifactId, content_of};
 use epitome::session::{Format, Session};
-use epitome::thread::{Part, Raw};
+use epitome::thread::Raw;
 use epitome::wire::{Dialect, decode_message};
 use serde_json::{Value, json};
 
@@ -47,12 +47,7 @@ fn artifact(id: &ArtifactId, session: &Session, store: &Store) -> Option<Found> 
 
 fn content_in(session: &Session, id: &ArtifactId) -> Option<String> {
     let parts = session.log().iter().flat_map(|logged| &logged.message.parts);
-    let contents = parts.filter_map(|part| match part {
-        Part::ToolResult(result) => Some(&result.text),
-        Part::Image(image) => Some(&image.source),
-        Part::Text(text) => Some(text),
-        _ => None,
-    });
+    let contents = parts.filter_map(content_of);
     contents.into_iter().find(|content| ArtifactId::of(content.as_bytes()) == *id).map(ToString::to_string)
 }
 

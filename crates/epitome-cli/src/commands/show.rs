@@ -95,7 +95,7 @@ impl<'a> View<'a> {
 
     fn totals(&self, opened: &Opened) -> String {
         let total = opened.thread.total();
-        let beside = opened.system_prompt() + opened.tool_schemas();
+        let beside = opened.fixed().total();
         let beside =
             if beside == Tokens::ZERO { String::new() } else { format!(", and {beside} for system prompt and tools") };
         format!("{total} tokens{beside}; counted by {}\n", opened.provenance())
@@ -178,8 +178,10 @@ impl<'a> View<'a> {
 
     fn to_json(&self, opened: &Opened, top: usize) -> Value {
         let mut json = receipt::file_json(opened);
-        json["system"] = json!(opened.system_prompt());
-        json["tools"] = json!(opened.tool_schemas());
+        let fixed = opened.fixed();
+        json["system"] = json!(fixed.system);
+        json["tools"] = json!(fixed.tools);
+        json["reply"] = json!(fixed.reply);
         json["by_kind"] = self
             .kinds
             .iter()

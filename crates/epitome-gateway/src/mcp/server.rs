@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use epitome::thread::{Media, MediaKind, MediaSource};
 use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, EngineError};
 use epitome_runtime::ids::ThreadId;
@@ -109,7 +110,7 @@ impl Server {
         let mut opened = Opened::load(&self.engine, &session.access, address.thread).await.map_err(unreadable)?;
         let mut reader = opened.reader();
         match reader.read(&address.id).await {
-            Ok(text) => Ok(text),
+            Ok(read) => Ok(read.text),
             Err(error @ EngineError::Log(_)) => Err(unreadable(error)),
             Err(error) => Err(ErrorData::resource_not_found(refused(&error, &address.id, reader.row()), None)),
         }
@@ -205,13 +206,28 @@ fn tool(tool: Tool, title: &str, annotations: ToolAnnotations, is_fixed: bool) -
 /// What came of a call; it says which thread it is about where nobody did.
 fn told(report: Report, chosen: &Chosen) -> CallToolResult {
     let guess = chosen.is_guess.then(|| ContentBlock::text(format!("[thread {}, the one used last]", chosen.thread)));
-    let content = guess.into_iter().chain([ContentBlock::text(report.outcome.text)]).collect();
+    let media = report.outcome.media.iter().filter_map(shown);
+    let content = guess.into_iter().chain([ContentBlock::text(report.outcome.text)]).chain(media).collect();
     let mut result = match report.outcome.is_error {
         true => CallToolResult::error(content),
         false => CallToolResult::success(content),
     };
     result.structured_content = report.facts;
     result
+}
+
+/// Media as the protocol shows it; `None` where only the provider has its bytes.
+fn shown(media: &Media) -> Option<ContentBlock> {
+    let MediaSource::Base64(data) = &media.source else { return None };
+    let media_type = media.media_type.as_deref();
+    Some(match media.kind {
+        MediaKind::Image => ContentBlock::image(&**data, media_type.unwrap_or("image/png")),
+        MediaKind::Audio => ContentBlock::audio(&**data, media_type.unwrap_or("audio/wav")),
+        _ => {
+            let name = media.name.as_deref().unwrap_or("file");
+            ContentBlock::resource(ResourceContents::blob(&**data, format!("file:///{name}")))
+        }
+    })
 }
 
 fn failed(why: String) -> CallToolResult {

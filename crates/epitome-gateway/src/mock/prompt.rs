@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use epitome::budget::{Meter, Overhead, TokenCounter, Tokens, counter_for};
+use epitome::budget::{ImageRule, Meter, Overhead, TokenCounter, Tokens, counter_for};
 use epitome::thread::Raw;
-use epitome::wire::{Dialect, decode_message};
+use epitome::wire::{Dialect, decode_message, media};
 use serde_json::{Value, json};
 
 use super::asked::Asked;
@@ -197,8 +197,8 @@ impl Scale<'_> {
     fn tools(&self, tools: &[Value], overhead: Overhead, prompt: &mut Prompt) {
         for (at, tool) in tools.iter().enumerate() {
             let once = if at == 0 { overhead.tools.get() } else { 0 };
-            let tokens = self.counted(tool, || vec![self.counter.count(&tool.to_string())])[0];
-            prompt.push("tool", tool, tokens + overhead.per_tool.get() + once, None);
+            let tokens = self.counted(tool, || vec![overhead.tool_schema(self.counter, tool)])[0];
+            prompt.push("tool", tool, tokens + once, None);
         }
     }
 
@@ -274,9 +274,22 @@ impl Scale<'_> {
         })
     }
 
+    /// The tokens of a Gemini content: its words, its media by Gemini's rule, and the JSON of whatever else is in it.
+    fn spoken(&self, value: &Value) -> Tokens {
+        let Some(parts) = value.get("parts").and_then(Value::as_array) else {
+            return self.counter.count(&value.to_string());
+        };
+        let words = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
+        let media = |part: &Value| media(part, &|| Raw::whole(part.to_string()));
+        let shown = parts.iter().filter_map(media).map(|media| ImageRule::Gemini.count(&media, self.counter).tokens);
+        let told = parts.iter().filter(|part| media(part).is_none());
+        let told: Vec<String> = told.map(|part| words(part).unwrap_or_else(|| part.to_string())).collect();
+        self.counter.count(&told.join("\n")) + shown.sum()
+    }
+
     fn gemini(&self, asked: &Asked) -> Prompt {
         let mut prompt = Prompt { reply: 3, ..Prompt::default() };
-        let count = |value: &Value| self.counted(value, || vec![self.counter.count(&spoken(value))])[0];
+        let count = |value: &Value| self.counted(value, || vec![self.spoken(value)])[0];
         for tool in asked.list("tools") {
             prompt.push("tool", tool, count(tool), None);
         }
@@ -288,14 +301,6 @@ impl Scale<'_> {
         }
         prompt
     }
-}
-
-/// The words of a Gemini content, or its JSON where it is something else.
-fn spoken(value: &Value) -> String {
-    let parts = value.get("parts").and_then(Value::as_array);
-    let Some(parts) = parts else { return value.to_string() };
-    let say = |part: &Value| part.get("text").and_then(Value::as_str).map_or_else(|| part.to_string(), str::to_owned);
-    parts.iter().map(say).collect::<Vec<_>>().join("\n")
 }
 
 /// The items of a Responses request; a text is a user's message.

@@ -7,6 +7,7 @@ use epitome::thread::Raw;
 use epitome::wire::{Dialect, Document, Item, Layout, has_letter_escapes, may_spell, set_field};
 use serde::Deserialize;
 
+use super::glance;
 use crate::identity::{Frame, Named};
 
 /// What agents write when they ask the model to summarise the conversation for themselves.
@@ -150,9 +151,9 @@ impl Asked {
         may_ask && has_text(newest, &asks)
     }
 
-    /// Whether there may be images among its messages from this one on: they weigh more than their bytes say.
-    pub fn has_images_from(&self, place: usize) -> bool {
-        self.messages()[place..].iter().any(|message| may_spell(message.as_str(), "image"))
+    /// Whether there may be media among its messages from this one on: an address or an id weighs more than its bytes say.
+    pub fn has_media_from(&self, place: usize) -> bool {
+        self.messages()[place..].iter().any(|message| glance::may_hold_media(message.as_str().as_bytes()))
     }
 
     /// What names its conversation.

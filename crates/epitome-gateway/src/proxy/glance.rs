@@ -12,17 +12,26 @@ use memchr::memmem::Finder;
 use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-/// What a request may have in it so that it has to be read before it goes: an image weighs more than its bytes, and these
-/// fields stand for a history that is elsewhere.
-static TELLING: LazyLock<[Finder<'static>; 4]> = LazyLock::new(|| {
-    ["image", "\"previous_response_id\"", "\"conversation\"", super::compact::OUR_NAME].map(Finder::new)
+/// Fields that stand for a history that is elsewhere: a request that has one is read before it goes.
+static TELLING: LazyLock<[Finder<'static>; 3]> =
+    LazyLock::new(|| ["\"previous_response_id\"", "\"conversation\"", super::compact::OUR_NAME].map(Finder::new));
+/// The types of blocks, and the fields of them, that stand for media: it weighs more than its bytes say.
+static MEDIA: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
+    let types = ["\"image\"", "\"image_url\"", "\"input_image\"", "\"document\"", "\"file\"", "\"input_file\""];
+    let more = ["\"input_audio\"", "\"video_url\"", "\"file_id\"", "\"file_url\"", "\"audio\""];
+    types.into_iter().chain(more).map(Finder::new).collect()
 });
 
 static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"error\""));
 
 /// Whether a request may be anything but the messages that stand in it.
 pub(super) fn is_telling(body: &[u8]) -> bool {
-    TELLING.iter().any(|words| words.find(body).is_some()) || has_letter_escapes(body)
+    may_hold_media(body) || TELLING.iter().any(|words| words.find(body).is_some())
+}
+
+/// Whether a text may have media in it.
+pub(super) fn may_hold_media(body: &[u8]) -> bool {
+    MEDIA.iter().any(|words| words.find(body).is_some()) || has_letter_escapes(body)
 }
 
 /// The model that a request is for; empty where it names none. It is read up to there and no further.
@@ -85,6 +94,10 @@ mod tests {
         assert_eq!(model(br#"{"tools":[{"model":"no"}],"messages":[{"model":"no"}],"\u006dodel":"yes"}"#), "yes");
         assert!(is_telling(br#"{"previous_response_id":"r"}"#) && is_telling(br#"{"type":"input_image"}"#));
         assert!(is_telling(br#"{"\u0070revious_response_id":"r"}"#) && is_telling(br#"{"type":"input\u005fimage"}"#));
+        for media in ["image_url", "file_id", "document", "input_audio", "video_url"] {
+            assert!(is_telling(format!(r#"[{{"type":"{media}"}}]"#).as_bytes()), "{media}");
+        }
+        assert!(!is_telling(br#"{"content":"Read the file, and its documentation, and profile it."}"#));
         assert!(!is_telling(br#"{"messages":[{"role":"user","content":"say \"conversation\""}]}"#));
     }
 

@@ -5,15 +5,15 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 use epitome::budget::Tokens;
 use epitome::policy::{Policy, ReadBy};
+use epitome::wire::Dialect;
 use epitome_runtime::engine::{Engine, StepRequest};
 use epitome_runtime::ids::Moment;
-use epitome_runtime::store::StoreWait;
 
 use super::asked::Asked;
 use super::beside::Pledge;
 use super::memory::Before;
 use super::relay::Settling;
-use super::turn::Turn;
+use super::turn::{StoreWait, Turn};
 use super::way::{Head, Way};
 use super::wishes::Wishes;
 use super::{ASIDE_BYTES, Inner, glance, prompt};
@@ -175,7 +175,7 @@ impl Inner {
         Tokens::new(body.len() as u64) <= trigger
     }
 
-    /// From how many tokens on something is done to a request.
+    /// From how many tokens on something is done to a request; where dialects differ, the fewest.
     pub(super) fn trigger_of(
         &self,
         engine: &Engine,
@@ -190,7 +190,7 @@ impl Inner {
             budget: wishes.budget.or(self.settings.budget),
             ..StepRequest::default()
         };
-        engine.room_for(&step).trigger
+        engine.room_for(&step, Dialect::Anthropic).trigger
     }
 
     /// A request with its thread. Why not, where that cannot be told now.

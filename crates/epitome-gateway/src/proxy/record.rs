@@ -3,13 +3,13 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use epitome::budget::Tokens;
-use epitome::wire::{Dialect, MarkLifetime, cache_marks};
+use epitome::budget::{Meter, Tokens};
+use epitome::wire::{Dialect, MarkLifetime, cache_marks, decode_message};
 use epitome_runtime::engine::{Engine, OpenThread, Saved};
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::log::Document;
 use epitome_runtime::model::{ModelAnswer, Usage};
-use epitome_runtime::store::{DocumentKind, StoreWait, Write};
+use epitome_runtime::store::{DocumentKind, Write};
 use futures_util::future::join_all;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use super::answer::{End, Said};
 use super::asked::Asked;
 use super::relay::UNSAID_MIN;
 use super::suspicion::Shown;
-use super::turn::{Told, Turn};
+use super::turn::{StoreWait, Told, Turn};
 use crate::caller::Caller;
 use crate::identity::{Counted, Relation, Scope};
 use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
@@ -412,14 +412,15 @@ pub(super) fn counted_in(turn: &Turn, thread: &OpenThread) -> Tokens {
 
 /// The tokens of a request that was not counted on its way.
 pub(super) fn all_tokens(turn: &Turn) -> Tokens {
-    let counter = turn.engine.counter();
-    let messages: Tokens = turn.asked.messages().iter().map(|message| counter.count(message.as_str())).sum();
+    let meter = Meter::new(&**turn.engine.counter(), turn.asked.dialect());
+    let messages = turn.asked.messages().iter().map(|raw| decode_message(turn.asked.dialect(), raw));
+    let messages: Tokens = messages.map(|message| meter.count(&message)).sum();
     messages + fixed_tokens(turn)
 }
 
 /// The tokens of what stands in every request.
 pub(super) fn fixed_tokens(turn: &Turn) -> Tokens {
-    let counter = turn.engine.counter();
-    let tools = turn.asked.document.tools().map(ToString::to_string);
-    turn.asked.system().iter().chain(&tools).map(|text| counter.count(text) + Tokens::new(4)).sum()
+    let meter = Meter::new(&**turn.engine.counter(), turn.asked.dialect());
+    let tools = turn.asked.document.tools().map(epitome::thread::Raw::as_str);
+    meter.fixed(turn.asked.system().as_deref(), tools).total()
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use epitome::budget::Tokens;
-use epitome::thread::ToolCall;
+use epitome::budget::{Meter, Tokens};
+use epitome::thread::{Raw, ToolCall};
+use epitome::wire::decode_message;
 use epitome_runtime::model::{ModelError, Usage};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderValue, Response};
@@ -266,8 +267,10 @@ impl Weaving {
     /// The request made smaller, with everything since the first one behind it, after the provider found it too long.
     /// Nothing where that is not what it means, or cannot help.
     async fn smaller(&mut self, error: &ModelError, weaver: &Weaver) -> Option<String> {
-        let counter = self.turn.engine.counter();
-        let beside: Tokens = weaver.items().iter().map(|item| counter.count(item)).sum();
+        let dialect = self.turn.asked.dialect();
+        let meter = Meter::new(&**self.turn.engine.counter(), dialect);
+        let items = weaver.items().iter().map(|item| decode_message(dialect, &Raw::whole(item.as_str())));
+        let beside: Tokens = items.map(|item| meter.count(&item)).sum();
         let counted = self.counted.unwrap_or_else(|| record::all_tokens(&self.turn)) + beside;
         if !self.relay.is_too_long(&self.turn, error, counted) {
             return None;

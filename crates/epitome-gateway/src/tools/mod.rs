@@ -19,6 +19,7 @@ pub(crate) use refusal::no_thread;
 pub use refusal::{refused, sentence};
 
 use epitome::budget::Tokens;
+use epitome::thread::Media;
 use epitome_runtime::engine::{Engine, OpenThread};
 
 /// A tool as a model is told of it.
@@ -36,7 +37,8 @@ pub struct Tool {
 pub const READ_ARTIFACT: Tool = Tool {
     name: "read_artifact",
     description: "Reads back content that was moved out of this conversation to save room: an artifact that a \
-                  placeholder names, or a message such as m41. Long content comes in parts; each part says how to read on.",
+                  placeholder names, or a message such as m41. Long content comes in parts; each part says how to read on. \
+                  Images and files come back as what they are.",
     parameters: r#"{"type":"object","properties":{"id":{"type":"string","description":"The artifact's id, or a message such as m41"},"from":{"type":"integer","description":"First line, counted from 1"},"to":{"type":"integer","description":"Last line"},"grep":{"type":"string","description":"Only lines that hold this text, in any case"},"context":{"type":"integer","description":"Lines around each of those"},"byte":{"type":"integer","description":"Where to go on inside a long line"}},"required":["id"],"additionalProperties":false}"#,
 };
 
@@ -58,17 +60,19 @@ pub struct Outcome {
     pub text: String,
     /// Whether the call failed.
     pub is_error: bool,
+    /// Images and files that were read back: they are shown to the model, not told.
+    pub media: Vec<Media>,
 }
 
 impl Outcome {
     /// A call that was answered.
     pub fn answer(text: impl Into<String>) -> Self {
-        Outcome { text: text.into(), is_error: false }
+        Outcome { text: text.into(), is_error: false, media: Vec::new() }
     }
 
     /// A call that failed.
     pub fn failure(text: impl Into<String>) -> Self {
-        Outcome { text: text.into(), is_error: true }
+        Outcome { text: text.into(), is_error: true, media: Vec::new() }
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Outcome;
 use super::call::{Part, Wanted};
-use super::reader::Reader;
+use super::reader::{Read, Reader};
 use super::refusal::refused;
 
 /// What the heading and the line about reading on take.
@@ -20,7 +20,13 @@ const LINE_CHARS_MAX: usize = 400;
 /// Reads what is wanted, within a number of tokens.
 pub(super) async fn read(engine: &Engine, reader: &mut Reader<'_>, max: Tokens, wanted: &Wanted) -> Outcome {
     match reader.read(&wanted.id).await {
-        Ok(text) => Page { id: &wanted.id, text: &text, counter: &**engine.counter(), max }.part(&wanted.part),
+        Ok(Read { text, media }) if !media.is_empty() => {
+            let shown = Page { id: &wanted.id, text: &text, counter: &**engine.counter(), max }.part(&wanted.part);
+            Outcome { media, ..shown }
+        }
+        Ok(Read { text, .. }) => {
+            Page { id: &wanted.id, text: &text, counter: &**engine.counter(), max }.part(&wanted.part)
+        }
         Err(error) => Outcome::failure(refused(&error, &wanted.id, reader.row())),
     }
 }

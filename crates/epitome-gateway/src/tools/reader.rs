@@ -2,12 +2,15 @@
 //!
 //! An imported session cannot be continued, but what is in it can be read and searched all the same.
 
+use epitome::thread::{Media, Part};
+use epitome::wire::media_in;
 use epitome_runtime::artifact::{Access, Permission};
 use epitome_runtime::engine::{Engine, EngineError, OpenThread};
 use epitome_runtime::ids::{Moment, ThreadId, ThreadKey};
 use epitome_runtime::log::LogError;
 use epitome_runtime::recall::{Query, Recalled, recall};
 use epitome_runtime::store::ThreadRow;
+use serde_json::Value;
 
 /// The most passages of an answer of recall.
 const HITS_MAX: usize = 12;
@@ -49,12 +52,13 @@ impl Imported {
         }
     }
 
-    async fn message(&self, reference: &str) -> Result<String, EngineError> {
+    async fn message(&self, reference: &str) -> Result<Read, EngineError> {
         self.may_read()?;
         let missing = || EngineError::NoMessage { reference: reference.to_owned() };
         let place = place(reference).filter(|place| *place < self.row.length).ok_or_else(missing)?;
         let entry = self.engine.log().read(&self.row, place..place + 1).await?.pop();
-        Ok(entry.ok_or_else(missing)?.words())
+        let entry = entry.ok_or_else(missing)?;
+        Ok(Read { text: entry.words(), media: entry.message.parts.iter().flat_map(Part::media).cloned().collect() })
     }
 
     async fn artifact(&self, id: &str) -> Result<String, EngineError> {
@@ -68,6 +72,36 @@ impl Imported {
     }
 }
 
+/// What was read back.
+#[derive(Clone, Debug, Default)]
+pub struct Read {
+    /// Its words. Media is named in them, not spelt out.
+    pub text: String,
+    /// The images and files in it, each as the part it came as.
+    pub media: Vec<Media>,
+}
+
+impl Read {
+    /// An artifact's content: words, or a part that was more than words.
+    fn of_artifact(id: &str, content: String) -> Read {
+        let media = if content.starts_with('{') { media_in(&content) } else { Vec::new() };
+        if media.is_empty() {
+            return Read { text: content, media };
+        }
+        let named = media.iter().map(|media| format!("[{}: {media}]", media.kind.label()));
+        let text: Vec<String> = std::iter::once(format!("artifact {id}")).chain(named).chain(words(&content)).collect();
+        Read { text: text.join("\n"), media }
+    }
+}
+
+/// The words of a tool's answer beside its media.
+fn words(content: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(content).ok()?;
+    let blocks = ["/content", "/output", "/output/value"].iter().find_map(|place| value.pointer(place)?.as_array())?;
+    let texts: Vec<&str> = blocks.iter().filter_map(|block| block.get("text")?.as_str()).collect();
+    Some(texts.join("\n"))
+}
+
 impl Reader<'_> {
     /// What the store knows of the thread.
     pub fn row(&self) -> &ThreadRow {
@@ -78,12 +112,14 @@ impl Reader<'_> {
     }
 
     /// The whole of an artifact, or of a message as its references call it.
-    pub async fn read(&mut self, id: &str) -> Result<String, EngineError> {
+    pub async fn read(&mut self, id: &str) -> Result<Read, EngineError> {
         match (self, place(id)) {
-            (Reader::Open(thread), Some(_)) => thread.read_message(id, None).await,
-            (Reader::Open(thread), None) => Ok(thread.read_artifact(id).await?.into_text()),
+            (Reader::Open(thread), Some(_)) => {
+                Ok(Read { text: thread.read_message(id, None).await?, media: thread.message_media(id).await? })
+            }
+            (Reader::Open(thread), None) => Ok(Read::of_artifact(id, thread.read_artifact(id).await?.into_text())),
             (Reader::Imported(imported), Some(_)) => imported.message(id).await,
-            (Reader::Imported(imported), None) => imported.artifact(id).await,
+            (Reader::Imported(imported), None) => Ok(Read::of_artifact(id, imported.artifact(id).await?)),
         }
     }
 

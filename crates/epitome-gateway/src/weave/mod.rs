@@ -27,7 +27,7 @@
 //! # const TOOLS: [Tool; 1] = [Tool { name: "recall", description: "Finds.", parameters: r#"{"type":"object"}"# }];
 //! # fn upstream(_: &str) -> &'static str { "data: [DONE]\n\n" }
 //! # fn send(_: bytes::Bytes) {}
-//! # fn perform(_: &epitome::thread::ToolCall) -> Outcome { Outcome { text: "it".into(), is_error: false } }
+//! # fn perform(_: &epitome::thread::ToolCall) -> Outcome { Outcome::answer("it") }
 //! # let request = r#"{"messages":[{"role":"user","content":"hi"}],"stream":true}"#;
 //! assert!(can_weave(request, Dialect::Chat));
 //! let injected = inject(request, Dialect::Chat, &TOOLS).unwrap();
@@ -232,7 +232,7 @@ impl Weaver {
     /// the last one and ends for the client as if it had not.
     pub fn give_up(&mut self, request: &str) -> Option<String> {
         self.given_up = true;
-        let refused = Outcome { text: GIVEN_UP.to_owned(), is_error: true };
+        let refused = Outcome::failure(GIVEN_UP);
         let calls = self.answer.as_ref().map_or(0, |answer| answer.calls.len());
         self.follow_up(request, &vec![refused; calls])
     }

@@ -67,7 +67,7 @@ pub(super) fn woven(dialect: Dialect, answers: &[String], piece_bytes: usize, ro
         match weaver.end_of_answer() {
             Turn::Ours(calls) => {
                 seen.calls.push(calls.iter().map(|call| format!("{}({})", call.name, call.arguments)).collect());
-                let found = |_| Outcome { text: "Port 7311.".into(), is_error: false };
+                let found = |_| Outcome::answer("Port 7311.");
                 let next = match seen.calls.len() >= rounds_max {
                     true => weaver.give_up(&injected.body),
                     false => weaver.follow_up(&injected.body, &calls.iter().map(found).collect::<Vec<_>>()),

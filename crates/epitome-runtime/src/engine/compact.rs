@@ -520,7 +520,11 @@ fn runs(places: &[u64]) -> Vec<(u64, u64)> {
 }
 
 fn content(artifact: &Artifact<'_>, snapshot: &Snapshot) -> (String, String, Tokens) {
-    let tokens = snapshot.counter.count(artifact.content);
+    let message = snapshot.thread.message(artifact.place);
+    let tokens = match message.parts()[artifact.part].media().is_empty() {
+        true => snapshot.counter.count(artifact.content),
+        false => message.part_tokens(artifact.part),
+    };
     (artifact.id.as_str().to_owned(), artifact.content.to_owned(), tokens)
 }
 
@@ -530,7 +534,9 @@ fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> Hint {
     let message = thread.message(artifact.place);
     let mut names = Vec::new();
     let mut tool = String::new();
-    for (_, result) in message.results().filter(|(_, result)| *result.text == *artifact.content) {
+    let media = message.parts()[artifact.part].media();
+    names.extend(media.iter().filter_map(|media| media.name.as_deref().map(str::to_owned)));
+    for (_, result) in message.results().filter(|(part, _)| *part == artifact.part) {
         tool = result.tool.to_string();
         let calls = thread.messages().iter().take(artifact.place + 1).rev().flat_map(|message| message.calls());
         if let Some(call) = calls.into_iter().find(|call| call.id == result.call_id) {
@@ -544,7 +550,7 @@ fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> Hint {
     let what = names.first().cloned().unwrap_or_else(|| tool.clone());
     let hint = format!("read it when the full text of {what} ({reference}) is needed");
     let id = artifact.id.as_str().to_owned();
-    Hint { id, place: message.log_place() as u64, hint, names, expires: None }
+    Hint { id, place: message.log_place() as u64, hint, names, expires: None, is_media: !media.is_empty() }
 }
 
 /// What a plan did to a thread.

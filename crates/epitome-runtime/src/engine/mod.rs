@@ -65,13 +65,13 @@ use crate::log::{Document, Log, NewThread};
 use crate::model::Learnt;
 use crate::store::{DocumentKind, Patient, Store};
 use crate::summarise::Summariser;
-use crate::vault::{Keys, Vault, random_secret};
+use crate::vault::{Keys, Vault};
 
 /// The kind of the job that compacts a thread.
 pub const COMPACT: &str = "compact";
 
 /// The tenant of what belongs to the store itself.
-pub const SYSTEM_TENANT: &str = "epitome.system";
+const SYSTEM_TENANT: &str = "epitome.system";
 
 /// Keeps threads, prepares prompts, compacts.
 #[derive(Clone, Debug)]
@@ -148,21 +148,14 @@ impl Parts {
 impl Engine {
     /// An engine of these parts. The store's own secret is made on first use.
     pub async fn new(parts: Parts) -> Result<Engine, EngineError> {
-        let engine = Engine::before_its_store(parts);
-        let store = Arc::clone(engine.log().store());
-        engine.adopt_store(store).await?;
-        Ok(engine)
-    }
-
-    /// An engine whose store may not answer yet. Its calls have to fail until [`Engine::adopt_store`] has seen the store:
-    /// only then is it known what names in it are made of.
-    pub fn before_its_store(parts: Parts) -> Engine {
         let Parts { store, objects, keys, bus, summariser, settings } = parts;
         let store: Arc<dyn Store> = Arc::new(Patient::new(store, settings.store_patience));
-        let vault = Vault::new(keys, random_secret());
+        let secret = secret::store_secret(&store, &keys).await?;
+        let vault = Vault::new(keys, secret);
         let log = Log::new(Arc::clone(&store), vault.clone());
         let artifacts = Artifacts::new(objects, store, vault).with_patience(settings.object_patience);
         let counter = counter(&settings);
+        let learnt = learnt(&log).await;
         let inner = Inner {
             log,
             artifacts,
@@ -171,20 +164,10 @@ impl Engine {
             policy: Arc::new(settings.policy.clone()),
             settings,
             counter,
-            learnt: Arc::default(),
+            learnt: Arc::new(Mutex::new(learnt)),
             bell: Arc::new(Notify::new()),
         };
-        Engine { inner: Arc::new(inner) }
-    }
-
-    /// Takes over what a store knows that was just opened: its secret, which is made where it has none, and what was
-    /// learnt of models.
-    pub async fn adopt_store(&self, store: Arc<dyn Store>) -> Result<(), EngineError> {
-        let vault = self.inner.log.vault();
-        vault.adopt(secret::store_secret(&store, vault.keys()).await?);
-        let learnt = learnt(&Log::new(store, vault.clone())).await;
-        *self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner) = learnt;
-        Ok(())
+        Ok(Engine { inner: Arc::new(inner) })
     }
 
     /// The same engine for another policy and another model: what is kept, learnt and told is shared.
@@ -339,13 +322,17 @@ impl Engine {
 fn counter(settings: &Settings) -> Counter {
     let named = &settings.policy.count.tokenizer;
     match counter_named(named) {
-        Ok(counter) => Counter { label: named.clone(), counter },
+        Ok(counter) => Counter { label: format!("{named}{COUNTING}"), counter },
         Err(_) => {
             let model = settings.model.as_deref();
-            Counter { label: format!("auto:{}", model.unwrap_or("-")), counter: counter_for(model) }
+            Counter { label: format!("auto:{}{COUNTING}", model.unwrap_or("-")), counter: counter_for(model) }
         }
     }
 }
+
+/// Which way of counting a counter's label stands for. Messages that were counted another way are counted anew when their
+/// thread is opened: before the second, the files in them were counted by their base64.
+const COUNTING: &str = "#2";
 
 async fn learnt(log: &Log) -> Learnt {
     let Ok(tenant) = SYSTEM_TENANT.parse::<TenantId>() else { return Learnt::default() };

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use epitome::budget::Meter;
 use epitome::plan::{ArtifactId, part_content};
-use epitome::thread::Thread;
+use epitome::thread::{Media, Part, Thread};
 
 use super::error::EngineError;
 use super::thread::OpenThread;
@@ -77,7 +77,7 @@ impl OpenThread {
             key_id: None,
             sensitivity: kept.sensitivity,
             bytes: content.len() as u64,
-            tokens: self.engine.counter().count(content).get(),
+            tokens: thread.total().get().min(self.engine.counter().count(content).get()),
         };
         Some(Content::new(row, content.as_bytes().to_vec()))
     }
@@ -124,6 +124,16 @@ impl OpenThread {
         let first = (*lines.start()).max(1);
         let picked = words.lines().skip(first - 1).take(lines.end().saturating_add(1).saturating_sub(first));
         Ok(picked.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// The media in a message as its references call it, each as the part it came as.
+    pub async fn message_media(&self, reference: &str) -> Result<Vec<Media>, EngineError> {
+        self.may_read_back()?;
+        let missing = || EngineError::NoMessage { reference: reference.to_owned() };
+        let number: u64 = reference.strip_prefix('m').and_then(|number| number.parse().ok()).ok_or_else(missing)?;
+        let place = number.checked_sub(1).filter(|place| *place < self.state.row.length).ok_or_else(missing)?;
+        let entry = self.engine.inner.log.read(&self.state.row, place..place + 1).await?.pop().ok_or_else(missing)?;
+        Ok(entry.message.parts.iter().flat_map(Part::media).cloned().collect())
     }
 
     /// Searches everything that left the thread's prompts.

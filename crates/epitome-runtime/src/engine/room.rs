@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use epitome::budget::{TokenCounter, Tokens, Window};
+use epitome::budget::{Meter, Tokens, Window};
 use epitome::plan::Room;
 use epitome::policy::Policy;
+use epitome::wire::Dialect;
 
 use super::step::StepRequest;
 use super::{Engine, Settings};
@@ -16,15 +17,15 @@ const HARDER: [f64; 4] = [1.0, 0.8, 0.55, 0.3];
 const RESERVE_SHARE_MAX: f64 = 0.25;
 
 impl Engine {
-    /// The room that the messages of a step have.
-    pub fn room_for(&self, request: &StepRequest) -> Room {
-        self.room(request).0
+    /// The room that the messages of a step have, in a thread of this dialect.
+    pub fn room_for(&self, request: &StepRequest, dialect: Dialect) -> Room {
+        self.room(request, dialect).0
     }
 
     /// The room for the messages of a step, and what is kept free for content that comes back.
-    pub(super) fn room(&self, request: &StepRequest) -> (Room, Tokens) {
+    pub(super) fn room(&self, request: &StepRequest, dialect: Dialect) -> (Room, Tokens) {
         let settings = self.settings();
-        let fixed = fixed(request, &**self.counter());
+        let fixed = fixed(request, Meter::new(&**self.counter(), dialect));
         let window = self.with_learnt(|learnt| window(settings, learnt, request));
         let window = window.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]);
         let policy = fitted(&settings.policy, window);
@@ -67,10 +68,8 @@ fn window(settings: &Settings, learnt: &Learnt, request: &StepRequest) -> Tokens
 }
 
 /// What is in every request besides the messages.
-pub(super) fn fixed(request: &StepRequest, counter: &dyn TokenCounter) -> Tokens {
-    let texts: Tokens =
-        request.system.iter().chain(&request.tools).map(|text| counter.count(text) + Tokens::new(4)).sum();
-    texts + request.beside
+pub(super) fn fixed(request: &StepRequest, meter: Meter<'_>) -> Tokens {
+    meter.fixed(request.system.as_deref(), request.tools.as_deref()).total() + request.beside
 }
 
 /// A policy whose reserves fit into a window.

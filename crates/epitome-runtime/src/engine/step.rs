@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use epitome::budget::Tokens;
-use epitome::plan::{Cache, Compaction, Room, Shortfall};
+use epitome::budget::{Meter, Tokens};
+use epitome::plan::{Cache, Compaction, Room, Shortfall, open_media_shortfall};
 use epitome::render::{Piece, Rehydrated, render};
 use epitome::thread::{Determinism, Raw};
 use epitome::wire::Item;
@@ -171,7 +171,7 @@ impl OpenThread {
             self.catch_up(&mut warnings).await;
         }
         self.may(Permission::WriteThread)?;
-        let (room, reserve) = self.engine.room(request);
+        let (room, reserve) = self.engine.room(request, self.dialect);
         self.turn.enter(self.state.thread.turn(), self.engine.settings().policy.rehydrate.cooldown_turns);
         let rehydrated = self.rehydrate(request, room, reserve).await;
         let mut snapshot = self.snapshot(request, room);
@@ -201,11 +201,11 @@ impl OpenThread {
             rehydrated_tokens: Tokens::new(
                 rehydrated.iter().map(|back| self.engine.counter().count(&back.content).get()).sum(),
             ),
-            fixed: fixed(request, &**self.engine.counter()),
+            fixed: fixed(request, Meter::new(&**self.engine.counter(), self.dialect)),
             room,
             version: self.state.row.version,
             compacted,
-            shortfall: snapshot.compaction.as_ref().and_then(|known| known.plan.shortfall.clone()),
+            shortfall: shortfall(&snapshot),
             rehydrated,
             is_compacting: matches!(made, Made::Queued),
             saved: self.saved(),
@@ -436,6 +436,12 @@ impl OpenThread {
             tracing::warn!(%error, "what came back could not be noted");
         }
     }
+}
+
+/// By how much a prompt does not fit: as its plan says, or because the media of its newest request alone do not.
+fn shortfall(snapshot: &Snapshot) -> Option<Shortfall> {
+    let planned = snapshot.compaction.as_ref().and_then(|known| known.plan.shortfall.clone());
+    planned.or_else(|| open_media_shortfall(&snapshot.thread, snapshot.room, snapshot.meter()))
 }
 
 /// What was done for room.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use epitome::budget::Tokens;
-use epitome::thread::{Determinism, Durability, Message, MessageId, NewMessage, Part, Raw, Role};
+use epitome::thread::{Determinism, Durability, Media, Message, MessageId, NewMessage, Part, Raw, Role};
 use epitome::wire::{Dialect, decode_message};
 use serde::{Deserialize, Serialize};
 
@@ -122,9 +122,19 @@ fn words(part: &Part) -> Option<String> {
     match part {
         Part::Text(text) => Some(text.to_string()),
         Part::ToolCall(call) => Some(format!("{} {}", call.name, call.arguments)),
-        Part::ToolResult(result) => Some(result.text.to_string()),
-        Part::Reasoning(_) | Part::Image(_) | Part::Opaque(_) => None,
+        Part::ToolResult(result) => {
+            let media = result.media.iter().map(media_words);
+            Some(std::iter::once(result.text.to_string()).chain(media).collect::<Vec<_>>().join("\n"))
+        }
+        Part::Media(media) => Some(media_words(media)),
+        Part::Reasoning(_) | Part::Opaque(_) => None,
     }
+}
+
+/// Media as it is found and told: its kind, name, type and size, and the words of a document that is words.
+fn media_words(media: &Media) -> String {
+    let named = format!("[{}: {media}]", media.kind.label());
+    media.words().map_or(named.clone(), |words| format!("{named}\n{words}"))
 }
 
 /// The name under which a message is sealed.

@@ -44,6 +44,9 @@ pub struct Hint {
     /// When it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Moment>,
+    /// Whether it is media: it is read on purpose, and never comes back as words.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_media: bool,
 }
 
 impl StoredPlan {
@@ -78,6 +81,7 @@ fn hand_on(items: &mut StructuredSummary) {
     leave_oldest(&mut items.values, 0);
     leave_oldest(&mut items.urls, 0);
     leave_oldest(&mut items.hidden, 0);
+    leave_oldest(&mut items.media, 0);
 }
 
 fn leave_oldest<T>(list: &mut Vec<T>, first: usize) {

@@ -119,7 +119,7 @@ pub fn called_for<'h>(thread: &Thread, hints: &'h [Hint], turn: &TurnContext, ru
     let mut calls = Vec::new();
     for why in [Why::Message, Why::Arguments, Why::Question] {
         for hint in hints.iter().rev() {
-            let fits = said.calls_for(hint, why) && !turn.is_cooling(&hint.id, rules.cooldown_turns);
+            let fits = !hint.is_media && said.calls_for(hint, why) && !turn.is_cooling(&hint.id, rules.cooldown_turns);
             if fits && seen.insert(hint.id.as_str()) {
                 calls.push(Call { hint, why });
             }

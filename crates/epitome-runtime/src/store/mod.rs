@@ -19,7 +19,6 @@ mod memory;
 mod patient;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod recovering;
 mod row;
 mod rule;
 mod sqlite;
@@ -29,10 +28,9 @@ pub use error::StoreError;
 pub use faulty::{FaultyStore, StoreFault};
 pub use kind::{DocumentKind, Naming, Owner, Retention, StoredKind, UnknownKind};
 pub use memory::Memory;
-pub use patient::{Patient, StoreWait};
+pub use patient::Patient;
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresSettings};
-pub use recovering::{Opener, Recovering};
 pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobRow, JobState, Lease,
     MessageRow, PlanRow, Segment, Sensitivity, ThreadRow,

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use epitome::budget::{TokenCounter, Tokens, Window, Windows, counter_for};
+use epitome::budget::{Meter, TokenCounter, Tokens, Window, Windows, counter_for};
 use epitome::plan::{Draft, Questions};
 use epitome::summary::{AnswerError, Dialogue, Progress, Prompt, Reply, State};
-use epitome::wire::{Dialect, Voice, say};
+use epitome::thread::Raw;
+use epitome::wire::{Dialect, Voice, decode_message, say};
 use serde::{Deserialize, Serialize};
 
 use super::flight::Flights;
@@ -186,8 +187,11 @@ impl ModelSummariser {
 
     /// No request leaves that the model cannot take.
     fn check_size(&self, request: &ModelPrompt) -> Result<(), NoSummary> {
-        let texts = request.system.iter().chain(&request.messages).chain(&request.tools);
-        let tokens: Tokens = texts.map(|text| self.counter.count(text) + Tokens::new(4)).sum();
+        let dialect = self.model.dialect();
+        let meter = Meter::new(&*self.counter, dialect);
+        let messages = request.messages.iter().map(|json| decode_message(dialect, &Raw::whole(json.as_str())));
+        let messages: Tokens = messages.map(|message| meter.count(&message)).sum();
+        let tokens = messages + meter.fixed(request.system.as_deref(), request.tools.as_deref()).total();
         let output = request.max_output.unwrap_or(Tokens::ZERO);
         if tokens + output > self.window() {
             let details = format!("the request would take {} of {} tokens", tokens + output, self.window());

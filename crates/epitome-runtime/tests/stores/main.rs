@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod away;
 mod claims;
 mod crash;
 mod failures;

@@ -1,6 +1,7 @@
 //! What an image costs: its size read from its first bytes, and each provider's rule.
 //!
-//! It decodes headers, never pixels, and fetches nothing: an image given by address has no known size.
+//! It decodes headers, never pixels, and fetches nothing: an image given by address has no known size. What other media
+//! costs is told in `media.rs`.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ pub struct ImageSize {
 }
 
 /// How closely a model is asked to look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ImageDetail {
     /// A small copy at a fixed price.
     Low,
@@ -28,7 +29,7 @@ pub enum ImageDetail {
     High,
 }
 
-/// A provider's way to count an image.
+/// A provider's way to count images and other media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageRule {
@@ -155,7 +156,7 @@ fn u32_be(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// The first bytes that a base64 text stands for; it ends at the first sign that is not base64.
-fn decode_base64(text: &str, max_bytes: usize) -> Vec<u8> {
+pub(super) fn decode_base64(text: &str, max_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut bits = 0u32;
     let mut held = 0;

@@ -2,12 +2,20 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{ImageDetail, ImageRule, Overhead, TokenCounter, Tokens};
-use crate::thread::{Image, NewMessage, Part, ToolResult};
-use crate::wire::Dialect;
+use serde_json::Value;
+
+use super::media::{fixed_tokens, opaque_tokens};
+use super::{Count, CountSource, FixedOverhead, ImageRule, Overhead, TokenCounter, Tokens};
+use crate::thread::{Media, Message, NewMessage, Part, Raw, ResultForm, ToolResult};
+use crate::wire::{Dialect, decode_message};
 
 /// Texts below this size are not worth a second thread.
 const PARALLEL_BYTES_MIN: usize = 256 * 1024;
+
+/// The words of a block of a system prompt.
+fn block_text(block: &Value) -> Option<&str> {
+    block.get("text").and_then(Value::as_str).filter(|_| block.get("role").is_none())
+}
 
 /// Counts messages as a provider would bill them.
 #[derive(Clone, Copy)]
@@ -55,6 +63,37 @@ impl<'a> Meter<'a> {
         self.overhead.per_message + parts.iter().copied().sum()
     }
 
+    /// The tokens of a request that are not its messages. Everybody who tells a request's size adds these to the tokens of
+    /// its messages, so that it has one size. `system` and `tools` are JSON as the request has them; messages that stand
+    /// before the thread may follow the system prompt in a list.
+    pub fn fixed(&self, system: Option<&str>, tools: Option<&str>) -> FixedOverhead {
+        let system = system.map_or(Tokens::ZERO, |json| match serde_json::from_str::<Value>(json) {
+            Ok(value) => self.system(&value),
+            Err(_) => self.overhead.system_prompt(self.counter, [json]),
+        });
+        let tools = tools.and_then(|json| serde_json::from_str::<Vec<Value>>(json).ok()).unwrap_or_default();
+        let tools = self.overhead.tool_schemas(self.counter, &tools);
+        FixedOverhead { system, tools, reply: self.overhead.reply }
+    }
+
+    fn system(&self, value: &Value) -> Tokens {
+        match value {
+            Value::Null => Tokens::ZERO,
+            Value::String(text) => self.overhead.system_prompt(self.counter, [text.as_str()]),
+            Value::Array(items) => {
+                let texts = items.iter().filter_map(block_text);
+                let others = items.iter().filter(|item| block_text(item).is_none());
+                self.overhead.system_prompt(self.counter, texts) + others.map(|item| self.system(item)).sum()
+            }
+            message => self.count(&decode_message(self.dialect, &Raw::whole(message.to_string()))),
+        }
+    }
+
+    /// The tokens of a message.
+    pub fn count(&self, message: &NewMessage) -> Tokens {
+        self.message(&self.parts(message))
+    }
+
     /// The tokens of each part of a message.
     pub fn parts(&self, message: &NewMessage) -> Vec<Tokens> {
         message.parts.iter().map(|part| self.part(part)).collect()
@@ -63,21 +102,35 @@ impl<'a> Meter<'a> {
     fn part(&self, part: &Part) -> Tokens {
         match part {
             Part::Text(text) => self.text(text),
-            Part::Image(image) => self.image(image),
+            Part::Media(media) => self.media(media).tokens,
             Part::Reasoning(reasoning) => self.text(&reasoning.text),
             Part::ToolCall(call) => self.overhead.per_call + self.text(&call.name) + self.text(&call.arguments),
             Part::ToolResult(result) => self.result(result),
-            Part::Opaque(opaque) => self.text(opaque.json.as_str()),
+            Part::Opaque(opaque) => opaque_tokens(opaque.json.as_str(), self.counter),
         }
     }
 
     fn result(&self, result: &ToolResult) -> Tokens {
-        let images = result.images.iter().map(|image| self.image(image)).sum();
-        self.overhead.per_result + self.text(&result.text) + images
+        let text = match result.form {
+            ResultForm::Words => self.text(&result.text),
+            ResultForm::Fixed => fixed_tokens(&result.text, self.counter),
+        };
+        self.overhead.per_result + text + self.media_of(result)
     }
 
-    fn image(&self, image: &Image) -> Tokens {
-        self.images.tokens(image.size, ImageDetail::High)
+    /// The tokens of media, and whether they are exact or estimated.
+    pub fn media(&self, media: &Media) -> Count {
+        self.images.count(media, self.counter)
+    }
+
+    /// The tokens of the media in a tool result.
+    pub fn media_of(&self, result: &ToolResult) -> Tokens {
+        result.media.iter().map(|media| self.media(media).tokens).sum()
+    }
+
+    /// Where the count of a message comes from: as trustworthy as the least trustworthy part of it.
+    pub fn source_of(&self, message: &Message) -> CountSource {
+        message.media().map(|media| self.media(media).source).fold(self.counter.source(), CountSource::max)
     }
 
     /// The tokens of each part of many messages, counted on as many threads as help.

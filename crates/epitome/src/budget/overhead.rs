@@ -55,9 +55,10 @@ impl Overhead {
         }
     }
 
-    /// A system prompt given beside the messages.
-    pub fn system_prompt(&self, counter: &dyn TokenCounter, text: &str) -> Tokens {
-        if text.is_empty() { Tokens::ZERO } else { counter.count(text) + self.per_message }
+    /// A system prompt given beside the messages, in one text or in several.
+    pub fn system_prompt<'t>(&self, counter: &dyn TokenCounter, texts: impl IntoIterator<Item = &'t str>) -> Tokens {
+        let texts: Tokens = texts.into_iter().map(|text| counter.count(text)).sum();
+        if texts == Tokens::ZERO { Tokens::ZERO } else { texts + self.per_message }
     }
 
     /// The tools of a request, as the list in its `tools`. Providers rewrite a schema more tersely than its JSON.
@@ -65,8 +66,30 @@ impl Overhead {
         if tools.is_empty() {
             return Tokens::ZERO;
         }
-        let each = |tool: &Value| counter.count(&tool.to_string()) + self.per_tool;
-        self.tools + tools.iter().map(each).sum()
+        self.tools + tools.iter().map(|tool| self.tool_schema(counter, tool)).sum()
+    }
+
+    /// One tool of a request.
+    pub fn tool_schema(&self, counter: &dyn TokenCounter, tool: &Value) -> Tokens {
+        counter.count(&tool.to_string()) + self.per_tool
+    }
+}
+
+/// The tokens of a request that are not its messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FixedOverhead {
+    /// The system prompt.
+    pub system: Tokens,
+    /// The tools.
+    pub tools: Tokens,
+    /// The start of the reply.
+    pub reply: Tokens,
+}
+
+impl FixedOverhead {
+    /// All of it.
+    pub fn total(self) -> Tokens {
+        self.system + self.tools + self.reply
     }
 }
 
@@ -82,7 +105,7 @@ mod tests {
         for dialect in Dialect::ALL {
             let overhead = Overhead::of(dialect);
             assert_eq!(overhead.tool_schemas(&Characters::Four, &[]), Tokens::ZERO);
-            assert_eq!(overhead.system_prompt(&Characters::Four, ""), Tokens::ZERO);
+            assert_eq!(overhead.system_prompt(&Characters::Four, [""]), Tokens::ZERO);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
 use crate::render::{repaired_tokens, stand_in};
 use crate::summary::Pending;
-use crate::thread::{Part as MessagePart, Thread};
+use crate::thread::{Part as MessagePart, ResultForm, Thread};
 
 /// A plan in the making.
 pub struct Board<'a> {
@@ -160,8 +160,15 @@ impl<'a> Board<'a> {
             before,
             after: Tokens::ZERO,
         };
+        // What its provider takes as one object only cannot become words.
+        if matches!(&message.parts()[part], MessagePart::ToolResult(result) if result.form == ResultForm::Fixed) {
+            return None;
+        }
         let words = stand_in(self.thread, &record, &self.policy.tools, self.meter);
-        let after = match message.parts()[part] {
+        let after = match &message.parts()[part] {
+            MessagePart::ToolResult(result) if record.keeps_media() => {
+                self.meter.text_result(&words) + self.meter.media_of(result)
+            }
             MessagePart::ToolResult(_) => self.meter.text_result(&words),
             _ => self.meter.text(&words),
         };

@@ -96,6 +96,8 @@ pub struct Artifact<'a> {
     pub id: ArtifactId,
     /// The place of the message it came from.
     pub place: usize,
+    /// The place of the part in it.
+    pub part: usize,
     /// The content.
     pub content: &'a str,
 }
@@ -110,7 +112,7 @@ impl Compaction {
             };
             let Some(part) = record.part else { continue };
             if let Some(content) = part_content(thread, part.place, part.part) {
-                found.push(Artifact { id: artifact.clone(), place: part.place, content });
+                found.push(Artifact { id: artifact.clone(), place: part.place, part: part.part, content });
             }
         }
         found
@@ -122,12 +124,17 @@ impl Compaction {
     }
 }
 
-/// The content of a part that can be moved out.
+/// The content of a part that can be moved out: its words, or the part as it came where it is more than words.
 pub fn part_content(thread: &Thread, place: usize, part: usize) -> Option<&str> {
-    match thread.message(place).parts().get(part)? {
-        Part::ToolResult(result) => Some(&result.text),
+    content_of(thread.message(place).parts().get(part)?)
+}
+
+/// The content of a part that can be moved out: its words, or the part as it came where it is more than words.
+pub fn content_of(part: &Part) -> Option<&str> {
+    match part {
+        Part::ToolResult(result) => Some(result.json.as_deref().unwrap_or(&result.text)),
         Part::ToolCall(call) => Some(&call.arguments),
-        Part::Image(image) => Some(&image.source),
+        Part::Media(media) => Some(media.json.as_str()),
         Part::Text(text) => Some(text),
         _ => None,
     }

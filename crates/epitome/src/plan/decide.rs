@@ -11,7 +11,7 @@ use super::normalise::normalise;
 use super::price::{Cache, Worth};
 use super::record::{Action, Cleared, Record};
 use super::rungs::climb;
-use super::tail::{Protection, Tail, open_tokens};
+use super::tail::{OPEN_MEDIA, Protection, Tail, open_media_tokens, open_tokens};
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
 use crate::thread::{Determinism, Thread};
@@ -112,12 +112,29 @@ pub fn decide<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Met
             false => Verdict::Wait { tokens, reason },
         };
     }
+    if let Some(shortfall) = open_media_shortfall(thread, room, meter) {
+        let reason = format!(
+            "the {OPEN_MEDIA} alone take {} tokens, above the limit of {}, and they stay as they are",
+            shortfall.parts[0].1, room.limit
+        );
+        return Verdict::Wait { tokens, reason };
+    }
     let draft = draft(thread, room, policy, meter, ask, tokens);
     match refusal(&draft, room, policy, ask, tokens) {
         Some(_) if tokens <= room.trigger => Verdict::Fits { tokens },
         Some(reason) => Verdict::Wait { tokens, reason },
         None => Verdict::Act(Box::new(draft)),
     }
+}
+
+/// The shortfall of a thread whose newest request alone is above the limit by its media: no plan can mend that.
+pub fn open_media_shortfall(thread: &Thread, room: Room, meter: Meter<'_>) -> Option<Shortfall> {
+    let media = open_media_tokens(thread, meter);
+    (media > room.limit).then(|| Shortfall {
+        over: thread.total() - room.limit,
+        floor: media,
+        parts: vec![(OPEN_MEDIA.to_owned(), media)],
+    })
 }
 
 fn is_due(thread: &Thread, room: Room, policy: &Policy, tokens: Tokens) -> bool {
@@ -360,10 +377,12 @@ fn shortfall(board: &Board<'_>) -> Option<Shortfall> {
         (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|p| board.whole(p..p + 1)).sum();
     let tail = board.tokens(board.tail.from..thread.len());
     let rest = board.total - held - tail;
+    let media = open_media_tokens(thread, board.meter);
     let named = [
         ("what is protected before the tail", held),
         ("summaries and placeholders", rest),
-        ("the newest exchanges", tail),
+        (OPEN_MEDIA, media),
+        ("the newest exchanges", tail - media),
     ];
     let parts = named.into_iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
     Some(Shortfall { over, floor: board.total, parts: parts.map(|(name, tokens)| (name.to_owned(), tokens)).collect() })

@@ -1,17 +1,21 @@
 //! A draft: a plan that may still need its summary. Whoever has a model answers the request; without one the embedded
 //! summariser does.
 
+use std::collections::HashMap;
+
 use super::compaction::{Compaction, Plan, Shortfall, Step};
 use super::decide::Ask;
 use super::record::Action;
+use super::tail::{OPEN_MEDIA, open_media_tokens};
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
-use crate::render::{Prompt, render, said_in};
+use crate::render::{Piece, Prompt, render, said_in};
 use crate::summary::{
     Brief, Dialogue, Earlier, Limits, Pending, Receipt, Said, State, StructuredSummary, Summary, extract, merge,
     summarise,
 };
-use crate::thread::Thread;
+use crate::thread::{Media, Part, Raw, Thread};
+use crate::wire::decode_message;
 
 /// How often a summary gives way to what was not foreseen.
 const GIVE_WAY_MAX: usize = 2;
@@ -171,7 +175,14 @@ impl<'a> Draft<'a> {
         let known = known.as_ref().map(|(text, tokens)| (text.as_str(), *tokens));
         let tokens = prompt.tokens_knowing(self.thread, self.meter, known);
         self.settle(&mut compaction, tokens);
-        let receipt = Receipt::of(&items, &said);
+        let mut receipt = Receipt::of(&items, &said);
+        let shown = media_in(&prompt);
+        let is_shown = |place: usize, media: &Media| match shown.get(&place) {
+            Some(Shown::Whole) => true,
+            Some(Shown::Edited(parts)) => parts.iter().any(|part| part == media.json.as_str()),
+            None => false,
+        };
+        receipt.add_media(self.thread, &is_shown, &items.media);
         compaction.receipt = Receipt { repaired: compaction.plan.carried.len(), ..receipt };
         compaction
     }
@@ -209,11 +220,41 @@ impl<'a> Draft<'a> {
         plan.after = tokens;
         let over = tokens - plan.room.limit;
         let summary = compaction.summaries.first().map_or(Tokens::ZERO, |summary| summary.tokens);
-        let named = [("a summary that holds what must stay", summary), ("everything else", tokens - summary)];
+        let media = open_media_tokens(self.thread, self.meter);
+        let named = [
+            ("a summary that holds what must stay", summary),
+            (OPEN_MEDIA, media),
+            ("everything else", tokens - summary - media),
+        ];
         let parts = named.into_iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
         let parts = parts.map(|(name, tokens)| (name.to_owned(), tokens)).collect();
         plan.shortfall = (over > Tokens::ZERO).then_some(Shortfall { over, floor: tokens, parts });
     }
+}
+
+/// What a prompt has of a message.
+enum Shown {
+    /// All of it.
+    Whole,
+    /// These media, as JSON, beside what was changed.
+    Edited(Vec<String>),
+}
+
+/// What a prompt has of each message, as far as its media go.
+fn media_in(prompt: &Prompt) -> HashMap<usize, Shown> {
+    let mut shown = HashMap::new();
+    for piece in &prompt.pieces {
+        match piece {
+            Piece::Kept(place) => shown.insert(*place, Shown::Whole),
+            Piece::Edited { place, json } => {
+                let message = decode_message(prompt.dialect, &Raw::whole(json.as_str()));
+                let media = message.parts.iter().flat_map(Part::media);
+                shown.insert(*place, Shown::Edited(media.map(|media| media.json.to_string()).collect()))
+            }
+            Piece::Written { .. } => None,
+        };
+    }
+    shown
 }
 
 /// Makes the steps add up to what became of the prompt: what it takes less than planned is the summary's doing, what it

@@ -13,9 +13,10 @@ mod rungs;
 mod tail;
 
 pub use budget::Room;
-pub use compaction::{Artifact, Compaction, Plan, Shortfall, Step, part_content};
-pub use decide::{Ask, OwnProposal, OwnRung, Shape, Verdict, decide, is_valid_for};
+pub use compaction::{Artifact, Compaction, Plan, Shortfall, Step, content_of, part_content};
+pub use decide::{Ask, OwnProposal, OwnRung, Shape, Verdict, decide, is_valid_for, open_media_shortfall};
 pub use draft::{Draft, Questions};
 pub use normalise::normalise;
 pub use price::{Cache, Worth};
 pub use record::{Action, ArtifactId, Cleared, Part, Record};
+pub use tail::OPEN_MEDIA;

@@ -169,6 +169,11 @@ pub struct Part {
 }
 
 impl Record {
+    /// Whether a tool result that it shortens goes on with its media: only words can be shortened.
+    pub fn keeps_media(&self) -> bool {
+        matches!(self.action, Action::Externalise { tail, .. } if tail > Tokens::ZERO)
+    }
+
     /// Whether it is about a place, or a part at that place.
     pub fn covers(&self, place: usize, part: Option<usize>) -> bool {
         match self.part {

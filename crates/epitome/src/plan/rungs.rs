@@ -10,7 +10,7 @@ use crate::budget::Tokens;
 use crate::policy::{Meaning, Rung, ToolClass};
 use crate::render::stand_in;
 use crate::summary::{Pending, all_words, keywords};
-use crate::thread::{Durability, MessageId, Part, Span, Thread, ToolResult};
+use crate::thread::{Durability, MessageId, Part, ResultForm, Span, Thread, ToolResult};
 
 /// Results smaller than this are not worth a placeholder.
 const WORTH_CLEARING: Tokens = Tokens::new(40);
@@ -186,7 +186,7 @@ fn should_move(board: &Board<'_>, place: usize, part: usize, content: &Part) -> 
             let own = board.policy.tools.rule(&result.tool).and_then(|rule| rule.externalise_from);
             board.thread.message(place).part_tokens(part) >= own.unwrap_or(board.policy.externalise.tokens_min)
         }
-        Part::Image(_) => board.thread.message(place).turn() < board.thread.turn(),
+        Part::Media(_) => board.thread.message(place).turn() < board.thread.turn(),
         _ => false,
     }
 }
@@ -406,7 +406,9 @@ fn clearable(board: &Board<'_>) -> Vec<(usize, usize)> {
                 keep = keep.saturating_sub(1);
             }
             let exempt = rules.exempt.iter().any(|tool| **tool == *result.tool) || tokens < WORTH_CLEARING;
-            let outside = place < board.tail.from || !rules.by_durability;
+            // What nobody has answered keeps its media, whatever else is cleared.
+            let is_shown = place >= board.tail.from && !result.media.is_empty();
+            let outside = (place < board.tail.from || !rules.by_durability) && !is_shown;
             let free = outside && !board.is_gone(place) && !board.tail.holds(place) && !board.is_taken(place, part);
             if !protected && !exempt && free && may_clear(board, result) {
                 found.push((place, part));
@@ -496,6 +498,16 @@ fn level(parts: &[(Tokens, usize, usize)], excess: Tokens) -> Tokens {
     Tokens::ZERO
 }
 
+/// The tokens of a part that a trim can take from: words of results and of arguments, never media.
+fn trimmable_tokens(board: &Board<'_>, place: usize, part: usize) -> Tokens {
+    let tokens = board.thread.message(place).part_tokens(part);
+    match &board.thread.message(place).parts()[part] {
+        Part::ToolResult(result) if result.form == ResultForm::Words => tokens - board.meter.media_of(result),
+        Part::ToolCall(_) => tokens,
+        _ => Tokens::ZERO,
+    }
+}
+
 /// Results and arguments in a range that are longer than what a trim keeps, largest first.
 fn trimmable(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(Tokens, usize, usize)> {
     let thread = board.thread;
@@ -503,10 +515,10 @@ fn trimmable(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(Tokens, u
     let mut found: Vec<(Tokens, usize, usize)> = Vec::new();
     for place in range.filter(|place| !board.is_gone(*place)) {
         let message = thread.message(place);
-        for (part, content) in message.parts().iter().enumerate() {
-            let long = message.part_tokens(part) > clip && matches!(content, Part::ToolResult(_) | Part::ToolCall(_));
-            if long && !board.is_taken(place, part) {
-                found.push((message.part_tokens(part), place, part));
+        for part in 0..message.parts().len() {
+            let tokens = trimmable_tokens(board, place, part);
+            if tokens > clip && !board.is_taken(place, part) {
+                found.push((tokens, place, part));
             }
         }
     }

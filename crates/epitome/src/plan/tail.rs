@@ -1,9 +1,9 @@
 //! The tail: the newest exchanges, which stay verbatim.
 
 use super::decide::Shape;
-use crate::budget::Tokens;
+use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Protect, Rung};
-use crate::thread::{Message, Part, Role, Thread};
+use crate::thread::{Message, Part, ResultForm, Role, Thread};
 
 /// The most of a prompt that a single request takes as a message of its own.
 const REQUEST_SHARE: f64 = 0.6;
@@ -188,7 +188,8 @@ impl Protection<'_> {
         let from = self.allowed(from.min(thread.in_flight().or_else(|| self.unanswered()).unwrap_or(from)));
         let (mut held, mut task) = (Vec::new(), None);
         if self.shape == Shape::Free {
-            held = (0..from).filter(|place| is_held(thread.message(*place))).collect();
+            let request = open_request_with_media(thread);
+            held = (0..from).filter(|place| is_held(thread.message(*place)) || request == Some(*place)).collect();
             task = self.first_task().filter(|place| *place < from);
         }
         let inside = from < thread.len() && from > 0;
@@ -199,6 +200,9 @@ impl Protection<'_> {
     /// Where what nobody has answered begins: a request, or results that the model has not seen, that leave room for
     /// more.
     fn unanswered(&self) -> Option<usize> {
+        if let Some(shown) = open_media(self.thread) {
+            return Some(shown);
+        }
         let open = open(self.thread).filter(|_| self.shape == Shape::Free)?;
         let clip = self.policy.trim.clip(self.target);
         let tokens: Tokens = (open..self.thread.len()).map(|place| clipped(self.thread.message(place), clip)).sum();
@@ -211,7 +215,7 @@ impl Protection<'_> {
     /// The next place where the tail may begin; before what is in flight if it must be.
     fn allowed(&self, from: usize) -> usize {
         let Some(may_cut) = self.may_cut else { return from };
-        let latest = self.thread.in_flight().unwrap_or(self.thread.len());
+        let latest = self.thread.in_flight().or_else(|| open_media(self.thread)).unwrap_or(self.thread.len());
         let starts = self.thread.exchanges().iter().map(|exchange| exchange.range().start);
         let places: Vec<usize> =
             starts.chain([self.thread.len()]).filter(|place| *place <= latest && may_cut(*place)).collect();
@@ -245,6 +249,29 @@ fn is_harness_note(message: &Message) -> bool {
         && !message.is_summary()
         && !message.opens_turn()
         && message.parts().iter().all(is_text)
+}
+
+/// Where what nobody has answered begins, if it shows the model media: that cannot be told in other words.
+fn open_media(thread: &Thread) -> Option<usize> {
+    open(thread).filter(|from| (*from..thread.len()).any(|place| thread.message(place).media().next().is_some()))
+}
+
+/// The request that is being worked on, if it came with media: they are what it is about until it is answered.
+fn open_request_with_media(thread: &Thread) -> Option<usize> {
+    let is_open = open(thread).is_some() || thread.in_flight().is_some();
+    let request = is_open.then(|| thread.turn_start()).filter(|place| *place < thread.len())?;
+    thread.message(request).media().next().map(|_| request)
+}
+
+/// What a shortfall calls the media that stay whatever the pressure.
+pub const OPEN_MEDIA: &str = "images and files of the open request";
+
+/// The tokens of the media that stay whatever the pressure: those of the open request and of what nobody has answered.
+pub fn open_media_tokens(thread: &Thread, meter: Meter<'_>) -> Tokens {
+    let newest = open_media(thread).unwrap_or(thread.len());
+    let request = open_request_with_media(thread).filter(|place| *place < newest);
+    let shown = request.into_iter().chain(newest..thread.len()).flat_map(|place| thread.message(place).media());
+    shown.map(|media| meter.media(media).tokens).sum()
 }
 
 /// The tokens of what nobody has answered.
@@ -322,12 +349,17 @@ fn newest(thread: &Thread, most: Tokens, clip: Tokens) -> usize {
     start
 }
 
-/// What a message takes when its long results and arguments are clipped.
+/// What a message takes when its long results and arguments are clipped. Media are not.
 fn clipped(message: &Message, clip: Tokens) -> Tokens {
     let mut tokens = message.tokens();
     for (at, part) in message.parts().iter().enumerate() {
         let own = message.part_tokens(at);
-        if own > clip && matches!(part, Part::ToolResult(_) | Part::ToolCall(_)) {
+        let can_shrink = match part {
+            Part::ToolResult(result) => result.form == ResultForm::Words && result.media.is_empty(),
+            Part::ToolCall(_) => true,
+            _ => false,
+        };
+        if own > clip && can_shrink {
             tokens = tokens - own + clip;
         }
     }

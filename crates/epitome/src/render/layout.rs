@@ -34,7 +34,7 @@ fn kept(role: Role, parts: &[Part], reference: &str, mark: &str) -> String {
 fn part(part: &Part) -> String {
     match part {
         Part::Text(text) => begin(text),
-        Part::Image(_) => "image".to_owned(),
+        Part::Media(media) => media.kind.label().to_lowercase(),
         Part::Reasoning(_) => "reasoning".to_owned(),
         Part::ToolCall(call) => format!("call {}", call.name),
         Part::ToolResult(result) => format!("result {}", begin(&result.text)),

@@ -97,7 +97,7 @@ fn hidden(thread: &Thread, place: usize, dialect: Dialect) -> Option<Piece> {
         .enumerate()
         .filter_map(|(at, part)| match part {
             Part::ToolResult(_) => Some((at, PartEdit::Result(words.clone()))),
-            Part::Text(_) | Part::Image(_) => Some((at, PartEdit::Words(words.clone()))),
+            Part::Text(_) | Part::Media(_) => Some((at, PartEdit::Words(words.clone()))),
             _ => None,
         })
         .collect();
@@ -343,6 +343,9 @@ impl<'a> Renderer<'a> {
             let Some(part) = record.part else { continue };
             let words = stand_in(self.thread, record, &self.policy.tools, self.meter);
             let edit = match &message.parts()[part.part] {
+                Part::ToolResult(result) if record.keeps_media() && !result.media.is_empty() => {
+                    PartEdit::ResultWords(words)
+                }
                 Part::ToolResult(_) => PartEdit::Result(words),
                 Part::ToolCall(_) => PartEdit::Arguments(words),
                 _ => PartEdit::Words(words),

@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::stand_in::media_lines;
 use crate::budget::{Meter, Tokens};
 
 use crate::thread::{Exchange, Message, Part, Role, Seal, Thread};
@@ -101,10 +102,12 @@ pub fn retold(thread: &Thread, place: usize, mut stand_ins: HashMap<usize, Strin
             Part::Text(text) => words.push(stand_in.unwrap_or_else(|| text.to_string())),
             Part::ToolCall(call) => words.push(format!("[called {} {}]", call.name, call.arguments)),
             Part::ToolResult(result) => {
-                let text = stand_in.unwrap_or_else(|| result.text.to_string());
+                let text = stand_in.unwrap_or_else(|| format!("{}{}", result.text, media_lines(result)));
                 words.push(format!("[result of {}]\n{text}", result.call_id));
             }
-            Part::Image(_) => words.push(stand_in.unwrap_or_else(|| "[image]".to_owned())),
+            Part::Media(media) => {
+                words.push(stand_in.unwrap_or_else(|| format!("[{}: {media}]", media.kind.label())));
+            }
             Part::Opaque(opaque) => words.push(opaque.json.as_str().to_owned()),
             Part::Reasoning(_) => {}
         }

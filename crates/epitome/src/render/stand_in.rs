@@ -6,7 +6,7 @@ use crate::budget::{Meter, Tokens, truncate};
 use crate::plan::{Action, Cleared, Record, part_content};
 use crate::policy::{Ending, ReadBy, Tools};
 use crate::summary::{GAP, middle_out};
-use crate::thread::{Image, MessageId, Part, Thread, ToolResult};
+use crate::thread::{Media, MediaKind, MessageId, Part, Thread, ToolResult};
 
 /// The words that stand in the place of a record's span or part; empty for a summary, which has its own.
 pub fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: Meter<'_>) -> String {
@@ -14,7 +14,7 @@ pub fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: Meter<'_
         (Action::Drop { keywords }, _) => dropped(thread, record, keywords),
         (Action::Externalise { artifact, head, tail, by }, Some(part)) => {
             match &thread.message(part.place).parts()[part.part] {
-                Part::Image(image) => picture(image, &thread.reference(part.place)),
+                Part::Media(media) => moved_media(media, &thread.reference(part.place), artifact.as_str(), *by),
                 Part::ToolCall(call) => shortened_arguments(&call.arguments, *head + *tail, meter),
                 _ if *tail > Tokens::ZERO => trimmed(thread, part.place, part.part, *head + *tail, meter),
                 _ => pointer(thread, part.place, part.part, (artifact.as_str(), *by), *head, meter),
@@ -23,7 +23,7 @@ pub fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: Meter<'_
         (Action::Clear { why, preserved, .. }, Some(part)) => {
             let Part::ToolResult(result) = &thread.message(part.place).parts()[part.part] else { return String::new() };
             let head = heading(result, tools.ending_at(thread, part.place, result));
-            cleared(thread, head, why, preserved)
+            cleared(thread, head, why, preserved) + &media_lines(result)
         }
         _ => String::new(),
     }
@@ -41,12 +41,28 @@ fn dropped(thread: &Thread, record: &Record, keywords: &[String]) -> String {
     text
 }
 
-fn picture(image: &Image, reference: &str) -> String {
-    let kind = image.media_type.as_deref().unwrap_or("image");
-    match image.size {
-        Some(size) => format!("[Image {reference}: {kind}, {}x{}, moved out]", size.width, size.height),
-        None => format!("[Image {reference}: {kind}, {} bytes, moved out]", image.source.len() * 3 / 4),
+/// A placeholder for media: what it was, its name, type and size, and how it is had back.
+fn moved_media(media: &Media, reference: &str, artifact: &str, by: ReadBy) -> String {
+    let back = match by {
+        ReadBy::Tool => format!("moved out; to have it back, call: read_artifact(\"{artifact}\")"),
+        ReadBy::Nobody => format!("left out to save room, kept as artifact {artifact}"),
+    };
+    let words = format!("[{} {reference}: {media}; {back}]", media.kind.label());
+    match transcript(media) {
+        Some(transcript) => format!("{words}\nTranscript: {transcript}"),
+        None => words,
     }
+}
+
+/// What was said in a recording, where the provider wrote it down.
+fn transcript(media: &Media) -> Option<String> {
+    let json: Value = serde_json::from_str(media.json.as_str()).ok().filter(|_| media.kind == MediaKind::Audio)?;
+    Some(json.get("transcript")?.as_str()?.to_owned())
+}
+
+/// The media of a result that left with it, a line each.
+pub(super) fn media_lines(result: &ToolResult) -> String {
+    result.media.iter().map(|media| format!("\n[{}: {media}]", media.kind.label())).collect()
 }
 
 fn pointer(
@@ -57,7 +73,11 @@ fn pointer(
     head: Tokens,
     meter: Meter<'_>,
 ) -> String {
-    let content = part_content(thread, place, part).unwrap_or_default();
+    let content = words_of_part(thread, place, part);
+    let media = match &thread.message(place).parts()[part] {
+        Part::ToolResult(result) => media_lines(result),
+        _ => String::new(),
+    };
     let preview = truncate(meter.counter(), content, head);
     let preview = preview.rsplit_once(char::is_whitespace).map_or(preview, |(whole, _)| whole).trim_end();
     let lines = content.lines().count();
@@ -68,17 +88,25 @@ fn pointer(
         ReadBy::Nobody => "The rest was left out to save room.".to_owned(),
     };
     format!(
-        "[Externalized Content - artifact:{artifact}]\nSummary: {reference}, {lines} line{s}, beginning:\n{preview}\n{back}"
+        "[Externalized Content - artifact:{artifact}]\nSummary: {reference}, {lines} line{s}, beginning:\n{preview}{media}\n{back}"
     )
 }
 
 fn trimmed(thread: &Thread, place: usize, part: usize, keep: Tokens, meter: Meter<'_>) -> String {
-    let content = part_content(thread, place, part).unwrap_or_default();
+    let content = words_of_part(thread, place, part);
     match middle_out(content, keep, &|text| meter.text(text)) {
         Some(short) => {
             short.replacen(GAP, &format!("[... the middle is left out; whole: {} ...]", thread.reference(place)), 1)
         }
         None => content.to_owned(),
+    }
+}
+
+/// The words of a part, without its media.
+fn words_of_part(thread: &Thread, place: usize, part: usize) -> &str {
+    match &thread.message(place).parts()[part] {
+        Part::ToolResult(result) => &result.text,
+        _ => part_content(thread, place, part).unwrap_or_default(),
     }
 }
 

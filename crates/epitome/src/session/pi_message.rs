@@ -5,8 +5,8 @@
 use serde_json::{Map, Value};
 
 use super::Format;
-use crate::budget::ImageSize;
-use crate::thread::{Image, NewMessage, Opaque, Outcome, Part, Raw, Reasoning, Role, Seal, ToolCall, ToolResult};
+use crate::thread::{Media, NewMessage, Opaque, Outcome, Part, Raw, Reasoning, Role, Seal, ToolCall, ToolResult};
+use crate::wire::media;
 
 /// A message, or an entry that stands for one, and whether the model is shown it.
 pub(super) struct PiMessage {
@@ -22,7 +22,7 @@ pub(super) fn decode(raw: &Raw) -> PiMessage {
     let (role, parts) = match speaker(&object) {
         "user" | "custom" | "hookMessage" | "custom_message" => (Role::User, content(&object)),
         "assistant" => (Role::Assistant, content(&object)),
-        "toolResult" => (Role::Tool, vec![Part::ToolResult(result(&object))]),
+        "toolResult" => (Role::Tool, vec![Part::ToolResult(result(&object, raw))]),
         "bashExecution" => (Role::User, vec![words(&bash_text(&object))]),
         "branchSummary" | "branch_summary" => (Role::User, vec![words(&branch_text(str_of(&object, "summary")))]),
         "compactionSummary" => (Role::User, vec![words(&Format::PiTree.worded(str_of(&object, "summary")))]),
@@ -66,13 +66,15 @@ fn part(block: &Value) -> Part {
             text: text("thinking").unwrap_or_default().into(),
             seal: seal(text("thinkingSignature"), block.get("redacted")),
         }),
-        "image" => Part::Image(image(block)),
         "toolCall" => Part::ToolCall(ToolCall {
             id: text("id").unwrap_or_default().into(),
             name: text("name").unwrap_or_default().into(),
             arguments: block.get("arguments").map(Value::to_string).unwrap_or_default().into(),
         }),
-        kind => opaque(&Raw::whole(block.to_string()), kind),
+        kind => match media_in(block) {
+            Some(media) => Part::Media(media),
+            None => opaque(&Raw::whole(block.to_string()), kind),
+        },
     }
 }
 
@@ -84,32 +86,31 @@ fn seal(signature: Option<&str>, redacted: Option<&Value>) -> Seal {
     }
 }
 
-fn image(block: &Value) -> Image {
-    let text = |key: &str| block.get(key).and_then(Value::as_str);
-    let data = text("data").unwrap_or_default();
-    let size = ImageSize::of_base64(data);
-    Image { media_type: text("mimeType").map(Into::into), source: data.into(), size }
+fn media_in(block: &Value) -> Option<Media> {
+    media(block, &|| Raw::whole(block.to_string()))
 }
 
-fn result(object: &Map<String, Value>) -> ToolResult {
+fn result(object: &Map<String, Value>, raw: &Raw) -> ToolResult {
     let declared = object.get("isError").and_then(Value::as_bool);
     let declared = declared.map(|is_error| if is_error { Outcome::Failure } else { Outcome::Success });
     let mut result = ToolResult::new(str_of(object, "toolCallId"), "", declared);
     result.tool = str_of(object, "toolName").into();
-    let mut texts: Vec<&str> = Vec::new();
+    let mut texts: Vec<String> = Vec::new();
     match object.get("content") {
-        Some(Value::String(text)) => texts.push(text),
+        Some(Value::String(text)) => texts.push(text.clone()),
         Some(Value::Array(blocks)) => {
             for block in blocks {
-                match block.get("text").and_then(Value::as_str) {
-                    Some(text) => texts.push(text),
-                    None => result.images.push(image(block)),
+                match (block.get("text").and_then(Value::as_str), media_in(block)) {
+                    (Some(text), _) => texts.push(text.to_owned()),
+                    (None, Some(media)) => result.media.push(media),
+                    (None, None) => texts.push(block.to_string()),
                 }
             }
         }
         _ => {}
     }
     result.text = texts.join("\n").into();
+    result.json = (!result.media.is_empty()).then(|| raw.clone());
     result
 }
 

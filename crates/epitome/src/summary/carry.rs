@@ -36,6 +36,9 @@ pub fn carry_over(text: &str, place: usize, facts: &mut StructuredSummary) {
             Some(Section::OpenItems) => facts.open_items.extend(bullets(body).map(open_item)),
             Some(Section::Facts) => facts.facts.extend(bullets(body).map(|item| fact(item, place))),
             Some(Section::Outcomes) => facts.tool_outcomes.extend(bullets(body).filter_map(tool_outcome)),
+            Some(Section::Media) => {
+                facts.media.extend(bullets(body).filter_map(labelled).map(|(place, _, text)| Quote { text, place }));
+            }
             _ => {}
         }
     }

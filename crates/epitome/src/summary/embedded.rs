@@ -27,6 +27,7 @@ const REQUESTS_SHARE: f64 = 0.05;
 const REQUEST_SHARE: f64 = 0.025;
 const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
+const MEDIA_SHARE: f64 = 0.15;
 /// What is told by kind and not by worth: the notes quote most of it where it matters.
 const BRIEF_SHARE: f64 = 0.01;
 /// What a model wrote of one kind, its facts aside.
@@ -154,6 +155,7 @@ impl<'p, 'a> Writer<'p, 'a> {
         self.requests();
         self.turn_context();
         self.constraints();
+        self.media();
         self.facts();
         self.plan();
         self.open_items();
@@ -344,6 +346,35 @@ impl<'p, 'a> Writer<'p, 'a> {
             self.items.constraints.iter().map(|quote| quote.text.as_str()).filter(|text| !self.is_said(text)).collect();
         let lines: Vec<String> = missing.into_iter().map(str::to_owned).collect();
         self.bullets(Section::Constraints, &lines);
+    }
+
+    /// Images and files that left with the span, the newest named first; of those that there is no room for, how many.
+    fn media(&mut self) {
+        let thread = self.pending.thread;
+        let stays = |place: usize| {
+            let loaded = thread.messages().iter().position(|message| message.log_place() == place);
+            loaded.is_some_and(|at| self.pending.keeps(at) && !thread.message(at).is_summary())
+        };
+        let gone: Vec<&Quote> = self.items.media.iter().filter(|quote| !stays(quote.place)).collect();
+        let mut room = self.share(MEDIA_SHARE);
+        let mut lines: Vec<String> = Vec::new();
+        for Quote { text, place } in gone.iter().rev() {
+            let line = format!("m{}: {text}", place + 1);
+            let cost = self.count(&line) + Tokens::new(2);
+            if cost > room {
+                break;
+            }
+            room -= cost;
+            lines.push(line);
+        }
+        let unnamed = gone.len() - lines.len();
+        if unnamed > 0 {
+            let (first, last) = (gone[0].place + 1, gone[unnamed - 1].place + 1);
+            let places = if first == last { format!("m{first}") } else { format!("m{first} to m{last}") };
+            lines.push(format!("{unnamed} more in {places}"));
+        }
+        lines.reverse();
+        self.bullets(Section::Media, &lines);
     }
 
     fn facts(&mut self) {

@@ -57,7 +57,7 @@ impl Evidence {
                 Part::Text(text) => self.other(text),
                 Part::ToolCall(call) => self.other(&call.arguments),
                 Part::ToolResult(result) => self.other(&result.text),
-                Part::Image(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
+                Part::Media(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
             }
         }
     }

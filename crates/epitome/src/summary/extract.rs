@@ -12,7 +12,7 @@ use super::structured::{
     StructuredSummary, ToolOutcome, TurnContext,
 };
 use crate::policy::{Ending, Meaning, ToolClass, Tools};
-use crate::thread::{Message, Role, Thread, ToolCall, ToolResult, own_words};
+use crate::thread::{Media, Message, Role, Thread, ToolCall, ToolResult, own_words};
 
 /// User messages longer than this are pasted material, not orders.
 const ORDER_CHARS_MAX: usize = 4000;
@@ -42,6 +42,7 @@ pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> Structure
             note_result(&mut facts, &mut known, message, result, ending, tools);
         }
         note_words(&mut facts, place, message);
+        facts.media.extend(message.media().map(|media| Quote { text: media_line(media), place }));
         if let Some(replacement) = thread.hidden(at) {
             facts.hidden.push(Quote { text: replacement.to_owned(), place });
         }
@@ -53,6 +54,11 @@ pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> Structure
     settle_requests(&mut facts, thread);
     newest_only(&mut facts);
     facts
+}
+
+/// Media in one line: what it is, its name, type and size.
+pub fn media_line(media: &Media) -> String {
+    format!("{}: {media}", media.kind.label())
 }
 
 /// What was met on the way, by its name.
@@ -293,6 +299,7 @@ fn newest_only(facts: &mut StructuredSummary) {
     keep_newest(&mut facts.decisions);
     keep_newest(&mut facts.commands);
     keep_newest(&mut facts.errors);
+    keep_newest(&mut facts.media);
     last_mentions(&mut facts.urls);
     last_mentions(&mut facts.values);
 }

@@ -33,6 +33,7 @@ fn structured(form: Form, section: Section) -> Option<&'static str> {
         Section::Errors => "## Errors not fixed yet",
         Section::Outcomes => "## Tool outcomes",
         Section::Artifacts => "## Moved out",
+        Section::Media => "## Images and files left out",
         Section::Hidden => "## Hidden messages",
         Section::Digest if form == Form::Digest => "## Compaction digest",
         Section::Digest => return None,
@@ -57,6 +58,7 @@ fn session(section: Section) -> Option<&'static str> {
         Section::Outcomes => "### Tool Outcomes",
         Section::Digest => "### Completed Work",
         Section::Notes => "### Current State",
+        Section::Media => "### Images and Files Left Out",
         Section::Files => "### Files",
         Section::Artifacts | Section::Hidden => return None,
     })
@@ -73,6 +75,7 @@ fn workstream(section: Section) -> Option<&'static str> {
         Section::Plan | Section::OpenItems | Section::Errors => "OPEN THREADS:",
         Section::Outcomes => "TOOL OUTCOMES:",
         Section::Notes => "DETAILS:",
+        Section::Media => "IMAGES AND FILES LEFT OUT:",
         Section::Files => "FILES:",
         Section::Digest | Section::Artifacts | Section::Hidden => return None,
     })
@@ -95,6 +98,7 @@ fn handoff(section: Section) -> Option<&'static str> {
         Section::Notes => "## Progress",
         Section::Files => "## Files, with lines from them",
         Section::Artifacts => "## Moved out",
+        Section::Media => "## Images and files left out",
         Section::Digest | Section::Hidden => return None,
     })
 }

@@ -33,6 +33,7 @@ pub fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) {
     in_front(&mut items.tool_outcomes, &earlier.tool_outcomes, |a, b| a == b);
     in_front(&mut items.values, &earlier.values, |a, b| a.text == b.text);
     in_front(&mut items.urls, &earlier.urls, |a, b| a.text == b.text);
+    in_front(&mut items.media, &earlier.media, |a, b| a == b);
     in_front(&mut items.hidden, &earlier.hidden, |a, b| a.place == b.place);
     if items.current_plan.is_empty() {
         items.current_plan.clone_from(&earlier.current_plan);

@@ -160,7 +160,7 @@ impl<'a> Cutter<'a> {
                     }
                 }
                 Part::ToolResult(result) if self.tools.is_summarised(&result.tool) => self.result(at, message, result),
-                Part::ToolResult(_) | Part::Image(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
+                Part::ToolResult(_) | Part::Media(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
             }
         }
     }

@@ -1,9 +1,13 @@
 //! The receipt: what became of every item that a compaction took out of the prompt.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
+use super::extract::media_line;
 use super::said::Said;
-use super::structured::{OpenItem, StructuredSummary};
+use super::structured::{OpenItem, Quote, StructuredSummary};
+use crate::thread::{Media, Thread};
 
 /// What became of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -50,6 +54,8 @@ pub enum Kind {
     Plan,
     /// A tool outcome.
     Outcome,
+    /// An image, a document, a recording or a file.
+    Media,
 }
 
 /// One item of the receipt.
@@ -93,6 +99,24 @@ impl Receipt {
             receipt.entries.push(Entry { kind, item: short(text), fate, reference });
         }
         receipt
+    }
+
+    /// Classes every image and file: it is in the prompt, or in the message that the reference names. `shown` tells of the
+    /// media of a loaded message whether the prompt has it; `earlier` are those that left in earlier rounds.
+    pub fn add_media(&mut self, thread: &Thread, shown: &dyn Fn(usize, &Media) -> bool, earlier: &[Quote]) {
+        let mut loaded: HashSet<usize> = HashSet::new();
+        for (at, message) in thread.messages().iter().enumerate().filter(|(_, message)| !message.is_summary()) {
+            loaded.insert(message.log_place());
+            for media in message.media() {
+                let fate = if shown(at, media) { Fate::Retained } else { Fate::Recoverable };
+                let (item, reference) = (short(&media_line(media)), thread.reference(at));
+                self.entries.push(Entry { kind: Kind::Media, item, fate, reference });
+            }
+        }
+        for Quote { text, place } in earlier.iter().filter(|quote| !loaded.contains(&quote.place)) {
+            let (item, reference) = (short(text), format!("m{}", place + 1));
+            self.entries.push(Entry { kind: Kind::Media, item, fate: Fate::Recoverable, reference });
+        }
     }
 
     /// How many items met a fate.

@@ -29,6 +29,8 @@ pub enum Section {
     Outcomes,
     /// Content that was moved out.
     Artifacts,
+    /// Images and files that are not in the prompt.
+    Media,
     /// Messages that were hidden.
     Hidden,
     /// What tools did.
@@ -41,7 +43,7 @@ pub enum Section {
 
 impl Section {
     /// Every section, in the order in which they are written.
-    pub const ALL: [Section; 17] = [
+    pub const ALL: [Section; 18] = [
         Section::Pins,
         Section::Constraints,
         Section::Goal,
@@ -55,6 +57,7 @@ impl Section {
         Section::Errors,
         Section::Outcomes,
         Section::Artifacts,
+        Section::Media,
         Section::Hidden,
         Section::Digest,
         Section::Files,

@@ -44,6 +44,9 @@ pub struct StructuredSummary {
     pub values: Vec<Quote>,
     /// Addresses that were mentioned.
     pub urls: Vec<Quote>,
+    /// Images, documents, recordings and files, each with its kind, name, type and size.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub media: Vec<Quote>,
     /// Messages that were hidden, with what stood in their place.
     pub hidden: Vec<Quote>,
     /// What the user is after now, as a model put it.

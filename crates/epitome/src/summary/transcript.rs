@@ -5,7 +5,7 @@
 
 use super::fence::{clipped, defused, one_line};
 use crate::policy::Tools;
-use crate::thread::{HarnessText, Image, Message, Outcome, Part, Role, Span, Speaker, Thread, ToolResult, pieces};
+use crate::thread::{HarnessText, Media, Message, Outcome, Part, Role, Span, Speaker, Thread, ToolResult, pieces};
 
 /// The most characters of a speaker and a tool's name.
 const SPEAKER_CHARS_MAX: usize = 120;
@@ -86,7 +86,7 @@ fn entry(
     match part {
         Part::Text(text) if text.trim().is_empty() => None,
         Part::Text(text) => entry(speaker(message), text),
-        Part::Image(image) => entry(speaker(message), &picture(image)),
+        Part::Media(media) => entry(speaker(message), &attachment(media)),
         Part::Reasoning(_) => None,
         Part::ToolCall(call) if !shows(&call.name) => None,
         Part::ToolCall(call) => entry(&format!("assistant calls {}", call.name), &call.arguments),
@@ -104,16 +104,14 @@ fn speaker(message: &Message) -> &'static str {
 }
 
 fn output(result: &ToolResult) -> String {
-    let pictures = result.images.iter().map(picture);
-    [result.text.to_string()].into_iter().chain(pictures).collect::<Vec<_>>().join("\n")
+    let media = result.media.iter().map(attachment);
+    [result.text.to_string()].into_iter().chain(media).collect::<Vec<_>>().join("\n")
 }
 
-fn picture(image: &Image) -> String {
-    let kind = one_line(image.media_type.as_deref().unwrap_or("image"), 40);
-    match image.size {
-        Some(size) => format!("(a picture: {kind}, {}×{})", size.width, size.height),
-        None => format!("(a picture: {kind})"),
-    }
+/// Media in words; a document that is words is shown as such.
+fn attachment(media: &Media) -> String {
+    let named = format!("({}: {})", media.kind.label().to_lowercase(), one_line(&media.to_string(), 160));
+    media.words().map_or(named.clone(), |words| format!("{named}\n{words}"))
 }
 
 /// A text in which no line begins like a heading: a backslash stands before each look-alike.

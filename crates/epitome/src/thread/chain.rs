@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use blake3::Hasher;
 use serde_json::Value;
 
+use super::media::Media;
 use super::message::{MessageId, NewMessage, Part, Role};
 
 /// Keys that say how to treat content, not what it is.
@@ -65,7 +66,7 @@ impl Chain {
         match part {
             Part::Text(text) if text.trim().is_empty() && role != Role::Other => {}
             Part::Text(text) => field(hash, b't', text),
-            Part::Image(image) => field(hash, b'i', &image.source),
+            Part::Media(media) => media_content(hash, media),
             Part::Reasoning(_) => {}
             Part::ToolCall(call) => {
                 self.note_call(&call.id);
@@ -77,8 +78,8 @@ impl Chain {
                 let back = self.calls.get(&result.call_id).map_or(0, |ordinal| self.calls_seen - ordinal + 1);
                 hash.update(b"r").update(&back.to_le_bytes());
                 field(hash, b'x', &result.text);
-                for image in &result.images {
-                    field(hash, b'i', &image.source);
+                for media in &result.media {
+                    media_content(hash, media);
                 }
             }
             Part::Opaque(opaque) => {
@@ -91,6 +92,15 @@ impl Chain {
 
 fn field(hash: &mut Hasher, tag: u8, text: &str) {
     hash.update(&[tag]).update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+}
+
+/// A picture is the same however a dialect wraps it; anything else is what its JSON says.
+fn media_content(hash: &mut Hasher, media: &Media) {
+    if media.is_plain_image() {
+        return field(hash, b'i', media.source.as_str());
+    }
+    field(hash, b'o', &media.shape);
+    json_text(hash, media.json.as_str());
 }
 
 fn json_text(hash: &mut Hasher, text: &str) {

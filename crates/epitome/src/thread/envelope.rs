@@ -7,7 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::message::Image;
+use super::media::Media;
+use super::raw::Raw;
 
 /// How a tool call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -79,6 +80,15 @@ impl Determinism {
     }
 }
 
+/// What a dialect lets stand in the place of a result's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultForm {
+    /// Words.
+    Words,
+    /// Nothing but an object or a list of the provider's own making: it stays whole or leaves with its exchange.
+    Fixed,
+}
+
 /// A tool's answer in its envelope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
@@ -91,8 +101,12 @@ pub struct ToolResult {
     pub outcome: Option<Outcome>,
     /// What the tool said, as text.
     pub text: Box<str>,
-    /// The pictures in it.
-    pub images: Vec<Image>,
+    /// The media in it.
+    pub media: Vec<Media>,
+    /// What its dialect lets stand in the place of its content.
+    pub form: ResultForm,
+    /// The part as it came, where there is more to it than its text.
+    pub json: Option<Raw>,
     /// Fields that must survive any compaction.
     pub key_fields: BTreeMap<String, String>,
     /// How safe it is to clear, where the caller said so; else the policy's rules decide.
@@ -111,7 +125,9 @@ impl ToolResult {
             tool: Box::default(),
             outcome: outcome.into(),
             text: text.into(),
-            images: Vec::new(),
+            media: Vec::new(),
+            form: ResultForm::Words,
+            json: None,
             key_fields: BTreeMap::new(),
             durability: None,
             determinism: None,

@@ -8,8 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::envelope::ToolResult;
 use super::harness::{is_harness_only, own_words};
+use super::media::Media;
 use super::raw::Raw;
-use crate::budget::{ImageSize, Tokens};
+use crate::budget::Tokens;
 
 /// Identifies a message by its content and its place: the hash of its parent's id and its own canonical content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -103,8 +104,8 @@ impl Role {
 pub enum Part {
     /// Words.
     Text(Box<str>),
-    /// A picture.
-    Image(Image),
+    /// A picture, a document, a recording or a file.
+    Media(Media),
     /// The model's thinking.
     Reasoning(Reasoning),
     /// The model asks for a tool.
@@ -115,15 +116,15 @@ pub enum Part {
     Opaque(Opaque),
 }
 
-/// A picture: what is known of it without looking at it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
-    /// The media type, where it is given.
-    pub media_type: Option<Box<str>>,
-    /// The base64 data, or the address, as it came.
-    pub source: Box<str>,
-    /// Width and height, where the data tells.
-    pub size: Option<ImageSize>,
+impl Part {
+    /// The media in it: itself, or what a tool result holds.
+    pub fn media(&self) -> &[Media] {
+        match self {
+            Part::Media(media) => std::slice::from_ref(media),
+            Part::ToolResult(result) => &result.media,
+            _ => &[],
+        }
+    }
 }
 
 /// The model's thinking, and who can still read it.
@@ -316,6 +317,11 @@ impl Message {
             Part::ToolResult(result) => Some((at, result)),
             _ => None,
         })
+    }
+
+    /// The media in it, that of its tool results included.
+    pub fn media(&self) -> impl Iterator<Item = &Media> {
+        self.parts().iter().flat_map(Part::media)
     }
 
     /// Its place in the log that it is numbered by; the first for what an earlier compaction left behind.

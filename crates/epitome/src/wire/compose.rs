@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::Dialect;
 use super::cache_mark::MarkLifetime;
 use super::decode::RawFields;
-use crate::thread::{Message, Part, Role, offset_range};
+use super::media::media;
+use crate::thread::{Message, Part, Raw, Role, offset_range};
 
 /// In whose name a new message speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -37,6 +38,8 @@ impl Voice {
 pub enum PartEdit {
     /// The tool's answer reads differently; the call it answers stays.
     Result(String),
+    /// The words of a tool's answer read differently; its media stay.
+    ResultWords(String),
     /// Words stand in its place.
     Words(String),
     /// A call's arguments read differently; they are JSON.
@@ -68,11 +71,39 @@ pub fn edit(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) ->
     }
     let called = edit_calls(dialect, message, edits);
     let raw = called.as_deref().unwrap_or(message.raw().as_str());
-    let rest: Vec<(usize, PartEdit)> = match called {
+    let mut rest: Vec<(usize, PartEdit)> = match called {
         Some(_) => edits.iter().filter(|(_, edit)| !matches!(edit, PartEdit::Arguments(_))).cloned().collect(),
         None => edits.to_vec(),
     };
-    edit_content(dialect, message, raw, &rest)
+    let spoken = spoken_part(dialect, message);
+    let silent = rest.iter().position(|(part, _)| Some(*part) == spoken).map(|at| rest.remove(at));
+    match silent {
+        Some((_, PartEdit::Words(text))) => edit_content(dialect, message, &without_audio(raw, &text), &rest),
+        _ => edit_content(dialect, message, raw, &rest),
+    }
+}
+
+/// The part that is what a Chat assistant said aloud: it stands beside the content, the last of all.
+fn spoken_part(dialect: Dialect, message: &Message) -> Option<usize> {
+    let is_spoken = |part: &Part| matches!(part, Part::Media(media) if &*media.shape == "audio");
+    let last = message.parts().len().checked_sub(1)?;
+    (dialect == Dialect::Chat && message.role() == Role::Assistant && is_spoken(&message.parts()[last])).then_some(last)
+}
+
+/// A Chat message with words at the end of its content in the place of what was said aloud.
+fn without_audio(raw: &str, text: &str) -> String {
+    let raw = without_field(raw, "audio");
+    let fields = serde_json::from_str::<RawFields<'_>>(&raw).ok();
+    let content = fields.and_then(|fields| fields.get("content")).map(RawValue::get).unwrap_or("null");
+    let words = match serde_json::from_str::<Value>(content) {
+        Ok(Value::String(before)) => quoted(&format!("{before}\n{text}")),
+        Ok(Value::Array(blocks)) if !blocks.is_empty() => {
+            let open = content.trim_end().strip_suffix(']').unwrap_or(content);
+            format!("{open},{}]", text_block(Dialect::Chat, Role::Assistant, text))
+        }
+        _ => quoted(text),
+    };
+    set_field(&raw, "content", &words)
 }
 
 /// Chat keeps its calls beside the content: the message with their arguments exchanged.
@@ -132,6 +163,7 @@ fn edit_content(dialect: Dialect, message: &Message, raw: &str, edits: &[(usize,
             Some((_, PartEdit::Remove)) => {}
             Some((_, PartEdit::Words(text))) => kept.push(text_block(dialect, message.role(), text)),
             Some((_, PartEdit::Result(text))) => kept.push(result_block(dialect, block.get(), text)),
+            Some((_, PartEdit::ResultWords(text))) => kept.push(worded_block(dialect, block.get(), text)),
             Some((_, PartEdit::Arguments(json))) => kept.push(call_block(dialect, block.get(), json)),
         }
     }
@@ -153,19 +185,66 @@ fn edit_whole(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) 
             [(0, PartEdit::Arguments(json))] => return Some(Some(set_field(raw, "arguments", &quoted(json)))),
             _ => return None,
         },
+        // An item of its own becomes a message.
+        (Dialect::Responses, [Part::Media(_)]) if !block_has(raw, "content") => match edits {
+            [(0, PartEdit::Words(text))] => return Some(Some(say(dialect, Voice::Assistant, text))),
+            [(0, PartEdit::Remove)] => return Some(None),
+            _ => return None,
+        },
         (Dialect::Responses, [Part::Reasoning(_)]) if matches!(edits, [(0, PartEdit::Remove)]) => return Some(None),
         _ => return None,
     };
     match edits {
-        [(0, PartEdit::Result(text) | PartEdit::Words(text))] => Some(Some(set_field(raw, field, &quoted(text)))),
+        [(0, PartEdit::Result(text) | PartEdit::Words(text))] => Some(Some(set_field(raw, field, &answer(raw, text)))),
+        [(0, PartEdit::ResultWords(text))] => Some(Some(with_words(dialect, raw, field, text))),
         [(0, PartEdit::Remove)] => Some(None),
         _ => None,
     }
 }
 
+/// What a tool answered, as the item's kind wants it: a shell's output is a list.
+fn answer(raw: &str, text: &str) -> String {
+    let Ok(item) = serde_json::from_str::<Value>(raw) else { return quoted(text) };
+    if item.get("type").and_then(Value::as_str) != Some("shell_call_output") {
+        return quoted(text);
+    }
+    let outcome = item.pointer("/output/0/outcome").cloned().unwrap_or(json!({"type": "exit", "exit_code": 0}));
+    json!([{"stdout": text, "stderr": "", "outcome": outcome}]).to_string()
+}
+
+/// A tool's answer whose words read differently: one text in the place of all of them, and its media as they were.
+fn with_words(dialect: Dialect, object: &str, field: &str, text: &str) -> String {
+    let blocks = serde_json::from_str::<RawFields<'_>>(object).ok().and_then(|fields| fields.get(field));
+    let Some(Ok(blocks)) = blocks.map(|list| serde_json::from_str::<Vec<&RawValue>>(list.get())) else {
+        return set_field(object, field, &quoted(text));
+    };
+    let is_media = |block: &&&RawValue| {
+        let value: Value = serde_json::from_str(block.get()).unwrap_or_default();
+        media(&value, &|| Raw::whole(block.get())).is_some()
+    };
+    let role = if dialect == Dialect::Responses { Role::Tool } else { Role::User };
+    let kept = blocks.iter().filter(is_media).map(|block| block.get().to_owned());
+    let all: Vec<String> = std::iter::once(text_block(dialect, role, text)).chain(kept).collect();
+    set_field(object, field, &format!("[{}]", all.join(",")))
+}
+
+/// A block of an answer whose words read differently; the AI SDK has its list one level further down.
+fn worded_block(dialect: Dialect, block: &str, text: &str) -> String {
+    if dialect != Dialect::AiSdk {
+        return with_words(dialect, block, "content", text);
+    }
+    let fields = serde_json::from_str::<RawFields<'_>>(block).ok();
+    match fields.and_then(|fields| fields.get("output")) {
+        Some(output) => splice(block, output.get(), &with_words(dialect, output.get(), "value", text)),
+        None => result_block(dialect, block, text),
+    }
+}
+
 fn edit_string(raw: &str, content: &RawValue, edits: &[(usize, PartEdit)]) -> Option<String> {
     match edits {
-        [(_, PartEdit::Words(text) | PartEdit::Result(text))] => Some(splice(raw, content.get(), &quoted(text))),
+        [(_, PartEdit::Words(text) | PartEdit::Result(text) | PartEdit::ResultWords(text))] => {
+            Some(splice(raw, content.get(), &quoted(text)))
+        }
         [(_, PartEdit::Remove)] => None,
         _ => Some(raw.to_owned()),
     }

@@ -3,13 +3,16 @@
 //! Decoding cannot fail: what is not understood becomes an opaque part and is carried through. The raw JSON stays the
 //! truth; the typed form is a reading of it.
 
+use std::cell::OnceCell;
+
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Dialect;
-use crate::budget::ImageSize;
+use super::media::{media, spoken};
 use crate::thread::{
-    Image, NewMessage, Opaque, Outcome, Part, Raw, Reasoning, Role, Seal, ToolCall, ToolResult, offset_range,
+    Media, NewMessage, Opaque, Outcome, Part, Raw, Reasoning, ResultForm, Role, Seal, ToolCall, ToolResult,
+    offset_range,
 };
 
 /// Reads one message or item of a dialect.
@@ -66,20 +69,18 @@ fn argument_text(value: Option<&Value>) -> Box<str> {
     }
 }
 
-fn image(source: &str, media_type: Option<&str>) -> Image {
-    let (media_type, data) = match source.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
-        Some((media, data)) => (Some(media), data),
-        None => (media_type, source),
-    };
-    Image { media_type: media_type.map(Into::into), source: data.into(), size: ImageSize::of_base64(data) }
-}
-
 /// The raw JSON of each element of the list under `key`, for parts that are kept as they came.
 fn raw_elements(raw: &Raw, key: &str) -> Vec<Raw> {
     let Ok(fields) = serde_json::from_str::<RawFields<'_>>(raw.as_str()) else { return Vec::new() };
     let Some(list) = fields.get(key) else { return Vec::new() };
     let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list.get()) else { return Vec::new() };
     items.iter().map(|item| raw.slice(offset_range(raw.as_str(), item.get()))).collect()
+}
+
+/// The raw JSON of a field.
+fn raw_field(raw: &Raw, key: &str) -> Option<Raw> {
+    let fields = serde_json::from_str::<RawFields<'_>>(raw.as_str()).ok()?;
+    fields.get(key).map(|value| raw.slice(offset_range(raw.as_str(), value.get())))
 }
 
 /// The fields of an object, borrowed from its text.
@@ -118,25 +119,28 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for RawFields<'a> {
     }
 }
 
+/// The JSON of something, cut out of the message when it is asked for.
+type RawOf<'a> = &'a dyn Fn() -> Raw;
+
 /// Reads a content value that nobody else needs: a string is not copied.
-fn moved_content(raw: &Raw, value: Option<Value>, block: impl FnMut(&Value) -> Option<Part>) -> Vec<Part> {
+fn moved_content(raw: &Raw, value: Option<Value>, block: fn(&Value, RawOf<'_>) -> Option<Part>) -> Vec<Part> {
     match value {
         Some(Value::String(words)) => vec![Part::Text(words.into())],
         value => content(raw, value.as_ref(), block),
     }
 }
 
-/// Reads a content value: a string, or a list of blocks read one by one.
-fn content(raw: &Raw, value: Option<&Value>, mut block: impl FnMut(&Value) -> Option<Part>) -> Vec<Part> {
+/// Reads a content value: a string, or a list of blocks read one by one. A block that is no other part is media, or is
+/// kept as it came.
+fn content(raw: &Raw, value: Option<&Value>, block: fn(&Value, RawOf<'_>) -> Option<Part>) -> Vec<Part> {
     match value {
         Some(Value::String(words)) => vec![text(words)],
         Some(Value::Array(blocks)) => {
-            let mut elements: Option<Vec<Raw>> = None;
+            let elements: OnceCell<Vec<Raw>> = OnceCell::new();
             let part = |(at, value): (usize, &Value)| {
-                block(value).unwrap_or_else(|| {
-                    let elements = elements.get_or_insert_with(|| raw_elements(raw, "content"));
-                    opaque(elements.get(at).unwrap_or(raw), kind_of(value))
-                })
+                let element = || elements.get_or_init(|| raw_elements(raw, "content")).get(at).unwrap_or(raw).clone();
+                let found = block(value, &element).or_else(|| media(value, &element).map(Part::Media));
+                found.unwrap_or_else(|| opaque(&element(), kind_of(value)))
             };
             blocks.iter().enumerate().map(part).collect()
         }
@@ -144,24 +148,90 @@ fn content(raw: &Raw, value: Option<&Value>, mut block: impl FnMut(&Value) -> Op
     }
 }
 
-/// The text and pictures of a tool's answer, whatever shape it has.
-fn fill_result(result: &mut ToolResult, value: Option<&Value>, picture: fn(&Value) -> Option<Image>) {
+/// Where the JSON of a tool's answer is cut out of: that of the whole part, and of each block of its content.
+struct Cuts<'a> {
+    whole: RawOf<'a>,
+    blocks: &'a dyn Fn() -> Vec<Raw>,
+}
+
+/// The text and media of a tool's answer, whatever shape it has.
+fn fill_result(result: &mut ToolResult, value: Option<&Value>, cuts: &Cuts<'_>) {
     match value {
         None | Some(Value::Null) => {}
         Some(Value::String(words)) => result.text = words.as_str().into(),
         Some(Value::Array(blocks)) if blocks.iter().all(|block| !kind_of(block).is_empty()) => {
+            let elements: OnceCell<Vec<Raw>> = OnceCell::new();
             let mut texts: Vec<String> = Vec::new();
-            for block in blocks {
-                match (block.get("text").and_then(Value::as_str), picture(block)) {
-                    (Some(words), _) => texts.push(words.to_owned()),
-                    (None, Some(found)) => result.images.push(found),
-                    (None, None) => texts.push(block.to_string()),
+            for (at, block) in blocks.iter().enumerate() {
+                let element = || {
+                    let cut = elements.get_or_init(cuts.blocks).get(at).cloned();
+                    cut.unwrap_or_else(|| Raw::whole(block.to_string()))
+                };
+                match block.get("text").and_then(Value::as_str) {
+                    Some(words) => texts.push(words.to_owned()),
+                    None => match media(block, &element).filter(|_| !holds_blocks(block)) {
+                        Some(found) => result.media.push(found),
+                        None => texts.push(without_media(block, &mut result.media)),
+                    },
                 }
             }
             result.text = texts.join("\n").into();
         }
+        Some(other) if result.form == ResultForm::Fixed => {
+            result.text = without_media(other, &mut result.media).into();
+        }
         Some(other) => result.text = other.to_string().into(),
     }
+    if !result.media.is_empty() {
+        result.json = Some((cuts.whole)());
+    }
+}
+
+/// The media in a part that was read back: the part itself, or what a tool's answer holds.
+pub fn media_in(json: &str) -> Vec<Media> {
+    let mut found = Vec::new();
+    if let Ok(mut value) = serde_json::from_str::<Value>(json) {
+        match media(&value, &|| Raw::whole(json)).filter(|_| value.is_object() && !holds_blocks(&value)) {
+            Some(media) => found.push(media),
+            None => take_media(&mut value, &mut found),
+        }
+    }
+    found
+}
+
+/// A value as text, without the media that is nested in it.
+fn without_media(value: &Value, found: &mut Vec<Media>) -> String {
+    let mut rest = value.clone();
+    take_media(&mut rest, found);
+    if rest.is_null() { String::new() } else { rest.to_string() }
+}
+
+fn take_media(value: &mut Value, found: &mut Vec<Media>) {
+    if !kind_of(value).is_empty()
+        && !holds_blocks(value)
+        && let Some(media) = media(value, &|| Raw::whole(value.to_string()))
+    {
+        found.push(media);
+        *value = Value::Null;
+        return;
+    }
+    match value {
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| take_media(item, found));
+            items.retain(|item| !item.is_null());
+        }
+        Value::Object(fields) => fields.values_mut().for_each(|item| take_media(item, found)),
+        _ => {}
+    }
+}
+
+/// Whether a block is but a wrapping: what it holds are blocks again.
+fn holds_blocks(block: &Value) -> bool {
+    let is_block = |value: &Value| !kind_of(value).is_empty() && kind_of(value) != "text";
+    ["content", "output", "value"].iter().filter_map(|key| block.get(*key)).any(|inner| match inner {
+        Value::Array(blocks) => blocks.iter().any(is_block),
+        inner => is_block(inner),
+    })
 }
 
 /// The outcome that a flag for errors declares.
@@ -178,7 +248,7 @@ fn chat(mut object: Map<String, Value>, raw: &Raw) -> NewMessage {
     let mut message = NewMessage::new(role, Vec::new(), raw.clone());
     message.name = str_of(object, "name").map(Into::into);
     if role == Role::Tool {
-        message.parts.push(Part::ToolResult(chat_result(object, words)));
+        message.parts.push(Part::ToolResult(chat_result(object, words, raw)));
         return message;
     }
     if let Some(words) = str_of(object, "reasoning_content").or_else(|| str_of(object, "reasoning"))
@@ -200,33 +270,34 @@ fn chat(mut object: Map<String, Value>, raw: &Raw) -> NewMessage {
             arguments: argument_text(call.get("arguments")),
         }));
     }
+    // What an assistant said aloud stands beside the content, last of all parts.
+    if let Some(audio) = object.get("audio").filter(|audio| audio.is_object()) {
+        message.parts.extend(raw_field(raw, "audio").and_then(|json| spoken(audio, json)).map(Part::Media));
+    }
     message
 }
 
-fn chat_result(object: &Map<String, Value>, words: Option<Value>) -> ToolResult {
+fn chat_result(object: &Map<String, Value>, words: Option<Value>, raw: &Raw) -> ToolResult {
     let legacy = || str_of(object, "name").map(|name| format!("function:{name}"));
     let id = str_of(object, "tool_call_id").map(str::to_owned).or_else(legacy).unwrap_or_default();
     let mut result = ToolResult::new(&id, "", None);
     result.tool = str_of(object, "name").unwrap_or_default().into();
     match words {
         Some(Value::String(words)) => result.text = words.into(),
-        words => fill_result(&mut result, words.as_ref(), chat_image),
+        words => {
+            let cuts = Cuts { whole: &|| raw.clone(), blocks: &|| raw_elements(raw, "content") };
+            fill_result(&mut result, words.as_ref(), &cuts);
+        }
     }
     result
 }
 
-fn chat_block(block: &Value) -> Option<Part> {
+fn chat_block(block: &Value, _: RawOf<'_>) -> Option<Part> {
     match kind_of(block) {
         "text" => block.get("text").and_then(Value::as_str).map(text),
         "refusal" => block.get("refusal").and_then(Value::as_str).map(text),
-        "image_url" => chat_image(block).map(Part::Image),
         _ => block.as_str().map(text),
     }
-}
-
-fn chat_image(block: &Value) -> Option<Image> {
-    let url = block.get("image_url")?;
-    url.as_str().or_else(|| url.get("url")?.as_str()).map(|source| image(source, None))
 }
 
 fn chat_call(call: &Value) -> Option<Part> {
@@ -248,29 +319,28 @@ fn responses(object: Map<String, Value>, raw: &Raw) -> NewMessage {
         "reasoning" => (Role::Assistant, vec![Part::Reasoning(responses_reasoning(&object))]),
         "compaction" => (Role::System, vec![opaque(raw, &kind)]),
         kind if kind.ends_with("_output") && object.contains_key("call_id") => {
-            (Role::Tool, vec![Part::ToolResult(responses_result(&object))])
+            (Role::Tool, vec![Part::ToolResult(responses_result(&object, raw))])
         }
         kind if kind.ends_with("_call") && object.contains_key("call_id") => {
             (Role::Assistant, vec![Part::ToolCall(responses_call(&object, kind))])
         }
-        kind => (Role::Assistant, vec![opaque(raw, kind)]),
+        kind => {
+            let item = Value::Object(object);
+            let found = media(&item, &|| raw.clone()).map(Part::Media);
+            (Role::Assistant, vec![found.unwrap_or_else(|| opaque(raw, kind))])
+        }
     };
     NewMessage::new(role, parts, raw.clone())
 }
 
-fn responses_block(block: &Value) -> Option<Part> {
+fn responses_block(block: &Value, _: RawOf<'_>) -> Option<Part> {
     match kind_of(block) {
         "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text" => {
             block.get("text").and_then(Value::as_str).map(text)
         }
         "refusal" => block.get("refusal").and_then(Value::as_str).map(text),
-        "input_image" => responses_image(block).map(Part::Image),
         _ => None,
     }
-}
-
-fn responses_image(block: &Value) -> Option<Image> {
-    block.get("image_url").and_then(Value::as_str).map(|source| image(source, None))
 }
 
 fn responses_reasoning(object: &Map<String, Value>) -> Reasoning {
@@ -294,7 +364,7 @@ fn responses_call(object: &Map<String, Value>, kind: &str) -> ToolCall {
     }
 }
 
-fn responses_result(object: &Map<String, Value>) -> ToolResult {
+fn responses_result(object: &Map<String, Value>, raw: &Raw) -> ToolResult {
     let declared = match str_of(object, "status") {
         Some("incomplete") => Some(Outcome::Partial),
         Some("failed") => Some(Outcome::Failure),
@@ -302,7 +372,12 @@ fn responses_result(object: &Map<String, Value>) -> ToolResult {
         _ => None,
     };
     let mut result = ToolResult::new(str_of(object, "call_id").unwrap_or_default(), "", declared);
-    fill_result(&mut result, object.get("output"), responses_image);
+    // A screenshot is an object: a string in its place is refused.
+    if object.get("output").is_some_and(Value::is_object) {
+        result.form = ResultForm::Fixed;
+    }
+    let cuts = Cuts { whole: &|| raw.clone(), blocks: &|| raw_elements(raw, "output") };
+    fill_result(&mut result, object.get("output"), &cuts);
     result
 }
 
@@ -313,10 +388,9 @@ fn anthropic(object: &Map<String, Value>, raw: &Raw) -> NewMessage {
     NewMessage::new(role_of(object), parts, raw.clone())
 }
 
-fn anthropic_block(block: &Value) -> Option<Part> {
+fn anthropic_block(block: &Value, json: RawOf<'_>) -> Option<Part> {
     match kind_of(block) {
         "text" => block.get("text").and_then(Value::as_str).map(text),
-        "image" => anthropic_image(block).map(Part::Image),
         "thinking" => Some(Part::Reasoning(Reasoning {
             text: block.get("thinking").and_then(Value::as_str).unwrap_or_default().into(),
             seal: match block.get("signature").and_then(Value::as_str) {
@@ -326,15 +400,9 @@ fn anthropic_block(block: &Value) -> Option<Part> {
         })),
         "redacted_thinking" => Some(Part::Reasoning(Reasoning { text: Box::default(), seal: Seal::Encrypted })),
         "tool_use" | "server_tool_use" | "mcp_tool_use" => anthropic_call(block).map(Part::ToolCall),
-        kind if kind.ends_with("tool_result") => anthropic_result(block).map(Part::ToolResult),
+        kind if kind.ends_with("tool_result") => anthropic_result(block, json).map(Part::ToolResult),
         _ => block.as_str().map(text),
     }
-}
-
-fn anthropic_image(block: &Value) -> Option<Image> {
-    let source = block.get("source")?;
-    let media = source.get("media_type").and_then(Value::as_str);
-    ["data", "url", "file_id"].iter().find_map(|key| source.get(*key)?.as_str()).map(|data| image(data, media))
 }
 
 fn anthropic_call(block: &Value) -> Option<ToolCall> {
@@ -345,10 +413,15 @@ fn anthropic_call(block: &Value) -> Option<ToolCall> {
     })
 }
 
-fn anthropic_result(block: &Value) -> Option<ToolResult> {
+fn anthropic_result(block: &Value, json: RawOf<'_>) -> Option<ToolResult> {
     let declared = block.get("is_error").and_then(Value::as_bool).map(declared);
     let mut result = ToolResult::new(block.get("tool_use_id")?.as_str()?, "", declared);
-    fill_result(&mut result, block.get("content"), anthropic_image);
+    // What a tool of the provider's own answered: it takes back nothing but what it made.
+    if !matches!(kind_of(block), "tool_result" | "mcp_tool_result") {
+        result.form = ResultForm::Fixed;
+    }
+    let cuts = Cuts { whole: json, blocks: &|| raw_elements(&json(), "content") };
+    fill_result(&mut result, block.get("content"), &cuts);
     Some(result)
 }
 
@@ -358,10 +431,9 @@ fn ai_sdk(object: &Map<String, Value>, raw: &Raw) -> NewMessage {
     NewMessage::new(role_of(object), content(raw, object.get("content"), ai_sdk_part), raw.clone())
 }
 
-fn ai_sdk_part(part: &Value) -> Option<Part> {
+fn ai_sdk_part(part: &Value, json: RawOf<'_>) -> Option<Part> {
     match kind_of(part) {
         "text" => part.get("text").and_then(Value::as_str).map(text),
-        "image" => part.get("image").and_then(Value::as_str).map(|data| Part::Image(image(data, None))),
         "reasoning" => Some(Part::Reasoning(Reasoning {
             text: part.get("text").and_then(Value::as_str).unwrap_or_default().into(),
             seal: if part.get("providerOptions").is_some() { Seal::Signed } else { Seal::Open },
@@ -371,12 +443,12 @@ fn ai_sdk_part(part: &Value) -> Option<Part> {
             name: part.get("toolName").and_then(Value::as_str).unwrap_or_default().into(),
             arguments: argument_text(part.get("input").or_else(|| part.get("args"))),
         })),
-        "tool-result" => ai_sdk_result(part).map(Part::ToolResult),
+        "tool-result" => ai_sdk_result(part, json).map(Part::ToolResult),
         _ => None,
     }
 }
 
-fn ai_sdk_result(part: &Value) -> Option<ToolResult> {
+fn ai_sdk_result(part: &Value, json: RawOf<'_>) -> Option<ToolResult> {
     let mut result = ToolResult::new(part.get("toolCallId")?.as_str()?, "", None);
     result.tool = part.get("toolName").and_then(Value::as_str).unwrap_or_default().into();
     let output = part.get("output").or_else(|| part.get("result"));
@@ -389,6 +461,10 @@ fn ai_sdk_result(part: &Value) -> Option<ToolResult> {
         "" => output,
         _ => output.and_then(|output| output.get("value")).or(output),
     };
-    fill_result(&mut result, value, |_| None);
+    let list = || {
+        let output = raw_field(&json(), "output").or_else(|| raw_field(&json(), "result"));
+        output.map_or_else(Vec::new, |output| raw_elements(&output, "value"))
+    };
+    fill_result(&mut result, value, &Cuts { whole: json, blocks: &list });
     Some(result)
 }

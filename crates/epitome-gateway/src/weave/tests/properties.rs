@@ -112,7 +112,7 @@ fn woven_whole(dialect: Dialect, answers: &[Answer<'_>]) -> String {
         weaver.push_body(Bytes::from(answer.whole(dialect)));
         match weaver.end_of_answer() {
             Turn::Ours(calls) => {
-                let found = |_| Outcome { text: "Port 7311.".into(), is_error: false };
+                let found = |_| Outcome::answer("Port 7311.");
                 weaver.follow_up(&injected.body, &calls.iter().map(found).collect::<Vec<_>>()).unwrap();
             }
             Turn::Done(rest) => return String::from_utf8(rest.concat()).unwrap(),

@@ -345,7 +345,7 @@ fn what_the_provider_calls_itself_does_not_keep_ours_from_being_answered() {
     weaver.push_body(Bytes::from(format!(r#"{{"status":"completed","output":[{search},{own}]}}"#)));
     let Turn::Ours(calls) = weaver.end_of_answer() else { panic!("not ours") };
     assert_eq!(calls.len(), 1);
-    let found = Outcome { text: "Port 7311.".into(), is_error: false };
+    let found = Outcome::answer("Port 7311.");
     let body = weaver.follow_up(r#"{"input":[]}"#, &[found]).unwrap();
     assert!(body.starts_with(&format!(r#"{{"input":[{search},{own},{{"type":"function_call_output""#)), "{body}");
 }
@@ -437,7 +437,7 @@ fn followed(request: &str, items: &str) -> Value {
     let mut weaver = Weaver::whole(Responses, &TOOLS);
     weaver.push_body(Bytes::from(format!(r#"{{"id":"r","status":"completed","output":{items}}}"#)));
     assert!(matches!(weaver.end_of_answer(), Turn::Ours(_)));
-    let outcome = Outcome { text: "Port 7311.".into(), is_error: false };
+    let outcome = Outcome::answer("Port 7311.");
     serde_json::from_str(&weaver.follow_up(request, &[outcome]).unwrap()).unwrap()
 }
 

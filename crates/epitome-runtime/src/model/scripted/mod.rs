@@ -205,7 +205,7 @@ fn words(message: &NewMessage) -> String {
         Part::Reasoning(reasoning) => reasoning.text.to_string(),
         Part::ToolCall(call) => format!("{} {}", call.name, call.arguments),
         Part::ToolResult(result) => result.text.to_string(),
-        Part::Image(_) | Part::Opaque(_) => String::new(),
+        Part::Media(_) | Part::Opaque(_) => String::new(),
     };
     message.parts.iter().map(words).collect::<Vec<_>>().join("\n")
 }
