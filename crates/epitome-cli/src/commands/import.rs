@@ -218,7 +218,7 @@ impl Intake<'_> {
     fn message(&self, at: usize) -> MessageRow {
         let (log, message) = (self.desk.log(), self.thread.message(at));
         // An import that goes on may count otherwise than it did when it began.
-        let counter = Some(self.desk.engine.counter_label()).filter(|label| !log.is_counted_with(&self.row, label));
+        let counter = Some(self.desk.engine.counter_label()).filter(|label| !log.is_counted_with(self.row, label));
         if let Format::List(_) = self.session.format() {
             return log.message_row(&self.row.key, message, &[], counter, self.now);
         }
