@@ -5,7 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Origin, Sources};
+use epitome_runtime::store::StoreError;
 
+use crate::desk::LOCKED;
 use crate::failure::{Exit, Failure, sentence};
 
 /// A configuration, and the environment that its secrets are read from.
@@ -73,6 +75,7 @@ impl From<ConfigError> for Failure {
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         let (exit, hint) = match &error {
+            BuildError::Store { reason: StoreError::Locked { .. }, .. } => (Exit::Unreadable, LOCKED),
             BuildError::Store { .. } => (Exit::Unreadable, "Name another store with `--store` or `store.url`."),
             BuildError::Artifacts(_) => (Exit::Unreadable, "Name another place with `artifacts.url`."),
             BuildError::NoModel { .. } => {

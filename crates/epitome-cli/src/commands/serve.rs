@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use epitome::policy::{Policy, Preset, preset};
@@ -19,7 +19,9 @@ use epitome_gateway::serve::{Ended, Gateway, ListenError, Listening, Metrics, Op
 use epitome_gateway::settings::{Settings, SettingsError, Takes};
 use epitome_gateway::tools::Caps;
 use epitome_runtime::config::{LogFormat, Provider};
-use epitome_runtime::engine::Engine;
+use epitome_runtime::engine::{Engine, EngineError};
+use epitome_runtime::log::LogError;
+use epitome_runtime::store::{Patient, Recovering, Store, StoreError};
 use serde_json::json;
 
 use crate::cli::Serve;
@@ -31,6 +33,8 @@ use crate::telemetry;
 
 /// How long the log may take to get what came last.
 const LOG_WAIT: Duration = Duration::from_secs(10);
+/// How long the start waits for the store.
+const STORE_WAIT: Duration = Duration::from_secs(1);
 /// How long work that nobody needs may go on at the end.
 const LEFT_OVER_WAIT: Duration = Duration::from_millis(200);
 
@@ -56,16 +60,26 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     let openness = if args.insecure { Openness::Anybody } else { Openness::Local };
     let listening = Listening::on(&settings, openness).await?;
     let compactions = Arc::new(epitome_runtime::event::Metrics::new());
-    let mut parts = configured.config().parts(&configured.environment).await?;
+    let store = configured.config().recovering_store()?;
+    let mut parts = configured.config().parts_over(Arc::new(store.clone()), &configured.environment)?;
     parts.bus = parts.bus.with_listener(compactions.clone());
     parts.settings.store_patience = settings.limits.store_patience;
     if configured.names_no_policy() {
         parts.settings.policy.target = usual().target;
     }
-    let engine = Engine::new(parts).await?;
+    let engine = Engine::before_its_store(parts);
+    let sealed = Arc::new(Mutex::new(None));
+    let opening = keep_open(&store, &engine, &sealed);
+    // Requests go out without it, so it is not waited for longer than it usually takes.
+    let is_open = store.first_try(STORE_WAIT).await;
+    // A key that is not configured does not come by waiting for it.
+    if let Some(error) = sealed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        opening.abort();
+        return Err(error.into());
+    }
     let worker = engine.work();
     if !log_json {
-        say(&welcome(&listening, &settings, &configured));
+        say(&welcome(&listening, &settings, &configured, is_open));
         say(&demo.as_ref().map(|_| Demo::loop_at(&listening.url())).unwrap_or_default());
     }
     let metrics = Arc::new(Metrics::new());
@@ -90,8 +104,38 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     if let Err(error) = ledger.flush().await {
         say(&format!("The newest entries of the ledger are not written: {error}.\n"));
     }
+    opening.abort();
     drop(exporter);
     Ok(farewell(ended))
+}
+
+/// Opens the store, as often as it takes, and again when it is lost. That it is sealed with a key that is not configured is
+/// noted.
+fn keep_open(
+    store: &Recovering,
+    engine: &Engine,
+    sealed: &Arc<Mutex<Option<LogError>>>,
+) -> tokio::task::JoinHandle<()> {
+    let (store, engine, sealed) = (store.clone(), engine.clone(), Arc::clone(sealed));
+    let patience = engine.settings().store_patience;
+    tokio::spawn(async move {
+        let adopt = |opened: Arc<dyn Store>| {
+            let (engine, sealed) = (engine.clone(), Arc::clone(&sealed));
+            async move {
+                match engine.adopt_store(Arc::new(Patient::new(opened, patience))).await {
+                    Ok(()) => Ok(()),
+                    Err(EngineError::Log(LogError::Store(error))) => Err(error),
+                    Err(EngineError::Log(error @ LogError::Sealed { .. })) => {
+                        let reason = error.to_string();
+                        *sealed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        Err(StoreError::Refused { reason })
+                    }
+                    Err(error) => Err(StoreError::Refused { reason: error.to_string() }),
+                }
+            }
+        };
+        store.keep_open(adopt).await;
+    })
 }
 
 /// The policies that a request may name.
@@ -117,10 +161,14 @@ fn flags(args: &Serve) -> Flags {
 }
 
 /// Where it is, where requests go, and the two lines that point an agent at it.
-fn welcome(listening: &Listening, settings: &Settings, configured: &Configured) -> String {
+fn welcome(listening: &Listening, settings: &Settings, configured: &Configured, is_open: bool) -> String {
     let url = listening.url();
     let store = &configured.config().store.url;
-    let mut text = format!("Listening on {url}; threads are kept in {store}. An interrupt stops it.\n\n");
+    let threads = match is_open {
+        true => format!("threads are kept in {store}"),
+        false => format!("{store} cannot be opened yet, so requests go out as they came"),
+    };
+    let mut text = format!("Listening on {url}; {threads}. An interrupt stops it.\n\n");
     for upstream in &settings.upstreams {
         let key = if upstream.key.is_some() { ", with a key of the gateway's" } else { "" };
         let address = upstream.url.to_string();

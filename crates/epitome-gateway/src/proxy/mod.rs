@@ -408,7 +408,7 @@ impl Inner {
 
     /// A store that took as long as it may before it failed is left alone for a while; one that says no at once is not.
     fn store_failed_after(&self, begun: Instant) {
-        if begun.elapsed() >= self.settings.limits.store_patience {
+        if begun.elapsed() >= self.settings.limits.store_patience / 2 {
             self.store_failed();
         }
     }

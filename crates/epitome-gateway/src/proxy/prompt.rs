@@ -4,6 +4,7 @@
 //! onto the client's own bytes.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use epitome::budget::Tokens;
@@ -11,6 +12,7 @@ use epitome::summary::Fate;
 use epitome::wire::{Dialect, Item, MarkLifetime, cache_marks, mark_cached, set_field, without_field};
 use epitome_runtime::engine::{EngineError, OpenThread, Saved, Step, StepRequest};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
+use epitome_runtime::log::LogError;
 use epitome_runtime::store::{DocumentKind, StoreError};
 use tokio::sync::MutexGuard;
 
@@ -67,6 +69,12 @@ impl Inner {
     /// Decides what goes out, with the thread brought up to date.
     pub(super) async fn prompt(self: Arc<Self>, turn: Arc<Turn>, pressure: Pressure) -> Result<Sending, EngineError> {
         let line = Arc::clone(&turn.placed.line);
+        // Others may have waited for the store in vain meanwhile; then it is not waited for again.
+        drop(line.open.lock().await);
+        if self.store_rests() {
+            let reason = "it did not answer a moment ago".to_owned();
+            return Err(StoreError::Unavailable { reason }.into());
+        }
         let mut open = self.settled(&turn, &line).await?;
         let Some(thread) = open.as_mut() else { return Err(EngineError::NotAllowed) };
         if let Some((error, counted)) = &pressure.refused {
@@ -113,6 +121,7 @@ impl Inner {
         line: &'l Arc<Line>,
     ) -> Result<MutexGuard<'l, Option<OpenThread>>, EngineError> {
         let mut open = line.open.lock().await;
+        let begun = Instant::now();
         let weight_before = weight(open.as_ref());
         let wanted = turn.asked.messages().len();
         for _ in 0..RACES_MAX {
@@ -123,12 +132,15 @@ impl Inner {
                 }
                 None => match self.opened(turn, line).await {
                     Ok(thread) => open.insert(thread),
-                    // The thread that it leaves became another one meanwhile.
-                    Err(EngineError::Moved { .. }) => {
+                    // It, or the thread that it leaves, became another one or is not in the store any more.
+                    Err(EngineError::Moved { .. } | EngineError::Log(LogError::NoThread { .. })) => {
                         self.part(turn, line).await?;
                         continue;
                     }
-                    Err(error) => return Err(error),
+                    Err(error) => {
+                        self.store_failed_after(begun);
+                        return Err(error);
+                    }
                 },
             };
             let (place, pending) = line.take_pending();
@@ -137,18 +149,23 @@ impl Inner {
                 false => thread.append_at(place, pending.iter().map(String::as_str)).await.map(drop),
             };
             match appended {
-                Ok(()) if thread.length() >= wanted as u64 => {
+                Ok(()) if thread.length() >= wanted as u64 && !thread.is_lost() => {
                     note_stored(line, thread);
+                    if thread.saved() != Saved::Yes {
+                        self.store_failed_after(begun);
+                    }
                     self.lines.weighed(weight_before, weight(open.as_ref()));
                     return Ok(open);
                 }
-                // Somebody else goes on with this thread: what came here leaves it where they part.
-                Ok(()) | Err(EngineError::Moved { .. }) => {
+                // Somebody else goes on with this thread: what came here leaves it where they part. Or the store is another
+                // one now, which knows nothing of it.
+                Ok(()) | Err(EngineError::Moved { .. } | EngineError::Log(LogError::NoThread { .. })) => {
                     *open = None;
                     self.part(turn, line).await?;
                 }
                 Err(error) => {
                     line.put_back(pending);
+                    self.store_failed_after(begun);
                     return Err(error);
                 }
             }
@@ -180,9 +197,7 @@ impl Inner {
                 turn.engine.open_in(&access, thread, turn.asked.dialect(), scope).await?
             }
             Origin::Fork { from, at, .. } => match turn.engine.fork(&access, from, at, thread.clone()).await {
-                Err(EngineError::Log(epitome_runtime::log::LogError::Taken { .. })) => {
-                    turn.engine.resume(&access, thread).await?
-                }
+                Err(EngineError::Log(LogError::Taken { .. })) => turn.engine.resume(&access, thread).await?,
                 forked => forked?,
             },
         };

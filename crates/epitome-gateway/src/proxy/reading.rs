@@ -8,12 +8,13 @@ use epitome::policy::{Policy, ReadBy};
 use epitome::wire::Dialect;
 use epitome_runtime::engine::{Engine, StepRequest};
 use epitome_runtime::ids::Moment;
+use epitome_runtime::store::StoreWait;
 
 use super::asked::Asked;
 use super::beside::Pledge;
 use super::memory::Before;
 use super::relay::Settling;
-use super::turn::{StoreWait, Turn};
+use super::turn::Turn;
 use super::way::{Head, Way};
 use super::wishes::Wishes;
 use super::{ASIDE_BYTES, Inner, glance, prompt};

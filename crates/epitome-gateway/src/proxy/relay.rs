@@ -271,12 +271,12 @@ impl Inner {
             return failed("store");
         }
         // It goes on by itself even if it is not waited for: nothing that came may be lost on the way.
-        let begun = Instant::now();
-        let made = self.work.spawn(Arc::clone(self).prompt(Arc::clone(turn), pressure.clone()));
+        let prompt = Arc::clone(self).prompt(Arc::clone(turn), pressure.clone());
+        let made = self.work.spawn(Arc::clone(&turn.store_wait).during(prompt));
         let made = tokio::time::timeout(self.patience(turn), made).await;
         // A store that only says no is gone on without; one that is waited for each time is left alone for a while.
         let is_saved = matches!(&made, Ok(Ok(Ok(sending))) if sending.is_saved);
-        if !is_saved && made.is_ok() && begun.elapsed() > self.settings.limits.store_patience {
+        if !is_saved && made.is_ok() && turn.store_wait.left().is_zero() {
             self.store_failed();
         }
         match made {
@@ -302,7 +302,7 @@ impl Inner {
             epitome_runtime::engine::Background::On { wait } => wait,
             epitome_runtime::engine::Background::Off => Duration::from_secs(30),
         };
-        self.settings.limits.store_patience + wait
+        turn.store_wait.left() + wait
     }
 
     /// Sends a prompt.
@@ -428,10 +428,11 @@ impl Inner {
         waits: bool,
     ) -> Option<Tokens> {
         let under_way = match settling.take()? {
-            Settling::Begun(under_way) => under_way,
+            Settling::Begun(under_way) if waits || under_way.is_finished() => under_way,
             Settling::Soon if waits => self.work.spawn(Arc::clone(self).settled_at_last(Arc::clone(turn))),
-            Settling::Soon => {
-                *settling = Some(Settling::Soon);
+            // The last piece of the answer waits for it, where anything does.
+            not_yet => {
+                *settling = Some(not_yet);
                 return None;
             }
         };

@@ -1,7 +1,6 @@
 //! A turn of the proxy: everything that is known of one request to a model.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use epitome::budget::{Tokens, Window};
@@ -10,6 +9,7 @@ use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, StepRequest};
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::model::ModelError;
+use epitome_runtime::store::StoreWait;
 
 use super::asked::Asked;
 use super::wishes::Wishes;
@@ -48,38 +48,6 @@ pub struct Turn {
     pub served: String,
     /// How long it may still wait for the store.
     pub store_wait: Arc<StoreWait>,
-}
-
-/// How long one request may still wait for the store, all of its waits together.
-#[derive(Debug)]
-pub struct StoreWait {
-    left: Mutex<Duration>,
-}
-
-impl StoreWait {
-    /// A request that has not waited yet.
-    pub fn new(limit: Duration) -> Arc<Self> {
-        Arc::new(StoreWait { left: Mutex::new(limit) })
-    }
-
-    /// How long it may still wait.
-    pub fn left(&self) -> Duration {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts a wait that is over.
-    pub fn spend(&self, time: Duration) {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        *left = left.saturating_sub(time);
-    }
-
-    /// Waits for the store as long as the request may; `None` when that was not long enough.
-    pub async fn wait<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let begun = Instant::now();
-        let done = tokio::time::timeout(self.left(), work).await.ok();
-        self.spend(begun.elapsed());
-        done
-    }
 }
 
 /// How hard a prompt is to be pressed.

@@ -149,6 +149,7 @@ impl<P: Proxy> Gateway<P> {
             compactions,
             stop,
             started: Instant::now(),
+            probe: Arc::default(),
         };
         Shared {
             callers: Callers::of(&settings),

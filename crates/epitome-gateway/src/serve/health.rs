@@ -5,17 +5,21 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use epitome_runtime::engine::Engine;
-use epitome_runtime::ids::TenantId;
-use epitome_runtime::store::{DocumentKey, DocumentKind};
+use epitome_runtime::engine::{Engine, SYSTEM_TENANT};
+use epitome_runtime::ids::{Moment, TenantId};
+use epitome_runtime::log::Document;
+use epitome_runtime::store::{DocumentKind, StoreError};
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::sync::Mutex;
 
 use crate::api::Api;
 
-/// How long the store is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the store is waited for: a little longer than the engine does, which knows better what is wrong.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// For how long what was seen of the store is told again.
+const PROBE_FRESH: Duration = Duration::from_secs(1);
 
 /// That the process lives, and what it is.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -38,7 +42,7 @@ pub(crate) struct Readiness {
 }
 
 /// What was looked at, and how it is.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Check {
     /// What.
     name: &'static str,
@@ -65,7 +69,7 @@ pub(crate) async fn health(State(api): State<Api>) -> Json<Health> {
 pub(crate) async fn ready(State(api): State<Api>) -> Response {
     let needed = [is_serving(&api), has_upstreams(&api)];
     // Without its store a gateway goes on: to take it out of service would be the failure that it is to prevent.
-    let store = store_answers(&api.engine).await;
+    let store = api.probe.check(&api.engine).await;
     let (status, told) = match (needed.iter().all(|check| check.ok), store.ok) {
         (true, true) => (StatusCode::OK, "ready"),
         (true, false) => (StatusCode::OK, "degraded"),
@@ -86,18 +90,63 @@ fn has_upstreams(api: &Api) -> Check {
     Check { name: "upstreams", ok: count > 0, detail: format!("{count} configured"), ms: 0 }
 }
 
-async fn store_answers(engine: &Engine) -> Check {
+/// Looks how the store is: not by reading, which a store does that takes nothing any more, but by writing a small
+/// document. What was seen is told again for a moment, so that whoever asks often costs nothing.
+#[derive(Debug, Default)]
+pub(crate) struct StoreProbe {
+    last: Mutex<Option<(Instant, Check)>>,
+}
+
+impl StoreProbe {
+    async fn check(&self, engine: &Engine) -> Check {
+        let mut last = self.last.lock().await;
+        if let Some((_, check)) = last.as_ref().filter(|(at, _)| at.elapsed() < PROBE_FRESH) {
+            return check.clone();
+        }
+        let check = store_takes_writes(engine).await;
+        *last = Some((Instant::now(), check.clone()));
+        check
+    }
+}
+
+async fn store_takes_writes(engine: &Engine) -> Check {
     let began = Instant::now();
-    let key = DocumentKey::new(TenantId::local(), DocumentKind::Secret, "none");
-    let asked = tokio::time::timeout(PATIENCE, engine.log().store().document(&key)).await;
-    let (ok, detail) = match asked {
-        Ok(Ok(_)) => (true, "answers".to_owned()),
-        // An error may name paths and hosts, which are nobody's affair here.
+    let (ok, detail) = match tokio::time::timeout(PATIENCE, write_probe(engine)).await {
+        Ok(Ok(())) => (true, "answers".to_owned()),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "the store does not answer");
-            (false, "does not answer".to_owned())
+            tracing::warn!(%error, "the store takes no writes");
+            (false, what_is_wrong(&error).to_owned())
         }
         Err(_) => (false, format!("did not answer within {} s", PATIENCE.as_secs())),
     };
     Check { name: "store", ok, detail, ms: began.elapsed().as_millis() as u64 }
+}
+
+async fn write_probe(engine: &Engine) -> Result<(), StoreError> {
+    let log = engine.log();
+    let tenant: TenantId = SYSTEM_TENANT.parse().unwrap_or_else(|_| TenantId::local());
+    let document = Document {
+        tenant: &tenant,
+        kind: DocumentKind::Probe,
+        name: "store",
+        value: &Moment::now().0,
+        expected: None,
+        at: Moment::now(),
+        expires: None,
+    };
+    log.apply(&[log.put_document(&document)]).await
+}
+
+/// What is wrong with a store. An error may name paths and hosts, which are nobody's affair here.
+fn what_is_wrong(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Locked { .. } => "is locked by another process",
+        StoreError::Deleted { .. } => "its file was deleted or replaced",
+        StoreError::ReadOnly { .. } => "is read-only",
+        StoreError::Full { .. } => "its disk is full",
+        StoreError::Damaged { .. } => "is damaged",
+        StoreError::Newer { .. } => "was written by a newer version of this program",
+        StoreError::Unavailable { .. } => "cannot be reached",
+        _ => "takes no writes",
+    }
 }

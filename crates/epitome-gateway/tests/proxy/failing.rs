@@ -93,6 +93,33 @@ async fn a_thread_at_hand_goes_on_while_the_store_is_gone_and_nothing_is_lost() 
     }
 }
 
+/// However often a request needs the store, it waits for one that hangs no longer than it may in total.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_request_waits_once_in_total_for_a_store_that_hangs() {
+    let patience = Duration::from_secs(2);
+    for dialect in DIALECTS {
+        // New, at hand and small, at hand and grown over its budget, and compacted already.
+        for (before, more) in [(0, 14_000), (3_000, 300), (3_000, 12_000), (14_000, 300)] {
+            let store = faulty();
+            let plan = plan(&store).settings(|settings| settings.limits.store_patience = patience);
+            let world = plan.start().await;
+            let mut talk = Talk::about(dialect, "A task.").grown(before);
+            let began = Instant::now();
+            if before > 0 {
+                talk.send(&world.gate).await.fine();
+            }
+            let usual = began.elapsed();
+            store.fail(0, usize::MAX, StoreFault::Hung);
+            let talk = talk.says("And now?").clone().grown(more);
+            let began = Instant::now();
+            talk.send(&world.gate).await.fine();
+            let took = began.elapsed();
+            assert!(took < patience * 2 + usual * 3, "{dialect:?} {before} {more}: {took:?}, usually {usual:?}");
+            store.heal();
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_compacted_thread_goes_on_or_goes_out_whole_while_the_store_hangs() {
     let store = faulty();

@@ -25,13 +25,41 @@ async fn without_its_store_it_stays_in_service_and_says_so() {
     let running = Running::of(Settings::default(), Engine::new(parts).await.unwrap()).await;
     assert_eq!(running.get("/readyz", &[]).await.status(), 200);
     store.fail(0, usize::MAX, StoreFault::Refused);
-    let (status, body) = running.json("/readyz", &[]).await;
-    assert_eq!((status, &body["checks"][2]["ok"]), (200, &false.into()), "{body}");
-    assert_eq!(body["status"], "degraded", "{body}");
+    let body = readiness(&running, "degraded").await;
+    assert_eq!((&body["checks"][2]["ok"], &body["checks"][2]["detail"]), (&false.into(), &"cannot be reached".into()));
     assert_eq!(running.get("/livez", &[]).await.status(), 200);
     assert_eq!(running.get("/echo", &[]).await.status(), 200, "the proxy goes on");
     let (status, body) = running.json("/api/threads", &[]).await;
     assert_eq!((status, &body["error"]["code"]), (503, &"unavailable".into()), "{body}");
+}
+
+/// What `/readyz` says once it says this: what it saw of the store is told again for a moment.
+async fn readiness(running: &Running, expected: &str) -> serde_json::Value {
+    let began = std::time::Instant::now();
+    loop {
+        let (status, body) = running.json("/readyz", &[]).await;
+        assert_eq!(status, 200, "{body}");
+        if body["status"] == expected {
+            return body;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{expected} does not come: {body}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_read_and_takes_no_writes_is_not_well() {
+    let store = Arc::new(FaultyStore::new(Arc::new(Memory::new())));
+    let parts = Parts { store: store.clone(), ..Parts::in_memory(epitome_runtime::engine::Settings::default()) };
+    let running = Running::of(Settings::default(), Engine::new(parts).await.unwrap()).await;
+    readiness(&running, "ready").await;
+    for (fault, detail) in [(StoreFault::Full, "its disk is full"), (StoreFault::Garbage, "cannot be reached")] {
+        store.fail(0, usize::MAX, fault);
+        let body = readiness(&running, "degraded").await;
+        assert_eq!(body["checks"][2]["detail"], detail, "{fault:?}");
+        store.heal();
+        readiness(&running, "ready").await;
+    }
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use crate::artifact::{PlaceError, open_url};
 use crate::engine::{Background, Jobs, Kept, Parts, Settings};
 use crate::event::{Bus, JsonLines};
 use crate::model::{Endpoint, EndpointError, HttpModel, Model, ScriptError, Scripted, Secret, Timeouts};
-use crate::store::{Memory, Sqlite, Store, StoreError};
+use crate::store::{Memory, Recovering, Sqlite, Store, StoreError};
 use crate::summarise::{ModelSummariser, Summariser};
 use crate::vault::{Keys, NotAKey};
 
@@ -47,7 +47,7 @@ pub enum BuildError {
     #[error("`keys.older` is set and `keys.current` is not; name the key that seals")]
     OnlyOlder,
     /// The store cannot be opened.
-    #[error("the store {store} cannot be opened: {reason}")]
+    #[error("{}", unopened(store, reason))]
     Store {
         /// Which, without its password.
         store: String,
@@ -92,13 +92,26 @@ pub enum BuildError {
     },
 }
 
+fn unopened(store: &str, reason: &StoreError) -> String {
+    match reason {
+        StoreError::Locked { .. } => format!("the store {store} is locked by another process"),
+        reason => format!("the store {store} cannot be opened: {reason}"),
+    }
+}
+
 impl Config {
     /// What an engine is made of that keeps, finds and compacts by code alone.
     pub async fn storage(&self, environment: &Environment) -> Result<Parts, BuildError> {
+        // Whatever else is wrong is found out first: a store may take its time.
+        let parts = self.storage_over(Arc::new(Memory::new()), environment)?;
+        Ok(Parts { store: self.open_store().await?, ..parts })
+    }
+
+    fn storage_over(&self, store: Arc<dyn Store>, environment: &Environment) -> Result<Parts, BuildError> {
         Ok(Parts {
+            store,
             keys: self.master_keys(environment)?,
             settings: self.settings()?,
-            store: self.open_store().await?,
             objects: open_url(&self.artifacts.url.to_string()).map_err(BuildError::Artifacts)?,
             bus: Bus::new(),
             summariser: Summariser::Embedded,
@@ -110,6 +123,12 @@ impl Config {
     pub async fn parts(&self, environment: &Environment) -> Result<Parts, BuildError> {
         let (summariser, bus) = (self.summariser(environment)?, self.bus()?);
         Ok(Parts { summariser, bus, ..self.storage(environment).await? })
+    }
+
+    /// The same over a store of one's own, which need not be open.
+    pub fn parts_over(&self, store: Arc<dyn Store>, environment: &Environment) -> Result<Parts, BuildError> {
+        let (summariser, bus) = (self.summariser(environment)?, self.bus()?);
+        Ok(Parts { summariser, bus, ..self.storage_over(store, environment)? })
     }
 
     /// Who writes summaries.
@@ -201,9 +220,30 @@ impl Config {
         let failed = |reason: StoreError| BuildError::Store { store: self.store.url.to_string(), reason };
         match &self.store.url {
             StoreUrl::Memory => Ok(Arc::new(Memory::new())),
-            StoreUrl::Sqlite(path) => Ok(Arc::new(Sqlite::open(path).map_err(failed)?)),
+            StoreUrl::Sqlite(path) => sqlite(path.clone(), None).await.map_err(failed),
             StoreUrl::Postgres(url) => postgres(url).await.map_err(failed),
         }
+    }
+
+    /// The store, which is opened when it can be: see [`Recovering::keep_open`]. An address that cannot be one is refused.
+    pub fn recovering_store(&self) -> Result<Recovering, BuildError> {
+        let url = self.store.url.clone();
+        if let StoreUrl::Postgres(address) = &url {
+            let failed = |reason: StoreError| BuildError::Store { store: url.to_string(), reason };
+            check_postgres_address(address).map_err(failed)?;
+        }
+        // Less than a request waits, so that it is known what it waits for.
+        let busy_timeout = Some(Duration::from_millis(self.serve.store_patience_ms) * 3 / 4);
+        Ok(Recovering::new(Box::new(move || {
+            let url = url.clone();
+            Box::pin(async move {
+                match &url {
+                    StoreUrl::Memory => Ok(Arc::new(Memory::new()) as Arc<dyn Store>),
+                    StoreUrl::Sqlite(path) => sqlite(path.clone(), busy_timeout).await,
+                    StoreUrl::Postgres(url) => postgres(url).await,
+                }
+            })
+        })))
     }
 
     /// The schema that the store has now and the one that opening it makes; `None` when it has none to have.
@@ -270,9 +310,30 @@ impl Config {
     }
 }
 
+/// Opens a file where waiting for whoever has it locked holds nobody up.
+async fn sqlite(path: PathBuf, busy_timeout: Option<Duration>) -> Result<Arc<dyn Store>, StoreError> {
+    let open = move || match busy_timeout {
+        Some(busy_timeout) => Sqlite::open_with(path, busy_timeout),
+        None => Sqlite::open(path),
+    };
+    let opened = tokio::task::spawn_blocking(open).await;
+    let broke = |error: tokio::task::JoinError| Err(StoreError::Unavailable { reason: error.to_string() });
+    Ok(Arc::new(opened.unwrap_or_else(broke)?))
+}
+
 #[cfg(feature = "postgres")]
 async fn postgres(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(crate::store::Postgres::connect(url).await?))
+}
+
+#[cfg(feature = "postgres")]
+fn check_postgres_address(url: &str) -> Result<(), StoreError> {
+    crate::store::Postgres::check_address(url)
+}
+
+#[cfg(not(feature = "postgres"))]
+fn check_postgres_address(_: &str) -> Result<(), StoreError> {
+    Err(StoreError::Refused { reason: "this program was built without the feature postgres".to_owned() })
 }
 
 #[cfg(feature = "postgres")]

@@ -219,7 +219,7 @@ sections! {
         first_byte_timeout_s: u64 = "600" in (1, DAY_S);
         /// Seconds to wait between two pieces of a provider's answer.
         idle_timeout_s: u64 = "600" in (1, DAY_S);
-        /// Milliseconds that the store may keep a request from going out.
+        /// Milliseconds that one request waits for the store, all of its waits together.
         store_patience_ms: u64 = "2000" in (1, 1000 * DAY_S);
         /// When a request's messages and its answer have to be in the store: `before-answer` (before the client gets the last byte of it) or `after-answer`.
         persist: Persist = "before-answer";

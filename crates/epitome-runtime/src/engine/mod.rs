@@ -65,13 +65,13 @@ use crate::log::{Document, Log, NewThread};
 use crate::model::Learnt;
 use crate::store::{DocumentKind, Patient, Store};
 use crate::summarise::Summariser;
-use crate::vault::{Keys, Vault};
+use crate::vault::{Keys, Vault, random_secret};
 
 /// The kind of the job that compacts a thread.
 pub const COMPACT: &str = "compact";
 
 /// The tenant of what belongs to the store itself.
-const SYSTEM_TENANT: &str = "epitome.system";
+pub const SYSTEM_TENANT: &str = "epitome.system";
 
 /// Keeps threads, prepares prompts, compacts.
 #[derive(Clone, Debug)]
@@ -148,14 +148,21 @@ impl Parts {
 impl Engine {
     /// An engine of these parts. The store's own secret is made on first use.
     pub async fn new(parts: Parts) -> Result<Engine, EngineError> {
+        let engine = Engine::before_its_store(parts);
+        let store = Arc::clone(engine.log().store());
+        engine.adopt_store(store).await?;
+        Ok(engine)
+    }
+
+    /// An engine whose store may not answer yet. Its calls have to fail until [`Engine::adopt_store`] has seen the store:
+    /// only then is it known what names in it are made of.
+    pub fn before_its_store(parts: Parts) -> Engine {
         let Parts { store, objects, keys, bus, summariser, settings } = parts;
         let store: Arc<dyn Store> = Arc::new(Patient::new(store, settings.store_patience));
-        let secret = secret::store_secret(&store, &keys).await?;
-        let vault = Vault::new(keys, secret);
+        let vault = Vault::new(keys, random_secret());
         let log = Log::new(Arc::clone(&store), vault.clone());
         let artifacts = Artifacts::new(objects, store, vault).with_patience(settings.object_patience);
         let counter = counter(&settings);
-        let learnt = learnt(&log).await;
         let inner = Inner {
             log,
             artifacts,
@@ -164,10 +171,20 @@ impl Engine {
             policy: Arc::new(settings.policy.clone()),
             settings,
             counter,
-            learnt: Arc::new(Mutex::new(learnt)),
+            learnt: Arc::default(),
             bell: Arc::new(Notify::new()),
         };
-        Ok(Engine { inner: Arc::new(inner) })
+        Engine { inner: Arc::new(inner) }
+    }
+
+    /// Takes over what a store knows that was just opened: its secret, which is made where it has none, and what was
+    /// learnt of models.
+    pub async fn adopt_store(&self, store: Arc<dyn Store>) -> Result<(), EngineError> {
+        let vault = self.inner.log.vault();
+        vault.adopt(secret::store_secret(&store, vault.keys()).await?);
+        let learnt = learnt(&Log::new(store, vault.clone())).await;
+        *self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner) = learnt;
+        Ok(())
     }
 
     /// The same engine for another policy and another model: what is kept, learnt and told is shared.

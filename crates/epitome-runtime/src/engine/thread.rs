@@ -71,6 +71,8 @@ pub struct OpenThread {
     pub(super) called: Option<Instant>,
     /// When an append was last taken by the store: the thread was as long as it is here then.
     appended: Option<Instant>,
+    /// Whether the store had no such thread when it was last asked.
+    is_lost: bool,
 }
 
 impl OpenThread {
@@ -104,6 +106,7 @@ impl OpenThread {
             saving: None,
             called: None,
             appended: None,
+            is_lost: false,
             engine,
         })
     }
@@ -150,6 +153,12 @@ impl OpenThread {
             Some(reason) => Saved::Waiting { messages: self.backlog.len(), reason: reason.clone() },
             None => Saved::Yes,
         }
+    }
+
+    /// Whether the store has no such thread any more: it is another store now, or somebody removed it. What waits here
+    /// can only be saved as another thread.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     /// Whether a compaction is pending or running in the background.
@@ -313,7 +322,9 @@ impl OpenThread {
 
     /// Loads the thread anew; what waits for the store comes behind.
     pub(super) async fn reload(&mut self) -> Result<(), EngineError> {
-        let state = load(&self.engine, &self.key, self.dialect).await?;
+        let loaded = load(&self.engine, &self.key, self.dialect).await;
+        self.is_lost = matches!(&loaded, Err(EngineError::Log(LogError::NoThread { .. })));
+        let state = loaded?;
         let made = self.made(&state.row).await?;
         self.backlog.drain(..made.min(self.backlog.len()));
         if made > 0 {

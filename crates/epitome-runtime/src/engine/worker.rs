@@ -19,7 +19,7 @@ use crate::artifact::Access;
 use crate::event::{Event, EventKind};
 use crate::ids::Moment;
 use crate::log::{LogError, wire_dialect};
-use crate::store::{DocumentKind, JobEnd, JobRow, Lease, Write};
+use crate::store::{DocumentKind, JobEnd, JobRow, Lease, StoreError, Write};
 
 /// How often a lost race is run again within one attempt.
 const RACES_MAX: usize = 8;
@@ -51,6 +51,7 @@ impl Engine {
         let jobs = self.settings().jobs;
         let slots = Arc::new(Semaphore::new(jobs.concurrency.max(1)));
         let mut running = JoinSet::new();
+        let mut told: Option<String> = None;
         // Whoever drops the other end wants no more work done.
         let is_over = |stopped: &watch::Receiver<bool>| *stopped.borrow() || stopped.has_changed().is_err();
         while !is_over(&stopped) {
@@ -63,7 +64,14 @@ impl Engine {
             if is_over(&stopped) {
                 break;
             }
-            let Some((job, token)) = self.claim().await else {
+            let claimed = self.claim().await;
+            // It looks twice a second: the same failure is told once.
+            let failure = claimed.as_ref().err().map(ToString::to_string);
+            if let Some(error) = failure.as_ref().filter(|failure| told.as_ref() != Some(failure)) {
+                tracing::warn!(error, "no job could be claimed");
+            }
+            told = failure;
+            let Ok(Some((job, token))) = claimed else {
                 drop(slot);
                 tokio::select! {
                     () = self.inner.bell.notified() => {}
@@ -84,26 +92,25 @@ impl Engine {
     /// Takes one job and carries it out. Answers whether there was one.
     pub async fn work_once(&self) -> bool {
         match self.claim().await {
-            Some((job, token)) => {
+            Ok(Some((job, token))) => {
                 self.carry_out(job, token).await;
                 true
             }
-            None => false,
+            Ok(None) => false,
+            Err(error) => {
+                tracing::warn!(%error, "no job could be claimed");
+                false
+            }
         }
     }
 
-    async fn claim(&self) -> Option<(JobRow, Uuid)> {
+    async fn claim(&self) -> Result<Option<(JobRow, Uuid)>, StoreError> {
         let now = Moment::now();
         let token = Uuid::now_v7();
         let until = now.after(self.settings().jobs.lease);
         let lease = Lease { worker: format!("process {}", std::process::id()), token, until };
-        match self.inner.log.store().claim(COMPACT, &lease, now).await {
-            Ok(job) => job.map(|job| (job, token)),
-            Err(error) => {
-                tracing::warn!(%error, "no job could be claimed");
-                None
-            }
-        }
+        let job = self.inner.log.store().claim(COMPACT, &lease, now).await?;
+        Ok(job.map(|job| (job, token)))
     }
 
     async fn carry_out(&self, job: JobRow, token: Uuid) {

@@ -1,7 +1,7 @@
 //! Why a store did not do what it was asked.
 
 /// Why a store did not do what it was asked. Nothing has changed when one is returned.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// Somebody else was faster, or the state is not the one that was expected. Load again and retry.
@@ -10,7 +10,25 @@ pub enum StoreError {
         /// What was expected to be otherwise.
         what: String,
     },
-    /// The store cannot be reached, is locked for too long, or broke off.
+    /// Another process has it locked, and did not let go in time.
+    #[error("the store is locked by another process: {reason}")]
+    Locked {
+        /// What the back-end says.
+        reason: String,
+    },
+    /// Its file was deleted or replaced while it was open: what is written to it would be gone with the process.
+    #[error("the store's file {path} was deleted or replaced")]
+    Deleted {
+        /// The file.
+        path: String,
+    },
+    /// It can be read and not be written.
+    #[error("the store is read-only: {reason}")]
+    ReadOnly {
+        /// What the back-end says.
+        reason: String,
+    },
+    /// The store cannot be reached, or broke off.
     #[error("the store cannot be reached: {reason}")]
     Unavailable {
         /// Why.
@@ -52,7 +70,14 @@ impl StoreError {
 
     /// Whether trying again later may help.
     pub fn is_passing(&self) -> bool {
-        matches!(self, StoreError::Unavailable { .. } | StoreError::Full { .. })
+        matches!(
+            self,
+            StoreError::Unavailable { .. }
+                | StoreError::Full { .. }
+                | StoreError::Locked { .. }
+                | StoreError::Deleted { .. }
+                | StoreError::ReadOnly { .. }
+        )
     }
 
     /// Whether the state was not the one expected.

@@ -79,6 +79,10 @@ impl FaultyStore {
         self.script.lock().unwrap_or_else(PoisonError::into_inner).calls.clone()
     }
 
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
     fn fault(&self, name: &'static str) -> Option<StoreFault> {
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         let number = script.calls.len();

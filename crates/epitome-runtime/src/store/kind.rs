@@ -62,6 +62,8 @@ document_kinds! {
     MemoryFolded = "memory-folded",
     /// The pins of a thread.
     Pins = "pins",
+    /// A small write that shows that a store takes any.
+    Probe = "probe",
     /// The quality metrics of a thread.
     Quality = "quality",
     /// An answer that a client may go on from by its id.
@@ -131,9 +133,11 @@ impl DocumentKind {
     /// Who documents of this kind belong to.
     pub fn owner(self) -> Owner {
         match self {
-            DocumentKind::Learnt | DocumentKind::LedgerDay | DocumentKind::Secret | DocumentKind::Summary => {
-                Owner::Tenant
-            }
+            DocumentKind::Learnt
+            | DocumentKind::LedgerDay
+            | DocumentKind::Probe
+            | DocumentKind::Secret
+            | DocumentKind::Summary => Owner::Tenant,
             DocumentKind::Errand
             | DocumentKind::Memory
             | DocumentKind::MemoryFolded
@@ -166,6 +170,7 @@ impl DocumentKind {
             | DocumentKind::Memory
             | DocumentKind::MemoryFolded
             | DocumentKind::Pins
+            | DocumentKind::Probe
             | DocumentKind::Quality
             | DocumentKind::Rotated
             | DocumentKind::Secret
@@ -181,8 +186,8 @@ impl DocumentKind {
         match self {
             DocumentKind::Answer | DocumentKind::Response | DocumentKind::Scope | DocumentKind::Trace => days(30),
             DocumentKind::Ledger | DocumentKind::Summary => days(90),
-            // No provider's cache lives longer, and that is all it is good for.
-            DocumentKind::LedgerPrevious => days(1),
+            // No provider's cache lives longer, which is all that the first is good for; the second is good for a moment.
+            DocumentKind::LedgerPrevious | DocumentKind::Probe => days(1),
             DocumentKind::Errand
             | DocumentKind::Learnt
             | DocumentKind::LedgerDay

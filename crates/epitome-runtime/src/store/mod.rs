@@ -19,6 +19,7 @@ mod memory;
 mod patient;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod recovering;
 mod row;
 mod rule;
 mod sqlite;
@@ -28,9 +29,10 @@ pub use error::StoreError;
 pub use faulty::{FaultyStore, StoreFault};
 pub use kind::{DocumentKind, Naming, Owner, Retention, StoredKind, UnknownKind};
 pub use memory::Memory;
-pub use patient::Patient;
+pub use patient::{Patient, StoreWait};
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresSettings};
+pub use recovering::{Opener, Recovering};
 pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobRow, JobState, Lease,
     MessageRow, PlanRow, Segment, Sensitivity, ThreadRow,

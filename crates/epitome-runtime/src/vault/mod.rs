@@ -91,15 +91,25 @@ struct Shared {
     keys: Keys,
     /// What names are made of, whatever the key: see [`Vault::blind_name`] and [`Vault::pseudonym`]. Without a key content
     /// addresses are, too: see [`Vault::artifact_key`].
-    store: MasterKey,
+    store: RwLock<MasterKey>,
     tenants: RwLock<HashMap<TenantId, Arc<TenantKeys>>>,
 }
 
 impl Vault {
     /// A vault with these keys, for the store whose random secret this is.
     pub fn new(keys: Keys, secret: [u8; 32]) -> Self {
-        let store = MasterKey::of_store(secret);
+        let store = RwLock::new(MasterKey::of_store(secret));
         Vault { shared: Arc::new(Shared { keys, store, tenants: RwLock::default() }) }
+    }
+
+    /// Takes over the secret of another store, before anything is read from it or written to it.
+    pub fn adopt(&self, secret: [u8; 32]) {
+        *self.shared.store.write().unwrap_or_else(PoisonError::into_inner) = MasterKey::of_store(secret);
+        self.shared.tenants.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.shared.keys
     }
 
     /// The bytes to store: sealed under the current key for this tenant, kind and name, or marked as plain without one.
@@ -212,7 +222,8 @@ impl Vault {
 
     fn derive(&self, tenant: &TenantId) -> Arc<TenantKeys> {
         let configured = self.shared.keys.all().iter().map(|key| TenantKey::derived(key, tenant)).collect();
-        let keys = Arc::new(TenantKeys::new(configured, TenantKey::derived(&self.shared.store, tenant)));
+        let store = self.shared.store.read().unwrap_or_else(PoisonError::into_inner);
+        let keys = Arc::new(TenantKeys::new(configured, TenantKey::derived(&store, tenant)));
         let mut tenants = self.shared.tenants.write().unwrap_or_else(PoisonError::into_inner);
         if tenants.len() >= TENANTS_MAX {
             tenants.clear();

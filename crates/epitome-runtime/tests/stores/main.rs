@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod away;
 mod claims;
 mod crash;
 mod failures;

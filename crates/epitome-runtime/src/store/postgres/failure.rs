@@ -56,7 +56,9 @@ fn told(error: &Error) -> StoreError {
         "23505" => StoreError::conflict(reason),
         "53100" => StoreError::Full { reason },
         "XX001" | "XX002" => StoreError::Damaged { reason },
-        "57014" | "55P03" => StoreError::Unavailable { reason },
+        "25006" => StoreError::ReadOnly { reason },
+        "55P03" => StoreError::Locked { reason },
+        "57014" => StoreError::Unavailable { reason },
         other if ["08", "53", "57", "58"].contains(&&other[..2]) => StoreError::Unavailable { reason },
         _ => StoreError::Refused { reason },
     }

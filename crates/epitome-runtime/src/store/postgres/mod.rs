@@ -64,6 +64,11 @@ impl Postgres {
         Ok(Postgres { pool: open::pool(url, settings).await? })
     }
 
+    /// Whether an address can be one, without asking anybody there.
+    pub fn check_address(url: &str) -> Result<(), StoreError> {
+        open::config(url, &PostgresSettings::default()).map(drop)
+    }
+
     /// The schema that this program makes of any older one.
     pub const SCHEMA: u64 = open::STEPS.len() as u64;
 

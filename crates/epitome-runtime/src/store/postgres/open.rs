@@ -50,8 +50,19 @@ impl Default for PostgresSettings {
 /// A pool of connections to an up-to-date schema.
 pub(super) async fn pool(url: &str, settings: &PostgresSettings) -> Result<Pool, Fault> {
     let pool = connections(url, settings)?;
+    answers(&pool, settings.connect_timeout).await?;
     migrate(&pool, &settings.schema).await?;
     Ok(pool)
+}
+
+/// Whether a database says anything at all: one that takes connections and is silent is waited for no longer than one that
+/// takes none.
+async fn answers(pool: &Pool, limit: Duration) -> Result<(), Fault> {
+    let client = pool.get().await?;
+    match tokio::time::timeout(limit, client.query_one("SELECT 1", &[])).await {
+        Ok(answer) => Ok(answer.map(drop)?),
+        Err(_) => Err(StoreError::Unavailable { reason: format!("no answer within {limit:?}") }.into()),
+    }
 }
 
 /// The number of the newest step that was made; 0 before the first.
@@ -85,7 +96,7 @@ fn tls() -> Result<MakeRustlsConnect, StoreError> {
     Ok(MakeRustlsConnect::new(config))
 }
 
-fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> {
+pub(super) fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> {
     let parsed = url.parse::<Config>();
     let mut config =
         parsed.map_err(|error| StoreError::Refused { reason: format!("the address is wrong: {error}") })?;

@@ -29,7 +29,12 @@ impl From<Fault> for StoreError {
 impl Fault {
     /// Whether somebody else may have been in the way.
     pub(super) fn may_pass(&self) -> bool {
-        matches!(self.0, StoreError::Unavailable { .. } | StoreError::Refused { .. })
+        self.is_locked() || matches!(self.0, StoreError::Unavailable { .. } | StoreError::Refused { .. })
+    }
+
+    /// Whether another process has the database.
+    pub(super) fn is_locked(&self) -> bool {
+        matches!(self.0, StoreError::Locked { .. })
     }
 
     /// Whether it is about the write itself and not about the database.
@@ -55,11 +60,11 @@ fn of_code(code: ffi::Error, reason: String) -> StoreError {
     match code.code {
         ErrorCode::DiskFull => StoreError::Full { reason },
         ErrorCode::SystemIoFailure if no_room => StoreError::Full { reason },
-        ErrorCode::DatabaseBusy
-        | ErrorCode::DatabaseLocked
-        | ErrorCode::CannotOpen
-        | ErrorCode::FileLockingProtocolFailed
-        | ErrorCode::SystemIoFailure => StoreError::Unavailable { reason },
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
+            StoreError::Locked { reason }
+        }
+        ErrorCode::ReadOnly => StoreError::ReadOnly { reason },
+        ErrorCode::CannotOpen | ErrorCode::SystemIoFailure => StoreError::Unavailable { reason },
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Damaged { reason },
         _ => StoreError::Refused { reason },
     }

@@ -6,6 +6,7 @@
 mod apply;
 mod care;
 mod failure;
+mod file;
 mod open;
 mod queue;
 mod read;
@@ -17,12 +18,14 @@ mod worker;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use epitome::thread::MessageId;
 use rusqlite::Connection;
 
 use self::failure::Fault;
+use self::file::OpenFile;
 use self::worker::{Readers, Writer};
 use super::{
     ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow,
@@ -41,8 +44,14 @@ pub struct Sqlite {
 impl Sqlite {
     /// Opens a file, or makes it and its folder; brings its schema up to date.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        let conn = open::writer(path.as_ref())?;
-        Ok(Sqlite { writer: Writer::new(conn)?, readers: Some(Arc::new(Readers::new(path.as_ref()))) })
+        Sqlite::open_with(path, open::BUSY_TIMEOUT)
+    }
+
+    /// The same, with how long a write waits for another process that has the file locked.
+    pub fn open_with(path: impl AsRef<Path>, busy_timeout: Duration) -> Result<Self, StoreError> {
+        let conn = open::writer(path.as_ref(), busy_timeout)?;
+        let file = OpenFile::at(path.as_ref());
+        Ok(Sqlite { writer: Writer::new(conn, Some(file.clone()))?, readers: Some(Arc::new(Readers::new(file))) })
     }
 
     /// The schema that this program makes of any older one.
@@ -55,7 +64,7 @@ impl Sqlite {
 
     /// An empty store that lasts as long as the value.
     pub fn in_memory() -> Result<Self, StoreError> {
-        Ok(Sqlite { writer: Writer::new(open::in_memory()?)?, readers: None })
+        Ok(Sqlite { writer: Writer::new(open::in_memory()?, None)?, readers: None })
     }
 
     async fn read<T: Send + 'static>(

@@ -6,7 +6,7 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
@@ -16,10 +16,13 @@ use crate::store::StoreError;
 use crate::store::rule::refused;
 
 /// How long a connection waits for another process before it gives up.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often opening is tried while another process makes or changes the same database.
-const TRIES_MAX: usize = 50;
+/// How long opening waits for other processes that make, change or lock the same database, all of it together.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long one step of opening waits before it is tried again.
+const STEP_TIMEOUT: Duration = Duration::from_millis(250);
 
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -33,20 +36,34 @@ pub(super) const STEPS: [&str; 3] = [
 static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| Migrations::new(STEPS.map(M::up).to_vec()));
 
 /// The connection that writes. Makes the file and its folder when they are not there, and the schema the newest.
-pub(super) fn writer(path: &Path) -> Result<Connection, Fault> {
+pub(super) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Fault> {
+    let until = Instant::now() + OPEN_TIMEOUT;
     make_file(path)?;
     let mut conn = Connection::open_with_flags(path, flags())?;
-    conn.busy_timeout(BUSY_TIMEOUT)?;
-    not_foreign(&conn, path)?;
-    retried(|| Ok(conn.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;")?))?;
-    prepare(&mut conn)?;
+    conn.busy_timeout(STEP_TIMEOUT)?;
+    retried(until, Fault::is_locked, || not_foreign(&conn, path))?;
+    retried(until, Fault::may_pass, || set_up_file(&conn))?;
+    prepare(&mut conn, until)?;
+    conn.busy_timeout(busy_timeout)?;
     Ok(conn)
+}
+
+/// Sets what stays with the file. What is set already is left alone: to set it again would wait for whoever writes.
+fn set_up_file(conn: &Connection) -> Result<(), Fault> {
+    const INCREMENTAL: u32 = 2;
+    if conn.query_row("PRAGMA auto_vacuum", [], |row| row.get::<_, u32>(0))? != INCREMENTAL {
+        conn.execute_batch("PRAGMA auto_vacuum = INCREMENTAL;")?;
+    }
+    if conn.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))? != "wal" {
+        conn.execute_batch("PRAGMA journal_mode = WAL;")?;
+    }
+    Ok(())
 }
 
 /// The only connection of a database that is in memory.
 pub(super) fn in_memory() -> Result<Connection, Fault> {
     let mut conn = Connection::open_in_memory()?;
-    prepare(&mut conn)?;
+    prepare(&mut conn, Instant::now())?;
     Ok(conn)
 }
 
@@ -77,11 +94,11 @@ fn flags() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
-fn prepare(conn: &mut Connection) -> Result<(), Fault> {
+fn prepare(conn: &mut Connection, until: Instant) -> Result<(), Fault> {
     conn.set_transaction_behavior(TransactionBehavior::Immediate);
     conn.set_prepared_statement_cache_capacity(64);
     conn.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA cache_size = -16000;")?;
-    retried(|| migrate(conn))
+    retried(until, Fault::may_pass, || migrate(conn))
 }
 
 /// Brings the schema up to date. Another process may do so at the same moment: then its steps stand, and ours fail.
@@ -91,21 +108,27 @@ fn migrate(conn: &mut Connection) -> Result<(), Fault> {
     if found > known {
         return Err(StoreError::Newer { found, known }.into());
     }
+    if found == known {
+        return Ok(());
+    }
     MIGRATIONS.to_latest(conn).map_err(|error| match error {
         rusqlite_migration::Error::RusqliteError { err, .. } => err.into(),
         other => StoreError::Refused { reason: other.to_string() }.into(),
     })
 }
 
-/// Works again a few times when somebody else may have been in the way.
-fn retried(mut work: impl FnMut() -> Result<(), Fault>) -> Result<(), Fault> {
-    for _ in 1..TRIES_MAX {
+/// Works again while somebody else may have been in the way, until then.
+fn retried(
+    until: Instant,
+    may_pass: impl Fn(&Fault) -> bool,
+    mut work: impl FnMut() -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    loop {
         match work() {
-            Err(fault) if fault.may_pass() => std::thread::sleep(PAUSE),
+            Err(fault) if may_pass(&fault) && Instant::now() < until => std::thread::sleep(PAUSE),
             other => return other,
         }
     }
-    work()
 }
 
 /// Refuses a database that another program made.

@@ -3,7 +3,6 @@
 //! Batches that wait for the writer together are committed together, each behind a savepoint of its own: one of them can
 //! fail without the others, and none is answered before it is on disk.
 
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,6 +11,7 @@ use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::failure::Fault;
+use super::file::OpenFile;
 use super::{apply, open};
 use crate::store::{StoreError, Write};
 
@@ -41,10 +41,11 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Puts a connection to work.
-    pub(super) fn new(conn: Connection) -> Result<Self, StoreError> {
+    /// Puts a connection to work, on a file as long as it is there.
+    pub(super) fn new(conn: Connection, file: Option<OpenFile>) -> Result<Self, StoreError> {
         let (tasks, queue) = channel();
-        let thread = std::thread::Builder::new().name("epitome-sqlite".into()).spawn(move || serve(conn, &queue));
+        let thread =
+            std::thread::Builder::new().name("epitome-sqlite".into()).spawn(move || serve(conn, file.as_ref(), &queue));
         let thread = thread.map_err(|error| StoreError::Unavailable { reason: error.to_string() })?;
         Ok(Writer { tasks: Some(tasks), thread: Some(thread) })
     }
@@ -85,7 +86,7 @@ fn stopped() -> StoreError {
     StoreError::Unavailable { reason: "its writer has stopped".into() }
 }
 
-fn serve(mut conn: Connection, queue: &Receiver<Task>) {
+fn serve(mut conn: Connection, file: Option<&OpenFile>, queue: &Receiver<Task>) {
     while let Ok(task) = queue.recv() {
         let mut group = Vec::new();
         let mut after = take(task, &mut group);
@@ -93,7 +94,11 @@ fn serve(mut conn: Connection, queue: &Receiver<Task>) {
             let Ok(task) = queue.try_recv() else { break };
             after = take(task, &mut group);
         }
-        commit(&mut conn, group);
+        // A transaction on a file that was deleted succeeds, and is gone with the process.
+        match file.filter(|file| !file.is_there()) {
+            None => commit(&mut conn, group),
+            Some(file) => group.into_iter().for_each(|batch| drop(batch.reply.send(Err(file.deleted())))),
+        }
         if let Some(work) = after {
             work(&mut conn);
         }
@@ -110,14 +115,22 @@ fn take(task: Task, group: &mut Vec<Batch>) -> Option<Work> {
     }
 }
 
-fn commit(conn: &mut Connection, mut group: Vec<Batch>) {
+fn commit(conn: &mut Connection, group: Vec<Batch>) {
     if group.len() > 1 {
         match together(conn, &group) {
             Ok(outcomes) => return answer(group, outcomes),
-            Err(_) => group.retain(|batch| !batch.reply.is_closed()),
+            // Each alone would wait as long again.
+            Err(fault) if fault.is_locked() => {
+                let error = StoreError::from(fault);
+                return group.into_iter().for_each(|batch| drop(batch.reply.send(Err(error.clone()))));
+            }
+            Err(_) => {}
         }
     }
     for batch in group {
+        if batch.reply.is_closed() {
+            continue;
+        }
         let outcome = alone(conn, &batch.writes).map_err(StoreError::from);
         drop(batch.reply.send(outcome));
     }
@@ -160,15 +173,15 @@ fn together(conn: &mut Connection, group: &[Batch]) -> Result<Vec<Result<(), Sto
 /// Connections that read, opened as they are needed.
 #[derive(Debug)]
 pub(super) struct Readers {
-    path: PathBuf,
+    file: OpenFile,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
 }
 
 impl Readers {
     /// Readers of a file.
-    pub(super) fn new(path: &Path) -> Self {
-        Readers { path: path.into(), idle: Mutex::new(Vec::new()), permits: Arc::new(Semaphore::new(READERS_MAX)) }
+    pub(super) fn new(file: OpenFile) -> Self {
+        Readers { file, idle: Mutex::new(Vec::new()), permits: Arc::new(Semaphore::new(READERS_MAX)) }
     }
 
     /// Reads, on a thread that may block.
@@ -187,8 +200,11 @@ impl Readers {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+        if !self.file.is_there() {
+            return Err(self.file.deleted().into());
+        }
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut conn = idle.map_or_else(|| open::reader(&self.path), Ok)?;
+        let mut conn = idle.map_or_else(|| open::reader(self.file.path()), Ok)?;
         let answer = work(&mut conn)?;
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
         Ok(answer)
@@ -205,7 +221,7 @@ mod tests {
     async fn reads_that_nobody_waits_for_any_more_count_until_they_are_over() {
         let path = std::env::temp_dir().join(format!("epitome-readers-{}.db", uuid::Uuid::now_v7()));
         drop(Connection::open(&path).unwrap());
-        let readers = Arc::new(Readers::new(&path));
+        let readers = Arc::new(Readers::new(OpenFile::at(&path)));
         let (go_on, wait) = channel::<()>();
         let wait = Arc::new(Mutex::new(wait));
         let moment = Duration::from_millis(50);
