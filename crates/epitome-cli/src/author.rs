@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::path::Path;
+use std::io::Write as _;
 
 use epitome::budget::TokenCounter;
 use epitome::plan::Draft;
@@ -25,10 +25,31 @@ use crate::settings::{Configured, Flags};
 /// Who writes summaries.
 pub struct Author<'a> {
     summariser: Summariser,
+    /// The model's host; none where no model is asked.
+    host: Option<String>,
     /// Where a model is asked; none where none is.
     runtime: Option<Runtime>,
+    call: Call,
     progress: &'a Progress,
     heard: RefCell<HashMap<String, Result<StructuredSummary, NoSummary>>>,
+}
+
+/// Whether a model may be called at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// It is called when a summary is to be written.
+    Allowed,
+    /// A dry run calls nobody: code writes, and the receipt names who would have been called.
+    DryRun,
+}
+
+/// A model, and where it is called.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Writer {
+    /// The model's name.
+    pub model: String,
+    /// The host it is called at.
+    pub host: String,
 }
 
 /// Who wrote a summary.
@@ -39,26 +60,39 @@ pub enum By {
     /// Code alone.
     Code,
     /// This model.
-    Model(String),
+    Model(Writer),
     /// Code, because this model did not.
     Instead {
         /// The model.
-        model: String,
+        writer: Writer,
         /// Why.
         why: NoSummary,
     },
+    /// Code, because a dry run does not call this model.
+    DryRun(Writer),
+}
+
+impl std::fmt::Display for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {}", self.model, self.host)
+    }
 }
 
 impl<'a> Author<'a> {
     /// Who was asked for, on the command line or in the configuration.
-    pub fn of(args: &cli::Author, config: Option<&Path>, progress: &'a Progress) -> Result<Author<'a>, Failure> {
-        let mut configured = Configured::load(config, flags(args))?;
+    pub fn of(
+        mut configured: Configured,
+        args: &cli::Author,
+        call: Call,
+        progress: &'a Progress,
+    ) -> Result<Self, Failure> {
         if args.model_url.is_some() && args.summarizer_key_env.is_none() {
             configured.loaded.config.summarizer.key = usual_key(&configured);
         }
         let summariser = configured.config().summariser(&configured.environment)?;
+        let host = configured.config().summarizer_model().map(|known| known.url.host());
         let runtime = summariser.model().map(|_| desk::runtime()).transpose()?;
-        Ok(Author { summariser, runtime, progress, heard: RefCell::default() })
+        Ok(Author { summariser, host, runtime, call, progress, heard: RefCell::default() })
     }
 
     /// What a model writes for a draft, and who wrote; without a text, code does.
@@ -70,13 +104,17 @@ impl<'a> Author<'a> {
         let (Some(model), Some(runtime)) = (self.summariser.model(), &self.runtime) else {
             return Ok((None, By::code(draft)));
         };
-        let name = model.id().to_owned();
-        self.progress.now(format!("Asking {name} for a summary"));
+        let writer = Writer { model: model.id().to_owned(), host: self.host.clone().unwrap_or_default() };
+        if self.call == Call::DryRun {
+            let by = if By::code(draft) == By::Code { By::DryRun(writer) } else { By::Nobody };
+            return Ok((None, by));
+        }
+        self.progress.now(format!("Asking {writer} for a summary"));
         match self.heard(model, runtime, draft, counter) {
             None => Ok((None, By::Nobody)),
-            Some(Ok(summary)) => Ok((Some(summary), By::Model(name))),
-            Some(Err(why)) if self.summariser.may_fall_back() => Ok((None, By::Instead { model: name, why })),
-            Some(Err(why)) => Err(not_written(&name, &why)),
+            Some(Ok(summary)) => Ok((Some(summary), By::Model(writer))),
+            Some(Err(why)) if self.summariser.may_fall_back() => Ok((None, By::Instead { writer, why })),
+            Some(Err(why)) => Err(not_written(&writer, &why)),
         }
     }
 
@@ -109,16 +147,25 @@ impl<'a> Author<'a> {
         if let Some(known) = self.heard.borrow().get(&key) {
             return known.clone();
         }
+        self.announce(model.id());
         let prose =
             runtime.block_on(model.ask(&TenantId::local(), dialogue, &Put::Transcript, counter, &Spent::default()));
         let answer = prose.map(|prose| prose.summary);
         self.heard.borrow_mut().insert(key, answer.clone());
         answer
     }
+
+    /// Names who is called, before the first call.
+    fn announce(&self, model: &str) {
+        if self.heard.borrow().is_empty() {
+            let host = self.host.as_deref().unwrap_or_default();
+            let _ = writeln!(std::io::stderr(), "Asking {model} at {host} for a summary.");
+        }
+    }
 }
 
 /// The options as settings. What names a model asks one.
-fn flags(args: &cli::Author) -> Flags {
+pub fn flags(args: &cli::Author) -> Flags {
     let names_a_model = args.model_url.is_some()
         || args.summarizer_model.is_some()
         || args.summarizer_dialect.is_some()
@@ -147,10 +194,10 @@ fn usual_key(configured: &Configured) -> Option<SecretSource> {
     is_set.then(|| SecretSource::Environment(name.to_owned()))
 }
 
-fn not_written(model: &str, why: &NoSummary) -> Failure {
-    Failure::new(Exit::CannotFit, format!("The model {model} wrote no summary that can be used: {}.", why.details))
+fn not_written(writer: &Writer, why: &NoSummary) -> Failure {
+    Failure::new(Exit::CannotFit, format!("The model {writer} wrote no summary that can be used: {}.", why.details))
         .hint("Nothing was written. `--summarizer model-with-fallback` goes on without the model.")
-        .facts(json!({"model": model, "reason": why.reason}))
+        .facts(json!({"model": writer.model, "host": writer.host, "reason": why.reason}))
 }
 
 impl By {
@@ -164,15 +211,17 @@ impl By {
         match self {
             By::Nobody => String::new(),
             By::Code => "; summary by epitome itself".to_owned(),
-            By::Model(model) => format!("; summary by {model}"),
-            By::Instead { model, .. } => format!("; summary by epitome itself, not by {model}"),
+            By::Model(writer) => format!("; summary by {writer}"),
+            By::Instead { writer, .. } => format!("; summary by epitome itself, not by {writer}"),
+            By::DryRun(_) => "; summary by epitome itself, as a dry run calls nobody".to_owned(),
         }
     }
 
     /// Why the model did not write, for people.
     pub fn excuse(&self) -> Option<String> {
         match self {
-            By::Instead { model, why } => Some(format!("The summary of {model} was not used: {}.", why.details)),
+            By::Instead { writer, why } => Some(format!("The summary of {writer} was not used: {}.", why.details)),
+            By::DryRun(writer) => Some(format!("Without `--dry-run`, {writer} would be asked for the summary.")),
             _ => None,
         }
     }
@@ -182,9 +231,12 @@ impl By {
         match self {
             By::Nobody => Value::Null,
             By::Code => json!({"by": "embedded"}),
-            By::Model(model) => json!({"by": "model", "model": model}),
-            By::Instead { model, why } => {
-                json!({"by": "embedded", "model": model, "reason": why.reason, "details": why.details})
+            By::Model(Writer { model, host }) => json!({"by": "model", "model": model, "host": host}),
+            By::Instead { writer: Writer { model, host }, why } => {
+                json!({"by": "embedded", "model": model, "host": host, "reason": why.reason, "details": why.details})
+            }
+            By::DryRun(Writer { model, host }) => {
+                json!({"by": "embedded", "model": model, "host": host, "reason": "dry-run"})
             }
         }
     }

@@ -96,8 +96,8 @@ Examples:
   epitome policy show ladder > mine.toml
   epitome policy check mine.toml")]
     Policy(PolicyArgs),
-    /// Show the configuration and where each value came from
-    #[command(after_help = "Example:\n  epitome config show")]
+    /// Show the configuration and where each value came from; trust a folder's configuration
+    #[command(after_help = "Examples:\n  epitome config show\n  epitome config trust")]
     Config(ConfigArgs),
     /// Keep a session or a message list as a thread of the store
     ///
@@ -260,7 +260,7 @@ pub struct Compact {
     /// What a compaction shall be like
     #[command(flatten)]
     pub planned: Planned,
-    /// Print the receipt and write nothing
+    /// Print the receipt, write nothing and ask no model
     #[arg(long)]
     pub dry_run: bool,
     /// Where to write; `-` is standard output
@@ -434,6 +434,30 @@ pub enum ConfigVerb {
     /// Print every setting, its value and where it came from
     #[command(after_help = "Examples:\n  epitome config show\n  epitome config show --config other.toml --json")]
     Show,
+    /// Accept everything that a folder's epitome.toml sets, as it is now
+    ///
+    /// Without this a file in the working folder cannot set addresses, keys, stores, paths or who is asked: it may have
+    /// come with a repository. A file that changes has to be trusted again. A file named with `--config` or EPITOME_CONFIG
+    /// and your own in ~/.config/epitome need no trust.
+    #[command(after_help = "\
+Examples:
+  epitome config trust
+  epitome config trust --list
+  epitome config trust --remove work/epitome.toml")]
+    Trust(TrustArgs),
+}
+
+/// `epitome config trust`.
+#[derive(Debug, Args)]
+pub struct TrustArgs {
+    /// The file; epitome.toml in the working folder by default
+    pub file: Option<PathBuf>,
+    /// List the files that are trusted
+    #[arg(long, conflicts_with_all = ["file", "remove"])]
+    pub list: bool,
+    /// No longer trust the file
+    #[arg(long)]
+    pub remove: bool,
 }
 
 /// Which store, and whose threads.

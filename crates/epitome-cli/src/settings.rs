@@ -2,9 +2,10 @@
 //!
 //! Verbs that work on one file alone do not come here.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Origin, Sources};
+use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Origin, Sources, SummarizerKind};
 use epitome_runtime::store::StoreError;
 
 use crate::desk::LOCKED;
@@ -39,12 +40,24 @@ impl Configured {
         let sources =
             Sources { file: file.map(Path::to_owned), environment: environment.clone(), folder, flags: flags.0 };
         let loaded = Config::load(&sources)?;
+        if let Some(sentence) = refusal(&loaded) {
+            // Nobody is left to be told when this fails.
+            let _ = writeln!(std::io::stderr(), "{sentence}");
+        }
         Ok(Configured { loaded, environment })
     }
 
     /// The values.
     pub fn config(&self) -> &Config {
         &self.loaded.config
+    }
+
+    /// A line that names the model that will be asked for summaries, and where; none where none is asked.
+    pub fn summary_writer(&self) -> Option<String> {
+        let config = self.config();
+        let known = config.summarizer_model().filter(|_| config.summarizer.kind != SummarizerKind::Embedded)?;
+        let model = known.name.map(|name| format!("{name} at ")).unwrap_or_default();
+        Some(format!("Summaries are asked of {model}{}.\n", known.url.host()))
     }
 
     /// Whether nobody said which policy is wanted.
@@ -57,8 +70,19 @@ impl Configured {
     }
 }
 
+/// What of a folder's file does not count, and how to change that.
+fn refusal(loaded: &Loaded) -> Option<String> {
+    let file = loaded.file.as_ref().filter(|_| !loaded.refused.is_empty())?;
+    let names: Vec<String> = loaded.refused.iter().map(|name| format!("`{name}`")).collect();
+    Some(format!(
+        "{} is not trusted, so it cannot set {}; read it, then run `epitome config trust` to accept it.",
+        file.display(),
+        names.join(", ")
+    ))
+}
+
 /// The environment as far as it is text.
-fn environment() -> Environment {
+pub fn environment() -> Environment {
     std::env::vars_os().filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?))).collect()
 }
 
@@ -66,6 +90,7 @@ impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         let exit = match error {
             ConfigError::Unreadable { .. } => Exit::Unreadable,
+            ConfigError::Unwritable { .. } => Exit::CannotWrite,
             _ => Exit::Usage,
         };
         Failure::new(exit, sentence(&error)).hint("`docs/configuration.md` lists every setting.")

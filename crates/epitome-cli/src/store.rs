@@ -186,9 +186,9 @@ impl Store {
         self.dir.join("objects").join(id.as_str())
     }
 
-    /// An object's content.
+    /// An object's content. What is not what its name says was changed, or is a link to somewhere else: there is none.
     pub fn get(&self, id: &ArtifactId) -> Option<String> {
-        fs::read_to_string(self.object(id)).ok()
+        fs::read_to_string(self.object(id)).ok().filter(|content| ArtifactId::of(content.as_bytes()) == *id)
     }
 
     /// The newest record of the compaction that a list was written by; it may have grown since. Where two compactions

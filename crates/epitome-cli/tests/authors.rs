@@ -35,7 +35,7 @@ fn compact(bench: &Bench, more: &[&str]) -> Run {
 fn a_model_that_is_named_writes_the_summary_and_the_receipt_says_so() {
     let bench = bench(&good());
     let run = compact(&bench, &["--model-url", "script:script.toml"]).ended(0);
-    assert!(run.out.contains("; summary by scribe-1\n"), "{}", run.out);
+    assert!(run.out.contains("; summary by scribe-1 at script:"), "{}", run.out);
     assert!(bench.text("session.jsonl").contains(WORDS));
     bench.run(&["check", "session.jsonl"]).ended(0);
 }
@@ -52,10 +52,13 @@ fn without_a_model_code_writes_and_the_receipt_says_so() {
 fn a_model_is_taken_from_the_configuration_and_a_flag_counts_before_it() {
     let toml = "[summarizer]\nkind = \"model\"\nurl = \"script:script.toml\"\n";
     let bench = bench(&good()).holding("epitome.toml", toml);
-    let json = compact(&bench, &["--dry-run", "--json"]).ended(0).json();
+    bench.run(&["config", "trust"]).ended(0);
+    let to = ["-o", "out.jsonl", "--json"];
+    let json = compact(&bench, &to).ended(0).json();
     assert_eq!((json["summary"]["by"].as_str(), json["summary"]["model"].as_str()), (Some("model"), Some("scribe-1")));
-    let json = compact(&bench, &["--dry-run", "--json", "--summarizer", "embedded"]).ended(0).json();
+    let json = compact(&bench, &[&to[..], &["--summarizer", "embedded"]].concat()).ended(0).json();
     assert_eq!(json["summary"]["by"], "embedded");
+    assert!(json["summary"].get("model").is_none());
 }
 
 #[test]
@@ -85,8 +88,8 @@ fn a_bad_summary_gives_way_to_code_unless_only_the_model_may_write() {
     }
     let bench = bench(&script("text = \"I cannot.\""));
     let run = compact(&bench, &["--model-url", "script:script.toml"]).ended(0);
-    assert!(run.out.contains("summary by epitome itself, not by scribe-1"), "{}", run.out);
-    assert!(run.out.contains("The summary of scribe-1 was not used: "), "{}", run.out);
+    assert!(run.out.contains("summary by epitome itself, not by scribe-1 at script:"), "{}", run.out);
+    assert!(run.out.contains("The summary of scribe-1 at script:"), "{}", run.out);
 }
 
 #[test]
@@ -146,9 +149,10 @@ fn refusing() -> (String, std::thread::JoinHandle<String>) {
 fn a_key_goes_only_where_it_was_meant_to_go() {
     let toml = "[summarizer]\nkey = \"sk-configured\"\nname = \"m\"\n";
     let bench = bench("").holding("epitome.toml", toml);
+    bench.run(&["config", "trust"]).ended(0);
     let asked = |variables: &[(&str, &str)], more: &[&str]| {
         let (url, heard) = refusing();
-        let words = [&COMPACT[..], &["--dry-run", "--summarizer", "model", "--model-url", &url], more].concat();
+        let words = [&COMPACT[..], &["--summarizer", "model", "--model-url", &url], more].concat();
         let run = bench.run_with(variables, &words).ended(4);
         assert!(!run.err.contains("sk-"), "{}", run.err);
         heard.join().unwrap().to_lowercase()

@@ -156,6 +156,7 @@ fn tenants_do_not_see_each_other() {
 fn config_show_says_where_each_value_came_from_and_no_secret() {
     let toml = "[model]\nkey = \"sk-hidden\"\n\n[jobs]\nlease_s = 60\n";
     let bench = Bench::new().holding("epitome.toml", toml);
+    bench.run(&["config", "trust"]).ended(0);
     let variables = [("EPITOME_JOBS_ATTEMPTS", "7")];
     let shown = bench.run_with(&variables, &["config", "show"]).ended(0);
     assert!(!shown.out.contains("sk-hidden"));

@@ -8,7 +8,7 @@ use epitome::plan::ArtifactId;
 use epitome::session::{Compacted, CompactedItem, Format, ReadOptions, Session, Trigger, Written};
 use serde_json::{Value, json};
 
-use crate::author::Author;
+use crate::author::{self, Author, Call};
 use crate::cli::{Compact, Input};
 use crate::failure::{Answer, Exit, Failure};
 use crate::open::{Opened, unreadable};
@@ -16,13 +16,16 @@ use crate::paint::Paint;
 use crate::planning::{Job, Made, Outcome};
 use crate::progress::Progress;
 use crate::receipt::{self, plural};
+use crate::settings::Configured;
 use crate::stamp;
 use crate::store::{Parcel, Record, Store, Stored, file_name, tips};
 use crate::write::{Origin, is_same_file, may_replace, replace};
 
 /// Compacts.
 pub fn run(args: &Compact, config: Option<&Path>, paint: Paint, progress: &Progress) -> Result<Answer, Failure> {
-    let author = Author::of(&args.author, config, progress)?;
+    let configured = Configured::load(config, author::flags(&args.author))?;
+    let call = if args.dry_run { Call::DryRun } else { Call::Allowed };
+    let author = Author::of(configured, &args.author, call, progress)?;
     let job = Job::new(&args.planned)?;
     let target = Target::of(args, &job)?;
     match job.run(&author)? {

@@ -2,6 +2,7 @@
 //!
 //! Standard output is the protocol's. Whatever else there is to say goes to standard error.
 
+use std::io;
 use std::path::Path;
 
 use epitome::budget::Tokens;
@@ -36,6 +37,9 @@ async fn serve(args: &Mcp, config: Option<&Path>, json: bool) -> Result<(), Fail
     let configured = Configured::load(config, flags)?;
     let exporter = telemetry::start(&configured, json)?;
     let parts = configured.config().parts(&configured.environment).await?;
+    if let Some(writer) = configured.summary_writer().filter(|_| !json) {
+        let _ = io::Write::write_all(&mut io::stderr(), writer.as_bytes());
+    }
     let desk = Desk::over(configured, parts).await?;
     let session = Session { access: Access::owner(desk.access.tenant.clone(), "mcp"), thread };
     let caps = Caps { read_tokens_max: Tokens::new(args.read_tokens) };

@@ -174,6 +174,7 @@ fn welcome(listening: &Listening, settings: &Settings, configured: &Configured, 
         let address = upstream.url.to_string();
         text.push_str(&format!("  {:<12} {}{key}\n", named(&upstream.takes), address.trim_end_matches('/')));
     }
+    text.extend(configured.summary_writer().map(|line| format!("\n{line}")));
     text.push_str(&format!("\n  export OPENAI_BASE_URL={url}/v1\n  export ANTHROPIC_BASE_URL={url}\n\n"));
     text
 }

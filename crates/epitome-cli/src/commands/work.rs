@@ -32,8 +32,9 @@ pub fn run(args: &Work, config: Option<&Path>, json: bool, progress: Progress) -
             parts = telling(parts)?;
         }
         let store = configured.config().store.url.to_string();
+        let writer = configured.summary_writer().unwrap_or_default();
         let desk = Desk::over(configured, parts).await?;
-        say(json, &format!("Working on {store}; an interrupt stops it.\n"));
+        say(json, &format!("Working on {store}; an interrupt stops it.\n{writer}"));
         let worker = desk.engine.work();
         signalled().await;
         say(json, "Finishing what is under way.\n");

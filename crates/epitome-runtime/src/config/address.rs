@@ -49,6 +49,7 @@ impl fmt::Debug for StoreUrl {
 
 impl Setting for StoreUrl {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = true;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         let Given::Text(text) = given else { return None };
@@ -114,6 +115,7 @@ impl fmt::Display for ArtifactsUrl {
 
 impl Setting for ArtifactsUrl {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = true;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         let Given::Text(text) = given else { return None };
@@ -165,6 +167,7 @@ impl HttpUrl {
 
 impl Setting for HttpUrl {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = true;
 
     fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
         let Given::Text(text) = given else { return None };
@@ -195,6 +198,21 @@ pub enum ModelUrl {
     Script(PathBuf),
 }
 
+impl ModelUrl {
+    /// Who is called, in short: the host and its port, or the script.
+    pub fn host(&self) -> String {
+        let host = |url: &HttpUrl| {
+            let url = Url::parse(url.as_str()).ok()?;
+            let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+            Some(format!("{}{port}", url.host_str()?))
+        };
+        match self {
+            ModelUrl::Http(url) => host(url).unwrap_or_else(|| url.as_str().to_owned()),
+            ModelUrl::Script(_) => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for ModelUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -206,6 +224,7 @@ impl fmt::Display for ModelUrl {
 
 impl Setting for ModelUrl {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = true;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         let Given::Text(text) = given else { return None };

@@ -16,6 +16,14 @@ pub enum ConfigError {
         /// What the system says.
         reason: String,
     },
+    /// The list of trusted files cannot be written.
+    #[error("{path} cannot be written: {reason}")]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
     /// The file is not TOML.
     #[error("{path}, line {line}: {problem}")]
     Syntax {

@@ -9,7 +9,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, nearest};
 use super::sections::KEYS;
-use super::setting::{Given, Key};
+use super::setting::{Given, Guard, Key};
+use super::trust::TrustedFiles;
 
 /// Everything that a configuration is made of, as values.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +57,14 @@ impl Origin {
             Origin::Flag => 3,
         }
     }
+
+    /// Whether both are in one file, or both outside of any.
+    pub(super) fn is_same_place(&self, other: &Origin) -> bool {
+        match (self, other) {
+            (Origin::File { path, .. }, Origin::File { path: its, .. }) => path == its,
+            _ => self.rank() == other.rank(),
+        }
+    }
 }
 
 impl fmt::Display for Origin {
@@ -69,6 +78,9 @@ impl fmt::Display for Origin {
     }
 }
 
+/// The name of a configuration file in a working folder.
+pub const FOLDER_FILE: &str = "epitome.toml";
+
 /// Variables that begin like settings and are none.
 const OTHERS: [&str; 5] = ["EPITOME_CONFIG", "EPITOME_FULL", "EPITOME_BLESS", "EPITOME_SEED", "EPITOME_CASES"];
 const OTHERS_PREFIX: &str = "EPITOME_TEST_";
@@ -78,14 +90,33 @@ const OTHERS_PREFIX: &str = "EPITOME_TEST_";
 pub(super) struct Layers {
     /// The file that was read.
     pub file: Option<PathBuf>,
+    /// The settings in it that do not count, because nobody trusted it.
+    pub refused: Vec<&'static str>,
     said: BTreeMap<&'static str, (Given, Origin)>,
+}
+
+/// A configuration file, and who answers for it.
+enum FileSource {
+    /// The user's own: named on purpose, or in their own settings folder.
+    Own(PathBuf),
+    /// The working folder's.
+    Folder(PathBuf),
+}
+
+/// Which settings of a file count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    All,
+    Free,
 }
 
 impl Layers {
     pub fn read(sources: &Sources) -> Result<Self, ConfigError> {
-        let mut layers = Layers { file: found(sources), said: BTreeMap::new() };
-        if let Some(path) = layers.file.clone() {
-            layers.read_file(&path)?;
+        let mut layers = Layers::default();
+        match find(sources) {
+            Some(FileSource::Own(path)) => layers.read_file(&path, &read_text(&path)?, Extent::All)?,
+            Some(FileSource::Folder(path)) => layers.read_folder_file(&path, sources)?,
+            None => {}
         }
         layers.read_environment(&sources.environment)?;
         layers.read_flags(&sources.flags)?;
@@ -96,15 +127,28 @@ impl Layers {
         self.said.get(key.name)
     }
 
-    fn read_file(&mut self, path: &Path) -> Result<(), ConfigError> {
-        let unreadable =
-            |error: std::io::Error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() };
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        let file = TomlFile { path, text: &text };
-        let table = DeTable::parse(&text).map_err(|error| file.syntax(&error))?;
-        for (section, value) in table.get_ref() {
-            self.read_section(&file, section, value)?;
+    /// A folder's file that the user trusts takes the place of their own; of another one only the free settings count,
+    /// over the user's own file. So a strange folder can neither set a guarded setting nor unset the user's.
+    fn read_folder_file(&mut self, path: &Path, sources: &Sources) -> Result<(), ConfigError> {
+        let text = read_text(path)?;
+        // What is hashed is what is parsed: the file is read once.
+        let is_trusted = TrustedFiles::load(&sources.environment)?.is_some_and(|files| files.holds(path, &text));
+        if is_trusted {
+            return self.read_file(path, &text, Extent::All);
         }
+        if let Some(own) = own_file(sources) {
+            self.read_file(&own, &read_text(&own)?, Extent::All)?;
+        }
+        self.read_file(path, &text, Extent::Free)
+    }
+
+    fn read_file(&mut self, path: &Path, text: &str, extent: Extent) -> Result<(), ConfigError> {
+        let file = TomlFile { path, text };
+        let table = DeTable::parse(text).map_err(|error| file.syntax(&error))?;
+        for (section, value) in table.get_ref() {
+            self.read_section(&file, section, value, extent)?;
+        }
+        self.file = Some(path.to_owned());
         Ok(())
     }
 
@@ -113,6 +157,7 @@ impl Layers {
         file: &TomlFile<'_>,
         section: &Spanned<std::borrow::Cow<'_, str>>,
         value: &Spanned<DeValue<'_>>,
+        extent: Extent,
     ) -> Result<(), ConfigError> {
         let (name, at) = (section.get_ref(), file.origin(section.span().start));
         if !KEYS.iter().any(|key| key.name.split('.').next() == Some(name)) {
@@ -129,7 +174,11 @@ impl Layers {
         for (field, value) in table {
             let (name, at) = (format!("{name}.{}", field.get_ref()), file.origin(field.span().start));
             let key = known(&name).ok_or_else(|| unknown(&name, at.clone()))?;
-            self.said.insert(key.name, (file.given(value), at));
+            if extent == Extent::Free && key.guard == Guard::Guarded {
+                self.refused.push(key.name);
+            } else {
+                self.said.insert(key.name, (file.given(value), at));
+            }
         }
         Ok(())
     }
@@ -154,16 +203,33 @@ impl Layers {
 }
 
 /// The file to read: one that was named, or the first that exists.
-fn found(sources: &Sources) -> Option<PathBuf> {
-    let variable = |name: &str| sources.environment.get(name).filter(|text| !text.is_empty()).map(PathBuf::from);
-    let named = sources.file.clone().or_else(|| variable("EPITOME_CONFIG"));
+fn find(sources: &Sources) -> Option<FileSource> {
+    let named = sources.file.clone().or_else(|| path_variable(sources, "EPITOME_CONFIG"));
     if let Some(named) = named {
-        return Some(sources.folder.join(named));
+        return Some(FileSource::Own(sources.folder.join(named)));
     }
-    let home = variable("HOME").map(|home| home.join(".config"));
-    let settings = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute()).or(home);
-    let places = [Some(sources.folder.join("epitome.toml")), settings.map(|folder| folder.join("epitome/config.toml"))];
-    places.into_iter().flatten().find(|path| path.is_file())
+    let here = sources.folder.join(FOLDER_FILE);
+    if here.is_file() {
+        return Some(FileSource::Folder(here));
+    }
+    own_file(sources).map(FileSource::Own)
+}
+
+/// The file in the user's own settings folder, where there is one.
+fn own_file(sources: &Sources) -> Option<PathBuf> {
+    let home = path_variable(sources, "HOME").map(|home| home.join(".config"));
+    let settings = path_variable(sources, "XDG_CONFIG_HOME").filter(|path| path.is_absolute()).or(home)?;
+    Some(settings.join("epitome/config.toml")).filter(|path| path.is_file())
+}
+
+fn path_variable(sources: &Sources, name: &str) -> Option<PathBuf> {
+    sources.environment.get(name).filter(|text| !text.is_empty()).map(PathBuf::from)
+}
+
+fn read_text(path: &Path) -> Result<String, ConfigError> {
+    let unreadable =
+        |error: std::io::Error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() };
+    std::fs::read_to_string(path).map_err(unreadable)
 }
 
 fn known(name: &str) -> Option<&'static Key> {

@@ -13,11 +13,12 @@ mod secret;
 mod sections;
 mod serve;
 mod setting;
+mod trust;
 
 pub use address::{ArtifactsUrl, HttpUrl, ModelUrl, StoreUrl};
 pub use build::{BuildError, Environment};
 pub use error::ConfigError;
-pub use layer::{Origin, Sources};
+pub use layer::{FOLDER_FILE, Origin, Sources};
 pub use secret::{SecretError, SecretSource};
 pub use sections::{
     Artifacts, Background, Config, Events, Jobs, KEYS, Keys, Model, Policy, Recall, Rehydrate, Serve, Store,
@@ -26,7 +27,8 @@ pub use sections::{
 pub use serve::{
     ClientSwitch, LogFormat, OWN_PATHS, Persist, Provider, Route, RoutedSecret, RoutedUrl, Switch, TenantSecret,
 };
-pub use setting::{Key, PresetName, SummarizerKind};
+pub use setting::{Guard, Key, PresetName, SummarizerKind};
+pub use trust::{TrustedFile, TrustedFiles};
 
 use std::path::{Path, PathBuf};
 
@@ -40,6 +42,8 @@ pub struct Loaded {
     pub config: Config,
     /// The file that was read, where there was one.
     pub file: Option<PathBuf>,
+    /// The settings of that file that do not count: it is a working folder's, and the user has not trusted it.
+    pub refused: Vec<&'static str>,
     explained: Vec<(&'static str, String, Origin)>,
 }
 
@@ -51,7 +55,7 @@ impl Config {
         let mut config = Config::read(&mut reader)?;
         let explained = reader.into_explained();
         config.policy.settle(&explained)?;
-        Ok(Loaded { config, file: layers.file, explained })
+        Ok(Loaded { config, file: layers.file, refused: layers.refused, explained })
     }
 
     /// Whom the summariser asks: its own address and name, the model's where it has none.
@@ -121,6 +125,11 @@ impl Policy {
         match name.rank().cmp(&path.rank()) {
             std::cmp::Ordering::Less => Ok(()),
             std::cmp::Ordering::Greater => {
+                self.path = None;
+                Ok(())
+            }
+            // A name in a folder's file, over a path in the user's own.
+            std::cmp::Ordering::Equal if !name.is_same_place(path) => {
                 self.path = None;
                 Ok(())
             }

@@ -85,6 +85,7 @@ impl fmt::Debug for SecretSource {
 
 impl Setting for SecretSource {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = true;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         let Given::Text(text) = given else { return None };

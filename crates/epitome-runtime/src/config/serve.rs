@@ -99,6 +99,7 @@ pub struct RoutedUrl {
 
 impl Setting for RoutedUrl {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = true;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         let (route, url) = named(given)?;
@@ -129,6 +130,7 @@ pub struct RoutedSecret {
 
 impl Setting for RoutedSecret {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = true;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         let (route, secret) = named(given)?;
@@ -159,6 +161,7 @@ pub struct TenantSecret {
 
 impl Setting for TenantSecret {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = true;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         let (tenant, secret) = named(given)?;
@@ -205,6 +208,7 @@ impl Switch {
 
 impl Setting for Switch {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = false;
 
     fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
         let Given::Text(text) = given else { return None };
@@ -231,6 +235,7 @@ pub struct ClientSwitch {
 
 impl Setting for ClientSwitch {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = false;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         let (client, switch) = named(given)?;
@@ -268,6 +273,7 @@ impl LogFormat {
 
 impl Setting for LogFormat {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = false;
 
     fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
         let Given::Text(text) = given else { return None };
@@ -306,6 +312,7 @@ impl Persist {
 
 impl Setting for Persist {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = false;
 
     fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
         let Given::Text(text) = given else { return None };
@@ -323,6 +330,7 @@ impl Setting for Persist {
 
 impl Setting for SocketAddr {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = true;
 
     fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
         let Given::Text(text) = given else { return None };

@@ -18,8 +18,21 @@ pub struct Key {
     pub default: &'static str,
     /// What it means.
     pub about: &'static str,
+    /// Where it counts.
+    pub guard: Guard,
     pub(super) shape: Shape,
     pub(super) range: (u64, u64),
+}
+
+/// Where a setting counts: a file that merely lies in the working folder may come from anybody, a cloned repository for
+/// one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Everywhere: the worst that a stranger can do with it is a prompt of another size or another wait.
+    Free,
+    /// Not in a folder's file that the user has not trusted: it says where content or keys go, who is asked and in what
+    /// words, what is kept for how long, or who is let in.
+    Guarded,
 }
 
 impl Key {
@@ -99,6 +112,9 @@ pub(super) trait Setting: Sized {
     /// How it is written.
     const SHAPE: Shape;
 
+    /// Whether a value names a place, a program or a secret. A setting of such a type has to be guarded.
+    const REACHES_OUT: bool;
+
     /// Reads what was written; `None` when it is not allowed.
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self>;
 
@@ -121,6 +137,7 @@ pub(super) trait Setting: Sized {
 
 impl<T: Setting> Setting for Option<T> {
     const SHAPE: Shape = T::SHAPE;
+    const REACHES_OUT: bool = T::REACHES_OUT;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         T::read(given, frame).map(Some)
@@ -145,6 +162,7 @@ impl<T: Setting> Setting for Option<T> {
 
 impl<T: Setting> Setting for Vec<T> {
     const SHAPE: Shape = Shape::List;
+    const REACHES_OUT: bool = T::REACHES_OUT;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         let Given::List(list) = given else { return None };
@@ -170,6 +188,7 @@ impl<T: Setting> Setting for Vec<T> {
 
 impl Setting for u64 {
     const SHAPE: Shape = Shape::Whole;
+    const REACHES_OUT: bool = false;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         let Given::Whole(number) = given else { return None };
@@ -187,6 +206,7 @@ impl Setting for u64 {
 
 impl Setting for bool {
     const SHAPE: Shape = Shape::Flag;
+    const REACHES_OUT: bool = false;
 
     fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
         match given {
@@ -209,6 +229,7 @@ macro_rules! written_as_text {
     ($Type:ty, $allowed:expr, $read:expr, $shown:expr) => {
         impl Setting for $Type {
             const SHAPE: Shape = Shape::Text;
+            const REACHES_OUT: bool = false;
 
             fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
                 let Given::Text(text) = given else { return None };
@@ -312,6 +333,7 @@ written_as_text! {
 
 impl Setting for PathBuf {
     const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = true;
 
     fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
         match given {

@@ -24,8 +24,9 @@ impl Folder {
         }
     }
 
+    /// Loads the file as one that the user named.
     fn load(&self, environment: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
-        Config::load(&self.sources(environment))
+        Config::load(&Sources { file: Some("epitome.toml".into()), ..self.sources(environment) })
     }
 
     /// The mistake, with the folder's name taken out of it.
@@ -175,25 +176,106 @@ fn every_setting_can_be_given_as_a_variable() {
 #[test]
 fn a_file_is_looked_for_where_it_was_named_then_here_then_at_home() {
     let (here, home, named) =
-        (Folder::with("[tenant]\nid = \"here\""), Folder::with(""), Folder::with("[tenant]\nid = \"named\""));
+        (Folder::with("[jobs]\nattempts = 1"), Folder::with(""), Folder::with("[jobs]\nattempts = 2"));
     let at_home = home.0.join("epitome");
     std::fs::create_dir_all(&at_home).expect("a folder");
-    std::fs::write(at_home.join("config.toml"), "[tenant]\nid = \"home\"").expect("a file");
+    std::fs::write(at_home.join("config.toml"), "[jobs]\nattempts = 3").expect("a file");
     let named_file = named.0.join("epitome.toml");
-    let tenant = |file: Option<&Path>, folder: &Path, variable: &str| {
+    let attempts = |file: Option<&Path>, folder: &Path, variable: &str| {
         let xdg = home.0.display().to_string();
         let mut sources = nowhere(&[("HOME", "/h"), ("XDG_CONFIG_HOME", &xdg), ("EPITOME_CONFIG", variable)]);
         sources.folder = folder.to_owned();
         sources.file = file.map(Path::to_owned);
-        Config::load(&sources).map(|loaded| loaded.config.tenant.id.to_string())
+        Config::load(&sources).map(|loaded| loaded.config.jobs.attempts)
     };
     let variable = named_file.display().to_string();
-    assert_eq!(tenant(Some(&named_file), &here.0, "").as_deref(), Ok("named"));
-    assert_eq!(tenant(None, &here.0, &variable).as_deref(), Ok("named"));
-    assert_eq!(tenant(None, &here.0, "").as_deref(), Ok("here"));
-    assert_eq!(tenant(None, &named.0.join("empty"), "").as_deref(), Ok("home"));
-    let missing = tenant(Some(Path::new("missing.toml")), &here.0, "").expect_err("it has to exist").to_string();
+    assert_eq!(attempts(Some(&named_file), &here.0, ""), Ok(2));
+    assert_eq!(attempts(None, &here.0, &variable), Ok(2));
+    assert_eq!(attempts(None, &here.0, ""), Ok(1));
+    assert_eq!(attempts(None, &named.0.join("empty"), ""), Ok(3));
+    let missing = attempts(Some(Path::new("missing.toml")), &here.0, "").expect_err("it has to exist").to_string();
     assert!(missing.contains("missing.toml cannot be read"), "{missing}");
+}
+
+#[test]
+fn a_folder_sets_what_is_guarded_only_while_it_is_trusted_as_it_is() {
+    let home = Folder::with("");
+    let state = home.0.display().to_string();
+    let here = Folder::with("[store]\nurl = \"sqlite:e.db\"\n[jobs]\nattempts = 9\n[model]\nkey = \"env:K\"\n");
+    let file = here.0.join("epitome.toml");
+    let load = || Config::load(&here.sources(&[("XDG_STATE_HOME", &state)])).expect("a configuration");
+    let environment = here.sources(&[("XDG_STATE_HOME", &state)]).environment;
+    let trusted = || TrustedFiles::load(&environment).expect("a list").expect("a home");
+    let text = || std::fs::read_to_string(&file).expect("a file");
+
+    let strange = load();
+    let mut refused = strange.refused.clone();
+    refused.sort_unstable();
+    assert_eq!(refused, ["model.key", "store.url"]);
+    assert_eq!((strange.config.jobs.attempts, strange.config.model.key.is_none()), (9, true));
+    assert_eq!(strange.config.store.url.to_string(), "sqlite:/home/ann/.local/share/epitome/epitome.db");
+
+    trusted().add(&file, &text()).expect("a list");
+    let known = load();
+    assert_eq!((known.refused.len(), known.config.model.key.is_some()), (0, true));
+    assert_eq!(known.config.store.url, StoreUrl::Sqlite(here.0.join("e.db")));
+
+    std::fs::write(&file, text() + "# one more line\n").expect("a file");
+    assert_eq!(load().refused.len(), 2, "a file that changed has to be trusted again");
+    trusted().add(&file, &text()).expect("a list");
+    assert_eq!((load().refused.len(), trusted().files().len()), (0, 1));
+    assert!(trusted().remove(&file).expect("a list") && !trusted().remove(&file).expect("a list"));
+    assert_eq!(load().refused.len(), 2);
+}
+
+#[test]
+fn a_strange_folder_does_not_unset_what_the_user_set() {
+    let home = Folder::with("");
+    std::fs::create_dir_all(home.0.join("epitome")).expect("a folder");
+    let own = "[keys]\ncurrent = \"env:OWN\"\n[policy]\npath = \"mine.toml\"\n[jobs]\nattempts = 3\n";
+    std::fs::write(home.0.join("epitome/config.toml"), own).expect("a file");
+    let xdg = home.0.display().to_string();
+    let load = |toml: &str| {
+        let here = Folder::with(toml);
+        Config::load(&here.sources(&[("XDG_CONFIG_HOME", &xdg)])).expect("a configuration").config
+    };
+    let config = load("[jobs]\nlease_s = 5\n");
+    assert_eq!((config.keys.current.is_some(), config.jobs.attempts, config.jobs.lease_s), (true, 3, 5));
+    assert_eq!(config.policy.source(), PolicySource::File(&home.0.join("epitome/mine.toml")));
+    assert_eq!(load("[policy]\nname = \"pi\"\n").policy.source(), PolicySource::Preset("pi"));
+}
+
+#[test]
+fn what_names_a_place_a_secret_or_who_is_asked_is_guarded() {
+    let guarded = |name: &str| KEYS.iter().any(|key| key.name == name && key.guard == Guard::Guarded);
+    for name in [
+        "store.url",
+        "artifacts.url",
+        "keys.current",
+        "keys.older",
+        "policy.path",
+        "model.url",
+        "model.name",
+        "model.key",
+        "model.dialect",
+        "summarizer.kind",
+        "summarizer.url",
+        "summarizer.name",
+        "summarizer.key",
+        "events.json_lines",
+        "events.otlp",
+        "serve.listen",
+        "serve.upstreams",
+        "serve.upstream_keys",
+        "serve.keys",
+        "serve.keys_required",
+        "serve.tls_certificate",
+        "serve.tls_key",
+        "tenant.id",
+    ] {
+        assert!(guarded(name), "{name}");
+    }
+    assert!(!guarded("policy.name") && !guarded("serve.budget") && !guarded("model.window"));
 }
 
 #[test]

@@ -13,8 +13,23 @@ use crate::thread::{MessageId, Span};
 
 /// Content that left the prompt, by the hash of its bytes.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "String", into = "String")]
 pub struct ArtifactId(String);
+
+// Ids become names of files: a record from elsewhere must not name any other.
+impl TryFrom<String> for ArtifactId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        ArtifactId::parse(&text).ok_or("an artifact's id is sixteen or twenty-four hexadecimal digits")
+    }
+}
+
+impl From<ArtifactId> for String {
+    fn from(id: ArtifactId) -> Self {
+        id.0
+    }
+}
 
 impl ArtifactId {
     /// The id of some content.
