@@ -283,7 +283,7 @@ fn by_status(code: i32) -> Ending {
 /// The status that a host tells on a line of its own, at either end of an output.
 fn host_status(text: &str) -> Option<i32> {
     let told = |line: &&str| HOST_STATUS.iter().any(|start| begins(line, start));
-    edge_lines(text).find(told).and_then(|line| status_in(line))
+    edge_lines(text).find(told).and_then(status_in)
 }
 
 /// A status that is told at the end of an output, whoever tells it; the last one counts.

@@ -20,6 +20,7 @@ use super::select::{self, Pick};
 use super::structured::{OpenItem, Quote, RequestState, StructuredSummary};
 use crate::budget::{Recount, Tokens, longest};
 use crate::policy::Form;
+use crate::thread::Message;
 
 /// Shares of the limit.
 const TASK_SHARE: f64 = 0.15;
@@ -108,7 +109,7 @@ fn items(pending: &Pending<'_>, written: &StructuredSummary, revises: bool) -> S
 /// The places of the log where what earlier compactions left behind stands as text.
 fn summary_places(pending: &Pending<'_>) -> Vec<usize> {
     let messages = pending.span.range().map(|place| pending.thread.message(place));
-    messages.filter(|message| message.is_summary()).map(|message| message.log_place()).collect()
+    messages.filter(|message| message.is_summary()).map(Message::log_place).collect()
 }
 
 /// Writes a summary section by section, within the limit.
