@@ -66,7 +66,7 @@ Examples:
     /// Read a message or an artifact back
     #[command(after_help = "\
 ID is one of
-  m41               the 41st message of the context, numbered as the newest compaction found it
+  m41               the 41st message; a message keeps its number through every compaction
   L212              the message on line 212 of the file
   a3f0c2            the beginning of a message's id
   9f86d081884c7d65  an artifact, as a placeholder in the prompt names it
@@ -203,6 +203,9 @@ pub struct Input {
     /// Carry lines that are not JSON along unread instead of stopping at them
     #[arg(long)]
     pub skip_bad_lines: bool,
+    /// Where what left the prompt is kept; `.epitome` beside the file by default
+    #[arg(long, value_name = "DIR")]
+    pub artifacts: Option<PathBuf>,
 }
 
 /// What a compaction shall be like.
@@ -266,9 +269,6 @@ pub struct Compact {
     /// Where to write; `-` is standard output
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// Where what left the prompt is kept; `.epitome` beside the file by default
-    #[arg(long, value_name = "DIR")]
-    pub artifacts: Option<PathBuf>,
     /// Who writes the summary
     #[command(flatten)]
     pub author: Author,
@@ -339,9 +339,6 @@ pub struct Read {
     /// Its JSON as it stands in the file
     #[arg(long)]
     pub raw: bool,
-    /// Where what left the prompt is kept; `.epitome` beside the file by default
-    #[arg(long, value_name = "DIR")]
-    pub artifacts: Option<PathBuf>,
 }
 
 /// `epitome branch`.

@@ -1,6 +1,6 @@
 //! Finding a message by what people call it: `m41`, `L212`, or the beginning of an id.
 //!
-//! Numbers are those that summaries and placeholders use: the places in the file's log.
+//! Numbers are those that summaries and placeholders use; what they mean in a compacted list is told in `numbers`.
 
 use std::sync::Arc;
 
@@ -32,11 +32,8 @@ pub fn before_compaction(session: &Session) -> Option<Session> {
     Session::read(&text, &ReadOptions { format: Some(session.format()), skip_bad_lines: true }).ok()
 }
 
-/// Finds a message.
+/// Finds a message by anything but its number.
 pub fn message(session: &Session, id: &str) -> Result<Located, Failure> {
-    if let Some(number) = reference(id, 'm') {
-        return by_number(session, number);
-    }
     if let Some(line) = reference(id, 'L') {
         return by_line(session, line);
     }
@@ -48,16 +45,8 @@ pub fn reference(id: &str, letter: char) -> Option<usize> {
     id.strip_prefix(letter)?.parse().ok()
 }
 
-fn by_number(session: &Session, number: usize) -> Result<Located, Failure> {
-    let log = session.log();
-    let found = number.checked_sub(1).filter(|at| *at < log.len());
-    found.map(|at| logged(session, at)).ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("There is no message m{number}: they go from m1 to m{}.", log.len()))
-            .hint("A message can also be named by its line, such as `L12`, or by its id.")
-    })
-}
-
-fn logged(session: &Session, at: usize) -> Located {
+/// The message at a place of the log.
+pub fn logged(session: &Session, at: usize) -> Located {
     let found = &session.log()[at];
     Located { message: Arc::clone(&found.message), line: found.line, logged: Some(at) }
 }

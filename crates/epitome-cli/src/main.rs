@@ -8,6 +8,7 @@ mod commands;
 mod desk;
 mod failure;
 mod find;
+mod numbers;
 mod open;
 mod paint;
 mod planning;

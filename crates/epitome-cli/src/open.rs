@@ -13,7 +13,12 @@ use epitome::wire::{Dialect, DocumentError, Layout};
 
 use crate::cli::Input;
 use crate::failure::{Exit, Failure, words};
+use crate::numbers;
+use crate::store::Store;
 use crate::write::Seen;
+
+/// How much of an id a message is named by.
+const ID_CHARS: usize = 8;
 
 /// A file as it was found.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ pub struct Opened {
     pub model: Option<String>,
     /// Counts tokens.
     pub counter: Arc<dyn TokenCounter>,
+    /// Whether messages can be read back by their numbers.
+    is_numbered: bool,
 }
 
 /// Whom counts are for.
@@ -99,6 +106,7 @@ pub fn open(input: &Input, count_for: CountFor, until: Option<usize>) -> Result<
     if let Some(until) = until.filter(|until| *until < session.context().len()) {
         session = until_message(&path, session, input, until)?;
     }
+    let is_numbered = numbers::restore(&mut session, &Store::of(input.artifacts.as_deref(), &path), &path);
     let model = count_for.model.or_else(|| session.model().map(str::to_owned));
     let is_known = model.as_deref().is_some_and(|model| Model::named(model).known != Known::Fallback);
     let counter = count_for.counter.unwrap_or_else(|| match !is_known && count_for.cautious {
@@ -108,7 +116,7 @@ pub fn open(input: &Input, count_for: CountFor, until: Option<usize>) -> Result<
     let mut messages = session.messages();
     messages.truncate(until.unwrap_or(usize::MAX));
     let thread = thread_of(messages, &*counter, dialect(&session));
-    Ok(Opened { path, seen, session, thread, model, counter })
+    Ok(Opened { path, seen, session, thread, model, counter, is_numbered })
 }
 
 /// A session that ends with the message at a place of its context. A list keeps its text: its messages are picked.
@@ -141,6 +149,15 @@ impl Opened {
         Meter::new(&*self.counter, dialect(&self.session))
     }
 
+    /// What `epitome read` finds a message by: its number, its line if a compaction of a session made it, or its id.
+    pub fn label(&self, place: usize) -> String {
+        let is_list = matches!(self.session.format(), Format::List(_));
+        match is_list && (!self.is_numbered || self.thread.message(place).number() == 0) {
+            true => self.thread.message(place).id().to_string()[..ID_CHARS].to_owned(),
+            false => self.session.reference(&self.session.context()[place]),
+        }
+    }
+
     /// The tokens of system messages in the thread.
     pub fn system_messages(&self) -> Tokens {
         let messages = self.thread.messages().iter();
@@ -153,6 +170,20 @@ impl Opened {
         let fixed = self.meter().fixed(system, tools);
         let is_request = self.session.layout() == Some(Layout::Request);
         FixedOverhead { reply: if is_request { fixed.reply } else { Tokens::ZERO }, ..fixed }
+    }
+
+    /// The tokens that every prompt has besides the messages: system prompt and tools as the file has them, or what the
+    /// provider reported beyond what is counted here, where that is more.
+    pub fn beside(&self) -> Tokens {
+        let unseen = self.reported().map_or(Tokens::ZERO, |size| size - self.thread.total());
+        self.fixed().total().max(unseen)
+    }
+
+    /// The size of the prompt by the newest report of the provider: what it counted, and what was added since.
+    pub fn reported(&self) -> Option<Tokens> {
+        let usage = self.session.usage()?;
+        let covers = usage.covers.filter(|covers| *covers <= self.thread.len())?;
+        Some(Tokens::new(usage.input + usage.output) + self.thread.tokens(covers..self.thread.len()))
     }
 
     /// Where the counts come from, in words.

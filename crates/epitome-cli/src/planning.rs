@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use epitome::budget::{Model, Tokens, counter_named};
+use epitome::budget::{SettledWindow, Tokens, WindowHints, counter_named};
 use epitome::plan::{Ask, Compaction, OPEN_MEDIA, Room, Shape, Verdict, decide, open_media_shortfall};
 use epitome::policy::{Policy, Preset, preset};
 use epitome::render::{Piece, Prompt, render};
@@ -16,11 +16,13 @@ use crate::author::{Author, By};
 use crate::cli::{Aim, Planned};
 use crate::failure::{Exit, Failure, words};
 use crate::open::{CountFor, Opened, dialect, open};
+use crate::settings::Configured;
 
-/// How the least that can be reached is looked for: by larger steps up, then by halves down.
-const FLOOR_STEP: Tokens = Tokens::new(16);
-const FLOOR_GROWTH: f64 = 1.5;
-const FLOOR_TRIES_MAX: usize = 12;
+/// What is aimed for when the policy's own target does not fit: these shares of the limit, and then the least there is.
+const HARDER: [f64; 3] = [0.75, 0.5, 0.25];
+
+/// The most of a thread that stays when it is compacted although it fits.
+const FORCED_SHARE_MAX: f64 = 0.5;
 
 /// How often a plan gives way to what its format adds.
 const GIVE_WAY_MAX: usize = 4;
@@ -35,6 +37,8 @@ pub struct Job {
     pub room: Room,
     /// What must not be exceeded.
     pub limit: Tokens,
+    /// The window that the room is in; none where a budget was given.
+    pub window: Option<SettledWindow>,
     pins: Vec<String>,
     instructions: Option<String>,
     force: bool,
@@ -62,38 +66,89 @@ pub struct Made {
 
 impl Job {
     /// Understands what was asked and opens the file.
-    pub fn new(planned: &Planned) -> Result<Job, Failure> {
+    pub fn new(planned: &Planned, configured: &Configured) -> Result<Job, Failure> {
         let Planned { input, aim } = planned;
-        let policy = policy(aim.policy.as_deref())?;
+        let policy = match &aim.policy {
+            Some(named) => policy(Some(named))?,
+            None => configured.config().compaction_policy()?,
+        };
         let named = counter_named(&policy.count.tokenizer).ok().filter(|_| aim.model.is_none());
         let opened = open(input, CountFor { model: aim.model.clone(), counter: named, cautious: true }, aim.until)?;
         if opened.thread.is_empty() {
             return Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", opened.path.display())));
         }
-        let (room, limit) = room(&opened, &policy, aim);
+        let (room, limit, window) = room(&opened, &policy, aim, configured);
         let policy = in_words_of(policy, &opened.session);
         let (pins, instructions, force) = (aim.pin.clone(), aim.instructions.clone(), aim.force);
-        Ok(Job { opened, policy, room, limit, pins, instructions, force })
+        Ok(Job { opened, policy, room, limit, window, pins, instructions, force })
+    }
+
+    /// Whether a compaction is wanted even of what fits.
+    pub fn is_forced(&self) -> bool {
+        self.force
     }
 
     /// Makes the compaction, unless the thread is small enough; a plan that does not fit is a failure.
     pub fn run(&self, author: &Author<'_>) -> Result<Outcome, Failure> {
         let Some(made) = self.attempt_in(self.room, self.limit, Some(author))? else { return Ok(Outcome::Fits) };
-        match made.fits(self.limit) {
-            false => Err(self.below_floor()),
-            true => Ok(Outcome::Made(Box::new(made))),
+        if made.fits(self.limit) {
+            return Ok(Outcome::Made(Box::new(made)));
+        }
+        match self.harder(self.limit, Some(author))? {
+            Some(made) => Ok(Outcome::Made(Box::new(made))),
+            None => Err(self.below_floor()),
         }
     }
 
     /// Makes the compaction by code alone, whether it fits or not; `None` if the thread is small enough.
     pub fn attempt(&self) -> Result<Option<Made>, Failure> {
-        self.attempt_in(self.room, self.limit, None)
+        let Some(made) = self.attempt_in(self.room, self.limit, None)? else { return Ok(None) };
+        if made.fits(self.limit) {
+            return Ok(Some(made));
+        }
+        Ok(Some(self.harder(self.limit, None)?.unwrap_or(made)))
+    }
+
+    /// A compaction within a limit that the policy's own target does not keep: what is protected then takes room that
+    /// the summary needs. `None` if there is none. The least there is comes first: where that is too much, nothing else
+    /// has to be tried.
+    fn harder(&self, limit: Tokens, author: Option<&Author<'_>>) -> Result<Option<Made>, Failure> {
+        let Some(least) = self.least()?.filter(|least| least.tokens() <= limit) else { return Ok(None) };
+        for share in HARDER {
+            let within = limit.share(share);
+            let made = self.attempt_in(Room::exactly(within), within, author)?;
+            if let Some(made) = made.filter(|made| made.fits(within)) {
+                return Ok(Some(made));
+            }
+        }
+        Ok(Some(least.settled(limit)))
+    }
+
+    /// The smallest compaction that the planner makes, by code alone.
+    fn least(&self) -> Result<Option<Made>, Failure> {
+        self.make(Room::exactly(Tokens::ZERO), None)
+    }
+
+    /// Whether a limit is kept.
+    fn keeps(&self, limit: Tokens, least: Tokens) -> bool {
+        if self.opened.thread.total() <= limit {
+            return true;
+        }
+        let room = Room::exactly(limit);
+        let made = || self.attempt_in(room, limit, None).ok().flatten();
+        least <= limit || made().is_some_and(|made| made.fits(limit))
     }
 
     fn attempt_in(&self, room: Room, limit: Tokens, author: Option<&Author<'_>>) -> Result<Option<Made>, Failure> {
-        if self.opened.thread.total() <= room.target && !self.force {
+        let total = self.opened.thread.total();
+        if total <= room.target && !self.force {
             return Ok(None);
         }
+        // A room for more than there is protects all of it; whoever insists wants less than there is.
+        let room = match total <= room.target {
+            true => Room { target: total.share(self.policy.target.low_water.min(FORCED_SHARE_MAX)), ..room },
+            false => room,
+        };
         let mut made = self.make(room, author)?;
         let mut within = room.limit;
         for _ in 0..GIVE_WAY_MAX {
@@ -176,67 +231,81 @@ impl Job {
 
     /// Why a plan does not fit: the least that does, and what it is made of.
     pub fn below_floor(&self) -> Failure {
-        let system = self.opened.system_messages();
-        let (floor, made) = self.floor();
-        let Some(made) = made else { return self.stuck() };
-        let summary: Tokens = made.compaction.summaries.iter().map(|summary| summary.tokens).sum();
-        let rest = Tokens::new(made.compacted.tokens_after) - system - summary;
+        let Ok(Some(least)) = self.least() else { return self.stuck() };
+        let floor = self.floor(least.tokens());
+        if floor >= self.opened.thread.total() {
+            return self.stuck();
+        }
+        let summary: Tokens = least.compaction.summaries.iter().map(|summary| summary.tokens).sum();
+        let summary = summary.min(floor - self.opened.system_messages());
+        let rest = floor - self.opened.system_messages() - summary;
         self.refused(floor, &[("a summary that holds what must stay", summary), ("messages that stay", rest)])
+    }
+
+    /// The least limit above the one that is not kept. The smallest compaction nearly always tells it; where one with
+    /// another tail is smaller still, it is between the two.
+    fn floor(&self, least: Tokens) -> Tokens {
+        let mut high = least;
+        if high <= self.limit || !self.keeps(high - ONE, least) {
+            return high;
+        }
+        let mut low = self.limit;
+        high -= ONE;
+        while low + ONE < high {
+            let middle = low + (high - low).share(0.5);
+            if self.keeps(middle, least) { high = middle } else { low = middle }
+        }
+        high
     }
 
     fn refused(&self, floor: Tokens, parts: &[(&str, Tokens)]) -> Failure {
         let system = self.opened.system_messages();
-        let (floor, limit) = (floor - system, self.limit - system);
         let parts = || parts.iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
         let made_of: Vec<String> = parts().map(|(name, tokens)| format!("{tokens} for {name}")).collect();
-        let path = self.opened.path.display();
-        let made_of = made_of.join(", ");
-        Failure::new(
-            Exit::CannotFit,
-            format!("{path} cannot be brought to {limit} tokens; the least is {floor}: {made_of}."),
-        )
-        .hint(format!("`--budget {}` can be reached; less with fewer pins.", floor.get()))
-        .facts(json!({
-            "floor": floor, "limit": limit,
-            "parts": parts().map(|(name, tokens)| json!({"what": name, "tokens": tokens})).collect::<Vec<_>>(),
-        }))
-    }
-
-    /// The smallest limit that was found to be kept, above the one that is not, and what keeps it; all of the thread
-    /// where nothing smaller does.
-    fn floor(&self) -> (Tokens, Option<Made>) {
-        let within = |limit: Tokens| {
-            let made = self.attempt_in(Room::exactly(limit), limit, None).ok().flatten();
-            made.filter(|made| made.fits(limit))
+        let (path, made_of) = (self.opened.path.display(), made_of.join(", "));
+        // A budget is for the messages without the system's; a window is for all of them.
+        let budget = floor - system;
+        let sentence = match &self.window {
+            None => {
+                format!("{path} cannot be brought to {} tokens; the least is {budget}: {made_of}.", self.limit - system)
+            }
+            Some(window) => format!(
+                "{path} cannot be brought into a window of {}: {} of it are taken by what is not messages, {} are left, and the least is {floor}: {}{made_of}.",
+                window.tokens,
+                window.tokens - self.limit,
+                self.limit,
+                if system > Tokens::ZERO { format!("{system} for system messages, ") } else { String::new() },
+            ),
         };
-        let total = self.opened.thread.total();
-        let (mut low, mut high, mut found) = (self.limit, self.limit, None);
-        while found.is_none() {
-            low = high;
-            high = (high + FLOOR_STEP).scaled(FLOOR_GROWTH);
-            if high >= total {
-                return (total, None);
-            }
-            found = within(high);
-        }
-        for _ in 0..FLOOR_TRIES_MAX {
-            let middle = low + (high - low).share(0.5);
-            if middle == low {
-                break;
-            }
-            match within(middle) {
-                Some(made) => (high, found) = (middle, Some(made)),
-                None => low = middle,
-            }
-        }
-        (high, found)
+        let has_pins = !self.pins.is_empty() || !self.policy.protect.pins.is_empty();
+        let pins = if has_pins { "; less with fewer pins" } else { "" };
+        Failure::new(Exit::CannotFit, sentence)
+            .hint(format!("`--budget {}` can be reached{pins}.", budget.get()))
+            .facts(json!({
+                "floor": budget, "limit": self.limit - system,
+                "parts": parts().map(|(name, tokens)| json!({"what": name, "tokens": tokens})).collect::<Vec<_>>(),
+            }))
     }
 }
+
+const ONE: Tokens = Tokens::new(1);
 
 impl Made {
     /// Whether it is within a limit.
     pub fn fits(&self, limit: Tokens) -> bool {
         self.compaction.plan.shortfall.is_none() && self.compacted.tokens_after <= limit.get()
+    }
+
+    /// What it takes.
+    fn tokens(&self) -> Tokens {
+        Tokens::new(self.compacted.tokens_after)
+    }
+
+    /// The compaction as one for a limit that it keeps: it was made for less, and falls short of nothing.
+    fn settled(mut self, limit: Tokens) -> Made {
+        self.compaction.plan.room = Room::exactly(limit);
+        self.compaction.plan.shortfall = None;
+        self
     }
 }
 
@@ -269,20 +338,34 @@ fn in_words_of(mut policy: Policy, session: &Session) -> Policy {
     policy
 }
 
-/// The room for messages, and the tokens that must not be exceeded.
-fn room(opened: &Opened, policy: &Policy, aim: &Aim) -> (Room, Tokens) {
+/// The room for messages, the tokens that must not be exceeded, and the window they come from.
+fn room(opened: &Opened, policy: &Policy, aim: &Aim, configured: &Configured) -> (Room, Tokens, Option<SettledWindow>) {
     if let Some(budget) = aim.budget {
         let limit = Tokens::new(budget) + opened.system_messages();
-        return (Room::exactly(limit), limit);
+        return (Room::exactly(limit), limit, None);
     }
-    let model = aim.model.as_deref().or(opened.session.model());
-    let window = match (aim.window, model) {
-        (Some(window), _) => Tokens::new(window),
-        (None, Some(model)) => Model::named(model).window,
-        (None, None) => policy.trigger.window,
+    let window = window(opened, policy, aim.window, aim.model.as_deref(), configured);
+    let room = Room::in_window(policy, window.tokens, opened.beside());
+    (room, room.limit, Some(window))
+}
+
+/// The window that counts for a file: one order for every verb.
+pub fn window(
+    opened: &Opened,
+    policy: &Policy,
+    told: Option<u64>,
+    told_model: Option<&str>,
+    configured: &Configured,
+) -> SettledWindow {
+    let model = &configured.config().model;
+    let hints = WindowHints {
+        told: told.map(Tokens::new),
+        told_model,
+        configured: model.window.map(Tokens::new),
+        proven: opened.session.proven_window(),
+        model: opened.session.model().or(model.name.as_deref()),
     };
-    let room = Room::in_window(policy, window, opened.fixed().total());
-    (room, room.limit)
+    hints.settle(policy.trigger.window)
 }
 
 /// The policy of a name or in a file; the default where none is named.

@@ -47,6 +47,30 @@ pub fn headline(opened: &Opened, paint: Paint) -> String {
     )
 }
 
+/// The size of a prompt: what is counted, and what the provider reported.
+pub fn size(opened: &Opened) -> String {
+    let total = opened.thread.total();
+    match opened.reported() {
+        Some(reported) => format!("{total} tokens of messages (the provider reported {reported} for the whole prompt)"),
+        None => format!("{total} tokens"),
+    }
+}
+
+/// The window and what a compaction of the file goes by.
+pub fn room(job: &Job) -> String {
+    let marks = format!("compacts above {}, at most {}", job.room.target, job.limit);
+    match &job.window {
+        Some(window) => format!("window {}, {}; {marks}", window.tokens, window.source),
+        None => marks,
+    }
+}
+
+/// The window, for programs.
+pub fn window_json(job: &Job) -> Value {
+    let window = job.window.as_ref();
+    window.map_or(Value::Null, |window| json!({"tokens": window.tokens, "from": window.source.to_string()}))
+}
+
 /// An `s` unless there is one.
 pub fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
@@ -64,6 +88,9 @@ pub fn text(job: &Job, made: &Made, paint: Paint) -> String {
     let mut out = headline(opened, paint);
     let (counted, policy) = (opened.provenance(), &made.compaction.plan.policy);
     out.push_str(&format!("counted by {counted}; policy {policy}{}\n", made.by.text()));
+    if let Some(window) = &job.window {
+        out.push_str(&format!("window {}, {}\n", window.tokens, window.source));
+    }
     out.extend(made.by.excuse().map(|excuse| excuse + "\n"));
     out.push('\n');
     let rows = vec![
@@ -127,7 +154,8 @@ fn items(receipt: &Receipt, paint: Paint) -> String {
 pub fn example_reference(made: &Made, thread: &Thread) -> Option<String> {
     let entries = made.compaction.receipt.entries.iter();
     let entry = entries.into_iter().find(|entry| entry.fate == Fate::Recoverable && !entry.reference.is_empty());
-    let first = || made.compaction.plan.records.first().map(|record| thread.reference(record.span.range().start));
+    let places = || made.compaction.plan.records.iter().flat_map(|record| record.span.range());
+    let first = || places().find(|place| thread.message(*place).number() > 0).map(|place| thread.reference(place));
     entry.map(|entry| entry.reference.clone()).or_else(first)
 }
 
@@ -165,6 +193,7 @@ pub fn file_json(opened: &Opened) -> Value {
         "messages": opened.thread.len(),
         "turns": opened.thread.turn(),
         "tokens": opened.thread.total(),
+        "reported": opened.reported(),
         "counted": {"by": opened.counter.name(), "source": opened.counter.source(), "model": opened.model},
     })
 }
@@ -179,6 +208,7 @@ pub fn json(job: &Job, made: &Made) -> Value {
     json["after"] = json!(made.compacted.tokens_after);
     json["room"] = json!(plan.room);
     json["limit"] = json!(job.limit);
+    json["window"] = window_json(job);
     json["steps"] = json!(plan.steps);
     json["warnings"] = json!(plan.warnings);
     json["items"] = json!({

@@ -1,6 +1,6 @@
 //! What is configured: the file, the environment and the flags, laid over each other by the runtime.
 //!
-//! Verbs that work on one file alone do not come here.
+//! A folder's file that nobody trusted is told of, once.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,11 @@ impl Configured {
             let _ = writeln!(std::io::stderr(), "{sentence}");
         }
         Ok(Configured { loaded, environment })
+    }
+
+    /// Loads the configuration for a verb that works on one file: it needs no store, so none has to have a place.
+    pub fn for_file(file: Option<&Path>) -> Result<Configured, Failure> {
+        Configured::load(file, Flags::default().with("store.url", Some("memory:")))
     }
 
     /// The values.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::{Failure, words};
+use crate::find::reference;
 use crate::write::{Origin, replace, sweep};
 
 /// The folder's name beside a session.
@@ -45,8 +46,84 @@ pub struct Record {
     pub messages: BTreeMap<String, Kept>,
     /// Where each message that stayed stands in the prompt, from 1, by its number.
     pub stayed: BTreeMap<String, usize>,
+    /// The same for each message that stayed with something in it changed; as it came it is among `messages`, here or in
+    /// an earlier record.
+    #[serde(default)]
+    pub edited: BTreeMap<String, usize>,
+    /// Summaries of earlier rounds and other words of theirs, which have no number.
+    #[serde(default)]
+    pub unnumbered: Vec<Kept>,
+    /// How the numbers are meant.
+    #[serde(default)]
+    pub numbering: Numbering,
+    /// The first number that no message has.
+    #[serde(default)]
+    pub next: usize,
     /// The parts that left one by one.
     pub parts: Vec<KeptPart>,
+}
+
+/// What the numbers of a record mean, where the list was compacted before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Numbering {
+    /// Each round counted the list from 1 again; records that say nothing are such.
+    #[default]
+    EachRound,
+    /// A message keeps its number.
+    Lasting,
+}
+
+impl Record {
+    /// Whether its numbers are those that every later round means.
+    pub fn is_lasting(&self) -> bool {
+        self.numbering == Numbering::Lasting || self.earlier.is_none()
+    }
+
+    /// The first number that no message has.
+    pub fn next_number(&self) -> usize {
+        let known = self.messages.keys().chain(self.stayed.keys()).chain(self.edited.keys());
+        let last = known.filter_map(|id| reference(id, 'm')).max().unwrap_or(0);
+        self.next.max(last + 1)
+    }
+}
+
+/// The compactions that made a list, newest first.
+#[derive(Debug, Default)]
+pub struct Chain {
+    records: Vec<Record>,
+    /// How many messages the list had when the newest was written.
+    length: usize,
+}
+
+impl Chain {
+    /// The newest record whose numbers can be gone on from.
+    pub fn newest(&self) -> Option<&Record> {
+        self.records.first().filter(|record| record.is_lasting())
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Where a message is kept as it came: the first compaction that took or changed it has it so.
+    pub fn kept(&self, id: &str) -> Option<&Kept> {
+        self.records.iter().rev().find_map(|record| record.messages.get(id))
+    }
+
+    /// The numbers of the list's messages, by place; 0 for what compactions wrote. `None` where they are not known.
+    pub fn numbers(&self, list: &Session) -> Option<Vec<usize>> {
+        let newest = self.newest()?;
+        let places = newest.stayed.iter().chain(&newest.edited);
+        let known: BTreeMap<usize, usize> =
+            places.filter_map(|(id, place)| Some((*place, reference(id, 'm')?))).collect();
+        let number = |place: usize| match place <= self.length {
+            true => known.get(&place).copied().unwrap_or(0),
+            false => newest.next_number() + place - self.length - 1,
+        };
+        Some((1..=list.log().len()).map(number).collect())
+    }
 }
 
 /// Where a message is kept: a line of an object.
@@ -81,30 +158,60 @@ pub struct Parcel {
     objects: BTreeMap<ArtifactId, String>,
     messages: BTreeMap<String, Kept>,
     stayed: BTreeMap<String, usize>,
+    edited: BTreeMap<String, usize>,
+    unnumbered: Vec<Kept>,
     parts: Vec<KeptPart>,
+    next: usize,
 }
 
 impl Parcel {
-    /// Everything that a compaction took out of a thread's prompt or changed in it.
-    pub fn of(compaction: &Compaction, thread: &Thread, prompt: &Prompt) -> Self {
-        let stayed = prompt.pieces.iter().enumerate().filter_map(|(at, piece)| match piece {
-            Piece::Kept(place) => Some((thread.reference(*place), at + 1)),
-            _ => None,
-        });
-        let stayed = stayed.collect();
-        let mut parcel = Parcel { objects: BTreeMap::new(), messages: BTreeMap::new(), stayed, parts: Vec::new() };
+    /// Everything that a compaction took out of a thread's prompt or changed in it. What an earlier compaction keeps as it
+    /// came is not kept again in its shorter form.
+    pub fn of(compaction: &Compaction, thread: &Thread, prompt: &Prompt, earlier: &Chain) -> Self {
+        let mut parcel = Parcel {
+            objects: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            stayed: BTreeMap::new(),
+            edited: BTreeMap::new(),
+            unnumbered: Vec::new(),
+            parts: Vec::new(),
+            next: next_number(thread, earlier),
+        };
+        for (at, piece) in prompt.pieces.iter().enumerate() {
+            let (places, place) = match piece {
+                Piece::Kept(place) => (&mut parcel.stayed, *place),
+                Piece::Edited { place, .. } => (&mut parcel.edited, *place),
+                Piece::Written { .. } => continue,
+            };
+            if thread.message(place).number() > 0 {
+                places.insert(thread.reference(place), at + 1);
+            }
+        }
+        // What stays in a form that an earlier compaction gave it is still not there as it came.
+        for (id, place) in parcel.stayed.clone() {
+            if earlier.kept(&id).is_some() {
+                parcel.stayed.remove(&id);
+                parcel.edited.insert(id, place);
+            }
+        }
         for artifact in compaction.artifacts(thread) {
             parcel.objects.insert(artifact.id.clone(), artifact.content.to_owned());
             parcel.parts.push(KeptPart { object: artifact.id, message: thread.reference(artifact.place) });
         }
-        for record in compaction.plan.records.iter().filter(|record| record.part.is_none()) {
-            parcel.add_messages(&record.span.range().collect::<Vec<usize>>(), thread);
+        let is_new = |place: &usize| earlier.kept(&thread.reference(*place)).is_none();
+        // Those that left or stand in the prompt as they are.
+        let mut known = vec![false; thread.len()];
+        for piece in &prompt.pieces {
+            if let Piece::Kept(place) = piece {
+                known[*place] = true;
+            }
         }
-        let is_known = |place: &usize| {
-            let number = thread.reference(*place);
-            parcel.stayed.contains_key(&number) || parcel.messages.contains_key(&number)
-        };
-        let changed: Vec<usize> = (0..thread.len()).filter(|place| !is_known(place)).collect();
+        for record in compaction.plan.records.iter().filter(|record| record.part.is_none()) {
+            let range = record.span.range();
+            known[range.clone()].fill(true);
+            parcel.add_messages(&range.filter(is_new).collect::<Vec<usize>>(), thread);
+        }
+        let changed: Vec<usize> = (0..thread.len()).filter(|place| !known[*place] && is_new(place)).collect();
         parcel.add_messages(&changed, thread);
         parcel
     }
@@ -117,7 +224,11 @@ impl Parcel {
         let lines: String = places.iter().map(|place| one_line(thread.message(*place).raw().as_str())).collect();
         let object = ArtifactId::of(lines.as_bytes());
         for (at, place) in places.iter().enumerate() {
-            self.messages.insert(thread.reference(*place), Kept { object: object.clone(), line: at + 1 });
+            let kept = Kept { object: object.clone(), line: at + 1 };
+            match thread.message(*place).number() {
+                0 => self.unnumbered.push(kept),
+                _ => drop(self.messages.insert(thread.reference(*place), kept)),
+            }
         }
         self.objects.insert(object, lines);
     }
@@ -126,6 +237,12 @@ impl Parcel {
     pub fn size(&self) -> Stored {
         Stored { objects: self.objects.len(), bytes: self.objects.values().map(String::len).sum() }
     }
+}
+
+/// The first number that neither a message of the thread nor an earlier one has.
+fn next_number(thread: &Thread, earlier: &Chain) -> usize {
+    let last = thread.messages().iter().map(|message| message.number()).max().unwrap_or(0);
+    earlier.newest().map_or(1, Record::next_number).max(last + 1)
 }
 
 /// JSON on one line. Line breaks in JSON stand between values only, so a blank says the same.
@@ -155,6 +272,7 @@ impl Store {
             replace(&path, &[content], Origin::Nothing)?;
         }
         (record.messages, record.stayed, record.parts) = (parcel.messages, parcel.stayed, parcel.parts);
+        (record.edited, record.unnumbered, record.next) = (parcel.edited, parcel.unnumbered, parcel.next);
         let json = serde_json::to_string_pretty(&record).unwrap_or_default();
         let id = ArtifactId::of(json.as_bytes());
         replace(&self.dir.join("compactions").join(format!("{id}.json")), &[&json], Origin::Nothing)?;
@@ -191,26 +309,25 @@ impl Store {
         fs::read_to_string(self.object(id)).ok().filter(|content| ArtifactId::of(content.as_bytes()) == *id)
     }
 
-    /// The newest record of the compaction that a list was written by; it may have grown since. Where two compactions
-    /// wrote the same, the one to a file of this name.
-    pub fn newest_for(&self, list: &Session, name: &str) -> Option<Record> {
+    /// The records of all compactions that made a list, newest first. It may have grown since the newest; where two wrote
+    /// the same, the one to a file of this name counts.
+    pub fn chain_for(&self, list: &Session, name: &str) -> Chain {
+        let mut others = self.records();
+        if others.is_empty() {
+            return Chain::default();
+        }
         let tips = tips(list);
         let rank = |record: &Record| {
             let grown_from = tips.iter().position(|tip| record.tip.as_ref() == Some(tip))?;
             Some((grown_from, record.written_to == name, record.made.clone()))
         };
-        let ranked = self.records().into_iter().filter_map(|record| Some((rank(&record)?, record)));
-        ranked.max_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, record)| record)
-    }
-
-    /// The records of all compactions that made a list, newest first.
-    pub fn chain_for(&self, list: &Session, name: &str) -> Vec<Record> {
-        let mut chain: Vec<Record> = self.newest_for(list, name).into_iter().collect();
-        let mut others = self.records();
-        while let Some(earlier) = chain.last().and_then(|record| record.earlier.clone()) {
+        let ranked = others.iter().enumerate().filter_map(|(at, record)| Some((rank(record)?, at)));
+        let Some(((grown_from, ..), newest)) = ranked.max() else { return Chain::default() };
+        let mut chain = Chain { records: vec![others.swap_remove(newest)], length: grown_from + 1 };
+        while let Some(earlier) = chain.records.last().and_then(|record| record.earlier.clone()) {
             // Each is taken once: a chain that bites its tail ends.
             let Some(at) = others.iter().position(|record| record.tip.as_ref() == Some(&earlier)) else { break };
-            chain.push(others.swap_remove(at));
+            chain.records.push(others.swap_remove(at));
         }
         chain
     }

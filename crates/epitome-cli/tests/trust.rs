@@ -79,9 +79,11 @@ fn compact(bench: &Bench, more: &[&str]) -> Run {
 fn a_cloned_folder_gets_no_key_no_session_and_no_store_from_any_verb() {
     let stranger = Stranger::listen();
     let bench = cloned(&stranger);
-    let verbs: [&[&str]; 7] = [
+    let verbs: [&[&str]; 9] = [
         &["compact", "session.jsonl", "--budget", "12000", "-o", "out.jsonl"],
         &["compact", "session.jsonl", "--budget", "12000", "--dry-run"],
+        &["plan", "session.jsonl", "--budget", "12000"],
+        &["diff", "session.jsonl", "--budget", "12000"],
         &["import", "session.jsonl"],
         &["threads"],
         &["config", "show"],
@@ -223,4 +225,36 @@ fn harmless_settings_of_a_strange_folder_count() {
     let shown = bench.run(&["config", "show"]).ended(0);
     assert!(!shown.err.contains("not trusted"), "{}", shown.err);
     assert!(shown.out.lines().any(|line| line.contains("policy.name") && line.contains("pi")), "{}", shown.out);
+}
+
+#[test]
+fn a_record_from_elsewhere_cannot_name_a_file_outside_its_folder() {
+    let messages: Vec<serde_json::Value> = (0..40)
+        .map(|n| serde_json::json!({"role": if n % 2 == 0 { "user" } else { "assistant" }, "content": format!("Words {n}. ").repeat(60)}))
+        .collect();
+    let bench =
+        Bench::new().holding("l.json", serde_json::Value::from(messages).to_string()).holding("secret", "hunter2\n");
+    bench.run(&["compact", "l.json", "--budget", "1500", "-o", "l.json"]).ended(0);
+    for entry in std::fs::read_dir(bench.path(".epitome/compactions")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut record: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        for kept in record["messages"].as_object_mut().unwrap().values_mut() {
+            *kept = serde_json::json!({"object": "../../secret", "line": 1});
+        }
+        std::fs::write(&path, record.to_string()).unwrap();
+    }
+    for id in ["m2", "m3", "m4", "../../secret"] {
+        let run = bench.run(&["read", "l.json", id]);
+        assert!(run.code != 0 && !run.out.contains("hunter2"), "{id}: {}", run.whole());
+    }
+    // An object that is not what its name says, a link for one, is none.
+    let objects = bench.path(".epitome/objects");
+    for entry in std::fs::read_dir(&objects).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(bench.path("secret"), &path).unwrap();
+        let id = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let run = bench.run(&["read", "l.json", &id]);
+        assert!(run.code != 0 && !run.out.contains("hunter2"), "{id}: {}", run.whole());
+    }
 }

@@ -34,7 +34,7 @@ fn help_of_every_verb_has_an_example() {
         assert!(help.contains(&format!("epitome {verb}")) && help.contains("Example"), "{help}");
         assert!(help.contains("--json"), "{help}");
     }
-    let below = [("policy", "list"), ("policy", "show"), ("policy", "check"), ("config", "show")];
+    let below = [("policy", "list"), ("policy", "show"), ("policy", "check"), ("config", "show"), ("config", "trust")];
     let store = ["check", "migrate", "vacuum", "rotate"].map(|verb| ("store", verb));
     for (above, verb) in below.into_iter().chain(store) {
         assert!(bench.run(&[above, verb, "--help"]).ended(0).out.contains("Example"), "{above} {verb}");
@@ -102,7 +102,7 @@ fn what_fits_comes_out_byte_for_byte() {
     }
     let before = bench.text("session.jsonl");
     let run = bench.run(&["compact", "session.jsonl"]).ended(0);
-    assert!(run.out.contains("there is nothing to do"), "{}", run.out);
+    assert!(run.out.contains("Nothing to do: "), "{}", run.out);
     assert_eq!(bench.text("session.jsonl"), before);
     assert!(!bench.names().contains(&".epitome".to_owned()));
 }
@@ -184,7 +184,7 @@ fn show_tells_where_the_tokens_are() {
     let bench = threads();
     assert_snapshot!(bench.run(&["show", "chat.json", "--top", "3"]).whole());
     let json = bench.run(&["show", "chat.json", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&json), @"file format messages turns tokens counted system tools by_kind by_tool by_turn largest duplicates compactions notices");
+    assert_snapshot!(keys(&json), @"file format messages turns tokens reported counted system tools by_kind by_tool by_turn largest duplicates compactions notices window");
     let sum: u64 = json["by_kind"].as_object().unwrap().values().map(|tokens| tokens.as_u64().unwrap()).sum();
     assert_eq!(sum, json["tokens"].as_u64().unwrap());
 }
@@ -209,7 +209,7 @@ fn count_says_how_much_and_who_says_so() {
     let unknown = bench.run(&["count", "chat.jsonl", "--model", "nosuchmodel", "--json"]).ended(0).json();
     assert_eq!(unknown["counted"]["source"], "estimated", "{unknown}");
     let json = bench.run(&["count", "chat.json", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&json), @"file format messages turns tokens counted roles system tools total notices");
+    assert_snapshot!(keys(&json), @"file format messages turns tokens reported counted roles system tools total notices");
 }
 
 #[test]
@@ -240,9 +240,9 @@ fn plan_and_diff_do_nothing_and_say_what_would_be_done() {
     assert_snapshot!(bench.run(&["plan", "chat.json", "--budget", "1500"]).ended(0).outline());
     assert_snapshot!(bench.run(&["diff", "chat.json", "--budget", "1500"]).ended(0).outline());
     let plan = bench.run(&["plan", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&plan), @"file format messages turns tokens counted policy before after room limit steps warnings items summary notices compacted plan");
+    assert_snapshot!(keys(&plan), @"file format messages turns tokens reported counted policy before after room limit window steps warnings items summary notices compacted plan");
     let diff = bench.run(&["diff", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&diff), @"file format messages turns tokens counted removed shortened kept added changes prompt");
+    assert_snapshot!(keys(&diff), @"file format messages turns tokens reported counted removed shortened kept added changes prompt");
     assert_eq!(bench.names(), before);
 }
 
@@ -317,7 +317,7 @@ fn every_preset_compacts_the_sample() {
 fn json_of_a_compaction_has_the_receipt() {
     let bench = threads();
     let json = bench.run(&["compact", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&json), @"file format messages turns tokens counted policy before after room limit steps warnings items summary notices compacted dry_run record written artifacts");
+    assert_snapshot!(keys(&json), @"file format messages turns tokens reported counted policy before after room limit window steps warnings items summary notices compacted dry_run record written artifacts");
     assert_snapshot!(keys(&json["items"]), @"retained recoverable lost entries");
 }
 

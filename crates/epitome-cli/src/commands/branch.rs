@@ -2,25 +2,35 @@
 
 use std::path::{Path, PathBuf};
 
-use epitome::session::{ReadOptions, Session, SessionError};
+use epitome::session::{Format, ReadOptions, Session, SessionError};
 use serde_json::{Value, json};
 
 use crate::cli::Branch;
 use crate::failure::{Answer, Exit, Failure};
-use crate::find;
+use crate::find::{self, reference};
+use crate::numbers::{self, Whereabouts};
 use crate::open::{read, session};
 use crate::receipt::plural;
 use crate::sketch;
 use crate::stamp;
+use crate::store::Store;
 use crate::table::{Side, table};
 use crate::write::{Origin, is_same_file, replace};
 
 /// Branches.
 pub fn run(args: &Branch) -> Result<Answer, Failure> {
     let file = read(&args.input.file)?;
-    let session = session(&file, &args.input)?;
-    let Some(at) = &args.at else { return Ok(points(&args.input.file, &session)) };
-    let found = find::message(&session, at)?;
+    let mut session = session(&file, &args.input)?;
+    let store = Store::of(args.input.artifacts.as_deref(), &args.input.file);
+    let is_numbered = numbers::restore(&mut session, &store, &args.input.file);
+    let Some(at) = &args.at else { return Ok(points(&args.input.file, &session, is_numbered)) };
+    let found = match reference(at, 'm') {
+        None => find::message(&session, at)?,
+        Some(_) => match numbers::locate(&session, &store, &args.input.file, at)? {
+            Whereabouts::Logged(place) => find::logged(&session, place),
+            Whereabouts::Kept(_) => return Err(has_left(at, &args.input.file)),
+        },
+    };
     let logged = found.logged.ok_or_else(|| {
         refusal(&SessionError::NotABranchPoint { line: found.line, why: "it was made by a compaction" })
     })?;
@@ -41,26 +51,37 @@ fn refusal(error: &SessionError) -> Failure {
     Failure::new(Exit::Usage, error.to_string()).hint("`epitome branch FILE` without `--at` lists the user's messages.")
 }
 
+fn has_left(id: &str, path: &Path) -> Failure {
+    Failure::new(Exit::Usage, format!("{id} is no longer in {} as it came: a compaction took it.", path.display()))
+        .hint("`epitome branch FILE` without `--at` lists the messages to leave at; `epitome read` still reads it.")
+}
+
 fn leaves_out() -> Failure {
     Failure::new(Exit::Usage, "A branch leaves messages out, so it cannot go into the file it came from.")
         .hint("Name another file with `-o`, or leave `-o` away for a new one beside it.")
 }
 
 /// Every message of the user's, before and after any compaction.
-fn points(path: &Path, session: &Session) -> Answer {
+fn points(path: &Path, session: &Session, is_numbered: bool) -> Answer {
     let users = session
         .log()
         .iter()
-        .filter(|logged| logged.message.opens_turn() && !logged.sidechain && logged.copy_of.is_none());
-    let points: Vec<(usize, String)> = users.map(|logged| (logged.line, sketch::line(&logged.message.parts))).collect();
-    let rows: Vec<Vec<String>> = points.iter().map(|(line, words)| vec![format!("L{line}"), words.clone()]).collect();
+        .enumerate()
+        .filter(|(_, logged)| logged.message.opens_turn() && !logged.sidechain && logged.copy_of.is_none());
+    // A list may be one line: its messages are told apart by their numbers.
+    let is_list = matches!(session.format(), Format::List(_)) && is_numbered;
+    let label = |at: usize, line: usize| if is_list { format!("m{}", session.number(at)) } else { format!("L{line}") };
+    let points: Vec<(usize, String, String)> =
+        users.map(|(at, logged)| (logged.line, label(at, logged.line), sketch::line(&logged.message.parts))).collect();
+    let rows: Vec<Vec<String>> = points.iter().map(|(_, label, words)| vec![label.clone(), words.clone()]).collect();
     let compactions = session.compactions();
     let marks: Vec<String> = compactions.iter().map(|compaction| format!("L{}", compaction.line)).collect();
     let note = match marks.is_empty() {
         true => String::new(),
         false => format!("Compactions: {}. Leaving before one undoes it.\n", marks.join(", ")),
     };
-    let listed: Vec<Value> = points.iter().map(|(line, words)| json!({"line": line, "words": words})).collect();
+    let listed: Vec<Value> =
+        points.iter().map(|(line, label, words)| json!({"line": line, "message": label, "words": words})).collect();
     let json = json!({
         "file": path.display().to_string(), "points": listed,
         "compactions": compactions.iter().map(|compaction| compaction.line).collect::<Vec<usize>>(),

@@ -26,7 +26,7 @@ pub fn run(args: &Check, paint: Paint) -> Result<Answer, Failure> {
 
 fn check(args: &Check, path: &Path, paint: Paint) -> Result<Answer, Failure> {
     let file = read(path)?;
-    let plain = Input { file: path.to_owned(), format: None, skip_bad_lines: args.skip_bad_lines };
+    let plain = Input { file: path.to_owned(), format: None, skip_bad_lines: args.skip_bad_lines, artifacts: None };
     let mut session = session(&file, &plain)?;
     let asked = args.dialect.unwrap_or_else(|| dialect(&session));
     if matches!(session.format(), Format::List(found) if found != asked) {

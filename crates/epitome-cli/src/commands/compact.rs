@@ -18,15 +18,15 @@ use crate::progress::Progress;
 use crate::receipt::{self, plural};
 use crate::settings::Configured;
 use crate::stamp;
-use crate::store::{Parcel, Record, Store, Stored, file_name, tips};
+use crate::store::{Chain, Numbering, Parcel, Record, Store, Stored, file_name, tips};
 use crate::write::{Origin, is_same_file, may_replace, replace};
 
 /// Compacts.
 pub fn run(args: &Compact, config: Option<&Path>, paint: Paint, progress: &Progress) -> Result<Answer, Failure> {
     let configured = Configured::load(config, author::flags(&args.author))?;
     let call = if args.dry_run { Call::DryRun } else { Call::Allowed };
+    let job = Job::new(&args.planned, &configured)?;
     let author = Author::of(configured, &args.author, call, progress)?;
-    let job = Job::new(&args.planned)?;
     let target = Target::of(args, &job)?;
     match job.run(&author)? {
         Outcome::Fits => fits(&job, args, &target, paint),
@@ -94,14 +94,11 @@ fn compacted_name(path: &Path) -> PathBuf {
 fn fits(job: &Job, args: &Compact, target: &Target, paint: Paint) -> Result<Answer, Failure> {
     let opened = &job.opened;
     let mut text = receipt::headline(opened, paint);
-    text.push_str(&format!(
-        "{} tokens, and up to {} would be left alone: there is nothing to do.\n",
-        opened.thread.total(),
-        job.room.target
-    ));
+    text.push_str(&nothing_to_do(job));
     let mut json = receipt::file_json(opened);
     json["compacted"] = json!(false);
     json["room"] = json!(job.room);
+    json["window"] = receipt::window_json(job);
     json["notices"] = receipt::notices_json(&opened.session);
     let mut answer = Answer::new(text, json);
     let copy = untouched(job)?;
@@ -117,6 +114,17 @@ fn fits(job: &Job, args: &Compact, target: &Target, paint: Paint) -> Result<Answ
     }
     answer.text.push_str(&receipt::notices(&opened.session, paint));
     Ok(answer)
+}
+
+/// Why nothing is done, and how to go on all the same.
+pub fn nothing_to_do(job: &Job) -> String {
+    let total = job.opened.thread.total();
+    if job.is_forced() {
+        return format!("Nothing was done: no compaction of these {total} tokens is smaller than they are.\n");
+    }
+    let (size, room) = (receipt::size(&job.opened), receipt::room(job));
+    let half = total.get() / 2;
+    format!("Nothing to do: {size} fit ({room}).\nTo compact anyway: `--budget {half}`, `--window N` or `--force`.\n")
 }
 
 /// The messages as they are; the source itself unless only some of them were asked for.
@@ -140,8 +148,12 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
     let opened = &job.opened;
     let stamp = stamp::now();
     let written = written(&opened.session, &made.compacted, &opened.path, &stamp)?;
-    let store = Store::of(args.artifacts.as_deref(), &opened.path);
-    let parcel = Parcel::of(&made.compaction, &opened.thread, &made.prompt);
+    let store = Store::of(args.planned.input.artifacts.as_deref(), &opened.path);
+    let is_list = matches!(opened.session.format(), Format::List(_));
+    let chain = if is_list { store.chain_for(&opened.session, &file_name(&opened.path)) } else { Chain::default() };
+    // Numbers that cannot be gone on from are not mixed with those of this round.
+    let chain = if chain.newest().is_some() { chain } else { Chain::default() };
+    let parcel = Parcel::of(&made.compaction, &opened.thread, &made.prompt, &chain);
     let stored = parcel.size();
     let mut answer = Answer::new(receipt::text(job, made, paint), receipt::json(job, made));
     answer.json["compacted"] = json!(true);
@@ -149,9 +161,7 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
     if !args.dry_run {
         target.path(&opened.path).map_or(Ok(()), may_replace)?;
         let tip = tip(&opened.session, &written);
-        let is_list = matches!(opened.session.format(), Format::List(_));
-        let known = is_list.then(|| store.newest_for(&opened.session, &file_name(&opened.path))).flatten();
-        let earlier = known.and_then(|record| record.tip);
+        let earlier = chain.newest().and_then(|record| record.tip.clone());
         let record = Record { tip, earlier, ..record(opened.path.as_path(), target, made, stamp) };
         let id = store.put(parcel, record)?;
         answer.json["record"] = json!(id);
@@ -175,6 +185,10 @@ fn record(source: &Path, target: &Target, made: &Made, made_at: String) -> Recor
         compaction: serde_json::to_value(&made.compaction).unwrap_or_default(),
         messages: Default::default(),
         stayed: Default::default(),
+        edited: Default::default(),
+        unnumbered: Vec::new(),
+        numbering: Numbering::Lasting,
+        next: 0,
         parts: Vec::new(),
     }
 }

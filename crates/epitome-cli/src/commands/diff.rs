@@ -1,6 +1,7 @@
 //! `epitome diff`: what a compaction removed, moved and kept, and the prompt it left.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use epitome::plan::{Action, Compaction};
 use epitome::render::{layout, render};
@@ -8,6 +9,7 @@ use epitome::session::{ContextMessage, Session};
 use epitome::thread::Part;
 use serde_json::{Value, json};
 
+use super::compact::nothing_to_do;
 use super::plan::reason;
 use crate::cli::Diff;
 use crate::failure::{Answer, Exit, Failure};
@@ -16,20 +18,21 @@ use crate::open::{CountFor, Opened, dialect, open};
 use crate::paint::Paint;
 use crate::planning::Job;
 use crate::receipt::{self, plural};
+use crate::settings::Configured;
 use crate::sketch;
 
 /// Runs of changes of one kind longer than this are told in one line.
 const RUN_MAX: usize = 3;
 
 /// Shows the difference.
-pub fn run(args: &Diff, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &Diff, config: Option<&Path>, paint: Paint) -> Result<Answer, Failure> {
     if args.planned.aim.is_empty() {
         let opened = open(&args.planned.input, CountFor::default(), None)?;
         if let Some(before) = before_compaction(&opened.session) {
             return Ok(recorded(&opened, &before, args.full, paint));
         }
     }
-    planned(args, paint)
+    planned(args, &Configured::for_file(config)?, paint)
 }
 
 /// What became of one message.
@@ -44,14 +47,10 @@ struct Change {
 }
 
 /// The compaction that would be made.
-fn planned(args: &Diff, paint: Paint) -> Result<Answer, Failure> {
-    let job = Job::new(&args.planned)?;
+fn planned(args: &Diff, configured: &Configured, paint: Paint) -> Result<Answer, Failure> {
+    let job = Job::new(&args.planned, configured)?;
     let Some(made) = job.attempt()? else {
-        let text = format!(
-            "{}{} tokens: nothing would change.\n",
-            receipt::headline(&job.opened, paint),
-            job.opened.thread.total()
-        );
+        let text = receipt::headline(&job.opened, paint) + &nothing_to_do(&job);
         let mut json = receipt::file_json(&job.opened);
         json["changes"] = json!([]);
         return Ok(Answer::new(text, json));
@@ -92,7 +91,7 @@ fn changes_of(opened: &Opened, compaction: &Compaction) -> Vec<Change> {
         let (mark, note) = notes.remove(&place).unwrap_or((' ', String::new()));
         Change {
             mark,
-            label: thread.reference(place),
+            label: opened.label(place),
             who: message.role().name().to_owned(),
             words: sketch::line(message.parts()),
             whole: sketch::whole(message.parts()),

@@ -35,9 +35,9 @@ pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
     let progress = Progress::of(subject(&cli.verb));
     match &cli.verb {
         Verb::Compact(args) => compact::run(args, config, paint, &progress),
-        Verb::Show(args) => show::run(args, paint),
-        Verb::Plan(args) => plan::run(args, paint),
-        Verb::Diff(args) => diff::run(args, paint),
+        Verb::Show(args) => show::run(args, config, paint),
+        Verb::Plan(args) => plan::run(args, config, paint),
+        Verb::Diff(args) => diff::run(args, config, paint),
         Verb::Read(args) => read::run(args),
         Verb::Branch(args) => branch::run(args),
         Verb::Check(args) => check::run(args, paint),

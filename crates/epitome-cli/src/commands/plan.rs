@@ -1,22 +1,26 @@
 //! `epitome plan`: what a compaction would do, rung by rung, and what each rung buys. Nothing is done.
 
+use std::path::Path;
+
 use epitome::plan::{Action, Cleared, Record};
-use epitome::thread::Thread;
 use serde_json::{Value, json};
 
+use super::compact::nothing_to_do;
 use crate::cli::Planned;
 use crate::failure::{Answer, Exit, Failure};
+use crate::open::Opened;
 use crate::paint::Paint;
 use crate::planning::{Job, Made};
 use crate::receipt::{self, headed};
+use crate::settings::Configured;
 use crate::table::{Side, table};
 
 /// The most records that are printed one by one.
 const RECORDS_MAX: usize = 24;
 
 /// Plans.
-pub fn run(args: &Planned, paint: Paint) -> Result<Answer, Failure> {
-    let job = Job::new(args)?;
+pub fn run(args: &Planned, config: Option<&Path>, paint: Paint) -> Result<Answer, Failure> {
+    let job = Job::new(args, &Configured::for_file(config)?)?;
     let Some(made) = job.attempt()? else { return Ok(nothing(&job, paint)) };
     let plan = &made.compaction.plan;
     let mut text = receipt::headline(&job.opened, paint);
@@ -24,9 +28,9 @@ pub fn run(args: &Planned, paint: Paint) -> Result<Answer, Failure> {
     text.push_str(&format!("policy {}: {} tokens become {}\n\n", plan.policy, plan.before, plan.after));
     text.push_str(&receipt::steps(plan, paint));
     text.push('\n');
-    text.push_str(&records(&plan.records, &job.opened.thread, paint));
+    text.push_str(&records(&plan.records, &job.opened, paint));
     if plan.tail_from < job.opened.thread.len() {
-        text.push_str(&format!("\n  The tail begins at {}.\n", job.opened.thread.reference(plan.tail_from)));
+        text.push_str(&format!("\n  The tail begins at {}.\n", job.opened.label(plan.tail_from)));
     }
     for warning in &plan.warnings {
         text.push_str(&format!("  {warning}\n"));
@@ -40,19 +44,20 @@ pub fn run(args: &Planned, paint: Paint) -> Result<Answer, Failure> {
 }
 
 fn nothing(job: &Job, paint: Paint) -> Answer {
-    let total = job.opened.thread.total();
     let mut text = receipt::headline(&job.opened, paint);
-    text.push_str(&room(job));
-    text.push_str(&format!("{total} tokens: there is nothing to do.\n"));
+    text.push_str(&nothing_to_do(job));
     let mut json = receipt::file_json(&job.opened);
     json["compacted"] = json!(false);
     json["room"] = json!(job.room);
+    json["window"] = receipt::window_json(job);
     Answer::new(text, json)
 }
 
 fn room(job: &Job) -> String {
+    let window = job.window.as_ref().map(|window| format!("window {}, {}; ", window.tokens, window.source));
     format!(
-        "room: acts above {}, goes down to {}, must stay within {}; counted by {}\n",
+        "{}compacts above {}, down to {}, must stay within {}; counted by {}\n",
+        window.unwrap_or_default(),
         job.room.trigger,
         job.room.target,
         job.limit,
@@ -60,9 +65,9 @@ fn room(job: &Job) -> String {
     )
 }
 
-fn records(records: &[Record], thread: &Thread, paint: Paint) -> String {
+fn records(records: &[Record], opened: &Opened, paint: Paint) -> String {
     let mut rows = vec![["what", "by", "tokens", "becomes", "why"].map(str::to_owned).to_vec()];
-    rows.extend(records.iter().take(RECORDS_MAX).map(|one| record(one, thread)));
+    rows.extend(records.iter().take(RECORDS_MAX).map(|one| record(one, opened)));
     let mut out = headed(&table(&[Side::Left, Side::Left, Side::Right, Side::Right, Side::Left], &rows), paint);
     if records.len() > RECORDS_MAX {
         out.push_str(&format!("  and {} more; `--json` lists them all\n", records.len() - RECORDS_MAX));
@@ -70,11 +75,11 @@ fn records(records: &[Record], thread: &Thread, paint: Paint) -> String {
     out
 }
 
-fn record(record: &Record, thread: &Thread) -> Vec<String> {
+fn record(record: &Record, opened: &Opened) -> Vec<String> {
     let range = record.span.range();
     let what = match record.part {
-        Some(part) => thread.reference(part.place),
-        None => format!("{} to {}", thread.reference(range.start), thread.reference(range.end - 1)),
+        Some(part) => opened.label(part.place),
+        None => format!("{} to {}", opened.label(range.start), opened.label(range.end - 1)),
     };
     vec![
         what,

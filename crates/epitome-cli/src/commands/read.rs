@@ -1,7 +1,7 @@
 //! `epitome read`: a message or an artifact, whole, by lines, or the lines that hold a text.
 
 use epitome::plan::{ArtifactId, content_of};
-use epitome::session::{Format, Session};
+use epitome::session::Session;
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, decode_message};
 use serde_json::{Value, json};
@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use crate::cli::Read;
 use crate::failure::{Answer, Exit, Failure};
 use crate::find::{self, reference};
+use crate::numbers::{self, Whereabouts};
 use crate::open::{dialect, read, session};
 use crate::sketch;
-use crate::store::{Store, file_name};
+use crate::store::Store;
 
 /// Something that was found.
 struct Found {
@@ -27,7 +28,7 @@ struct Found {
 pub fn run(args: &Read) -> Result<Answer, Failure> {
     let file = read(&args.input.file)?;
     let session = session(&file, &args.input)?;
-    let store = Store::of(args.artifacts.as_deref(), &args.input.file);
+    let store = Store::of(args.input.artifacts.as_deref(), &args.input.file);
     let found = match ArtifactId::parse(&args.id) {
         Some(id) => artifact(&id, &session, &store).map_or_else(|| message(args, &session, &store), Ok)?,
         None => message(args, &session, &store)?,
@@ -52,41 +53,18 @@ fn content_in(session: &Session, id: &ArtifactId) -> Option<String> {
 }
 
 fn message(args: &Read, session: &Session, store: &Store) -> Result<Found, Failure> {
-    let id = match stored(args, session, store) {
-        Some(Whereabouts::Kept(raw)) => return Ok(decoded(dialect(session), raw)),
-        Some(Whereabouts::Stayed(number)) => format!("m{number}"),
-        None => args.id.clone(),
+    let found = match reference(&args.id, 'm') {
+        None => find::message(session, &args.id)?,
+        Some(_) => match numbers::locate(session, store, &args.input.file, &args.id)? {
+            Whereabouts::Kept(raw) => return Ok(decoded(dialect(session), raw)),
+            Whereabouts::Logged(at) => find::logged(session, at),
+        },
     };
-    let found = find::message(session, &id)?;
     Ok(Found {
         json: json!({"kind": "message", "role": found.message.role.name(), "line": found.line}),
         text: sketch::whole(&found.message.parts),
         raw: Some(found.message.raw.as_str().to_owned()),
     })
-}
-
-/// Where the message of a number is, when the file is a list that was compacted.
-enum Whereabouts {
-    /// In the store: its JSON.
-    Kept(String),
-    /// In the list, under this number.
-    Stayed(usize),
-}
-
-fn stored(args: &Read, session: &Session, store: &Store) -> Option<Whereabouts> {
-    reference(&args.id, 'm').filter(|_| matches!(session.format(), Format::List(_)))?;
-    let chain = store.chain_for(session, &file_name(&args.input.file));
-    // The newest compaction that knows the number; what stayed then may have left since.
-    let known =
-        chain.iter().position(|record| record.messages.contains_key(&args.id) || record.stayed.contains_key(&args.id));
-    let mut id = args.id.clone();
-    for record in chain[..=known?].iter().rev() {
-        match record.messages.get(&id) {
-            Some(kept) => return store.message(kept).map(Whereabouts::Kept),
-            None => id = format!("m{}", record.stayed.get(&id)?),
-        }
-    }
-    reference(&id, 'm').map(Whereabouts::Stayed)
 }
 
 fn decoded(dialect: Dialect, raw: String) -> Found {

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use epitome::budget::Tokens;
 use epitome::session::Compaction;
@@ -12,7 +13,9 @@ use crate::cli::Show;
 use crate::failure::{Answer, Failure};
 use crate::open::{CountFor, Opened, open};
 use crate::paint::Paint;
+use crate::planning;
 use crate::receipt::{self, headed, percent, plural};
+use crate::settings::Configured;
 use crate::sketch::{self, Kind};
 use crate::table::{Side, table};
 
@@ -23,11 +26,16 @@ const DUPLICATE_TOKENS_MIN: u64 = 20;
 const BAR_WIDTH: usize = 24;
 
 /// Shows.
-pub fn run(args: &Show, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &Show, config: Option<&Path>, paint: Paint) -> Result<Answer, Failure> {
     let opened = open(&args.input, CountFor { model: args.model.clone(), ..CountFor::default() }, None)?;
+    let configured = Configured::for_file(config)?;
+    let policy = configured.config().compaction_policy()?;
+    let window = planning::window(&opened, &policy, None, args.model.as_deref(), &configured);
     let view = View::of(&opened);
     let mut text = receipt::headline(&opened, paint);
     text.push_str(&view.totals(&opened));
+    let reported = opened.reported().map(|size| format!("the provider reported {size} for the whole prompt; "));
+    text.push_str(&format!("{}window {}, {}\n", reported.unwrap_or_default(), window.tokens, window.source));
     text.push_str(&format!("\n  {}\n", paint.strip(&view.amounts)));
     text.push_str(&view.kinds_table(paint));
     for section in [
@@ -43,7 +51,9 @@ pub fn run(args: &Show, paint: Paint) -> Result<Answer, Failure> {
         }
     }
     text.push_str(&receipt::notices(&opened.session, paint));
-    Ok(Answer::new(text, view.to_json(&opened, args.top)))
+    let mut json = view.to_json(&opened, args.top);
+    json["window"] = json!({"tokens": window.tokens, "from": window.source.to_string()});
+    Ok(Answer::new(text, json))
 }
 
 /// A thread, added up.
@@ -171,9 +181,8 @@ impl<'a> View<'a> {
         )
     }
 
-    /// What `epitome read` finds a message by: its number, or its line if a compaction made it.
     fn label(&self, place: usize) -> String {
-        self.opened.session.reference(&self.opened.session.context()[place])
+        self.opened.label(place)
     }
 
     fn to_json(&self, opened: &Opened, top: usize) -> Value {

@@ -57,6 +57,12 @@ pub enum EngineError {
         /// What was asked for.
         reference: String,
     },
+    /// The number is one of a compaction that was made before the thread came here.
+    #[error("{reference} is named by a summary that the thread came with; what it stands for is not kept here")]
+    ForeignNumber {
+        /// What was asked for.
+        reference: String,
+    },
 }
 
 impl From<StoreError> for EngineError {

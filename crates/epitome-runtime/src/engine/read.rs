@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use epitome::budget::Meter;
 use epitome::plan::{ArtifactId, part_content};
+use epitome::session::is_named_by_compaction;
 use epitome::thread::{Media, Part, Thread};
 
 use super::error::EngineError;
@@ -16,6 +17,9 @@ use crate::store::ArtifactRow;
 
 /// The most passages of an answer of recall.
 const HITS_MAX: usize = 12;
+
+/// A summary that a thread came with is among its first messages.
+const FIRST_MESSAGES: u64 = 32;
 
 impl OpenThread {
     /// Whether what left the prompt may be read: the thread's own permission, and that of what is kept of it.
@@ -118,6 +122,7 @@ impl OpenThread {
         let missing = || EngineError::NoMessage { reference: reference.to_owned() };
         let number: u64 = reference.strip_prefix('m').and_then(|number| number.parse().ok()).ok_or_else(missing)?;
         let place = number.checked_sub(1).filter(|place| *place < self.state.row.length).ok_or_else(missing)?;
+        self.is_own_number(reference, number).await?;
         let entry = self.engine.inner.log.read(&self.state.row, place..place + 1).await?.pop().ok_or_else(missing)?;
         let words = entry.words();
         let Some(lines) = lines else { return Ok(words) };
@@ -134,6 +139,23 @@ impl OpenThread {
         let place = number.checked_sub(1).filter(|place| *place < self.state.row.length).ok_or_else(missing)?;
         let entry = self.engine.inner.log.read(&self.state.row, place..place + 1).await?.pop().ok_or_else(missing)?;
         Ok(entry.message.parts.iter().flat_map(Part::media).cloned().collect())
+    }
+
+    /// Refuses a number that a summary of somebody else's compaction names: a client that compacts its own list sends the
+    /// summary as one of its first messages, and the numbers in it are not places of this log.
+    async fn is_own_number(&self, reference: &str, number: u64) -> Result<(), EngineError> {
+        let first = 0..self.state.row.length.min(FIRST_MESSAGES);
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        let entries = self.engine.inner.log.read(&self.state.row, first).await?;
+        let texts = entries.iter().flat_map(|entry| &entry.message.parts).filter_map(|part| match part {
+            Part::Text(text) => Some(&**text),
+            Part::ToolResult(result) => Some(&*result.text),
+            _ => None,
+        });
+        match texts.into_iter().any(|text| is_named_by_compaction(text, number)) {
+            true => Err(EngineError::ForeignNumber { reference: reference.to_owned() }),
+            false => Ok(()),
+        }
     }
 
     /// Searches everything that left the thread's prompts.

@@ -13,6 +13,22 @@ use crate::summaries::answer;
 use crate::world::{engine, go_on, open, owner, raws, says, settings, thread_id, turn};
 
 #[tokio::test]
+async fn a_number_of_a_summary_that_a_thread_came_with_is_refused_and_not_another_message() {
+    let engine = engine().await;
+    let mut thread = open(&engine).await;
+    let summary =
+        "[Context Summary - Turns 1-9]\n[Summary v1.0]\n\n## Requests so far\nm2: Add tests.\nm4 $ make check";
+    let came_with =
+        [says("user", summary), says("assistant", "Two."), says("user", "Three."), says("assistant", "Four.")];
+    thread.append(came_with).await.unwrap();
+    for reference in ["m2", "m4"] {
+        let refused = thread.read_message(reference, None).await.unwrap_err();
+        assert!(matches!(refused, EngineError::ForeignNumber { .. }), "{reference}: {refused}");
+    }
+    assert_eq!(thread.read_message("m3", None).await.unwrap(), "Three.");
+}
+
+#[tokio::test]
 async fn any_range_of_lines_of_a_message_can_be_asked_for() {
     let engine = engine().await;
     let mut thread = open(&engine).await;

@@ -18,6 +18,7 @@ mod overhead;
 mod phrase;
 mod recount;
 mod scaled;
+mod settled;
 mod threshold;
 mod token_budget;
 #[cfg(feature = "tokenizer-json")]
@@ -39,6 +40,7 @@ pub use overflow::{Overflow, classify};
 pub use overhead::{FixedOverhead, Overhead};
 pub(crate) use recount::Recount;
 pub use scaled::Scaled;
+pub use settled::{ProvenWindow, SettledWindow, WindowHints, WindowProof, WindowSource};
 pub use threshold::{Threshold, ThresholdError};
 pub use token_budget::TokenBudget;
 #[cfg(feature = "tokenizer-json")]

@@ -142,7 +142,8 @@ impl Protection<'_> {
     }
 
     fn held_tokens(&self) -> Tokens {
-        self.thread.messages().iter().filter(|message| is_held(message)).map(|message| message.tokens()).sum()
+        let held = held_before(self.thread, self.thread.len(), self.target);
+        held.into_iter().map(|place| self.thread.message(place).tokens()).sum()
     }
 
     /// The room that a summary is left beside a tail that would fill the prompt: its own bound, a quarter at most.
@@ -188,8 +189,11 @@ impl Protection<'_> {
         let from = self.allowed(from.min(thread.in_flight().or_else(|| self.unanswered()).unwrap_or(from)));
         let (mut held, mut task) = (Vec::new(), None);
         if self.shape == Shape::Free {
-            let request = open_request_with_media(thread);
-            held = (0..from).filter(|place| is_held(thread.message(*place)) || request == Some(*place)).collect();
+            let request = open_request_with_media(thread).filter(|place| *place < from);
+            held = held_before(thread, from, self.target);
+            held.extend(request);
+            held.sort_unstable();
+            held.dedup();
             task = self.first_task().filter(|place| *place < from);
         }
         let inside = from < thread.len() && from > 0;
@@ -279,8 +283,24 @@ pub fn open_tokens(thread: &Thread) -> Tokens {
     open(thread).map_or(Tokens::ZERO, |from| thread.tokens(from..thread.len()))
 }
 
-fn is_held(message: &Message) -> bool {
-    message.role() == Role::System
+/// The share of the target that system messages in the middle of a thread may take.
+const SYSTEM_SHARE: f64 = 0.5;
+
+/// System messages stay: those that open a thread in any case, later ones, newest first, while they leave room for the
+/// conversation. A thread that was put together of many has as many system prompts.
+fn held_before(thread: &Thread, from: usize, target: Tokens) -> Vec<usize> {
+    let is_system = |place: &usize| thread.message(*place).role() == Role::System;
+    let opening = (0..from).take_while(is_system).count();
+    let most = target.share(SYSTEM_SHARE);
+    let mut taken = thread.tokens(0..opening);
+    let later = (opening..from).rev().filter(is_system).take_while(|place| {
+        taken += thread.message(*place).tokens();
+        taken <= most
+    });
+    let mut held: Vec<usize> = later.collect();
+    held.extend(0..opening);
+    held.sort_unstable();
+    held
 }
 
 /// The first user message, unless it alone would fill most of the prompt.

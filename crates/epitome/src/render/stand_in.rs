@@ -29,6 +29,18 @@ pub fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: Meter<'_
     }
 }
 
+/// Whether a text is one that stands in the place of something else and names a message. A list has no other place to
+/// say that something left it.
+pub fn is_stand_in(text: &str) -> bool {
+    let opens = |words: &str| text.starts_with(words);
+    let second = || text.lines().nth(1).unwrap_or_default();
+    opens("[Externalized Content - artifact:")
+        || opens("[Dropped - Turns ")
+        || opens("[Image m") && text.ends_with(", moved out]")
+        || opens("[") && (second().starts_with("The same as in m") || second().starts_with("Out of date since m"))
+        || text.contains("[... the middle is left out; whole: m")
+}
+
 fn dropped(thread: &Thread, record: &Record, keywords: &[String]) -> String {
     let (first, last) = record.span.turns();
     let range = record.span.range();

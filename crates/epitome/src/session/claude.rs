@@ -16,6 +16,9 @@ use super::{Compacted, CompactedItem, Format, Session};
 use crate::thread::{Part, Raw, Role};
 use crate::wire::{Dialect, Voice, decode_message};
 
+/// The model of messages that Claude Code wrote itself.
+pub(super) const SYNTHETIC: &str = "<synthetic>";
+
 /// What Claude Code's loader goes by.
 #[derive(Clone, Debug)]
 pub(super) struct Claude {
@@ -381,7 +384,8 @@ fn read_turn(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
     let response: Option<Box<str>> = text("id").filter(|_| message.role == Role::Assistant).map(Into::into);
     message.response = response.clone();
     message.summary = fields.flag("isCompactSummary");
-    if let Some(model) = text("model").filter(|model| model != "<synthetic>") {
+    // A sub-agent may run on another model than the conversation.
+    if let Some(model) = text("model").filter(|model| model != SYNTHETIC && !fields.flag("isSidechain")) {
         reading.facts.model = Some(model);
     }
     let log = reading.log.len();
@@ -409,6 +413,9 @@ fn read_attachment(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> K
 fn read_boundary(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
     let about = fields.inner("compactMetadata");
     reading.compaction(line, String::new(), about.as_ref().and_then(|about| about.number("preTokens")));
+    if let Some(mark) = reading.marks.last_mut() {
+        mark.automatic = about.as_ref().and_then(|about| about.text("trigger")).as_deref() == Some("auto");
+    }
     Kind::Boundary(Box::new(about.map(|about| read_kept(&about)).unwrap_or_default()))
 }
 

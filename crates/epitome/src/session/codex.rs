@@ -29,6 +29,8 @@ pub(super) struct Codex {
     pub(super) reported: Option<Report>,
     /// What the last `token_count` told.
     info: Option<Raw>,
+    /// The window that Codex reckoned with last.
+    pub(super) window: Option<u64>,
     ordinal: Option<u64>,
     windows: Windows,
 }
@@ -52,7 +54,14 @@ enum Node {
 
 impl Codex {
     fn empty() -> Codex {
-        Codex { nodes: Vec::new(), reported: None, info: None, ordinal: None, windows: Windows::default() }
+        Codex {
+            nodes: Vec::new(),
+            reported: None,
+            info: None,
+            window: None,
+            ordinal: None,
+            windows: Windows::default(),
+        }
     }
 
     pub(super) fn read(lines: &[Line]) -> (Reading, Codex) {
@@ -111,8 +120,12 @@ impl Codex {
             "token_count" => {
                 self.reported = read_report(payload, reading.entries.len()).or(self.reported);
                 self.info = payload.piece("info", raw).or(self.info.take());
+                self.see_window(payload.inner("info").and_then(|info| info.number("model_context_window")));
             }
-            "task_started" | "turn_started" => return Node::TurnStarted,
+            "task_started" | "turn_started" => {
+                self.see_window(payload.number("model_context_window"));
+                return Node::TurnStarted;
+            }
             "thread_rolled_back" => {
                 let turns = payload.number("num_turns").and_then(|turns| usize::try_from(turns).ok());
                 return Node::RolledBack(turns.unwrap_or(0));
@@ -120,6 +133,10 @@ impl Codex {
             _ => {}
         }
         Node::Note
+    }
+
+    fn see_window(&mut self, window: Option<u64>) {
+        self.window = window.filter(|window| *window > 0).or(self.window);
     }
 
     /// What the model saw when only the first `upto` entries were there.

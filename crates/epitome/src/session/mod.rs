@@ -15,8 +15,10 @@ mod known;
 mod lines;
 mod list;
 mod notice;
+mod numbers;
 mod pi;
 mod pi_message;
+mod proof;
 mod reading;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 pub use error::SessionError;
 pub use format::Format;
 pub use notice::{Notice, NoticeKind};
+pub use numbers::is_named_by_compaction;
 pub use usage::Usage;
 pub use write::{Compacted, CompactedItem, Trigger, Written};
 
@@ -49,6 +52,8 @@ pub struct Session {
     compactions: Vec<Compaction>,
     notices: Vec<Notice>,
     facts: Facts,
+    /// The numbers of a list's messages, where they are not their places.
+    numbers: Option<Vec<usize>>,
 }
 
 /// How to read a session.
@@ -127,6 +132,8 @@ pub struct Compaction {
     pub summary: String,
     /// The size of the context before it, where the file tells.
     pub tokens_before: Option<u64>,
+    /// Whether the agent made it by itself because its window was nearly full.
+    pub automatic: bool,
     /// Which messages of the log the model saw just before it.
     pub before: Vec<usize>,
     /// Which messages of the log the model saw just after it.
@@ -188,7 +195,8 @@ impl Session {
         strange.tell(NoticeKind::UnknownEntry, &mut notices);
         notice::check(&log, &mut notices);
         notices.sort_by_key(|notice| notice.line);
-        Session { format, source, body, entries, log, context, compactions, notices, facts }
+        let numbers = matches!(format, Format::List(_)).then(|| numbers::after_compaction(&log)).flatten();
+        Session { format, source, body, entries, log, context, compactions, notices, facts, numbers }
     }
 
     /// The format it is kept in.
@@ -229,12 +237,31 @@ impl Session {
     /// What people and summaries call a message of the context: its number in the log, or the line it is on when a
     /// compaction made it.
     pub fn reference(&self, seen: &ContextMessage) -> String {
-        seen.logged.map_or_else(|| format!("L{}", seen.line), |at| format!("m{}", self.number(at)))
+        let number = seen.logged.map(|at| self.number(at)).filter(|number| *number > 0);
+        number.map_or_else(|| format!("L{}", seen.line), |number| format!("m{number}"))
     }
 
-    /// The number of a message of the log, from 1; a copy has its original's.
-    fn number(&self, at: usize) -> usize {
-        self.log[at].copy_of.unwrap_or(at) + 1
+    /// The number of a message of the log, from 1; a copy has its original's. 0 for what an earlier compaction wrote into
+    /// a list.
+    pub fn number(&self, at: usize) -> usize {
+        match &self.numbers {
+            Some(numbers) => numbers[at],
+            None => self.log[at].copy_of.unwrap_or(at) + 1,
+        }
+    }
+
+    /// Whether this is a list that was compacted before: it holds a summary or stand-ins, and the numbers in them are not
+    /// the places of its messages.
+    pub fn is_compacted_list(&self) -> bool {
+        self.numbers.is_some()
+    }
+
+    /// Gives the messages of a compacted list the numbers they had before, by place; 0 for those that the compaction
+    /// wrote. Whoever keeps the record of that compaction knows them.
+    pub fn renumber(&mut self, numbers: Vec<usize>) {
+        if numbers.len() == self.log.len() {
+            self.numbers = Some(numbers);
+        }
     }
 
     /// Every message of the file, in its order.
@@ -355,6 +382,7 @@ impl Compaction {
             after: logged(mark.settled),
             summary: mark.summary,
             tokens_before: mark.tokens_before,
+            automatic: mark.automatic,
         }
     }
 }

@@ -30,6 +30,7 @@ pub(super) struct Mark {
     pub(super) settled: usize,
     pub(super) summary: String,
     pub(super) tokens_before: Option<u64>,
+    pub(super) automatic: bool,
 }
 
 /// What a file tells beside the conversation.
@@ -80,7 +81,7 @@ impl Reading {
     pub(super) fn compaction(&mut self, line: &Line, summary: String, tokens_before: Option<u64>) {
         let entry = self.entries.len();
         self.entry(line, EntryKind::Compaction(self.marks.len()));
-        self.marks.push(Mark { entry, settled: entry + 1, summary, tokens_before });
+        self.marks.push(Mark { entry, settled: entry + 1, summary, tokens_before, automatic: false });
     }
 
     /// Adds a line that is neither.

@@ -1,5 +1,6 @@
 //! What the provider reported last: the true size of a context, to calibrate estimates with.
 
+use super::claude::SYNTHETIC;
 use super::fields::Fields;
 use super::{Body, Session};
 use crate::thread::Role;
@@ -33,11 +34,14 @@ impl Session {
         }
     }
 
-    /// The report that came with the newest answer.
+    /// The report that came with the newest answer that was finished.
     fn message_usage(&self) -> Option<Usage> {
         let answers = self.context.iter().enumerate().rev().filter(|(_, seen)| seen.message.role == Role::Assistant);
         let originals = answers.filter(|(_, seen)| seen.logged.is_none_or(|at| self.log[at].copy_of.is_none()));
         let mut reports = originals.filter_map(|(at, seen)| {
+            if !is_valid(seen.message.raw.as_str()) {
+                return None;
+            }
             let (input, output) = reported(seen.message.raw.as_str())?;
             let covers = self.is_current(seen.entry).then_some(at + 1);
             Some(Usage { line: seen.line, input, output, covers })
@@ -49,6 +53,14 @@ impl Session {
     fn is_current(&self, entry: usize) -> bool {
         self.compactions.last().is_none_or(|compaction| compaction.entry < entry)
     }
+}
+
+/// Whether an answer came to its end: what was broken off or failed reports what it got to, or nothing.
+fn is_valid(message: &str) -> bool {
+    let Some(fields) = Fields::parse(message) else { return false };
+    let reason = fields.text("stopReason").or_else(|| fields.text("stop_reason"));
+    let failed = matches!(reason.as_deref(), Some("aborted" | "error"));
+    !failed && fields.text("model").as_deref() != Some(SYNTHETIC)
 }
 
 /// The usage in a message of pi's or Anthropic's; a report of nothing is none.
