@@ -19,6 +19,9 @@ use crate::refusal::Refusal;
 /// How many times as long as between two pieces of it a whole body may take.
 const PAUSES_MAX: u32 = 10;
 
+/// The largest window that a zstd body may ask for.
+const WINDOW_BYTES_MAX: u64 = 8 << 20;
+
 /// How much is unpacked at once.
 pub const PIECE_BYTES: usize = 4096;
 
@@ -113,13 +116,21 @@ pub fn unpack(packing: Packing, body: &[u8], max: usize, room: &mut Room) -> Res
         Packing::Deflate => read(flate2::read::ZlibDecoder::new(body), max, room),
         Packing::Brotli => read(brotli_decompressor::Decompressor::new(body, PIECE_BYTES), max, room),
         Packing::Zstd => {
-            // A decoder keeps a window before it gives anything out, and the window is as large as the body says.
-            if zstd_window(body).ok_or(Unpackable::Broken)? > max as u64 {
+            if window(packing, body).ok_or(Unpackable::Broken)? > WINDOW_BYTES_MAX {
                 return Err(Unpackable::TooLarge);
             }
             let decoder = ruzstd::decoding::StreamingDecoder::new(body).map_err(|_| Unpackable::Broken)?;
             read(decoder, max, room)
         }
+    }
+}
+
+/// What may be held to unpack a body before anything of it is given out: a zstd decoder keeps a window that is as large as
+/// the body says. `None` where that cannot be told.
+pub fn window(packing: Packing, body: &[u8]) -> Option<u64> {
+    match packing {
+        Packing::Gzip | Packing::Deflate | Packing::Brotli => Some(0),
+        Packing::Zstd => zstd_window(body),
     }
 }
 

@@ -25,6 +25,9 @@ pub const WHOLE_BYTES_MAX: usize = 8 << 20;
 /// The most bytes that [`PIECE_BYTES`] of a packed stream may become. Nothing honest becomes a thousand times as large.
 const UNPACKED_BYTES_MAX: usize = 8 << 20;
 
+/// The most bytes of a first event that are kept besides.
+const OPENING_BYTES_MAX: usize = 64 << 10;
+
 /// The most bytes that pass by before they are listened to.
 const PASSED_BYTES_MAX: usize = 16 << 10;
 
@@ -66,6 +69,8 @@ struct EventStream {
     reader: AnswerReader,
     /// The bytes of the events that the reader has heard, and keeps at most.
     kept: usize,
+    /// The first event, by its name and data: a reader that begins in the middle needs it to read the usage.
+    opening: Option<(String, String)>,
     /// What readers before it heard of the usage, where there was too much to keep: then there is no answer at the end.
     earlier: Option<Option<Usage>>,
 }
@@ -75,10 +80,19 @@ impl EventStream {
     fn make_room(&mut self, bytes: usize, dialect: Dialect) {
         self.kept += bytes;
         if self.kept > WHOLE_BYTES_MAX
-            && let Some(reader) = AnswerReader::new(dialect)
+            && let Some(mut reader) = AnswerReader::new(dialect)
         {
+            if let Some((name, data)) = &self.opening {
+                let _ = reader.hear(name, data, &mut |_| {});
+            }
             let usage = self.usage();
             (self.reader, self.kept, self.earlier) = (reader, 0, Some(usage));
+        }
+    }
+
+    fn note_opening(&mut self, name: &str, data: &str) {
+        if self.opening.is_none() && data.len() <= OPENING_BYTES_MAX {
+            self.opening = Some((name.to_owned(), data.to_owned()));
         }
     }
 
@@ -174,7 +188,14 @@ impl Ear {
         let hears = match (AnswerReader::new(dialect), Unpacking::of(packing)) {
             (Some(reader), Some(unpacking)) if kind.starts_with("text/event-stream") => {
                 let framer = Framer::within(WHOLE_BYTES_MAX);
-                Hears::Events(Box::new(EventStream { framer, unpacking, reader, kept: 0, earlier: None }))
+                Hears::Events(Box::new(EventStream {
+                    framer,
+                    unpacking,
+                    reader,
+                    kept: 0,
+                    opening: None,
+                    earlier: None,
+                }))
             }
             (Some(_), _) if kind.starts_with("application/json") || kind.contains("json") || kind.is_empty() => {
                 Hears::Whole(BytesMut::new())
@@ -265,6 +286,7 @@ impl Ear {
 
     fn hear_event(&mut self, stream: &mut EventStream, event: &Event) {
         let Some(data) = event.text() else { return };
+        stream.note_opening(event.name(), data);
         stream.make_room(data.len(), self.dialect);
         self.has_filled |= says_window_full(data);
         let (mut told, said) = (false, &mut self.said);

@@ -308,10 +308,12 @@ impl Inner {
     /// Unpacks what is worth reading: what becomes little here, the rest beside the threads that pass bytes on, and not all
     /// of it at once.
     async fn unpacked(&self, packing: Packing, packed: &Bytes, room: Room) -> (Result<Bytes, Unpackable>, Room) {
-        let mut few = self.body_memory.room();
-        match body::unpack(packing, packed, ASIDE_BYTES, &mut few) {
-            Err(Unpackable::TooLarge) => drop(few),
-            unpacked => return (unpacked, few),
+        if body::window(packing, packed).is_none_or(|window| window <= ASIDE_BYTES as u64) {
+            let mut few = self.body_memory.room();
+            match body::unpack(packing, packed, ASIDE_BYTES, &mut few) {
+                Err(Unpackable::TooLarge) => drop(few),
+                unpacked => return (unpacked, few),
+            }
         }
         let Ok(permit) = Arc::clone(&self.unpacking).acquire_owned().await else {
             return (Err(Unpackable::OutOfMemory), room);

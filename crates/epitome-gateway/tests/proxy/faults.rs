@@ -228,6 +228,50 @@ async fn a_body_over_the_limit_is_refused_and_the_provider_hears_nothing() {
 }
 
 #[tokio::test]
+async fn where_there_is_no_memory_to_read_a_body_it_goes_out_as_it_came() {
+    let world = Plan::new().settings(|settings| settings.limits.body_memory_bytes_max = 100 << 10).start().await;
+    for dialect in DIALECTS {
+        let talk = Talk::new(dialect).grown(12_000);
+        assert!((40 << 10..80 << 10).contains(&talk.body().len()), "{}", talk.body().len());
+        let got = talk.send(&world.gate).await.fine();
+        assert_eq!(got.told("failed-open"), Some("memory"), "{dialect:?}");
+        assert_eq!(String::from_utf8_lossy(&world.newest().body), talk.body());
+        let small = Talk::about(dialect, "A small one.");
+        assert_eq!(small.send(&world.gate).await.fine().told("failed-open"), None, "{dialect:?}: it is free again");
+    }
+}
+
+#[tokio::test]
+async fn where_there_is_no_memory_for_a_body_its_client_is_told_to_come_back() {
+    for dialect in DIALECTS {
+        let line = Line::saying("", Then::Wait).await;
+        let gate =
+            Plan::new().settings(|settings| settings.limits.body_memory_bytes_max = 100 << 10).gate(&line.url()).await;
+        let talk = Talk::new(dialect).grown(12_000);
+        let (first, second) = (talk.send(&gate), async {
+            let began = Instant::now();
+            while line.heard().is_empty() {
+                assert!(began.elapsed() < SOON, "the first request does not go on");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            // The first is with its provider, and held for as long as it is there.
+            talk.send(&gate).await
+        });
+        let got = tokio::select! {
+            _ = first => panic!("the provider never answers"),
+            got = second => got,
+        };
+        assert_eq!((got.status, got.told("refused")), (503, Some("body_memory")), "{}", got.text());
+        assert_eq!(got.headers["retry-after"], "1");
+        assert!(
+            got.json()["error"]["message"].as_str().unwrap().contains("serve.body_memory_mb_max"),
+            "{}",
+            got.text()
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_never_comes_is_not_waited_for() {
     let world =
         Plan::new().settings(|settings| settings.limits.body_timeout = Duration::from_millis(300)).start().await;
