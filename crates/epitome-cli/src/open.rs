@@ -6,7 +6,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use epitome::budget::{Cautious, CountSource, FixedOverhead, Known, Meter, Model, TokenCounter, Tokens, counter_for};
+use epitome::budget::{
+    Cautious, CountSource, FixedOverhead, Known, Meter, Model, Scaled, TokenCounter, Tokens, counter_for,
+};
 use epitome::session::{Format, ReadOptions, Session, SessionError};
 use epitome::thread::{NewMessage, Raw, Role, Thread};
 use epitome::wire::{Dialect, DocumentError, Layout};
@@ -109,9 +111,11 @@ pub fn open(input: &Input, count_for: CountFor, until: Option<usize>) -> Result<
     let is_numbered = numbers::restore(&mut session, &Store::of(input.artifacts.as_deref(), &path), &path);
     let model = count_for.model.or_else(|| session.model().map(str::to_owned));
     let is_known = model.as_deref().is_some_and(|model| Model::named(model).known != Known::Fallback);
-    let counter = count_for.counter.unwrap_or_else(|| match !is_known && count_for.cautious {
-        true => Arc::new(Cautious),
-        false => counter_for(model.as_deref()),
+    let counter = count_for.counter.unwrap_or_else(|| match (is_known, count_for.cautious, &model) {
+        (false, true, _) => Arc::new(Cautious),
+        // The number that the gateway says too; for a model that nobody knows it is an estimate.
+        (false, false, Some(_)) => Arc::new(Scaled::assumed(counter_for(model.as_deref()), 1.0)),
+        _ => counter_for(model.as_deref()),
     });
     let mut messages = session.messages();
     messages.truncate(until.unwrap_or(usize::MAX));

@@ -209,7 +209,7 @@ fn count_says_how_much_and_who_says_so() {
     let unknown = bench.run(&["count", "chat.jsonl", "--model", "nosuchmodel", "--json"]).ended(0).json();
     assert_eq!(unknown["counted"]["source"], "estimated", "{unknown}");
     let json = bench.run(&["count", "chat.json", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&json), @"file format messages turns tokens reported counted roles system tools total notices");
+    assert_snapshot!(keys(&json), @"file format messages turns tokens reported counted roles system tools reply total notices");
 }
 
 #[test]
