@@ -136,6 +136,17 @@ Examples:
   epitome ledger --since 2026-11-01
   epitome ledger weather --limit 20 --json")]
     Ledger(Ledger),
+    /// List the windows of models and where they are from; forget what was learned of them
+    ///
+    /// A provider that refuses a prompt as too long may name its window, and the usage of answers shows how it counts. Both
+    /// are learned for one tenant, one upstream and one model. A learned window expires after seven days.
+    #[command(after_help = "\
+Examples:
+  epitome models
+  epitome models --tenant acme --json
+  epitome models reset gpt-4o
+  epitome models reset --upstream http://127.0.0.1:4010")]
+    Models(ModelsArgs),
     /// Search what is indexed of a thread: what left its prompts, and everything of an imported one
     #[command(after_help = "Example:\n  epitome recall weather error in the migration --tokens 1000")]
     Recall(Recall),
@@ -567,6 +578,38 @@ pub struct Ledger {
     /// Which store
     #[command(flatten)]
     pub whose: Whose,
+}
+
+/// `epitome models`.
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    /// What to do, if not list
+    #[command(subcommand)]
+    pub verb: Option<ModelsVerb>,
+    /// Only what this tenant's requests taught; every tenant's by default
+    #[arg(long, global = true, value_name = "ID")]
+    pub tenant: Option<String>,
+    /// Only what was learned of this upstream, such as http://127.0.0.1:4010
+    #[arg(long, global = true, value_name = "URL")]
+    pub upstream: Option<String>,
+    /// The store, in the place of the configured one: sqlite:PATH or postgres://…
+    #[arg(long, global = true, value_name = "URL")]
+    pub store: Option<String>,
+}
+
+/// What can be done with what was learned of models.
+#[derive(Debug, Subcommand)]
+pub enum ModelsVerb {
+    /// Forget what was learned; a gateway that is running hears of it within seconds
+    #[command(after_help = "\
+Examples:
+  epitome models reset
+  epitome models reset gpt-4o --tenant acme
+  epitome models reset --upstream http://127.0.0.1:4010")]
+    Reset {
+        /// The model's name; every model by default
+        model: Option<String>,
+    },
 }
 
 /// `epitome recall`.

@@ -9,7 +9,7 @@ use epitome_runtime::config::{
     Config, Environment, Persist, Provider, Route, RoutedSecret, SecretError, SecretSource, Serve,
 };
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::model::Secret;
+use epitome_runtime::model::{Secret, ServedModel};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, Uri};
 
@@ -218,12 +218,16 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// What a model of it is known as. One that the usual provider of its family serves is known by its name alone.
-    pub fn served(&self, model: &str) -> String {
-        match (&self.takes, self.url.authority()) {
-            (Takes::Path(_) | Takes::Model(_), Some(authority)) if !model.is_empty() => format!("{model}@{authority}"),
-            _ => model.to_owned(),
-        }
+    /// A model of it, as a tenant reaches it.
+    pub fn served(&self, tenant: &TenantId, model: &str) -> ServedModel {
+        ServedModel::new(tenant.clone(), self.address(), model)
+    }
+
+    /// The address that it is known by: without a name or a password, and without a query.
+    pub fn address(&self) -> String {
+        let authority = self.url.authority().map_or("", |authority| authority.as_str());
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        format!("{}://{host}{}", self.url.scheme_str().unwrap_or("http"), self.url.path().trim_end_matches('/'))
     }
 
     /// The path that this upstream knows a request by: its own path, and the request's behind it. A version that both

@@ -18,23 +18,21 @@ use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
 use epitome_runtime::event::{Bus, Hook, Stats};
 use epitome_runtime::ids::{TenantId, ThreadId, ThreadKey};
-use epitome_runtime::model::{Model, ModelError, Scripted};
+use epitome_runtime::model::{Model, ModelError, Scripted, ServedModel};
 use serde_json::json;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     // The provider takes 9 000 tokens and says so only when it is sent more.
     let model = Scripted::parse(MODEL)?;
-    let settings = Settings {
-        model: Some(model.id().to_owned()),
-        window: Some(Tokens::new(64_000)),
-        ..Settings::new(preset("timeline").ok_or("no such preset")?)
-    };
+    let settings =
+        Settings { model: Some(model.id().to_owned()), ..Settings::new(preset("timeline").ok_or("no such preset")?) };
     let bus = Bus::new().with_hook(Arc::new(Status));
     let engine = Engine::new(Parts { bus, ..Parts::in_memory(settings) }).await?;
     let access = Access::owner(TenantId::local(), "example");
     let mut thread = engine.open(&access, "timeline".parse::<ThreadId>()?, Dialect::Anthropic).await?;
 
+    let served = ServedModel::new(TenantId::local(), model.upstream(), model.id());
     for turn in 1..=14 {
         let asked =
             json!({"role": "user", "content": format!("Turn {turn}: {}", "the river is high today. ".repeat(120))});
@@ -46,15 +44,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
             match model.answer(&step.prompt(), &mut |_| {}).await {
                 Err(error @ ModelError::Overflow { .. }) if request.harder < 3 => {
                     println!("         {error}");
-                    thread.learn_overflow(model.id(), step.tokens, &error).await;
+                    thread.learn_overflow(&served, step.tokens, &error).await;
                     request.harder += 1;
                 }
-                other => break other?,
+                Err(error) => return Err(error.into()),
+                Ok(answer) => {
+                    thread.confirm_window(&served, step.tokens, answer.usage.as_ref()).await;
+                    break answer;
+                }
             }
         };
         thread.append(answer.messages.iter().map(String::as_str)).await?;
     }
-    println!("\nthe window as the engine knows it now: {} tokens", engine.learnt().windows.of(model.id()).tokens());
+    println!("\nthe window as the engine knows it now: {} tokens", engine.window_of(&served).tokens());
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod ledger;
 mod log;
 mod mcp;
 mod mock;
+mod models;
 mod plan;
 mod policy;
 mod read;
@@ -48,6 +49,7 @@ pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
         Verb::Export(args) => export::run(args, config),
         Verb::Threads(args) => threads::run(args, config, paint),
         Verb::Log(args) => log::run(args, config, paint),
+        Verb::Models(args) => models::run(args, config, paint),
         Verb::Ledger(args) => ledger::run(args, config, paint),
         Verb::Recall(args) => recall::run(args, config),
         Verb::Store(args) => store::run(args, config, paint, &progress),

@@ -1,7 +1,7 @@
 //! Clients: which program sends a request, and what it calls its conversation.
 //!
-//! What a client calls its conversation only narrows the search for a thread; whether two histories are one is told by
-//! their messages alone.
+//! What a client calls its conversation and which user it names narrow the search for a thread; whether two histories are
+//! one is told by their messages alone.
 
 use http::header::{HeaderMap, HeaderName, USER_AGENT};
 use serde::Deserialize;
@@ -48,6 +48,10 @@ pub struct Client {
     pub name: &'static str,
     /// What it calls its conversation.
     pub session: Option<String>,
+    /// Whether that is only the key of a cache, which many conversations may have in common.
+    pub is_cache_key: bool,
+    /// The user that the request is for, where it names one.
+    pub user: Option<String>,
     /// What it says the request is part of, where it is a helper's.
     pub role: Option<String>,
 }
@@ -61,6 +65,10 @@ pub struct Named<'a> {
     pub session_id: Option<&'a str>,
     /// `metadata`, as JSON.
     pub metadata: Option<&'a str>,
+    /// `user`, as JSON.
+    pub user: Option<&'a str>,
+    /// `safety_identifier`, as JSON.
+    pub safety_identifier: Option<&'a str>,
 }
 
 impl Client {
@@ -76,6 +84,11 @@ impl Client {
         };
         let name = PROGRAMS.iter().find(is).map_or("other", |(name, ..)| name);
         let session = NAMES.iter().find_map(header).map(str::to_owned).or_else(|| body.session());
+        let cache_key = body.cache_key();
+        let (is_cache_key, session) = match session {
+            Some(session) => (false, Some(session)),
+            None => (cache_key.is_some(), cache_key),
+        };
         // A helper shares its master's session and has a conversation of its own.
         let helper = header(&HELPER);
         let session = match (session, helper) {
@@ -83,7 +96,12 @@ impl Client {
             (session, _) => session,
         };
         let role = header(&ROLE).or(helper).map(str::to_owned);
-        Client { name, session, role }
+        Client { name, session, is_cache_key, user: body.user(), role }
+    }
+
+    /// Whether it has a name for this conversation and no other.
+    pub fn names_its_conversation(&self) -> bool {
+        self.session.is_some() && !self.is_cache_key
     }
 
     /// Whether it is about to compact its history by itself, as far as its headers say.
@@ -95,13 +113,28 @@ impl Client {
 impl Named<'_> {
     /// Whether none of them is there.
     pub fn is_empty(&self) -> bool {
-        self.prompt_cache_key.is_none() && self.session_id.is_none() && self.metadata.is_none()
+        let conversation = self.prompt_cache_key.is_none() && self.session_id.is_none() && self.metadata.is_none();
+        conversation && self.user.is_none() && self.safety_identifier.is_none()
     }
 
     fn session(&self) -> Option<String> {
-        let text = |json: Option<&str>| json.and_then(|json| serde_json::from_str::<String>(json).ok());
-        text(self.session_id).or_else(|| text(self.prompt_cache_key)).or_else(|| self.metadata.and_then(of_metadata))
+        text(self.session_id).or_else(|| self.metadata.and_then(of_metadata))
     }
+
+    fn cache_key(&self) -> Option<String> {
+        text(self.prompt_cache_key)
+    }
+
+    /// Everything that says which user it is, together: whoever differs in one of them is another.
+    fn user(&self) -> Option<String> {
+        let named = [text(self.user), text(self.safety_identifier), self.metadata.and_then(user_in_metadata)];
+        let named: Vec<String> = named.into_iter().flatten().collect();
+        (!named.is_empty()).then(|| named.join("\n"))
+    }
+}
+
+fn text(json: Option<&str>) -> Option<String> {
+    json.and_then(|json| serde_json::from_str::<String>(json).ok()).filter(|text| !text.is_empty())
 }
 
 #[derive(Deserialize)]
@@ -118,6 +151,22 @@ fn of_metadata(json: &str) -> Option<String> {
         None => serde_json::from_str::<Metadata>(&user).ok()?.session_id,
     };
     metadata.session_id.or_else(|| metadata.user_id.and_then(of_user))
+}
+
+/// The user that Anthropic's `metadata` names: what stands before the session in `user_…_session_UUID` or beside it in JSON
+/// in a string, or all of it.
+fn user_in_metadata(json: &str) -> Option<String> {
+    let user = serde_json::from_str::<Metadata>(json).ok()?.user_id.filter(|user| !user.is_empty())?;
+    if let Some((user, _)) = user.rsplit_once("_session_") {
+        return Some(user.to_owned()).filter(|user| !user.is_empty());
+    }
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&user) {
+        Ok(mut fields) => {
+            fields.remove("session_id");
+            (!fields.is_empty()).then(|| serde_json::Value::Object(fields).to_string())
+        }
+        Err(_) => Some(user),
+    }
 }
 
 #[cfg(test)]
@@ -151,5 +200,27 @@ mod tests {
         ] {
             assert_eq!(client(&lines, body), (name, session.map(str::to_owned)), "{lines:?}");
         }
+    }
+
+    fn metadata(metadata: &str) -> Named<'_> {
+        Named { metadata: Some(metadata), ..Named::default() }
+    }
+
+    #[test]
+    fn the_user_of_a_request_is_known_wherever_it_is_named() {
+        let user = |body: Named<'_>| Client::of(&HeaderMap::new(), &body).user;
+        assert_eq!(user(Named { user: Some("\"u1\""), ..Named::default() }).as_deref(), Some("u1"));
+        assert_eq!(user(Named { safety_identifier: Some("\"u2\""), ..Named::default() }).as_deref(), Some("u2"));
+        let both = Named { user: Some("\"app\""), safety_identifier: Some("\"u2\""), ..Named::default() };
+        assert_eq!(user(both).as_deref(), Some("app\nu2"));
+        let claude = user(metadata(r#"{"user_id":"user_1_account_2_session_s-9"}"#));
+        assert_eq!(claude.as_deref(), Some("user_1_account_2"));
+        let newer = |session| format!(r#"{{"user_id":"{{\"account_uuid\":\"a\",\"session_id\":\"{session}\"}}"}}"#);
+        assert!(user(metadata(&newer("s-1"))).is_some());
+        assert_eq!(user(metadata(&newer("s-1"))), user(metadata(&newer("s-2"))), "a session is no user");
+        assert_eq!(user(metadata(r#"{"user_id":"{\"session_id\":\"s-8\"}"}"#)), None);
+        assert_eq!(user(metadata(r#"{"user_id":"u3"}"#)).as_deref(), Some("u3"));
+        assert_eq!(user(Named { user: Some("\"\""), ..Named::default() }), None);
+        assert_eq!(user(Named::default()), None);
     }
 }

@@ -158,4 +158,27 @@ impl Line {
     pub fn key(&self) -> ThreadKey {
         self.facts().key.clone()
     }
+
+    /// A line that leaves this one behind so many messages.
+    pub fn leave(self: &Arc<Self>, length: usize) -> Line {
+        let facts = self.facts();
+        let (tenant, from) = (facts.key.tenant.clone(), facts.key.thread.clone());
+        let parent = Some(Parent(Arc::clone(self)));
+        Line::new(Facts {
+            key: ThreadKey::new(tenant, ThreadId::new()),
+            origin: Origin::Fork { from: from.clone(), at: length as u64, parent },
+            forked_from: Some(from),
+            length,
+            pending: Vec::new(),
+            stored: 0,
+            tip: facts.tip,
+            version: u64::from(facts.version > 0),
+            sent_under: None,
+            frame: facts.frame,
+            counted: None,
+            is_waiting: false,
+            pins: facts.pins.clone(),
+            used: Instant::now(),
+        })
+    }
 }

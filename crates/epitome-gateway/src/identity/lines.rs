@@ -7,6 +7,7 @@ use std::time::Instant;
 use epitome::thread::Raw;
 use epitome_runtime::engine::{Engine, EngineError};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
+use epitome_runtime::store::DocumentKind;
 
 use super::line::{Facts, Frame, Line, Origin, Parent};
 use super::{Ids, Scope};
@@ -322,17 +323,19 @@ pub(super) struct Shared {
     pub version: u64,
 }
 
-/// Looks for the longest beginning of a history that some thread has: within its scope, then among the caller's others
-/// where that beginning has an answer of the model in it, because openings are alike.
+/// Looks for the longest beginning of a history that some thread of its scope has.
 pub(super) async fn find(engine: &Engine, wanted: &Wanted<'_>, ids: &Ids) -> Result<Option<Shared>, EngineError> {
     let log = engine.log();
-    let mut found = log.find(&wanted.scope.tenant, &wanted.scope.name, &ids.all).await?;
-    if found.is_none() && wanted.scope.is_named() {
-        let elsewhere = log.find(&wanted.scope.tenant, &wanted.scope.caller, &ids.all).await?;
-        found = elsewhere.filter(|found| ids.answered.is_some_and(|at| at as u64 <= found.place));
-    }
+    let found = log.find(&wanted.scope.tenant, &wanted.scope.name, &ids.all).await?;
     let Some(found) = found else { return Ok(None) };
     let key = ThreadKey::new(wanted.scope.tenant.clone(), found.thread);
+    // Earlier versions kept pins for threads of nobody in particular: their plans hold words that may be another's.
+    if !wanted.scope.keeps_pins() {
+        let (pins, _) = log.document::<Vec<String>>(&key.tenant, DocumentKind::Pins, key.thread.as_str()).await?;
+        if pins.is_some_and(|pins| !pins.is_empty()) {
+            return Ok(None);
+        }
+    }
     let row = log.thread(&key).await?;
     Ok(row.map(|row| Shared {
         key,

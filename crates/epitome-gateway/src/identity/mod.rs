@@ -7,8 +7,9 @@
 //! it shares nothing with any                   new
 //! ```
 //!
-//! Histories are compared by their messages: the longest shared beginning wins. Whose key it is and what the client calls
-//! its conversation only say where to look.
+//! Histories are compared by their messages: the longest shared beginning wins. Whose key it is, which user the request
+//! names and what the client calls its conversation say where to look, and nothing is looked for anywhere else: what is in
+//! one scope never reaches another.
 
 mod client;
 mod line;
@@ -18,7 +19,7 @@ pub use client::{Client, Named};
 pub use line::{Counted, Facts, Frame, Line, Origin, Parent};
 pub use lines::{Lines, Placed, Relation, Wanted, weight};
 
-use epitome::thread::{Chain, MessageId, Raw, Role};
+use epitome::thread::{Chain, MessageId, Raw};
 use epitome::wire::{Dialect, decode_message, unmarked};
 use epitome_runtime::ids::TenantId;
 
@@ -27,27 +28,39 @@ use crate::caller::Caller;
 /// What stands for a conversation that has no name.
 const UNNAMED: &str = "-";
 
-/// Where a thread is looked for.
+/// Where a thread is looked for, and what else belongs together: pins, answers and traces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// Whose threads they are: nobody is found among another's, whatever their key and their words.
     pub tenant: TenantId,
-    /// The caller's threads in this dialect.
-    pub caller: String,
-    /// Those of the conversation that the client names.
+    /// The threads of this caller, in this dialect, of this conversation and this user, as far as the request names them.
     pub name: String,
     /// The dialect.
     pub dialect: Dialect,
+    /// The same without the words that a request brought for itself alone.
+    party: String,
+    is_named: bool,
+    keeps_pins: bool,
 }
 
 impl Scope {
-    /// The scope of a caller, in a dialect, with what the client calls its conversation.
-    pub fn of(dialect: Dialect, caller: &Caller, session: Option<&str>) -> Scope {
-        let tenant = caller.tenant.clone();
-        let caller = format!("{}:{}/", dialect.name(), short(&blake3::Hash::from_bytes(caller.scope)));
-        let session = session.map(|session| short(&blake3::hash(session.as_bytes())));
-        let name = format!("{caller}{}", session.unwrap_or_else(|| UNNAMED.to_owned()));
-        Scope { tenant, caller, name, dialect }
+    /// The scope of a caller's request, in a dialect.
+    ///
+    /// Where a request names neither its conversation nor its user, two people behind one key who say the same cannot be told
+    /// apart. Then the words that it wants in its prompt (its pins and instructions) are part of the scope: a thread is only
+    /// shared by requests that bring the same, and no one's words get into a plan that another's prompt is made of.
+    pub fn of(dialect: Dialect, caller: &Caller, client: &Client, words: Option<&str>) -> Scope {
+        let hashed = |text: &str| short(&blake3::hash(text.as_bytes()));
+        let key = short(&blake3::Hash::from_bytes(caller.scope));
+        let session = client.session.as_deref().map_or_else(|| UNNAMED.to_owned(), hashed);
+        let user = client.user.as_deref().map(|user| format!("~{}", hashed(user))).unwrap_or_default();
+        let party = format!("{}:{key}/{session}{user}", dialect.name());
+        let keeps_pins = client.user.is_some() || client.names_its_conversation();
+        let name = match words.filter(|_| !keeps_pins) {
+            Some(words) => format!("{party}+{}", hashed(words)),
+            None => party.clone(),
+        };
+        Scope { tenant: caller.tenant.clone(), name, dialect, party, is_named: client.session.is_some(), keeps_pins }
     }
 
     /// What its histories begin with.
@@ -62,9 +75,20 @@ impl Scope {
         self.name.replace('/', "-")
     }
 
+    /// The name of an answer of its among documents. Which words a request brought does not matter here: the history of an
+    /// answer has none of them.
+    pub fn answer(&self, id: &str) -> String {
+        format!("{}-{id}", self.party.replace('/', "-"))
+    }
+
     /// Whether the client names its conversation.
     pub fn is_named(&self) -> bool {
-        !self.name.ends_with(UNNAMED)
+        self.is_named
+    }
+
+    /// Whether pins outlive the request that brings them: only where it is known whose they are.
+    pub fn keeps_pins(&self) -> bool {
+        self.keeps_pins
     }
 }
 
@@ -72,28 +96,18 @@ fn short(hash: &blake3::Hash) -> String {
     hash.to_hex()[..24].to_owned()
 }
 
-/// The ids of messages, and where the first of the model's own stands.
+/// The ids of messages.
 #[derive(Clone, Debug, Default)]
 pub struct Ids {
     /// The ids, oldest first.
     pub all: Vec<MessageId>,
-    /// The place of the first message of the model.
-    pub answered: Option<usize>,
 }
 
 impl Ids {
     /// The ids that these messages have one after the other.
     pub fn of(dialect: Dialect, messages: &[Raw]) -> Ids {
         let mut chain = Chain::from(MessageId::ROOT);
-        let mut ids = Ids::default();
-        for (at, raw) in messages.iter().enumerate() {
-            let message = decode_message(dialect, raw);
-            if ids.answered.is_none() && message.role == Role::Assistant {
-                ids.answered = Some(at);
-            }
-            ids.all.push(chain.push(&message));
-        }
-        ids
+        Ids { all: messages.iter().map(|raw| chain.push(&decode_message(dialect, raw))).collect() }
     }
 }
 
@@ -123,7 +137,7 @@ mod tests {
 
     #[test]
     fn marks_that_move_do_not_change_a_fingerprint() {
-        let scope = Scope::of(Dialect::Anthropic, &caller("acme", 0), None);
+        let scope = Scope::of(Dialect::Anthropic, &caller("acme", 0), &Client::default(), None);
         let print = |text: &str| fingerprints(&scope, &[Raw::whole(text)], &[])[0];
         let plain = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}"}]}"#;
         let marked = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}","cache_control":{"type":"ephemeral","ttl":"1h"}}]}"#;
@@ -138,21 +152,46 @@ mod tests {
         assert_ne!(print(plain), print(&plain.replace("a,", "b,")));
     }
 
+    fn client(session: Option<&str>, user: Option<&str>) -> Client {
+        Client { session: session.map(str::to_owned), user: user.map(str::to_owned), ..Client::default() }
+    }
+
     #[test]
-    fn scopes_tell_callers_dialects_and_conversations_apart() {
-        let scope = |dialect, key, session| Scope::of(dialect, &caller("acme", key), session).name;
+    fn scopes_tell_callers_dialects_conversations_and_users_apart() {
+        let scope =
+            |dialect, key, session, user| Scope::of(dialect, &caller("acme", key), &client(session, user), None).name;
         let all = [
-            scope(Dialect::Chat, 1, None),
-            scope(Dialect::Chat, 2, None),
-            scope(Dialect::Chat, 1, Some("a")),
-            scope(Dialect::Chat, 1, Some("b")),
-            scope(Dialect::Anthropic, 1, None),
+            scope(Dialect::Chat, 1, None, None),
+            scope(Dialect::Chat, 2, None, None),
+            scope(Dialect::Chat, 1, Some("a"), None),
+            scope(Dialect::Chat, 1, Some("b"), None),
+            scope(Dialect::Chat, 1, None, Some("a")),
+            scope(Dialect::Chat, 1, None, Some("b")),
+            scope(Dialect::Chat, 1, Some("a"), Some("a")),
+            scope(Dialect::Chat, 1, Some("a"), Some("b")),
+            scope(Dialect::Anthropic, 1, None, None),
         ];
         for (at, one) in all.iter().enumerate() {
             assert!(all[..at].iter().all(|other| other != one));
         }
-        let root = |tenant| Scope::of(Dialect::Chat, &caller(tenant, 1), None).root();
+        let root = |tenant| Scope::of(Dialect::Chat, &caller(tenant, 1), &client(None, None), None).root();
         assert_ne!(root("acme"), root("beta"));
-        assert!(!all[2].starts_with(&all[0]), "who names no conversation goes on with none that has a name");
+    }
+
+    #[test]
+    fn words_are_part_of_the_scope_where_nobody_says_whose_they_are() {
+        let scope = |session, user, words| Scope::of(Dialect::Chat, &caller("acme", 1), &client(session, user), words);
+        let plain = scope(None, None, None);
+        let pinned = scope(None, None, Some("a"));
+        assert_ne!(pinned.name, plain.name);
+        assert_ne!(pinned.name, scope(None, None, Some("b")).name);
+        assert_eq!(pinned.answer("r"), plain.answer("r"));
+        for (session, user) in [(Some("s"), None), (None, Some("u")), (Some("s"), Some("u"))] {
+            let [kept, plain] = [Some("a"), None].map(|words| scope(session, user, words));
+            assert!(kept.keeps_pins());
+            assert_eq!(kept.name, plain.name);
+        }
+        let by_cache_key = Client { is_cache_key: true, ..client(Some("my-app"), None) };
+        assert!(!Scope::of(Dialect::Chat, &caller("acme", 1), &by_cache_key, None).keeps_pins());
     }
 }

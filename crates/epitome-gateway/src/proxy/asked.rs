@@ -163,6 +163,8 @@ impl Asked {
             prompt_cache_key: field("prompt_cache_key"),
             session_id: field("session_id"),
             metadata: field("metadata"),
+            user: field("user"),
+            safety_identifier: field("safety_identifier"),
         }
     }
 

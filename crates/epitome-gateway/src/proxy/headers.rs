@@ -20,11 +20,13 @@ pub const CACHE: HeaderName = HeaderName::from_static("x-epitome-cache");
 pub const RECEIPT: HeaderName = HeaderName::from_static("x-epitome-receipt");
 /// How often the request was made smaller and sent again.
 pub const RETRIES: HeaderName = HeaderName::from_static("x-epitome-retries");
+/// How long the request's pins hold: `kept` for its conversation or user, or `this-request`.
+pub const PINS: HeaderName = HeaderName::from_static("x-epitome-pins");
 /// Why the request went out as it came although something was to be done.
 pub const FAILED_OPEN: HeaderName = HeaderName::from_static("x-epitome-failed-open");
 
 /// How many of these an answer usually has.
-const MOST: usize = 8;
+const MOST: usize = 9;
 
 /// Puts what is told of a request into the headers of its answer.
 pub fn put(headers: &mut HeaderMap, told: &Told) {
@@ -50,6 +52,7 @@ pub fn put(headers: &mut HeaderMap, told: &Told) {
     };
     set(RECEIPT, told.receipt.and_then(receipt));
     set(RETRIES, (told.retries > 0).then(|| u16::from(told.retries).into()));
+    set(PINS, told.pins.map(|hold| HeaderValue::from_static(hold.name())));
     set(FAILED_OPEN, told.failed_open.map(HeaderValue::from_static));
 }
 

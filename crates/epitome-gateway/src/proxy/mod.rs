@@ -231,7 +231,7 @@ impl Inner {
         };
         let before = memory.last();
         if let (Some(plain), Some(onward), Endpoint::Answer(_)) = (&plain, &head.onward, head.endpoint)
-            && self.goes_at_once(plain, &head.wishes, &onward.upstream, before.as_deref())
+            && self.goes_at_once(plain, &head, &onward.upstream, before.as_deref())
         {
             let way = Way::new(&head, Arc::clone(onward), parts);
             // Looked at second: then it is on its way.

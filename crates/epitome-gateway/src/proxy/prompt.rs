@@ -68,15 +68,16 @@ impl Inner {
 
     /// Decides what goes out, with the thread brought up to date.
     pub(super) async fn prompt(self: Arc<Self>, turn: Arc<Turn>, pressure: Pressure) -> Result<Sending, EngineError> {
-        let line = Arc::clone(&turn.placed.line);
         // Others may have waited for the store in vain meanwhile; then it is not waited for again.
-        drop(line.open.lock().await);
+        drop(turn.line().open.lock().await);
         if self.store_rests() {
             let reason = "it did not answer a moment ago".to_owned();
             return Err(StoreError::Unavailable { reason }.into());
         }
+        let line = self.line_of(&turn).await?;
         let mut open = self.settled(&turn, &line).await?;
         let Some(thread) = open.as_mut() else { return Err(EngineError::NotAllowed) };
+        is_outgrown(&turn, thread).map_or(Ok(()), Err)?;
         if let Some((error, counted)) = &pressure.refused {
             thread.learn_overflow(&turn.served, *counted, error).await;
         }
@@ -100,6 +101,17 @@ impl Inner {
         sending.told.is_rewritten = is_rewritten && !sending.is_original;
         sending.is_saved = is_saved;
         Ok(sending)
+    }
+
+    /// The line that a turn's prompt is made of and its model may read. A line is shared by requests that say the same; one
+    /// that went on with another's words is left where they part, or those words would be in this prompt's summary.
+    pub(super) async fn line_of(&self, turn: &Turn) -> Result<Arc<Line>, EngineError> {
+        let line = turn.line();
+        let open = self.settled(turn, line).await?;
+        match open.as_ref().and_then(|thread| is_outgrown(turn, thread)) {
+            None => Ok(Arc::clone(line)),
+            Some(_) => Ok(Arc::clone(turn.leave_line())),
+        }
     }
 
     /// Notes what was counted.
@@ -250,6 +262,7 @@ impl Inner {
         origin: &Origin,
     ) -> Result<(), EngineError> {
         let holder = match origin {
+            _ if !turn.scope.keeps_pins() => return Ok(()),
             Origin::Stored => thread,
             Origin::Fork { from, .. } => from,
             Origin::New { .. } => return Ok(()),
@@ -277,6 +290,12 @@ impl Inner {
     }
 }
 
+/// Why a thread cannot be what a turn's prompt is made of: it has messages that the turn's request has not.
+pub(super) fn is_outgrown(turn: &Turn, thread: &OpenThread) -> Option<EngineError> {
+    let (length, place) = (thread.length(), turn.asked.messages().len() as u64);
+    (length > place).then_some(EngineError::Moved { length, place })
+}
+
 /// Notes how much of a line the store has, and under which plan.
 fn note_stored(line: &Line, thread: &OpenThread) {
     let mut facts = line.facts();
@@ -302,15 +321,13 @@ fn told(turn: &Turn, step: &Step) -> Told {
         .compaction()
         .map(|made| [Fate::Retained, Fate::Recoverable, Fate::Lost].map(|fate| made.receipt.count(fate)));
     Told {
-        thread: Some(turn.placed.line.key().thread),
-        relation: Some(turn.placed.relation),
         plan: step.version,
         before: None,
         after: Some(step.counted()),
         is_rewritten: step.compacted.is_some(),
         receipt,
         gave_way: step.compaction().map_or(0, |made| made.plan.gave_way),
-        ..Told::default()
+        ..Told::of(turn)
     }
 }
 

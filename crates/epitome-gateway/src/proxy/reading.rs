@@ -8,6 +8,7 @@ use epitome::policy::{Policy, ReadBy};
 use epitome::wire::Dialect;
 use epitome_runtime::engine::{Engine, StepRequest};
 use epitome_runtime::ids::Moment;
+use epitome_runtime::model::ServedModel;
 use epitome_runtime::store::StoreWait;
 
 use super::asked::Asked;
@@ -44,7 +45,7 @@ pub(super) struct Read {
     asked: Arc<Asked>,
     has_tools: bool,
     engine: Engine,
-    served: String,
+    served: ServedModel,
     scope: Arc<Scope>,
     /// The request before it on its connection, as far as it was read after it.
     before: Option<Arc<Before>>,
@@ -94,6 +95,7 @@ impl Read {
             scope,
             prints,
             placed,
+            own_line: std::sync::OnceLock::new(),
             engine,
             has_tools,
             served,
@@ -117,7 +119,7 @@ impl Inner {
         let client = way.head.client(&asked.named());
         let has_tools = self.gives_tools(&client, wishes, &asked);
         let engine = self.engine_for(policy, asked.model(), has_tools);
-        let served = way.onward.upstream.served(asked.model());
+        let served = way.onward.upstream.served(&caller.tenant, asked.model());
         let scope = way.head.scope(&client)?;
         let (caller, wishes, original) = (caller.clone(), wishes.clone(), original.clone());
         let store_wait = StoreWait::new(self.settings.limits.store_patience);
@@ -158,7 +160,7 @@ impl Inner {
     pub(super) fn goes_at_once(
         &self,
         body: &[u8],
-        wishes: &Wishes,
+        Head { caller, wishes, .. }: &Head,
         upstream: &Upstream,
         before: Option<&Before>,
     ) -> bool {
@@ -172,7 +174,7 @@ impl Inner {
         let policy = wishes.policy.as_ref().and_then(|name| Some((name.as_str(), self.policies.get(name)?)));
         let engine = self.engine_for(policy, &model, false);
         // The answer takes half of a window at most.
-        let trigger = self.trigger_of(&engine, None, wishes, &upstream.served(&model)).share(0.5);
+        let trigger = self.trigger_of(&engine, None, wishes, &upstream.served(&caller.tenant, &model)).share(0.5);
         Tokens::new(body.len() as u64) <= trigger
     }
 
@@ -182,10 +184,10 @@ impl Inner {
         engine: &Engine,
         max_output: Option<Tokens>,
         wishes: &Wishes,
-        served: &str,
+        served: &ServedModel,
     ) -> Tokens {
         let step = StepRequest {
-            served: Some(served.to_owned()).filter(|served| !served.is_empty()),
+            served: Some(served.clone()),
             max_output,
             window: self.suspicions.window(served),
             budget: wishes.budget.or(self.settings.budget),
@@ -196,7 +198,7 @@ impl Inner {
 
     /// A request with its thread. Why not, where that cannot be told now.
     async fn turn(&self, read: Read) -> Result<Turn, &'static str> {
-        let asked = self.completed(&read.engine, &read.caller, read.asked, &read.store_wait).await?;
+        let asked = self.completed(&read.engine, &read.scope, read.asked, &read.store_wait).await?;
         let read = Read { asked, ..read };
         if read.asked.is_hidden() {
             return Err("hidden");

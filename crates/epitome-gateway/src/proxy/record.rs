@@ -132,8 +132,10 @@ impl Inner {
             }
         }
         if let (Some(error), Some(counted)) = (&error, counted) {
-            // It is too late to send this one again; the next one will fit.
-            turn.engine.learn(|learnt| learnt.error(&turn.served, counted, error)).await;
+            // It is too late to send this one again; the next one of its thread will fit.
+            if let Some(thread) = turn.line().open.lock().await.as_mut() {
+                thread.learn_overflow(&turn.served, counted, error).await;
+            }
             tracing::debug!(%error, is_left = end.is_left, request = id.as_str(), "there is no answer to keep");
         }
         let Some(answer) = answer else { return record };
@@ -141,12 +143,16 @@ impl Inner {
             && !matches!(self.suspicions.went_through(&turn.served, counted, usage), Shown::Cut(_))
             && counted > LESSON_MIN.min(turn.window().share(LESSON_SHARE))
         {
-            turn.engine.learn(|learnt| learnt.usage(&turn.served, counted, usage)).await;
+            turn.engine.learn(&turn.served, |lesson| lesson.accept(counted, usage)).await;
+        }
+        if let Some(counted) = counted.filter(|_| told.plan > 0 && !end.has_filled)
+            && let Some(thread) = turn.line().open.lock().await.as_mut()
+        {
+            thread.confirm_window(&turn.served, counted, answer.usage.as_ref()).await;
         }
         if let Some(usage) = answer.usage.filter(|usage| end.has_filled && usage.input > UNSAID_MIN.get()) {
-            // It is too late to send this one again; the next one will fit.
-            let window = Tokens::new(usage.input + usage.output);
-            turn.engine.learn(|learnt| learnt.windows.learn(&turn.served, window)).await;
+            // It is too late to send this one again; the next ones will fit.
+            self.suspicions.refused(&turn.served, Tokens::new(usage.input + usage.output));
         }
         record
     }
@@ -245,6 +251,7 @@ impl Inner {
         };
         // A fork takes those over that it was made with.
         let is_new = !turn.wishes.pins.is_empty() || turn.placed.relation == Relation::Fork;
+        let is_new = is_new && turn.scope.keeps_pins();
         (is_new && !pins.is_empty()).then(|| {
             self.engine.log().put_document(&Document {
                 tenant: &key.tenant,
@@ -279,7 +286,7 @@ impl Inner {
         if answers.len() >= super::ANSWERS_MAX || bytes > super::ANSWERS_BYTES_MAX {
             answers.clear();
         }
-        answers.insert((turn.caller.tenant.clone(), name), kept);
+        answers.insert((turn.caller.tenant.clone(), turn.scope.answer(&name)), kept);
     }
 
     /// Remembers which thread was last begun in a scope.
@@ -317,7 +324,7 @@ impl Inner {
             writes.push(log.put_document(&scope));
         }
         if let Some(response) = answer.id.as_deref().filter(|_| turn.asked.dialect() == Dialect::Responses) {
-            writes.push(put(DocumentKind::Response, response));
+            writes.push(put(DocumentKind::Response, &turn.scope.answer(response)));
         }
         writes.extend(self.traces(turn, answer, at));
         writes
@@ -328,7 +335,7 @@ impl Inner {
     pub(super) async fn completed(
         &self,
         engine: &Engine,
-        caller: &Caller,
+        scope: &Scope,
         asked: Arc<Asked>,
         store_wait: &StoreWait,
     ) -> Result<Arc<Asked>, &'static str> {
@@ -338,9 +345,9 @@ impl Inner {
         }
         let at_hand = {
             let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.get(&(caller.tenant.clone(), previous.clone())).cloned()
+            answers.get(&(scope.tenant.clone(), scope.answer(&previous))).cloned()
         };
-        let history = history(engine, caller, &previous, at_hand);
+        let history = history(engine, scope, &previous, at_hand);
         match store_wait.wait(history).await {
             Some(Ok(Some(before))) => Ok(asked.completed(&before).map_or(asked, Arc::new)),
             Some(Ok(None)) => Ok(asked),
@@ -380,18 +387,18 @@ fn charged_usage(
 /// The messages up to and with an answer.
 async fn history(
     engine: &Engine,
-    caller: &Caller,
+    scope: &Scope,
     previous: &str,
     at_hand: Option<Kept>,
 ) -> Result<Option<Vec<String>>, epitome_runtime::engine::EngineError> {
     let log = engine.log();
     let kept = match at_hand {
         Some(kept) => Some(kept),
-        None => log.document::<Kept>(&caller.tenant, DocumentKind::Response, previous).await?.0,
+        None => log.document::<Kept>(&scope.tenant, DocumentKind::Response, &scope.answer(previous)).await?.0,
     };
     let Some(kept) = kept else { return Ok(None) };
     let Ok(thread) = kept.thread.parse() else { return Ok(None) };
-    let key = epitome_runtime::ids::ThreadKey::new(caller.tenant.clone(), thread);
+    let key = epitome_runtime::ids::ThreadKey::new(scope.tenant.clone(), thread);
     let Some(row) = log.thread(&key).await?.filter(|row| row.length >= kept.length) else { return Ok(None) };
     let entries = log.read(&row, 0..kept.length).await?;
     let before = entries.into_iter().map(|entry| entry.message.raw.to_string());

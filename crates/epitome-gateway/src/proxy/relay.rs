@@ -200,12 +200,12 @@ enum Verdict {
 
 fn unsaid(limit: Option<Tokens>, message: &str) -> Verdict {
     let overflow = Overflow::InputTooLong { used: None, limit };
-    Verdict::TooLong(ModelError::Overflow { status: 200, overflow, message: message.to_owned() })
+    Verdict::TooLong(ModelError::Overflow { status: 200, overflow, message: message.to_owned(), quoted: false })
 }
 
 /// Whether a refusal names a size.
 fn says_a_number(error: &ModelError) -> bool {
-    let ModelError::Overflow { overflow, status, message } = error else { return false };
+    let ModelError::Overflow { overflow, status, message, .. } = error else { return false };
     overflow.limit().is_some() || (*status != 200 && !message.starts_with("it gives no reason"))
 }
 
@@ -248,7 +248,8 @@ impl Pressure {
             Some(_) => self.window,
             None => Some(self.window.unwrap_or(counted)),
         };
-        Some(Pressure { harder: self.harder + 1, refused, window, retries, ..self.clone() })
+        let named = overflow.limit().or(self.named);
+        Some(Pressure { harder: self.harder + 1, refused, window, named, retries, ..self.clone() })
     }
 }
 

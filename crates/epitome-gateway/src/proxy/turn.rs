@@ -1,6 +1,6 @@
 //! A turn of the proxy: everything that is known of one request to a model.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use epitome::budget::{Tokens, Window};
@@ -8,13 +8,13 @@ use epitome::wire::Dialect;
 use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, StepRequest};
 use epitome_runtime::ids::{Moment, ThreadId};
-use epitome_runtime::model::ModelError;
+use epitome_runtime::model::{ModelError, ServedModel};
 use epitome_runtime::store::StoreWait;
 
 use super::asked::Asked;
 use super::wishes::Wishes;
 use crate::caller::Caller;
-use crate::identity::{Client, Placed, Relation, Scope};
+use crate::identity::{Client, Line, Placed, Relation, Scope};
 
 /// The largest request of which nothing is suspected; plain text of that size has fewer tokens than any window.
 const SMALL_BYTES: usize = 6 * 1024;
@@ -40,12 +40,14 @@ pub struct Turn {
     pub prints: Arc<[blake3::Hash]>,
     /// Its thread.
     pub placed: Placed,
+    /// The thread that it has for itself since the other one went on without it.
+    pub own_line: OnceLock<Arc<Line>>,
     /// Whether it gets the gateway's own tools.
     pub has_tools: bool,
     /// The engine for its policy and its model.
     pub engine: Engine,
-    /// What its model is known as here: two providers may serve another window under one name.
-    pub served: String,
+    /// Its model: two providers may serve another window under one name.
+    pub served: ServedModel,
     /// How long it may still wait for the store.
     pub store_wait: Arc<StoreWait>,
 }
@@ -59,6 +61,8 @@ pub struct Pressure {
     pub refused: Option<(ModelError, Tokens)>,
     /// The window, where the provider only said that it is smaller.
     pub window: Option<Tokens>,
+    /// The window that the provider named.
+    pub named: Option<Tokens>,
     /// The most tokens of the answer that still fit.
     pub output: Option<Tokens>,
     /// What stands behind it: what the gateway's own tools were asked, and said.
@@ -92,16 +96,57 @@ pub struct Told {
     pub retries: u8,
     /// Why it went out as it came although something was to be done.
     pub failed_open: Option<&'static str>,
+    /// How long its pins hold, where it has any.
+    pub pins: Option<PinsHold>,
+}
+
+/// How long the pins of a request hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinsHold {
+    /// For every later prompt of its conversation or its user.
+    Kept,
+    /// For this request: nobody can tell whose the next one with the same words is.
+    ThisRequest,
+}
+
+impl PinsHold {
+    fn of(turn: &Turn) -> Option<PinsHold> {
+        let hold = if turn.scope.keeps_pins() { PinsHold::Kept } else { PinsHold::ThisRequest };
+        (!turn.wishes.pins.is_empty()).then_some(hold)
+    }
+
+    /// As the answer's header says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PinsHold::Kept => "kept",
+            PinsHold::ThisRequest => "this-request",
+        }
+    }
 }
 
 impl Told {
     /// What is told of a turn to which nothing is done.
     pub fn of(turn: &Turn) -> Told {
-        Told { thread: Some(turn.placed.line.key().thread), relation: Some(turn.placed.relation), ..Told::default() }
+        Told {
+            thread: Some(turn.line().key().thread),
+            relation: Some(turn.own_line.get().map_or(turn.placed.relation, |_| Relation::Fork)),
+            pins: PinsHold::of(turn),
+            ..Told::default()
+        }
     }
 }
 
 impl Turn {
+    /// The line that its prompt is made of.
+    pub fn line(&self) -> &Arc<Line> {
+        self.own_line.get().unwrap_or(&self.placed.line)
+    }
+
+    /// Leaves a line that went on without it: what came later is not for its prompt, nor for its model to read.
+    pub fn leave_line(&self) -> &Arc<Line> {
+        self.own_line.get_or_init(|| Arc::new(self.placed.line.leave(self.asked.messages().len())))
+    }
+
     /// The window of its model.
     pub fn window(&self) -> Tokens {
         match self.engine.window_of(&self.served) {
@@ -151,12 +196,12 @@ impl Turn {
         let own = self.wishes.budget.or(budget);
         StepRequest {
             model: Some(self.asked.model().to_owned()).filter(|model| !model.is_empty()),
-            served: Some(self.served.clone()).filter(|served| !served.is_empty()),
+            served: Some(self.served.clone()),
             system: self.asked.system(),
             tools: document.tools().map(ToString::to_string),
             // An output that is lowered to what is left takes nothing away from the prompt.
             max_output: document.max_output().map(Tokens::new).filter(|_| pressure.output.is_none()),
-            window: smaller(pressure.window, suspected),
+            window: smaller(pressure.named, smaller(pressure.window, suspected)),
             budget: own,
             beside: pressure.beside,
             harder: pressure.harder,

@@ -87,7 +87,7 @@ impl Head {
 
     /// Who sends a request with this head and this body.
     pub(super) fn client(&self, named: &Named<'_>) -> Client {
-        match self.client.session.is_some() || named.is_empty() {
+        match named.is_empty() {
             true => self.client.clone(),
             false => Client::of(&self.headers, named),
         }
@@ -95,11 +95,11 @@ impl Head {
 
     /// Where the thread of a client's request is looked for.
     pub(super) fn scope(&self, client: &Client) -> Option<Arc<Scope>> {
-        match client.session == self.client.session {
+        match *client == self.client {
             true => self.scope.clone(),
             false => {
-                let session = client.session.as_deref();
-                Some(Arc::new(Scope::of(self.endpoint.dialect()?, &self.caller, session)))
+                let words = self.wishes.words();
+                Some(Arc::new(Scope::of(self.endpoint.dialect()?, &self.caller, client, words.as_deref())))
             }
         }
     }
@@ -168,7 +168,8 @@ impl Inner {
             self.policy(name)?;
         }
         let client = Client::of(&headers, &Named::default());
-        let scope = endpoint.dialect().map(|dialect| Scope::of(dialect, &caller, client.session.as_deref()).into());
+        let words = wishes.words();
+        let scope = endpoint.dialect().map(|dialect| Scope::of(dialect, &caller, &client, words.as_deref()).into());
         let method = parts.method.clone();
         let mut head = Head {
             method,

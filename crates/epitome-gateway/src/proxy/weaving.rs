@@ -8,6 +8,7 @@ use bytes::Bytes;
 use epitome::budget::{Meter, Tokens};
 use epitome::thread::{Raw, ToolCall};
 use epitome::wire::decode_message;
+use epitome_runtime::engine::EngineError;
 use epitome_runtime::model::{ModelError, Usage};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderValue, Response};
@@ -18,6 +19,7 @@ use tokio::task::JoinSet;
 use super::Inner;
 use super::answer::{Answer, Care, End, Hold, Known, Passing};
 use super::ear::Ear;
+use super::prompt::is_outgrown;
 use super::record;
 use super::turn::{Pressure, Turn};
 use super::way::Way;
@@ -301,19 +303,24 @@ impl Weaving {
     }
 
     async fn perform(&self, call: &ToolCall) -> Outcome {
-        let line = Arc::clone(&self.turn.placed.line);
+        let line = match self.relay.line_of(&self.turn).await {
+            Ok(line) => line,
+            Err(error) => return unread(&error),
+        };
         let settled = self.relay.settled(&self.turn, &line).await;
         match settled {
-            Ok(mut open) => match open.as_mut() {
+            Ok(mut open) => match open.as_mut().filter(|thread| is_outgrown(&self.turn, thread).is_none()) {
                 Some(thread) => perform(&self.turn.engine, thread, Caps::default(), &call.name, &call.arguments).await,
                 None => Outcome::failure("Nothing was left out of this conversation."),
             },
-            Err(error) => {
-                tracing::warn!(%error, "a call of the gateway's own tools could not be answered");
-                Outcome::failure("What was left out cannot be read just now. Go on without it.")
-            }
+            Err(error) => unread(&error),
         }
     }
+}
+
+fn unread(error: &EngineError) -> Outcome {
+    tracing::warn!(%error, "a call of the gateway's own tools could not be answered");
+    Outcome::failure("What was left out cannot be read just now. Go on without it.")
 }
 
 /// Where the client's bytes go.

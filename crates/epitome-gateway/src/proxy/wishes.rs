@@ -35,6 +35,12 @@ pub struct Unclear {
 }
 
 impl Wishes {
+    /// The words that it wants in its prompt or looked at for it, together.
+    pub fn words(&self) -> Option<String> {
+        let words: Vec<&str> = self.pins.iter().chain(&self.instructions).map(String::as_str).collect();
+        (!words.is_empty()).then(|| serde_json::json!(words).to_string())
+    }
+
     /// Reads the headers of a request.
     pub fn read(headers: &HeaderMap) -> Result<Wishes, Unclear> {
         if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {

@@ -1,5 +1,6 @@
 //! The accept loop: connections come in, requests go to their doors, and nothing is left behind when it stops.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
+use epitome_runtime::ids::TenantId;
 use http::{Request, Response};
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt as _;
@@ -40,6 +42,8 @@ use crate::caller::Callers;
 use crate::refusal::Refusal;
 use crate::settings::{Family, Settings};
 
+/// How long to wait for what was learned of models before the first connection is taken.
+const LESSONS_WAIT: Duration = Duration::from_millis(500);
 /// How long to wait when no connection can be taken, as when there are no more file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
 
@@ -104,6 +108,7 @@ impl<P: Proxy> Gateway<P> {
     /// Serves until it is told to stop and everything under way is finished, or the grace is over.
     pub async fn serve(self, listening: Listening, mut stop: Stop) -> Ended {
         let Listening { listener, tls, .. } = listening;
+        self.read_lessons().await;
         let shared = Arc::new(self.shared(stop.clone()));
         let (graceful, mut tasks, crew) = (GracefulShutdown::new(), JoinSet::new(), Crew::new());
         let http = Arc::new(http(&shared.settings));
@@ -138,6 +143,21 @@ impl<P: Proxy> Gateway<P> {
         // Threads are waited for where waiting holds nobody up.
         let _ = tokio::task::spawn_blocking(move || drop(crew)).await;
         ended
+    }
+
+    /// Reads what was learned of models, so that the first prompts are right already. A store that takes longer is not waited
+    /// for: then it is read with the first thread.
+    async fn read_lessons(&self) {
+        let named = self.settings.keys.iter().map(|key| &key.tenant).chain([&self.settings.tenant]);
+        let tenants: BTreeSet<&TenantId> = named.collect();
+        let read = async {
+            for tenant in tenants {
+                self.engine.refresh_lessons(tenant).await;
+            }
+        };
+        if tokio::time::timeout(LESSONS_WAIT, read).await.is_err() {
+            tracing::warn!("what was learned of models is read later: the store takes long");
+        }
     }
 
     fn shared(self, stop: Stop) -> Shared<P> {

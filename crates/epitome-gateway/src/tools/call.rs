@@ -37,6 +37,18 @@ pub struct Wanted {
     pub(super) part: Part,
 }
 
+impl Wanted {
+    /// What is to be read.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether that is a message, such as `m41`.
+    pub(super) fn is_message(&self) -> bool {
+        super::reader::place(&self.id).is_some()
+    }
+}
+
 /// Which part of a text is to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {

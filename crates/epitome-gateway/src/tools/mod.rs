@@ -15,6 +15,7 @@ mod refusal;
 
 pub use call::Call;
 pub use reader::{Imported, Reader};
+use refusal::no_artifact;
 pub(crate) use refusal::no_thread;
 pub use refusal::{refused, sentence};
 
@@ -94,9 +95,13 @@ pub fn is_own(name: &str) -> bool {
     TOOLS.iter().any(|tool| tool.name == name)
 }
 
-/// Performs a model's call on an open thread. The arguments are JSON as the model wrote them; nothing means none.
+/// Performs a model's call on an open thread. The arguments are JSON as the model wrote them; nothing means none. What is
+/// another thread's is not there: an id may have come from anybody.
 pub async fn perform(engine: &Engine, thread: &mut OpenThread, caps: Caps, name: &str, arguments: &str) -> Outcome {
     match Call::parse(name, arguments) {
+        Ok(Call::ReadArtifact(wanted)) if !wanted.is_message() && !thread.has_artifact(wanted.id()).await => {
+            Outcome::failure(no_artifact(wanted.id()))
+        }
         Ok(call) => answer(engine, &mut Reader::Open(thread), caps, &call).await,
         Err(outcome) => outcome,
     }

@@ -133,7 +133,7 @@ impl Reader<'_> {
 }
 
 /// The place of a message, from 0, by its reference: `m41`. Nothing that looks otherwise is one.
-fn place(reference: &str) -> Option<u64> {
+pub(super) fn place(reference: &str) -> Option<u64> {
     let digits = reference.strip_prefix('m').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
     digits.parse::<u64>().map(|number| number.wrapping_sub(1)).ok()
 }

@@ -52,9 +52,18 @@ fn unavailable(denied: &Denied, id: &str) -> String {
         _ if denied.is_passing() => {
             format!("Artifact {id} cannot be reached at the moment. Try again later, or go on without it.")
         }
-        _ => format!(
-            "There is no artifact `{id}`, or it is not available to you. Use the id as a placeholder names it, or \
-             search with `recall`."
-        ),
+        _ => absent(id),
     }
+}
+
+/// What is said of an artifact that a thread has not.
+pub(super) fn no_artifact(id: &str) -> String {
+    absent(&shown(id))
+}
+
+fn absent(id: &str) -> String {
+    format!(
+        "There is no artifact `{id}`, or it is not available to you. Use the id as a placeholder names it, or \
+         search with `recall`."
+    )
 }

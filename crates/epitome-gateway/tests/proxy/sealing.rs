@@ -136,7 +136,7 @@ async fn the_new_key_alone_serves_on() {
         for dialect in DIALECTS {
             let (folder, mock) = (Folder::new(), provider());
             let gate = serve(&folder, &mock, before.clone()).await;
-            let mut talk = Talk::about(dialect, TASK).streaming(true);
+            let mut talk = Talk::about(dialect, TASK).streaming(true).header("x-session-id", "s");
             go_on(&gate, &mut talk, 30).await;
             let placed = talk.send(&gate).await.fine().placed();
             let mut kept = kept();

@@ -12,10 +12,10 @@ fn plan() -> Plan {
 const PIN: &str = "The staging password must never be printed.";
 
 #[tokio::test]
-async fn a_pin_is_in_every_later_prompt() {
+async fn a_pin_is_in_every_later_prompt_of_its_conversation() {
     for dialect in DIALECTS {
         let world = plan().start().await;
-        let mut talk = Talk::new(dialect).grown(2_000);
+        let mut talk = Talk::new(dialect).header("x-session-id", "s").grown(2_000);
         talk.send_with(&world.gate, &[("x-epitome-pin", PIN), ("x-epitome-pins", r#"["Zweitens: grüßen.","Third."]"#)])
             .await
             .fine();
@@ -41,7 +41,7 @@ async fn a_pin_is_in_every_later_prompt() {
 #[tokio::test]
 async fn a_pin_that_comes_under_a_plan_is_in_the_next_prompt() {
     let world = plan().start().await;
-    let mut talk = Talk::new(Dialect::Chat).grown(14_000);
+    let mut talk = Talk::new(Dialect::Chat).header("x-session-id", "s").grown(14_000);
     talk.send(&world.gate).await.fine();
     talk.works(300);
     talk.send_with(&world.gate, &[("x-epitome-pin", PIN)]).await.fine();
@@ -57,7 +57,7 @@ async fn pins_outlive_a_restart_and_go_with_a_fork() {
     let folder = Folder::new();
     let stored = || plan().store(folder.store()).objects(folder.objects());
     let World { mock, gate } = stored().start().await;
-    let talk = Talk::new(Dialect::Chat).grown(2_000);
+    let talk = Talk::new(Dialect::Chat).field("user", serde_json::json!("alice")).grown(2_000);
     let (thread, _) = talk.send_with(&gate, &[("x-epitome-pin", PIN)]).await.fine().placed();
     crate::identity::settled(&gate, &thread, talk.messages.len() - 1).await;
     gate.stop().await;

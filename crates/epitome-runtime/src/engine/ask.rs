@@ -1,6 +1,9 @@
 //! Asking: a step, the model's answer, and what a refusal teaches.
+//!
+//! A limit that a refusal names is a suspicion: it holds for this thread, for a while. It becomes a lesson for the tenant
+//! when a prompt that was compacted to within it is accepted.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use epitome::budget::Tokens;
 
@@ -10,7 +13,9 @@ use super::thread::OpenThread;
 use crate::event::spans::Purpose;
 use crate::event::{Event, EventKind};
 use crate::ids::Moment;
-use crate::model::{Hear, Model, ModelAnswer, ModelError, Usage, answer_traced};
+use crate::model::{
+    Hear, LEARNT_WINDOW_MIN, Model, ModelAnswer, ModelError, ServedModel, Usage, answer_traced, believable_limit,
+};
 
 /// How often a prompt that the provider refuses is made smaller.
 const HARDER_MAX: u8 = 3;
@@ -18,6 +23,18 @@ const HARDER_MAX: u8 = 3;
 const RETRIES_MAX: u8 = HARDER_MAX + 2;
 /// What is left free when the answer's limit is lowered to what fits.
 const OUTPUT_MARGIN: Tokens = Tokens::new(16);
+/// How long a thread's suspicion is believed.
+const SUSPECTED_FOR: Duration = Duration::from_secs(3600);
+
+/// A window that a refusal of a thread's prompt named.
+#[derive(Clone, Debug)]
+pub(super) struct SuspectedWindow {
+    served: ServedModel,
+    limit: Tokens,
+    /// Whether the refusal was the provider's own word, so that it may become a lesson.
+    is_believable: bool,
+    since: Instant,
+}
 
 impl OpenThread {
     /// Asks the model for the next answer and appends it. A prompt that the provider says is too long teaches the
@@ -31,6 +48,8 @@ impl OpenThread {
     ) -> Result<ModelAnswer, EngineError> {
         let mut request = request.clone();
         request.model.get_or_insert_with(|| model.id().to_owned());
+        let served = ServedModel::new(self.key.tenant.clone(), model.upstream(), model.id());
+        let served = request.served.get_or_insert(served).clone();
         let mut left = RETRIES_MAX;
         loop {
             let step = self.prepare_step(&request).await?;
@@ -41,12 +60,15 @@ impl OpenThread {
             left -= 1;
             match answer_traced(model, Purpose::Turn, Some(&self.key.thread), &prompt, hear).await {
                 Ok(answer) => {
-                    self.learn_usage(model.id(), counted, answer.usage.as_ref()).await;
+                    self.learn_usage(&served, counted, answer.usage.as_ref()).await;
+                    if step.version > 0 {
+                        self.confirm_window(&served, counted, answer.usage.as_ref()).await;
+                    }
                     self.append(answer.messages.iter().map(String::as_str)).await?;
                     return Ok(answer);
                 }
                 Err(error) if left == 0 => return Err(error.into()),
-                Err(error) => request = self.refused(model.id(), counted, &error, request).await.ok_or(error)?,
+                Err(error) => request = self.refused(&served, counted, &error, request).await.ok_or(error)?,
             }
         }
     }
@@ -59,13 +81,13 @@ impl OpenThread {
     /// What to ask for after a refusal; `None` when asking again cannot help.
     async fn refused(
         &mut self,
-        model: &str,
+        served: &ServedModel,
         counted: Tokens,
         error: &ModelError,
         mut request: StepRequest,
     ) -> Option<StepRequest> {
         let ModelError::Overflow { overflow, .. } = error else { return None };
-        self.learn_overflow(model, counted, error).await;
+        self.learn_overflow(served, counted, error).await;
         if let Some(output) = overflow.output_that_fits(OUTPUT_MARGIN).filter(|output| *output > OUTPUT_MARGIN)
             && request.max_output != Some(output)
         {
@@ -75,19 +97,54 @@ impl OpenThread {
         (request.harder < HARDER_MAX).then(|| StepRequest { harder: request.harder + 1, ..request })
     }
 
-    /// Learns the window from a provider's refusal, given what the prompt was counted as here.
-    pub async fn learn_overflow(&mut self, model: &str, counted: Tokens, error: &ModelError) {
+    /// Who serves the model of a step, as far as that is known.
+    pub(super) fn served(&self, request: &StepRequest) -> Option<ServedModel> {
+        let model = || request.model.as_deref().or(self.engine.settings().model.as_deref());
+        let unnamed = || Some(ServedModel::new(self.key.tenant.clone(), "", model()?));
+        request.served.clone().or_else(unnamed)
+    }
+
+    /// The window that a refusal of this thread's prompts named, while it is believed.
+    pub(super) fn suspected_window(&self, served: Option<&ServedModel>) -> Option<Tokens> {
+        let suspected = self.suspected.as_ref().filter(|suspected| Some(&suspected.served) == served)?;
+        (suspected.since.elapsed() < SUSPECTED_FOR).then_some(suspected.limit)
+    }
+
+    /// Suspects the window that a provider's refusal names, given what the prompt was counted as here.
+    pub async fn learn_overflow(&mut self, served: &ServedModel, counted: Tokens, error: &ModelError) {
         let ModelError::Overflow { overflow, .. } = error else { return };
-        self.engine.learn(|learnt| learnt.error(model, counted, error)).await;
+        if let Some(limit) = overflow.limit().filter(|limit| *limit >= LEARNT_WINDOW_MIN) {
+            let is_believable = believable_limit(counted, error).is_some();
+            let served = served.clone();
+            self.suspected = Some(SuspectedWindow { served, limit, is_believable, since: Instant::now() });
+        }
+        if believable_limit(counted, error).is_some() {
+            self.engine.learn(served, |lesson| lesson.refuse(counted, error)).await;
+        }
         let event = Event::new(Moment::now(), self.key.clone(), EventKind::ModelOverflowed);
         let limit = overflow.limit().map_or(0, Tokens::get);
-        self.engine.inner.bus.emit(&event.with("model", model).with("limit", limit));
+        self.engine.inner.bus.emit(&event.with("model", served.model.as_str()).with("limit", limit));
     }
 
     /// Learns from what the provider says a prompt took, given what it was counted as here.
-    pub async fn learn_usage(&mut self, model: &str, counted: Tokens, usage: Option<&Usage>) {
+    pub async fn learn_usage(&mut self, served: &ServedModel, counted: Tokens, usage: Option<&Usage>) {
         if let Some(usage) = usage {
-            self.engine.learn(|learnt| learnt.usage(model, counted, usage)).await;
+            self.engine.learn(served, |lesson| lesson.accept(counted, usage)).await;
+        }
+    }
+
+    /// A compacted prompt was accepted. If it is within a limit that a refusal of this thread named before, that limit was
+    /// seen to hold; if it is larger, the limit is not the window.
+    pub async fn confirm_window(&mut self, served: &ServedModel, counted: Tokens, usage: Option<&Usage>) {
+        let Some(suspected) = self.suspected.as_mut().filter(|suspected| suspected.served == *served) else { return };
+        let used = usage.map(|usage| Tokens::new(usage.input)).filter(|used| *used > Tokens::ZERO).unwrap_or(counted);
+        let limit = suspected.limit;
+        if used > limit {
+            self.suspected = None;
+        } else if std::mem::take(&mut suspected.is_believable) {
+            let (thread, is_configured) = (&self.key.thread, self.engine.settings().window.is_some());
+            let now = self.engine.inner.clock.now();
+            self.engine.learn(served, |lesson| lesson.hold(limit, thread, is_configured, now)).await;
         }
     }
 }

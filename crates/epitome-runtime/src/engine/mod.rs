@@ -32,6 +32,7 @@
 mod ask;
 mod compact;
 mod error;
+mod lessons;
 mod memory;
 mod quality;
 mod read;
@@ -46,23 +47,23 @@ mod worker;
 
 pub use compact::{Committed, NotCompacted};
 pub use error::EngineError;
+pub use lessons::Clock;
 pub use settings::{Background, Jobs, Kept, Settings};
 pub use step::{Step, StepRequest};
 pub use thread::{NewEntry, OpenThread, Saved};
 pub use transaction::CompactionTransaction;
 pub use worker::Worker;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use epitome::budget::{TokenCounter, Window, counter_for, counter_named};
+use epitome::budget::{TokenCounter, counter_for, counter_named};
 use epitome::wire::Dialect;
 use tokio::sync::Notify;
 
 use crate::artifact::{Access, Artifacts, Permission};
 use crate::event::Bus;
-use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
-use crate::log::{Document, Log, NewThread};
-use crate::model::Learnt;
+use crate::ids::{Moment, ThreadId, ThreadKey};
+use crate::log::{Log, NewThread};
 use crate::store::{DocumentKind, Patient, Store};
 use crate::summarise::Summariser;
 use crate::vault::{Keys, Vault, random_secret};
@@ -88,7 +89,8 @@ struct Inner {
     settings: Settings,
     policy: Arc<epitome::policy::Policy>,
     counter: Counter,
-    learnt: Arc<Mutex<Learnt>>,
+    lessons: Arc<lessons::Lessons>,
+    clock: Clock,
     /// Rung whenever something was committed or queued here.
     bell: Arc<Notify>,
 }
@@ -171,7 +173,8 @@ impl Engine {
             policy: Arc::new(settings.policy.clone()),
             settings,
             counter,
-            learnt: Arc::default(),
+            lessons: Arc::default(),
+            clock: Clock::default(),
             bell: Arc::new(Notify::new()),
         };
         Engine { inner: Arc::new(inner) }
@@ -182,8 +185,7 @@ impl Engine {
     pub async fn adopt_store(&self, store: Arc<dyn Store>) -> Result<(), EngineError> {
         let vault = self.inner.log.vault();
         vault.adopt(secret::store_secret(&store, vault.keys()).await?);
-        let learnt = learnt(&Log::new(store, vault.clone())).await;
-        *self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner) = learnt;
+        self.inner.lessons.clear();
         Ok(())
     }
 
@@ -215,6 +217,7 @@ impl Engine {
         scope: Scope,
     ) -> Result<OpenThread, EngineError> {
         let key = self.allowed(access, thread, Permission::WriteThread)?;
+        self.refresh_lessons(&key.tenant).await;
         if self.inner.log.thread(&key).await?.is_none() {
             let new = NewThread {
                 key: key.clone(),
@@ -236,6 +239,7 @@ impl Engine {
     /// Opens a thread that is there.
     pub async fn resume(&self, access: &Access, thread: ThreadId) -> Result<OpenThread, EngineError> {
         let key = self.allowed(access, thread, Permission::ReadThread)?;
+        self.refresh_lessons(&key.tenant).await;
         OpenThread::load(self.clone(), access.clone(), key).await
     }
 
@@ -249,7 +253,12 @@ impl Engine {
     ) -> Result<OpenThread, EngineError> {
         let key = self.allowed(access, from, Permission::WriteThread)?;
         let row = self.inner.log.fork(&key, at, new, Moment::now()).await?;
-        for kind in [DocumentKind::Memory, DocumentKind::State] {
+        let mut goes_along = vec![DocumentKind::Memory];
+        // The state was merged from all that was compacted: what came behind the fork is in it and cannot be taken out.
+        if self.inner.log.is_planned_within(&key, at).await? {
+            goes_along.push(DocumentKind::State);
+        }
+        for kind in goes_along {
             self.inner.log.copy_document(&key.tenant, kind, key.thread.as_str(), row.key.thread.as_str()).await?;
         }
         OpenThread::load(self.clone(), access.clone(), row.key).await
@@ -296,44 +305,6 @@ impl Engine {
     pub fn counter_label(&self) -> &str {
         &self.inner.counter.label
     }
-
-    /// What was learnt of models so far.
-    pub fn learnt(&self) -> Learnt {
-        self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The window of a model, as it is known by now.
-    pub fn window_of(&self, model: &str) -> Window {
-        self.with_learnt(|learnt| learnt.windows.of(model))
-    }
-
-    fn with_learnt<T>(&self, look: impl FnOnce(&Learnt) -> T) -> T {
-        look(&self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Learns something of a model, and keeps it. That it cannot be kept just now is no reason to stop.
-    pub async fn learn(&self, lesson: impl FnOnce(&mut Learnt)) {
-        let learnt = {
-            let mut learnt = self.inner.learnt.lock().unwrap_or_else(PoisonError::into_inner);
-            let before = learnt.clone();
-            lesson(&mut learnt);
-            (before != *learnt).then(|| learnt.clone())
-        };
-        let (Some(learnt), Ok(tenant)) = (learnt, SYSTEM_TENANT.parse::<TenantId>()) else { return };
-        let document = Document {
-            tenant: &tenant,
-            kind: DocumentKind::Learnt,
-            name: "models",
-            value: &learnt,
-            expected: None,
-            at: Moment::now(),
-            expires: None,
-        };
-        let write = self.inner.log.put_document(&document);
-        if let Err(error) = self.inner.log.apply(&[write]).await {
-            tracing::warn!(%error, "what was learnt of a model could not be kept");
-        }
-    }
 }
 
 fn counter(settings: &Settings) -> Counter {
@@ -350,14 +321,3 @@ fn counter(settings: &Settings) -> Counter {
 /// Which way of counting a counter's label stands for. Messages that were counted another way are counted anew when their
 /// thread is opened: before the second, the files in them were counted by their base64.
 const COUNTING: &str = "#2";
-
-async fn learnt(log: &Log) -> Learnt {
-    let Ok(tenant) = SYSTEM_TENANT.parse::<TenantId>() else { return Learnt::default() };
-    match log.document(&tenant, DocumentKind::Learnt, "models").await {
-        Ok((learnt, _)) => learnt.unwrap_or_default(),
-        Err(error) => {
-            tracing::warn!(%error, "what was learnt of models cannot be read; it is learnt anew");
-            Learnt::default()
-        }
-    }
-}

@@ -53,6 +53,15 @@ impl OpenThread {
         Err(denied.into())
     }
 
+    /// Whether an artifact is this thread's: its plan names it, or it left this thread's prompts.
+    pub async fn has_artifact(&self, id: &str) -> bool {
+        if self.state.hints.iter().any(|hint| hint.id == id) {
+            return true;
+        }
+        let row = self.engine.inner.artifacts.metadata(&self.access, id).await;
+        row.is_ok_and(|row| row.thread == self.key.thread)
+    }
+
     /// The content of an artifact as it stands in the log.
     async fn content_in_log(&self, id: &str) -> Option<Content> {
         let kept = self.engine.settings().kept;

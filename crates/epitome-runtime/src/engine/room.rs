@@ -7,9 +7,9 @@ use epitome::plan::Room;
 use epitome::policy::Policy;
 use epitome::wire::Dialect;
 
+use super::Engine;
 use super::step::StepRequest;
-use super::{Engine, Settings};
-use crate::model::Learnt;
+use crate::model::ServedModel;
 
 /// The share of the window that is aimed for after each refusal.
 const HARDER: [f64; 4] = [1.0, 0.8, 0.55, 0.3];
@@ -19,20 +19,43 @@ const RESERVE_SHARE_MAX: f64 = 0.25;
 impl Engine {
     /// The room that the messages of a step have, in a thread of this dialect.
     pub fn room_for(&self, request: &StepRequest, dialect: Dialect) -> Room {
-        self.room(request, dialect).0
+        self.room(request, dialect, None).0
     }
 
-    /// The room for the messages of a step, and what is kept free for content that comes back.
-    pub(super) fn room(&self, request: &StepRequest, dialect: Dialect) -> (Room, Tokens) {
+    /// The room for the messages of a step, and what is kept free for content that comes back. A window that the thread's
+    /// provider named is not gone beyond.
+    pub(super) fn room(&self, request: &StepRequest, dialect: Dialect, suspected: Option<Tokens>) -> (Room, Tokens) {
         let settings = self.settings();
         let fixed = fixed(request, Meter::new(&**self.counter(), dialect));
-        let window = self.with_learnt(|learnt| window(settings, learnt, request));
+        let window = self.window(request, suspected);
         let window = window.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]);
         let policy = fitted(&settings.policy, window);
         let room = Room::in_window(&policy, window, fixed);
         let budget =
             request.budget.map(|budget| budget.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]));
         (within(room, budget, fixed), policy.reserve.rehydration)
+    }
+
+    /// The window in tokens as they are counted here.
+    fn window(&self, request: &StepRequest, suspected: Option<Tokens>) -> Tokens {
+        let settings = self.settings();
+        let model = request.model.as_deref().or(settings.model.as_deref());
+        let known = match &request.served {
+            Some(served) => Some(self.window_of(served)),
+            None => model.map(|model| Window::of(model, None)),
+        };
+        let learnt = known.and_then(|known| if let Window::Learned(tokens) = known { Some(tokens) } else { None });
+        let told = request.window.or(settings.window);
+        let enforced = [told, learnt, suspected].into_iter().flatten().min();
+        let (window, is_whole) = match (enforced, known) {
+            (Some(tokens), _) => (tokens, true),
+            (None, Some(Window::Listed(tokens))) => (tokens, false),
+            (None, _) => (settings.policy.trigger.window, false),
+        };
+        // A listed window is for input alone; what a server enforces is for input and output together.
+        let output = request.max_output.filter(|_| is_whole).unwrap_or_default().min(window.share(0.5));
+        let factor = request.served.as_ref().and_then(|served: &ServedModel| self.factor_of(served)).unwrap_or(1.0);
+        (window - output).scaled(1.0 / factor)
     }
 }
 
@@ -48,23 +71,6 @@ fn within(room: Room, budget: Option<Tokens>, fixed: Tokens) -> Room {
     }
     let share = most.get() as f64 / room.limit.get().max(1) as f64;
     Room { trigger: room.trigger.share(share), target: room.target.share(share), limit: most }
-}
-
-/// The window in tokens as they are counted here.
-fn window(settings: &Settings, learnt: &Learnt, request: &StepRequest) -> Tokens {
-    let model = request.served.as_deref().or(request.model.as_deref()).or(settings.model.as_deref());
-    let known = model.map(|model| learnt.windows.of(model));
-    let (window, is_whole) = match (request.window.or(settings.window), known) {
-        (Some(told), Some(Window::Learned(learnt))) => (told.min(learnt), true),
-        (None, Some(Window::Learned(tokens))) => (tokens, true),
-        (Some(tokens), _) => (tokens, true),
-        (None, Some(Window::Listed(tokens))) => (tokens, false),
-        (None, Some(Window::Fallback(_)) | None) => (settings.policy.trigger.window, false),
-    };
-    // A listed window is for input alone; what a server enforces is for input and output together.
-    let output = request.max_output.filter(|_| is_whole).unwrap_or_default().min(window.share(0.5));
-    let factor = model.and_then(|model| learnt.calibration.factor(model)).unwrap_or(1.0);
-    (window - output).scaled(1.0 / factor)
 }
 
 /// What is in every request besides the messages.

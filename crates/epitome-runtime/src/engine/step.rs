@@ -21,7 +21,7 @@ use crate::artifact::Permission;
 use crate::event::{Event, EventKind, Stats};
 use crate::ids::Moment;
 use crate::log::{Document, LogError};
-use crate::model::ModelPrompt;
+use crate::model::{ModelPrompt, ServedModel};
 use crate::rehydrate::{Allowance, called_for};
 use crate::store::{DocumentKind, JobId, JobState, NewJob, Write};
 use crate::summarise::Frame;
@@ -41,8 +41,8 @@ const GROWTH: f64 = 0.05;
 pub struct StepRequest {
     /// The model, where it is not the engine's.
     pub model: Option<String>,
-    /// What is learnt of the model is learnt under this name, where its own could be another's too.
-    pub served: Option<String>,
+    /// Who serves the model; without it, what is learnt of the model is learnt for the thread's tenant under its name.
+    pub served: Option<ServedModel>,
     /// The system prompt beside the messages, as JSON of the dialect.
     pub system: Option<String>,
     /// The tools, as a JSON list of the dialect.
@@ -171,7 +171,9 @@ impl OpenThread {
             self.catch_up(&mut warnings).await;
         }
         self.may(Permission::WriteThread)?;
-        let (room, reserve) = self.engine.room(request, self.dialect);
+        self.engine.refresh_lessons(&self.key.tenant).await;
+        let request = &StepRequest { served: self.served(request), ..request.clone() };
+        let (room, reserve) = self.engine.room(request, self.dialect, self.suspected_window(request.served.as_ref()));
         self.turn.enter(self.state.thread.turn(), self.engine.settings().policy.rehydrate.cooldown_turns);
         let rehydrated = self.rehydrate(request, room, reserve).await;
         let mut snapshot = self.snapshot(request, room);

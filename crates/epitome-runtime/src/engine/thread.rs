@@ -7,6 +7,7 @@ use epitome::budget::Meter;
 use epitome::thread::{Message, MessageId, Raw, Thread};
 use epitome::wire::{Dialect, decode_message};
 
+use super::ask::SuspectedWindow;
 use super::error::EngineError;
 use super::{COMPACT, Engine};
 use crate::artifact::{Access, Permission};
@@ -73,6 +74,8 @@ pub struct OpenThread {
     appended: Option<Instant>,
     /// Whether the store had no such thread when it was last asked.
     is_lost: bool,
+    /// The window that a refusal of this thread's prompts named.
+    pub(super) suspected: Option<SuspectedWindow>,
 }
 
 impl OpenThread {
@@ -107,6 +110,7 @@ impl OpenThread {
             called: None,
             appended: None,
             is_lost: false,
+            suspected: None,
             engine,
         })
     }

@@ -155,6 +155,13 @@ impl Log {
         }
     }
 
+    /// Whether the newest plan of a thread, if it has one, was made for its first `at` messages or fewer.
+    pub async fn is_planned_within(&self, key: &ThreadKey, at: u64) -> Result<bool, LogError> {
+        let Some(row) = self.thread(key).await? else { return Ok(false) };
+        let within = self.newest_plan_within(&row, at).await?.map_or(0, |(plan, _)| plan.version);
+        Ok(row.version == 0 || row.version == within)
+    }
+
     /// The newest plan of a thread that was made for its first `at` messages or fewer.
     async fn newest_plan_within(&self, row: &ThreadRow, at: u64) -> Result<Option<(PlanRow, StoredPlan)>, LogError> {
         let ancestors = row.shared.iter().rev().map(|segment| segment.thread.clone());
@@ -197,8 +204,7 @@ impl Log {
         Write::Label { key: key.clone(), labels }
     }
 
-    /// The newest of these messages, given oldest first, that a thread of the tenant holds whose scope begins like this. A
-    /// beginning of a scope is all of it, or ends with a slash.
+    /// The newest of these messages, given oldest first, that a thread of the tenant holds whose scope is this.
     pub async fn find(
         &self,
         tenant: &TenantId,

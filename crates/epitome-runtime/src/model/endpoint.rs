@@ -110,12 +110,22 @@ impl Endpoint {
     }
 
     pub(super) fn address(&self) -> Result<Url, EndpointError> {
+        Ok(self.protocol()?.address(&self.base()?))
+    }
+
+    /// The provider's address without a query: what the provider is known by.
+    pub(super) fn upstream(&self) -> Result<String, EndpointError> {
+        let base = self.base()?;
+        Ok(format!("{}{}", base.origin().ascii_serialization(), base.path().trim_end_matches('/')))
+    }
+
+    fn base(&self) -> Result<Url, EndpointError> {
         let address = |reason: String| EndpointError::Address { reason };
         let base: Url = self.base_url.trim().parse().map_err(|error| address(format!("{error}")))?;
         match () {
             () if !matches!(base.scheme(), "http" | "https") => Err(address("it is neither http nor https".into())),
             () if !base.username().is_empty() || base.password().is_some() => Err(EndpointError::Credentials),
-            () => Ok(self.protocol()?.address(&base)),
+            () => Ok(base),
         }
     }
 

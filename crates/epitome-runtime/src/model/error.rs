@@ -17,6 +17,8 @@ pub enum ModelError {
         overflow: Overflow,
         /// Its words.
         message: String,
+        /// Whether it says so in quotes only: the words may be those of a request.
+        quoted: bool,
     },
     /// Too many requests, or the provider is overloaded.
     #[error("the provider asks to wait ({status}): {message}")]

@@ -36,6 +36,7 @@ const ERROR_BYTES_MAX: usize = 64 << 10;
 pub struct HttpModel {
     client: Client,
     url: Url,
+    upstream: String,
     headers: HeaderMap,
     protocol: Protocol,
     endpoint: Arc<Endpoint>,
@@ -48,6 +49,7 @@ impl HttpModel {
         let url = endpoint.address()?;
         Ok(HttpModel {
             client: client(&url, &endpoint.timeouts)?,
+            upstream: endpoint.upstream()?,
             headers: endpoint.header_map()?,
             protocol: endpoint.protocol()?,
             breaker: Breaker::new(endpoint.trip),
@@ -148,6 +150,10 @@ impl HttpModel {
 impl Model for HttpModel {
     fn id(&self) -> &str {
         &self.endpoint.model
+    }
+
+    fn upstream(&self) -> &str {
+        &self.upstream
     }
 
     fn dialect(&self) -> Dialect {

@@ -19,7 +19,9 @@ pub use breaker::{Breaker, Pass, Shown, Trip};
 pub use endpoint::{Endpoint, EndpointError, Timeouts};
 pub use error::ModelError;
 pub use http::HttpModel;
-pub use learn::Learnt;
+pub use learn::{
+    LEARNT_FOR, LEARNT_WINDOW_MIN, LESSONS_MAX, LearntWindow, LessonBook, ModelLesson, ServedModel, believable_limit,
+};
 pub use refusal::read_refusal;
 pub use retry::Retry;
 pub use scripted::{ScriptError, Scripted};
@@ -43,6 +45,11 @@ use crate::ids::ThreadId;
 pub trait Model: Send + Sync + fmt::Debug {
     /// The model's id, as its provider spells it.
     fn id(&self) -> &str;
+
+    /// The address of whoever serves it; empty where there is none. What is learnt of the model is learnt of it there.
+    fn upstream(&self) -> &str {
+        ""
+    }
 
     /// The dialect it is spoken to in.
     fn dialect(&self) -> Dialect;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use epitome::budget::{Overflow, classify};
+use epitome::budget::{Overflow, classify, is_quoted};
 use serde_json::Value;
 
 use super::ModelError;
@@ -21,7 +21,7 @@ pub fn read_refusal(status: u16, body: &str) -> ModelError {
 /// The error that a response with a bad status is.
 pub(super) fn refused(status: u16, asked: Option<Duration>, body: &str) -> ModelError {
     let said = Said::read(body);
-    said.into_error(status, asked, classify(status, body))
+    said.into_error(status, asked, classify(status, body), is_quoted(status, body))
 }
 
 /// The error that an event of a stream, or a body with a good status, holds.
@@ -31,13 +31,13 @@ pub(super) fn refused_within(data: &str) -> ModelError {
     let overflow = classify(400, data);
     let unsaid = if overflow == Overflow::NotOverflow { 500 } else { 400 };
     let status = said.status().unwrap_or(unsaid);
-    said.into_error(status, None, overflow)
+    said.into_error(status, None, overflow, is_quoted(400, data))
 }
 
 /// The error that a stream without any event is: some servers say so that the prompt is too long.
 pub(super) fn said_nothing() -> ModelError {
     let message = "it ended its stream without a word, as servers do whose window is too small".into();
-    ModelError::Overflow { status: 200, overflow: classify(200, ""), message }
+    ModelError::Overflow { status: 200, overflow: classify(200, ""), message, quoted: false }
 }
 
 /// What a provider says about an error.
@@ -74,7 +74,7 @@ impl Said {
         self.has(&THROTTLED) || self.codes.iter().any(|code| code.starts_with("throttling"))
     }
 
-    fn into_error(self, status: u16, asked: Option<Duration>, overflow: Overflow) -> ModelError {
+    fn into_error(self, status: u16, asked: Option<Duration>, overflow: Overflow, quoted: bool) -> ModelError {
         let throttled = self.is_throttling() || matches!(status, 429 | 503 | 529);
         let passing = matches!(status, 408 | 409 | 500..);
         match overflow {
@@ -84,7 +84,7 @@ impl Said {
             }
             Overflow::NotOverflow if passing => ModelError::Failed { status, message: self.message },
             Overflow::NotOverflow => ModelError::Refused { status, message: self.message },
-            overflow => ModelError::Overflow { status, overflow, message: self.message },
+            overflow => ModelError::Overflow { status, overflow, message: self.message, quoted },
         }
     }
 }

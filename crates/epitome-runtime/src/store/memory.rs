@@ -78,7 +78,7 @@ impl Store for Memory {
 
     async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError> {
         let state = self.state();
-        let own = |thread: &&Thread| thread.row.key.tenant == *tenant && thread.row.scope.starts_with(scope);
+        let own = |thread: &&Thread| thread.row.key.tenant == *tenant && thread.row.scope == scope;
         let holds = |thread: &Thread, id| thread.messages.iter().find(|held| held.id == id).map(|held| held.place);
         Ok(ids.iter().find_map(|id| {
             let holding = state.threads.values().filter(own).filter_map(|thread| Some((holds(thread, *id)?, thread)));

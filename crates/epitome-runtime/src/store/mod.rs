@@ -77,7 +77,7 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// The messages that the thread itself holds at single places, in the order of their places, each once.
     async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError>;
 
-    /// The first of these messages, in their order, that a thread of the tenant holds whose scope begins like this; of
+    /// The first of these messages, in their order, that a thread of the tenant holds whose scope is this; of
     /// several such threads the one that was last changed.
     async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError>;
 

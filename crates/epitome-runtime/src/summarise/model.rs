@@ -1,9 +1,9 @@
 //! The model summariser: drives the core's dialogue with a model, within the model's window.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use epitome::budget::{Meter, TokenCounter, Tokens, Window, Windows, counter_for};
+use epitome::budget::{Meter, TokenCounter, Tokens, Window, counter_for};
 use epitome::plan::{Draft, Questions};
 use epitome::summary::{AnswerError, Dialogue, Progress, Prompt, Reply, State};
 use epitome::thread::Raw;
@@ -14,7 +14,7 @@ use super::flight::Flights;
 use super::{NoSummary, Prose, Spent};
 use crate::event::spans::Purpose;
 use crate::ids::TenantId;
-use crate::model::{Model, ModelError, ModelPrompt, answer_traced};
+use crate::model::{Model, ModelError, ModelPrompt, answer_traced, believable_limit};
 
 /// How often the same question is asked when the answer cannot be used.
 const ASKED_MAX: u32 = 2;
@@ -24,6 +24,8 @@ const SMALLER_MAX: u32 = 3;
 const CHUNK_CHARS_MIN: usize = 1000;
 /// What a window holds besides the question and the answer: roles, schema, being wrong.
 const MARGIN: Tokens = Tokens::new(64);
+/// How long the window that a refusal named is believed.
+const SUSPECTED_FOR: Duration = Duration::from_secs(600);
 /// The share of a window that the answer may take at most.
 const ANSWER_SHARE: f64 = 0.33;
 
@@ -45,7 +47,10 @@ pub struct ModelSummariser {
     model: Arc<dyn Model>,
     /// How long one summary may take, all its questions together.
     pub patience: Duration,
-    windows: Mutex<Windows>,
+    /// The window, where it is told.
+    window: Option<Tokens>,
+    /// The window that a refusal named, and when.
+    suspected: Mutex<Option<(Tokens, Instant)>>,
     counter: Arc<dyn TokenCounter>,
     flights: Flights<Result<Prose, NoSummary>>,
 }
@@ -74,13 +79,20 @@ impl ModelSummariser {
     /// A summariser that asks this model.
     pub fn new(model: Arc<dyn Model>, patience: Duration) -> Self {
         let counter = counter_for(Some(model.id()));
-        ModelSummariser { model, patience, windows: Mutex::default(), counter, flights: Flights::default() }
+        ModelSummariser {
+            model,
+            patience,
+            window: None,
+            suspected: Mutex::default(),
+            counter,
+            flights: Flights::default(),
+        }
     }
 
     /// A summariser that is told the model's window.
     #[must_use]
-    pub fn with_window(self, window: Tokens) -> Self {
-        self.windows.lock().unwrap_or_else(PoisonError::into_inner).learn(self.model.id(), window);
+    pub fn with_window(mut self, window: Tokens) -> Self {
+        self.window = Some(window);
         self
     }
 
@@ -90,14 +102,16 @@ impl ModelSummariser {
     }
 
     fn window(&self) -> Tokens {
-        let windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        match windows.of(self.model.id()) {
-            Window::Learned(tokens) | Window::Listed(tokens) | Window::Fallback(tokens) => tokens,
-        }
+        let known = self.window.unwrap_or_else(|| Window::of(self.model.id(), None).tokens());
+        let suspected = *self.suspected.lock().unwrap_or_else(PoisonError::into_inner);
+        let believed = suspected.filter(|(_, since)| since.elapsed() < SUSPECTED_FOR);
+        believed.map_or(known, |(tokens, _)| tokens.min(known))
     }
 
-    fn learn(&self, window: Tokens) {
-        self.windows.lock().unwrap_or_else(PoisonError::into_inner).learn(self.model.id(), window);
+    /// Suspects the window that a refusal names, for a while: this model writes for every tenant, and what it is sent is
+    /// what they said.
+    fn suspect(&self, window: Tokens) {
+        *self.suspected.lock().unwrap_or_else(PoisonError::into_inner) = Some((window, Instant::now()));
     }
 
     /// Whether the agent's own request can be the prefix of the question: the same model, and room for both.
@@ -173,7 +187,7 @@ impl ModelSummariser {
             self.check_size(&request)?;
             asked += 1;
             let answer = answer_traced(&*self.model, Purpose::Summary, None, &request, &mut |_| {}).await;
-            let answer = answer.map_err(|error| self.failed(&error))?;
+            let answer = answer.map_err(|error| self.failed(&request, &error))?;
             spent.add(answer.usage.unwrap_or_default());
             match dialogue.answer(&Reply { text: &answer.text, finish: answer.finish }, counter) {
                 Progress::Ask(_) | Progress::RollUp(_) => asked = 0,
@@ -187,17 +201,22 @@ impl ModelSummariser {
 
     /// No request leaves that the model cannot take.
     fn check_size(&self, request: &ModelPrompt) -> Result<(), NoSummary> {
-        let dialect = self.model.dialect();
-        let meter = Meter::new(&*self.counter, dialect);
-        let messages = request.messages.iter().map(|json| decode_message(dialect, &Raw::whole(json.as_str())));
-        let messages: Tokens = messages.map(|message| meter.count(&message)).sum();
-        let tokens = messages + meter.fixed(request.system.as_deref(), request.tools.as_deref()).total();
+        let tokens = self.size(request);
         let output = request.max_output.unwrap_or(Tokens::ZERO);
         if tokens + output > self.window() {
             let details = format!("the request would take {} of {} tokens", tokens + output, self.window());
             return Err(NoSummary { reason: "too-long", details });
         }
         Ok(())
+    }
+
+    /// What a request is counted as.
+    fn size(&self, request: &ModelPrompt) -> Tokens {
+        let dialect = self.model.dialect();
+        let meter = Meter::new(&*self.counter, dialect);
+        let messages = request.messages.iter().map(|json| decode_message(dialect, &Raw::whole(json.as_str())));
+        let messages: Tokens = messages.map(|message| meter.count(&message)).sum();
+        messages + meter.fixed(request.system.as_deref(), request.tools.as_deref()).total()
     }
 
     fn request(&self, prompt: &Prompt, put: &Put, output: Tokens) -> ModelPrompt {
@@ -224,10 +243,10 @@ impl ModelSummariser {
         }
     }
 
-    fn failed(&self, error: &ModelError) -> NoSummary {
-        if let ModelError::Overflow { overflow, .. } = error {
-            if let Some(limit) = overflow.limit() {
-                self.learn(limit);
+    fn failed(&self, request: &ModelPrompt, error: &ModelError) -> NoSummary {
+        if let ModelError::Overflow { .. } = error {
+            if let Some(limit) = believable_limit(self.size(request), error) {
+                self.suspect(limit);
             }
             return NoSummary { reason: "too-long", details: told(error) };
         }

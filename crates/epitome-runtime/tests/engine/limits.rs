@@ -10,7 +10,7 @@ use epitome::budget::{Overflow, Tokens, counter_for};
 use epitome::wire::Dialect;
 use epitome_runtime::artifact::{Call, Fault, Faulty};
 use epitome_runtime::engine::{Background, Engine, Parts, Settings, Step, StepRequest};
-use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted};
+use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted, ServedModel};
 use epitome_runtime::store::Memory;
 use object_store::memory::InMemory;
 use serde_json::json;
@@ -76,7 +76,12 @@ impl Model for Fickle {
     async fn answer(&self, _: &ModelPrompt, _: &mut Hear<'_>) -> Result<ModelAnswer, ModelError> {
         let asked = self.asked.fetch_add(1, Ordering::SeqCst);
         assert!(asked < 100, "it is asked for ever");
-        Err(ModelError::Overflow { status: 400, overflow: (self.says)(asked), message: "too much".into() })
+        Err(ModelError::Overflow {
+            status: 400,
+            overflow: (self.says)(asked),
+            message: "too much".into(),
+            quoted: false,
+        })
     }
 }
 
@@ -136,6 +141,10 @@ impl Model for Honest {
     }
 }
 
+fn served(model: &str) -> ServedModel {
+    ServedModel::new(owner().tenant, "", model)
+}
+
 fn tools(count: usize) -> String {
     let tool = |number: usize| {
         json!({"type": "function", "function": {"name": format!("tool_{number}"),
@@ -161,7 +170,7 @@ async fn an_honest_provider_with_large_tools_leaves_the_calibration_near_one() {
         let step = thread.prepare_step(&request).await.unwrap();
         assert!(step.tokens < fixed, "the tools are the larger part");
         thread.ask(&Honest, &request, false, &mut |_| {}).await.unwrap();
-        let factor = engine.learnt().calibration.factor("honest-1").expect("something was learnt");
+        let factor = engine.factor_of(&served("honest-1")).expect("something was learnt");
         assert!((0.9..1.1).contains(&factor), "{factor}");
     }
 }

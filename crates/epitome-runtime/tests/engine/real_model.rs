@@ -4,6 +4,7 @@
 use epitome::budget::Tokens;
 use epitome::wire::{Dialect, Voice, say};
 use epitome_runtime::engine::{Engine, OpenThread, Parts, Settings, StepRequest};
+use epitome_runtime::ids::Moment;
 use epitome_runtime::model::{Endpoint, HttpModel};
 
 use crate::world::{owner, thread_id};
@@ -41,9 +42,11 @@ async fn a_conversation_far_past_the_window_is_answered_to_the_end_on_every_prot
         let engine = Engine::new(Parts::in_memory(settings)).await.unwrap();
         let thread = grows(&engine, dialect, 12).await;
         assert!(thread.row().version > 0, "{dialect}: it was compacted");
-        let learnt = engine.learnt();
-        assert_eq!(learnt.windows.of(MODEL).tokens(), Tokens::new(2048), "{dialect}: the window is learnt");
-        let factor = learnt.calibration.factor(MODEL).expect("usage was read back");
+        let book = engine.lessons(&thread.key().tenant).await.unwrap();
+        let lesson = book.iter().find(|lesson| lesson.model == MODEL).expect("something was learnt");
+        let window = lesson.window_at(Moment::now()).map(|window| window.tokens);
+        assert_eq!(window, Some(Tokens::new(2048)), "{dialect}: the window is learnt");
+        let factor = lesson.factor.expect("usage was read back").get();
         let whole = thread.row().tokens as f64 * factor;
         assert!(whole > 2.0 * 2048.0, "{dialect}: the log has {whole} of the model's tokens");
     }

@@ -88,6 +88,33 @@ async fn a_fork_has_its_parents_memory_block_and_then_its_own() {
 }
 
 #[tokio::test]
+async fn a_fork_has_its_parents_state_only_where_nothing_behind_it_was_merged_into_that() {
+    let engine = engine().await;
+    let mut thread = open(&engine).await;
+    go_on(&mut thread, 0..20).await;
+    let length = thread.row().length;
+    assert!(thread.row().version > 0, "something was compacted");
+    let (tenant, log) = (owner().tenant, engine.log());
+    let (kind, value) = (epitome_runtime::store::DocumentKind::State, serde_json::json!({"goal": "capybara"}));
+    let at = epitome_runtime::ids::Moment::now();
+    let document = epitome_runtime::log::Document {
+        tenant: &tenant,
+        kind,
+        name: "t1",
+        value: &value,
+        expected: None,
+        at,
+        expires: None,
+    };
+    log.apply(&[log.put_document(&document)]).await.unwrap();
+    for (name, at, has_it) in [("early", 2, false), ("late", length, true)] {
+        engine.fork(&owner(), thread_id("t1"), at, thread_id(name)).await.unwrap();
+        let (state, _) = log.document::<serde_json::Value>(&tenant, kind, name).await.unwrap();
+        assert_eq!(state.is_some(), has_it, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn tenants_with_the_same_conversation_share_neither_a_call_nor_a_cached_summary() {
     let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 50")));
     let seen = Arc::new(Recorder { model: model.clone(), prompts: std::sync::Mutex::default() });

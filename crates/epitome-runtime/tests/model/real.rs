@@ -1,9 +1,9 @@
 //! A real model: SmolLM2 on llama.cpp, with a window of 2048 tokens, started by `scripts/model-server`.
 
-use epitome::budget::{Bpe, Meter, Overflow, TokenCounter, Tokens, Window};
+use epitome::budget::{Bpe, CountFactor, Meter, Overflow, TokenCounter, Tokens};
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, decode_message};
-use epitome_runtime::model::{HttpModel, Learnt, ModelError, ModelPrompt, Piece};
+use epitome_runtime::model::{HttpModel, ModelError, ModelPrompt, Piece, believable_limit};
 
 use crate::{SPOKEN, WAYS, ask, model, prompt};
 
@@ -41,9 +41,8 @@ async fn a_real_model_answers_in_every_dialect_whole_and_in_pieces() {
             assert!(usage.input > 10 && (1..=16).contains(&usage.output), "{dialect}: {usage:?}");
             let told = heard.iter().map(|piece| if let Piece::Text(words) = piece { words.as_str() } else { "" });
             assert_eq!(told.collect::<String>(), if stream { answer.text.as_str() } else { "" }, "{dialect}");
-            let mut learnt = Learnt::default();
-            learnt.usage("m", counted(dialect, &asked), &usage);
-            assert!(learnt.calibration.factor("m").is_some(), "{dialect}: {usage:?}");
+            let factor = CountFactor::learn(None, counted(dialect, &asked), Some(Tokens::new(usage.input)));
+            assert!(factor.is_some(), "{dialect}: {usage:?}");
         }
     }
 }
@@ -70,10 +69,10 @@ async fn a_prompt_beyond_the_window_teaches_the_window() {
                 panic!("{dialect}: {error:?}")
             };
             assert!(used > WINDOW && limit == Some(WINDOW), "{dialect}: {used} of {limit:?}");
-            let mut learnt = Learnt::default();
-            learnt.error("m", counted(dialect, &asked), &error);
-            assert_eq!(learnt.windows.of("m"), Window::Learned(WINDOW));
-            let factor = learnt.calibration.factor("m").expect("it tells how it counts");
+            assert_eq!(believable_limit(counted(dialect, &asked), &error), Some(WINDOW));
+            let factor =
+                CountFactor::learn(None, counted(dialect, &asked), Some(used)).expect("it tells how it counts");
+            let factor = factor.get();
             assert!((0.5..2.0).contains(&factor), "{factor}");
         }
     }

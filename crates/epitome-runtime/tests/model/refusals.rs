@@ -2,9 +2,8 @@
 
 use epitome::budget::{Overflow, Tokens};
 use epitome::wire::Dialect;
-use epitome_runtime::model::{Learnt, ModelError};
+use epitome_runtime::model::{LEARNT_WINDOW_MIN, ModelError, believable_limit};
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::server::{Reply, Server};
 use crate::{SPOKEN, WAYS, ask, model, prompt};
@@ -156,16 +155,20 @@ async fn an_answer_that_speaks_of_an_overflow_is_an_answer() {
 }
 
 #[tokio::test]
-async fn the_window_of_a_refusal_is_learnt() {
+async fn the_window_that_a_refusal_names_is_believed() {
     let shapes = shapes();
     let told: Vec<&Shape> = shapes.iter().filter(|shape| shape.is.overflow().is_some()).collect();
     let reply = |shape: &Shape| Reply::json(shape.status, &shape.body);
     errors(&told, &[false], reply, |shape, error| {
-        let mut learnt = Learnt::default();
-        learnt.error("m", Tokens::new(1000), &error);
-        let limit = shape.is.overflow().and_then(|overflow| overflow.limit());
-        let kept: Value = serde_json::to_value(&learnt.windows).unwrap();
-        assert_eq!(kept["m"].as_u64(), limit.map(Tokens::get), "{shape:?}");
+        let overflow = shape.is.overflow().unwrap();
+        let limit = overflow.limit().filter(|limit| *limit >= LEARNT_WINDOW_MIN && shape.status >= 400);
+        let counted = match overflow {
+            Overflow::InputTooLong { used: Some(used), .. } => used,
+            Overflow::OutputBudget { input, .. } => input,
+            _ => limit.unwrap_or_default(),
+        };
+        assert_eq!(believable_limit(counted, &error), limit, "{shape:?}");
+        assert_eq!(believable_limit(Tokens::new(10), &error), None, "that is no prompt to be refused: {shape:?}");
     })
     .await;
 }

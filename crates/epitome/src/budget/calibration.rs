@@ -21,29 +21,48 @@ const FACTORS: RangeInclusive<f64> = 0.5..=2.0;
 /// Ratios that a tokenizer can explain; others are ignored.
 const BELIEVABLE: RangeInclusive<f64> = 0.25..=4.0;
 
+/// What our counts for one model are to be multiplied by to be its provider's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CountFactor(f64);
+
+impl CountFactor {
+    /// The factor after one more request: what we counted for it, and what the provider reported for it. Usage that
+    /// teaches nothing leaves the factor as it was.
+    pub fn learn(before: Option<CountFactor>, counted: Tokens, reported: Option<Tokens>) -> Option<CountFactor> {
+        let Some(ratio) = believable_ratio(counted, reported) else { return before };
+        let learned = match before {
+            Some(CountFactor(factor)) => factor + NEWEST_WEIGHT * (ratio - factor),
+            None => ratio,
+        };
+        Some(CountFactor(learned.clamp(*FACTORS.start(), *FACTORS.end())))
+    }
+
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
 /// Factors learned so far, by model id as the caller spells it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Calibration {
-    factors: BTreeMap<String, f64>,
+    factors: BTreeMap<String, CountFactor>,
 }
 
 impl Calibration {
     /// Learns from one request: what we counted for it, and what the provider reported for it.
     pub fn learn(&mut self, model: &str, counted: Tokens, reported: Option<Tokens>) {
-        let Some(ratio) = believable_ratio(counted, reported) else {
-            return;
-        };
-        let learned = match self.factors.get(model) {
-            Some(factor) => factor + NEWEST_WEIGHT * (ratio - factor),
-            None => ratio,
-        };
-        self.factors.insert(model.to_owned(), learned.clamp(*FACTORS.start(), *FACTORS.end()));
+        let before = self.factors.get(model).copied();
+        if let Some(factor) = CountFactor::learn(before, counted, reported) {
+            self.factors.insert(model.to_owned(), factor);
+        }
     }
 
     /// What counts for this model are to be multiplied by, once anything was learned.
     pub fn factor(&self, model: &str) -> Option<f64> {
-        self.factors.get(model).copied()
+        self.factors.get(model).map(|factor| factor.get())
     }
 
     /// The counter corrected for this model, or the counter itself while nothing was learned.

@@ -1,7 +1,7 @@
 //! Tokens and the budget: what a prompt costs and what it may cost.
 //!
 //! A [`TokenCounter`] prices text; [`Overhead`] and [`ImageRule`] price what is around and between it; [`Model`] and
-//! [`Windows`] say how much there may be; [`TokenBudget`] and [`Threshold`] say when it is too much; [`Calibration`] and
+//! [`Window`] say how much there may be; [`TokenBudget`] and [`Threshold`] say when it is too much; [`Calibration`] and
 //! [`classify`] learn from what the provider answered.
 
 mod bpe;
@@ -27,7 +27,7 @@ mod tokens;
 mod windows;
 
 pub use bpe::Bpe;
-pub use calibration::Calibration;
+pub use calibration::{Calibration, CountFactor};
 pub use cautious::Cautious;
 pub(crate) use cut::longest;
 pub use cut::{tail, truncate};
@@ -36,7 +36,7 @@ pub use image::{ImageDetail, ImageRule, ImageSize};
 pub(crate) use media::{extent_of, is_base64, media_type_of};
 pub use meter::Meter;
 pub use models::{FALLBACK_WINDOW, Known, Model, ModelName, Tokenizer, UnknownCounter, counter_for, counter_named};
-pub use overflow::{Overflow, classify};
+pub use overflow::{Overflow, classify, is_quoted};
 pub use overhead::{FixedOverhead, Overhead};
 pub(crate) use recount::Recount;
 pub use scaled::Scaled;
@@ -46,4 +46,4 @@ pub use token_budget::TokenBudget;
 #[cfg(feature = "tokenizer-json")]
 pub use tokenizer_json::{TokenizerJson, TokenizerJsonError};
 pub use tokens::{Count, CountSource, TokenCounter, Tokens};
-pub use windows::{Window, Windows};
+pub use windows::Window;

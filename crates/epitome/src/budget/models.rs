@@ -1,7 +1,7 @@
 //! What is known of a model by its name: its window, its output limit, and how to count for it.
 //!
 //! The facts are data, in `data/models.toml`. A model that is not in it gets 128 000 and says that this is a
-//! fallback. This file learns nothing: what errors and usage teach is kept in `windows.rs` and `calibration.rs`.
+//! fallback. This file learns nothing: what errors and usage teach is kept by whoever asks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
@@ -87,6 +87,11 @@ impl Model {
         let found =
             TABLE.iter().filter(|(pattern, _)| stands_in(&name, pattern)).max_by_key(|(pattern, _)| pattern.len());
         found.map_or_else(Model::fallback, |(_, model)| model.clone())
+    }
+
+    /// The models of the table, each under every name that it has there.
+    pub fn listed() -> impl Iterator<Item = (&'static str, &'static Model)> {
+        TABLE.iter().map(|(name, model)| (name.as_str(), model))
     }
 
     /// What is assumed of a model that is unknown or unnamed.

@@ -57,6 +57,12 @@ pub fn classify(status: u16, body: &str) -> Overflow {
     Refusal::read(status, body).classify()
 }
 
+/// Whether an overflow is told in quotes only. Providers quote values of the request that they refuse, so the words may be
+/// the caller's own: a prompt may be made smaller for them, but they say nothing of the model.
+pub fn is_quoted(status: u16, body: &str) -> bool {
+    Refusal::read(status, body).is_quoted()
+}
+
 impl Overflow {
     /// Too long, without a number.
     const UNSAID: Overflow = Overflow::InputTooLong { used: None, limit: None };
@@ -123,15 +129,20 @@ impl Refusal {
         if self.is_about_something_else() {
             return Overflow::NotOverflow;
         }
-        let said = SENTENCES.iter().find_map(|sentence| {
-            let phrase = Phrase::parse(sentence);
-            self.texts.iter().find_map(|text| phrase.find(text))
-        });
-        match said {
+        match find_sentence(&self.texts) {
             Some(numbers) => self.overflow(numbers),
-            None if self.codes.iter().any(|code| CODES.contains(&code.as_str())) => self.overflow(Captured::default()),
+            None if self.has_code() => self.overflow(Captured::default()),
             None => Overflow::NotOverflow,
         }
+    }
+
+    fn has_code(&self) -> bool {
+        self.codes.iter().any(|code| CODES.contains(&code.as_str()))
+    }
+
+    fn is_quoted(&self) -> bool {
+        let unquoted: Vec<String> = self.texts.iter().map(|text| without_quotes(text)).collect();
+        !self.has_code() && self.limit.is_none() && find_sentence(&unquoted).is_none()
     }
 
     fn is_about_something_else(&self) -> bool {
@@ -196,7 +207,64 @@ impl Refusal {
 
     fn say(&mut self, text: &str) {
         let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
-        self.texts.push(text.to_lowercase().replace('`', ""));
+        self.texts.push(text.to_lowercase());
+    }
+}
+
+/// The numbers of the most telling sentence that stands in any of these texts.
+fn find_sentence(texts: &[String]) -> Option<Captured> {
+    let texts: Vec<String> = texts.iter().map(|text| text.replace('`', "")).collect();
+    SENTENCES.iter().find_map(|sentence| {
+        let phrase = Phrase::parse(sentence);
+        texts.iter().find_map(|text| phrase.find(text))
+    })
+}
+
+/// A quote with fewer words is a name, such as `max_tokens`, and part of the sentence around it.
+const QUOTED_WORDS_MIN: usize = 3;
+
+/// A text without what it quotes. An apostrophe inside a word quotes nothing.
+fn without_quotes(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((at, quoted)) = next_quote(rest) {
+        plain.push_str(&rest[..at]);
+        plain.push('\n');
+        rest = &rest[at + quoted..];
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// The place and the bytes of the next quote of several words, its marks included.
+fn next_quote(text: &str) -> Option<(usize, usize)> {
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let mut from = 0;
+    while let Some(mark) = text[from..].chars().next() {
+        let (at, inside) = (from, from + mark.len_utf8());
+        from = inside;
+        let Some(closing) = closing_mark(mark) else { continue };
+        if mark == '\'' && is_word(text[..at].chars().next_back()) {
+            continue;
+        }
+        let after = |end: usize| text[inside + end + closing.len_utf8()..].chars().next();
+        let mut ends = text[inside..].match_indices(closing).map(|(end, _)| end);
+        let Some(end) = ends.find(|end| closing != '\'' || !is_word(after(*end))) else { continue };
+        let quoted = &text[inside..inside + end];
+        from = inside + end + closing.len_utf8();
+        if quoted.split_whitespace().count() >= QUOTED_WORDS_MIN {
+            return Some((at, from - at));
+        }
+    }
+    None
+}
+
+fn closing_mark(mark: char) -> Option<char> {
+    match mark {
+        '"' | '\'' | '`' => Some(mark),
+        '“' => Some('”'),
+        '«' => Some('»'),
+        _ => None,
     }
 }
 
@@ -830,5 +898,28 @@ mod tests {
         };
         assert_eq!(overflow.output_that_fits(Tokens::new(100)), Some(Tokens::new(141)));
         assert_eq!(overflow.retry_target(Tokens::new(1)), None);
+    }
+
+    #[test]
+    fn what_a_provider_quotes_is_not_its_own_word() {
+        let echo = "maximum context length is 1200 tokens";
+        for body in [
+            format!(r#"{{"error":{{"message":"Invalid value: '{echo}'. Supported values are: 'a' and 'b'."}}}}"#),
+            format!(r#"{{"error":{{"message":"Invalid value: \"my {echo}.\""}}}}"#),
+            format!(r#"{{"error":{{"message":"The model `{echo}` does not exist"}}}}"#),
+            format!("“{echo}” is not known"),
+        ] {
+            assert!(is_quoted(400, &body), "{body}");
+            assert_eq!(classify(400, &body).limit(), Some(Tokens::new(1200)), "{body}");
+        }
+        for body in [
+            r#"{"error":{"message":"This model's maximum context length is 8192 tokens. However, the user's messages resulted in 9000 tokens."}}"#,
+            r#"{"error":{"message":"`inputs` tokens + `max_new_tokens` must be <= 1512. Given: 1000 `inputs` tokens and 600 `max_new_tokens`"}}"#,
+            r#"{"error":{"message":"input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000, decrease `max_tokens`"}}"#,
+            r#"{"error":{"message":"'a long value that is echoed' is refused","code":"context_length_exceeded"}}"#,
+            r#"{"type":"error","error":{"message":"prompt is too long: 213462 tokens > 200000 maximum"}}"#,
+        ] {
+            assert!(!is_quoted(400, body), "{body}");
+        }
     }
 }

@@ -105,12 +105,13 @@ async fn found(store: Arc<dyn Store>) -> Outcome {
     let tenant = &parent.tenant;
     let missing = id(999);
     for (what, scope, ids, wanted) in [
-        ("what only the fork holds", "scope/", vec![missing, id(7), id(1)], held(&fork.thread, 6)),
-        ("what the parent holds", "scope/", vec![id(2), id(7)], held(&parent.thread, 1)),
-        ("what both hold", "scope/", vec![id(5)], held(&fork.thread, 4)),
+        ("what only the fork holds", "scope/two", vec![missing, id(7), id(1)], held(&fork.thread, 6)),
+        ("what the parent holds", "scope/one", vec![id(2), id(7)], held(&parent.thread, 1)),
+        ("what both hold", "scope/two", vec![id(5)], held(&fork.thread, 4)),
         ("the same in one scope", "scope/one", vec![id(5)], held(&parent.thread, 4)),
         ("what the scope does not hold", "scope/one", vec![id(7)], None),
         ("what another scope would", "other", vec![id(1)], None),
+        ("what scopes hold that begin like this one", "scope/", vec![id(1), id(5)], None),
         ("nothing", "", vec![], None),
     ] {
         same(what, store.find(tenant, scope, &ids).await?, wanted)?;
@@ -150,8 +151,8 @@ async fn named(store: Arc<dyn Store>) -> Outcome {
     let name = |key| Write::NameThread { key, scope: "other/two".into(), counter: "chars/3".into() };
     store.apply(&[name(key.clone())]).await?;
     let held = Found { thread: key.thread.clone(), place: 1 };
-    same("in its new scope", store.find(&key.tenant, "other/", &[id(2)]).await?, Some(held))?;
-    same("in its old scope", store.find(&key.tenant, "scope/", &[id(2)]).await?, None)?;
+    same("in its new scope", store.find(&key.tenant, "other/two", &[id(2)]).await?, Some(held))?;
+    same("in its old scope", store.find(&key.tenant, "scope/one", &[id(2)]).await?, None)?;
     let row = store.thread(&key).await?.map(|row| (row.length, row.scope, row.counter));
     same("the thread", row, Some((2, "other/two".to_owned(), "chars/3".to_owned())))?;
     let nobody = self::key(&key.tenant, "nobody")?;

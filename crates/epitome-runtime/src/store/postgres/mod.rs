@@ -267,7 +267,7 @@ impl Store for Postgres {
     async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError> {
         let sql = "SELECT t.thread, m.place FROM unnest($1::bytea[]) WITH ORDINALITY AS w (id, n) \
                    JOIN messages m ON m.id = w.id JOIN threads t ON t.no = m.thread \
-                   WHERE t.tenant = $2 AND starts_with(t.scope, $3) ORDER BY w.n, t.updated DESC, t.no DESC LIMIT 1";
+                   WHERE t.tenant = $2 AND t.scope = $3 ORDER BY w.n, t.updated DESC, t.no DESC LIMIT 1";
         let ids: Vec<&[u8]> = ids.iter().map(|id| &id.as_bytes()[..]).collect();
         Ok(self.rows(sql, &[&ids, &tenant.as_str(), &scope], read::found).await?.pop())
     }

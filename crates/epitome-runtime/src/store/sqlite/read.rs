@@ -93,7 +93,7 @@ pub(super) fn find(
 ) -> Result<Option<Found>, Fault> {
     let mut select = conn.prepare_cached(
         "SELECT t.thread, m.slot FROM messages m CROSS JOIN threads t ON t.no = m.slot >> 32 \
-         WHERE m.id = ?1 AND t.tenant = ?2 AND substr(t.scope, 1, length(?3)) = ?3 \
+         WHERE m.id = ?1 AND t.tenant = ?2 AND t.scope = ?3 \
          ORDER BY t.updated DESC, t.no DESC LIMIT 1",
     )?;
     for id in ids {
