@@ -90,6 +90,7 @@ impl Job {
 
     /// Makes the compaction, unless the thread is small enough; a plan that does not fit is a failure.
     pub fn run(&self, author: &Author<'_>) -> Result<Outcome, Failure> {
+        self.check_media()?;
         let Some(made) = self.attempt_in(self.room, self.limit, Some(author))? else { return Ok(Outcome::Fits) };
         if made.fits(self.limit) {
             return Ok(Outcome::Made(Box::new(made)));
@@ -102,6 +103,7 @@ impl Job {
 
     /// Makes the compaction by code alone, whether it fits or not; `None` if the thread is small enough.
     pub fn attempt(&self) -> Result<Option<Made>, Failure> {
+        self.check_media()?;
         let Some(made) = self.attempt_in(self.room, self.limit, None)? else { return Ok(None) };
         if made.fits(self.limit) {
             return Ok(Some(made));
@@ -115,7 +117,7 @@ impl Job {
     fn harder(&self, limit: Tokens, author: Option<&Author<'_>>) -> Result<Option<Made>, Failure> {
         let Some(least) = self.least()?.filter(|least| least.tokens() <= limit) else { return Ok(None) };
         for share in HARDER {
-            let within = limit.share(share);
+            let within = limit.share(share).max(self.open_media());
             let made = self.attempt_in(Room::exactly(within), within, author)?;
             if let Some(made) = made.filter(|made| made.fits(within)) {
                 return Ok(Some(made));
@@ -124,9 +126,21 @@ impl Job {
         Ok(Some(least.settled(limit)))
     }
 
-    /// The smallest compaction that the planner makes, by code alone.
+    /// The smallest compaction that the planner makes, by code alone: with room for nothing but the media that must stay.
     fn least(&self) -> Result<Option<Made>, Failure> {
-        self.make(Room::exactly(Tokens::ZERO), None)
+        self.make(Room::exactly(self.open_media()), None)
+    }
+
+    /// Refuses a limit that the media which must stay exceed by themselves.
+    fn check_media(&self) -> Result<(), Failure> {
+        if self.limit < self.open_media() { Err(self.below_floor()) } else { Ok(()) }
+    }
+
+    /// The tokens of the media that no plan takes out. The planner makes nothing below them.
+    fn open_media(&self) -> Tokens {
+        let nothing = Room::exactly(Tokens::ZERO);
+        let shortfall = open_media_shortfall(&self.opened.thread, nothing, self.opened.meter());
+        shortfall.map_or(Tokens::ZERO, |shortfall| shortfall.floor)
     }
 
     /// Whether a limit is kept.
@@ -158,7 +172,7 @@ impl Job {
             if over == Tokens::ZERO {
                 break;
             }
-            within -= over;
+            within = (within - over).max(self.open_media());
             let less = Room { trigger: room.trigger.min(within), target: room.target.min(within), limit: within };
             made = self.make(less, author)?;
         }
@@ -223,8 +237,7 @@ impl Job {
     /// Why nothing can be done: what is there cannot shrink.
     fn stuck(&self) -> Failure {
         let total = self.opened.thread.total();
-        let media = open_media_shortfall(&self.opened.thread, self.room, self.opened.meter());
-        let media = media.map_or(Tokens::ZERO, |shortfall| shortfall.floor);
+        let media = self.open_media();
         let rest = total - self.opened.system_messages() - media;
         self.refused(total, &[(OPEN_MEDIA, media), ("what cannot shrink", rest)])
     }

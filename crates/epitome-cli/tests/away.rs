@@ -198,7 +198,9 @@ impl Serving {
             assert!(!answer.contains("x-epitome-failed-open"), "{answer}");
             serving.ask("GET", &format!("/api/threads/{thread}/messages"), "").contains(words)
         });
-        assert_eq!(self.readiness(), ("ready".to_owned(), true, "answers".to_owned()));
+        // What a probe found is good for a second.
+        let is_ready = ("ready".to_owned(), true, "answers".to_owned());
+        self.wait_until("that it is ready", |serving| serving.readiness() == is_ready);
     }
 
     fn end(mut self) -> Option<i32> {

@@ -32,6 +32,15 @@ fn list(turns: usize, is_open: bool, systems: usize) -> String {
     Value::from(messages).to_string()
 }
 
+/// The same list with an image in its open request, which no plan takes out.
+fn list_with_image(turns: usize) -> String {
+    let mut messages: Vec<Value> = serde_json::from_str(&list(turns, false, 0)).unwrap();
+    let png = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAASwAAADICAAAAAB3tIOJAAAA";
+    let image = json!({"type": "image_url", "image_url": {"url": png}});
+    messages.push(json!({"role": "user", "content": [{"type": "text", "text": "What is this?"}, image]}));
+    Value::from(messages).to_string()
+}
+
 /// The floor that the error names.
 fn floor(bench: &Bench, file: &str, policy: &str, budget: u64, more: &[&str]) -> Option<u64> {
     let words = ["compact", file, "--policy", policy, "--dry-run", "--json", "--budget", &budget.to_string()];
@@ -49,8 +58,9 @@ fn the_floor_is_reached_and_one_less_is_not_whatever_is_asked_first() {
         .with("sample/session.jsonl")
         .holding("closed.json", list(12, false, 0))
         .holding("open.json", list(12, true, 0))
-        .holding("short.json", list(2, true, 0));
-    for file in ["session.jsonl", "closed.json", "open.json", "short.json"] {
+        .holding("short.json", list(2, true, 0))
+        .holding("image.json", list_with_image(12));
+    for file in ["session.jsonl", "closed.json", "open.json", "short.json", "image.json"] {
         for policy in ["ladder", "layer", "pi", "codex", "workstream"] {
             let Some(least) = floor(&bench, file, policy, 0, &[]) else { continue };
             for budget in [1, least / 2, least - 1] {

@@ -184,7 +184,7 @@ fn show_tells_where_the_tokens_are() {
     let bench = threads();
     assert_snapshot!(bench.run(&["show", "chat.json", "--top", "3"]).whole());
     let json = bench.run(&["show", "chat.json", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&json), @"file format messages turns tokens reported counted system tools by_kind by_tool by_turn largest duplicates compactions notices window");
+    assert_snapshot!(keys(&json), @"file format messages turns tokens reported counted system tools reply by_kind by_tool by_turn largest duplicates compactions notices window");
     let sum: u64 = json["by_kind"].as_object().unwrap().values().map(|tokens| tokens.as_u64().unwrap()).sum();
     assert_eq!(sum, json["tokens"].as_u64().unwrap());
 }

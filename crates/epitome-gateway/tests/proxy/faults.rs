@@ -231,7 +231,7 @@ async fn a_body_over_the_limit_is_refused_and_the_provider_hears_nothing() {
 async fn where_there_is_no_memory_to_read_a_body_it_goes_out_as_it_came() {
     let world = Plan::new().settings(|settings| settings.limits.body_memory_bytes_max = 100 << 10).start().await;
     for dialect in DIALECTS {
-        let talk = Talk::new(dialect).grown(12_000);
+        let talk = Talk::new(dialect).grown(20_000);
         assert!((40 << 10..80 << 10).contains(&talk.body().len()), "{}", talk.body().len());
         let got = talk.send(&world.gate).await.fine();
         assert_eq!(got.told("failed-open"), Some("memory"), "{dialect:?}");

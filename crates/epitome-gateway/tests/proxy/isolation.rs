@@ -156,41 +156,6 @@ async fn stranger_gets_nothing(gate: &Gate, mock: &Mock, talk: Talk, words: &str
     assert_eq!(got.plan(), 0, "{what}");
 }
 
-/// What was answered to a call of the gateway's own tool for an artifact that another's prompt names.
-#[tokio::test]
-async fn an_artifact_is_read_by_the_conversation_that_it_left_and_by_no_other() {
-    for dialect in DIALECTS {
-        let work = Work { turns: 10_000, bytes: 1_500, gateway_tools: true, ..Work::default() };
-        let world = plan().with_tools().mock(|mock| mock.work = work).start().await;
-        let mut alice = Talk::new(dialect).header("x-api-key", "sk-alice");
-        for _ in 0..4 {
-            alice.works(3_000);
-        }
-        let mut named = None;
-        for _ in 0..8 {
-            let answer = alice.read(&alice.send(&world.gate).await.fine());
-            alice.takes(&answer, 300);
-            let sent = String::from_utf8_lossy(&world.newest().body).into_owned();
-            let ids = sent.match_indices("artifact:").map(|(at, _)| sent[at..].chars().take(40).collect::<String>());
-            let ids: Vec<String> = ids
-                .map(|id| id.split(|c: char| c != ':' && !c.is_ascii_alphanumeric()).next().unwrap().to_owned())
-                .collect();
-            named = ids.into_iter().rfind(|id| id.len() > 20).or(named);
-        }
-        let named = named.expect("her prompt names an artifact");
-        let refused = "There is no artifact";
-        let hers = |sent: &epitome_gateway::mock::Recorded| String::from_utf8_lossy(&sent.body).contains(refused);
-        assert!(!world.mock.requests().iter().any(hers), "{dialect:?}: she reads it");
-        let mut bob = Talk::about(dialect, &format!("What is in {named}?")).header("x-api-key", "sk-bob");
-        for _ in 0..5 {
-            let answer = bob.read(&bob.send(&world.gate).await.fine());
-            bob.takes(&answer, 50);
-        }
-        assert!(world.mock.requests().iter().any(hers), "{dialect:?}: he does not");
-        world.assert_lawful();
-    }
-}
-
 /// One of those who use the gateway.
 #[derive(Clone, Copy, Debug)]
 struct Person {

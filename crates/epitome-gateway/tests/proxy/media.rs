@@ -86,7 +86,7 @@ fn sent(world: &World) -> String {
     String::from_utf8(world.newest().body.to_vec()).unwrap()
 }
 
-/// A receipt's numbers: retained, recoverable, lost.
+/// A receipt's numbers: retained, recoverable, lost, and what gave way where anything did.
 fn receipt(got: &Got) -> Vec<usize> {
     let told = got.told("receipt").unwrap_or_default();
     told.split([' ', ';', ',']).filter_map(|fate| fate.split_once('=')?.1.parse().ok()).collect()
@@ -119,7 +119,7 @@ async fn a_file_in_the_newest_message_stays_while_everything_else_makes_way() {
         let claim = format!("{model} {}", file.claim);
         assert!(got.plan() >= 1 && sent(&world).len() < talk.body().len(), "{claim}: {got:?}");
         assert!(sent(&world).contains(talk.messages.last().unwrap()), "{claim}: the newest message changed");
-        assert_eq!(receipt(&got).last(), Some(&0), "{claim}: {:?}", got.told("receipt"));
+        assert_eq!(receipt(&got)[2], 0, "{claim}: {:?}", got.told("receipt"));
         world.assert_lawful();
     }
 }
@@ -137,7 +137,7 @@ async fn a_file_that_was_answered_leaves_by_name_and_can_be_had_back() {
         talk.hears("Show me.");
         show(&mut talk, &file.block);
         talk.hears("It is a plan of the valves.").says("Now mend them.");
-        let talk = talk.grown(14_000);
+        let talk = talk.grown(if budget > 12_000 { 8_000 } else { 14_000 });
         let got = talk.send(&world.gate).await.fine();
         let text = sent(&world);
         if budget > 12_000 && file.named[0] != "report.pdf" {

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 
-use epitome::budget::{Meter, Tokens, Window};
+use epitome::budget::{Meter, Tokens, Window, WindowHints, WindowSource};
 use epitome::plan::Room;
 use epitome::policy::Policy;
 use epitome::wire::Dialect;
 
 use super::Engine;
 use super::step::StepRequest;
-use crate::model::ServedModel;
 
 /// The share of the window that is aimed for after each refusal.
 const HARDER: [f64; 4] = [1.0, 0.8, 0.55, 0.3];
@@ -39,22 +38,24 @@ impl Engine {
     /// The window in tokens as they are counted here.
     fn window(&self, request: &StepRequest, suspected: Option<Tokens>) -> Tokens {
         let settings = self.settings();
-        let model = request.model.as_deref().or(settings.model.as_deref());
-        let known = match &request.served {
-            Some(served) => Some(self.window_of(served)),
-            None => model.map(|model| Window::of(model, None)),
+        let served = request.served.as_ref();
+        let hints = WindowHints {
+            told: request.window,
+            configured: settings.window,
+            model: served.map(|served| &*served.model).or(request.model.as_deref()).or(settings.model.as_deref()),
+            ..WindowHints::default()
         };
-        let learnt = known.and_then(|known| if let Window::Learned(tokens) = known { Some(tokens) } else { None });
-        let told = request.window.or(settings.window);
-        let enforced = [told, learnt, suspected].into_iter().flatten().min();
-        let (window, is_whole) = match (enforced, known) {
-            (Some(tokens), _) => (tokens, true),
-            (None, Some(Window::Listed(tokens))) => (tokens, false),
-            (None, _) => (settings.policy.trigger.window, false),
-        };
-        // A listed window is for input alone; what a server enforces is for input and output together.
-        let output = request.max_output.filter(|_| is_whole).unwrap_or_default().min(window.share(0.5));
-        let factor = request.served.as_ref().and_then(|served: &ServedModel| self.factor_of(served)).unwrap_or(1.0);
+        let settled = hints.settle(settings.policy.trigger.window);
+        let named = matches!(settled.source, WindowSource::Told | WindowSource::Configured).then_some(settled.tokens);
+        let learned = served.and_then(|served| match self.window_of(served) {
+            Window::Learned(tokens) => Some(tokens),
+            Window::Listed(_) | Window::Fallback(_) => None,
+        });
+        // A listed window is for input alone; what somebody named or a server enforces is for input and output together.
+        let enforced = [named, learned, suspected].into_iter().flatten().min();
+        let window = enforced.unwrap_or(settled.tokens);
+        let output = request.max_output.filter(|_| enforced.is_some()).unwrap_or_default().min(window.share(0.5));
+        let factor = served.and_then(|served| self.factor_of(served)).unwrap_or(1.0);
         (window - output).scaled(1.0 / factor)
     }
 }

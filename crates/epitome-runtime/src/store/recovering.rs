@@ -103,6 +103,9 @@ impl Recovering {
                 Err(error) => {
                     let reason = error.to_string();
                     self.become_absent(Absent::because(error));
+                    self.shared.tries.send_modify(|tries| *tries += 1);
+                    tokio::time::sleep(pause).await;
+                    // Only now: whoever does not go on without the store has given up meanwhile, and says why.
                     if told != reason {
                         tracing::warn!(
                             reason,
@@ -110,8 +113,6 @@ impl Recovering {
                         );
                         told = reason;
                     }
-                    self.shared.tries.send_modify(|tries| *tries += 1);
-                    tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
             }
