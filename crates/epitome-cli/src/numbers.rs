@@ -9,7 +9,7 @@ use epitome::session::{Format, Session};
 
 use crate::failure::{Exit, Failure};
 use crate::find::reference;
-use crate::store::{Chain, Store, file_name};
+use crate::store::{Chain, Record, Store, file_name};
 
 /// Where the message of a number is.
 pub enum Whereabouts {
@@ -58,7 +58,7 @@ pub fn locate(session: &Session, store: &Store, path: &Path, id: &str) -> Result
     let is_shortened = newest.is_some_and(|record| record.edited.contains_key(id));
     match numbers.iter().position(|known| *known == number) {
         Some(at) if number > 0 && !is_shortened => Ok(Whereabouts::Logged(at)),
-        _ if number == 0 || number >= newest.map_or(0, |record| record.next_number()) && !is_shortened => {
+        _ if number == 0 || number >= newest.map_or(0, Record::next_number) && !is_shortened => {
             let last = numbers.iter().max().copied().unwrap_or(0);
             Err(no_such(number, last))
         }

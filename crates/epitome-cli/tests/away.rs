@@ -318,16 +318,15 @@ fn a_store_that_is_sealed_with_a_key_that_is_not_configured_is_refused_and_not_s
 #[test]
 fn what_is_wrong_with_the_configuration_is_still_said_before_it_listens() {
     let bench = Bench::new().holding("threads.db", "This is not a database. ".repeat(100));
-    let cases: [(&[(&str, &str)], &[&str], &str); 4] = [
-        (&[("EPITOME_STORE_URL", "postgres://u@127.0.0.1/x?sslmode=odd")], &[], "the address is wrong"),
-        (&[("EPITOME_KEYS_CURRENT", "env:NONE")], &[], "the environment variable NONE"),
-        (&[("EPITOME_SERVE_PERSIST", "sometimes")], &[], "before-answer"),
-        (&[], &["--policy", "none.toml"], "none.toml"),
+    let store = ("EPITOME_STORE_URL", "sqlite:threads.db");
+    let cases = [
+        (("EPITOME_STORE_URL", "postgres://u@127.0.0.1/x?sslmode=odd"), "the address is wrong"),
+        (("EPITOME_KEYS_CURRENT", "env:NONE"), "the environment variable NONE"),
+        (("EPITOME_SERVE_PERSIST", "sometimes"), "before-answer"),
+        (("EPITOME_POLICY_PATH", "none.toml"), "none.toml"),
     ];
-    for (variables, words, expected) in cases {
-        let words = [&["serve", "--listen", "127.0.0.1:0"], words].concat();
-        let variables = [&[("EPITOME_STORE_URL", "sqlite:threads.db")], variables].concat();
-        let run = bench.run_with(&variables, &words);
-        assert!(run.code != 0 && run.err.contains(expected), "{variables:?}: {}", run.whole());
+    for (variable, expected) in cases {
+        let run = bench.run_with(&[store, variable], &["serve", "--listen", "127.0.0.1:0"]);
+        assert!(run.code != 0 && run.err.contains(expected), "{variable:?}: {}", run.whole());
     }
 }

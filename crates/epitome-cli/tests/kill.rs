@@ -4,7 +4,7 @@
 //! Then the process is killed, and the store is opened and looked at. `KILL_ROUNDS` says how often (`just kill`), and
 //! `KILL_PERSIST` sets `serve.persist`: with `after-answer` it fails, as it should.
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "this is a test")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "this is a test")]
 #![cfg(unix)]
 
 mod bench;
@@ -93,7 +93,12 @@ impl Drop for Gateway {
 impl Way {
     fn of(number: usize) -> Way {
         let path = ["/v1/chat/completions", "/v1/messages", "/v1/responses"][number % 3];
-        Way { path, streams: number % 2 == 0, has_tools: number % 5 == 0, leaves_at_last_event: number % 4 < 2 }
+        Way {
+            path,
+            streams: number.is_multiple_of(2),
+            has_tools: number.is_multiple_of(5),
+            leaves_at_last_event: number % 4 < 2,
+        }
     }
 
     fn body(self, messages: &[Value]) -> String {

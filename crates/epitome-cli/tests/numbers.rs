@@ -177,7 +177,7 @@ fn a_branch_leaves_a_compacted_list_at_the_message_of_that_number_or_not_at_all(
 /// `mN $ make item_X` of a text.
 fn commands(text: &str) -> BTreeMap<usize, String> {
     let text = text.replace("\\n", "\n");
-    let marks = text.split(|c: char| c == '\n' || c == '"').filter_map(|line| {
+    let marks = text.split(['\n', '"']).filter_map(|line| {
         let (number, command) = line.trim().trim_start_matches("- ").strip_prefix('m')?.split_once(" $ ")?;
         let item = command.split(|c: char| !c.is_alphanumeric() && c != '_').find(|word| word.starts_with("item_"))?;
         Some((number.parse().ok()?, item.to_owned()))
@@ -263,9 +263,12 @@ fn codex(round: usize, _: &str) -> Vec<Value> {
     lines
 }
 
+/// The lines that a round of work adds to a session.
+type Work = fn(usize, &str) -> Vec<Value>;
+
 #[test]
 fn every_command_in_the_prompt_of_a_session_reads_back_by_its_number() {
-    let formats: [(&str, fn(usize, &str) -> Vec<Value>); 3] = [("pi", pi), ("claude", claude), ("codex", codex)];
+    let formats: [(&str, Work); 3] = [("pi", pi), ("claude", claude), ("codex", codex)];
     for (format, work) in formats {
         let bench = Bench::new();
         let mut read_back = 0;

@@ -1,6 +1,6 @@
 //! Which policy and which window count: what was said, what is configured, what the file proves, what the model is known for.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod bench;
 

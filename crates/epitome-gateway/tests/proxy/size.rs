@@ -1,7 +1,7 @@
 //! One request has one size: the header, the library and the provider's own count say the same number.
 
 use epitome::budget::{Meter, counter_for};
-use epitome::thread::Thread;
+use epitome::thread::{Raw, Thread};
 use epitome::wire::{Dialect, Document};
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ fn size(dialect: Dialect, body: &str) -> u64 {
     let meter = Meter::new(&*counter, dialect);
     let mut thread = Thread::new();
     thread.extend(document.messages(), &meter);
-    let fixed = meter.fixed(document.system().map(|raw| raw.as_str()), document.tools().map(|raw| raw.as_str()));
+    let fixed = meter.fixed(document.system().map(Raw::as_str), document.tools().map(Raw::as_str));
     (thread.total() + fixed.total()).get()
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use epitome::budget::{Overflow, Tokens, counter_for};
+use epitome::budget::{Meter, Overflow, Tokens, counter_for};
 use epitome::wire::Dialect;
 use epitome_runtime::artifact::{Call, Fault, Faulty};
 use epitome_runtime::engine::{Background, Engine, Parts, Settings, Step, StepRequest};
@@ -131,8 +131,10 @@ impl Model for Honest {
 
     async fn answer(&self, prompt: &ModelPrompt, hear: &mut Hear<'_>) -> Result<ModelAnswer, ModelError> {
         let counter = counter_for(Some(self.id()));
-        let texts = prompt.messages.iter().chain(&prompt.system).chain(&prompt.tools);
-        let input: u64 = texts.map(|text| counter.count(text).get()).sum();
+        // It bills the wrapping of what it is sent, as every provider does.
+        let fixed = Meter::new(&*counter, Dialect::Chat).fixed(prompt.system.as_deref(), prompt.tools.as_deref());
+        let messages = prompt.messages.iter().map(|text| counter.count(text).get());
+        let input = messages.sum::<u64>() + fixed.total().get();
         let script = format!(
             "model = \"honest-1\"\n[[answer]]\ntext = \"ok\"\n\
              usage = {{ input = {input}, output = 3, cached = 0, written = 0 }}\n"

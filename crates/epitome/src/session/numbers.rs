@@ -20,14 +20,14 @@ pub(super) fn after_compaction(log: &[LogMessage]) -> Option<Vec<usize>> {
         return None;
     }
     let mut last = left.into_iter().flat_map(mentions).max().unwrap_or(0);
-    let mut number = |logged: &LogMessage| {
+    let number = |logged: &LogMessage| {
         if logged.message.summary {
             return 0;
         }
         last += 1;
         last
     };
-    Some(log.iter().map(|logged| number(logged)).collect())
+    Some(log.iter().map(number).collect())
 }
 
 /// Whether a text is a summary or a stand-in of a compaction that names the message of this number. In a log that begins
