@@ -115,8 +115,10 @@ pub struct Counted {
     pub messages: usize,
     /// Their tokens.
     pub tokens: Tokens,
-    /// The tokens of what stands in every request.
+    /// The tokens of what stands beside them.
     pub fixed: Tokens,
+    /// What that was. A request with other tools or another system prompt has another size.
+    pub frame: Frame,
 }
 
 impl Facts {

@@ -89,7 +89,7 @@ impl Inner {
         // A plan that was swapped in since the last prompt fills the provider's cache anew.
         let is_rewritten =
             line.facts().sent_under.is_some_and(|before| before != step.version) || step.compacted.is_some();
-        self.note(&line, thread, &step, pressure.beside);
+        self.note(&turn, &line, thread, (&step, pressure.beside));
         let own = turn.asked.is_own_compaction() || turn.client.is_compacting();
         drop(open);
         let fits_as_it_is = step.whole() + step.fixed <= self.window_of(&turn);
@@ -115,7 +115,7 @@ impl Inner {
     }
 
     /// Notes what was counted.
-    fn note(&self, line: &Line, thread: &OpenThread, step: &Step, beside: Tokens) {
+    fn note(&self, turn: &Turn, line: &Line, thread: &OpenThread, (step, beside): (&Step, Tokens)) {
         let mut facts = line.facts();
         facts.version = step.version;
         facts.sent_under = Some(step.version);
@@ -123,6 +123,7 @@ impl Inner {
             messages: usize::try_from(thread.length()).unwrap_or(usize::MAX),
             tokens: thread.thread().total(),
             fixed: step.fixed - beside,
+            frame: turn.asked.frame(),
         });
     }
 

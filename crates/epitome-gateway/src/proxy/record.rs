@@ -192,7 +192,8 @@ impl Inner {
         let (key, counted, forked_from) = (facts.key.clone(), facts.counted, facts.forked_from.clone());
         drop(facts);
         let document = &turn.asked.document;
-        let fixed = counted.map_or(Tokens::ZERO, |counted| counted.fixed);
+        let counted = counted.filter(|counted| counted.frame == turn.asked.frame());
+        let fixed = counted.map_or_else(|| fixed_tokens(turn), |counted| counted.fixed);
         let all = told.before.unwrap_or(sent) - fixed;
         let bytes: usize = turn.asked.messages().iter().map(epitome::thread::Raw::len).sum();
         let share = |message: &epitome::thread::Raw| all.share(message.len() as f64 / bytes.max(1) as f64);
@@ -409,10 +410,11 @@ async fn history(
 pub(super) fn counted_in(turn: &Turn, thread: &OpenThread) -> Tokens {
     let messages = turn.asked.messages().len();
     let tokens = thread.thread().tokens(0..messages.min(thread.thread().len()));
-    let known = turn.placed.line.facts().counted;
+    let frame = turn.asked.frame();
+    let known = turn.placed.line.facts().counted.filter(|counted| counted.frame == frame);
     let fixed = known.map_or_else(|| fixed_tokens(turn), |counted| counted.fixed);
     if known.is_none_or(|before| before.messages <= messages) {
-        turn.placed.line.facts().counted = Some(Counted { messages, tokens, fixed });
+        turn.placed.line.facts().counted = Some(Counted { messages, tokens, fixed, frame });
     }
     tokens + fixed
 }

@@ -14,7 +14,7 @@ use epitome_runtime::store::StoreWait;
 use super::asked::Asked;
 use super::wishes::Wishes;
 use crate::caller::Caller;
-use crate::identity::{Client, Line, Placed, Relation, Scope};
+use crate::identity::{Client, Counted, Line, Placed, Relation, Scope};
 
 /// The largest request of which nothing is suspected; plain text of that size has fewer tokens than any window.
 const SMALL_BYTES: usize = 6 * 1024;
@@ -181,7 +181,9 @@ impl Turn {
     pub fn known_tokens(&self) -> Option<Tokens> {
         let facts = self.placed.line.facts();
         let is_settled = facts.pending.is_empty() && facts.version == 0;
-        let counted = facts.counted.filter(|counted| is_settled && counted.messages == self.asked.messages().len())?;
+        let is_same =
+            |counted: &Counted| counted.messages == self.asked.messages().len() && counted.frame == self.asked.frame();
+        let counted = facts.counted.filter(|counted| is_settled && is_same(counted))?;
         Some(counted.tokens + counted.fixed)
     }
 
