@@ -127,9 +127,11 @@ async fn a_file_in_the_newest_message_stays_while_everything_else_makes_way() {
 #[tokio::test]
 async fn a_file_that_was_answered_leaves_by_name_and_can_be_had_back() {
     // In a small budget the summary names it; in a large one it is moved out alone, and nothing else is.
-    let budgets = cases()
-        .into_iter()
-        .flat_map(|case| [(12_000, case.0, case.1, case.2.clone()), (26_000, case.0, case.1, case.2)]);
+    // A document takes more tokens of Claude.
+    let large = |dialect| if dialect == Dialect::Anthropic { 33_000 } else { 26_000 };
+    let budgets = cases().into_iter().flat_map(|(model, dialect, file)| {
+        [(12_000, model, dialect, file.clone()), (large(dialect), model, dialect, file)]
+    });
     for (budget, model, dialect, file) in budgets {
         let claim = format!("{model} {} in {budget}", file.claim);
         let world = Plan::new().budget(budget).start().await;
@@ -137,7 +139,11 @@ async fn a_file_that_was_answered_leaves_by_name_and_can_be_had_back() {
         talk.hears("Show me.");
         show(&mut talk, &file.block);
         talk.hears("It is a plan of the valves.").says("Now mend them.");
-        let talk = talk.grown(if budget > 12_000 { 8_000 } else { 14_000 });
+        // The gateway's own policy goes down so far that nothing would be left alone.
+        let talk = match budget > 12_000 {
+            true => talk.header("x-epitome-policy", "ladder").grown(4_000),
+            false => talk.grown(14_000),
+        };
         let got = talk.send(&world.gate).await.fine();
         let text = sent(&world);
         if budget > 12_000 && file.named[0] != "report.pdf" {
