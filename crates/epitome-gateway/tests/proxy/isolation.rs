@@ -13,6 +13,7 @@ use proptest::sample::select;
 use serde_json::json;
 
 use crate::talk::{DIALECTS, Talk};
+use crate::wire::{Line, Then};
 use crate::world::{Gate, Got, Plan, World};
 
 fn plan() -> Plan {
@@ -154,6 +155,43 @@ async fn stranger_gets_nothing(gate: &Gate, mock: &Mock, talk: Talk, words: &str
         assert!(!sent.contains(words) && !sent.contains("swordfish"), "{what}: {sent}");
     }
     assert_eq!(got.plan(), 0, "{what}");
+}
+
+/// What a provider says whose model reads this artifact.
+fn reads_artifact(id: &str) -> String {
+    let call = json!({"id": "call_r", "type": "function",
+        "function": {"name": "read_artifact", "arguments": json!({"id": id}).to_string()}});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    let choice = json!({"index": 0, "message": message, "finish_reason": "tool_calls"});
+    let body = json!({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}).to_string();
+    let head = format!("content-type: application/json\r\ncontent-length: {}\r\nconnection: close", body.len());
+    format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}")
+}
+
+#[tokio::test]
+async fn an_artifact_is_read_by_the_conversation_that_it_left_and_by_no_other() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let objects: Arc<dyn object_store::ObjectStore> = Arc::new(object_store::memory::InMemory::new());
+    let plan = || Plan::new().budget(14_000).with_tools().store(store.clone()).objects(objects.clone());
+    let mut alice = Talk::new(Dialect::Chat).header("x-api-key", "sk-alice").header("x-epitome-policy", "ladder");
+    alice.works(10_500);
+    let mut alice = alice.grown(4_000);
+    let World { mock: _mock, gate } = plan().start().await;
+    let (thread, _) = alice.send(&gate).await.fine().placed();
+    let listed = gate.ask(&format!("/api/threads/{thread}/artifacts")).await;
+    let id = listed["artifacts"][0]["id"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned();
+    gate.stop().await;
+    let bob = Talk::about(Dialect::Chat, &format!("What is in {id}?")).header("x-api-key", "sk-bob");
+    alice.hears("Read.").says(&format!("What is in {id}?"));
+    for (talk, is_hers) in [(alice, true), (bob, false)] {
+        let line = Line::saying(reads_artifact(&id), Then::Close).await;
+        let gate = plan().gate(&line.url()).await;
+        talk.send(&gate).await;
+        let heard = line.heard();
+        let answered = heard[1].rfind("call_r").map(|at| &heard[1][at..]).unwrap_or_default();
+        assert_eq!(answered.contains("of file 0"), is_hers, "{answered:.600}");
+        assert_eq!(answered.contains("There is no artifact"), !is_hers, "{answered:.600}");
+    }
 }
 
 /// One of those who use the gateway.
