@@ -4,24 +4,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use epitome::wire::Dialect;
+use epitome_gateway::settings::Settings;
 use epitome_runtime::config::Persist;
-use epitome_runtime::engine::{Engine, Parts, Settings};
+use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::store::{DocumentKind, FaultyStore, Memory, StoreFault};
+use epitome_runtime::store::{DocumentKind, FaultyStore, Memory, Store, StoreFault};
 use serde_json::Value;
 
 use crate::talk::{DIALECTS, Talk};
-use crate::world::{Got, Plan, SOON};
+use crate::world::{Folder, Got, Plan, SOON};
 
 /// A store that takes its time, and the one beneath, which does not.
-fn slow() -> (Arc<FaultyStore>, Arc<Memory>) {
-    let memory = Arc::new(Memory::new());
+fn slow() -> (Arc<FaultyStore>, Arc<dyn Store>) {
+    let memory: Arc<dyn Store> = Arc::new(Memory::new());
     (Arc::new(FaultyStore::new(memory.clone())), memory)
 }
 
 /// The messages that a store has of a thread now, and how many answers to it.
-async fn held(store: &Arc<Memory>, thread: &str) -> (Vec<Value>, usize) {
-    let parts = Parts { store: store.clone(), ..Parts::in_memory(Settings::default()) };
+async fn held(store: &Arc<dyn Store>, thread: &str) -> (Vec<Value>, usize) {
+    let parts = Parts { store: store.clone(), ..Parts::in_memory(epitome_runtime::engine::Settings::default()) };
     let engine = Engine::new(parts).await.unwrap();
     let (log, tenant) = (engine.log(), TenantId::local());
     let key = epitome_runtime::ids::ThreadKey::new(tenant.clone(), thread.parse().unwrap());
@@ -132,9 +133,16 @@ async fn a_store_that_hangs_holds_the_end_of_an_answer_once_and_then_nobodys() {
 #[tokio::test(flavor = "multi_thread")]
 async fn told_so_an_answer_waits_for_nothing_and_is_written_down_soon_after() {
     for stream in [false, true] {
-        let (store, memory) = slow();
-        let world =
-            Plan::new().store(store.clone()).settings(|settings| settings.persist = Persist::AfterAnswer).start().await;
+        // One that nobody else uses: on a shared store the next request may come to another gateway.
+        let folder = Folder::new();
+        let sqlite = folder.store();
+        let store = Arc::new(FaultyStore::new(sqlite.clone()));
+        let unhurried = |settings: &mut Settings| {
+            settings.persist = Persist::AfterAnswer;
+            // Longer than the store takes: nothing is given up for it.
+            settings.limits.store_patience = SOON;
+        };
+        let world = Plan::new().store(store.clone()).settings(unhurried).start().await;
         // The store answers nobody while the answer comes.
         store.delay(SOON / 10);
         let talk = Talk::about(Dialect::Chat, "Say something.").streaming(stream);
@@ -142,10 +150,10 @@ async fn told_so_an_answer_waits_for_nothing_and_is_written_down_soon_after() {
         let mut talk = talk;
         talk.hears("Something.").says("And now?");
         let got: Got = talk.send(&world.gate).await.fine();
-        assert_ne!(held(&memory, &got.placed().0).await.0, sent(&talk), "{stream}: it was not waited for");
+        assert_ne!(held(&sqlite, &got.placed().0).await.0, sent(&talk), "{stream}: it was not waited for");
         store.delay(Duration::ZERO);
         let began = Instant::now();
-        while held(&memory, &got.placed().0).await.0 != sent(&talk) {
+        while held(&sqlite, &got.placed().0).await.0 != sent(&talk) {
             assert!(began.elapsed() < SOON, "{stream}: it never got there");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
