@@ -29,6 +29,8 @@ const REQUEST_SHARE: f64 = 0.025;
 const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
 const MEDIA_SHARE: f64 = 0.15;
+/// Room for the names of a few images or files, however short a summary is.
+const MEDIA_MIN: Tokens = Tokens::new(60);
 /// What is told by kind and not by worth: the notes quote most of it where it matters.
 const BRIEF_SHARE: f64 = 0.01;
 /// What a model wrote of one kind, its facts aside.
@@ -349,7 +351,7 @@ impl<'p, 'a> Writer<'p, 'a> {
         self.bullets(Section::Constraints, &lines);
     }
 
-    /// Images and files that left with the span, the newest named first; of those that there is no room for, how many.
+    /// The images and files that left with the span, the newest first; those that there is no room for are only counted.
     fn media(&mut self) {
         let thread = self.pending.thread;
         let stays = |place: usize| {
@@ -357,7 +359,7 @@ impl<'p, 'a> Writer<'p, 'a> {
             loaded.is_some_and(|at| self.pending.keeps(at) && !thread.message(at).is_summary())
         };
         let gone: Vec<&Quote> = self.items.media.iter().filter(|quote| !stays(quote.place)).collect();
-        let mut room = self.share(MEDIA_SHARE);
+        let mut room = self.share(MEDIA_SHARE).max(MEDIA_MIN).min(self.left());
         let mut lines: Vec<String> = Vec::new();
         for Quote { text, place } in gone.iter().rev() {
             let line = format!("m{}: {text}", place + 1);
