@@ -12,7 +12,7 @@ use epitome::summary::{Dialogue, StructuredSummary};
 use epitome::wire::Dialect;
 use epitome_runtime::config::{Config, SecretSource};
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::summarise::{ModelSummariser, NoSummary, Put, Spent, Summariser};
+use epitome_runtime::summarize::{ModelSummarizer, NoSummary, Put, Spent, Summarizer};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -24,7 +24,7 @@ use crate::settings::{Configured, Flags};
 
 /// Who writes summaries.
 pub struct Author<'a> {
-    summariser: Summariser,
+    summarizer: Summarizer,
     /// The model's host; none where no model is asked.
     host: Option<String>,
     /// Where a model is asked; none where none is.
@@ -55,7 +55,7 @@ pub struct Writer {
 /// Who wrote a summary.
 #[derive(Clone, Debug, PartialEq)]
 pub enum By {
-    /// Nobody: nothing was summarised.
+    /// Nobody: nothing was summarized.
     Nobody,
     /// Code alone.
     Code,
@@ -89,10 +89,10 @@ impl<'a> Author<'a> {
         if args.model_url.is_some() && args.summarizer_key_env.is_none() {
             configured.loaded.config.summarizer.key = usual_key(&configured);
         }
-        let summariser = configured.config().summariser(&configured.environment)?;
+        let summarizer = configured.config().summarizer(&configured.environment)?;
         let host = configured.config().summarizer_model().map(|known| known.url.host());
-        let runtime = summariser.model().map(|_| desk::runtime()).transpose()?;
-        Ok(Author { summariser, host, runtime, call, progress, heard: RefCell::default() })
+        let runtime = summarizer.model().map(|_| desk::runtime()).transpose()?;
+        Ok(Author { summarizer, host, runtime, call, progress, heard: RefCell::default() })
     }
 
     /// What a model writes for a draft, and who wrote; without a text, code does.
@@ -101,7 +101,7 @@ impl<'a> Author<'a> {
         draft: &Draft<'_>,
         counter: &dyn TokenCounter,
     ) -> Result<(Option<StructuredSummary>, By), Failure> {
-        let (Some(model), Some(runtime)) = (self.summariser.model(), &self.runtime) else {
+        let (Some(model), Some(runtime)) = (self.summarizer.model(), &self.runtime) else {
             return Ok((None, By::code(draft)));
         };
         let writer = Writer { model: model.id().to_owned(), host: self.host.clone().unwrap_or_default() };
@@ -113,7 +113,7 @@ impl<'a> Author<'a> {
         match self.heard(model, runtime, draft, counter) {
             None => Ok((None, By::Nobody)),
             Some(Ok(summary)) => Ok((Some(summary), By::Model(writer))),
-            Some(Err(why)) if self.summariser.may_fall_back() => Ok((None, By::Instead { writer, why })),
+            Some(Err(why)) if self.summarizer.may_fall_back() => Ok((None, By::Instead { writer, why })),
             Some(Err(why)) => Err(not_written(&writer, &why)),
         }
     }
@@ -121,7 +121,7 @@ impl<'a> Author<'a> {
     /// What the model says; questions that are too long for it are made smaller. `None` when there is nothing to ask.
     fn heard(
         &self,
-        model: &ModelSummariser,
+        model: &ModelSummarizer,
         runtime: &Runtime,
         draft: &Draft<'_>,
         counter: &dyn TokenCounter,
@@ -138,7 +138,7 @@ impl<'a> Author<'a> {
 
     fn answer(
         &self,
-        model: &ModelSummariser,
+        model: &ModelSummarizer,
         runtime: &Runtime,
         dialogue: Dialogue,
         counter: &dyn TokenCounter,
@@ -201,7 +201,7 @@ fn not_written(writer: &Writer, why: &NoSummary) -> Failure {
 }
 
 impl By {
-    /// Code, if a draft has anything to summarise.
+    /// Code, if a draft has anything to summarize.
     pub fn code(draft: &Draft<'_>) -> By {
         if draft.pending().is_some() { By::Code } else { By::Nobody }
     }

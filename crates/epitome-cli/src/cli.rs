@@ -727,13 +727,13 @@ pub struct Mock {
     /// The port on 127.0.0.1; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 4010)]
     pub port: u16,
-    /// Print the catalogue of faults and end
+    /// Print the catalog of faults and end
     #[arg(long)]
     pub list: bool,
     /// The window of models that name none themselves, in tokens; by default what is known of the model
     #[arg(long, value_name = "TOKENS")]
     pub window: Option<u64>,
-    /// How an overflow is told, by its name in the catalogue; by default as the protocol's own provider does
+    /// How an overflow is told, by its name in the catalog; by default as the protocol's own provider does
     #[arg(long, value_name = "NAME")]
     pub overflow: Option<Fault>,
     /// Count the output that a request reserves against the window

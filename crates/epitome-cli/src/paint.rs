@@ -1,24 +1,24 @@
-//! Colour and bars. Nothing is coloured unless a terminal is looking and `NO_COLOR` is not set.
+//! Color and bars. Nothing is colored unless a terminal is looking and `NO_COLOR` is not set.
 
 use std::io::IsTerminal;
 
 use crate::sketch::Kind;
 
-/// Whether and how to colour.
+/// Whether and how to color.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
-    colour: bool,
+    color: bool,
 }
 
 /// How many blocks a strip has.
 const STRIP_BLOCKS: usize = 72;
 
 impl Paint {
-    /// Colours if standard output is a terminal and nobody objects.
+    /// Colors if standard output is a terminal and nobody objects.
     pub fn for_stdout() -> Self {
         let objected = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Paint { colour: std::io::stdout().is_terminal() && !objected && !dumb }
+        Paint { color: std::io::stdout().is_terminal() && !objected && !dumb }
     }
 
     /// A heading.
@@ -37,13 +37,13 @@ impl Paint {
     }
 
     fn code(self, code: &str, text: &str) -> String {
-        match self.colour {
+        match self.color {
             true => format!("\x1b[{code}m{text}\x1b[0m"),
             false => text.to_owned(),
         }
     }
 
-    /// One line of blocks for a row of amounts, each with its kind: coloured blocks, or letters without colour.
+    /// One line of blocks for a row of amounts, each with its kind: colored blocks, or letters without color.
     pub fn strip(self, amounts: &[(Kind, u64)]) -> String {
         let total: u64 = amounts.iter().map(|(_, amount)| amount).sum();
         if total == 0 {
@@ -53,8 +53,8 @@ impl Paint {
     }
 
     fn block(self, kind: Kind) -> String {
-        match self.colour {
-            true => format!("\x1b[{}m█\x1b[0m", colour_of(kind)),
+        match self.color {
+            true => format!("\x1b[{}m█\x1b[0m", color_of(kind)),
             false => kind.letter().to_string(),
         }
     }
@@ -86,7 +86,7 @@ fn heaviest(amounts: &[(Kind, u64)], block: usize, total: u64) -> Kind {
     Kind::ALL.into_iter().rev().max_by(heavier).unwrap_or(Kind::Other)
 }
 
-fn colour_of(kind: Kind) -> &'static str {
+fn color_of(kind: Kind) -> &'static str {
     match kind {
         Kind::System => "90",
         Kind::User => "32",

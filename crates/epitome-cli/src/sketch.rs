@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// The letter that stands for it where there is no colour.
+    /// The letter that stands for it where there is no color.
     pub fn letter(self) -> char {
         match self {
             Kind::System => 'S',

@@ -1,4 +1,4 @@
-//! `epitome mock`: its catalogue, its life as a process, and a port that is taken.
+//! `epitome mock`: its catalog, its life as a process, and a port that is taken.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use std::process::{Child, Command};
 use bench::Bench;
 
 #[test]
-fn the_catalogue_says_what_is_an_overflow_and_what_only_looks_like_one() {
+fn the_catalog_says_what_is_an_overflow_and_what_only_looks_like_one() {
     let out = Bench::new().run(&["mock", "--list"]).ended(0).out;
     let kind = |name: &str| {
         let line = out.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap_or_default();
@@ -29,7 +29,7 @@ fn the_catalogue_says_what_is_an_overflow_and_what_only_looks_like_one() {
 #[test]
 fn a_shape_that_nobody_knows_and_a_port_that_is_taken_are_told() {
     let run = Bench::new().run(&["mock", "--overflow", "nothing"]).ended(2);
-    assert!(run.err.contains("`nothing` is not in the catalogue; `epitome mock --list` shows it"), "{}", run.err);
+    assert!(run.err.contains("`nothing` is not in the catalog; `epitome mock --list` shows it"), "{}", run.err);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let run = Bench::new().run(&["mock", "--port", &port]).ended(4);

@@ -128,7 +128,7 @@ fn the_same_thing_twice_is_the_same_bytes() {
 #[test]
 fn pins_are_in_the_compacted_context_and_in_the_one_after_it() {
     let bench = Bench::new().with("sample/session.jsonl");
-    let pin = "The harbour master's number is 4471.";
+    let pin = "The harbor master's number is 4471.";
     bench.run(&["compact", "session.jsonl", "--budget", "12000", "--pin", pin]).ended(0);
     bench.run(&["compact", "session.jsonl", "--budget", "6000"]).ended(0);
     let diff = bench.run(&["diff", "session.jsonl", "--full"]).ended(0);

@@ -1,4 +1,4 @@
-//! A chat with background compaction: at the soft mark a job is queued, a worker summarises with a model, and the result
+//! A chat with background compaction: at the soft mark a job is queued, a worker summarizes with a model, and the result
 //! is swapped in while the chat goes on. A memory block goes along with every prompt.
 //!
 //! ```text
@@ -19,7 +19,7 @@ use epitome_runtime::engine::{Background, Engine, Jobs, Parts, Settings, StepReq
 use epitome_runtime::event::{Bus, Event, EventKind, Listener};
 use epitome_runtime::ids::{TenantId, ThreadId};
 use epitome_runtime::model::{Model, Scripted};
-use epitome_runtime::summarise::{ModelSummariser, Summariser};
+use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 use serde_json::json;
 
 #[tokio::main]
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let parts = Parts {
         bus: Bus::new().with_listener(Arc::new(Printer)),
-        summariser: Summariser::WithFallback(Arc::new(ModelSummariser::new(compacter, Duration::from_secs(20)))),
+        summarizer: Summarizer::WithFallback(Arc::new(ModelSummarizer::new(compacter, Duration::from_secs(20)))),
         ..Parts::in_memory(settings)
     };
     let engine = Engine::new(parts).await?;

@@ -14,7 +14,7 @@ pub mod model;
 pub mod recall;
 pub mod rehydrate;
 pub mod store;
-pub mod summarise;
+pub mod summarize;
 mod tls;
 pub mod upkeep;
 pub mod vault;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use epitome::budget::{Bpe, Meter, Tokens};
-use epitome::plan::{Action, Ask, Cache, Cleared, Compaction, OwnProposal, Record, Room, Verdict, decide, normalise};
+use epitome::plan::{Action, Ask, Cache, Cleared, Compaction, OwnProposal, Record, Room, Verdict, decide, normalize};
 use epitome::policy::{Policy, ReadBy, preset};
 use epitome::render::{layout, render};
 use epitome::thread::{Determinism, Durability, Thread};
@@ -103,10 +103,10 @@ fn a_read_is_out_of_date_once_its_file_was_written_and_others_are_not() {
 fn large_results_move_out_oldest_first_until_the_target_is_reached() {
     let (document, thread) = thread(&reads());
     let policy =
-        policy("\"externalise\"", "[externalise]\ntokens_min = 500\npreview = 20\n[protect]\nrecent_turns = 1\n");
+        policy("\"externalize\"", "[externalize]\ntokens_min = 500\npreview = 20\n[protect]\nrecent_turns = 1\n");
     let target = thread.total().get() - 1000;
     let compaction = forced(&thread, &policy, target);
-    assert_eq!(touched(&compaction), [(3, "externalise"), (5, "externalise")]);
+    assert_eq!(touched(&compaction), [(3, "externalize"), (5, "externalize")]);
     let prompt = render(&thread, Some(&compaction), &policy, DIALECT, meter(), &[]);
     let sent: Value = serde_json::from_str(&document.encode(&prompt.items(&thread))).unwrap();
     let artifact = &compaction.artifacts(&thread)[0];
@@ -200,7 +200,7 @@ fn trimming_keeps_head_and_tail_and_only_what_is_needed_goes() {
 fn a_callers_own_rung_is_climbed_and_may_not_touch_the_tail() {
     let (_, thread) = thread(&reads());
     let policy =
-        policy("\"deduplicate\", \"externalise\"", "[protect]\nrecent_turns = 1\n[externalise]\ntokens_min = 100000\n");
+        policy("\"deduplicate\", \"externalize\"", "[protect]\nrecent_turns = 1\n[externalize]\ntokens_min = 100000\n");
     let own = |_: &Thread, _: std::ops::Range<usize>| -> Vec<OwnProposal> {
         [2, 10, 12].map(|place| OwnProposal { place, part: 0, placeholder: "[mine]".to_owned() }).into()
     };
@@ -254,7 +254,7 @@ fn a_compaction_that_reached_its_floor_is_not_tried_again_until_the_thread_has_g
 }
 
 #[test]
-fn drop_wins_over_externalise_over_summarise_over_clear_and_the_loser_is_a_warning() {
+fn drop_wins_over_externalize_over_summarize_over_clear_and_the_loser_is_a_warning() {
     let (_, thread) = thread(&reads());
     let span = thread.span(1..3).unwrap();
     let part = Some(epitome::plan::Part { place: 2, part: 0 });
@@ -270,10 +270,10 @@ fn drop_wins_over_externalise_over_summarise_over_clear_and_the_loser_is_a_warni
     let clear = || {
         record(part, Action::Clear { why: Cleared::Durability, artifact: artifact.clone(), preserved: BTreeMap::new() })
     };
-    let externalise = || {
+    let externalize = || {
         record(
             part,
-            Action::Externalise {
+            Action::Externalize {
                 artifact: artifact.clone(),
                 head: Tokens::new(1),
                 tail: Tokens::ZERO,
@@ -281,22 +281,22 @@ fn drop_wins_over_externalise_over_summarise_over_clear_and_the_loser_is_a_warni
             },
         )
     };
-    let summarise = || record(None, Action::Summarise { summary: 0, kept: Vec::new() });
+    let summarize = || record(None, Action::Summarize { summary: 0, kept: Vec::new() });
     let drop = || record(None, Action::Drop { keywords: Vec::new() });
     let cases = [
-        (vec![clear(), externalise()], "externalise", "clear"),
-        (vec![summarise(), clear()], "summarise", "clear"),
-        (vec![summarise(), externalise()], "externalise", "summarise"),
-        (vec![externalise(), drop()], "drop", "externalise"),
+        (vec![clear(), externalize()], "externalize", "clear"),
+        (vec![summarize(), clear()], "summarize", "clear"),
+        (vec![summarize(), externalize()], "externalize", "summarize"),
+        (vec![externalize(), drop()], "drop", "externalize"),
     ];
     for (records, winner, loser) in cases {
-        let (kept, warnings) = normalise(records);
+        let (kept, warnings) = normalize(records);
         assert_eq!(kept.iter().map(|record| record.action.name()).collect::<Vec<_>>(), [winner]);
         assert!(
             warnings[0].contains(&format!("in both {winner} and {loser}; {winner} takes precedence")),
             "{warnings:?}"
         );
-        assert_eq!(normalise(kept.clone()), (kept, Vec::new()));
+        assert_eq!(normalize(kept.clone()), (kept, Vec::new()));
     }
 }
 

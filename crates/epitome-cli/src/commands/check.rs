@@ -71,7 +71,7 @@ fn json_of(message: &NewMessage) -> Value {
     serde_json::from_str(message.raw.as_str()).unwrap_or_default()
 }
 
-/// Claude Code keeps a line for each block and joins neighbours of one role before it sends them, results first.
+/// Claude Code keeps a line for each block and joins neighbors of one role before it sends them, results first.
 fn merged(context: &[ContextMessage]) -> (Value, Vec<usize>) {
     let mut messages: Vec<Value> = Vec::new();
     let mut lines = Vec::new();

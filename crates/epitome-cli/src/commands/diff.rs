@@ -79,7 +79,7 @@ fn changes_of(opened: &Opened, compaction: &Compaction) -> Vec<Change> {
             (action, Some(part)) => {
                 notes.insert(part.place, ('~', reason(action)));
             }
-            (Action::Summarise { kept, .. }, None) => {
+            (Action::Summarize { kept, .. }, None) => {
                 let gone = record.span.range().filter(|place| !kept.contains(&thread.message(*place).id()));
                 notes.extend(gone.map(|place| (place, ('-', String::new()))));
             }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use epitome::budget::Tokens;
 use epitome_gateway::mcp::{Server, Session, serve_stdio};
-use epitome_gateway::serve::signalled;
+use epitome_gateway::serve::signaled;
 use epitome_gateway::tools::Caps;
 use epitome_runtime::artifact::Access;
 use serde_json::json;
@@ -46,7 +46,7 @@ async fn serve(args: &Mcp, config: Option<&Path>, json: bool) -> Result<(), Fail
     let server = Server::new(desk.engine.clone(), caps, session);
     let served = tokio::select! {
         served = serve_stdio(server) => served,
-        () = signalled() => Ok(()),
+        () = signaled() => Ok(()),
     };
     drop(exporter);
     served.map_err(|error| Failure::new(Exit::CannotWrite, sentence(&error)))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use epitome::budget::Tokens;
 use epitome_gateway::mock::{Fault, Mock, MockSettings, Timing, Work};
-use epitome_gateway::serve::signalled;
+use epitome_gateway::serve::signaled;
 use serde_json::json;
 
 use crate::cli;
@@ -21,14 +21,14 @@ pub fn run(args: &cli::Mock, progress: Progress) -> Result<Answer, Failure> {
     // It runs until somebody stops it: there is no end to wait for.
     drop(progress);
     if args.list {
-        return Ok(catalogue());
+        return Ok(catalog());
     }
     wait(async {
         let settings = settings(args);
         let listen = settings.listen;
         let mock = Mock::start(settings).map_err(|error| cannot_listen(listen, &error))?;
         let _ = io::Write::write_all(&mut io::stderr(), welcome(&mock).as_bytes());
-        signalled().await;
+        signaled().await;
         let answer = told(&mock);
         mock.stop().await;
         Ok(answer)
@@ -84,7 +84,7 @@ fn told(mock: &Mock) -> Answer {
 }
 
 /// Every fault, one a line.
-fn catalogue() -> Answer {
+fn catalog() -> Answer {
     let mut text = String::new();
     for fault in Fault::all() {
         let _ = writeln!(text, "{:<24} {:<12} {}", fault.name(), fault.kind(), fault.summary());

@@ -7,7 +7,7 @@ use std::path::Path;
 use epitome::budget::{CountFactor, Model, Tokens, Window};
 use epitome_runtime::config::StoreUrl;
 use epitome_runtime::ids::{Moment, TenantId};
-use epitome_runtime::model::{LearntWindow, ModelLesson};
+use epitome_runtime::model::{LearnedWindow, ModelLesson};
 use serde_json::{Value, json};
 
 use crate::cli::{ModelsArgs, ModelsVerb, Whose};
@@ -132,7 +132,7 @@ fn lessons_text(learned: &[Learned], now: Moment, paint: Paint) -> String {
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     rows.extend(learned.iter().map(|Learned { tenant, lesson }| {
         let window = lesson.window_at(now);
-        let moment = |of: fn(LearntWindow) -> Moment| window.map_or_else(String::new, |window| of(window).to_string());
+        let moment = |of: fn(LearnedWindow) -> Moment| window.map_or_else(String::new, |window| of(window).to_string());
         vec![
             lesson.model.clone(),
             known(lesson, now).tokens().to_string(),

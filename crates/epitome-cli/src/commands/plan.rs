@@ -94,9 +94,9 @@ fn record(record: &Record, opened: &Opened) -> Vec<String> {
 pub fn reason(action: &Action) -> String {
     match action {
         Action::Drop { .. } => "the oldest; an index of it stays".to_owned(),
-        Action::Externalise { artifact, .. } => format!("large; moved out to {artifact}"),
-        Action::Summarise { kept, .. } if kept.is_empty() => "a summary stands for it".to_owned(),
-        Action::Summarise { kept, .. } => format!("a summary stands for it; {} of its messages stay", kept.len()),
+        Action::Externalize { artifact, .. } => format!("large; moved out to {artifact}"),
+        Action::Summarize { kept, .. } if kept.is_empty() => "a summary stands for it".to_owned(),
+        Action::Summarize { kept, .. } => format!("a summary stands for it; {} of its messages stay", kept.len()),
         Action::Clear { why, .. } => match why {
             Cleared::Duplicate { .. } => "the same result comes again later".to_owned(),
             Cleared::Superseded { .. } => "a later message read or wrote the same thing".to_owned(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use epitome_gateway::serve::signalled;
+use epitome_gateway::serve::signaled;
 use epitome_runtime::engine::Parts;
 use epitome_runtime::event::{Event, EventKind, JsonLines, Listener};
 use serde_json::json;
@@ -36,7 +36,7 @@ pub fn run(args: &Work, config: Option<&Path>, json: bool, progress: Progress) -
         let desk = Desk::over(configured, parts).await?;
         say(json, &format!("Working on {store}; an interrupt stops it.\n{writer}"));
         let worker = desk.engine.work();
-        signalled().await;
+        signaled().await;
         say(json, "Finishing what is under way.\n");
         worker.stop().await;
         drop(exporter);

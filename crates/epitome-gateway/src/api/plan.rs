@@ -63,7 +63,7 @@ pub(super) struct PlanDetail {
     plan: Plan,
     /// What becomes of what: records, steps, warnings. Places in it are those of the thread as it was loaded.
     details: Value,
-    /// What stands in the place of what was summarised.
+    /// What stands in the place of what was summarized.
     summaries: Value,
 }
 

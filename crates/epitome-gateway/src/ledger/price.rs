@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_below_nothing_and_a_misspelt_one_are_refused() {
+    fn a_price_below_nothing_and_a_misspelled_one_are_refused() {
         for text in [
             "[[price]]\nnames = ['a']\nread = -0.1",
             "[[price]]\nnames = ['a']\ninput = 0.0",

@@ -13,7 +13,7 @@ use crate::tools::{Outcome, Tool, sentence};
 /// Compacts a thread.
 pub(super) const COMPACT: Tool = Tool {
     name: "compact",
-    description: "Compacts a thread now: old content is summarised and moved out, so that every later prompt of the \
+    description: "Compacts a thread now: old content is summarized and moved out, so that every later prompt of the \
                   thread is smaller. Nothing is lost: `recall` and `read_artifact` give it back.",
     parameters: r#"{"type":"object","properties":{"instructions":{"type":"string","description":"What the summary should look at"},"pins":{"type":"array","items":{"type":"string"},"description":"Words that every later prompt must hold"}},"additionalProperties":false}"#,
 };

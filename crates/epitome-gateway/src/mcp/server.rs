@@ -25,7 +25,7 @@ use super::thread::{Chosen, Opened};
 use crate::tools::{Call, Caps, Outcome, READ_ARTIFACT, RECALL, Tool, answer, refused, sentence};
 
 /// What a client tells its model about the server.
-const INSTRUCTIONS: &str = "epitome keeps long conversations inside the model's window: old content is summarised or \
+const INSTRUCTIONS: &str = "epitome keeps long conversations inside the model's window: old content is summarized or \
     moved out of the prompt, and nothing is lost. When a summary or a placeholder is not enough, `recall` searches what \
     was left out and `read_artifact` reads it back, in parts. `compact` makes a thread's prompt smaller now.";
 

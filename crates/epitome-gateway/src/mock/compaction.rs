@@ -45,8 +45,8 @@ impl Compaction {
     fn on_demand(asked: &Asked) -> Option<Compaction> {
         let triggered =
             || asked.list("input").last().and_then(|item| item.get("type")?.as_str()) == Some("compaction_trigger");
-        let summarised = || asked.body.pointer("/compaction/type").and_then(Value::as_str) == Some("summarize");
-        (asked.endpoint == Endpoint::Compact || triggered() || summarised()).then_some(Compaction::Sealed)
+        let summarized = || asked.body.pointer("/compaction/type").and_then(Value::as_str) == Some("summarize");
+        (asked.endpoint == Endpoint::Compact || triggered() || summarized()).then_some(Compaction::Sealed)
     }
 
     fn over_threshold(asked: &Asked, tokens: u64) -> Option<Compaction> {

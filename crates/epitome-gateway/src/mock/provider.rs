@@ -15,7 +15,7 @@ use super::asked::Asked;
 use super::cache::{Owner, PrefixCache, Served};
 use super::compaction::Compaction;
 use super::endpoint::{Endpoint, Protocol};
-use super::faults::{Content, Delivery, Facts, Fault, FaultKind, Outcome, Pretence, Told};
+use super::faults::{Content, Delivery, Facts, Fault, FaultKind, Outcome, Pretense, Told};
 use super::models::models;
 use super::outlet::Outgoing;
 use super::prompt::{Prompt, Scales, input_items};
@@ -217,8 +217,8 @@ impl Provider {
     fn fail(&self, fault: &Fault, facts: &Facts<'_>, original: &Asked, asked: &Asked, prompt: &Prompt) -> Answer {
         match fault.outcome(facts) {
             Outcome::Told(told) => Answer { outgoing: sent(told), prompt_tokens: Some(facts.input) },
-            Outcome::Pretend(pretence) => {
-                self.say(original, asked, prompt, Some((pretence, facts.window)), Delivery::Whole)
+            Outcome::Pretend(pretense) => {
+                self.say(original, asked, prompt, Some((pretense, facts.window)), Delivery::Whole)
             }
             Outcome::Deliver(delivery) => self.say(original, asked, prompt, None, delivery),
         }
@@ -230,14 +230,14 @@ impl Provider {
         original: &Asked,
         asked: &Asked,
         prompt: &Prompt,
-        pretence: Option<(Pretence, u64)>,
+        pretense: Option<(Pretense, u64)>,
         delivery: Delivery,
     ) -> Answer {
         let mut served = self.served(asked, prompt);
         let compaction = Compaction::asked_by(asked, prompt.tokens());
         let mut reply = self.reply(asked, prompt, compaction);
-        if let Some((pretence, window)) = pretence {
-            pretend(pretence, window, &mut served, &mut reply);
+        if let Some((pretense, window)) = pretense {
+            pretend(pretense, window, &mut served, &mut reply);
         }
         let usage = self.usage(asked, served, &reply);
         self.state().records.account(&asked.key).bill(&served, usage.output, &self.settings.prices);
@@ -365,13 +365,13 @@ fn sent(told: Told) -> Outgoing {
     outgoing
 }
 
-fn pretend(pretence: Pretence, window: u64, served: &mut Served, reply: &mut Reply) {
-    match pretence {
-        Pretence::Truncated => *served = Served { input: served.input.min(window * 3 / 4), ..Served::default() },
-        Pretence::WindowFull => {
+fn pretend(pretense: Pretense, window: u64, served: &mut Served, reply: &mut Reply) {
+    match pretense {
+        Pretense::Truncated => *served = Served { input: served.input.min(window * 3 / 4), ..Served::default() },
+        Pretense::WindowFull => {
             *reply = Reply { parts: vec![Part::Text("I was about to say".into())], stop: Stop::WindowFull };
         }
-        Pretence::Empty => *reply = Reply { parts: Vec::new(), stop: Stop::End },
+        Pretense::Empty => *reply = Reply { parts: Vec::new(), stop: Stop::End },
     }
 }
 

@@ -181,7 +181,7 @@ impl Answer {
         let (parts, body) = response.into_parts();
         let is_fine = parts.status.is_success();
         if !is_fine && !ear.is_of_whole() {
-            // Errors are read however they are labelled.
+            // Errors are read however they are labeled.
             ear = Ear::new(ear.dialect(), &without_type(&parts.headers));
         }
         let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear, is_plain: false };

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::glance;
 use crate::identity::{Frame, Named};
 
-/// What agents write when they ask the model to summarise the conversation for themselves.
+/// What agents write when they ask the model to summarize the conversation for themselves.
 const OWN_COMPACTION: [&str; 2] = [
     "Your task is to create a detailed summary of the conversation so far",
     "You are performing a CONTEXT CHECKPOINT COMPACTION",
@@ -170,8 +170,9 @@ impl Asked {
 
     /// The field that limits the answer, as this request spells it.
     pub fn output_field(&self) -> &'static str {
-        let spelt = ["max_completion_tokens", "max_output_tokens", "max_tokens"];
-        let own = spelt.into_iter().find(|key| self.document.field(key).is_some_and(|value| value.as_str() != "null"));
+        let spelled = ["max_completion_tokens", "max_output_tokens", "max_tokens"];
+        let own =
+            spelled.into_iter().find(|key| self.document.field(key).is_some_and(|value| value.as_str() != "null"));
         own.unwrap_or(match self.dialect() {
             Dialect::Responses => "max_output_tokens",
             Dialect::Anthropic => "max_tokens",

@@ -289,7 +289,7 @@ impl Inner {
         }
         let mut policy = policy.map_or_else(|| self.engine.settings().policy.clone(), |(_, policy)| policy.clone());
         if !has_tools {
-            policy.externalise.by = ReadBy::Nobody;
+            policy.externalize.by = ReadBy::Nobody;
         }
         let engine = self.engine.under(Some(&policy), Some(model).filter(|model| !model.is_empty()));
         engines.push(Tuned { policy: name.to_owned(), model: model.to_owned(), has_tools, engine: engine.clone() });

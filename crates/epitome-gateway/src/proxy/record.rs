@@ -1,4 +1,4 @@
-//! The record: what came is logged, what was answered is kept, and what it took is learnt. All of it beside the request.
+//! The record: what came is logged, what was answered is kept, and what it took is learned. All of it beside the request.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
@@ -118,7 +118,7 @@ impl Inner {
         if let Some(answer) = &answer {
             record.writes.extend(self.kept_answer(&turn, answer, &id));
         }
-        // Somebody waits for these alone: what is learnt, and what it cost, can wait.
+        // Somebody waits for these alone: what is learned, and what it cost, can wait.
         if persisted.is_some() {
             self.keep(&std::mem::take(&mut record.writes)).await;
             drop(persisted);

@@ -353,7 +353,7 @@ impl Inner {
         let (Some(counted), Some(usage)) = (tried.counted, usage) else { return Verdict::Fine };
         match self.suspicions.went_through(&turn.served, counted, &usage) {
             Shown::Fine => Verdict::Fine,
-            // Its window is suspected, and not learnt for good.
+            // Its window is suspected, and not learned for good.
             Shown::Cut(_) => unsaid(None, "it counted far less than it was sent"),
             Shown::CountsLess => Verdict::CountsLess,
         }

@@ -25,7 +25,7 @@ pub(crate) use endpoints::is_local;
 pub use listen::{ListenError, Listening, Openness};
 pub use metrics::Metrics;
 pub use request_id::{PROXIED_REQUEST_ID, REQUEST_ID, RequestId};
-pub use stop::{Stop, Stopper, signalled};
+pub use stop::{Stop, Stopper, signaled};
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -28,9 +28,9 @@ impl Stop {
     pub fn on_signals() -> Stop {
         let (stopper, stop) = Stop::pair();
         tokio::spawn(async move {
-            signalled().await;
+            signaled().await;
             stopper.finish();
-            signalled().await;
+            signaled().await;
             stopper.at_once();
             // Whoever listens shall not think that nobody tells any more.
             std::future::pending::<()>().await;
@@ -73,7 +73,7 @@ impl Stopper {
 }
 
 /// Waits for a signal that says to stop.
-pub async fn signalled() {
+pub async fn signaled() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {

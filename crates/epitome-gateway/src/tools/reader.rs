@@ -75,7 +75,7 @@ impl Imported {
 /// What was read back.
 #[derive(Clone, Debug, Default)]
 pub struct Read {
-    /// Its words. Media is named in them, not spelt out.
+    /// Its words. Media is named in them, not spelled out.
     pub text: String,
     /// The images and files in it, each as the part it came as.
     pub media: Vec<Media>,

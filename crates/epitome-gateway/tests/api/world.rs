@@ -68,7 +68,7 @@ impl World {
     }
 }
 
-/// Appends turns with long results until something was moved out and something summarised.
+/// Appends turns with long results until something was moved out and something summarized.
 async fn compacted(engine: &Engine) {
     let mut open = engine.open(&owner("acme"), thread("t-long"), Dialect::Chat).await.unwrap();
     for at in 0..60 {

@@ -94,7 +94,7 @@ async fn every_matching_line_is_shown_once_with_what_is_around_it() {
 }
 
 #[tokio::test]
-async fn lines_are_found_with_their_numbers_and_their_neighbours() {
+async fn lines_are_found_with_their_numbers_and_their_neighbors() {
     let world = World::new().await;
     let mut open = world.saying("one\ntwo\nthree\nfour\nfive\nsix\nseven\neight").await;
     let read = async |open: &mut _, arguments| world.call(open, "read_artifact", arguments).await.text;

@@ -1,4 +1,4 @@
-//! The window and every shape of the catalogue.
+//! The window and every shape of the catalog.
 
 use epitome::budget::{Overflow, Tokens, classify};
 use epitome_gateway::mock::{Fault, FaultKind, MockSettings};
@@ -100,7 +100,7 @@ async fn only_shapes_that_count_the_output_refuse_for_it() {
     assert_eq!((max_tokens.get(), limit.get()), (3_000, WINDOW));
 }
 
-/// What a shape of the catalogue is sent with, and what the library makes of it.
+/// What a shape of the catalog is sent with, and what the library makes of it.
 async fn told(bench: &Bench, fault: &Fault, stream: bool) -> (Got, Overflow) {
     let body = with(chat(6_000), json!({"stream": stream, "max_tokens": 1_000}));
     let header = if fault.kind() == FaultKind::Overflow { "x-mock-overflow" } else { "x-mock-fault" };
@@ -110,7 +110,7 @@ async fn told(bench: &Bench, fault: &Fault, stream: bool) -> (Got, Overflow) {
 }
 
 #[tokio::test]
-async fn the_library_tells_every_overflow_of_the_catalogue_from_what_only_looks_like_one() {
+async fn the_library_tells_every_overflow_of_the_catalog_from_what_only_looks_like_one() {
     let bench = small();
     for fault in Fault::all().filter(|fault| fault.kind() != FaultKind::Broken) {
         for stream in [false, true] {
@@ -178,7 +178,7 @@ async fn a_fault_is_forced_whatever_the_size() {
         assert_eq!(got.status, status, "{name}");
     }
     let unknown = bench.post_with("/v1/messages", &[("x-mock-fault", "nothing")], &messages(10)).await;
-    assert_eq!(unknown.message(), "`nothing` is not in the catalogue; `epitome mock --list` shows it");
+    assert_eq!(unknown.message(), "`nothing` is not in the catalog; `epitome mock --list` shows it");
     let forced = bench.post_with("/v1/messages", &[("x-mock-fault", "anthropic")], &messages(10)).await;
     assert_eq!(forced.message(), "prompt is too long: 4800 tokens > 4000 maximum");
 }

@@ -9,7 +9,7 @@ use epitome::wire::Dialect;
 use epitome_runtime::engine::Background;
 use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted};
 use epitome_runtime::store::{FaultyStore, Memory, StoreFault};
-use epitome_runtime::summarise::{ModelSummariser, Summariser};
+use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 
 use crate::talk::{DIALECTS, Talk};
 use crate::world::{Got, Plan, SOON, World};
@@ -210,8 +210,8 @@ impl Model for Breaking {
 #[tokio::test]
 async fn a_bug_in_planning_sends_what_came_and_is_over_with_the_bug() {
     let model: Arc<dyn Model> = Arc::new(Breaking(AtomicUsize::new(1)));
-    let summariser = Summariser::WithFallback(Arc::new(ModelSummariser::new(model, Duration::from_secs(5))));
-    let world = Plan::new().window(40_000).budget(8_000).summariser(summariser).start().await;
+    let summarizer = Summarizer::WithFallback(Arc::new(ModelSummarizer::new(model, Duration::from_secs(5))));
+    let world = Plan::new().window(40_000).budget(8_000).summarizer(summarizer).start().await;
     let mut talk = Talk::new(Dialect::Chat).grown(14_000);
     let got = talk.send(&world.gate).await.fine();
     assert_eq!(got.told("failed-open"), Some("broken"));
@@ -225,16 +225,16 @@ async fn a_bug_in_planning_sends_what_came_and_is_over_with_the_bug() {
 }
 
 #[tokio::test]
-async fn a_slow_summariser_keeps_nobody_waiting() {
+async fn a_slow_summarizer_keeps_nobody_waiting() {
     let script = "model = \"slow\"\ndialect = \"chat\"\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\ntext = 'x'\ndelay_ms = 60000\n";
     for fallback in [true, false] {
         let model: Arc<dyn Model> = Arc::new(Scripted::parse(script).unwrap());
-        let model = Arc::new(ModelSummariser::new(model, Duration::from_secs(30)));
-        let summariser = if fallback { Summariser::WithFallback(model) } else { Summariser::Model(model) };
+        let model = Arc::new(ModelSummarizer::new(model, Duration::from_secs(30)));
+        let summarizer = if fallback { Summarizer::WithFallback(model) } else { Summarizer::Model(model) };
         let world = Plan::new()
             .window(40_000)
             .budget(8_000)
-            .summariser(summariser)
+            .summarizer(summarizer)
             .engine(|engine| engine.background = Background::On { wait: Duration::from_millis(400) })
             .settings(|settings| settings.limits.store_patience = Duration::from_millis(400))
             .start()

@@ -280,7 +280,7 @@ async fn a_clients_own_request_for_a_summary_goes_out_whole_where_it_fits() {
     let mut codex = Talk::new(Dialect::Responses).grown(30_000);
     codex.says("You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary.");
     let mut helper = Talk::new(Dialect::Responses).grown(30_000).header("x-openai-subagent", "compact");
-    helper.says("Summarise.");
+    helper.says("Summarize.");
     for talk in [claude, codex, helper] {
         let world = Plan::new().window(60_000).budget(30_000).start().await;
         let got = talk.send(&world.gate).await.fine();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use epitome::wire::Dialect;
 use epitome_gateway::mock::{CacheRules, Fault, Work};
 use epitome_runtime::model::{Model, Scripted};
-use epitome_runtime::summarise::{ModelSummariser, Summariser};
+use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 use serde_json::Value;
 
 use crate::talk::{DIALECTS, Talk};
@@ -160,8 +160,8 @@ const WRITER: &str = "model = \"gpt-5\"\ndialect = \"chat\"\n\n[[answer]]\nfor =
 #[tokio::test]
 async fn a_models_summary_stands_with_the_request_that_follows_it() {
     let model = Arc::new(Scripted::parse(WRITER).unwrap());
-    let summariser = ModelSummariser::new(model as Arc<dyn Model>, std::time::Duration::from_secs(20));
-    let world = plan().summariser(Summariser::WithFallback(Arc::new(summariser))).start().await;
+    let summarizer = ModelSummarizer::new(model as Arc<dyn Model>, std::time::Duration::from_secs(20));
+    let world = plan().summarizer(Summarizer::WithFallback(Arc::new(summarizer))).start().await;
     let got = Talk::new(Dialect::Chat).model("gpt-5").grown(9_000).send(&world.gate).await.fine();
     assert_eq!(got.plan(), 1);
     let entries = entries(&world.gate, &got.placed().0, 1).await;

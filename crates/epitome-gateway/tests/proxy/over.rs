@@ -8,7 +8,7 @@ use epitome::wire::Dialect;
 use epitome_gateway::mock::{CacheRules, Work};
 use epitome_runtime::engine::Background;
 use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted};
-use epitome_runtime::summarise::{ModelSummariser, Summariser};
+use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -303,9 +303,9 @@ impl Model for Gated {
 async fn in_the_background_the_swap_costs_the_client_no_time() {
     let model = Arc::new(Gated { model: Scripted::parse(SUMMARY).unwrap(), gate: Semaphore::new(0) });
     let never = Duration::from_secs(3600);
-    let summariser = ModelSummariser::new(model.clone() as Arc<dyn Model>, never);
+    let summarizer = ModelSummarizer::new(model.clone() as Arc<dyn Model>, never);
     let world = plan()
-        .summariser(Summariser::WithFallback(Arc::new(summariser)))
+        .summarizer(Summarizer::WithFallback(Arc::new(summarizer)))
         .engine(|engine| engine.background = Background::On { wait: never })
         .start()
         .await;

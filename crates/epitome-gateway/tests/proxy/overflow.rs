@@ -205,7 +205,7 @@ async fn an_empty_stream_of_a_short_prompt_is_not_made_shorter() {
 }
 
 #[tokio::test]
-async fn a_truncation_that_only_usage_shows_is_seen_where_there_is_time_and_learnt_from() {
+async fn a_truncation_that_only_usage_shows_is_seen_where_there_is_time_and_learned_from() {
     for fault in ["ollama-truncates", "sglang-truncates"] {
         let world = world(Fault::named(fault).unwrap()).await;
         let mut talk = Talk::new(Dialect::Chat).streaming(true).grown(16_000);
@@ -243,7 +243,7 @@ async fn one_odd_answer_makes_no_window_small() {
 }
 
 #[tokio::test]
-async fn a_window_that_was_learnt_is_known_after_a_restart() {
+async fn a_window_that_was_learned_is_known_after_a_restart() {
     let folder = crate::world::Folder::new();
     let plan = || Plan::new().store(folder.store()).objects(folder.objects());
     let world = plan().window(WINDOW).start().await;

@@ -15,7 +15,7 @@ use epitome_gateway::serve::{Ended, Gateway, Listening, Metrics, Openness, Stop,
 use epitome_gateway::settings::{Family, Settings, Takes, ToolRules, Upstream};
 use epitome_runtime::engine::{Engine, Parts, Worker};
 use epitome_runtime::store::{Memory, Sqlite, Store};
-use epitome_runtime::summarise::Summariser;
+use epitome_runtime::summarize::Summarizer;
 use epitome_runtime::vault::Keys;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub struct Plan {
     engine: epitome_runtime::engine::Settings,
     store: Arc<dyn Store>,
     objects: Arc<dyn object_store::ObjectStore>,
-    summariser: Summariser,
+    summarizer: Summarizer,
     keys: Keys,
 }
 
@@ -72,7 +72,7 @@ impl Plan {
             engine: epitome_runtime::engine::Settings::default(),
             store: Arc::new(Memory::new()),
             objects: Arc::new(object_store::memory::InMemory::new()),
-            summariser: Summariser::Embedded,
+            summarizer: Summarizer::Embedded,
             keys: Keys::none(),
         }
     }
@@ -108,8 +108,8 @@ impl Plan {
         self
     }
 
-    pub fn summariser(mut self, summariser: Summariser) -> Plan {
-        self.summariser = summariser;
+    pub fn summarizer(mut self, summarizer: Summarizer) -> Plan {
+        self.summarizer = summarizer;
         self
     }
 
@@ -144,7 +144,7 @@ impl Plan {
         let parts = Parts {
             store: self.store,
             objects: self.objects,
-            summariser: self.summariser,
+            summarizer: self.summarizer,
             keys: self.keys,
             ..Parts::in_memory(epitome_runtime::engine::Settings {
                 store_patience: settings.limits.store_patience,

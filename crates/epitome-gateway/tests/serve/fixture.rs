@@ -140,7 +140,7 @@ impl Proxy for Obedient {
     }
 }
 
-/// An answer with the request's own headers, spelt as they came.
+/// An answer with the request's own headers, spelled as they came.
 fn echo(request: Request<Incoming>, call: &Call) -> Response<Body> {
     let (parts, _) = request.into_parts();
     let mut response = Response::new(Body::from(call.id.to_string()));

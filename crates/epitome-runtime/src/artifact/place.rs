@@ -185,7 +185,7 @@ mod tests {
     fn the_address_of_a_bucket_holds_no_secrets_and_nothing_unknown() {
         let cases = [
             ("s3://", "is not a place for artifacts"),
-            ("s3://bucket?colour=red", "may not hold \"colour\""),
+            ("s3://bucket?color=red", "may not hold \"color\""),
             ("s3://bucket?access_key_id=AKIA", "may not hold \"access_key_id\""),
             ("s3://AKIA:hidden@bucket/prefix", "a name and a password"),
         ];

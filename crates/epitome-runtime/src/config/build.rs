@@ -20,7 +20,7 @@ use crate::engine::{Background, Jobs, Kept, Parts, Settings};
 use crate::event::{Bus, JsonLines};
 use crate::model::{Endpoint, EndpointError, HttpModel, Model, ScriptError, Scripted, Secret, Timeouts};
 use crate::store::{Memory, Recovering, Sqlite, Store, StoreError};
-use crate::summarise::{ModelSummariser, Summariser};
+use crate::summarize::{ModelSummarizer, Summarizer};
 use crate::vault::{Keys, NotAKey};
 
 const DAY_S: u64 = 86_400;
@@ -114,37 +114,37 @@ impl Config {
             settings: self.settings()?,
             objects: open_url(&self.artifacts.url.to_string()).map_err(BuildError::Artifacts)?,
             bus: Bus::new(),
-            summariser: Summariser::Embedded,
+            summarizer: Summarizer::Embedded,
         })
     }
 
     /// What an engine is made of: also who writes summaries and who hears of events. Spans go where the program's own
     /// subscriber sends them.
     pub async fn parts(&self, environment: &Environment) -> Result<Parts, BuildError> {
-        let (summariser, bus) = (self.summariser(environment)?, self.bus()?);
-        Ok(Parts { summariser, bus, ..self.storage(environment).await? })
+        let (summarizer, bus) = (self.summarizer(environment)?, self.bus()?);
+        Ok(Parts { summarizer, bus, ..self.storage(environment).await? })
     }
 
     /// The same over a store of one's own, which need not be open.
     pub fn parts_over(&self, store: Arc<dyn Store>, environment: &Environment) -> Result<Parts, BuildError> {
-        let (summariser, bus) = (self.summariser(environment)?, self.bus()?);
-        Ok(Parts { summariser, bus, ..self.storage_over(store, environment)? })
+        let (summarizer, bus) = (self.summarizer(environment)?, self.bus()?);
+        Ok(Parts { summarizer, bus, ..self.storage_over(store, environment)? })
     }
 
     /// Who writes summaries.
-    pub fn summariser(&self, environment: &Environment) -> Result<Summariser, BuildError> {
+    pub fn summarizer(&self, environment: &Environment) -> Result<Summarizer, BuildError> {
         if self.summarizer.kind == SummarizerKind::Embedded {
-            return Ok(Summariser::Embedded);
+            return Ok(Summarizer::Embedded);
         }
         let patience = Duration::from_secs(self.summarizer.timeout_s);
-        let mut model = ModelSummariser::new(self.summary_model(environment)?, patience);
+        let mut model = ModelSummarizer::new(self.summary_model(environment)?, patience);
         if let Some(window) = self.model.window.filter(|_| self.model.name.as_deref() == Some(model.id())) {
             model = model.with_window(Tokens::new(window));
         }
         let model = Arc::new(model);
         Ok(match self.summarizer.kind {
-            SummarizerKind::ModelWithFallback => Summariser::WithFallback(model),
-            _ => Summariser::Model(model),
+            SummarizerKind::ModelWithFallback => Summarizer::WithFallback(model),
+            _ => Summarizer::Model(model),
         })
     }
 
@@ -402,8 +402,8 @@ mod tests {
     #[test]
     fn who_writes_summaries_is_who_is_configured() {
         let asked = |flags: &[(&str, &str)]| {
-            let summariser = config(flags).summariser(&environment()).expect("a summariser");
-            (summariser.model().map(|model| model.id().to_owned()), summariser.may_fall_back())
+            let summarizer = config(flags).summarizer(&environment()).expect("a summarizer");
+            (summarizer.model().map(|model| model.id().to_owned()), summarizer.may_fall_back())
         };
         let kind = |kind: &'static str| ("summarizer.kind", kind);
         assert_eq!(asked(&[]), (None, true));
@@ -424,7 +424,7 @@ mod tests {
             (&[("summarizer.kind", "model"), MODEL[0], MODEL[1], ("model.key", "sk-hid\nden")], "cannot be sent"),
         ];
         for (flags, expected) in cases {
-            let error = config(flags).summariser(&environment()).expect_err(expected).to_string();
+            let error = config(flags).summarizer(&environment()).expect_err(expected).to_string();
             assert!(error.contains(expected) && !error.contains("sk-hid"), "{error}");
         }
     }

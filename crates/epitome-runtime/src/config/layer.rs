@@ -246,7 +246,7 @@ fn unknown_variable(name: &str) -> ConfigError {
     ConfigError::Unknown { name: name.to_owned(), at: Origin::Environment { name: name.to_owned() }, nearest }
 }
 
-/// A misspelt section is near to a section, a misspelt setting to a setting, one outside its section to its last word.
+/// A misspelled section is near to a section, a misspelled setting to a setting, one outside its section to its last word.
 fn unknown(name: &str, at: Origin) -> ConfigError {
     let sections = KEYS.iter().filter_map(|key| key.name.split('.').next());
     let ended = KEYS.iter().find(|key| key.name.rsplit('.').next() == Some(name)).map(|key| key.name);

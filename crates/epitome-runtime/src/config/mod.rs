@@ -2,7 +2,7 @@
 //!
 //! Every setting stands once, in `sections`: its name, type, default and meaning. Reading, explaining and the
 //! documentation come from there. The loader reads files and nothing else of the process: the environment and the working
-//! folder come in as values. A setting that is misspelt or means nothing is an error that says where it stands.
+//! folder come in as values. A setting that is misspelled or means nothing is an error that says where it stands.
 
 mod address;
 mod build;
@@ -58,7 +58,7 @@ impl Config {
         Ok(Loaded { config, file: layers.file, refused: layers.refused, explained })
     }
 
-    /// Whom the summariser asks: its own address and name, the model's where it has none.
+    /// Whom the summarizer asks: its own address and name, the model's where it has none.
     pub fn summarizer_model(&self) -> Option<SummarizerModel<'_>> {
         let (own, model) = (&self.summarizer, &self.model);
         let name = own.name.as_deref().or(model.name.as_deref());
@@ -84,7 +84,7 @@ impl Loaded {
     }
 }
 
-/// Whom the summariser asks.
+/// Whom the summarizer asks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SummarizerModel<'a> {
     /// The provider's address.

@@ -1,6 +1,6 @@
 //! What a gateway is told: which provider answers which requests, whose key opens what, and who gets its tools.
 //!
-//! Each is written as `NAME=VALUE` in a list. A name that could be a misspelt provider is refused, not taken for a model.
+//! Each is written as `NAME=VALUE` in a list. A name that could be a misspelled provider is refused, not taken for a model.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -82,7 +82,7 @@ fn path(text: &str) -> Option<String> {
     (is_path && !is_own && parts().all(|part| part != "." && part != "..")).then(|| path.to_owned())
 }
 
-/// A model's name has something that no provider's has: a digit, a star or a mark. So a misspelt provider is none.
+/// A model's name has something that no provider's has: a digit, a star or a mark. So a misspelled provider is none.
 fn is_model(text: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || "-._:/@*".contains(c);
     !text.is_empty() && text.chars().all(fine) && text.contains(|c: char| !c.is_ascii_alphabetic())

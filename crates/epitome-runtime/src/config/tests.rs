@@ -353,7 +353,7 @@ fn a_mistake_is_told_with_its_place_and_what_was_meant() {
 }
 
 #[test]
-fn a_misspelt_variable_is_a_mistake_and_those_of_tests_are_left_alone() {
+fn a_misspelled_variable_is_a_mistake_and_those_of_tests_are_left_alone() {
     let folder = Folder::with("");
     assert_eq!(
         folder.mistake(&[("EPITOME_STROE_URL", "memory:")]),
@@ -439,7 +439,7 @@ fn a_secret_is_revealed_from_where_it_is() {
 }
 
 #[test]
-fn the_summariser_asks_the_model_unless_told_otherwise_and_takes_no_key_elsewhere() {
+fn the_summarizer_asks_the_model_unless_told_otherwise_and_takes_no_key_elsewhere() {
     let asked = |toml: &str| {
         let loaded = Folder::with(toml).load(&[]).expect("a configuration");
         loaded.config.summarizer_model().map(|model| {
@@ -460,7 +460,7 @@ fn the_summariser_asks_the_model_unless_told_otherwise_and_takes_no_key_elsewher
 }
 
 #[test]
-fn an_upstream_is_for_a_provider_a_path_or_a_model_and_a_misspelt_provider_is_none_of_them() {
+fn an_upstream_is_for_a_provider_a_path_or_a_model_and_a_misspelled_provider_is_none_of_them() {
     let routes = |text: &str| {
         let mut sources = nowhere(&[("HOME", "/h")]);
         sources.flags.push(("serve.upstreams".to_owned(), format!("{text}=https://a.test")));

@@ -14,7 +14,7 @@ use crate::event::spans::Purpose;
 use crate::event::{Event, EventKind};
 use crate::ids::Moment;
 use crate::model::{
-    Hear, LEARNT_WINDOW_MIN, Model, ModelAnswer, ModelError, ServedModel, Usage, answer_traced, believable_limit,
+    Hear, LEARNED_WINDOW_MIN, Model, ModelAnswer, ModelError, ServedModel, Usage, answer_traced, believable_limit,
 };
 
 /// How often a prompt that the provider refuses is made smaller.
@@ -113,7 +113,7 @@ impl OpenThread {
     /// Suspects the window that a provider's refusal names, given what the prompt was counted as here.
     pub async fn learn_overflow(&mut self, served: &ServedModel, counted: Tokens, error: &ModelError) {
         let ModelError::Overflow { overflow, .. } = error else { return };
-        if let Some(limit) = overflow.limit().filter(|limit| *limit >= LEARNT_WINDOW_MIN) {
+        if let Some(limit) = overflow.limit().filter(|limit| *limit >= LEARNED_WINDOW_MIN) {
             let is_believable = believable_limit(counted, error).is_some();
             let served = served.clone();
             self.suspected = Some(SuspectedWindow { served, limit, is_believable, since: Instant::now() });

@@ -26,7 +26,7 @@ use crate::log::{Document, Hint, StoredPlan};
 use crate::model::Usage;
 use crate::recall::index_rows;
 use crate::store::{DocumentKind, JobId, PlanRow, StoreError, Write};
-use crate::summarise::{Frame, NoSummary, Prose, Put, Spent, Summariser, cache_name};
+use crate::summarize::{Frame, NoSummary, Prose, Put, Spent, Summarizer, cache_name};
 
 /// The most artifacts that a thread remembers names of; older ones are still read by their id.
 const HINTS_MAX: usize = 500;
@@ -184,7 +184,7 @@ impl Engine {
     }
 
     async fn fall_back(&self, snapshot: &Snapshot, no: &NoSummary) -> Result<(), NotCompacted> {
-        let falls = self.inner.summariser.may_fall_back();
+        let falls = self.inner.summarizer.may_fall_back();
         let event = self.event(snapshot, EventKind::SummaryFellBack);
         let event = event.with("reason", no.reason).with("details", no.details.clone()).with("embedded", falls);
         self.inner.bus.emit(&event);
@@ -205,12 +205,12 @@ impl Engine {
         state: Option<State>,
         smaller: u32,
     ) -> Result<Look, NotCompacted> {
-        let summariser = match how.embedded_only {
-            true => Summariser::Embedded,
-            false => self.inner.summariser.clone(),
+        let summarizer = match how.embedded_only {
+            true => Summarizer::Embedded,
+            false => self.inner.summarizer.clone(),
         };
         let (snapshot, frame) = (Arc::clone(snapshot), how.frame.clone());
-        run_aside(move || look(&snapshot, &summariser, frame, state.as_ref(), smaller)).await
+        run_aside(move || look(&snapshot, &summarizer, frame, state.as_ref(), smaller)).await
     }
 
     /// A model's prose: from the cache, or asked for.
@@ -220,7 +220,7 @@ impl Engine {
         dialogue: epitome::summary::Dialogue,
         put: &Put,
     ) -> Result<Prose, NoSummary> {
-        let Some(model) = self.inner.summariser.model() else {
+        let Some(model) = self.inner.summarizer.model() else {
             return Err(NoSummary { reason: "unreachable", details: "no model is configured".to_owned() });
         };
         let name = cache_name(&dialogue, put);
@@ -389,7 +389,7 @@ impl Engine {
 
     /// The workstream state, where the policy keeps one.
     async fn state(&self, snapshot: &Snapshot) -> Option<(State, u64)> {
-        if snapshot.policy.summarise.form != Form::Workstream {
+        if snapshot.policy.summarize.form != Form::Workstream {
             return None;
         }
         let found =
@@ -461,7 +461,7 @@ pub(super) async fn run_aside<T: Send + 'static>(work: impl FnOnce() -> T + Send
 
 fn look(
     snapshot: &Snapshot,
-    summariser: &Summariser,
+    summarizer: &Summarizer,
     frame: Option<Frame>,
     state: Option<&State>,
     smaller: u32,
@@ -472,7 +472,7 @@ fn look(
         Verdict::Act(draft) => draft,
     };
     let plan = Box::new(draft.plan().clone());
-    let (Some(model), Some(pending)) = (summariser.model(), draft.pending()) else {
+    let (Some(model), Some(pending)) = (summarizer.model(), draft.pending()) else {
         return Look::Planned { plan, dialogue: None, put: Put::Transcript };
     };
     // A call that waits for its result cannot be followed by a question.
@@ -498,7 +498,7 @@ fn touched(plan: &Plan, thread: &Thread) -> BTreeSet<usize> {
             (_, Some(part)) => {
                 places.insert(part.place);
             }
-            (Action::Summarise { kept, .. }, None) => {
+            (Action::Summarize { kept, .. }, None) => {
                 places.extend(record.span.range().filter(|place| !kept.contains(&thread.message(*place).id())));
             }
             (_, None) => places.extend(record.span.range()),
@@ -577,8 +577,8 @@ fn rung_event(step: &RungStep) -> EventKind {
     match step.rung {
         Some(Rung::Deduplicate) => EventKind::CompactionDeduplicated,
         Some(Rung::Supersede) => EventKind::CompactionSuperseded,
-        Some(Rung::Externalise) => EventKind::CompactionExternalized,
-        Some(Rung::Summarise) => EventKind::CompactionSummarized,
+        Some(Rung::Externalize) => EventKind::CompactionExternalized,
+        Some(Rung::Summarize) => EventKind::CompactionSummarized,
         Some(Rung::Drop) => EventKind::CompactionDropped,
         Some(Rung::Trim) => EventKind::CompactionTrimmed,
         Some(Rung::Clear) | None => EventKind::CompactionCleared,

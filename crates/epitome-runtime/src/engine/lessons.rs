@@ -100,7 +100,7 @@ impl CachedBook {
 }
 
 impl Engine {
-    /// The same engine by another clock. It dates what is learnt of models, and nothing else.
+    /// The same engine by another clock. It dates what is learned of models, and nothing else.
     #[must_use]
     pub fn with_clock(&self, clock: Clock) -> Engine {
         let mut inner = (*self.inner).clone();
@@ -111,11 +111,11 @@ impl Engine {
     /// The window of a model, as it is known by now.
     pub fn window_of(&self, served: &ServedModel) -> Window {
         let now = self.inner.clock.now();
-        let learnt = self.lesson_on(served).and_then(|lesson| lesson.window_at(now));
-        Window::of(&served.model, learnt.map(|window| window.tokens))
+        let learned = self.lesson_on(served).and_then(|lesson| lesson.window_at(now));
+        Window::of(&served.model, learned.map(|window| window.tokens))
     }
 
-    /// What a model's provider counts for one token of ours, once anything was learnt.
+    /// What a model's provider counts for one token of ours, once anything was learned.
     pub fn factor_of(&self, served: &ServedModel) -> Option<f64> {
         self.lesson_on(served).and_then(|lesson| lesson.factor).map(epitome::budget::CountFactor::get)
     }
@@ -138,7 +138,7 @@ impl Engine {
     }
 
     async fn read_lessons(&self, tenant: &TenantId) -> Result<(), LogError> {
-        let (book, version) = self.inner.log.document::<LessonBook>(tenant, DocumentKind::Learnt, NAME).await?;
+        let (book, version) = self.inner.log.document::<LessonBook>(tenant, DocumentKind::Learned, NAME).await?;
         let known = self.inner.lessons.look(tenant, |cached| cached.version);
         match known == Some(version) {
             // What was not worth a write is not lost by looking.
@@ -154,7 +154,7 @@ impl Engine {
         Ok(self.inner.lessons.look(tenant, |cached| cached.book.clone()).unwrap_or_default())
     }
 
-    /// Forgets what was learnt of the models with this name, of this upstream; of all where none is given. What was
+    /// Forgets what was learned of the models with this name, of this upstream; of all where none is given. What was
     /// forgotten.
     pub async fn forget_lessons(
         &self,
@@ -204,7 +204,7 @@ impl Engine {
         let log = &self.inner.log;
         let document = Document {
             tenant,
-            kind: DocumentKind::Learnt,
+            kind: DocumentKind::Learned,
             name: NAME,
             value: &cached.book,
             expected: Some(cached.version),

@@ -27,7 +27,7 @@
 //! ```
 //!
 //! A step never fails for want of a store, a model or a job: what could not be saved is kept and saved with the next
-//! step, and what could not be summarised by a model is summarised by code.
+//! step, and what could not be summarized by a model is summarized by code.
 
 mod ask;
 mod compact;
@@ -65,7 +65,7 @@ use crate::event::Bus;
 use crate::ids::{Moment, ThreadId, ThreadKey};
 use crate::log::{Log, NewThread};
 use crate::store::{DocumentKind, Patient, Store};
-use crate::summarise::Summariser;
+use crate::summarize::Summarizer;
 use crate::vault::{Keys, Vault, random_secret};
 
 /// The kind of the job that compacts a thread.
@@ -85,7 +85,7 @@ struct Inner {
     log: Log,
     artifacts: Artifacts,
     bus: Bus,
-    summariser: Summariser,
+    summarizer: Summarizer,
     settings: Settings,
     policy: Arc<epitome::policy::Policy>,
     counter: Counter,
@@ -128,20 +128,20 @@ pub struct Parts {
     /// Who hears of events.
     pub bus: Bus,
     /// Who writes summaries.
-    pub summariser: Summariser,
+    pub summarizer: Summarizer,
     /// Everything else.
     pub settings: Settings,
 }
 
 impl Parts {
-    /// Everything in memory, nothing sealed, the embedded summariser.
+    /// Everything in memory, nothing sealed, the embedded summarizer.
     pub fn in_memory(settings: Settings) -> Self {
         Parts {
             store: Arc::new(crate::store::Memory::new()),
             objects: Arc::new(object_store::memory::InMemory::new()),
             keys: Keys::none(),
             bus: Bus::new(),
-            summariser: Summariser::Embedded,
+            summarizer: Summarizer::Embedded,
             settings,
         }
     }
@@ -159,7 +159,7 @@ impl Engine {
     /// An engine whose store may not answer yet. Its calls have to fail until [`Engine::adopt_store`] has seen the store:
     /// only then is it known what names in it are made of.
     pub fn before_its_store(parts: Parts) -> Engine {
-        let Parts { store, objects, keys, bus, summariser, settings } = parts;
+        let Parts { store, objects, keys, bus, summarizer, settings } = parts;
         let store: Arc<dyn Store> = Arc::new(Patient::new(store, settings.store_patience));
         let vault = Vault::new(keys, random_secret());
         let log = Log::new(Arc::clone(&store), vault.clone());
@@ -169,7 +169,7 @@ impl Engine {
             log,
             artifacts,
             bus,
-            summariser,
+            summarizer,
             policy: Arc::new(settings.policy.clone()),
             settings,
             counter,
@@ -181,7 +181,7 @@ impl Engine {
     }
 
     /// Takes over what a store knows that was just opened: its secret, which is made where it has none, and what was
-    /// learnt of models.
+    /// learned of models.
     pub async fn adopt_store(&self, store: Arc<dyn Store>) -> Result<(), EngineError> {
         let vault = self.inner.log.vault();
         vault.adopt(secret::store_secret(&store, vault.keys()).await?);
@@ -189,7 +189,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The same engine for another policy and another model: what is kept, learnt and told is shared.
+    /// The same engine for another policy and another model: what is kept, learned and told is shared.
     pub fn under(&self, policy: Option<&epitome::policy::Policy>, model: Option<&str>) -> Engine {
         let mut inner = (*self.inner).clone();
         if let Some(policy) = policy {

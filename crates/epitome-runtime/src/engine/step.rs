@@ -24,7 +24,7 @@ use crate::log::{Document, LogError};
 use crate::model::{ModelPrompt, ServedModel};
 use crate::rehydrate::{Allowance, called_for};
 use crate::store::{DocumentKind, JobId, JobState, NewJob, Write};
-use crate::summarise::Frame;
+use crate::summarize::Frame;
 
 /// How often a lost race is run again.
 const RACES_MAX: usize = 8;
@@ -41,7 +41,7 @@ const GROWTH: f64 = 0.05;
 pub struct StepRequest {
     /// The model, where it is not the engine's.
     pub model: Option<String>,
-    /// Who serves the model; without it, what is learnt of the model is learnt for the thread's tenant under its name.
+    /// Who serves the model; without it, what is learned of the model is learned for the thread's tenant under its name.
     pub served: Option<ServedModel>,
     /// The system prompt beside the messages, as JSON of the dialect.
     pub system: Option<String>,

@@ -40,7 +40,7 @@ pub enum EventKind {
     CompactionSuperseded,
     /// Content moved out.
     CompactionExternalized,
-    /// A span was summarised.
+    /// A span was summarized.
     CompactionSummarized,
     /// Results were cleared.
     CompactionCleared,
@@ -58,7 +58,7 @@ pub enum EventKind {
     CompactionFailed,
     /// Somebody else committed first; the plan is made again.
     CompactionConflict,
-    /// The model's summary could not be used; the embedded summariser wrote it.
+    /// The model's summary could not be used; the embedded summarizer wrote it.
     SummaryFellBack,
     /// A model was asked for a summary, whatever came of it. The details hold who, and what it took.
     SummaryAsked,

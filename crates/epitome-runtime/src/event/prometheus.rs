@@ -43,10 +43,10 @@ const PLAIN: [(&str, &str); 8] = [
 ];
 
 /// The counters with labels, and what they count.
-const LABELLED: [(&str, &str); 4] = [
+const LABELED: [(&str, &str); 4] = [
     (COMPACTIONS, "Compactions committed, by policy and by who wrote the summary."),
     (TOKENS_FREED, "Tokens freed, by rung."),
-    (SUMMARY_FALLBACKS, "Summaries that the embedded summariser had to write, by reason."),
+    (SUMMARY_FALLBACKS, "Summaries that the embedded summarizer had to write, by reason."),
     (JOBS, "Background jobs, by what became of them."),
 ];
 
@@ -163,7 +163,7 @@ fn describe() {
         describe_counter!(name, about);
         counter!(name).absolute(0);
     }
-    for (name, about) in LABELLED {
+    for (name, about) in LABELED {
         describe_counter!(name, about);
     }
     describe_histogram!(PROMPT_TOKENS, Unit::Count, "Tokens of a prompt, before and after a compaction.");
@@ -175,8 +175,8 @@ fn count_freed(kind: EventKind, tokens: u64) {
     let rung = match kind {
         EventKind::CompactionDeduplicated => Rung::Deduplicate,
         EventKind::CompactionSuperseded => Rung::Supersede,
-        EventKind::CompactionExternalized => Rung::Externalise,
-        EventKind::CompactionSummarized => Rung::Summarise,
+        EventKind::CompactionExternalized => Rung::Externalize,
+        EventKind::CompactionSummarized => Rung::Summarize,
         EventKind::CompactionCleared => Rung::Clear,
         EventKind::CompactionDropped => Rung::Drop,
         EventKind::CompactionTrimmed => Rung::Trim,

@@ -4,7 +4,7 @@
 //! three states:
 //!
 //! ```text
-//! listed ──(an error names a limit)──► suspected ──(a compacted prompt is accepted)──► seen to hold ──► learnt
+//! listed ──(an error names a limit)──► suspected ──(a compacted prompt is accepted)──► seen to hold ──► learned
 //!    ▲                                    │ in that thread alone                        │ a listed window: in two threads
 //!    └────────────(after seven days, when a larger prompt is accepted, by a reset)───────────────────────────┘
 //! ```
@@ -20,17 +20,17 @@ use serde::{Deserialize, Serialize};
 use super::{ModelError, Usage};
 use crate::ids::{Moment, TenantId, ThreadId};
 
-/// The smallest window that is learnt.
-pub const LEARNT_WINDOW_MIN: Tokens = Tokens::new(1024);
-/// How long a learnt window is believed, and how long what points to one is.
-pub const LEARNT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The smallest window that is learned.
+pub const LEARNED_WINDOW_MIN: Tokens = Tokens::new(1024);
+/// How long a learned window is believed, and how long what points to one is.
+pub const LEARNED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The most models that are remembered for a tenant.
 pub const LESSONS_MAX: usize = 64;
 /// The longest name of a model or an upstream that is remembered.
 const NAME_BYTES_MAX: usize = 300;
 /// In how many threads a limit has to hold before it lowers a window that is listed or configured.
 const THREADS_FOR_LISTED: usize = 2;
-/// The most limits of one model that are remembered before one of them is learnt.
+/// The most limits of one model that are remembered before one of them is learned.
 const EVIDENCE_MAX: usize = 8;
 /// How far a provider's count and ours may be apart and still be of the same prompt.
 const SAME_PROMPT: std::ops::RangeInclusive<f64> = 0.25..=4.0;
@@ -39,7 +39,7 @@ const COUNTED_SHARE_MIN: f64 = 0.5;
 /// A factor that changed by less is not worth a write.
 const FACTOR_CHANGE_MIN: f64 = 0.02;
 
-/// A model as one tenant reaches it. What is learnt is learnt of this, and of nothing else.
+/// A model as one tenant reaches it. What is learned is learned of this, and of nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServedModel {
     /// Whose requests they are.
@@ -59,10 +59,10 @@ impl ServedModel {
 
 /// A window that a provider was seen to enforce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LearntWindow {
+pub struct LearnedWindow {
     /// Input and output together.
     pub tokens: Tokens,
-    /// When it was learnt.
+    /// When it was learned.
     pub at: Moment,
     /// How long it is believed.
     pub until: Moment,
@@ -76,7 +76,7 @@ struct HeldLimit {
     at: Moment,
 }
 
-/// What is learnt of one model at one upstream.
+/// What is learned of one model at one upstream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelLesson {
     /// The address of whoever serves it.
@@ -86,7 +86,7 @@ pub struct ModelLesson {
     /// What our counts are multiplied by to be the provider's.
     pub factor: Option<CountFactor>,
     /// Its window; possibly an expired one.
-    pub window: Option<LearntWindow>,
+    pub window: Option<LearnedWindow>,
     #[serde(default)]
     held: Vec<HeldLimit>,
     /// When it was last changed.
@@ -103,7 +103,7 @@ pub struct LessonBook {
 /// The limit that a refusal names, if the refusal is the provider's own word on a prompt of this size.
 pub fn believable_limit(counted: Tokens, error: &ModelError) -> Option<Tokens> {
     let ModelError::Overflow { status, overflow, quoted: false, .. } = error else { return None };
-    let limit = overflow.limit().filter(|limit| *status >= 400 && *limit >= LEARNT_WINDOW_MIN)?;
+    let limit = overflow.limit().filter(|limit| *status >= 400 && *limit >= LEARNED_WINDOW_MIN)?;
     let is_same_prompt = |theirs: Tokens| SAME_PROMPT.contains(&(theirs.get() as f64 / counted.get().max(1) as f64));
     let is_consistent = match *overflow {
         Overflow::InputTooLong { used: Some(used), .. } => used > limit && is_same_prompt(used),
@@ -134,7 +134,7 @@ impl ModelLesson {
     }
 
     /// Its window, while that is believed.
-    pub fn window_at(&self, now: Moment) -> Option<LearntWindow> {
+    pub fn window_at(&self, now: Moment) -> Option<LearnedWindow> {
         self.window.filter(|window| now < window.until)
     }
 
@@ -149,7 +149,7 @@ impl ModelLesson {
     }
 
     /// Learns from the usage of an answer, given what the prompt was counted as here, before any correction. A prompt that
-    /// is larger than the learnt window shows that this is not the window any more.
+    /// is larger than the learned window shows that this is not the window any more.
     pub fn accept(&mut self, counted: Tokens, usage: &Usage) {
         let used = Tokens::new(usage.input);
         self.factor = CountFactor::learn(self.factor, counted, Some(used).filter(|used| *used > Tokens::ZERO));
@@ -161,7 +161,7 @@ impl ModelLesson {
 
     /// Learns that a limit held in a thread. A window that is listed or configured needs a second thread to say so.
     pub fn hold(&mut self, limit: Tokens, thread: &ThreadId, is_configured: bool, now: Moment) {
-        self.held.retain(|held| now < held.at.after(LEARNT_FOR) && held.thread != *thread);
+        self.held.retain(|held| now < held.at.after(LEARNED_FOR) && held.thread != *thread);
         if self.held.len() >= EVIDENCE_MAX {
             self.held.remove(0);
         }
@@ -169,7 +169,7 @@ impl ModelLesson {
         let is_listed = is_configured || matches!(Model::named(&self.model).known, Known::As(_));
         let needed = if is_listed { THREADS_FOR_LISTED } else { 1 };
         if self.held.iter().filter(|held| held.limit == limit).count() >= needed {
-            self.window = Some(LearntWindow { tokens: limit, at: now, until: now.after(LEARNT_FOR) });
+            self.window = Some(LearnedWindow { tokens: limit, at: now, until: now.after(LEARNED_FOR) });
             self.held.clear();
         }
     }
@@ -184,7 +184,7 @@ impl ModelLesson {
 }
 
 impl LessonBook {
-    /// What is learnt of a model.
+    /// What is learned of a model.
     pub fn of(&self, served: &ServedModel) -> Option<&ModelLesson> {
         self.lessons.iter().find(|lesson| lesson.is_of(served))
     }
@@ -194,7 +194,7 @@ impl LessonBook {
         self.lessons.iter()
     }
 
-    /// Changes what is learnt of a model. Names that nobody would give a model are not remembered.
+    /// Changes what is learned of a model. Names that nobody would give a model are not remembered.
     pub fn change(&mut self, served: &ServedModel, now: Moment, lesson: impl FnOnce(&mut ModelLesson)) {
         if served.model.is_empty() || served.model.len().max(served.upstream.len()) > NAME_BYTES_MAX {
             return;
@@ -220,7 +220,7 @@ impl LessonBook {
         }
     }
 
-    /// Forgets what is learnt of the models with this name, of this upstream; of all where none is given.
+    /// Forgets what is learned of the models with this name, of this upstream; of all where none is given.
     pub fn forget(&mut self, model: Option<&str>, upstream: Option<&str>) -> Vec<ModelLesson> {
         let is_meant = |lesson: &ModelLesson| {
             model.is_none_or(|model| model == lesson.model)
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_nobody_listed_is_learnt_when_it_was_seen_to_hold() {
+    fn a_window_that_nobody_listed_is_learned_when_it_was_seen_to_hold() {
         let mut book = LessonBook::default();
         held(&mut book, "local-1", 4096, "a", NOW);
         assert_eq!(window(&book, "local-1", NOW), Some(4096));
@@ -291,10 +291,10 @@ mod tests {
     }
 
     #[test]
-    fn a_learnt_window_expires_and_so_does_what_points_to_one() {
+    fn a_learned_window_expires_and_so_does_what_points_to_one() {
         let mut book = LessonBook::default();
         held(&mut book, "local-1", 4096, "a", NOW);
-        let later = NOW.after(LEARNT_FOR);
+        let later = NOW.after(LEARNED_FOR);
         assert_eq!(window(&book, "local-1", Moment(later.0 - 1)), Some(4096));
         assert_eq!(window(&book, "local-1", later), None);
         held(&mut book, "gpt-4o", 32_000, "a", NOW);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_prompt_that_is_accepted_ends_a_learnt_window() {
+    fn a_larger_prompt_that_is_accepted_ends_a_learned_window() {
         let mut book = LessonBook::default();
         held(&mut book, "local-1", 4096, "a", NOW);
         let accept = |book: &mut LessonBook, input| {
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_learnt_survives_being_stored() {
+    fn what_is_learned_survives_being_stored() {
         let mut book = LessonBook::default();
         held(&mut book, "gpt-4o", 32_000, "a", NOW);
         held(&mut book, "local-1", 4096, "a", NOW);

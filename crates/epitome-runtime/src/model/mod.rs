@@ -20,7 +20,7 @@ pub use endpoint::{Endpoint, EndpointError, Timeouts};
 pub use error::ModelError;
 pub use http::HttpModel;
 pub use learn::{
-    LEARNT_FOR, LEARNT_WINDOW_MIN, LESSONS_MAX, LearntWindow, LessonBook, ModelLesson, ServedModel, believable_limit,
+    LEARNED_FOR, LEARNED_WINDOW_MIN, LESSONS_MAX, LearnedWindow, LessonBook, ModelLesson, ServedModel, believable_limit,
 };
 pub use refusal::read_refusal;
 pub use retry::Retry;
@@ -46,7 +46,7 @@ pub trait Model: Send + Sync + fmt::Debug {
     /// The model's id, as its provider spells it.
     fn id(&self) -> &str;
 
-    /// The address of whoever serves it; empty where there is none. What is learnt of the model is learnt of it there.
+    /// The address of whoever serves it; empty where there is none. What is learned of the model is learned of it there.
     fn upstream(&self) -> &str {
         ""
     }

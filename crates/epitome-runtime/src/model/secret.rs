@@ -1,6 +1,6 @@
 //! A secret: a key or a header's value that must not be seen.
 //!
-//! It has no readable `Debug` or `Display`, is not serialised, and can be struck from a text that repeats it.
+//! It has no readable `Debug` or `Display`, is not serialized, and can be struck from a text that repeats it.
 
 use std::fmt;
 use std::sync::Arc;

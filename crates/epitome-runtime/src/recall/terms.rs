@@ -60,7 +60,7 @@ fn writes_no_spaces(c: char) -> bool {
         | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)
 }
 
-/// Pairs of neighbouring characters; runs of other scripts in between as words.
+/// Pairs of neighboring characters; runs of other scripts in between as words.
 fn pairs(word: &str, found: &mut Vec<String>) {
     let mut rest = String::new();
     let mut before: Option<char> = None;

@@ -48,8 +48,8 @@ document_kinds! {
     Answer = "answer",
     /// What a queued compaction has to know.
     Errand = "errand",
-    /// What was learnt about models.
-    Learnt = "learnt",
+    /// What was learned about models.
+    Learned = "learned",
     /// One request in the ledger.
     Ledger = "ledger",
     /// The ledger's totals of a day.
@@ -133,7 +133,7 @@ impl DocumentKind {
     /// Who documents of this kind belong to.
     pub fn owner(self) -> Owner {
         match self {
-            DocumentKind::Learnt
+            DocumentKind::Learned
             | DocumentKind::LedgerDay
             | DocumentKind::Probe
             | DocumentKind::Secret
@@ -156,7 +156,7 @@ impl DocumentKind {
     pub fn naming(self) -> Naming {
         match self {
             // A response's id, a conversation's name, a line of an answer, a request to a model, a model's name.
-            DocumentKind::Learnt
+            DocumentKind::Learned
             | DocumentKind::Response
             | DocumentKind::Scope
             | DocumentKind::Summary
@@ -189,7 +189,7 @@ impl DocumentKind {
             // No provider's cache lives longer, which is all that the first is good for; the second is good for a moment.
             DocumentKind::LedgerPrevious | DocumentKind::Probe => days(1),
             DocumentKind::Errand
-            | DocumentKind::Learnt
+            | DocumentKind::Learned
             | DocumentKind::LedgerDay
             | DocumentKind::Memory
             | DocumentKind::MemoryFolded

@@ -8,9 +8,9 @@ use epitome::wire::{Dialect, Severity, Tail, check};
 use epitome_runtime::engine::{Background, Engine, Jobs, OpenThread, Parts, Settings, StepRequest};
 use epitome_runtime::event::EventKind;
 use epitome_runtime::model::{Model, ModelPrompt};
-use epitome_runtime::summarise::{ModelSummariser, Summariser};
+use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 
-use crate::summaries::{GOOD, Recorder, answer, summariser};
+use crate::summaries::{GOOD, Recorder, answer, summarizer};
 use crate::world::{hints, long, open, owner, says, settings, thread_id, turn};
 
 fn in_background(wait: Duration) -> Settings {
@@ -70,10 +70,10 @@ async fn while_a_call_is_open_the_question_is_put_as_a_transcript_that_a_provide
     for is_open in [false, true] {
         let model = Arc::new(answer(&format!("text = '''{GOOD}'''")));
         let seen = Arc::new(Recorder { model, prompts: std::sync::Mutex::default() });
-        let asks = ModelSummariser::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
+        let asks = ModelSummarizer::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
         let settings = Settings { model: Some("scripted-1".into()), ..in_background(Duration::from_millis(5)) };
-        let summariser = Summariser::WithFallback(Arc::new(asks));
-        let engine = Engine::new(Parts { summariser, ..Parts::in_memory(settings) }).await.unwrap();
+        let summarizer = Summarizer::WithFallback(Arc::new(asks));
+        let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
         let mut thread = open(&engine).await;
         let at = until_queued(&mut thread, 0).await;
         let said = if is_open { 2 } else { 4 };
@@ -93,9 +93,9 @@ async fn while_a_call_is_open_the_question_is_put_as_a_transcript_that_a_provide
 async fn whoever_forces_a_compaction_has_the_model_asked_with_background_on_or_off() {
     for background in [Background::Off, Background::On { wait: Duration::from_millis(50) }] {
         let model = Arc::new(answer(&format!("text = '''{GOOD}'''")));
-        let summariser = Summariser::Model(summariser(&model, Duration::from_secs(5)));
+        let summarizer = Summarizer::Model(summarizer(&model, Duration::from_secs(5)));
         let settings = Settings { background, ..settings() };
-        let engine = Engine::new(Parts { summariser, ..Parts::in_memory(settings) }).await.unwrap();
+        let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
         let mut thread = open(&engine).await;
         thread.append((0..4).flat_map(turn)).await.unwrap();
         let step = thread.prepare_step(&StepRequest { force: true, ..StepRequest::default() }).await.unwrap();
@@ -107,9 +107,9 @@ async fn whoever_forces_a_compaction_has_the_model_asked_with_background_on_or_o
 async fn a_worker_that_is_dropped_takes_no_further_job() {
     let jobs = Jobs { concurrency: 2, poll: Duration::from_millis(5), ..Jobs::default() };
     let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 300")));
-    let summariser = Summariser::WithFallback(summariser(&model, Duration::from_secs(5)));
+    let summarizer = Summarizer::WithFallback(summarizer(&model, Duration::from_secs(5)));
     let settings = Settings { jobs, ..in_background(Duration::from_millis(5)) };
-    let engine = Engine::new(Parts { summariser, ..Parts::in_memory(settings) }).await.unwrap();
+    let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
     let mut threads = Vec::new();
     for number in 0..6 {
         let id = thread_id(&format!("w{number}"));

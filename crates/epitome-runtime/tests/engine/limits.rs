@@ -1,4 +1,4 @@
-//! Limits hold: on what comes back, on what is waited for, on how often a provider is asked, on what is learnt of it.
+//! Limits hold: on what comes back, on what is waited for, on how often a provider is asked, on what is learned of it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -172,7 +172,7 @@ async fn an_honest_provider_with_large_tools_leaves_the_calibration_near_one() {
         let step = thread.prepare_step(&request).await.unwrap();
         assert!(step.tokens < fixed, "the tools are the larger part");
         thread.ask(&Honest, &request, false, &mut |_| {}).await.unwrap();
-        let factor = engine.factor_of(&served("honest-1")).expect("something was learnt");
+        let factor = engine.factor_of(&served("honest-1")).expect("something was learned");
         assert!((0.9..1.1).contains(&factor), "{factor}");
     }
 }

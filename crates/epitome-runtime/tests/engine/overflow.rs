@@ -1,4 +1,4 @@
-//! A provider that says "too long": the window is learnt, the prompt is compacted harder, the answer comes.
+//! A provider that says "too long": the window is learned, the prompt is compacted harder, the answer comes.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use epitome::budget::{Tokens, Window};
 use epitome::wire::Dialect;
 use epitome_runtime::engine::{Clock, Engine, Parts, Settings, StepRequest};
 use epitome_runtime::ids::Moment;
-use epitome_runtime::model::{LEARNT_FOR, Model, Scripted, ServedModel};
+use epitome_runtime::model::{LEARNED_FOR, Model, Scripted, ServedModel};
 use serde_json::json;
 
 use crate::world::{owner, thread_id, turn};
 
 #[tokio::test]
-async fn a_window_that_nobody_told_is_learnt_from_the_refusal_and_kept() {
+async fn a_window_that_nobody_told_is_learned_from_the_refusal_and_kept() {
     let script = "model = \"tiny-1\"\nwindow = 3000\n\n[[answer]]\ntext = \"Yes, go on.\"\nrepeat = true\n";
     let model = Scripted::parse(script).unwrap();
     let store = Arc::new(epitome_runtime::store::Memory::new());
@@ -84,7 +84,7 @@ async fn a_listed_window_is_lowered_by_a_second_conversation_and_not_by_one() {
 }
 
 #[tokio::test]
-async fn a_learnt_window_is_forgotten_after_its_time_and_learnt_anew() {
+async fn a_learned_window_is_forgotten_after_its_time_and_learned_anew() {
     let days = Arc::new(std::sync::atomic::AtomicI64::new(0));
     let clock = {
         let days = days.clone();
@@ -93,10 +93,10 @@ async fn a_learnt_window_is_forgotten_after_its_time_and_learnt_anew() {
     let engine = Engine::new(Parts::in_memory(Settings::default())).await.unwrap().with_clock(clock);
     let (model, served) = tiny("tiny-1");
     outgrow(&engine, &model, "one").await;
-    let learnt_for = i64::try_from(LEARNT_FOR.as_secs() / 86_400).unwrap();
-    days.store(learnt_for - 1, std::sync::atomic::Ordering::SeqCst);
+    let learned_for = i64::try_from(LEARNED_FOR.as_secs() / 86_400).unwrap();
+    days.store(learned_for - 1, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(engine.window_of(&served), Window::Learned(Tokens::new(3000)));
-    days.store(learnt_for, std::sync::atomic::Ordering::SeqCst);
+    days.store(learned_for, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(engine.window_of(&served), Window::Fallback(Tokens::new(128_000)));
     outgrow(&engine, &model, "another").await;
     assert_eq!(engine.window_of(&served), Window::Learned(Tokens::new(3000)));
@@ -122,7 +122,7 @@ async fn a_reset_is_not_undone_by_an_engine_that_did_not_know_of_it() {
 }
 
 #[tokio::test]
-async fn what_an_older_version_learnt_for_everybody_is_not_believed() {
+async fn what_an_older_version_learned_for_everybody_is_not_believed() {
     let store = Arc::new(epitome_runtime::store::Memory::new());
     let parts = || Parts { store: store.clone(), ..Parts::in_memory(Settings::default()) };
     let engine = Engine::new(parts()).await.unwrap();
@@ -130,7 +130,7 @@ async fn what_an_older_version_learnt_for_everybody_is_not_believed() {
     let old = json!({"windows": {"gpt-4o": 1200}, "calibration": {"gpt-4o": 2.0}});
     let document = epitome_runtime::log::Document {
         tenant: &system,
-        kind: epitome_runtime::store::DocumentKind::Learnt,
+        kind: epitome_runtime::store::DocumentKind::Learned,
         name: "models",
         value: &old,
         expected: None,

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use epitome::wire::Dialect;
 use epitome_runtime::engine::{Engine, EngineError, Parts};
 use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt};
-use epitome_runtime::summarise::{ModelSummariser, Summariser};
+use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 
 use crate::summaries::answer;
 use crate::world::{engine, go_on, open, owner, raws, says, settings, thread_id, turn};
@@ -137,9 +137,9 @@ fn facts(value: &serde_json::Value, found: &mut Vec<(String, u64)>) {
 #[tokio::test]
 async fn what_a_model_refers_to_is_a_place_in_the_log_also_after_messages_left_memory() {
     let model = Arc::new(Citing::default());
-    let asks = ModelSummariser::new(model.clone() as Arc<dyn Model>, Duration::from_secs(5));
-    let summariser = Summariser::WithFallback(Arc::new(asks));
-    let engine = Engine::new(Parts { summariser, ..Parts::in_memory(settings()) }).await.unwrap();
+    let asks = ModelSummarizer::new(model.clone() as Arc<dyn Model>, Duration::from_secs(5));
+    let summarizer = Summarizer::WithFallback(Arc::new(asks));
+    let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings()) }).await.unwrap();
     let mut thread = open(&engine).await;
     go_on(&mut thread, 0..14).await;
     assert!(thread.row().version > 2 && thread.thread().len() < 14 * 4, "messages left memory");

@@ -43,9 +43,9 @@ async fn a_conversation_far_past_the_window_is_answered_to_the_end_on_every_prot
         let thread = grows(&engine, dialect, 12).await;
         assert!(thread.row().version > 0, "{dialect}: it was compacted");
         let book = engine.lessons(&thread.key().tenant).await.unwrap();
-        let lesson = book.iter().find(|lesson| lesson.model == MODEL).expect("something was learnt");
+        let lesson = book.iter().find(|lesson| lesson.model == MODEL).expect("something was learned");
         let window = lesson.window_at(Moment::now()).map(|window| window.tokens);
-        assert_eq!(window, Some(Tokens::new(2048)), "{dialect}: the window is learnt");
+        assert_eq!(window, Some(Tokens::new(2048)), "{dialect}: the window is learned");
         let factor = lesson.factor.expect("usage was read back").get();
         let whole = thread.row().tokens as f64 * factor;
         assert!(whole > 2.0 * 2048.0, "{dialect}: the log has {whole} of the model's tokens");

@@ -12,11 +12,11 @@ use epitome_runtime::event::{Bus, Event, Listener};
 use epitome_runtime::ids::Moment;
 use epitome_runtime::model::Model;
 use epitome_runtime::store::{Memory, Sensitivity, Sqlite, Store};
-use epitome_runtime::summarise::{ModelSummariser, Summariser};
+use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 use epitome_runtime::vault::Keys;
 use object_store::memory::InMemory;
 
-use crate::summaries::{GOOD, Recorder, answer, summariser};
+use crate::summaries::{GOOD, Recorder, answer, summarizer};
 use crate::world::{
     KEY, engine, go_on, hints, keys, move_out, open, owner, raws, said, says, settings, tenant, thread_id, turn,
 };
@@ -118,9 +118,9 @@ async fn a_fork_has_its_parents_state_only_where_nothing_behind_it_was_merged_in
 async fn tenants_with_the_same_conversation_share_neither_a_call_nor_a_cached_summary() {
     let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 50")));
     let seen = Arc::new(Recorder { model: model.clone(), prompts: std::sync::Mutex::default() });
-    let asks = ModelSummariser::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
+    let asks = ModelSummarizer::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
     let parts = Parts {
-        summariser: Summariser::WithFallback(Arc::new(asks)),
+        summarizer: Summarizer::WithFallback(Arc::new(asks)),
         ..Parts::in_memory(Settings { model: Some("scripted-1".into()), ..settings() })
     };
     let engine = Engine::new(parts).await.unwrap();
@@ -152,9 +152,9 @@ async fn tenants_with_the_same_conversation_share_neither_a_call_nor_a_cached_su
 async fn a_cached_summary_that_has_expired_is_not_used() {
     for (lasts, asked) in [(Duration::from_millis(1), 2), (Duration::from_secs(3600), 1)] {
         let model = Arc::new(answer(&format!("text = '''{GOOD}'''")));
-        let summariser = Summariser::WithFallback(summariser(&model, Duration::from_secs(5)));
+        let summarizer = Summarizer::WithFallback(summarizer(&model, Duration::from_secs(5)));
         let settings = Settings { summary_cache: lasts, ..settings() };
-        let engine = Engine::new(Parts { summariser, ..Parts::in_memory(settings) }).await.unwrap();
+        let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
         for name in ["a", "b"] {
             let mut thread = engine.open(&owner(), thread_id(name), Dialect::Chat).await.unwrap();
             thread.append((0..6).flat_map(turn)).await.unwrap();
@@ -228,7 +228,7 @@ async fn a_providers_words_stand_in_no_job_and_no_event() {
     let heard = Arc::new(Heard::default());
     let parts = Parts {
         keys: KEY.parse().unwrap(),
-        summariser: Summariser::Model(summariser(&model, Duration::from_secs(5))),
+        summarizer: Summarizer::Model(summarizer(&model, Duration::from_secs(5))),
         bus: Bus::new().with_listener(heard.clone()),
         ..Parts::in_memory(Settings { background: Background::On { wait: Duration::from_millis(1) }, ..settings() })
     };

@@ -7,7 +7,7 @@ use epitome_runtime::engine::{Background, Engine, Jobs, Parts, Settings, StepReq
 use epitome_runtime::event::{Event, EventKind};
 use epitome_runtime::model::{Model, Scripted};
 use epitome_runtime::store::Memory;
-use epitome_runtime::summarise::{ModelSummariser, Summariser};
+use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 
 use crate::world::{go_on, holds, open, owner, said, settings, thread_id, turn};
 
@@ -21,12 +21,12 @@ pub fn answer(answer: &str) -> Scripted {
     .unwrap()
 }
 
-pub fn summariser(model: &Arc<Scripted>, patience: Duration) -> Arc<ModelSummariser> {
-    Arc::new(ModelSummariser::new(Arc::clone(model) as Arc<dyn Model>, patience))
+pub fn summarizer(model: &Arc<Scripted>, patience: Duration) -> Arc<ModelSummarizer> {
+    Arc::new(ModelSummarizer::new(Arc::clone(model) as Arc<dyn Model>, patience))
 }
 
-async fn engine_with(summariser: Summariser) -> Engine {
-    Engine::new(Parts { summariser, ..Parts::in_memory(settings()) }).await.unwrap()
+async fn engine_with(summarizer: Summarizer) -> Engine {
+    Engine::new(Parts { summarizer, ..Parts::in_memory(settings()) }).await.unwrap()
 }
 
 async fn events(engine: &Engine, name: &str) -> Vec<Event> {
@@ -37,7 +37,7 @@ async fn events(engine: &Engine, name: &str) -> Vec<Event> {
 #[tokio::test]
 async fn a_good_answer_is_used_and_what_code_carries_is_carried() {
     let model = Arc::new(answer(&format!("text = '''{GOOD}'''")));
-    let engine = engine_with(Summariser::WithFallback(summariser(&model, Duration::from_secs(5)))).await;
+    let engine = engine_with(Summarizer::WithFallback(summarizer(&model, Duration::from_secs(5)))).await;
     let mut thread = open(&engine).await;
     let steps = go_on(&mut thread, 0..12).await;
     let prompt = said(steps.last().unwrap());
@@ -66,7 +66,7 @@ async fn the_words_of_a_later_round_replace_those_of_the_earlier_ones() {
         .collect();
     let script = format!("model = \"scripted-1\"\ndialect = \"chat\"\n\n{answers}");
     let model = Arc::new(Scripted::parse(&script).unwrap());
-    let engine = engine_with(Summariser::WithFallback(summariser(&model, Duration::from_secs(5)))).await;
+    let engine = engine_with(Summarizer::WithFallback(summarizer(&model, Duration::from_secs(5)))).await;
     let mut thread = open(&engine).await;
     let steps = go_on(&mut thread, 0..40).await;
     let asked = model.asked();
@@ -87,7 +87,7 @@ async fn the_words_of_a_later_round_replace_those_of_the_earlier_ones() {
 }
 
 #[tokio::test]
-async fn every_bad_answer_gives_way_to_the_embedded_summariser_and_says_why() {
+async fn every_bad_answer_gives_way_to_the_embedded_summarizer_and_says_why() {
     let long = format!(r#"text = '''{{"goal":"{}"}}'''"#, "more and more words ".repeat(4000));
     for (script, reason) in [
         ("text = ''", "empty"),
@@ -105,8 +105,8 @@ async fn every_bad_answer_gives_way_to_the_embedded_summariser_and_says_why() {
         let patience = Duration::from_millis(60);
         let heard = Arc::new(Heard::default());
         let bus = epitome_runtime::event::Bus::new().with_listener(heard.clone());
-        let summariser = Summariser::WithFallback(summariser(&model, patience));
-        let parts = Parts { summariser, bus, ..Parts::in_memory(settings()) };
+        let summarizer = Summarizer::WithFallback(summarizer(&model, patience));
+        let parts = Parts { summarizer, bus, ..Parts::in_memory(settings()) };
         let engine = Engine::new(parts).await.unwrap();
         let mut thread = open(&engine).await;
         go_on(&mut thread, 0..8).await;
@@ -128,13 +128,13 @@ impl epitome_runtime::event::Listener for Heard {
 }
 
 #[tokio::test]
-async fn the_same_span_is_summarised_once_by_two_who_ask_at_the_same_time_and_from_the_cache_later() {
+async fn the_same_span_is_summarized_once_by_two_who_ask_at_the_same_time_and_from_the_cache_later() {
     let store = Arc::new(Memory::new());
     let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 50")));
-    let summariser = Summariser::WithFallback(summariser(&model, Duration::from_secs(5)));
+    let summarizer = Summarizer::WithFallback(summarizer(&model, Duration::from_secs(5)));
     let parts = || Parts {
         store: store.clone(),
-        summariser: summariser.clone(),
+        summarizer: summarizer.clone(),
         ..Parts::in_memory(Settings { background: Background::Off, ..settings() })
     };
     let engine = Engine::new(parts()).await.unwrap();
@@ -161,9 +161,9 @@ async fn with_the_same_model_the_agents_own_request_is_the_prefix_of_the_questio
     let script = format!("text = '''{GOOD}'''");
     let model = Arc::new(answer(&script));
     let seen = Arc::new(Recorder { model, prompts: std::sync::Mutex::default() });
-    let summariser = ModelSummariser::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
+    let summarizer = ModelSummarizer::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
     let parts = Parts {
-        summariser: Summariser::WithFallback(Arc::new(summariser)),
+        summarizer: Summarizer::WithFallback(Arc::new(summarizer)),
         ..Parts::in_memory(Settings { model: Some("scripted-1".into()), ..settings() })
     };
     let engine = Engine::new(parts).await.unwrap();
@@ -216,16 +216,16 @@ impl Model for Recorder {
 }
 
 #[tokio::test]
-async fn a_summariser_with_a_small_window_is_asked_in_pieces_and_never_more_than_it_takes() {
+async fn a_summarizer_with_a_small_window_is_asked_in_pieces_and_never_more_than_it_takes() {
     let script = format!(
         "model = \"scripted-1\"\ndialect = \"chat\"\nwindow = 4000\n\n[[answer]]\nfor = \"summary\"\nrepeat = true\ntext = '''{GOOD}'''\n"
     );
     let model = Arc::new(Scripted::parse(&script).unwrap());
-    let summariser = ModelSummariser::new(Arc::clone(&model) as Arc<dyn Model>, Duration::from_secs(5))
+    let summarizer = ModelSummarizer::new(Arc::clone(&model) as Arc<dyn Model>, Duration::from_secs(5))
         .with_window(epitome::budget::Tokens::new(4000));
     let window = Some(epitome::budget::Tokens::new(40_000));
     let parts = Parts {
-        summariser: Summariser::WithFallback(Arc::new(summariser)),
+        summarizer: Summarizer::WithFallback(Arc::new(summarizer)),
         ..Parts::in_memory(Settings { window, ..settings() })
     };
     let engine = Engine::new(parts).await.unwrap();
@@ -246,8 +246,8 @@ async fn compaction_runs_in_the_background_and_swaps_in_when_it_is_ready() {
         window: Some(epitome::budget::Tokens::new(12_000)),
         ..settings()
     };
-    let summariser = Summariser::WithFallback(summariser(&model, Duration::from_secs(5)));
-    let engine = Engine::new(Parts { summariser, ..Parts::in_memory(settings) }).await.unwrap();
+    let summarizer = Summarizer::WithFallback(summarizer(&model, Duration::from_secs(5)));
+    let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
     let worker = engine.work();
     let mut thread = open(&engine).await;
     let mut seen_compacting = 0;
@@ -272,8 +272,8 @@ async fn compaction_runs_in_the_background_and_swaps_in_when_it_is_ready() {
 async fn at_the_hard_mark_a_request_waits_for_so_long_and_then_goes_on_without_the_model() {
     let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 60000")));
     let settings = Settings { background: Background::On { wait: Duration::from_millis(80) }, ..settings() };
-    let summariser = Summariser::WithFallback(summariser(&model, Duration::from_secs(60)));
-    let engine = Engine::new(Parts { summariser, ..Parts::in_memory(settings) }).await.unwrap();
+    let summarizer = Summarizer::WithFallback(summarizer(&model, Duration::from_secs(60)));
+    let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
     let worker = engine.work();
     let mut thread = open(&engine).await;
     go_on(&mut thread, 0..10).await;

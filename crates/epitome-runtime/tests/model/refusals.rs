@@ -2,7 +2,7 @@
 
 use epitome::budget::{Overflow, Tokens};
 use epitome::wire::Dialect;
-use epitome_runtime::model::{LEARNT_WINDOW_MIN, ModelError, believable_limit};
+use epitome_runtime::model::{LEARNED_WINDOW_MIN, ModelError, believable_limit};
 use serde::Deserialize;
 
 use crate::server::{Reply, Server};
@@ -161,7 +161,7 @@ async fn the_window_that_a_refusal_names_is_believed() {
     let reply = |shape: &Shape| Reply::json(shape.status, &shape.body);
     errors(&told, &[false], reply, |shape, error| {
         let overflow = shape.is.overflow().unwrap();
-        let limit = overflow.limit().filter(|limit| *limit >= LEARNT_WINDOW_MIN && shape.status >= 400);
+        let limit = overflow.limit().filter(|limit| *limit >= LEARNED_WINDOW_MIN && shape.status >= 400);
         let counted = match overflow {
             Overflow::InputTooLong { used: Some(used), .. } => used,
             Overflow::OutputBudget { input, .. } => input,

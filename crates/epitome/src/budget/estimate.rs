@@ -142,7 +142,7 @@ fn split_run(text: &str) -> Option<(Kind, &str, &str)> {
     Some((kind, run, rest))
 }
 
-/// The price of a run between its neighbours, in hundredths of a token.
+/// The price of a run between its neighbors, in hundredths of a token.
 fn price(kind: Kind, run: &str, before: Option<Kind>, after: Option<Kind>) -> u64 {
     let of_word = |word: u64, letter: u64| word + letter * run.chars().count() as u64;
     match kind {
@@ -237,7 +237,7 @@ mod tests {
     const SAMPLES: [(&str, &str); 20] = [
         (
             "english",
-            "The compaction layer keeps the whole log and decides what the model sees next. When a request would not fit, older exchanges are summarised, large results move to artifacts, and nothing that the user asked for is lost along the way.",
+            "The compaction layer keeps the whole log and decides what the model sees next. When a request would not fit, older exchanges are summarized, large results move to artifacts, and nothing that the user asked for is lost along the way.",
         ),
         (
             "german",

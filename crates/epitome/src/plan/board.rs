@@ -70,7 +70,7 @@ impl<'a> Board<'a> {
         for record in self.records.iter().filter(|record| record.part.is_none()) {
             for place in record.span.range() {
                 let id = self.thread.message(place).id();
-                self.gone[place] = !matches!(&record.action, Action::Summarise { kept, .. } if kept.contains(&id));
+                self.gone[place] = !matches!(&record.action, Action::Summarize { kept, .. } if kept.contains(&id));
             }
         }
     }
@@ -96,7 +96,7 @@ impl<'a> Board<'a> {
 
     /// The tokens of the messages that a summary's span keeps.
     pub fn kept(&self, record: &Record) -> Tokens {
-        let Action::Summarise { kept, .. } = &record.action else { return Tokens::ZERO };
+        let Action::Summarize { kept, .. } = &record.action else { return Tokens::ZERO };
         if kept.is_empty() {
             return Tokens::ZERO;
         }
@@ -120,7 +120,7 @@ impl<'a> Board<'a> {
         self.total <= self.room.target
     }
 
-    /// The places that rungs may touch: outside the tail, and not yet summarised or dropped.
+    /// The places that rungs may touch: outside the tail, and not yet summarized or dropped.
     pub fn open(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.tail.from).filter(|place| !self.is_gone(*place) && !self.tail.holds(*place))
     }

@@ -44,7 +44,7 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// By how much it does not fit, and why.
     pub shortfall: Option<Shortfall>,
-    /// What normalisation and the rungs have to say.
+    /// What normalization and the rungs have to say.
     pub warnings: Vec<String>,
 }
 
@@ -107,7 +107,7 @@ impl Compaction {
     pub fn artifacts<'a>(&self, thread: &'a Thread) -> Vec<Artifact<'a>> {
         let mut found = Vec::new();
         for record in &self.plan.records {
-            let (Action::Externalise { artifact, .. } | Action::Clear { artifact, .. }) = &record.action else {
+            let (Action::Externalize { artifact, .. } | Action::Clear { artifact, .. }) = &record.action else {
                 continue;
             };
             let Some(part) = record.part else { continue };

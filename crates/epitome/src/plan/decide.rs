@@ -7,7 +7,7 @@ use super::board::Board;
 use super::budget::Room;
 use super::compaction::{Compaction, Plan, Shortfall, Step};
 use super::draft::Draft;
-use super::normalise::normalise;
+use super::normalize::normalize;
 use super::price::{Cache, Worth};
 use super::record::{Action, Cleared, Record};
 use super::rungs::climb;
@@ -226,7 +226,7 @@ fn draft<'a>(
         }
     }
     let shortfall = shortfall(&board);
-    let (records, mut warnings) = normalise(std::mem::take(&mut board.records));
+    let (records, mut warnings) = normalize(std::mem::take(&mut board.records));
     let given = given_way(&protection, &board);
     warnings.extend(gave_way(&protection, &board, &given));
     let plan = Plan {
@@ -335,8 +335,8 @@ fn climb_all<'a>(
 /// The policy's rungs, with the summary in front when little of the prompt may stay.
 fn rung_order(policy: &Policy, room: Room, total: Tokens) -> Vec<Rung> {
     let mut rungs = policy.rungs.clone();
-    if room.target < total.share(policy.summarise.first_below) {
-        rungs.sort_by_key(|rung| *rung != Rung::Summarise);
+    if room.target < total.share(policy.summarize.first_below) {
+        rungs.sort_by_key(|rung| *rung != Rung::Summarize);
     }
     rungs
 }
@@ -346,8 +346,8 @@ fn is_ladder(rung: Rung) -> bool {
 }
 
 fn is_allowed(rung: Rung, ask: &Ask<'_>) -> bool {
-    let aggressive = matches!(rung, Rung::Externalise | Rung::Drop);
-    (ask.shape == Shape::Free || rung == Rung::Summarise) && !(ask.rehydrated && aggressive)
+    let aggressive = matches!(rung, Rung::Externalize | Rung::Drop);
+    (ask.shape == Shape::Free || rung == Rung::Summarize) && !(ask.rehydrated && aggressive)
 }
 
 fn own_rung(board: &mut Board<'_>, ask: &Ask<'_>) -> Option<Step> {

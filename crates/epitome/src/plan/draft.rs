@@ -1,5 +1,5 @@
 //! A draft: a plan that may still need its summary. Whoever has a model answers the request; without one the embedded
-//! summariser does.
+//! summarizer does.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::policy::{Policy, Rung};
 use crate::render::{Piece, Prompt, render, said_in};
 use crate::summary::{
     Brief, Dialogue, Earlier, Limits, Pending, Receipt, Said, State, StructuredSummary, Summary, extract, merge,
-    summarise,
+    summarize,
 };
 use crate::thread::{Media, Part, Raw, Thread};
 use crate::wire::decode_message;
@@ -42,7 +42,7 @@ pub struct Draft<'a> {
     pending: Option<Pending<'a>>,
     earlier: Vec<Summary>,
     /// Whether the plan has a summary of its own.
-    summarises: bool,
+    summarizes: bool,
     pins: Vec<String>,
     instructions: Option<String>,
 }
@@ -64,9 +64,9 @@ impl<'a> Draft<'a> {
     ) -> Self {
         let earlier = ask.previous.map(|previous| previous.summaries.clone()).unwrap_or_default();
         let pins = policy.protect.pins.iter().chain(&ask.pins).cloned().collect();
-        let summarises = pending.is_some();
+        let summarizes = pending.is_some();
         let instructions = ask.instructions.clone();
-        Draft { thread, policy, meter, plan, pending, earlier, summarises, pins, instructions }
+        Draft { thread, policy, meter, plan, pending, earlier, summarizes, pins, instructions }
     }
 
     /// The plan so far; a summary is counted at its limit.
@@ -89,9 +89,9 @@ impl<'a> Draft<'a> {
         let pending = self.pending.as_ref()?;
         let (policy, label) = (self.policy, self.policy.label());
         let earlier = self.earlier.first().map(|summary| &summary.written);
-        let shows = |tool: &str| policy.tools.is_summarised(tool);
+        let shows = |tool: &str| policy.tools.is_summarized(tool);
         let instructions = match &self.instructions {
-            Some(words) => format!("{}{words}", policy.summarise.focus),
+            Some(words) => format!("{}{words}", policy.summarize.focus),
             None => String::new(),
         };
         let mut brief = Brief::new(self.thread, &pending.span, &label, questions.model);
@@ -102,11 +102,11 @@ impl<'a> Draft<'a> {
         brief.shows = &shows;
         brief.limits = Limits {
             output: pending.limit,
-            part_chars_max: policy.summarise.part_chars_max,
+            part_chars_max: policy.summarize.part_chars_max,
             chunk_chars_max: questions
                 .chunk_chars_max
-                .map_or(policy.summarise.chunk_chars_max, |most| most.min(policy.summarise.chunk_chars_max)),
-            rollup: policy.summarise.rollup,
+                .map_or(policy.summarize.chunk_chars_max, |most| most.min(policy.summarize.chunk_chars_max)),
+            rollup: policy.summarize.rollup,
         };
         Some(match questions.appended {
             true => Dialogue::appended(&brief),
@@ -120,7 +120,7 @@ impl<'a> Draft<'a> {
         first.map_or(self.plan.after, |first| self.thread.tokens(0..first))
     }
 
-    /// Carries the plan out with the embedded summariser.
+    /// Carries the plan out with the embedded summarizer.
     pub fn finish(self) -> Compaction {
         self.finish_with(None)
     }
@@ -135,7 +135,7 @@ impl<'a> Draft<'a> {
         // Above the trigger it would act again at once.
         let most = self.plan.room.trigger.min(self.plan.room.limit);
         let fits = self.plan.after <= most;
-        let mut compaction = self.carried_out(vec![summarise(&pending, model.clone())]);
+        let mut compaction = self.carried_out(vec![summarize(&pending, model.clone())]);
         for _ in 0..GIVE_WAY_MAX {
             // What a provider needs around the messages was not foreseen: the summary gives way.
             let over = compaction.plan.after - most;
@@ -143,7 +143,7 @@ impl<'a> Draft<'a> {
                 break;
             }
             pending.limit = pending.limit.min(compaction.summaries[0].tokens) - over;
-            let again = self.carried_out(vec![summarise(&pending, model.clone())]);
+            let again = self.carried_out(vec![summarize(&pending, model.clone())]);
             if again.plan.after >= compaction.plan.after {
                 break;
             }
@@ -170,7 +170,7 @@ impl<'a> Draft<'a> {
         let known = compaction
             .summaries
             .first()
-            .filter(|_| self.summarises)
+            .filter(|_| self.summarizes)
             .map(|summary| (layout.dressed(&summary.text), summary.tokens));
         let known = known.as_ref().map(|(text, tokens)| (text.as_str(), *tokens));
         let tokens = prompt.tokens_knowing(self.thread, self.meter, known);
@@ -193,7 +193,7 @@ impl<'a> Draft<'a> {
 
     /// Every item that the receipt is to account for.
     fn items(&self, summaries: &[Summary]) -> StructuredSummary {
-        let mut items = match (summaries.first(), self.summarises) {
+        let mut items = match (summaries.first(), self.summarizes) {
             (Some(summary), true) => return summary.items.clone(),
             _ => extract(self.thread, 0..self.thread.len(), &self.policy.tools),
         };
@@ -212,7 +212,7 @@ impl<'a> Draft<'a> {
             false => self.meter.text_message(&self.policy.render.question),
         };
         if let Some(summary) = compaction.summaries.first() {
-            for record in plan.records.iter_mut().filter(|record| matches!(record.action, Action::Summarise { .. })) {
+            for record in plan.records.iter_mut().filter(|record| matches!(record.action, Action::Summarize { .. })) {
                 record.after = summary.tokens + question;
             }
         }
@@ -261,8 +261,8 @@ fn media_in(prompt: &Prompt) -> HashMap<usize, Shown> {
 /// takes more is taken back from the last steps.
 fn settle_steps(steps: &mut [Step], before: Tokens, after: Tokens) {
     let (planned, freed) = (steps.iter().map(|step| step.freed).sum::<Tokens>(), before - after);
-    let summarised = steps.iter().position(|step| step.rung == Some(Rung::Summarise) && step.touched > 0);
-    if let Some(at) = summarised.or(steps.len().checked_sub(1)) {
+    let summarized = steps.iter().position(|step| step.rung == Some(Rung::Summarize) && step.touched > 0);
+    if let Some(at) = summarized.or(steps.len().checked_sub(1)) {
         steps[at].freed += freed - planned;
     }
     let mut excess = planned - freed;

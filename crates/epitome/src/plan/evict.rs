@@ -10,10 +10,10 @@ use super::record::{Action, Part, Record};
 use crate::thread::{MessageId, Thread};
 
 impl Compaction {
-    /// The thread and the compaction with the summarised messages left unloaded; `None` when there are none to leave.
+    /// The thread and the compaction with the summarized messages left unloaded; `None` when there are none to leave.
     pub fn evict(&self, thread: &Thread) -> Option<(Thread, Compaction)> {
         let (record, summary, kept) = self.plan.records.iter().find_map(|record| match &record.action {
-            Action::Summarise { summary, kept } if record.part.is_none() => Some((record, *summary, kept)),
+            Action::Summarize { summary, kept } if record.part.is_none() => Some((record, *summary, kept)),
             _ => None,
         })?;
         let run = record.span.range();
@@ -34,7 +34,7 @@ impl Compaction {
     }
 }
 
-/// Which messages of a summarised run stay loaded: those that the prompt has, with the exchanges they belong to.
+/// Which messages of a summarized run stay loaded: those that the prompt has, with the exchanges they belong to.
 fn stayed(thread: &Thread, run: Range<usize>, kept: &[MessageId]) -> Vec<bool> {
     let mut stayed = vec![false; run.len()];
     for place in run.clone().filter(|place| kept.contains(&thread.message(*place).id())) {
@@ -64,7 +64,7 @@ impl Shift {
                 let place = self.moved(part.place);
                 (small.span(place..place + 1)?, Some(Part { place, ..part }))
             }
-            (Action::Summarise { .. }, None) => {
+            (Action::Summarize { .. }, None) => {
                 let loaded = self.stayed.iter().filter(|stays| **stays).count();
                 let messages = &small.messages()[self.from..self.from + 1 + loaded];
                 (old.span.shortened(self.from, messages.iter().map(|message| message.id())), None)

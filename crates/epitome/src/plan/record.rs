@@ -76,7 +76,7 @@ pub enum Action {
         keywords: Vec<String>,
     },
     /// A pointer with the beginning and the end of the content.
-    Externalise {
+    Externalize {
         /// Where the content went.
         artifact: ArtifactId,
         /// Tokens kept of its beginning.
@@ -88,7 +88,7 @@ pub enum Action {
         by: ReadBy,
     },
     /// A summary.
-    Summarise {
+    Summarize {
         /// Which one, among the compaction's summaries.
         summary: usize,
         /// Messages of the span that stay nevertheless.
@@ -110,8 +110,8 @@ impl Action {
     pub fn precedence(&self) -> u8 {
         match self {
             Action::Drop { .. } => 4,
-            Action::Externalise { .. } => 3,
-            Action::Summarise { .. } => 2,
+            Action::Externalize { .. } => 3,
+            Action::Summarize { .. } => 2,
             Action::Clear { .. } => 1,
         }
     }
@@ -120,8 +120,8 @@ impl Action {
     pub fn name(&self) -> &'static str {
         match self {
             Action::Drop { .. } => "drop",
-            Action::Externalise { .. } => "externalise",
-            Action::Summarise { .. } => "summarise",
+            Action::Externalize { .. } => "externalize",
+            Action::Summarize { .. } => "summarize",
             Action::Clear { .. } => "clear",
         }
     }
@@ -186,7 +186,7 @@ pub struct Part {
 impl Record {
     /// Whether a tool result that it shortens goes on with its media: only words can be shortened.
     pub fn keeps_media(&self) -> bool {
-        matches!(self.action, Action::Externalise { tail, .. } if tail > Tokens::ZERO)
+        matches!(self.action, Action::Externalize { tail, .. } if tail > Tokens::ZERO)
     }
 
     /// Whether it is about a place, or a part at that place.

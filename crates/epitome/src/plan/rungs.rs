@@ -27,8 +27,8 @@ pub fn climb(board: &mut Board<'_>, rung: Rung) -> Step {
     let (touched, note) = match rung {
         Rung::Deduplicate => (deduplicate(board), String::new()),
         Rung::Supersede => (supersede(board), String::new()),
-        Rung::Externalise => (externalise(board), String::new()),
-        Rung::Summarise => summarise(board),
+        Rung::Externalize => (externalize(board), String::new()),
+        Rung::Summarize => summarize(board),
         Rung::Clear => clear(board),
         Rung::Drop => (drop_spans(board), String::new()),
         Rung::Trim => (trim(board), String::new()),
@@ -156,7 +156,7 @@ impl Calls {
 }
 
 /// Large results and pictures move out, oldest first, until the target is reached.
-fn externalise(board: &mut Board<'_>) -> usize {
+fn externalize(board: &mut Board<'_>) -> usize {
     let thread = board.thread;
     let mut touched = 0;
     let open: Vec<usize> = board.open().collect();
@@ -168,10 +168,10 @@ fn externalise(board: &mut Board<'_>) -> usize {
             if should_move(board, place, part, content) && !board.is_taken(place, part) {
                 touched += usize::from(move_out(
                     board,
-                    Rung::Externalise,
+                    Rung::Externalize,
                     place,
                     part,
-                    board.policy.externalise.preview,
+                    board.policy.externalize.preview,
                     Tokens::ZERO,
                 ));
             }
@@ -183,8 +183,8 @@ fn externalise(board: &mut Board<'_>) -> usize {
 fn should_move(board: &Board<'_>, place: usize, part: usize, content: &Part) -> bool {
     match content {
         Part::ToolResult(result) => {
-            let own = board.policy.tools.rule(&result.tool).and_then(|rule| rule.externalise_from);
-            board.thread.message(place).part_tokens(part) >= own.unwrap_or(board.policy.externalise.tokens_min)
+            let own = board.policy.tools.rule(&result.tool).and_then(|rule| rule.externalize_from);
+            board.thread.message(place).part_tokens(part) >= own.unwrap_or(board.policy.externalize.tokens_min)
         }
         Part::Media(_) => board.thread.message(place).turn() < board.thread.turn(),
         _ => false,
@@ -193,16 +193,16 @@ fn should_move(board: &Board<'_>, place: usize, part: usize, content: &Part) -> 
 
 fn move_out(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, head: Tokens, tail: Tokens) -> bool {
     let Some(artifact) = board.artifact(place, part) else { return false };
-    let by = board.policy.externalise.by;
-    board.exchange_part(rung, place, part, Action::Externalise { artifact, head, tail, by }).is_some()
+    let by = board.policy.externalize.by;
+    board.exchange_part(rung, place, part, Action::Externalize { artifact, head, tail, by }).is_some()
 }
 
 /// Everything between the protected head and the tail becomes one summary.
-fn summarise(board: &mut Board<'_>) -> (usize, String) {
+fn summarize(board: &mut Board<'_>) -> (usize, String) {
     // A tail that made way for a summary which is not written gives only what is needed.
     let before = board.state();
     fit_tail(board);
-    match summarise_span(board) {
+    match summarize_span(board) {
         Ok(touched) => (touched, fewer_user_messages(board)),
         Err(note) => {
             board.restore(before);
@@ -211,11 +211,11 @@ fn summarise(board: &mut Board<'_>) -> (usize, String) {
     }
 }
 
-fn summarise_span(board: &mut Board<'_>) -> Result<usize, &'static str> {
+fn summarize_span(board: &mut Board<'_>) -> Result<usize, &'static str> {
     let Some(range) = summary_range(board) else {
         return Err("nothing between what is protected");
     };
-    let Some(span) = board.thread.span(range) else { return Err("nothing to summarise") };
+    let Some(span) = board.thread.span(range) else { return Err("nothing to summarize") };
     let kept = kept_in(board, span.range());
     let kept_tokens: Tokens = kept.iter().map(|(_, tokens)| *tokens).sum();
     let whole = board.whole(span.range()) - kept_tokens;
@@ -228,10 +228,10 @@ fn summarise_span(board: &mut Board<'_>) -> Result<usize, &'static str> {
     let kept: Vec<MessageId> = kept.into_iter().map(|(id, _)| id).collect();
     let pending = pending(board, &span, &kept, limit);
     let record = Record {
-        rung: Rung::Summarise,
+        rung: Rung::Summarize,
         span: span.clone(),
         part: None,
-        action: Action::Summarise { summary: 0, kept },
+        action: Action::Summarize { summary: 0, kept },
         before: whole,
         after: limit,
     };
@@ -291,7 +291,7 @@ fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens
 /// From the first message that is not protected to the tail.
 fn summary_range(board: &Board<'_>) -> Option<std::ops::Range<usize>> {
     let first = (0..board.tail.from).find(|place| !board.tail.holds(*place))?;
-    // Unless something new left the tail's reach, summarising again would only stir.
+    // Unless something new left the tail's reach, summarizing again would only stir.
     let fresh = (first..board.tail.from).any(|place| !board.is_gone(place) && !board.tail.holds(place));
     fresh.then_some(first..board.tail.from)
 }
@@ -302,12 +302,12 @@ fn user_messages_room(board: &Board<'_>) -> Tokens {
     let held: Tokens =
         (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|place| board.whole(place..place + 1)).sum();
     let room = board.room.target - tail - held - board.protection().summary_room();
-    board.policy.summarise.user_messages.min(room)
+    board.policy.summarize.user_messages.min(room)
 }
 
 /// Says so when the policy keeps more of the user's messages than there is room for.
 fn fewer_user_messages(board: &Board<'_>) -> String {
-    let (wanted, room) = (board.policy.summarise.user_messages, user_messages_room(board));
+    let (wanted, room) = (board.policy.summarize.user_messages, user_messages_room(board));
     if room >= wanted {
         return String::new();
     }
@@ -347,7 +347,7 @@ fn tokens_in_prompt(board: &Board<'_>, range: std::ops::Range<usize>) -> Tokens 
 }
 
 fn summary_limit(board: &Board<'_>, whole: Tokens, rest: Tokens) -> Tokens {
-    let policy = &board.policy.summarise;
+    let policy = &board.policy.summarize;
     let mut limit = board.room.target - rest;
     if board.room.target < board.room.limit || board.room.trigger < board.room.limit {
         limit = limit.min(whole.share(policy.ratio).max(SUMMARY_MIN));

@@ -71,7 +71,7 @@ impl Protection<'_> {
             from = newest(thread, most, clip);
         }
         let tail = Tail { clip, ..self.at(from) };
-        // With nothing before it to summarise, all that is long would be clipped and nothing told of it.
+        // With nothing before it to summarize, all that is long would be clipped and nothing told of it.
         let is_all = (0..tail.from).all(|place| tail.holds(place));
         if is_all && thread.tokens(0..thread.len()) > self.target {
             return self.at(whole);
@@ -149,7 +149,7 @@ impl Protection<'_> {
     /// The room that a summary is left beside a tail that would fill the prompt: its own bound, a quarter at most.
     pub fn summary_room(&self) -> Tokens {
         let most = self.target.share(SUMMARY_SHARE);
-        match self.policy.summarise.tokens_max {
+        match self.policy.summarize.tokens_max {
             Tokens::ZERO => most,
             own => own.min(most),
         }

@@ -1,4 +1,4 @@
-//! The presets: one policy file for each system whose behaviour people know.
+//! The presets: one policy file for each system whose behavior people know.
 
 use super::{Policy, PolicyError};
 

@@ -33,15 +33,15 @@ pub struct Policy {
     pub protect: Protect,
     /// The rungs, in the order they are climbed.
     pub rungs: Vec<Rung>,
-    /// The externalise rung.
+    /// The externalize rung.
     #[serde(default)]
-    pub externalise: Externalise,
+    pub externalize: Externalize,
     /// The clear rung.
     #[serde(default)]
     pub clear: Clear,
-    /// The summarise rung.
+    /// The summarize rung.
     #[serde(default)]
-    pub summarise: Summarise,
+    pub summarize: Summarize,
     /// The trim rung.
     #[serde(default)]
     pub trim: Trim,
@@ -178,9 +178,9 @@ pub enum Rung {
     /// A result that a later read or write of the same thing made stale.
     Supersede,
     /// Large results move out; a pointer and a preview stay.
-    Externalise,
+    Externalize,
     /// Older spans become a summary.
-    Summarise,
+    Summarize,
     /// Results are cleared, by their durability.
     Clear,
     /// Older spans go; an index of them stays.
@@ -195,8 +195,8 @@ impl Rung {
         match self {
             Rung::Deduplicate => "deduplicate",
             Rung::Supersede => "supersede",
-            Rung::Externalise => "externalise",
-            Rung::Summarise => "summarise",
+            Rung::Externalize => "externalize",
+            Rung::Summarize => "summarize",
             Rung::Clear => "clear",
             Rung::Drop => "drop",
             Rung::Trim => "trim",
@@ -204,10 +204,10 @@ impl Rung {
     }
 }
 
-/// The externalise rung.
+/// The externalize rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Externalise {
+pub struct Externalize {
     /// Results from this size on move out.
     pub tokens_min: Tokens,
     /// How much of the beginning stays as a preview.
@@ -234,9 +234,9 @@ impl ReadBy {
     }
 }
 
-impl Default for Externalise {
+impl Default for Externalize {
     fn default() -> Self {
-        Externalise { tokens_min: Tokens::new(1000), preview: Tokens::new(60), by: ReadBy::Tool }
+        Externalize { tokens_min: Tokens::new(1000), preview: Tokens::new(60), by: ReadBy::Tool }
     }
 }
 
@@ -277,10 +277,10 @@ impl Default for Clear {
     }
 }
 
-/// The summarise rung.
+/// The summarize rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Summarise {
+pub struct Summarize {
     /// The summary's size as a share of what it stands for.
     pub ratio: f64,
     /// The most tokens a summary may take; 0: no bound of its own.
@@ -292,19 +292,19 @@ pub struct Summarise {
     pub form: Form,
     /// User messages of the span that stay verbatim, newest first, up to this many tokens.
     pub user_messages: Tokens,
-    /// The most characters of one part that a model's summariser is shown.
+    /// The most characters of one part that a model's summarizer is shown.
     pub part_chars_max: usize,
     /// The most characters of a transcript in one request; longer ones are chunked.
     pub chunk_chars_max: usize,
     /// A summary above this size is itself rolled up.
     pub rollup: Tokens,
-    /// Words in front of the user's own instructions to the summariser.
+    /// Words in front of the user's own instructions to the summarizer.
     pub focus: String,
 }
 
-impl Default for Summarise {
+impl Default for Summarize {
     fn default() -> Self {
-        Summarise {
+        Summarize {
             ratio: 0.25,
             tokens_max: Tokens::ZERO,
             first_below: 0.35,
@@ -487,13 +487,13 @@ impl Policy {
                 share,
                 0.0 < self.protect.tail_max && self.protect.tail_max <= 1.0,
             ),
-            ("summarise.ratio", self.summarise.ratio, share, 0.0 < self.summarise.ratio && self.summarise.ratio <= 1.0),
+            ("summarize.ratio", self.summarize.ratio, share, 0.0 < self.summarize.ratio && self.summarize.ratio <= 1.0),
             ("trim.keep_share", self.trim.keep_share, share, 0.0 < self.trim.keep_share && self.trim.keep_share <= 1.0),
             (
-                "summarise.first_below",
-                self.summarise.first_below,
+                "summarize.first_below",
+                self.summarize.first_below,
                 "a number from 0 to 1",
-                (0.0..=1.0).contains(&self.summarise.first_below),
+                (0.0..=1.0).contains(&self.summarize.first_below),
             ),
             ("price.read", self.price.read, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.read)),
             ("price.write", self.price.write, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.write)),

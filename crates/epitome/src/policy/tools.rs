@@ -1,4 +1,4 @@
-//! What a policy knows of tools: how durable their results are, what they do, and which of them a summariser sees.
+//! What a policy knows of tools: how durable their results are, what they do, and which of them a summarizer sees.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub struct Tools {
     /// usual names.
     #[serde(deserialize_with = "with_usual_classes")]
     pub classes: BTreeMap<ToolClass, Vec<String>>,
-    /// When given, only these tools' parts are shown to a summariser; a trailing `*` matches any ending.
-    pub summarised: Option<Vec<String>>,
+    /// When given, only these tools' parts are shown to a summarizer; a trailing `*` matches any ending.
+    pub summarized: Option<Vec<String>>,
 }
 
 impl Default for Tools {
@@ -29,7 +29,7 @@ impl Default for Tools {
             default_durability: Durability::Anchoring,
             rules: BTreeMap::new(),
             classes: default_classes(),
-            summarised: None,
+            summarized: None,
         }
     }
 }
@@ -43,14 +43,14 @@ pub struct ToolRule {
     /// Fields of its results that must survive.
     pub preserve: Vec<String>,
     /// Its own size from which results move out.
-    pub externalise_from: Option<Tokens>,
+    pub externalize_from: Option<Tokens>,
     /// What running it again costs.
     pub replay_cost: ReplayCost,
 }
 
 impl Default for ToolRule {
     fn default() -> Self {
-        ToolRule { durability: None, preserve: Vec::new(), externalise_from: None, replay_cost: ReplayCost::Cheap }
+        ToolRule { durability: None, preserve: Vec::new(), externalize_from: None, replay_cost: ReplayCost::Cheap }
     }
 }
 
@@ -141,10 +141,10 @@ impl Tools {
         }
     }
 
-    /// Whether a tool's parts are shown to a summariser.
-    pub fn is_summarised(&self, tool: &str) -> bool {
+    /// Whether a tool's parts are shown to a summarizer.
+    pub fn is_summarized(&self, tool: &str) -> bool {
         let tool = tool.to_lowercase();
-        self.summarised.as_ref().is_none_or(|names| names.iter().any(|name| matches(name, &tool)))
+        self.summarized.as_ref().is_none_or(|names| names.iter().any(|name| matches(name, &tool)))
     }
 }
 

@@ -225,7 +225,7 @@ impl<'a> Renderer<'a> {
 
     fn span(&mut self, record: &Record) {
         match &record.action {
-            Action::Summarise { summary, kept } => {
+            Action::Summarize { summary, kept } => {
                 let stays: Vec<usize> =
                     record.span.range().filter(|place| kept.contains(&self.thread.message(*place).id())).collect();
                 if self.policy.render.place == Place::Span {

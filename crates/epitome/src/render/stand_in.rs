@@ -12,7 +12,7 @@ use crate::thread::{Media, MediaKind, MessageId, Part, Thread, ToolResult};
 pub fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: Meter<'_>) -> String {
     match (&record.action, record.part) {
         (Action::Drop { keywords }, _) => dropped(thread, record, keywords),
-        (Action::Externalise { artifact, head, tail, by }, Some(part)) => {
+        (Action::Externalize { artifact, head, tail, by }, Some(part)) => {
             match &thread.message(part.place).parts()[part.part] {
                 Part::Media(media) => moved_media(media, &thread.reference(part.place), artifact.as_str(), *by),
                 Part::ToolCall(call) => shortened_arguments(&call.arguments, *head + *tail, meter),

@@ -58,13 +58,13 @@ pub enum AnswerError {
     #[error("the model's summary is empty")]
     Empty,
     /// It is not whole.
-    #[error("the model's summary was cut before its end; allow more output or summarise a smaller span")]
+    #[error("the model's summary was cut before its end; allow more output or summarize a smaller span")]
     Cut,
     /// The model declined.
-    #[error("the model declined to summarise")]
+    #[error("the model declined to summarize")]
     Refusal,
     /// It asks for a tool.
-    #[error("the model asked for a tool instead of summarising")]
+    #[error("the model asked for a tool instead of summarizing")]
     ToolCall,
     /// It is not what was asked for.
     #[error("the model's summary is not JSON of the given schema: {0}")]
@@ -90,7 +90,7 @@ pub enum AnswerError {
     Unasked,
 }
 
-/// What a model writes: the parts of a summary that need judgement.
+/// What a model writes: the parts of a summary that need judgment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Prose {

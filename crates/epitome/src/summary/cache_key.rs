@@ -80,13 +80,13 @@ impl CacheKey {
 impl fmt::Display for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [schema, policy, model, prompt] =
-            [&self.schema, &self.policy, &self.model, &self.prompt].map(|field| spelt(field));
+            [&self.schema, &self.policy, &self.model, &self.prompt].map(|field| spelled(field));
         write!(f, "{}:{schema}:{policy}:{model}:{prompt}", self.content)
     }
 }
 
 /// A field in which the separator cannot occur: model ids such as `llama3:8b` have it.
-fn spelt(field: &str) -> String {
+fn spelled(field: &str) -> String {
     field.replace('%', "%25").replace(':', "%3A")
 }
 

@@ -37,7 +37,7 @@ pub fn carry_over(text: &str, place: usize, facts: &mut StructuredSummary) {
             Some(Section::Facts) => facts.facts.extend(bullets(body).map(|item| fact(item, place))),
             Some(Section::Outcomes) => facts.tool_outcomes.extend(bullets(body).filter_map(tool_outcome)),
             Some(Section::Media) => {
-                facts.media.extend(bullets(body).filter_map(labelled).map(|(place, _, text)| Quote { text, place }));
+                facts.media.extend(bullets(body).filter_map(labeled).map(|(place, _, text)| Quote { text, place }));
             }
             _ => {}
         }
@@ -85,7 +85,7 @@ fn constrain(facts: &mut StructuredSummary, sentence: &str, place: usize) {
 fn carry_requests(facts: &mut StructuredSummary, body: &str) {
     let mut open: Option<(usize, RequestState, String)> = None;
     for line in body.lines() {
-        let started = labelled(line);
+        let started = labeled(line);
         if started.is_some() || line.starts_with("- ") {
             add_open(facts, open.take());
         }
@@ -102,7 +102,7 @@ fn carry_requests(facts: &mut StructuredSummary, body: &str) {
 }
 
 /// The beginning of a request: its place in the log, its state, and its first words.
-fn labelled(line: &str) -> Option<(usize, RequestState, String)> {
+fn labeled(line: &str) -> Option<(usize, RequestState, String)> {
     if let Some(rest) = line.strip_prefix(LATEST) {
         let number: usize = rest.strip_suffix("):")?.parse().ok()?;
         return Some((number.checked_sub(1)?, RequestState::Open, String::new()));

@@ -1,4 +1,4 @@
-//! The dialogue with a summariser: a small machine that a caller with I/O drives.
+//! The dialogue with a summarizer: a small machine that a caller with I/O drives.
 //!
 //! ```text
 //! prompt ─▶ answer ─▶ Ask (the next chunk) ─▶ … ─▶ RollUp (if too long) ─▶ Done
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It calls nobody, waits for nothing and counts no attempts: how often to ask again is the caller's to say, and the
-//! embedded summariser needs no answer at all.
+//! embedded summarizer needs no answer at all.
 
 use super::answer::{AnswerError, Dropped, Prose, Reply, read};
 use super::evidence::Evidence;
@@ -16,7 +16,7 @@ use super::{Quote, StructuredSummary, TurnContext};
 use crate::budget::{TokenCounter, Tokens};
 use crate::thread::Span;
 
-/// A dialogue with a summariser.
+/// A dialogue with a summarizer.
 #[derive(Clone, Debug)]
 pub struct Dialogue {
     request: SummaryRequest,
@@ -53,14 +53,14 @@ pub enum Progress {
     /// Fine but too long; ask for a shorter one.
     RollUp(Prompt),
     /// The summary is there.
-    Done(Box<Summarised>),
-    /// The answer cannot be used. Ask again, or summarise without a model.
+    Done(Box<Summarized>),
+    /// The answer cannot be used. Ask again, or summarize without a model.
     Refused(AnswerError),
 }
 
 /// What a dialogue led to: the model's part of a summary, to be merged with what code extracted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Summarised {
+pub struct Summarized {
     /// The model's part.
     pub summary: StructuredSummary,
     /// What is new in the workstream state, a delta for each step, to be merged in this order.
@@ -193,7 +193,7 @@ impl Dialogue {
         }
     }
 
-    fn finish(&mut self) -> Summarised {
+    fn finish(&mut self) -> Summarized {
         let mut prose = self.prose.take().unwrap_or_default();
         let notes = std::mem::take(&mut prose.turn_progress);
         let mut summary = prose.into_summary(&self.span, &self.evidence);
@@ -201,20 +201,20 @@ impl Dialogue {
             notes.into_iter().map(|note| Quote { place: self.evidence.place(note.message), text: note.text }).collect();
         summary.turn_context = self.turn.take().map(|request| TurnContext { request, progress });
         let deltas = std::mem::take(&mut self.delta).into_iter().filter(|delta| !delta.is_empty()).collect();
-        Summarised { summary, deltas, dropped: std::mem::take(&mut self.dropped) }
+        Summarized { summary, deltas, dropped: std::mem::take(&mut self.dropped) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Dialogue, Progress, Summarised};
+    use super::{Dialogue, Progress, Summarized};
     use crate::budget::Tokens;
     use crate::summary::answer::{AnswerError, Finish, Reply};
     use crate::summary::request::{Brief, Limits};
     use crate::summary::testing::{Fours, thread};
     use crate::thread::Thread;
 
-    /// A thread of some turns, each long enough to be worth summarising.
+    /// A thread of some turns, each long enough to be worth summarizing.
     fn long_thread(turns: usize) -> Thread {
         let lines: String = (0..turns)
             .map(|n| format!("user: Frage {n}: {}\nassistant: Antwort {n}\n", "warum denn ".repeat(60)))
@@ -223,7 +223,7 @@ mod tests {
     }
 
     /// Lets a scripted model answer until the end; tells the steps in letters.
-    fn drive(dialogue: &mut Dialogue, script: &[&str]) -> (String, Result<Summarised, AnswerError>) {
+    fn drive(dialogue: &mut Dialogue, script: &[&str]) -> (String, Result<Summarized, AnswerError>) {
         let mut told = String::new();
         for text in script {
             assert!(dialogue.prompt().is_some(), "asked after {told}");
@@ -241,7 +241,7 @@ mod tests {
         Limits { chunk_chars_max, rollup: Tokens::new(rollup), ..Limits::default() }
     }
 
-    fn with(thread: &Thread, limits: Limits, script: &[&str]) -> (String, Result<Summarised, AnswerError>) {
+    fn with(thread: &Thread, limits: Limits, script: &[&str]) -> (String, Result<Summarized, AnswerError>) {
         let span = thread.span(0..thread.len()).unwrap();
         let mut dialogue = Dialogue::new(&Brief { limits, ..Brief::new(thread, &span, "p", "m") });
         drive(&mut dialogue, script)

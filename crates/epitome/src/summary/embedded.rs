@@ -1,4 +1,4 @@
-//! The embedded summariser: extraction, ranking and an exact bound, without any model.
+//! The embedded summarizer: extraction, ranking and an exact bound, without any model.
 //!
 //! It quotes. It never writes a sentence about the work that was not in the work, and it is never larger than its
 //! limit, unless what must stay is larger still.
@@ -62,14 +62,14 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Author {
-    /// The embedded summariser.
+    /// The embedded summarizer.
     Embedded,
     /// A model, with the facts carried by code.
     Model,
 }
 
-/// Summarises a pending span within its limit.
-pub fn summarise(pending: &Pending<'_>, model: Option<StructuredSummary>) -> Summary {
+/// Summarizes a pending span within its limit.
+pub fn summarize(pending: &Pending<'_>, model: Option<StructuredSummary>) -> Summary {
     let author = if model.is_some() { Author::Model } else { Author::Embedded };
     // What no model has revised since still stands.
     let revises = model.is_some();
@@ -134,7 +134,7 @@ struct Writer<'p, 'a> {
 
 impl<'p, 'a> Writer<'p, 'a> {
     fn new(pending: &'p Pending<'a>, items: &'p StructuredSummary, is_written: bool) -> Self {
-        let form = pending.policy.summarise.form;
+        let form = pending.policy.summarize.form;
         let limit = pending.limit - pending.meter.text_message(&pending.dressed(""));
         Writer {
             pending,

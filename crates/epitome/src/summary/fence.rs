@@ -10,7 +10,7 @@ pub(super) fn fenced(tag: &str, text: &str) -> String {
     format!("<{FAMILY}{tag}>\n{}\n</{FAMILY}{tag}>", defused(text.trim_end()))
 }
 
-/// A text in which nothing can be taken for a tag of ours: the bracket of each look-alike is spelt `&lt;`.
+/// A text in which nothing can be taken for a tag of ours: the bracket of each look-alike is spelled `&lt;`.
 pub(super) fn defused(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;

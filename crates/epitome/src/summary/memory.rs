@@ -59,7 +59,7 @@ pub enum FoldError {
     #[error("the summary of the memory entries is empty")]
     Empty,
     /// The model declined.
-    #[error("the model declined to summarise the memory entries")]
+    #[error("the model declined to summarize the memory entries")]
     Refusal,
     /// It saves nothing.
     #[error("the summary has {chars} characters and may have {chars_max} at most")]

@@ -155,11 +155,11 @@ impl<'a> Cutter<'a> {
             match part {
                 Part::Text(text) => self.words(at, message, text),
                 Part::ToolCall(call) => {
-                    if let Some(arguments) = calls.next().filter(|_| self.tools.is_summarised(&call.name)) {
+                    if let Some(arguments) = calls.next().filter(|_| self.tools.is_summarized(&call.name)) {
                         self.call(at, message, call, arguments);
                     }
                 }
-                Part::ToolResult(result) if self.tools.is_summarised(&result.tool) => self.result(at, message, result),
+                Part::ToolResult(result) if self.tools.is_summarized(&result.tool) => self.result(at, message, result),
                 Part::ToolResult(_) | Part::Media(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
             }
         }

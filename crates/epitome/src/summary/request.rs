@@ -194,7 +194,7 @@ impl SummaryRequest {
         Prompt { system: Some(self.system.clone()), message: joined(sections) }
     }
 
-    /// What to append to the agent's own request when the summariser is the same model: the transcript is then the
+    /// What to append to the agent's own request when the summarizer is the same model: the transcript is then the
     /// prefix that is cached already. `kept` is the first message that stays, if one does. The tools and every other
     /// setting of the request must stay as they are, or the cache is lost; the schema is in the words for that reason.
     pub fn appended(&self, kept: Option<&str>) -> Prompt {

@@ -13,7 +13,7 @@ pub enum Section {
     Task,
     /// What the user asked for, one by one.
     Requests,
-    /// The summarised part of the turn that goes on.
+    /// The summarized part of the turn that goes on.
     TurnContext,
     /// What is known by now.
     Facts,

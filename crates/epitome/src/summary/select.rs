@@ -70,7 +70,7 @@ pub fn select<'a>(
             reading.lexicon.scan(piece.text, |feature, _| worth.cover_known(feature));
         });
     }
-    reading.favour(focus);
+    reading.favor(focus);
     let Reading { pool, lines, labels, .. } = reading;
     Greedy { past, pool, lines, labels, worth, is_open: vec![false; past.sources.len()] }.run(limit, count)
 }
@@ -82,13 +82,13 @@ struct Line<'a> {
     tokens: f32,
     continues: bool,
     /// How much what it covers counts, by who wrote it and when, and whether the user asked for what it is about.
-    favour: f32,
+    favor: f32,
     features: Range<u32>,
 }
 
 struct Label {
     tokens: f32,
-    favour: f32,
+    favor: f32,
     features: Range<u32>,
 }
 
@@ -138,15 +138,15 @@ impl<'a> Reading<'a> {
         }
         for (at, source) in past.sources.iter().enumerate() {
             let features = reading.scan(&source.label, 0.0);
-            let favour = (CALL * recency.at(source.last)).sqrt();
-            reading.labels.push(Label { tokens: guess(&source.label) + 1.0, favour, features });
+            let favor = (CALL * recency.at(source.last)).sqrt();
+            reading.labels.push(Label { tokens: guess(&source.label) + 1.0, favor, features });
             if matches!(source.kind, Kind::File | Kind::Command) {
                 reading.lines.push(Line {
                     text: "",
                     source: at,
                     tokens: LINE,
                     continues: false,
-                    favour: 0.0,
+                    favor: 0.0,
                     features: 0..0,
                 });
             }
@@ -156,13 +156,13 @@ impl<'a> Reading<'a> {
 
     fn passage(&mut self, passage: &Passage<'a>, weight: f32, is_kept: bool, mut is_label: bool) {
         let is_tool = passage.voice.is_printed();
-        let favour = weight.sqrt();
+        let favor = weight.sqrt();
         lines::each(passage.text, is_tool, &mut |Piece { text, continues }| {
             let features = self.scan(text, weight);
             if !is_kept && !is_label && !features.is_empty() {
                 // One more for the line end.
                 let (source, tokens) = (passage.source, guess(text) + 1.0 + LINE);
-                self.lines.push(Line { text, source, tokens, continues, favour, features });
+                self.lines.push(Line { text, source, tokens, continues, favor, features });
             }
             is_label = false;
         });
@@ -193,8 +193,8 @@ impl<'a> Reading<'a> {
         features
     }
 
-    /// Favours lines with the words that the user asked to look at.
-    fn favour(&mut self, focus: &str) {
+    /// Favors lines with the words that the user asked to look at.
+    fn favor(&mut self, focus: &str) {
         let mut wanted: HashSet<Feature> = HashSet::new();
         for word in
             focus.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| word.len() >= FOCUS_BYTES_MIN)
@@ -208,7 +208,7 @@ impl<'a> Reading<'a> {
         for line in &mut self.lines {
             let features = &self.pool[line.features.start as usize..line.features.end as usize];
             let hits = features.iter().filter(|feature| wanted.contains(feature)).count();
-            line.favour *= 1.0 + FAVOUR * hits.min(FAVOURED_WORDS_MAX) as f32;
+            line.favor *= 1.0 + FAVOR * hits.min(FAVORED_WORDS_MAX) as f32;
         }
     }
 
@@ -244,8 +244,8 @@ impl Mentions {
 }
 
 /// What a word that the user asked for adds to a line's gain, up to how many of them, and which are too short to count.
-const FAVOUR: f32 = 2.0;
-const FAVOURED_WORDS_MAX: usize = 3;
+const FAVOR: f32 = 2.0;
+const FAVORED_WORDS_MAX: usize = 3;
 const FOCUS_BYTES_MIN: usize = 4;
 
 /// How mentions fade with the messages since.
@@ -351,14 +351,14 @@ impl<'a> Greedy<'_, 'a> {
                 let cheaper = of_source[source].iter().map(|&line| Candidate { score: self.score(line), line });
                 heap.extend(cheaper);
             }
-            heap.extend(self.favour_beside(line));
+            heap.extend(self.favor_beside(line));
             picks.push(Pick { text, source, line, continues });
         }
         picks
     }
 
-    /// Favours the lines before and after a chosen one: together they are an excerpt.
-    fn favour_beside(&mut self, line: usize) -> Vec<Candidate> {
+    /// Favors the lines before and after a chosen one: together they are an excerpt.
+    fn favor_beside(&mut self, line: usize) -> Vec<Candidate> {
         let Line { source, text, .. } = self.lines[line];
         let near = [line.checked_sub(1), Some(line + 1)].into_iter().flatten();
         let near = near.filter(|&near| {
@@ -367,7 +367,7 @@ impl<'a> Greedy<'_, 'a> {
         });
         let near: Vec<usize> = near.collect();
         for &near in &near {
-            self.lines[near].favour *= BESIDE;
+            self.lines[near].favor *= BESIDE;
         }
         near.into_iter().map(|line| Candidate { score: self.score(line), line }).collect()
     }
@@ -394,12 +394,12 @@ impl<'a> Greedy<'_, 'a> {
     /// What the line newly covers per token, with its heading when that is not there yet.
     fn score(&self, line: usize) -> f32 {
         let line = &self.lines[line];
-        let gain = self.worth.of(self.features(&line.features)) * line.favour;
+        let gain = self.worth.of(self.features(&line.features)) * line.favor;
         if self.is_open[line.source] {
             return if line.text.is_empty() { 0.0 } else { gain / line.tokens };
         }
         let label = &self.labels[line.source];
-        (gain + self.worth.of(self.features(&label.features)) * label.favour) / (line.tokens + label.tokens)
+        (gain + self.worth.of(self.features(&label.features)) * label.favor) / (line.tokens + label.tokens)
     }
 
     fn cover(&mut self, line: usize) {

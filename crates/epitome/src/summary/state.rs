@@ -28,7 +28,7 @@ pub struct State {
     pub contributions: Vec<Contribution>,
 }
 
-/// What a summariser found new or changed: lists as in [`State`], each entry an addition or an update.
+/// What a summarizer found new or changed: lists as in [`State`], each entry an addition or an update.
 pub type Delta = State;
 
 /// A decision that later work rests on.

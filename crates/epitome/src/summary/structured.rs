@@ -1,7 +1,7 @@
 //! The structured summary: what a span held, item by item, each item linked to the message it came from.
 //!
 //! Items are what code extracted or a model answered; rendering them is the form's affair, choosing among them the
-//! embedded summariser's.
+//! embedded summarizer's.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct StructuredSummary {
     pub constraints: Vec<Quote>,
     /// What the user asked for, oldest first.
     pub requests: Vec<Request>,
-    /// Stable things learnt.
+    /// Stable things learned.
     pub facts: Vec<Quote>,
     /// What was decided and why.
     pub decisions: Vec<Decision>,
@@ -56,7 +56,7 @@ pub struct StructuredSummary {
     pub current_task: Option<Quote>,
     /// The plan as last written down.
     pub current_plan: Vec<PlanItem>,
-    /// The part of the current turn that was summarised, when the turn was split.
+    /// The part of the current turn that was summarized, when the turn was split.
     pub turn_context: Option<TurnContext>,
     /// How many rounds it stands for, this one included.
     pub rounds: u32,
@@ -250,7 +250,7 @@ pub struct ToolOutcome {
     pub message: Option<MessageId>,
 }
 
-/// The part of the current turn that was summarised.
+/// The part of the current turn that was summarized.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnContext {
     /// What the turn is about: the user's words.

@@ -1,4 +1,4 @@
-//! The transcript: what a summariser is shown of a span, part by part, numbered by place and bounded in size.
+//! The transcript: what a summarizer is shown of a span, part by part, numbered by place and bounded in size.
 //!
 //! Reasoning is never shown, nor are parts of tools that the caller does not name. A part's text cannot pass itself off
 //! as another part: only a heading of ours can begin a line with a number in square brackets.

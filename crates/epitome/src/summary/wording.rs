@@ -1,6 +1,6 @@
 //! The wording: what a model is told when it is asked for a summary, and the schema it answers in.
 //!
-//! All of our own words to a summariser are here. Their hash is the prompt version, so no change of them can be
+//! All of our own words to a summarizer are here. Their hash is the prompt version, so no change of them can be
 //! forgotten in a cache key. Nothing here is made of a conversation's text.
 
 use serde_json::{Value, json};
@@ -24,12 +24,12 @@ pub(super) fn version() -> String {
     hash.finalize().to_hex()[..12].to_owned()
 }
 
-/// What a summariser is for, and its rules.
+/// What a summarizer is for, and its rules.
 pub(super) const SYSTEM: &str = "\
 An agent works for a person in a conversation that has grown too long for it. Some of its messages are about to leave \
 its view. You write what will stand in their place: the agent reads your text, never those messages, and goes on.
 
-Write the part that takes judgement, in these fields:
+Write the part that takes judgment, in these fields:
 - goal: what the person is after now, in a sentence or two.
 - progress: what was done, found out or ruled out. Call a thing done only where the material shows that it is.
 - decisions: what was settled, each with the reason that was given.

@@ -1,6 +1,6 @@
 //! Messages that are not loaded, and messages that come back.
 //!
-//! A thread is loaded from its last compaction onward. What was summarised away is one entry that knows what it stands
+//! A thread is loaded from its last compaction onward. What was summarized away is one entry that knows what it stands
 //! for; nobody writes it into a prompt, and nothing of the log is lost by it: the log is wherever it is kept.
 
 use serde::{Deserialize, Serialize};

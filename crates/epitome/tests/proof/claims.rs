@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use epitome::budget::Tokens;
-use epitome::plan::{Action, ArtifactId, Ask, Compaction, Verdict, decide, is_valid_for, normalise};
+use epitome::plan::{Action, ArtifactId, Ask, Compaction, Verdict, decide, is_valid_for, normalize};
 use epitome::render::{Piece, Prompt};
 use epitome::thread::{Part, Thread};
 use epitome::wire::{Severity, Tail, check};
@@ -53,7 +53,7 @@ pub fn readable_back(thread: &Thread, compaction: &Compaction, rendered: &Prompt
         .plan
         .records
         .iter()
-        .filter(|r| matches!(r.action, Action::Externalise { .. } | Action::Clear { .. }));
+        .filter(|r| matches!(r.action, Action::Externalize { .. } | Action::Clear { .. }));
     hold!(moved.count() == artifacts.len(), "content was moved out that cannot be read back");
     gone_is_named(thread, compaction, rendered)
 }
@@ -128,7 +128,7 @@ pub fn within_budget(world: &World, under: &Under, compaction: &Compaction, rend
     Ok(())
 }
 
-/// 6. The same again gives the same, and normalising twice is normalising once.
+/// 6. The same again gives the same, and normalizing twice is normalizing once.
 fn same_again(world: &World, under: &Under, ask: &Ask<'_>, compaction: &Compaction, rendered: &Prompt) -> Held {
     let meter = under.meter(world.dialect);
     let again = match decide(&world.thread, compaction.plan.room, &under.policy, meter, ask) {
@@ -138,10 +138,10 @@ fn same_again(world: &World, under: &Under, ask: &Ask<'_>, compaction: &Compacti
     hold!(again == *compaction, "two plans for the same thread");
     let bytes = prompt(&world.thread, Some(&again), under, world.dialect).to_json(&world.thread);
     hold!(bytes == rendered.to_json(&world.thread), "two prompts for the same plan");
-    let (normal, warnings) = normalise(compaction.plan.records.clone());
+    let (normal, warnings) = normalize(compaction.plan.records.clone());
     hold!(
         normal == compaction.plan.records && warnings.is_empty(),
-        "normalising the plan again changes it: {warnings:?}"
+        "normalizing the plan again changes it: {warnings:?}"
     );
     Ok(())
 }

@@ -34,9 +34,9 @@ fn miniature(policy: &Policy, factor: f64) -> Policy {
     shrink(&mut small.protect.recent_tokens);
     shrink(&mut small.clear.protect);
     shrink(&mut small.clear.minimum);
-    shrink(&mut small.externalise.tokens_min);
-    shrink(&mut small.summarise.tokens_max);
-    shrink(&mut small.summarise.user_messages);
+    shrink(&mut small.externalize.tokens_min);
+    shrink(&mut small.summarize.tokens_max);
+    shrink(&mut small.summarize.user_messages);
     shrink(&mut small.trim.keep);
     shrink(&mut small.reserve.safety);
     shrink(&mut small.reserve.rehydration);
@@ -45,8 +45,8 @@ fn miniature(policy: &Policy, factor: f64) -> Policy {
         shrink(&mut limit.max);
     }
     // A summary is not smaller than its headings.
-    if small.summarise.tokens_max > Tokens::ZERO {
-        small.summarise.tokens_max = small.summarise.tokens_max.max(Tokens::new(200));
+    if small.summarize.tokens_max > Tokens::ZERO {
+        small.summarize.tokens_max = small.summarize.tokens_max.max(Tokens::new(200));
     }
     small
 }

@@ -73,7 +73,7 @@ fn timeline_case_1_a_summary_is_inserted_and_the_cut_point_stays_visible() {
 }
 
 #[test]
-fn timeline_case_2_the_prefix_of_a_split_turn_is_summarised_under_its_heading() {
+fn timeline_case_2_the_prefix_of_a_split_turn_is_summarized_under_its_heading() {
     let under = under("timeline");
     let mut messages = vec![json!({"role": "user", "content": "Move all forty handlers, one after the other."})];
     (0..40).for_each(|at| messages.extend(step(1, at, 6)));

@@ -186,7 +186,7 @@ fn what_is_not_loaded_changes_neither_the_prompt_nor_what_must_hold() {
         0..PRESETS.len(),
         select(vec![300u64, 1500, 5000]),
     );
-    // A result that comes after its call was summarised changes exchanges that are no longer there: finished scripts.
+    // A result that comes after its call was summarized changes exchanges that are no longer there: finished scripts.
     forall(60, &values, |(scripts, dialect, style, preset, size)| {
         let style = Style { extra: false, ..style };
         let under = &PRESETS[preset];

@@ -1,9 +1,9 @@
-//! The catalogue of faults: every way in which a provider says that a request is too long, what looks like one and is
+//! The catalog of faults: every way in which a provider says that a request is too long, what looks like one and is
 //! none, and how an answer can break.
 //!
 //! A fault is found by its name. What it says is in `shapes.rs`; this file says when a size is too much for it.
 
-mod catalogue;
+mod catalog;
 mod shapes;
 
 use std::fmt;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::asked::Seed;
 use super::endpoint::Protocol;
 use super::speak::Frame;
-use catalogue::CATALOGUE;
+use catalog::CATALOG;
 
 /// A way to fail.
 #[derive(Clone, Copy, PartialEq)]
@@ -34,7 +34,7 @@ pub enum FaultKind {
     Broken,
 }
 
-/// A row of the catalogue.
+/// A row of the catalog.
 struct Row {
     name: &'static str,
     kind: FaultKind,
@@ -57,14 +57,14 @@ enum Act {
     /// Answers something else.
     Tell(fn(&Facts<'_>) -> Told),
     /// Answers as if nothing were wrong.
-    Pretend(Pretence),
+    Pretend(Pretense),
     /// Answers, and does not deliver it whole.
     Deliver(fn(Option<u64>) -> Delivery),
 }
 
 /// How an answer hides that the request was too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pretence {
+pub(super) enum Pretense {
     /// The oldest messages were left out.
     Truncated,
     /// The answer stops because the window is full.
@@ -116,14 +116,14 @@ pub(super) enum Content {
 /// What comes of a fault.
 pub(super) enum Outcome {
     Told(Told),
-    Pretend(Pretence),
+    Pretend(Pretense),
     Deliver(Delivery),
 }
 
 impl Fault {
-    /// Every fault, in the order of the catalogue.
+    /// Every fault, in the order of the catalog.
     pub fn all() -> impl Iterator<Item = Fault> {
-        CATALOGUE.iter().map(|row| Fault { row, argument: None })
+        CATALOG.iter().map(|row| Fault { row, argument: None })
     }
 
     /// The fault with this name; `=N` behind it is a number for it.
@@ -132,7 +132,7 @@ impl Fault {
             Some((name, argument)) => (name, Some(argument.trim().parse().ok()?)),
             None => (name, None),
         };
-        let row = CATALOGUE.iter().find(|row| row.name == name.trim())?;
+        let row = CATALOG.iter().find(|row| row.name == name.trim())?;
         Some(Fault { row, argument })
     }
 
@@ -164,14 +164,14 @@ impl Fault {
             Protocol::Anthropic => "anthropic",
             Protocol::Gemini => "gemini",
         };
-        Fault::named(name).expect("the catalogue has it; a test looks")
+        Fault::named(name).expect("the catalog has it; a test looks")
     }
 
     /// What comes of it.
     pub(super) fn outcome(&self, facts: &Facts<'_>) -> Outcome {
         match self.row.act {
             Act::Tell(tell) => Outcome::Told(tell(facts)),
-            Act::Pretend(pretence) => Outcome::Pretend(pretence),
+            Act::Pretend(pretense) => Outcome::Pretend(pretense),
             Act::Deliver(delivery) => Outcome::Deliver(delivery(self.argument)),
         }
     }
@@ -214,6 +214,6 @@ impl FromStr for Fault {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Fault::named(name).ok_or_else(|| format!("`{name}` is not in the catalogue; `epitome mock --list` shows it"))
+        Fault::named(name).ok_or_else(|| format!("`{name}` is not in the catalog; `epitome mock --list` shows it"))
     }
 }

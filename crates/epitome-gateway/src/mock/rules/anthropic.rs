@@ -316,6 +316,6 @@ fn judge_compaction(asked: &Asked, at: At, block: &Value) -> Result<(), Complain
 }
 
 fn drops_mismatches(asked: &Asked) -> bool {
-    let behaviour = asked.body.pointer("/thinking/block_binding/prefix_mismatch_behavior").and_then(Value::as_str);
-    behaviour == Some("drop_block") && asked.has_beta(BINDING_HEADER.1)
+    let behavior = asked.body.pointer("/thinking/block_binding/prefix_mismatch_behavior").and_then(Value::as_str);
+    behavior == Some("drop_block") && asked.has_beta(BINDING_HEADER.1)
 }

@@ -77,7 +77,7 @@ const OWN_CHAT_ANSWERS: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn a_call_of_ours_is_recognised_in_every_form_that_chat_servers_send() {
+fn a_call_of_ours_is_recognized_in_every_form_that_chat_servers_send() {
     for (form, lines) in OWN_CHAT_ANSWERS {
         let streams = [stream(Chat, lines), done(Chat, 1)];
         for piece_bytes in [1, 7, 4096] {

@@ -1,7 +1,7 @@
 //! A model that answers from a script: a small real one, for tests, demonstrations and work without a network.
 //!
 //! It counts its prompts, keeps its window, streams, calls tools, waits and fails as its file says. It understands
-//! nothing: the only thing it recognises is the core's request for a summary.
+//! nothing: the only thing it recognizes is the core's request for a summary.
 
 mod script;
 

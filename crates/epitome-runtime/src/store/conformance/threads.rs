@@ -21,7 +21,7 @@ claims! {
     "a message is found by its id: the first that is asked for and held, within a scope and a tenant" => found,
     "a fork holds its own messages only and goes on from where it was forked" => forked,
     "of appends at the same place that race, one wins" => append_race,
-    "labels are replaced" => labelled,
+    "labels are replaced" => labeled,
     "a thread that gets other names is found by its new scope and by its old one no more" => named,
     "a body sealed anew is read back and nothing but its id in the open changes" => resealed,
     "threads are listed in order of their ids, from a cursor on" => listed,
@@ -159,7 +159,7 @@ async fn named(store: Arc<dyn Store>) -> Outcome {
     conflicts("naming what is not there", store.apply(&[name(nobody)]).await)
 }
 
-async fn labelled(store: Arc<dyn Store>) -> Outcome {
+async fn labeled(store: Arc<dyn Store>) -> Outcome {
     let key = thread_of(&store, 1).await?;
     let before = store.thread(&key).await?;
     store.apply(&[Write::Label { key: key.clone(), labels: b"other".to_vec() }]).await?;

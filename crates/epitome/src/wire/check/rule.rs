@@ -105,8 +105,8 @@ rules! {
             "Without a store no item is known by id alone: reasoning carries encrypted_content, and nothing is referenced.";
         R6 Error Whole, "An output item comes after its call item.";
         R7 Error Whole, "Items have the shape the schema asks for, and only messages have a role.";
-        R8 Error Nothing("which model and organisation sealed the content is not written in the request"),
-            "Encrypted content is only sent to the model and organisation that sealed it.";
+        R8 Error Nothing("which model and organization sealed the content is not written in the request"),
+            "Encrypted content is only sent to the model and organization that sealed it.";
         R9 Error Whole, "A compaction_trigger is the last item.";
         R10 Error Whole, "No two items have the same id.";
     }

@@ -1,12 +1,12 @@
-//! Summarisers: who writes a summary's prose. The embedded one needs nobody; a model is asked, checked, and never relied on.
+//! Summarizers: who writes a summary's prose. The embedded one needs nobody; a model is asked, checked, and never relied on.
 //!
 //! A model's summary is found again under its cache key, the same span asked for twice at once is one call, and an answer
-//! that is bad, empty, cut, grown, refused or late gives way to the embedded summariser, which says so in an event.
+//! that is bad, empty, cut, grown, refused or late gives way to the embedded summarizer, which says so in an event.
 
 mod flight;
 mod model;
 
-pub use model::{Frame, ModelSummariser, Put, cache_name};
+pub use model::{Frame, ModelSummarizer, Put, cache_name};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,28 +17,28 @@ use crate::model::Usage;
 
 /// Who writes a summary's prose.
 #[derive(Clone, Debug, Default)]
-pub enum Summariser {
+pub enum Summarizer {
     /// Code alone: extraction and ranking.
     #[default]
     Embedded,
     /// A model; while it does not answer, a compaction in the background is not made.
-    Model(Arc<ModelSummariser>),
+    Model(Arc<ModelSummarizer>),
     /// A model; when it does not answer well, code alone.
-    WithFallback(Arc<ModelSummariser>),
+    WithFallback(Arc<ModelSummarizer>),
 }
 
-impl Summariser {
+impl Summarizer {
     /// The model that is asked, if one is.
-    pub fn model(&self) -> Option<&Arc<ModelSummariser>> {
+    pub fn model(&self) -> Option<&Arc<ModelSummarizer>> {
         match self {
-            Summariser::Embedded => None,
-            Summariser::Model(model) | Summariser::WithFallback(model) => Some(model),
+            Summarizer::Embedded => None,
+            Summarizer::Model(model) | Summarizer::WithFallback(model) => Some(model),
         }
     }
 
     /// Whether code alone may take over.
     pub fn may_fall_back(&self) -> bool {
-        !matches!(self, Summariser::Model(_))
+        !matches!(self, Summarizer::Model(_))
     }
 }
 

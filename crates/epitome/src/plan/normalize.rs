@@ -1,13 +1,13 @@
-//! Normalisation: a message has one action.
+//! Normalization: a message has one action.
 //!
-//! Drop wins over externalise, externalise over summarise, summarise over clear; what loses is told in a warning.
+//! Drop wins over externalize, externalize over summarize, summarize over clear; what loses is told in a warning.
 
 use std::collections::HashMap;
 
 use super::record::{Part, Record};
 
-/// Resolves conflicts by precedence. The result is in thread order, and normalising it again changes nothing.
-pub fn normalise(records: Vec<Record>) -> (Vec<Record>, Vec<String>) {
+/// Resolves conflicts by precedence. The result is in thread order, and normalizing it again changes nothing.
+pub fn normalize(records: Vec<Record>) -> (Vec<Record>, Vec<String>) {
     let mut by_strength = records;
     by_strength
         .sort_by_key(|record| (std::cmp::Reverse(record.action.precedence()), record.span.range().start, record.part));

@@ -1,4 +1,4 @@
-//! The model summariser: drives the core's dialogue with a model, within the model's window.
+//! The model summarizer: drives the core's dialogue with a model, within the model's window.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ pub struct Frame {
 }
 
 /// A model that writes summaries.
-pub struct ModelSummariser {
+pub struct ModelSummarizer {
     model: Arc<dyn Model>,
     /// How long one summary may take, all its questions together.
     pub patience: Duration,
@@ -69,17 +69,17 @@ pub enum Put {
     },
 }
 
-impl std::fmt::Debug for ModelSummariser {
+impl std::fmt::Debug for ModelSummarizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ModelSummariser").field("model", &self.model).finish_non_exhaustive()
+        f.debug_struct("ModelSummarizer").field("model", &self.model).finish_non_exhaustive()
     }
 }
 
-impl ModelSummariser {
-    /// A summariser that asks this model.
+impl ModelSummarizer {
+    /// A summarizer that asks this model.
     pub fn new(model: Arc<dyn Model>, patience: Duration) -> Self {
         let counter = counter_for(Some(model.id()));
-        ModelSummariser {
+        ModelSummarizer {
             model,
             patience,
             window: None,
@@ -89,7 +89,7 @@ impl ModelSummariser {
         }
     }
 
-    /// A summariser that is told the model's window.
+    /// A summarizer that is told the model's window.
     #[must_use]
     pub fn with_window(mut self, window: Tokens) -> Self {
         self.window = Some(window);
