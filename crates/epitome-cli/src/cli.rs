@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use epitome::session::Format;
 use epitome::wire::Dialect;
-use epitome_gateway::mock::Fault;
+use epitome_mock::Fault;
 
 /// The exit codes, as `--help` tells them.
 const EXIT_CODES: &str = "\

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench::Bench;
-use epitome_gateway::mock::{Mock, MockSettings};
+use epitome_mock::{Mock, MockSettings};
 use rusqlite::Connection;
 use serde_json::Value;
 

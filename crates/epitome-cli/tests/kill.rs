@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench::Bench;
-use epitome_gateway::mock::{Mock, MockSettings};
+use epitome_mock::{Mock, MockSettings};
 use epitome_runtime::engine::{Engine, Parts, Settings};
 use epitome_runtime::ids::TenantId;
 use epitome_runtime::store::{DocumentKind, Sqlite};

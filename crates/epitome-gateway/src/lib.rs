@@ -15,7 +15,6 @@ pub mod caller;
 pub mod identity;
 pub mod ledger;
 pub mod mcp;
-pub mod mock;
 pub mod policy;
 pub mod proxy;
 pub mod refusal;

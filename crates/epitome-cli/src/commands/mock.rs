@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use epitome::budget::Tokens;
-use epitome_gateway::mock::{Fault, Mock, MockSettings, Timing, Work};
 use epitome_gateway::serve::signaled;
+use epitome_mock::{Fault, Mock, MockSettings, Timing, Work};
 use serde_json::json;
 
 use crate::cli;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use epitome::wire::Dialect;
-use epitome_gateway::mock::{Mock, MockSettings};
+use epitome_mock::{Mock, MockSettings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::talk::{DIALECTS, Talk};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use epitome::wire::Dialect;
-use epitome_gateway::mock::{MockSettings, Work};
+use epitome_mock::{MockSettings, Work};
 use epitome_runtime::store::{Memory, Postgres, PostgresSettings, Store};
 use serde_json::json;
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use epitome::wire::Dialect;
-use epitome_gateway::mock::{Mock, Work};
 use epitome_gateway::settings::{ApiKey, ToolRules};
+use epitome_mock::{Mock, Work};
 use epitome_runtime::model::Secret;
 use epitome_runtime::store::{Memory, Store};
 use proptest::prelude::*;
@@ -434,7 +434,7 @@ fn opening(dialect: Dialect, who: usize) -> Talk {
     }
 }
 
-fn is_of(sent: &epitome_gateway::mock::Recorded, who: usize) -> bool {
+fn is_of(sent: &epitome_mock::Recorded, who: usize) -> bool {
     sent.headers.get("x-person").is_some_and(|name| name.to_str().is_ok_and(|name| name == who.to_string()))
 }
 

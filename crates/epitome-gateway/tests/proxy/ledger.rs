@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use epitome::wire::Dialect;
-use epitome_gateway::mock::{CacheRules, Fault, Work};
+use epitome_mock::{CacheRules, Fault, Work};
 use epitome_runtime::model::{Model, Scripted};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! What providers do natively: kept responses, conversations, compactions of their own, cache marks, thinking, seals.
 
 use epitome::wire::{Dialect, count_marks};
-use epitome_gateway::mock::{CacheRules, Work};
+use epitome_mock::{CacheRules, Work};
 use serde_json::{Value, json};
 
 use crate::talk::Talk;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use epitome::wire::Dialect;
-use epitome_gateway::mock::{CacheRules, Work};
+use epitome_mock::{CacheRules, Work};
 use epitome_runtime::engine::Background;
 use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};

@@ -1,7 +1,7 @@
 //! Overflow: every way in which a provider says that a prompt is too long, and everything that only looks like one.
 
 use epitome::wire::Dialect;
-use epitome_gateway::mock::{Fault, FaultKind};
+use epitome_mock::{Fault, FaultKind};
 use serde_json::{Value, json};
 
 use crate::talk::{DIALECTS, Talk};

@@ -1,8 +1,8 @@
 //! The gateway's own tools: answered inside, invisible outside, and not spoken of where they are off.
 
 use epitome::wire::Dialect;
-use epitome_gateway::mock::{Recorded, Work};
 use epitome_gateway::settings::ToolRules;
+use epitome_mock::{Recorded, Work};
 
 use crate::talk::{DIALECTS, Talk};
 use crate::wire::{Line, Then};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use epitome::wire::Dialect;
-use epitome_gateway::mock::{Mock, Work};
 use epitome_gateway::settings::ApiKey;
+use epitome_mock::{Mock, Work};
 use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::ids::{TenantId, ThreadKey};
 use epitome_runtime::model::Secret;
@@ -28,10 +28,10 @@ async fn serve(folder: &Folder, mock: &Mock, keys: Keys) -> Gate {
 
 fn provider() -> Mock {
     let work = Work { turns: 200, bytes: 1_500, gateway_tools: true, ..Work::default() };
-    let settings = epitome_gateway::mock::MockSettings {
+    let settings = epitome_mock::MockSettings {
         work,
         window: Some(epitome::budget::Tokens::new(12_000)),
-        ..epitome_gateway::mock::MockSettings::default()
+        ..epitome_mock::MockSettings::default()
     };
     Mock::start(settings).unwrap()
 }

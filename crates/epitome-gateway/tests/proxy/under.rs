@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use epitome::wire::Dialect;
-use epitome_gateway::mock::{Fault, Mock, MockSettings};
+use epitome_mock::{Fault, Mock, MockSettings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::talk::{DIALECTS, Talk, path};

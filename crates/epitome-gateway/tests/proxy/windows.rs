@@ -1,8 +1,8 @@
 //! Learned windows: they belong to a tenant, an upstream and a model, and one error never shrinks a listed one.
 
 use epitome::wire::Dialect;
-use epitome_gateway::mock::Mock;
 use epitome_gateway::settings::ApiKey;
+use epitome_mock::Mock;
 use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::ids::TenantId;
 use epitome_runtime::model::{LESSONS_MAX, Secret};

@@ -1,0 +1,160 @@
+//! A request as it arrives: its head, the bytes of its body, and whose it is.
+//!
+//! It undoes the encoding of the body, and turns away what no endpoint would take.
+
+use std::io::Read;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::request::Parts;
+use serde_json::Value;
+
+use super::asked::{Asked, Seed};
+use super::endpoint::{Endpoint, Protocol};
+use super::record::Recorded;
+use super::refusal::Complaint;
+
+/// A request that arrived.
+pub(crate) struct Arrival {
+    pub(crate) head: Parts,
+    /// Nothing where it was too large to be read.
+    body: Option<Bytes>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) key: Option<String>,
+    pub(crate) seed: Seed,
+}
+
+impl Arrival {
+    /// A request, looked at from outside.
+    pub(crate) fn of(head: Parts, body: Option<Bytes>) -> Arrival {
+        let speaks_anthropic = head.headers.contains_key("anthropic-version");
+        let endpoint = Endpoint::at(head.method.as_str(), head.uri.path(), speaks_anthropic);
+        let key = key_of(&head.headers, head.uri.query().unwrap_or_default());
+        let seed = Seed::of(key.as_deref().unwrap_or_default(), body.as_deref().unwrap_or_default());
+        Arrival { head, body, endpoint, key, seed }
+    }
+
+    /// Its path, with the query.
+    pub(crate) fn path(&self) -> &str {
+        self.head.uri.path_and_query().map_or("/", |path| path.as_str())
+    }
+
+    /// Its body as it came.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.body.clone().unwrap_or_default()
+    }
+
+    /// The header with which its answer is named.
+    pub(crate) fn request_id(&self) -> (&'static str, String) {
+        let name = if self.endpoint.protocol() == Protocol::Anthropic { "request-id" } else { "x-request-id" };
+        (name, self.seed.id("req_", 0, 24))
+    }
+
+    /// What is remembered of it.
+    pub(crate) fn recorded(&self, status: u16, prompt_tokens: Option<u64>) -> Recorded {
+        Recorded {
+            method: self.head.method.clone(),
+            path: self.path().to_owned(),
+            headers: self.head.headers.clone(),
+            body: self.bytes(),
+            status,
+            prompt_tokens,
+        }
+    }
+
+    /// Reads it, if it may come in.
+    pub(crate) fn open(&self, bytes_max: usize) -> Result<Asked, Complaint> {
+        let protocol = self.endpoint.protocol();
+        if let Endpoint::Unknown(protocol) = self.endpoint {
+            return Err(not_found(protocol, &self.head));
+        }
+        let key = self.key.clone().ok_or_else(|| no_key(protocol))?;
+        let packed = self.body.as_ref().ok_or_else(too_large)?;
+        if protocol == Protocol::Anthropic && !self.head.headers.contains_key("anthropic-version") {
+            return Err(Complaint::invalid("anthropic-version: header is required").breaking("header"));
+        }
+        let bytes = unpacked(&self.head.headers, packed, bytes_max)?;
+        if bytes.len() > bytes_max {
+            return Err(too_large());
+        }
+        let body = match bytes.is_empty() {
+            true => Value::Null,
+            false => serde_json::from_slice(&bytes).map_err(|error| not_json(protocol, &error))?,
+        };
+        let (endpoint, headers) = (self.endpoint.clone(), self.head.headers.clone());
+        Ok(Asked { endpoint, headers, key, body, seed: self.seed })
+    }
+}
+
+/// The key of a request; nothing where there is none.
+fn key_of(headers: &HeaderMap, query: &str) -> Option<String> {
+    let named = ["x-api-key", "x-goog-api-key", "api-key"].iter().find_map(|name| headers.get(*name)?.to_str().ok());
+    let bearer = || {
+        let value = headers.get("authorization")?.to_str().ok()?;
+        value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer "))
+    };
+    let asked = || query.split('&').find_map(|pair| pair.strip_prefix("key="));
+    named.or_else(bearer).or_else(asked).map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned)
+}
+
+/// The body without its encodings.
+fn unpacked(headers: &HeaderMap, body: &Bytes, bytes_max: usize) -> Result<Bytes, Complaint> {
+    let encoding = headers.get("content-encoding").and_then(|value| value.to_str().ok()).unwrap_or("identity");
+    let unpacked = match encoding.trim().to_ascii_lowercase().as_str() {
+        "" | "identity" => return Ok(body.clone()),
+        "gzip" | "x-gzip" => read_all(flate2::read::GzDecoder::new(&body[..]), bytes_max),
+        "deflate" => read_all(flate2::read::ZlibDecoder::new(&body[..]), bytes_max),
+        "zstd" => match ruzstd::decoding::StreamingDecoder::new(&body[..]) {
+            Ok(decoder) => read_all(decoder, bytes_max),
+            Err(_) => None,
+        },
+        other => return Err(Complaint::invalid(format!("Unsupported content encoding: {other}")).with_status(415)),
+    };
+    unpacked.ok_or_else(|| Complaint::invalid("We could not decompress the body of your request."))
+}
+
+/// What a reader gives, if it is whole and not too much.
+fn read_all(reader: impl Read, bytes_max: usize) -> Option<Bytes> {
+    let mut out = Vec::new();
+    reader.take(bytes_max as u64 + 1).read_to_end(&mut out).ok()?;
+    Some(Bytes::from(out))
+}
+
+fn not_found(protocol: Protocol, head: &Parts) -> Complaint {
+    let message = match protocol {
+        Protocol::Anthropic | Protocol::Gemini => "Not Found".to_owned(),
+        _ => format!("Invalid URL ({} {})", head.method, head.uri.path()),
+    };
+    Complaint::invalid(message).with_status(404).breaking("not-found")
+}
+
+fn no_key(protocol: Protocol) -> Complaint {
+    match protocol {
+        Protocol::Anthropic => Complaint::invalid("x-api-key header is required").with_status(401),
+        Protocol::Gemini => Complaint::invalid(
+            "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other \
+             form of API consumer identity to call this API.",
+        )
+        .with_status(403),
+        _ => Complaint::invalid(
+            "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth \
+             (i.e. Authorization: Bearer YOUR_KEY).",
+        )
+        .with_status(401),
+    }
+    .breaking("auth")
+}
+
+fn too_large() -> Complaint {
+    Complaint::invalid("Request exceeds the maximum size").with_status(413).breaking("A14")
+}
+
+fn not_json(protocol: Protocol, error: &serde_json::Error) -> Complaint {
+    match protocol {
+        Protocol::Anthropic => Complaint::invalid(format!("The request body is not valid JSON: {error}")),
+        _ => Complaint::invalid(
+            "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library \
+             correctly. The API expects a JSON payload, but what was sent was not valid JSON.)",
+        ),
+    }
+}

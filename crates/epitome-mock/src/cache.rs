@@ -1,0 +1,132 @@
+//! The prefix cache: what of a prompt was there before, what is kept now, and what that costs.
+//!
+//! OpenAI and Gemini cache by themselves, in steps; Anthropic caches where a mark says so and looks a few blocks back
+//! from it. A prefix is found by its hash, so one changed byte before a mark is a miss.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::prompt::{Mark, Prompt};
+use super::seal::Prefix;
+use super::settings::{CacheRules, Prices};
+
+/// The steps in which an automatic cache counts.
+const STEP_TOKENS: u64 = 128;
+
+/// The most prefixes that are remembered before expired ones are removed.
+const ENTRIES_MAX: usize = 100_000;
+
+/// How the input of a request was served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Served {
+    /// All of it.
+    pub(crate) input: u64,
+    /// What was read from the cache.
+    pub(crate) read: u64,
+    /// What was written for five minutes.
+    pub(crate) written: u64,
+    /// What was written for an hour.
+    pub(crate) written_long: u64,
+}
+
+impl Served {
+    /// What was neither read nor written.
+    pub(crate) fn plain(&self) -> u64 {
+        self.input - self.read - self.written - self.written_long
+    }
+
+    /// What it costs with its output, in uncached input tokens.
+    pub(crate) fn cost(&self, output: u64, prices: &Prices) -> f64 {
+        self.plain() as f64
+            + self.read as f64 * prices.cache_read
+            + self.written as f64 * prices.cache_write
+            + self.written_long as f64 * prices.cache_write_long
+            + output as f64 * prices.output
+    }
+}
+
+/// Whose cache: a key and a model.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Owner(pub(crate) String, pub(crate) String);
+
+/// The prefixes that are known.
+#[derive(Default)]
+pub(crate) struct PrefixCache {
+    entries: HashMap<(Owner, Prefix), Entry>,
+}
+
+struct Entry {
+    until: Instant,
+    lives: Duration,
+}
+
+impl PrefixCache {
+    /// Serves a prompt of a provider that caches by itself, and keeps all of it.
+    pub(crate) fn serve(&mut self, owner: &Owner, prompt: &Prompt, rules: &CacheRules, now: Instant) -> Served {
+        let mut read = 0;
+        let mut sum = 0;
+        for piece in &prompt.pieces {
+            sum += piece.tokens;
+            if self.knows(owner, piece.prefix, now) {
+                read = sum;
+            }
+            self.keep(owner, piece.prefix, rules.ttl, now);
+        }
+        let read = if read >= rules.tokens_min { read / STEP_TOKENS * STEP_TOKENS } else { 0 };
+        Served { input: prompt.tokens(), read, ..Served::default() }
+    }
+
+    /// Serves a prompt of a provider that caches up to marks.
+    pub(crate) fn serve_marked(&mut self, owner: &Owner, prompt: &Prompt, rules: &CacheRules, now: Instant) -> Served {
+        let sums = running_sums(prompt);
+        // What this request writes is not there for it to read.
+        let found = marks(prompt).filter_map(|(at, _)| self.look_back(owner, prompt, at, rules, now)).max();
+        let read = found.map_or(0, |at| sums[at]);
+        let mut served = Served { input: prompt.tokens(), read, ..Served::default() };
+        for (at, mark) in marks(prompt).filter(|(at, _)| sums[*at] >= rules.tokens_min) {
+            let new = sums[at].saturating_sub(served.read + served.written + served.written_long);
+            let lives = match mark {
+                Mark::Short => rules.ttl,
+                Mark::Long => rules.ttl * 12,
+            };
+            match mark {
+                Mark::Short => served.written += new,
+                Mark::Long => served.written_long += new,
+            }
+            self.keep(owner, prompt.pieces[at].prefix, lives, now);
+        }
+        served
+    }
+
+    /// The nearest known prefix at or before a mark.
+    fn look_back(&self, owner: &Owner, prompt: &Prompt, at: usize, rules: &CacheRules, now: Instant) -> Option<usize> {
+        let first = at.saturating_sub(rules.blocks_back);
+        (first..=at).rev().find(|&at| self.knows(owner, prompt.pieces[at].prefix, now))
+    }
+
+    fn knows(&self, owner: &Owner, prefix: Prefix, now: Instant) -> bool {
+        self.entries.get(&(owner.clone(), prefix)).is_some_and(|entry| entry.until > now)
+    }
+
+    /// Keeps a prefix, at least as long as it was kept before.
+    fn keep(&mut self, owner: &Owner, prefix: Prefix, lives: Duration, now: Instant) {
+        if self.entries.len() >= ENTRIES_MAX {
+            self.entries.retain(|_, entry| entry.until > now);
+        }
+        let entry = self.entries.entry((owner.clone(), prefix)).or_insert(Entry { until: now, lives });
+        entry.lives = entry.lives.max(lives);
+        entry.until = now + entry.lives;
+    }
+}
+
+fn running_sums(prompt: &Prompt) -> Vec<u64> {
+    let add = |sum: &mut u64, tokens: u64| {
+        *sum += tokens;
+        Some(*sum)
+    };
+    prompt.pieces.iter().map(|piece| piece.tokens).scan(0, add).collect()
+}
+
+fn marks(prompt: &Prompt) -> impl Iterator<Item = (usize, Mark)> + '_ {
+    prompt.pieces.iter().enumerate().filter_map(|(at, piece)| Some((at, piece.mark?)))
+}

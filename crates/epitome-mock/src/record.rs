@@ -1,0 +1,116 @@
+//! What the mock remembers of the requests it got, and what each key has cost.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use serde::Serialize;
+
+use super::cache::Served;
+use super::settings::Prices;
+
+/// The most broken rules that are remembered.
+const BROKEN_MAX: usize = 10_000;
+
+/// A request that the mock got.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Its method.
+    pub method: Method,
+    /// Its path, with the query.
+    pub path: String,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body, byte for byte as it came.
+    pub body: Bytes,
+    /// The status it was answered with.
+    pub status: u16,
+    /// The tokens of its prompt, where they were counted.
+    pub prompt_tokens: Option<u64>,
+}
+
+impl Recorded {
+    /// Its body as JSON.
+    pub fn json(&self) -> Option<serde_json::Value> {
+        serde_json::from_slice(&self.body).ok()
+    }
+}
+
+/// A rule that a request broke.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// The rule: `A1`, `auth`, `schema`.
+    pub rule: String,
+    /// What the client was told.
+    pub message: String,
+    /// The path of the request.
+    pub path: String,
+}
+
+/// What a key has used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Account {
+    /// Requests that the model answered.
+    pub answered: u64,
+    /// Requests that were refused for a rule.
+    pub refused: u64,
+    /// Requests that were too long.
+    pub overflowed: u64,
+    /// Requests that got a fault.
+    pub faulted: u64,
+    /// Input tokens, however they were served.
+    pub input_tokens: u64,
+    /// Of these, read from the cache.
+    pub cache_read_tokens: u64,
+    /// Of these, written to the cache.
+    pub cache_write_tokens: u64,
+    /// Output tokens.
+    pub output_tokens: u64,
+    /// What it all cost, in uncached input tokens.
+    pub cost: f64,
+}
+
+impl Account {
+    pub(crate) fn bill(&mut self, served: &Served, output: u64, prices: &Prices) {
+        self.answered += 1;
+        self.input_tokens += served.input;
+        self.cache_read_tokens += served.read;
+        self.cache_write_tokens += served.written + served.written_long;
+        self.output_tokens += output;
+        self.cost += served.cost(output, prices);
+    }
+}
+
+/// Everything that is remembered.
+#[derive(Default)]
+pub(crate) struct Records {
+    /// How many requests there were, remembered or not.
+    pub(crate) count: u64,
+    pub(crate) requests: VecDeque<Recorded>,
+    pub(crate) broken: Vec<Broken>,
+    pub(crate) accounts: BTreeMap<String, Account>,
+}
+
+impl Records {
+    pub(crate) fn add(&mut self, recorded: Recorded, records_max: usize) {
+        self.count += 1;
+        if self.requests.len() >= records_max {
+            self.requests.pop_front();
+        }
+        if records_max > 0 {
+            self.requests.push_back(recorded);
+        }
+    }
+
+    /// Notes a broken rule.
+    pub(crate) fn note(&mut self, broken: Broken, key: &str) {
+        self.account(key).refused += 1;
+        if self.broken.len() < BROKEN_MAX {
+            self.broken.push(broken);
+        }
+    }
+
+    pub(crate) fn account(&mut self, key: &str) -> &mut Account {
+        self.accounts.entry(key.to_owned()).or_default()
+    }
+}

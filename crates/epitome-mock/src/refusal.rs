@@ -1,0 +1,99 @@
+//! A refusal in the words and the form of the provider that refuses.
+//!
+//! What is wrong is a [`Complaint`]; how a protocol writes it down is decided here, once.
+
+use serde_json::{Value, json};
+
+use super::asked::Seed;
+use super::endpoint::Protocol;
+
+/// What a provider has against a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    pub(crate) status: u16,
+    pub(crate) message: String,
+    pub(crate) param: Option<String>,
+    pub(crate) code: Option<&'static str>,
+    /// The rule that was broken: `C1`, `auth`.
+    pub(crate) rule: &'static str,
+}
+
+impl Complaint {
+    /// A request that is wrong in itself.
+    pub(crate) fn invalid(message: impl Into<String>) -> Complaint {
+        Complaint { status: 400, message: message.into(), param: None, code: None, rule: "schema" }
+    }
+
+    /// The same with another status.
+    pub(crate) fn with_status(self, status: u16) -> Complaint {
+        Complaint { status, ..self }
+    }
+
+    /// The same with the field it is about.
+    pub(crate) fn about(self, param: impl Into<String>) -> Complaint {
+        Complaint { param: Some(param.into()), ..self }
+    }
+
+    /// The same with a code.
+    pub(crate) fn coded(self, code: &'static str) -> Complaint {
+        Complaint { code: Some(code), ..self }
+    }
+
+    /// The same under a rule.
+    pub(crate) fn breaking(self, rule: &'static str) -> Complaint {
+        Complaint { rule, ..self }
+    }
+
+    /// The answer's body as a protocol writes it.
+    pub(crate) fn body(&self, protocol: Protocol, seed: &Seed) -> Value {
+        match protocol {
+            Protocol::Chat | Protocol::Responses => {
+                openai_error(&self.message, self.openai_kind(), self.param.as_deref(), self.code)
+            }
+            Protocol::Anthropic => json!({
+                "type": "error",
+                "error": {"type": self.anthropic_kind(), "message": self.message},
+                "request_id": seed.id("req_", 0, 24),
+            }),
+            Protocol::Gemini => {
+                json!({"error": {"code": self.status, "message": self.message, "status": self.gemini_status()}})
+            }
+        }
+    }
+
+    fn openai_kind(&self) -> &'static str {
+        match self.status {
+            500.. => "server_error",
+            429 => "requests",
+            _ => "invalid_request_error",
+        }
+    }
+
+    fn anthropic_kind(&self) -> &'static str {
+        match self.status {
+            401 => "authentication_error",
+            404 => "not_found_error",
+            413 => "request_too_large",
+            429 => "rate_limit_error",
+            529 => "overloaded_error",
+            500.. => "api_error",
+            _ => "invalid_request_error",
+        }
+    }
+
+    fn gemini_status(&self) -> &'static str {
+        match self.status {
+            401 | 403 => "PERMISSION_DENIED",
+            404 => "NOT_FOUND",
+            429 => "RESOURCE_EXHAUSTED",
+            503 => "UNAVAILABLE",
+            500.. => "INTERNAL",
+            _ => "INVALID_ARGUMENT",
+        }
+    }
+}
+
+/// OpenAI's error object.
+pub(crate) fn openai_error(message: &str, kind: &str, param: Option<&str>, code: Option<&str>) -> Value {
+    json!({"error": {"message": message, "type": kind, "param": param, "code": code}})
+}
