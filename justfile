@@ -32,7 +32,7 @@ bless:
     EPITOME_BLESS=1 cargo test --quiet --workspace --all-features --locked --test proof golden
     EPITOME_BLESS=1 cargo test --quiet --workspace --all-features --locked --test api document
 
-# repeat the tests, alone and beside two busy loops, to find those that fail now and then: just flaky 5 30 -- -p epitome-gateway
+# repeat the tests, alone and beside two busy loops, to find those that fail now and then: just flaky 5 30 -- --workspace --test proxy
 flaky *arguments:
     scripts/repeat {{arguments}}
 
