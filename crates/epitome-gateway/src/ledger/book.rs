@@ -382,8 +382,9 @@ mod tests {
     use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
     use epitome_runtime::log::Log;
     use epitome_runtime::model::Usage;
-    use epitome_runtime::store::{FaultyStore, Memory, Store, StoreFault};
+    use epitome_runtime::store::{Memory, Store};
     use epitome_runtime::vault::{Keys, Vault};
+    use epitome_testkit::{FaultyStore, StoreFault};
 
     const NOON: i64 = 1_794_830_400_000;
     const MINUTE: i64 = 60_000;

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use epitome::wire::Dialect;
 use epitome_runtime::engine::Background;
 use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted};
-use epitome_runtime::store::{FaultyStore, Memory, StoreFault};
+use epitome_runtime::store::Memory;
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
+use epitome_testkit::{FaultyStore, StoreFault};
 
 use crate::talk::{DIALECTS, Talk};
 use crate::world::{Got, Plan, SOON, World};

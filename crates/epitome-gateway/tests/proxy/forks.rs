@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use epitome::wire::Dialect;
 use epitome_runtime::config::Persist;
-use epitome_runtime::store::{FaultyStore, Memory};
+use epitome_runtime::store::Memory;
+use epitome_testkit::FaultyStore;
 use serde_json::{Value, json};
 
 use crate::talk::{DIALECTS, Talk};

@@ -8,7 +8,8 @@ use epitome_gateway::settings::Settings;
 use epitome_runtime::config::Persist;
 use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::store::{DocumentKind, FaultyStore, Memory, Store, StoreFault};
+use epitome_runtime::store::{DocumentKind, Memory, Store};
+use epitome_testkit::{FaultyStore, StoreFault};
 use serde_json::Value;
 
 use crate::talk::{DIALECTS, Talk};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use epitome_gateway::settings::Settings;
 use epitome_runtime::engine::{Engine, Parts};
-use epitome_runtime::store::{FaultyStore, Memory, StoreFault};
+use epitome_runtime::store::Memory;
+use epitome_testkit::{FaultyStore, StoreFault};
 
 use crate::fixture::{Running, said_to};
 

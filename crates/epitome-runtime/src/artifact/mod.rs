@@ -12,7 +12,6 @@
 mod access;
 mod content;
 mod denied;
-mod faulty;
 mod objects;
 mod place;
 mod upkeep;
@@ -20,7 +19,6 @@ mod upkeep;
 pub use access::{Access, Permission, Permissions};
 pub use content::{Content, Excerpt, Hit, Hits, Limit, Text};
 pub use denied::{Denied, Reason};
-pub use faulty::{Call, Fault, Faulty};
 pub use objects::{ObjectsError, Unreadable};
 pub use place::{PlaceError, open_url};
 pub use upkeep::{Finding, Resealed, Swept};

@@ -6,14 +6,12 @@
 //! ```
 //!
 //! A store keeps bytes and compares numbers. It knows no clock, no key and no policy: bodies come sealed, moments come in
-//! with the writes, and what a body means is the caller's affair. The memory store is the reference; `conformance` is
-//! the suite that every store passes.
+//! with the writes, and what a body means is the caller's affair. The memory store is the reference;
+//! `epitome-testkit` has the suite that every store passes.
 
-mod around;
-pub mod conformance;
+mod delegate;
 mod encode;
 mod error;
-mod faulty;
 mod kind;
 mod memory;
 mod patient;
@@ -26,7 +24,6 @@ mod sqlite;
 mod write;
 
 pub use error::StoreError;
-pub use faulty::{FaultyStore, StoreFault};
 pub use kind::{DocumentKind, Naming, Owner, Retention, StoredKind, UnknownKind};
 pub use memory::Memory;
 pub use patient::{Patient, StoreWait};

@@ -3,16 +3,11 @@
 //! A write that was not confirmed in time may have been made; whoever writes looks before writing again.
 
 use std::future::Future;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::around::store_around;
-use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, JobRow, Lease, MessageRow, PlanRow, Segment, Store,
-    StoreError, ThreadRow, Write,
-};
-use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
+use super::{Store, StoreError};
+use crate::delegate_store;
 
 tokio::task_local! {
     /// Whose waiting is counted.
@@ -106,7 +101,7 @@ impl Patient {
         &self.inner
     }
 
-    async fn around<T>(
+    async fn wrap_call<T>(
         &self,
         name: &'static str,
         call: impl Future<Output = Result<T, StoreError>>,
@@ -125,7 +120,7 @@ impl Patient {
     }
 }
 
-store_around!(Patient);
+delegate_store!(Patient);
 
 #[cfg(test)]
 mod tests {
@@ -144,23 +139,5 @@ mod tests {
         let after_both = wait.left();
         assert!(after_both < after_one && wait.waited().waiting == 0, "{after_both:?}");
         assert_eq!(begun.elapsed(), Duration::ZERO);
-    }
-
-    #[tokio::test]
-    async fn work_that_has_used_up_its_wait_is_not_waited_for_again() {
-        let hung: Arc<dyn Store> = {
-            let store = crate::store::FaultyStore::new(Arc::new(crate::store::Memory::new()));
-            store.fail(0, usize::MAX, crate::store::StoreFault::Hung);
-            Arc::new(store)
-        };
-        let patient = Patient::new(hung, Duration::from_secs(3600));
-        let wait = StoreWait::new(Duration::from_millis(50));
-        let calls = async {
-            for _ in 0..20 {
-                assert!(patient.tenants().await.is_err());
-            }
-        };
-        Arc::clone(&wait).during(calls).await;
-        assert_eq!(wait.left(), Duration::ZERO);
     }
 }

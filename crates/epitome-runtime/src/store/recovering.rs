@@ -7,19 +7,14 @@
 //! While it is absent every call fails at once, with why. It decides nothing about what to do without a store.
 
 use std::future::Future;
-use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::around::store_around;
-use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, JobRow, Lease, Memory, MessageRow, PlanRow, Segment,
-    Store, StoreError, ThreadRow, Write,
-};
-use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
+use super::{Memory, Store, StoreError};
+use crate::delegate_store;
 
 /// How long to wait before opening is tried again, at first and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
@@ -133,7 +128,7 @@ impl Recovering {
         }
     }
 
-    async fn around<T>(
+    async fn wrap_call<T>(
         &self,
         _: &'static str,
         call: impl Future<Output = Result<T, StoreError>>,
@@ -150,7 +145,7 @@ impl Recovering {
     }
 }
 
-store_around!(Recovering);
+delegate_store!(Recovering);
 
 /// A store that is not there: every call fails with why.
 #[derive(Debug)]
@@ -169,7 +164,7 @@ impl Absent {
         &self.nobody
     }
 
-    async fn around<T>(
+    async fn wrap_call<T>(
         &self,
         _: &'static str,
         call: impl Future<Output = Result<T, StoreError>>,
@@ -179,4 +174,4 @@ impl Absent {
     }
 }
 
-store_around!(Absent);
+delegate_store!(Absent);

@@ -2,23 +2,29 @@
 
 use std::time::Duration;
 
-use epitome_runtime::artifact::{ArtifactError, Call, Fault, ObjectsError, PutOptions, Reason};
+use epitome_runtime::artifact::{ArtifactError, ObjectsError, PutOptions, Reason};
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::store::Store as _;
+use epitome_testkit::{ObjectCall, ObjectFault};
 
 use crate::house::{DAY, HOUR, House, options, owner, tenant};
 
-const FAULTS: [Fault; 5] = [Fault::Refused, Fault::Hung, Fault::Garbage, Fault::Half, Fault::Full];
+const FAULTS: [ObjectFault; 5] =
+    [ObjectFault::Refused, ObjectFault::Hung, ObjectFault::Garbage, ObjectFault::Half, ObjectFault::Full];
 
 #[tokio::test(start_paused = true)]
 async fn a_put_that_fails_leaves_no_metadata_and_works_later() {
     for fault in FAULTS {
         let house = House::new(&[("k1", 1)]);
-        house.objects.fail(Call::Put, 1, fault);
+        house.objects.fail(ObjectCall::Put, 1, fault);
         let put = house.artifacts.put(&owner("acme"), &ThreadId::new(), b"content", options()).await;
         let error = put.unwrap_err();
         assert!(error.is_passing(), "{fault:?}: {error}");
-        assert_eq!(matches!(error, ArtifactError::Objects(ObjectsError::Full { .. })), fault == Fault::Full, "{error}");
+        assert_eq!(
+            matches!(error, ArtifactError::Objects(ObjectsError::Full { .. })),
+            fault == ObjectFault::Full,
+            "{error}"
+        );
         assert_eq!(house.store.artifacts(&tenant("acme"), None, 9).await.unwrap(), []);
 
         let id = house.keep(&owner("acme"), "content", options()).await;
@@ -30,19 +36,19 @@ async fn a_put_that_fails_leaves_no_metadata_and_works_later() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_fails_says_whether_it_passes_and_gives_nothing_out() {
     let cases = [
-        (Fault::Slow(Duration::from_secs(59)), None),
-        (Fault::Slow(Duration::from_secs(61)), Some(Reason::Unreachable)),
-        (Fault::Refused, Some(Reason::Unreachable)),
-        (Fault::Hung, Some(Reason::Unreachable)),
-        (Fault::Half, Some(Reason::Unreachable)),
-        (Fault::Garbage, Some(Reason::Damaged)),
-        (Fault::Full, None),
+        (ObjectFault::Slow(Duration::from_secs(59)), None),
+        (ObjectFault::Slow(Duration::from_secs(61)), Some(Reason::Unreachable)),
+        (ObjectFault::Refused, Some(Reason::Unreachable)),
+        (ObjectFault::Hung, Some(Reason::Unreachable)),
+        (ObjectFault::Half, Some(Reason::Unreachable)),
+        (ObjectFault::Garbage, Some(Reason::Damaged)),
+        (ObjectFault::Full, None),
     ];
     for keys in [&[][..], &[("k1", 1)]] {
         for (fault, expected) in cases {
             let house = House::new(keys);
             let id = house.keep(&owner("acme"), "content", options()).await;
-            house.objects.fail(Call::Get, 1, fault);
+            house.objects.fail(ObjectCall::Get, 1, fault);
             let first = house.artifacts.read(&owner("acme"), &id, Moment::now()).await;
             assert_eq!(first.err().map(|denied| denied.reason()), expected, "{fault:?} {keys:?}");
             assert_eq!(house.artifacts.read(&owner("acme"), &id, Moment::now()).await.unwrap().text(), "content");
@@ -52,8 +58,9 @@ async fn a_read_that_fails_says_whether_it_passes_and_gives_nothing_out() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sweep_that_breaks_off_is_finished_by_the_next() {
-    for (call, fault) in
-        [Call::Delete, Call::List, Call::Get].into_iter().flat_map(|call| FAULTS.map(|fault| (call, fault)))
+    for (call, fault) in [ObjectCall::Delete, ObjectCall::List, ObjectCall::Get]
+        .into_iter()
+        .flat_map(|call| FAULTS.map(|fault| (call, fault)))
     {
         let house = House::new(&[("k1", 1)]);
         let (acme, later) = (owner("acme"), Moment::now().after(2 * DAY));
@@ -75,7 +82,9 @@ async fn a_sweep_that_breaks_off_is_finished_by_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn resealing_that_breaks_off_loses_nothing_and_is_finished_by_the_next() {
-    for (call, fault) in [Call::Put, Call::Get].into_iter().flat_map(|call| FAULTS.map(|fault| (call, fault))) {
+    for (call, fault) in
+        [ObjectCall::Put, ObjectCall::Get].into_iter().flat_map(|call| FAULTS.map(|fault| (call, fault)))
+    {
         let house = House::new(&[("old", 1)]);
         let acme = owner("acme");
         let mut ids = Vec::new();
@@ -98,10 +107,10 @@ async fn resealing_that_breaks_off_loses_nothing_and_is_finished_by_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn a_check_of_what_cannot_be_listed_is_an_error_and_not_a_clean_bill() {
-    for fault in [Fault::Refused, Fault::Hung, Fault::Garbage, Fault::Half] {
+    for fault in [ObjectFault::Refused, ObjectFault::Hung, ObjectFault::Garbage, ObjectFault::Half] {
         let house = House::new(&[]);
         house.keep(&owner("acme"), "content", options()).await;
-        house.objects.fail(Call::List, 1, fault);
+        house.objects.fail(ObjectCall::List, 1, fault);
         assert!(house.artifacts.check(&tenant("acme")).await.is_err(), "{fault:?}");
     }
 }
@@ -110,7 +119,7 @@ async fn a_check_of_what_cannot_be_listed_is_an_error_and_not_a_clean_bill() {
 async fn a_hung_object_store_is_not_waited_for_longer_than_patience_allows() {
     let house = House::new(&[]);
     let id = house.keep(&owner("acme"), "content", options()).await;
-    house.objects.fail_always(Call::Get, Fault::Hung);
+    house.objects.fail_always(ObjectCall::Get, ObjectFault::Hung);
     let artifacts = house.artifacts.clone().with_patience(Duration::from_secs(3));
     let begun = tokio::time::Instant::now();
     let denied = artifacts.read(&owner("acme"), &id, Moment::now()).await.unwrap_err();

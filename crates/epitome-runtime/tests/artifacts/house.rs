@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epitome::budget::Tokens;
-use epitome_runtime::artifact::{Access, Artifacts, Faulty, PutOptions};
+use epitome_runtime::artifact::{Access, Artifacts, PutOptions};
 use epitome_runtime::ids::{Moment, TenantId, ThreadId};
 use epitome_runtime::store::{ArtifactRow, Memory, Sensitivity, Store, Write};
 use epitome_runtime::vault::{Keys, MasterKey, Vault};
+use epitome_testkit::FaultyObjects;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 
@@ -17,7 +18,7 @@ pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct House {
     pub artifacts: Artifacts,
     pub store: Arc<Memory>,
-    pub objects: Faulty,
+    pub objects: FaultyObjects,
 }
 
 pub fn tenant(name: &str) -> TenantId {
@@ -56,7 +57,7 @@ impl House {
 
     /// In this place, under these keys.
     pub fn at(place: Arc<dyn ObjectStore>, keys: &[(&str, u8)]) -> Self {
-        let (store, objects) = (Arc::new(Memory::new()), Faulty::new(place));
+        let (store, objects) = (Arc::new(Memory::new()), FaultyObjects::new(place));
         let artifacts = Artifacts::new(Arc::new(objects.clone()), store.clone(), vault(keys));
         House { artifacts, store, objects }
     }

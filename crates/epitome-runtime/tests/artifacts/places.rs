@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use epitome_runtime::artifact::{Call, open_url};
+use epitome_runtime::artifact::open_url;
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::store::{Sensitivity, Store as _};
+use epitome_testkit::ObjectCall;
 use object_store::ObjectStore;
 
 use crate::house::{DAY, House, options, owner, row_of, tenant};
@@ -137,5 +138,5 @@ async fn the_same_content_is_written_once() {
     assert_eq!(first, second);
     assert_eq!(house.objects.calls(), [], "bytes were touched again");
     let read = house.artifacts.read(&owner("acme"), &first, Moment::now()).await.unwrap();
-    assert_eq!((read.text(), house.objects.calls()), ("content", vec![Call::Get]));
+    assert_eq!((read.text(), house.objects.calls()), ("content", vec![ObjectCall::Get]));
 }

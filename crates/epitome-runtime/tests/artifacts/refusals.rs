@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use epitome_runtime::artifact::{
-    Access, ArtifactError, Call, Denied, Fault, Permission, Permissions, PutOptions, Reason,
-};
+use epitome_runtime::artifact::{Access, ArtifactError, Denied, Permission, Permissions, PutOptions, Reason};
 use epitome_runtime::ids::{Moment, ThreadId, ThreadKey};
 use epitome_runtime::store::Sensitivity;
+use epitome_testkit::{ObjectCall, ObjectFault};
 
 use crate::house::{DAY, HOUR, House, options, owner, tenant};
 use crate::log::Log;
@@ -39,11 +38,11 @@ async fn each_reason() -> Vec<(Reason, House, Access, String, Moment)> {
             Reason::Expired => (reason, house, owner("acme"), id, now.after(3 * DAY)),
             Reason::WrongKey => (reason, house.rekeyed(&[("k2", 2)]), owner("acme"), id, now),
             Reason::Damaged => {
-                house.objects.fail_always(Call::Get, Fault::Garbage);
+                house.objects.fail_always(ObjectCall::Get, ObjectFault::Garbage);
                 (reason, house, owner("acme"), id, now)
             }
             _ => {
-                house.objects.fail_always(Call::Get, Fault::Refused);
+                house.objects.fail_always(ObjectCall::Get, ObjectFault::Refused);
                 (reason, house, owner("acme"), id, now)
             }
         });

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use epitome_runtime::artifact::{Call, Fault, PutOptions, Reason, open_url};
+use epitome_runtime::artifact::{PutOptions, Reason, open_url};
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::store::{Store as _, Write};
+use epitome_testkit::{ObjectCall, ObjectFault};
 use futures_util::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore as _, ObjectStoreExt as _, PutPayload};
@@ -51,7 +52,7 @@ async fn content_that_is_put_again_before_it_expires_lasts_as_long_as_the_later_
     let id = house.keep(&acme, "content", PutOptions { ttl: Some(HOUR), ..options() }).await;
     house.objects.mend();
     house.keep(&acme, "content", options()).await;
-    assert_eq!(house.objects.calls(), [Call::Put], "bytes that were about to be swept were relied on");
+    assert_eq!(house.objects.calls(), [ObjectCall::Put], "bytes that were about to be swept were relied on");
     house.artifacts.sweep(now.after(30 * DAY)).await.unwrap();
     assert_eq!(house.artifacts.read(&acme, &id, now.after(30 * DAY)).await.unwrap().text(), "content");
 }
@@ -102,7 +103,7 @@ async fn an_artifact_that_is_put_again_during_a_sweep_is_left() {
         house.keep(&acme, content, over).await;
     }
     // The sweep has read both rows when it waits for the bytes of the first.
-    house.objects.fail(Call::Get, 1, Fault::Slow(Duration::from_secs(9)));
+    house.objects.fail(ObjectCall::Get, 1, ObjectFault::Slow(Duration::from_secs(9)));
     let (swept, id) = tokio::join!(house.artifacts.sweep(later), house.keep(&acme, contents[1], options()));
     assert_eq!(swept.unwrap().expired, 1);
     assert_eq!(house.artifacts.read(&acme, &id, later).await.unwrap().text(), contents[1]);

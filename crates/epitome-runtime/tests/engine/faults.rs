@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use epitome_runtime::artifact::Faulty;
 use epitome_runtime::engine::{Background, Engine, OpenThread, Parts, Saved, Settings, StepRequest};
-use epitome_runtime::store::{FaultyStore, Memory, StoreFault};
+use epitome_runtime::store::Memory;
+use epitome_testkit::{FaultyObjects, FaultyStore, ObjectCall, ObjectFault, StoreFault};
 use object_store::memory::InMemory;
 
 use crate::world::{holds, open, said, settings, turn};
@@ -93,15 +93,14 @@ async fn a_store_that_fails_around_a_background_compaction_stops_no_request_and_
 
 #[tokio::test]
 async fn an_object_store_that_fails_in_any_way_stops_no_compaction_and_what_left_is_read_from_the_log() {
-    use epitome_runtime::artifact::{Call, Fault};
-    for fault in [Fault::Refused, Fault::Hung, Fault::Garbage, Fault::Half, Fault::Full] {
-        let objects = Faulty::new(Arc::new(InMemory::new()));
+    for fault in [ObjectFault::Refused, ObjectFault::Hung, ObjectFault::Garbage, ObjectFault::Half, ObjectFault::Full] {
+        let objects = FaultyObjects::new(Arc::new(InMemory::new()));
         let parts = Parts { objects: Arc::new(objects.clone()), ..Parts::in_memory(settings()) };
         let window = Some(epitome::budget::Tokens::new(18_000));
         let parts = Parts { settings: Settings { object_patience: PATIENCE, window, ..parts.settings }, ..parts };
         let engine = Engine::new(parts).await.unwrap();
         let mut thread = open(&engine).await;
-        for call in [Call::Put, Call::Get] {
+        for call in [ObjectCall::Put, ObjectCall::Get] {
             objects.fail_always(call, fault);
         }
         thread.append((0..3).flat_map(|at| long(turn(at)))).await.unwrap();

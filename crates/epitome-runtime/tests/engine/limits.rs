@@ -8,10 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use epitome::budget::{Meter, Overflow, Tokens, counter_for};
 use epitome::wire::Dialect;
-use epitome_runtime::artifact::{Call, Fault, Faulty};
 use epitome_runtime::engine::{Background, Engine, Parts, Settings, Step, StepRequest};
 use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted, ServedModel};
 use epitome_runtime::store::Memory;
+use epitome_testkit::{FaultyObjects, ObjectCall, ObjectFault};
 use object_store::memory::InMemory;
 use serde_json::json;
 
@@ -24,12 +24,12 @@ fn in_window(tokens: u64) -> Settings {
 #[tokio::test(start_paused = true)]
 async fn a_hung_object_store_is_waited_for_once_however_many_artifacts_there_are() {
     let patience = Duration::from_secs(20);
-    let objects = Faulty::new(Arc::new(InMemory::new()));
+    let objects = FaultyObjects::new(Arc::new(InMemory::new()));
     let settings = Settings { object_patience: patience, ..in_window(150_000) };
     let engine = Engine::new(Parts { objects: Arc::new(objects.clone()), ..Parts::in_memory(settings) }).await.unwrap();
     let mut thread = open(&engine).await;
     thread.append((0..40).flat_map(|at| long(at, 400))).await.unwrap();
-    objects.fail_always(Call::Put, Fault::Hung);
+    objects.fail_always(ObjectCall::Put, ObjectFault::Hung);
     let begun = tokio::time::Instant::now();
     let step = thread.prepare_step(&StepRequest::default()).await.unwrap();
     let times = begun.elapsed().as_secs_f64() / patience.as_secs_f64();

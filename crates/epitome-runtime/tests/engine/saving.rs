@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epitome_runtime::engine::{Engine, Parts, Saved, Settings, StepRequest};
-use epitome_runtime::store::{FaultyStore, Memory, Sqlite, StoreFault};
+use epitome_runtime::store::{Memory, Sqlite};
 use epitome_runtime::vault::Keys;
+use epitome_testkit::{FaultyStore, StoreFault};
 
 use crate::world::{keys, open, raws, says, settings};
 

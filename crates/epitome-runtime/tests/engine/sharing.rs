@@ -6,7 +6,7 @@ use std::time::Duration;
 use epitome::budget::{Meter, Tokens, counter_for};
 use epitome::thread::{Raw, Thread};
 use epitome::wire::{Dialect, decode_message};
-use epitome_runtime::artifact::{Access, Call, Fault, Faulty, Permission, Permissions};
+use epitome_runtime::artifact::{Access, Permission, Permissions};
 use epitome_runtime::engine::{Background, COMPACT, Engine, Kept, Parts, Settings, StepRequest};
 use epitome_runtime::event::{Bus, Event, Listener};
 use epitome_runtime::ids::Moment;
@@ -14,6 +14,7 @@ use epitome_runtime::model::Model;
 use epitome_runtime::store::{Memory, Sensitivity, Sqlite, Store};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 use epitome_runtime::vault::Keys;
+use epitome_testkit::{FaultyObjects, ObjectCall, ObjectFault};
 use object_store::memory::InMemory;
 
 use crate::summaries::{GOOD, Recorder, answer, summarizer};
@@ -271,7 +272,7 @@ async fn with_a_key_a_messages_id_cannot_be_made_from_its_content() {
 #[tokio::test]
 async fn artifacts_are_read_from_the_log_after_the_key_was_changed() {
     let store = Arc::new(Memory::new());
-    let objects = Faulty::new(Arc::new(InMemory::new()));
+    let objects = FaultyObjects::new(Arc::new(InMemory::new()));
     let parts = |keys: Keys| Parts {
         store: store.clone(),
         objects: Arc::new(objects.clone()),
@@ -281,7 +282,7 @@ async fn artifacts_are_read_from_the_log_after_the_key_was_changed() {
     let engine = Engine::new(parts(KEY.parse().unwrap())).await.unwrap();
     let mut thread = open(&engine).await;
     move_out(&mut thread, 5).await;
-    objects.fail_always(Call::Get, Fault::Refused);
+    objects.fail_always(ObjectCall::Get, ObjectFault::Refused);
     let changed = format!("k2:f00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f,{KEY}");
     let engine = Engine::new(parts(changed.parse().unwrap())).await.unwrap();
     let mut thread = engine.resume(&owner(), thread_id("t1")).await.unwrap();

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use epitome_runtime::store::{Sqlite, Store, conformance};
+use epitome_runtime::store::{Sqlite, Store};
+use epitome_testkit::conformance;
 
 use crate::place::{Folder, fresh_schema, postgres};
 

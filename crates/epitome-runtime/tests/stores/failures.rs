@@ -1,9 +1,13 @@
 //! What goes wrong outside is told in the store's words, and what is somebody else's is left alone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use epitome_runtime::ids::{Moment, TenantId};
-use epitome_runtime::store::{DocumentKey, DocumentKind, Postgres, PostgresSettings, Sqlite, Store, StoreError, Write};
+use epitome_runtime::store::{
+    DocumentKey, DocumentKind, Memory, Patient, Postgres, PostgresSettings, Sqlite, Store, StoreError, StoreWait, Write,
+};
+use epitome_testkit::{FaultyStore, StoreFault};
 
 use crate::place::{Folder, fresh_schema, postgres, postgres_url, settings};
 use crate::sample::{append, create, key};
@@ -156,4 +160,19 @@ impl Server {
                    WHERE application_name = $1 AND wait_event_type = 'Lock'";
         self.client.query(sql, &[&self.application]).await.unwrap().len()
     }
+}
+
+#[tokio::test]
+async fn work_that_has_used_up_its_wait_is_not_waited_for_again() {
+    let hung = FaultyStore::new(Arc::new(Memory::new()));
+    hung.fail(0, usize::MAX, StoreFault::Hung);
+    let patient = Patient::new(Arc::new(hung), Duration::from_secs(3600));
+    let wait = StoreWait::new(Duration::from_millis(50));
+    let calls = async {
+        for _ in 0..20 {
+            assert!(patient.tenants().await.is_err());
+        }
+    };
+    Arc::clone(&wait).during(calls).await;
+    assert_eq!(wait.left(), Duration::ZERO);
 }

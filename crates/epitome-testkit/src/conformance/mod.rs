@@ -6,7 +6,8 @@
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! use std::sync::Arc;
-//! use epitome_runtime::store::{Memory, conformance};
+//! use epitome_runtime::store::Memory;
+//! use epitome_testkit::conformance;
 //!
 //! let held = conformance::run(Arc::new(Memory::new())).await;
 //! assert!(held.is_ok());
@@ -28,7 +29,7 @@ mod threads;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{Store, StoreError};
+use epitome_runtime::store::{Store, StoreError};
 
 /// A claim that a store has to hold.
 #[derive(Clone, Copy, Debug)]
@@ -135,8 +136,8 @@ use claims;
 
 #[cfg(test)]
 mod tests {
-    use super::super::Memory;
     use super::*;
+    use epitome_runtime::store::Memory;
 
     #[tokio::test]
     async fn the_memory_store_holds_every_claim_twice_over() {

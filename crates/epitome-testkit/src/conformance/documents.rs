@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::super::{DocumentKey, DocumentKind, DocumentRow, Store, StoredKind, Write};
 use super::fixture::{NOON, document_key, noon, put, tenant};
 use super::{Outcome, claims, conflicts, holds, same};
-use crate::ids::Moment;
+use epitome_runtime::ids::Moment;
+use epitome_runtime::store::{DocumentKey, DocumentKind, DocumentRow, Store, StoredKind, Write};
 
 claims! {
     "a document is read back as it was put, and counts how often it was" => read_back,

@@ -3,16 +3,15 @@
 //! It makes no fault by itself and none by chance; everything that is not to fail is passed on.
 
 use std::future::Future;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::around::store_around;
-use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, JobRow, Lease, MessageRow, PlanRow, Segment, Store,
-    StoreError, ThreadRow, Write,
+use epitome_runtime::delegate_store;
+use epitome_runtime::ids::TenantId;
+use epitome_runtime::store::{
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobRow, MessageRow, PlanRow, Store, StoreError,
+    ThreadRow,
 };
-use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,7 +89,7 @@ impl FaultyStore {
         script.fails.filter(|(first, end, _)| (*first..*end).contains(&number)).map(|(_, _, fault)| fault)
     }
 
-    async fn around<T: Garble>(
+    async fn wrap_call<T: Garble>(
         &self,
         name: &'static str,
         call: impl Future<Output = Result<T, StoreError>>,
@@ -115,7 +114,7 @@ impl FaultyStore {
     }
 }
 
-store_around!(FaultyStore);
+delegate_store!(FaultyStore);
 
 /// What comes of an answer on a bad line.
 trait Garble: Sized {
@@ -126,7 +125,7 @@ trait Garble: Sized {
 
 impl Garble for () {}
 impl Garble for Option<JobRow> {}
-impl Garble for Option<super::Found> {}
+impl Garble for Option<Found> {}
 impl Garble for Option<ArtifactRow> {}
 impl Garble for Vec<ArtifactRow> {}
 impl Garble for Vec<Candidate> {}

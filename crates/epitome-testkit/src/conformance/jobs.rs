@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::super::{JobEnd, JobRow, JobState, Lease, NewJob, Store, Write};
 use super::fixture::{finish, job, key, lease, noon, tenant, unique};
 use super::{Outcome, Reason, claims, conflicts, holds, same};
-use crate::ids::{Moment, ThreadKey};
+use epitome_runtime::ids::{Moment, ThreadKey};
+use epitome_runtime::store::{JobEnd, JobRow, JobState, Lease, NewJob, Store, Write};
 
 claims! {
     "a job is read back as it was queued" => queued,

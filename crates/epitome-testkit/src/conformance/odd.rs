@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use epitome::budget::Tokens;
 
-use super::super::{DocumentKind, IndexRow, JobEnd, MessageRow, PlanRow, Store, ThreadRow, Write};
 use super::fixture::{
     append, document_key, empty_thread, event_row, found, id, job, key, lease, message, noon, plan_row, segment,
     tenant, thread_row, unique,
 };
 use super::{Outcome, claims, holds, same};
-use crate::ids::Moment;
+use epitome_runtime::ids::Moment;
+use epitome_runtime::store::{DocumentKind, IndexRow, JobEnd, MessageRow, PlanRow, Store, ThreadRow, Write};
 
 claims! {
     "a body of any bytes and any size comes back as it went in" => bodies,
@@ -34,7 +34,7 @@ async fn bodies(store: Arc<dyn Store>) -> Outcome {
         let document = document_key(&key.tenant, "notes");
         let said = MessageRow { body: body.clone(), ..message(0) };
         let plan = PlanRow { body: body.clone(), ..plan_row(1) };
-        let event = super::super::EventRow { body: body.clone(), ..event_row("") };
+        let event = epitome_runtime::store::EventRow { body: body.clone(), ..event_row("") };
         let writes = [
             Write::CreateThread(Box::new(row)),
             Write::Append { key: key.clone(), messages: vec![said], tokens: 1 },

@@ -3,10 +3,10 @@
 use epitome::thread::MessageId;
 use std::sync::Arc;
 
-use super::super::{Found, Segment, Store, ThreadRow, Write};
 use super::fixture::{append, commit, create, empty_thread, id, key, message, noon, tenant, thread_of, thread_row};
 use super::{Outcome, claims, conflicts, is_rejected, same};
-use crate::ids::ThreadId;
+use epitome_runtime::ids::ThreadId;
+use epitome_runtime::store::{Found, Segment, Store, ThreadRow, Write};
 
 claims! {
     "a thread that nobody made is not there" => absent,
@@ -174,7 +174,7 @@ async fn resealed(store: Arc<dyn Store>) -> Outcome {
     let before = store.thread(&key).await?;
     store.apply(&[reseal(1)]).await?;
     let mut wanted: Vec<_> = (0..3).map(message).collect();
-    wanted[1] = crate::store::MessageRow { id, body: b"anew".to_vec(), ..wanted[1].clone() };
+    wanted[1] = epitome_runtime::store::MessageRow { id, body: b"anew".to_vec(), ..wanted[1].clone() };
     same("the messages", store.messages(&key, 0..3).await?, wanted)?;
     same("the thread", store.thread(&key).await?, before.clone())?;
     store.apply(&[reseal(2)]).await?;

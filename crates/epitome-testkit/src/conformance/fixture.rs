@@ -6,12 +6,12 @@ use epitome::budget::Tokens;
 use epitome::thread::MessageId;
 use uuid::Uuid;
 
-use super::super::{
+use super::Reason;
+use epitome_runtime::ids::{Moment, TenantId, ThreadId, ThreadKey};
+use epitome_runtime::store::{
     ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobRow, Lease, MessageRow, NewJob,
     PlanRow, Segment, Sensitivity, Store, StoreError, ThreadRow, Write,
 };
-use super::Reason;
-use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// Later than every moment that a case vacuums before.
 pub(super) const NOON: Moment = Moment(1_000_000);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::super::{DocumentKind, JobEnd, JobId, Sensitivity, Store, Write};
 use super::fixture::{
     append, artifact_row, commit, create, document_key, event, finish, found, index, job, key, lease, noon, passage,
     plan_row, put, segment, thread_of, unique,
 };
 use super::{Outcome, claims, conflicts, same};
+use epitome_runtime::store::{DocumentKind, JobEnd, JobId, Sensitivity, Store, Write};
 
 claims! {
     "a batch whose last write conflicts changes nothing, whatever came before it" => whole_or_not,
@@ -36,7 +36,7 @@ async fn whole_or_not(store: Arc<dyn Store>) -> Outcome {
     };
     let Some(running) = running else { return super::holds("the job cannot be claimed", false) };
     let token = running.lease.as_ref().map_or(Uuid::nil(), |lease| lease.token);
-    let stricter = super::super::ArtifactRow { sensitivity: Sensitivity::Restricted, ..artifact.clone() };
+    let stricter = epitome_runtime::store::ArtifactRow { sensitivity: Sensitivity::Restricted, ..artifact.clone() };
     let fork = super::fixture::key(&key.tenant, "another")?;
     let writes = [
         create(&fork),

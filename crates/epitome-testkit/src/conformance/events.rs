@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::{EventRow, Store, Write};
 use super::fixture::{empty_thread, event, event_row, key, tenant};
 use super::{Outcome, claims, conflicts, same};
+use epitome_runtime::store::{EventRow, Store, Write};
 
 claims! {
     "events are numbered from 1 within their thread, whatever number they came with" => numbered,

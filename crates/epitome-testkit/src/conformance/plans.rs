@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::{Store, ThreadRow, Write};
 use super::fixture::{append, commit, empty_thread, key as named, noon, plan_row, tenant, thread_of, thread_row};
 use super::{Outcome, claims, conflicts, same};
+use epitome_runtime::store::{Store, ThreadRow, Write};
 
 claims! {
     "a plan is read back as it was committed, by version and as the newest" => read_back,

@@ -2,12 +2,12 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use epitome_runtime::artifact::{Call, Fault, Faulty};
+//! use epitome_testkit::{FaultyObjects, ObjectCall, ObjectFault};
 //! use object_store::memory::InMemory;
 //!
-//! let objects = Faulty::new(Arc::new(InMemory::new()));
-//! objects.fail(Call::Get, 1, Fault::Hung);
-//! objects.fail_always(Call::Put, Fault::Full);
+//! let objects = FaultyObjects::new(Arc::new(InMemory::new()));
+//! objects.fail(ObjectCall::Get, 1, ObjectFault::Hung);
+//! objects.fail_always(ObjectCall::Put, ObjectFault::Full);
 //! ```
 //!
 //! It passes everything else on, and remembers what was called. It makes no fault by itself and none by chance.
@@ -27,7 +27,7 @@ use object_store::{
 
 /// What was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Call {
+pub enum ObjectCall {
     /// An object was written.
     Put,
     /// An object or its size was asked for.
@@ -40,7 +40,7 @@ pub enum Call {
 
 /// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum ObjectFault {
     /// Nobody answers the door.
     Refused,
     /// The answer never comes.
@@ -57,21 +57,21 @@ pub enum Fault {
 
 /// An object store that fails as its script says. A clone has the same script.
 #[derive(Clone, Debug)]
-pub struct Faulty {
+pub struct FaultyObjects {
     inner: Arc<dyn ObjectStore>,
     script: Arc<Mutex<Script>>,
 }
 
 #[derive(Debug, Default)]
 struct Script {
-    once: Vec<(Call, usize, Fault)>,
-    always: Vec<(Call, Fault)>,
-    calls: Vec<Call>,
+    once: Vec<(ObjectCall, usize, ObjectFault)>,
+    always: Vec<(ObjectCall, ObjectFault)>,
+    calls: Vec<ObjectCall>,
 }
 
 impl Script {
     /// Writes a call down, and says whether it is to fail.
-    fn next(&mut self, call: Call) -> Option<Fault> {
+    fn next(&mut self, call: ObjectCall) -> Option<ObjectFault> {
         self.calls.push(call);
         let number = self.calls.iter().filter(|earlier| **earlier == call).count();
         let once = self.once.iter().find(|(which, at, _)| (*which, *at) == (call, number)).map(|(_, _, fault)| *fault);
@@ -79,19 +79,19 @@ impl Script {
     }
 }
 
-impl Faulty {
+impl FaultyObjects {
     /// This store, without a fault so far.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
-        Faulty { inner, script: Arc::default() }
+        FaultyObjects { inner, script: Arc::default() }
     }
 
     /// The call of this kind that is the `number`th from the beginning, from 1, fails.
-    pub fn fail(&self, call: Call, number: usize, fault: Fault) {
+    pub fn fail(&self, call: ObjectCall, number: usize, fault: ObjectFault) {
         self.script().once.push((call, number, fault));
     }
 
     /// From now on every call of this kind fails.
-    pub fn fail_always(&self, call: Call, fault: Fault) {
+    pub fn fail_always(&self, call: ObjectCall, fault: ObjectFault) {
         self.script().always.push((call, fault));
     }
 
@@ -101,7 +101,7 @@ impl Faulty {
     }
 
     /// What was called, in order.
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<ObjectCall> {
         self.script().calls.clone()
     }
 
@@ -109,14 +109,14 @@ impl Faulty {
         self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next(&self, call: Call) -> Option<Fault> {
+    fn next(&self, call: ObjectCall) -> Option<ObjectFault> {
         self.script().next(call)
     }
 
     /// How the call is to fail, after the time that it takes anyway.
-    async fn turn(&self, call: Call) -> Option<Fault> {
+    async fn turn(&self, call: ObjectCall) -> Option<ObjectFault> {
         match self.next(call) {
-            Some(Fault::Slow(time)) => {
+            Some(ObjectFault::Slow(time)) => {
                 tokio::time::sleep(time).await;
                 None
             }
@@ -125,18 +125,18 @@ impl Faulty {
     }
 }
 
-impl fmt::Display for Faulty {
+impl fmt::Display for FaultyObjects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Faulty({})", self.inner)
+        write!(f, "FaultyObjects({})", self.inner)
     }
 }
 
 #[async_trait]
-impl ObjectStore for Faulty {
+impl ObjectStore for FaultyObjects {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        match self.turn(Call::Put).await {
+        match self.turn(ObjectCall::Put).await {
             None => self.inner.put_opts(location, payload, options).await,
-            Some(Fault::Half) => {
+            Some(ObjectFault::Half) => {
                 self.inner.put_opts(location, payload, options).await?;
                 Err(broken_off())
             }
@@ -149,48 +149,48 @@ impl ObjectStore for Faulty {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        match self.turn(Call::Put).await {
+        match self.turn(ObjectCall::Put).await {
             None => self.inner.put_multipart_opts(location, options).await,
             Some(fault) => Err(failed(fault).await),
         }
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        match self.turn(Call::Get).await {
-            None | Some(Fault::Full) => self.inner.get_opts(location, options).await,
-            Some(Fault::Garbage) => garbled(self.inner.get_opts(location, options).await?).await,
-            Some(Fault::Half) => halved(self.inner.get_opts(location, options).await?).await,
+        match self.turn(ObjectCall::Get).await {
+            None | Some(ObjectFault::Full) => self.inner.get_opts(location, options).await,
+            Some(ObjectFault::Garbage) => garbled(self.inner.get_opts(location, options).await?).await,
+            Some(ObjectFault::Half) => halved(self.inner.get_opts(location, options).await?).await,
             Some(fault) => Err(failed(fault).await),
         }
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        match self.next(Call::Delete) {
-            None | Some(Fault::Full) => self.inner.delete_stream(locations),
-            Some(Fault::Half) => self.inner.delete_stream(locations).map(|_| Err(broken_off())).boxed(),
-            Some(Fault::Slow(time)) => later(time, self.inner.delete_stream(locations)),
+        match self.next(ObjectCall::Delete) {
+            None | Some(ObjectFault::Full) => self.inner.delete_stream(locations),
+            Some(ObjectFault::Half) => self.inner.delete_stream(locations).map(|_| Err(broken_off())).boxed(),
+            Some(ObjectFault::Slow(time)) => later(time, self.inner.delete_stream(locations)),
             Some(fault) => locations.then(move |_| async move { Err(failed(fault).await) }).boxed(),
         }
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        match self.next(Call::List) {
-            None | Some(Fault::Full) => self.inner.list(prefix),
-            Some(Fault::Half) => half_a_list(self.inner.list(prefix)),
-            Some(Fault::Slow(time)) => later(time, self.inner.list(prefix)),
+        match self.next(ObjectCall::List) {
+            None | Some(ObjectFault::Full) => self.inner.list(prefix),
+            Some(ObjectFault::Half) => half_a_list(self.inner.list(prefix)),
+            Some(ObjectFault::Slow(time)) => later(time, self.inner.list(prefix)),
             Some(fault) => stream::once(async move { Err(failed(fault).await) }).boxed(),
         }
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        match self.turn(Call::List).await {
-            None | Some(Fault::Full) => self.inner.list_with_delimiter(prefix).await,
+        match self.turn(ObjectCall::List).await {
+            None | Some(ObjectFault::Full) => self.inner.list_with_delimiter(prefix).await,
             Some(fault) => Err(failed(fault).await),
         }
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        match self.turn(Call::Put).await {
+        match self.turn(ObjectCall::Put).await {
             None => self.inner.copy_opts(from, to, options).await,
             Some(fault) => Err(failed(fault).await),
         }
@@ -198,16 +198,16 @@ impl ObjectStore for Faulty {
 }
 
 /// The error of a fault, when it comes at all.
-async fn failed(fault: Fault) -> Error {
+async fn failed(fault: ObjectFault) -> Error {
     match fault {
-        Fault::Hung => std::future::pending().await,
-        Fault::Full => error(std::io::ErrorKind::StorageFull),
-        Fault::Half => broken_off(),
-        Fault::Slow(time) => {
+        ObjectFault::Hung => std::future::pending().await,
+        ObjectFault::Full => error(std::io::ErrorKind::StorageFull),
+        ObjectFault::Half => broken_off(),
+        ObjectFault::Slow(time) => {
             tokio::time::sleep(time).await;
             error(std::io::ErrorKind::TimedOut)
         }
-        Fault::Refused | Fault::Garbage => error(std::io::ErrorKind::ConnectionRefused),
+        ObjectFault::Refused | ObjectFault::Garbage => error(std::io::ErrorKind::ConnectionRefused),
     }
 }
 
@@ -216,7 +216,7 @@ fn broken_off() -> Error {
 }
 
 fn error(kind: std::io::ErrorKind) -> Error {
-    Error::Generic { store: "Faulty", source: Box::new(std::io::Error::from(kind)) }
+    Error::Generic { store: "FaultyObjects", source: Box::new(std::io::Error::from(kind)) }
 }
 
 /// As many bytes, but others.

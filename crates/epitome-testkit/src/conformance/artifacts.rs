@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::{ArtifactRow, Sensitivity, Store, Write};
 use super::fixture::{artifact_row, key, noon, tenant, unique};
 use super::{Outcome, claims, conflicts, same};
+use epitome_runtime::store::{ArtifactRow, Sensitivity, Store, Write};
 
 claims! {
     "an artifact is read back as it was put, by its id alone" => read_back,

@@ -3,12 +3,12 @@
 use epitome::thread::MessageId;
 use std::sync::Arc;
 
-use super::super::{DocumentKind, Store, Write};
 use super::fixture::{
     append, artifact_row, commit, create, document_key, event, found, index, job, key, noon, passage, put, segment,
     tenant, thread_of, unique,
 };
 use super::{Outcome, claims, conflicts, holds, same};
+use epitome_runtime::store::{DocumentKind, Store, Write};
 
 claims! {
     "no method shows a tenant what another holds under the same names" => isolated,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::{Candidate, IndexRow, Store, Write};
 use super::fixture::{empty_thread, event, found, index, key, passage, segment, tenant, thread_of};
 use super::{Outcome, claims, conflicts, holds, same};
+use epitome_runtime::store::{Candidate, IndexRow, Store, Write};
 
 claims! {
     "a passage is found by any of its terms and tells where it is" => any_term,
