@@ -1,9 +1,8 @@
 //! What must hold of any text that is a message list.
 
 use epitome::budget::{Characters, Meter, Tokens};
-use epitome::plan::{Ask, Room, Verdict, decide};
+use epitome::plan::{PlanOptions, Planner, Room};
 use epitome::policy::Preset;
-use epitome::render::render;
 use epitome::thread::Thread;
 use epitome::wire::{Dialect, Document, Item};
 
@@ -24,10 +23,10 @@ pub fn holds(text: &str, dialect: Dialect) {
     let room = Room::exactly(thread.total().share(0.5));
     for preset in Preset::ALL {
         let policy = preset.policy();
-        let ask = Ask { force: true, ..Ask::default() };
-        let Verdict::Act(draft) = decide(&thread, room, &policy, meter, &ask) else { continue };
-        let compaction = draft.finish();
-        let prompt = render(&thread, Some(&compaction), &policy, dialect, meter, &[]);
+        let ask = PlanOptions { force: true, ..PlanOptions::default() };
+        let planner = Planner::new(&thread, &policy, meter, room, &ask);
+        let Some(compaction) = planner.compact() else { continue };
+        let prompt = planner.render(Some(&compaction), &[]);
         assert_eq!(prompt.tokens(&thread, meter), compaction.plan.after);
         let over = compaction.plan.shortfall.as_ref().map_or(Tokens::ZERO, |shortfall| shortfall.over);
         assert_eq!(compaction.plan.after - room.limit, over);

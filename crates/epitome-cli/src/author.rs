@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 
 use epitome::budget::TokenCounter;
-use epitome::plan::Draft;
+use epitome::plan::{Draft, Planner};
 use epitome::summary::{Dialogue, StructuredSummary};
 use epitome::wire::Dialect;
 use epitome_runtime::config::{Config, SecretSource};
@@ -98,7 +98,8 @@ impl<'a> Author<'a> {
     /// What a model writes for a draft, and who wrote; without a text, code does.
     pub fn write(
         &self,
-        draft: &Draft<'_>,
+        planner: &Planner<'_>,
+        draft: &Draft,
         counter: &dyn TokenCounter,
     ) -> Result<(Option<StructuredSummary>, By), Failure> {
         let (Some(model), Some(runtime)) = (self.summarizer.model(), &self.runtime) else {
@@ -110,7 +111,7 @@ impl<'a> Author<'a> {
             return Ok((None, by));
         }
         self.progress.now(format!("Asking {writer} for a summary"));
-        match self.heard(model, runtime, draft, counter) {
+        match self.heard(model, runtime, planner, draft, counter) {
             None => Ok((None, By::Nobody)),
             Some(Ok(summary)) => Ok((Some(summary), By::Model(writer))),
             Some(Err(why)) if self.summarizer.may_fall_back() => Ok((None, By::Instead { writer, why })),
@@ -123,14 +124,15 @@ impl<'a> Author<'a> {
         &self,
         model: &ModelSummarizer,
         runtime: &Runtime,
-        draft: &Draft<'_>,
+        planner: &Planner<'_>,
+        draft: &Draft,
         counter: &dyn TokenCounter,
     ) -> Option<Result<StructuredSummary, NoSummary>> {
         let mut smaller = 0;
         loop {
-            let dialogue = model.dialogue(draft, &Put::Transcript, None, smaller)?;
+            let dialogue = model.dialogue(planner, draft, &Put::Transcript, None, smaller)?;
             match self.answer(model, runtime, dialogue, counter) {
-                Err(why) if why.reason == "too-long" && smaller < model.smaller_max() => smaller += 1,
+                Err(why) if model.may_ask_smaller(&why, smaller) => smaller += 1,
                 answer => return Some(answer),
             }
         }
@@ -197,12 +199,12 @@ fn usual_key(configured: &Configured) -> Option<SecretSource> {
 fn not_written(writer: &Writer, why: &NoSummary) -> Failure {
     Failure::new(Exit::CannotFit, format!("The model {writer} wrote no summary that can be used: {}.", why.details))
         .hint("Nothing was written. `--summarizer model-with-fallback` goes on without the model.")
-        .facts(json!({"model": writer.model, "host": writer.host, "reason": why.reason}))
+        .facts(json!({"model": writer.model, "host": writer.host, "reason": why.reason.name()}))
 }
 
 impl By {
     /// Code, if a draft has anything to summarize.
-    pub fn code(draft: &Draft<'_>) -> By {
+    pub fn code(draft: &Draft) -> By {
         if draft.pending().is_some() { By::Code } else { By::Nobody }
     }
 
@@ -233,7 +235,7 @@ impl By {
             By::Code => json!({"by": "embedded"}),
             By::Model(Writer { model, host }) => json!({"by": "model", "model": model, "host": host}),
             By::Instead { writer: Writer { model, host }, why } => {
-                json!({"by": "embedded", "model": model, "host": host, "reason": why.reason, "details": why.details})
+                json!({"by": "embedded", "model": model, "host": host, "reason": why.reason.name(), "details": why.details})
             }
             By::DryRun(Writer { model, host }) => {
                 json!({"by": "embedded", "model": model, "host": host, "reason": "dry-run"})

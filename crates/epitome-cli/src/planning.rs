@@ -5,9 +5,9 @@
 use std::path::Path;
 
 use epitome::budget::{SettledWindow, Tokens, WindowHints, counter_named};
-use epitome::plan::{Ask, Compaction, OPEN_MEDIA, Room, Shape, Verdict, decide, open_media_shortfall};
+use epitome::plan::{Compaction, OPEN_MEDIA, PlanOptions, Planner, Room, Shape, Verdict, open_media_shortfall};
 use epitome::policy::{Policy, Preset, preset};
-use epitome::render::{Piece, Prompt, render};
+use epitome::render::{Piece, Prompt};
 use epitome::session::{Compacted, CompactedItem, Format, Session, Trigger};
 use epitome::wire::{Item, Voice};
 use serde_json::json;
@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::author::{Author, By};
 use crate::cli::{Aim, Planned};
 use crate::failure::{Exit, Failure, words};
-use crate::open::{CountFor, Opened, dialect, open};
+use crate::open::{CountFor, Opened, open};
 use crate::settings::Configured;
 
 /// What is aimed for when the policy's own target does not fit: these shares of the limit, and then the least there is.
@@ -181,28 +181,30 @@ impl Job {
 
     fn make(&self, room: Room, author: Option<&Author<'_>>) -> Result<Option<Made>, Failure> {
         let (thread, session, policy) = (&self.opened.thread, &self.opened.session, &self.policy);
-        let may_cut = |place: usize| session.tail_may_start(place);
-        let ask = Ask {
+        let places = thread.exchanges().iter().map(|exchange| exchange.range().start).chain([thread.len()]);
+        let options = PlanOptions {
             force: true,
             shape: session.shape(),
             pins: self.pins.clone(),
             instructions: self.instructions.clone(),
             rounds_before: self.opened.session.compactions().len() as u32,
-            may_cut: (session.shape() == Shape::SummaryThenTail).then_some(&may_cut),
-            ..Ask::default()
+            cuts: (session.shape() == Shape::SummaryThenTail)
+                .then(|| places.filter(|place| session.tail_may_start(*place)).collect()),
+            ..PlanOptions::default()
         };
-        let draft = match decide(thread, room, policy, self.opened.meter(), &ask) {
+        let planner = Planner { thread, policy, meter: self.opened.meter(), room, options: &options };
+        let draft = match planner.decide() {
             Verdict::Act(draft) => draft,
             Verdict::Fits { .. } => return Ok(None),
             Verdict::Wait { tokens, .. } if tokens <= room.limit => return Ok(None),
             Verdict::Wait { .. } => return Err(self.stuck()),
         };
         let (prose, by) = match author {
-            Some(author) => author.write(&draft, &*self.opened.counter)?,
+            Some(author) => author.write(&planner, &draft, &*self.opened.counter)?,
             None => (None, By::code(&draft)),
         };
-        let compaction = draft.finish_with(prose);
-        let prompt = render(thread, Some(&compaction), policy, dialect(session), self.opened.meter(), &[]);
+        let compaction = planner.finish(*draft, prose);
+        let prompt = planner.render(Some(&compaction), &[]);
         let compacted = self.compacted(&compaction, &prompt);
         Ok(Some(Made { compaction, prompt, compacted, by }))
     }

@@ -8,6 +8,8 @@
 //! It compares nothing and judges nothing; `scripts/cost.py` does. Run it by hand with
 //! `cargo run --release --example cost -- ours FOLDER ladder:20000`.
 
+use std::sync::Arc;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io::{self, BufRead, Write as _};
@@ -15,7 +17,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use epitome::budget::{Bpe, Meter, Tokens};
-use epitome::plan::{Ask, Cache, Compaction, Room, Verdict, decide};
+use epitome::plan::{Cache, Compaction, PlanOptions, Planner, Room};
 use epitome::policy::{Policy, preset};
 use epitome::render::render;
 use epitome::thread::{NewMessage, Raw, Thread};
@@ -391,11 +393,15 @@ fn engine(session: &Session, setting: &Setting, bill: &mut Bill) {
     let mut compaction: Option<Compaction> = None;
     for at in session.requests() {
         session.until(at, &mut thread);
-        let ask = Ask { previous: compaction.as_ref(), cache: Cache::Warm { age_s: 0 }, ..Ask::default() };
-        if let Verdict::Act(draft) = decide(&thread, *room, policy, meter(), &ask) {
-            compaction = Some(draft.finish());
+        let ask = PlanOptions {
+            previous: compaction.clone().map(Arc::new),
+            cache: Cache::Warm { age_s: 0 },
+            ..PlanOptions::default()
+        };
+        if let Some(made) = Planner::new(&thread, policy, meter(), *room, &ask).compact() {
+            compaction = Some(made);
         }
-        let prompt = render(&thread, compaction.as_ref(), policy, Dialect::Chat, meter(), &[]);
+        let prompt = render(&thread, compaction.as_ref(), policy, meter(), &[]);
         let prompt = prompt.to_raw(&thread).iter().map(|raw| pieces.of(raw.as_str())).collect();
         run.request(bill, prompt, at);
     }

@@ -3,12 +3,14 @@
 //! It compares nothing and judges nothing; `benches/compare.py` does. Run it by hand with
 //! `cargo run --release --example speed -- cold THREAD.json 3`.
 
+use std::sync::Arc;
+
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::time::Instant;
 
 use epitome::budget::{Bpe, Meter, TokenCounter, Tokens};
-use epitome::plan::{Ask, Compaction, Room, Verdict, decide};
+use epitome::plan::{Compaction, PlanOptions, Planner, Room, Verdict};
 use epitome::policy::{Policy, preset};
 use epitome::render::render;
 use epitome::thread::{Raw, Thread};
@@ -92,8 +94,8 @@ fn warm(input: &str, exchange: &str) -> String {
         for message in new.messages() {
             thread.append(message, &meter);
         }
-        let ask = Ask { previous: Some(&compaction), ..Ask::default() };
-        let verdict = decide(&thread, room(&policy), &policy, meter, &ask);
+        let ask = PlanOptions { previous: Some(Arc::new(compaction.clone())), ..PlanOptions::default() };
+        let verdict = Planner::new(&thread, &policy, meter, room(&policy), &ask).decide();
         let us = start.elapsed().as_secs_f64() * 1e6;
         assert!(matches!(verdict, Verdict::Fits { .. }), "a step after a compaction fits: {verdict:?}");
         let gap = if step == 0 { "" } else { "," };
@@ -151,13 +153,15 @@ fn compact(input: String, policy: &Policy) -> (String, Laps) {
     let mut thread = Thread::new();
     thread.extend(messages, &meter);
     laps.lap("count");
-    let Verdict::Act(draft) = decide(&thread, room(policy), policy, meter, &Ask::default()) else {
+    let options = PlanOptions::default();
+    let planner = Planner::new(&thread, policy, meter, room(policy), &options);
+    let Verdict::Act(draft) = planner.decide() else {
         panic!("a thread of {} tokens must be compacted", thread.total());
     };
     laps.lap("plan");
-    let compaction = draft.finish();
+    let compaction = planner.finish(*draft, None);
     laps.lap("summary");
-    let prompt = render(&thread, Some(&compaction), policy, Dialect::Chat, meter, &[]);
+    let prompt = render(&thread, Some(&compaction), policy, meter, &[]);
     let bytes = document.encode(&prompt.items(&thread));
     laps.lap("render");
     assert!(compaction.plan.shortfall.is_none(), "the prompt fits");
@@ -165,10 +169,9 @@ fn compact(input: String, policy: &Policy) -> (String, Laps) {
 }
 
 fn compacted(thread: &Thread, policy: &Policy, meter: Meter<'_>) -> Compaction {
-    match decide(thread, room(policy), policy, meter, &Ask::default()) {
-        Verdict::Act(draft) => draft.finish(),
-        verdict => panic!("a thread of {} tokens must be compacted: {verdict:?}", thread.total()),
-    }
+    let options = PlanOptions::default();
+    let made = Planner::new(thread, policy, meter, room(policy), &options).compact();
+    made.unwrap_or_else(|| panic!("a thread of {} tokens must be compacted", thread.total()))
 }
 
 fn ladder() -> Policy {

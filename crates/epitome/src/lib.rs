@@ -6,9 +6,8 @@
 //!
 //! ```
 //! use epitome::budget::{Meter, Tokens, counter_for};
-//! use epitome::plan::{Ask, Room, Verdict, decide};
+//! use epitome::plan::{PlanOptions, Planner, Room};
 //! use epitome::policy::preset;
-//! use epitome::render::render;
 //! use epitome::thread::Thread;
 //! use epitome::wire::Document;
 //!
@@ -22,9 +21,10 @@
 //!
 //! let policy = preset("ladder").ok_or("no such preset")?;
 //! let room = Room::in_window(&policy, Tokens::new(128_000), Tokens::ZERO);
-//! if let Verdict::Act(draft) = decide(&thread, room, &policy, meter, &Ask::default()) {
-//!     let compaction = draft.finish(); // or drive `draft.dialogue(model)` with a model of yours
-//!     let prompt = render(&thread, Some(&compaction), &policy, document.dialect(), meter, &[]);
+//! let options = PlanOptions::default();
+//! let planner = Planner::new(&thread, &policy, meter, room, &options);
+//! if let Some(compaction) = planner.compact() {
+//!     let prompt = planner.render(Some(&compaction), &[]);
 //!     let smaller = document.encode(&prompt.items(&thread));
 //!     # let _ = smaller;
 //! }

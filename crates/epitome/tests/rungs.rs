@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use std::collections::BTreeMap;
 
 use epitome::budget::{Bpe, Meter, Tokens};
-use epitome::plan::{Action, Ask, Cache, Cleared, Compaction, OwnProposal, Record, Room, Verdict, decide, normalize};
+use epitome::plan::{
+    Action, Cache, Cleared, Compaction, OwnProposal, PlanOptions, Planner, Record, Room, Verdict, normalize,
+};
 use epitome::policy::{Policy, ReadBy, preset};
 use epitome::render::{layout, render};
 use epitome::thread::{Determinism, Durability, Thread};
@@ -64,15 +68,12 @@ fn reads() -> Vec<Value> {
     .concat()
 }
 
-fn act(thread: &Thread, policy: &Policy, room: Room, ask: &Ask<'_>) -> Option<Compaction> {
-    match decide(thread, room, policy, meter(), ask) {
-        Verdict::Act(draft) => Some(draft.finish()),
-        _ => None,
-    }
+fn act(thread: &Thread, policy: &Policy, room: Room, ask: &PlanOptions) -> Option<Compaction> {
+    Planner::new(thread, policy, meter(), room, ask).compact()
 }
 
 fn forced(thread: &Thread, policy: &Policy, target: u64) -> Compaction {
-    let ask = Ask { force: true, ..Ask::default() };
+    let ask = PlanOptions { force: true, ..PlanOptions::default() };
     act(thread, policy, Room::exactly(Tokens::new(target)), &ask).expect("a compaction")
 }
 
@@ -107,7 +108,7 @@ fn large_results_move_out_oldest_first_until_the_target_is_reached() {
     let target = thread.total().get() - 1000;
     let compaction = forced(&thread, &policy, target);
     assert_eq!(touched(&compaction), [(3, "externalize"), (5, "externalize")]);
-    let prompt = render(&thread, Some(&compaction), &policy, DIALECT, meter(), &[]);
+    let prompt = render(&thread, Some(&compaction), &policy, meter(), &[]);
     let sent: Value = serde_json::from_str(&document.encode(&prompt.items(&thread))).unwrap();
     let artifact = &compaction.artifacts(&thread)[0];
     assert_eq!(artifact.content, long("alpha"));
@@ -147,13 +148,12 @@ fn clearing_follows_durability_and_a_replayable_result_stays_when_its_source_dri
         thread.append(decoded, &meter());
     }
     let current = BTreeMap::from([("same".to_owned(), mark("then")), ("drifted".to_owned(), mark("now"))]);
-    let ask = Ask { force: true, current, ..Ask::default() };
+    let ask = PlanOptions { force: true, current, ..PlanOptions::default() };
     let compaction = act(&thread, &policy("\"clear\"", rules), Room::exactly(Tokens::new(10)), &ask).unwrap();
     assert_eq!(touched(&compaction), [(3, "clear"), (5, "clear"), (9, "clear")]);
     let Action::Clear { preserved, .. } = &compaction.plan.records[1].action else { panic!("cleared") };
     assert_eq!(preserved, &BTreeMap::from([("order_id".to_owned(), "A-17".to_owned())]));
-    let words =
-        layout(&render(&thread, Some(&compaction), &policy("\"clear\"", rules), DIALECT, meter(), &[]), &thread);
+    let words = layout(&render(&thread, Some(&compaction), &policy("\"clear\"", rules), meter(), &[]), &thread);
     assert!(words.contains("[order]⏎Key data: {\\\"order_id\\\":\\\"A-17\\\"}"), "{words}");
 }
 
@@ -171,7 +171,7 @@ fn a_callers_own_word_on_durability_wins() {
         thread.append(decoded, &meter());
     }
     let rules = "[tools.rules.ls]\ndurability = \"ephemeral\"\n[protect]\nrecent_turns = 1\n";
-    let ask = Ask { force: true, ..Ask::default() };
+    let ask = PlanOptions { force: true, ..PlanOptions::default() };
     assert!(act(&thread, &policy("\"clear\"", rules), Room::exactly(Tokens::new(10)), &ask).is_none());
 }
 
@@ -182,7 +182,7 @@ fn dropped_spans_leave_an_index_of_what_they_were_about() {
     let compaction = forced(&thread, &policy, 1500);
     let Action::Drop { keywords } = &compaction.plan.records[0].action else { panic!("dropped") };
     assert!(keywords.iter().any(|word| word == "one.rs"), "{keywords:?}");
-    let prompt = layout(&render(&thread, Some(&compaction), &policy, DIALECT, meter(), &[]), &thread);
+    let prompt = layout(&render(&thread, Some(&compaction), &policy, meter(), &[]), &thread);
     assert!(prompt.starts_with("00 user+ note \"[Dropped - Turns 1-1, m1-m"), "{prompt}");
 }
 
@@ -204,7 +204,7 @@ fn a_callers_own_rung_is_climbed_and_may_not_touch_the_tail() {
     let own = |_: &Thread, _: std::ops::Range<usize>| -> Vec<OwnProposal> {
         [2, 10, 12].map(|place| OwnProposal { place, part: 0, placeholder: "[mine]".to_owned() }).into()
     };
-    let ask = Ask { force: true, own: Some(&own), ..Ask::default() };
+    let ask = PlanOptions { force: true, own: Some(Arc::new(own)), ..PlanOptions::default() };
     let room = Room::exactly(Tokens::new(thread.total().get() - 1500));
     let compaction = act(&thread, &policy, room, &ask).unwrap();
     let own: Vec<usize> = compaction
@@ -227,11 +227,17 @@ fn a_rewrite_that_does_not_pay_waits_until_the_cache_is_cold_or_the_window_is_fu
         target: Tokens::new(total / 2),
         limit: Tokens::new(limit),
     };
-    let warm = Ask { cache: Cache::Warm { age_s: 5 }, ..Ask::default() };
-    let verdict = decide(&thread, room(total * 2), &policy, meter(), &warm);
+    let warm = PlanOptions { cache: Cache::Warm { age_s: 5 }, ..PlanOptions::default() };
+    let verdict = Planner::new(&thread, &policy, meter(), room(total * 2), &warm).decide();
     assert!(matches!(&verdict, Verdict::Wait { reason, .. } if reason.contains("cached")), "{verdict:?}");
     assert!(
-        act(&thread, &policy, room(total * 2), &Ask { cache: Cache::Warm { age_s: 500 }, ..Ask::default() }).is_some()
+        act(
+            &thread,
+            &policy,
+            room(total * 2),
+            &PlanOptions { cache: Cache::Warm { age_s: 500 }, ..PlanOptions::default() }
+        )
+        .is_some()
     );
     assert!(act(&thread, &policy, room(total - 1), &warm).is_some());
 }
@@ -241,15 +247,15 @@ fn a_compaction_that_reached_its_floor_is_not_tried_again_until_the_thread_has_g
     let (_, mut thread) = thread(&reads());
     let policy = preset("ladder").unwrap();
     let room = Room::exactly(Tokens::new(30));
-    let first = act(&thread, &policy, room, &Ask { force: true, ..Ask::default() }).unwrap();
+    let first = act(&thread, &policy, room, &PlanOptions { force: true, ..PlanOptions::default() }).unwrap();
     let shortfall = first.plan.shortfall.clone().expect("it cannot fit");
     assert_eq!(shortfall.over, first.plan.after - room.limit);
-    let again = Ask { previous: Some(&first), ..Ask::default() };
-    assert!(matches!(decide(&thread, room, &policy, meter(), &again), Verdict::Wait { .. }));
+    let again = PlanOptions { previous: Some(Arc::new(first.clone())), ..PlanOptions::default() };
+    assert!(matches!(Planner::new(&thread, &policy, meter(), room, &again).decide(), Verdict::Wait { .. }));
     for message in call("z", "read", ("path", "z.rs"), &long("zeta")) {
         thread.append(decode_message(DIALECT, &epitome::thread::Raw::whole(message.to_string())), &meter());
     }
-    let verdict = decide(&thread, room, &policy, meter(), &again);
+    let verdict = Planner::new(&thread, &policy, meter(), room, &again).decide();
     assert!(matches!(verdict, Verdict::Act(_)), "{verdict:?}");
 }
 
@@ -328,9 +334,9 @@ fn what_nobody_has_answered_stays_whole_while_it_fits_beside_a_compacted_past() 
         }
         let limit = Tokens::new(thread.total().get() * 9 / 10);
         let room = Room { trigger: limit.share(0.85), target: limit.share(0.25), limit };
-        let Verdict::Act(draft) = decide(&thread, room, &policy, meter, &Ask::default()) else { panic!("it is due") };
-        let compaction = draft.finish();
-        let prompt = render(&thread, Some(&compaction), &policy, Dialect::Chat, meter, &[]);
+        let options = PlanOptions::default();
+        let compaction = Planner::new(&thread, &policy, meter, room, &options).compact().expect("it is due");
+        let prompt = render(&thread, Some(&compaction), &policy, meter, &[]);
         let last = prompt.to_raw(&thread).last().unwrap().to_string();
         assert!(last.contains(&newest), "{:?} {room:?}", compaction.plan.steps);
         assert!(compaction.plan.after <= limit, "{} of {limit}", compaction.plan.after);

@@ -14,7 +14,7 @@ use super::plan::reason;
 use crate::cli::Diff;
 use crate::failure::{Answer, Exit, Failure};
 use crate::find::before_compaction;
-use crate::open::{CountFor, Opened, dialect, open};
+use crate::open::{CountFor, Opened, open};
 use crate::paint::Paint;
 use crate::planning::Job;
 use crate::receipt::{self, plural};
@@ -60,7 +60,7 @@ fn planned(args: &Diff, configured: &Configured, paint: Paint) -> Result<Answer,
     if let Some(summary) = made.compaction.summaries.first() {
         changes.push(said(&summary.text, summary.tokens.get()));
     }
-    let before = render(thread, None, &job.policy, dialect(&job.opened.session), job.opened.meter(), &[]);
+    let before = render(thread, None, &job.policy, job.opened.meter(), &[]);
     let prompts = (layout(&before, thread), layout(&made.prompt, thread));
     let mut text = receipt::headline(&job.opened, paint);
     text.push_str("The compaction that would be made:\n");

@@ -83,7 +83,7 @@ fn rendered(api: &Api, open: &OpenThread, plan: Option<&Compaction>) -> Result<P
     let (thread, row) = (open.thread(), open.row());
     let dialect = wire_dialect(row).ok_or(ApiError::NoPrompt)?;
     let meter = Meter::new(&**api.engine().counter(), dialect);
-    let prompt = render(thread, plan, &api.engine().settings().policy, dialect, meter, &[]);
+    let prompt = render(thread, plan, &api.engine().settings().policy, meter, &[]);
     let tokens = prompt.tokens(thread, meter).get();
     let pieces = prompt.pieces.iter().zip(prompt.to_json(thread)).map(|(piece, json)| view(thread, piece, json));
     let pieces = pieces.collect::<Result<_, _>>()?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use epitome::budget::{Meter, Tokens};
-use epitome::plan::{Ask, Room, Verdict, decide};
+use epitome::plan::{PlanOptions, Planner, Room, Verdict};
 use epitome::thread::{Raw, Role, Thread};
 use epitome::wire::{Voice, decode_message, may_spell, say};
 use epitome_runtime::engine::Engine;
@@ -73,11 +73,16 @@ fn compacted(engine: &Engine, asked: &Asked, artifact_key: [u8; 32]) -> Value {
     let policy = &engine.settings().policy;
     let target = thread.total().share(SHARE).max(Tokens::new(500));
     let room = Room::in_window(policy, target, Tokens::ZERO);
-    let ask = Ask { force: true, artifact_key: Some(artifact_key), ..Ask::default() };
-    let summary = match decide(&thread, room, policy, meter, &ask) {
-        Verdict::Act(draft) => {
-            draft.finish().summaries.into_iter().map(|summary| summary.text).collect::<Vec<_>>().join("\n\n")
-        }
+    let options = PlanOptions { force: true, artifact_key: Some(artifact_key), ..PlanOptions::default() };
+    let planner = Planner { thread: &thread, policy, meter, room, options: &options };
+    let summary = match planner.decide() {
+        Verdict::Act(draft) => planner
+            .finish(*draft, None)
+            .summaries
+            .into_iter()
+            .map(|summary| summary.text)
+            .collect::<Vec<_>>()
+            .join("\n\n"),
         _ => String::new(),
     };
     let users =

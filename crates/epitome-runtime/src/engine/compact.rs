@@ -1,15 +1,14 @@
 //! Performing a compaction: plan, ask for a summary, keep what leaves, commit.
 //!
-//! Planning is pure and runs beside the async threads. It is done twice when a model is asked: once for the question,
-//! once with the answer. Same snapshot, same plan.
+//! Planning is pure and runs on a blocking thread. It is done once: the draft waits for the model's answer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use epitome::budget::Tokens;
-use epitome::plan::{Action, Artifact, Compaction, Plan, Step as RungStep, Verdict};
+use epitome::plan::{Action, Artifact, Compaction, Draft, Plan, Step as RungStep, Verdict};
 use epitome::policy::{Form, Rung};
-use epitome::summary::{Caps, State};
+use epitome::summary::{Caps, Dialogue, State, StructuredSummary};
 use epitome::thread::Thread;
 use futures_util::StreamExt as _;
 use tracing::Instrument as _;
@@ -26,7 +25,7 @@ use crate::log::{Document, Hint, StoredPlan};
 use crate::model::Usage;
 use crate::recall::index_rows;
 use crate::store::{DocumentKind, JobId, PlanRow, StoreError, Write};
-use crate::summarize::{Frame, NoSummary, Prose, Put, Spent, Summarizer, cache_name};
+use crate::summarize::{Frame, ModelSummarizer, NoSummary, Prose, Put, Spent, cache_name};
 
 /// The most artifacts that a thread remembers names of; older ones are still read by their id.
 const HINTS_MAX: usize = 500;
@@ -87,12 +86,6 @@ pub enum NotCompacted {
     Broken,
 }
 
-/// What a first look at a snapshot says.
-enum Look {
-    Nothing(String),
-    Planned { plan: Box<Plan>, dialogue: Option<Box<epitome::summary::Dialogue>>, put: Put },
-}
-
 /// Everything that a finished compaction leads to.
 struct Finished {
     compaction: Compaction,
@@ -144,35 +137,47 @@ impl Engine {
     async fn plan_and_commit(&self, access: &Access, snapshot: Snapshot, how: How) -> Result<Committed, NotCompacted> {
         let snapshot = Arc::new(snapshot);
         let state = self.state(&snapshot).await;
-        let (plan, prose) = self.summary(&snapshot, &how, &state).await?;
-        let before = stats(&plan, &snapshot.thread, 0);
+        let draft = Arc::new(self.draft(&snapshot).await?);
+        self.tell_planned(&snapshot, draft.plan());
+        let prose = self.summary(&snapshot, &draft, &how, &state).await?;
+        let before = stats(draft.plan(), &snapshot.thread, 0);
         self.inner.bus.before(&snapshot.key, &before).await;
-        let finished = self.finish(&snapshot, prose.as_ref().map(|prose| prose.summary.clone())).await?;
+        let finished = self.finish(&snapshot, draft, prose.as_ref().map(|prose| prose.summary.clone())).await?;
         self.commit(access, &snapshot, how, state, prose, finished).await
     }
 
-    /// The plan, and what a model wrote for it. Questions that turn out too long are made smaller.
+    /// Plans a snapshot.
+    async fn draft(&self, snapshot: &Arc<Snapshot>) -> Result<Draft, NotCompacted> {
+        let snapshot = Arc::clone(snapshot);
+        match run_blocking(move || snapshot.planner().decide()).await? {
+            Verdict::Act(draft) => Ok(*draft),
+            Verdict::Fits { tokens } => Err(NotCompacted::NothingToDo { reason: format!("{tokens} tokens fit") }),
+            Verdict::Wait { reason, .. } => Err(NotCompacted::NothingToDo { reason }),
+        }
+    }
+
+    /// Asks the model for a draft's summary, with smaller questions while they turn out too long. `None` where code is to
+    /// write it.
     async fn summary(
         &self,
         snapshot: &Arc<Snapshot>,
+        draft: &Arc<Draft>,
         how: &How,
         state: &Option<(State, u64)>,
-    ) -> Result<(Box<Plan>, Option<Prose>), NotCompacted> {
+    ) -> Result<Option<Prose>, NotCompacted> {
+        let Some(model) = self.inner.summarizer.model().filter(|_| !how.embedded_only) else { return Ok(None) };
         let mut smaller = 0;
         loop {
-            let look = self.look(snapshot, how, state.as_ref().map(|(state, _)| state.clone()), smaller).await?;
-            let (plan, dialogue, put) = match look {
-                Look::Nothing(reason) => return Err(NotCompacted::NothingToDo { reason }),
-                Look::Planned { plan, dialogue, put } => (plan, dialogue, put),
-            };
-            if smaller == 0 {
-                self.tell_planned(snapshot, &plan);
-            }
-            let Some(dialogue) = dialogue else { return Ok((plan, None)) };
-            match self.prose(snapshot, *dialogue, &put).await {
-                Ok(prose) => return Ok((plan, Some(prose))),
-                Err(no) if no.reason == "too-long" && smaller < 3 => smaller += 1,
-                Err(no) => return self.fall_back(snapshot, &no).await.map(|()| (plan, None)),
+            let state = state.as_ref().map(|(state, _)| state.clone());
+            let (planned, draft, frame) = (Arc::clone(snapshot), Arc::clone(draft), how.frame.clone());
+            let asking = model.clone();
+            let question =
+                run_blocking(move || question(&planned, &draft, &asking, frame, state.as_ref(), smaller)).await?;
+            let Some((dialogue, put)) = question else { return Ok(None) };
+            match self.prose(snapshot, model, dialogue, &put).await {
+                Ok(prose) => return Ok(Some(prose)),
+                Err(no) if model.may_ask_smaller(&no, smaller) => smaller += 1,
+                Err(no) => return self.fall_back(snapshot, &no).await.map(|()| None),
             }
         }
     }
@@ -186,7 +191,7 @@ impl Engine {
     async fn fall_back(&self, snapshot: &Snapshot, no: &NoSummary) -> Result<(), NotCompacted> {
         let falls = self.inner.summarizer.may_fall_back();
         let event = self.event(snapshot, EventKind::SummaryFellBack);
-        let event = event.with("reason", no.reason).with("details", no.details.clone()).with("embedded", falls);
+        let event = event.with("reason", no.reason.name()).with("details", no.details.clone()).with("embedded", falls);
         self.inner.bus.emit(&event);
         if let Err(error) = self.inner.log.apply(&[self.inner.log.add_event(&event)]).await {
             tracing::warn!(%error, "an event could not be kept");
@@ -197,32 +202,14 @@ impl Engine {
         }
     }
 
-    /// Looks at a snapshot: is there a plan, and what is to be asked?
-    async fn look(
-        &self,
-        snapshot: &Arc<Snapshot>,
-        how: &How,
-        state: Option<State>,
-        smaller: u32,
-    ) -> Result<Look, NotCompacted> {
-        let summarizer = match how.embedded_only {
-            true => Summarizer::Embedded,
-            false => self.inner.summarizer.clone(),
-        };
-        let (snapshot, frame) = (Arc::clone(snapshot), how.frame.clone());
-        run_aside(move || look(&snapshot, &summarizer, frame, state.as_ref(), smaller)).await
-    }
-
     /// A model's prose: from the cache, or asked for.
     async fn prose(
         &self,
         snapshot: &Snapshot,
-        dialogue: epitome::summary::Dialogue,
+        model: &ModelSummarizer,
+        dialogue: Dialogue,
         put: &Put,
     ) -> Result<Prose, NoSummary> {
-        let Some(model) = self.inner.summarizer.model() else {
-            return Err(NoSummary { reason: "unreachable", details: "no model is configured".to_owned() });
-        };
         let name = cache_name(&dialogue, put);
         let tenant = &snapshot.key.tenant;
         if let Ok(Some(prose)) =
@@ -252,19 +239,20 @@ impl Engine {
     async fn finish(
         &self,
         snapshot: &Arc<Snapshot>,
-        model: Option<epitome::summary::StructuredSummary>,
+        draft: Arc<Draft>,
+        written: Option<StructuredSummary>,
     ) -> Result<Finished, NotCompacted> {
         let (engine, snapshot) = (self.clone(), Arc::clone(snapshot));
-        let finished = run_aside(move || {
-            let Verdict::Act(draft) = snapshot.decide() else { return None };
-            Some(engine.finished(&snapshot, draft.finish_with(model)))
-        });
-        finished.await?.ok_or(NotCompacted::Broken)
+        run_blocking(move || {
+            let compaction = snapshot.planner().finish(Arc::unwrap_or_clone(draft), written);
+            engine.finished(&snapshot, compaction)
+        })
+        .await
     }
 
     fn finished(&self, snapshot: &Snapshot, compaction: Compaction) -> Finished {
         let thread = &snapshot.thread;
-        let known = snapshot.compaction.as_deref().map(|known| touched(&known.plan, thread)).unwrap_or_default();
+        let known = snapshot.compaction().map(|known| touched(&known.plan, thread)).unwrap_or_default();
         let fresh: Vec<usize> =
             touched(&compaction.plan, thread).into_iter().filter(|place| !known.contains(place)).collect();
         let index = self.index(snapshot, &fresh);
@@ -451,30 +439,27 @@ impl Engine {
     }
 }
 
-/// Runs what takes time beside the async threads.
-pub(super) async fn run_aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NotCompacted> {
+/// Runs planning on a blocking thread: it takes milliseconds of CPU.
+pub(super) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, NotCompacted> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
-        tracing::error!(%error, "planning broke off");
+        tracing::error!(%error, "the planner panicked");
         NotCompacted::Broken
     })
 }
 
-fn look(
+/// Returns the question for a draft's summary, and how it is put: at the end of the agent's own request where that fits, so
+/// that the provider's cache pays for it. `None` when the draft needs no summary.
+fn question(
     snapshot: &Snapshot,
-    summarizer: &Summarizer,
+    draft: &Draft,
+    model: &ModelSummarizer,
     frame: Option<Frame>,
     state: Option<&State>,
     smaller: u32,
-) -> Look {
-    let draft = match snapshot.decide() {
-        Verdict::Fits { tokens } => return Look::Nothing(format!("{tokens} tokens fit")),
-        Verdict::Wait { reason, .. } => return Look::Nothing(reason),
-        Verdict::Act(draft) => draft,
-    };
-    let plan = Box::new(draft.plan().clone());
-    let (Some(model), Some(pending)) = (summarizer.model(), draft.pending()) else {
-        return Look::Planned { plan, dialogue: None, put: Put::Transcript };
-    };
+) -> Option<(Dialogue, Put)> {
+    let pending = draft.pending()?;
     // A call that waits for its result cannot be followed by a question.
     let is_open = snapshot.thread.in_flight().is_some();
     let fits = |frame: &Frame| !is_open && model.can_append(frame, snapshot.dialect, snapshot.tokens(), pending.limit);
@@ -485,8 +470,8 @@ fn look(
         }
         None => Put::Transcript,
     };
-    let dialogue = model.dialogue(&draft, &put, state, smaller).map(Box::new);
-    Look::Planned { plan, dialogue, put }
+    let dialogue = model.dialogue(&snapshot.planner(), draft, &put, state, smaller)?;
+    Some((dialogue, put))
 }
 
 /// The places of the loaded messages that a plan takes something of.

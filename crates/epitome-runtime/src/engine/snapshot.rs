@@ -1,14 +1,13 @@
 //! A snapshot: a thread as it was at one moment, with everything that is needed to plan it. Messages may be appended
 //! meanwhile; a plan that is made for it stays valid.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use epitome::budget::{Meter, TokenCounter, Tokens};
-use epitome::plan::{Ask, Cache, Compaction, Room, Verdict, decide};
+use epitome::plan::{Compaction, PlanOptions, Planner, Room};
 use epitome::policy::Policy;
-use epitome::render::{Rehydrated, render};
-use epitome::thread::{Determinism, Raw, Thread};
+use epitome::render::Rehydrated;
+use epitome::thread::{Raw, Thread};
 use epitome::wire::Dialect;
 
 use crate::ids::ThreadKey;
@@ -19,7 +18,6 @@ use crate::log::Hint;
 pub struct Snapshot {
     pub key: ThreadKey,
     pub thread: Arc<Thread>,
-    pub compaction: Option<Arc<Compaction>>,
     pub hints: Vec<Hint>,
     /// How many messages its log has.
     pub length: u64,
@@ -29,19 +27,8 @@ pub struct Snapshot {
     pub counter: Arc<dyn TokenCounter>,
     pub dialect: Dialect,
     pub room: Room,
-    pub wants: Wants,
-}
-
-/// What is asked for besides.
-#[derive(Clone, Debug, Default)]
-pub struct Wants {
-    pub force: bool,
-    pub pins: Vec<String>,
-    pub instructions: Option<String>,
-    pub rehydrated: bool,
-    pub cache: Cache,
-    pub artifact_key: Option<[u8; 32]>,
-    pub current: BTreeMap<String, Determinism>,
+    /// The caller's options, with the compaction that the thread is under.
+    pub options: PlanOptions,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -60,39 +47,35 @@ impl Snapshot {
         Meter::new(&*self.counter, self.dialect)
     }
 
-    /// The tokens of its prompt.
+    /// Returns the planner of this moment.
+    pub fn planner(&self) -> Planner<'_> {
+        let Snapshot { thread, policy, room, options, .. } = self;
+        Planner { thread, policy, meter: self.meter(), room: *room, options }
+    }
+
+    /// Returns the compaction that the thread is under.
+    pub fn compaction(&self) -> Option<&Arc<Compaction>> {
+        self.options.previous.as_ref()
+    }
+
+    /// Returns the tokens of its prompt.
     pub fn tokens(&self) -> Tokens {
-        self.compaction.as_ref().map_or_else(|| self.thread.total(), |known| known.prompt_tokens(&self.thread))
+        self.planner().tokens()
     }
 
-    /// Whether there can be anything to decide.
+    /// Tells whether there can be anything to decide.
     pub fn is_below_the_soft_mark(&self) -> bool {
-        !self.wants.force && !self.policy.clear.eager && self.tokens() <= self.room.trigger
-    }
-
-    pub fn decide(&self) -> Verdict<'_> {
-        let ask = Ask {
-            previous: self.compaction.as_deref(),
-            force: self.wants.force,
-            pins: self.wants.pins.clone(),
-            instructions: self.wants.instructions.clone(),
-            cache: self.wants.cache,
-            current: self.wants.current.clone(),
-            rehydrated: self.wants.rehydrated,
-            artifact_key: self.wants.artifact_key,
-            ..Ask::default()
-        };
-        decide(&self.thread, self.room, &self.policy, self.meter(), &ask)
+        !self.options.force && !self.policy.clear.eager && self.tokens() <= self.room.trigger
     }
 
     /// The prompt's messages as they are under its plan.
     pub fn messages(&self, rehydrated: &[Rehydrated]) -> Vec<Raw> {
-        let is_plain = self.compaction.is_none() && rehydrated.is_empty() && self.thread.all_hidden().next().is_none();
+        let is_plain =
+            self.compaction().is_none() && rehydrated.is_empty() && self.thread.all_hidden().next().is_none();
         if is_plain && !self.policy.render.checkpoints {
             return self.thread.messages().iter().map(|message| message.raw().clone()).collect();
         }
-        let prompt =
-            render(&self.thread, self.compaction.as_deref(), &self.policy, self.dialect, self.meter(), rehydrated);
+        let prompt = self.planner().render(self.options.previous.as_deref(), rehydrated);
         prompt.to_raw(&self.thread)
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epitome::budget::{Meter, Tokens};
-use epitome::plan::{Cache, Compaction, Room, Shortfall, open_media_shortfall};
-use epitome::render::{Piece, Rehydrated, render};
+use epitome::plan::{Cache, Compaction, PlanOptions, Planner, Room, Shortfall, open_media_shortfall};
+use epitome::render::{Piece, Rehydrated};
 use epitome::thread::{Determinism, Raw};
 use epitome::wire::Item;
 
@@ -14,7 +14,7 @@ use super::compact::{Committed, How, NotCompacted};
 use super::error::EngineError;
 use super::room::fixed;
 use super::settings::Background;
-use super::snapshot::{Snapshot, Wants};
+use super::snapshot::Snapshot;
 use super::thread::{OpenThread, Saved};
 use super::{COMPACT, Engine};
 use crate::artifact::Permission;
@@ -121,17 +121,16 @@ impl Step {
 
     /// The compaction that the messages are under.
     pub fn compaction(&self) -> Option<&Compaction> {
-        self.snapshot.compaction.as_deref()
+        self.snapshot.options.previous.as_deref()
     }
 
     /// The messages as they are written now, by their places in the log: what the plan leaves alone is kept byte for
     /// byte, and what it changes is changed in this writing. The places of kept items are places in the log. Whether the
     /// newest message is among them is told besides.
     pub fn items(&self, written: &[Raw]) -> (Vec<Item>, bool) {
-        let Snapshot { thread, compaction, policy, dialect, .. } = &self.snapshot;
-        let thread = thread.rewritten(*dialect, &|place| written.get(place).cloned());
-        let meter = self.snapshot.meter();
-        let prompt = render(&thread, compaction.as_deref(), policy, *dialect, meter, &self.rehydrated);
+        let thread = self.snapshot.thread.rewritten(self.snapshot.dialect, &|place| written.get(place).cloned());
+        let planner = Planner { thread: &thread, ..self.snapshot.planner() };
+        let prompt = planner.render(self.compaction(), &self.rehydrated);
         let placed = |item| match item {
             Item::Kept(place) => {
                 let message = thread.message(place);
@@ -189,12 +188,12 @@ impl OpenThread {
             Made::Compacted(stats) => Some(*stats),
             Made::ForOnce(once) => {
                 snapshot.thread = Arc::clone(&once.thread);
-                snapshot.compaction = Some(Arc::clone(&once.compaction));
+                snapshot.options.previous = Some(Arc::clone(&once.compaction));
                 Some(once.stats)
             }
         };
         if compacted.is_some() {
-            warnings.extend(snapshot.compaction.iter().flat_map(|made| made.plan.warnings.clone()));
+            warnings.extend(snapshot.compaction().iter().flat_map(|made| made.plan.warnings.clone()));
         }
         let messages = snapshot.messages(&rehydrated);
         Ok(Step {
@@ -219,7 +218,8 @@ impl OpenThread {
 
     pub(super) fn snapshot(&self, request: &StepRequest, room: Room) -> Snapshot {
         let engine = &self.engine;
-        let wants = Wants {
+        let options = PlanOptions {
+            previous: self.state.compaction.clone(),
             force: request.force || request.harder > 0,
             pins: request.pins.clone(),
             instructions: request.instructions.clone(),
@@ -227,11 +227,11 @@ impl OpenThread {
             cache: self.cache(),
             artifact_key: Some(engine.inner.log.vault().artifact_key(&self.key.tenant)),
             current: request.current.clone(),
+            ..PlanOptions::default()
         };
         Snapshot {
             key: self.key.clone(),
             thread: self.state.thread.clone(),
-            compaction: self.state.compaction.clone(),
             hints: self.state.hints.clone(),
             length: self.state.row.length + self.backlog.len() as u64,
             version: self.state.row.version,
@@ -239,7 +239,7 @@ impl OpenThread {
             counter: engine.counter().clone(),
             dialect: self.dialect,
             room,
-            wants,
+            options,
         }
     }
 
@@ -272,8 +272,8 @@ impl OpenThread {
                 return Made::Compacted(Stats {
                     tokens_before: before.get(),
                     tokens_after: snapshot.tokens().get(),
-                    compacted_blocks: snapshot.compaction.as_ref().map_or(0, |made| made.plan.records.len() as u64),
-                    summary_block_count: snapshot.compaction.as_ref().map_or(0, |made| made.summaries.len() as u64),
+                    compacted_blocks: snapshot.compaction().map_or(0, |made| made.plan.records.len() as u64),
+                    summary_block_count: snapshot.compaction().map_or(0, |made| made.summaries.len() as u64),
                 });
             }
         }
@@ -442,7 +442,7 @@ impl OpenThread {
 
 /// By how much a prompt does not fit: as its plan says, or because the media of its newest request alone do not.
 fn shortfall(snapshot: &Snapshot) -> Option<Shortfall> {
-    let planned = snapshot.compaction.as_ref().and_then(|known| known.plan.shortfall.clone());
+    let planned = snapshot.compaction().and_then(|known| known.plan.shortfall.clone());
     planned.or_else(|| open_media_shortfall(&snapshot.thread, snapshot.room, snapshot.meter()))
 }
 
@@ -482,8 +482,8 @@ impl Engine {
             pins: request.pins.clone(),
             instructions: request.instructions.clone(),
             current: request.current.clone(),
-            rehydrated_in: snapshot.wants.rehydrated.then(|| snapshot.thread.turn()),
-            called: match snapshot.wants.cache {
+            rehydrated_in: snapshot.options.rehydrated.then(|| snapshot.thread.turn()),
+            called: match snapshot.options.cache {
                 Cache::Warm { age_s } => Some(Moment(now.0 - i64::try_from(age_s).unwrap_or(0) * 1000)),
                 Cache::Cold => None,
             },

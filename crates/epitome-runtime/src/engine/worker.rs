@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epitome::budget::Meter;
+use epitome::plan::PlanOptions;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::compact::{How, NotCompacted};
-use super::snapshot::{Snapshot, Wants};
+use super::snapshot::Snapshot;
 use super::step::{Asked, Errand};
 use super::{COMPACT, Engine};
 use crate::artifact::Access;
@@ -193,19 +194,19 @@ impl Engine {
         let meter = Meter::new(&**engine.counter(), dialect);
         let loaded =
             log.load(&job.key, &meter, engine.counter_label()).await?.ok_or_else(|| unreadable("the thread"))?;
-        let wants = Wants {
+        let options = PlanOptions {
+            previous: loaded.compaction,
             pins: errand.pins.clone(),
             instructions: errand.instructions.clone(),
             rehydrated: errand.rehydrated_in == Some(loaded.thread.turn()),
             cache: errand.cache(Moment::now()),
             current: errand.current.clone(),
             artifact_key: Some(log.vault().artifact_key(tenant)),
-            ..Wants::default()
+            ..PlanOptions::default()
         };
         let snapshot = Snapshot {
             key: job.key.clone(),
             thread: loaded.thread,
-            compaction: loaded.compaction,
             hints: loaded.hints,
             length: loaded.row.length,
             version: loaded.row.version,
@@ -213,7 +214,7 @@ impl Engine {
             counter: engine.counter().clone(),
             dialect,
             room: asked.room,
-            wants,
+            options,
         };
         Ok((engine, snapshot, errand))
     }

@@ -73,12 +73,65 @@ impl Spent {
     }
 }
 
-/// Why a model's summary was not used.
+/// A model's summary that was not used, and why.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{reason}: {details}")]
+#[error("{}: {details}", reason.name())]
 pub struct NoSummary {
-    /// In one word, for events and metrics.
-    pub reason: &'static str,
-    /// In a sentence, without content.
+    /// The reason, for events and metrics.
+    pub reason: NoSummaryReason,
+    /// The reason in a sentence, without content.
     pub details: String,
+}
+
+/// The reasons for which a model's summary is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoSummaryReason {
+    /// It did not come in time.
+    Late,
+    /// The model answered nothing.
+    Empty,
+    /// The question does not fit into the model's window. A smaller one may.
+    TooLong,
+    /// The provider's answer cannot be read.
+    Garbled,
+    /// The provider rejected the request.
+    Rejected,
+    /// The provider asked to wait.
+    Throttled,
+    /// The provider failed so often that it is not called for a while.
+    CircuitOpen,
+    /// The provider cannot be reached, or failed.
+    Unreachable,
+    /// The summary ends at the output limit.
+    CutOff,
+    /// The model refused.
+    Refused,
+    /// The summary is not smaller than what it replaces.
+    NotSmaller,
+    /// The summary quotes words that the user never said.
+    Invented,
+    /// The summary breaks the schema in another way.
+    Unusable,
+}
+
+impl NoSummaryReason {
+    /// Returns the reason in one word, as events, metrics and receipts have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            NoSummaryReason::Late => "late",
+            NoSummaryReason::Empty => "empty",
+            NoSummaryReason::TooLong => "too-long",
+            NoSummaryReason::Garbled => "garbled",
+            NoSummaryReason::Rejected => "rejected",
+            NoSummaryReason::Throttled => "throttled",
+            NoSummaryReason::CircuitOpen => "left-alone",
+            NoSummaryReason::Unreachable => "unreachable",
+            NoSummaryReason::CutOff => "cut",
+            NoSummaryReason::Refused => "refused",
+            NoSummaryReason::NotSmaller => "grown",
+            NoSummaryReason::Invented => "invented",
+            NoSummaryReason::Unusable => "bad",
+        }
+    }
 }

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use epitome::budget::{Meter, TokenCounter, Tokens, Window, counter_for};
-use epitome::plan::{Draft, Questions};
+use epitome::plan::{Draft, Planner, Questions};
 use epitome::summary::{AnswerError, Dialogue, Progress, Prompt, Reply, State};
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, Voice, decode_message, say};
 use serde::{Deserialize, Serialize};
 
 use super::flight::Flights;
-use super::{NoSummary, Prose, Spent};
+use super::{NoSummary, NoSummaryReason, Prose, Spent};
 use crate::event::spans::Purpose;
 use crate::ids::TenantId;
 use crate::model::{Model, ModelError, ModelPrompt, answer_traced, believable_limit};
@@ -124,16 +124,23 @@ impl ModelSummarizer {
         self.window().share(ANSWER_SHARE)
     }
 
-    /// The dialogue for a draft's summary; each step `smaller` halves its questions.
-    pub fn dialogue(&self, draft: &Draft<'_>, put: &Put, state: Option<&State>, smaller: u32) -> Option<Dialogue> {
+    /// Returns the dialogue for a draft's summary; each step `smaller` halves its questions.
+    pub fn dialogue(
+        &self,
+        planner: &Planner<'_>,
+        draft: &Draft,
+        put: &Put,
+        state: Option<&State>,
+        smaller: u32,
+    ) -> Option<Dialogue> {
         let appended = matches!(put, Put::Appended { .. });
         let questions = Questions { model: self.model.id(), chunk_chars_max: None, state, appended };
-        let dialogue = draft.dialogue_with(&questions)?;
+        let dialogue = planner.dialogue(draft, &questions)?;
         let most = self.chunk_chars_max(&dialogue.request().system, smaller);
-        match smaller == 0 && dialogue.request().steps.iter().all(|step| step.transcript.len() <= most) {
-            true => Some(dialogue),
-            false => draft.dialogue_with(&Questions { chunk_chars_max: Some(most), ..questions }),
+        if smaller == 0 && dialogue.request().steps.iter().all(|step| step.transcript.len() <= most) {
+            return Some(dialogue);
         }
+        planner.dialogue(draft, &Questions { chunk_chars_max: Some(most), ..questions })
     }
 
     /// The characters of a transcript that one question may hold, beside the summary so far: two to a token.
@@ -143,9 +150,9 @@ impl ModelSummarizer {
         (chars >> smaller.min(16)).max(CHUNK_CHARS_MIN)
     }
 
-    /// How often a dialogue may be made smaller.
-    pub fn smaller_max(&self) -> u32 {
-        SMALLER_MAX
+    /// Tells whether the same summary may be asked for with smaller questions, after this many halvings.
+    pub fn may_ask_smaller(&self, no: &NoSummary, smaller: u32) -> bool {
+        no.reason == NoSummaryReason::TooLong && smaller < SMALLER_MAX
     }
 
     /// Asks until there is a summary. The same request asked for twice at once is one call, and one of them has spent it.
@@ -170,7 +177,10 @@ impl ModelSummarizer {
     ) -> Result<Prose, NoSummary> {
         match tokio::time::timeout(self.patience, self.drive(dialogue, put, counter, spent)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(NoSummary { reason: "late", details: format!("no summary within {:?}", self.patience) }),
+            Err(_) => Err(NoSummary {
+                reason: NoSummaryReason::Late,
+                details: format!("no summary within {:?}", self.patience),
+            }),
         }
     }
 
@@ -196,7 +206,7 @@ impl ModelSummarizer {
                 Progress::Refused(error) => return Err(refused(&error)),
             }
         }
-        Err(NoSummary { reason: "empty", details: "the dialogue ended without a summary".to_owned() })
+        Err(NoSummary { reason: NoSummaryReason::Empty, details: "the dialogue ended without a summary".to_owned() })
     }
 
     /// No request leaves that the model cannot take.
@@ -205,7 +215,7 @@ impl ModelSummarizer {
         let output = request.max_output.unwrap_or(Tokens::ZERO);
         if tokens + output > self.window() {
             let details = format!("the request would take {} of {} tokens", tokens + output, self.window());
-            return Err(NoSummary { reason: "too-long", details });
+            return Err(NoSummary { reason: NoSummaryReason::TooLong, details });
         }
         Ok(())
     }
@@ -248,15 +258,15 @@ impl ModelSummarizer {
             if let Some(limit) = believable_limit(self.size(request), error) {
                 self.suspect(limit);
             }
-            return NoSummary { reason: "too-long", details: told(error) };
+            return NoSummary { reason: NoSummaryReason::TooLong, details: told(error) };
         }
         let reason = match error {
-            ModelError::TimedOut { .. } => "late",
-            ModelError::Garbled { .. } => "garbled",
-            ModelError::Refused { .. } => "rejected",
-            ModelError::Throttled { .. } => "throttled",
-            ModelError::Open { .. } => "left-alone",
-            _ => "unreachable",
+            ModelError::TimedOut { .. } => NoSummaryReason::Late,
+            ModelError::Garbled { .. } => NoSummaryReason::Garbled,
+            ModelError::Refused { .. } => NoSummaryReason::Rejected,
+            ModelError::Throttled { .. } => NoSummaryReason::Throttled,
+            ModelError::Open { .. } => NoSummaryReason::CircuitOpen,
+            _ => NoSummaryReason::Unreachable,
         };
         NoSummary { reason, details: told(error) }
     }
@@ -287,12 +297,12 @@ pub fn cache_name(dialogue: &Dialogue, put: &Put) -> String {
 
 fn refused(error: &AnswerError) -> NoSummary {
     let reason = match error {
-        AnswerError::Empty => "empty",
-        AnswerError::Cut => "cut",
-        AnswerError::Refusal => "refused",
-        AnswerError::NotSmaller { .. } => "grown",
-        AnswerError::Invented { .. } => "invented",
-        _ => "bad",
+        AnswerError::Empty => NoSummaryReason::Empty,
+        AnswerError::Cut => NoSummaryReason::CutOff,
+        AnswerError::Refusal => NoSummaryReason::Refused,
+        AnswerError::NotSmaller { .. } => NoSummaryReason::NotSmaller,
+        AnswerError::Invented { .. } => NoSummaryReason::Invented,
+        _ => NoSummaryReason::Unusable,
     };
     let details = match error {
         // The parser quotes what it could not read.

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::budget::Room;
-use super::decide::Ask;
+use super::planner::{PlanOptions, Planner};
 use super::record::{Action, ArtifactId, Part, Record};
 use super::tail::{Protection, Tail};
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
 use crate::render::{repaired_tokens, stand_in};
-use crate::summary::Pending;
+use crate::summary::PendingSummary;
 use crate::thread::{Part as MessagePart, ResultForm, Thread};
 
 /// A plan in the making.
@@ -25,14 +25,14 @@ pub struct Board<'a> {
     pub room: Room,
     /// What stays verbatim.
     pub tail: Tail,
-    /// What is asked for.
-    pub ask: Ask<'a>,
+    /// The caller's options.
+    pub options: &'a PlanOptions,
     /// The prompt's tokens as planned so far.
     pub total: Tokens,
     /// What was decided.
     pub records: Vec<Record>,
     /// The summary to be written, if one is planned.
-    pub pending: Option<Pending<'a>>,
+    pub pending: Option<PendingSummary>,
     /// What the messages up to each place cost once a provider can take them.
     totals: Vec<Tokens>,
     /// The parts that a record is about already.
@@ -42,23 +42,28 @@ pub struct Board<'a> {
 }
 
 impl<'a> Board<'a> {
-    /// A board that starts from an earlier plan's records.
-    pub fn new(
-        thread: &'a Thread,
-        meter: Meter<'a>,
-        policy: &'a Policy,
-        room: Room,
-        tail: Tail,
-        ask: &Ask<'a>,
-        records: Vec<Record>,
-    ) -> Self {
+    /// A board that starts from the records of the plan that the thread is under. Its room may aim for less than the
+    /// planner's.
+    pub fn new(planner: &Planner<'a>, room: Room, tail: Tail) -> Self {
+        let Planner { thread, policy, meter, options, .. } = *planner;
         let mut totals = vec![Tokens::ZERO];
         for tokens in repaired_tokens(thread, thread.turn_start(), meter) {
             totals.push(totals[totals.len() - 1] + tokens);
         }
-        let (total, ask, taken, gone) = (totals[thread.len()], ask.clone(), HashSet::new(), Vec::new());
-        let mut board =
-            Board { thread, meter, policy, room, tail, ask, total, records, pending: None, totals, taken, gone };
+        let mut board = Board {
+            thread,
+            meter,
+            policy,
+            room,
+            tail,
+            options,
+            total: totals[thread.len()],
+            records: options.previous.as_ref().map(|previous| previous.plan.records.clone()).unwrap_or_default(),
+            pending: None,
+            totals,
+            taken: HashSet::new(),
+            gone: Vec::new(),
+        };
         board.index();
         board.total = board.planned();
         board
@@ -77,21 +82,21 @@ impl<'a> Board<'a> {
 
     /// The prompt's tokens under the records so far.
     fn planned(&self) -> Tokens {
-        let mut total = self.whole(0..self.thread.len());
+        let mut total = self.original_tokens(0..self.thread.len());
         for record in &self.records {
-            total = total + record.after - if record.part.is_some() { record.before } else { self.leaving(record) };
+            total = total + record.after - if record.part.is_some() { record.before } else { self.freed_by(record) };
         }
         total
     }
 
     /// What the messages of a range cost when nothing leaves them.
-    pub fn whole(&self, range: Range<usize>) -> Tokens {
+    pub fn original_tokens(&self, range: Range<usize>) -> Tokens {
         self.totals[range.end] - self.totals[range.start]
     }
 
     /// What leaves the prompt with a span.
-    fn leaving(&self, record: &Record) -> Tokens {
-        self.whole(record.span.range()) - self.kept(record)
+    fn freed_by(&self, record: &Record) -> Tokens {
+        self.original_tokens(record.span.range()) - self.kept(record)
     }
 
     /// The tokens of the messages that a summary's span keeps.
@@ -101,16 +106,16 @@ impl<'a> Board<'a> {
             return Tokens::ZERO;
         }
         let stays = record.span.range().filter(|place| kept.contains(&self.thread.message(*place).id()));
-        stays.map(|place| self.whole(place..place + 1)).sum()
+        stays.map(|place| self.original_tokens(place..place + 1)).sum()
     }
 
     /// What was decided so far, to come back to.
-    pub fn state(&self) -> (Vec<Record>, Tokens, Tail) {
+    pub fn checkpoint(&self) -> (Vec<Record>, Tokens, Tail) {
         (self.records.clone(), self.total, self.tail.clone())
     }
 
     /// Comes back to what was decided before.
-    pub fn restore(&mut self, (records, total, tail): (Vec<Record>, Tokens, Tail)) {
+    pub fn roll_back(&mut self, (records, total, tail): (Vec<Record>, Tokens, Tail)) {
         (self.records, self.total, self.tail) = (records, total, tail);
         self.index();
     }
@@ -137,7 +142,7 @@ impl<'a> Board<'a> {
 
     /// The tokens of the messages in a range as planned so far.
     pub fn tokens(&self, range: Range<usize>) -> Tokens {
-        let mut tokens = self.whole(range.clone());
+        let mut tokens = self.original_tokens(range.clone());
         for record in &self.records {
             if let Some(part) = record.part
                 && range.contains(&part.place)
@@ -148,8 +153,8 @@ impl<'a> Board<'a> {
         tokens
     }
 
-    /// Exchanges one part for its stand-in, if that is smaller. Answers what was freed.
-    pub fn exchange_part(&mut self, rung: Rung, place: usize, part: usize, action: Action) -> Option<Tokens> {
+    /// Replaces one part by its stand-in, if that is smaller. Returns the tokens freed.
+    pub fn replace_part(&mut self, rung: Rung, place: usize, part: usize, action: Action) -> Option<Tokens> {
         let message = self.thread.message(place);
         let before = message.part_tokens(part);
         let record = Record {
@@ -181,7 +186,7 @@ impl<'a> Board<'a> {
         Some(before - after)
     }
 
-    /// Takes a span out of the prompt; what was decided inside it before is forgotten. Answers what was freed.
+    /// Takes a span out of the prompt; what was decided inside it before is forgotten. Returns the tokens freed.
     pub fn take_span(&mut self, record: Record) -> Tokens {
         let range = record.span.range();
         let total_before = self.total;
@@ -190,10 +195,10 @@ impl<'a> Board<'a> {
             if old.part.is_some() {
                 self.total = self.total - old.after + old.before;
             } else {
-                self.total = self.total - old.after + self.leaving(old);
+                self.total = self.total - old.after + self.freed_by(old);
             }
         }
-        self.total = self.total - self.leaving(&record) + record.after;
+        self.total = self.total - self.freed_by(&record) + record.after;
         self.records.push(record);
         self.index();
         total_before - self.total
@@ -201,15 +206,14 @@ impl<'a> Board<'a> {
 
     /// What decides the tail.
     pub fn protection(&self) -> Protection<'a> {
-        let (shape, may_cut) = (self.ask.shape, self.ask.may_cut);
         let Room { target, limit, .. } = self.room;
-        Protection { thread: self.thread, policy: self.policy, target, limit, shape, may_cut }
+        Protection { thread: self.thread, policy: self.policy, target, limit, options: self.options }
     }
 
     /// The artifact that a part's content would become.
     pub fn artifact(&self, place: usize, part: usize) -> Option<ArtifactId> {
         let content = super::part_content(self.thread, place, part)?.as_bytes();
-        Some(match &self.ask.artifact_key {
+        Some(match &self.options.artifact_key {
             Some(key) => ArtifactId::keyed(key, content),
             None => ArtifactId::of(content),
         })

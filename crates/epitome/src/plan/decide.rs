@@ -1,129 +1,50 @@
 //! Deciding: whether to act, and the plan when it is time.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use super::board::Board;
 use super::budget::Room;
 use super::compaction::{Compaction, Plan, Shortfall, Step};
 use super::draft::Draft;
 use super::normalize::normalize;
-use super::price::{Cache, Worth};
+use super::planner::{OwnProposal, PlanOptions, Planner, Shape, Verdict};
+use super::price::Worth;
 use super::record::{Action, Cleared, Record};
 use super::rungs::climb;
 use super::tail::{OPEN_MEDIA, Protection, Tail, open_media_tokens, open_tokens};
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
-use crate::thread::{Determinism, Thread};
+use crate::thread::Thread;
 
 /// A compaction that fell short is tried again once the thread has grown by this share of its target.
 const GROWTH_BEFORE_RETRY: f64 = 0.1;
 
-/// A caller's own rung: given the thread and the places it may touch, names parts and what should stand there.
-pub type OwnRung<'a> = &'a dyn Fn(&Thread, Range<usize>) -> Vec<OwnProposal>;
-
-/// One part that a caller's own rung wants cleared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnProposal {
-    /// The message's place.
-    pub place: usize,
-    /// The part's place in it.
-    pub part: usize,
-    /// What should stand there.
-    pub placeholder: String,
-}
-
-/// Which prompts a format can express.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shape {
-    /// Any.
-    #[default]
-    Free,
-    /// One summary, then a verbatim tail.
-    SummaryThenTail,
-}
-
-/// What is asked of the planner besides thread, room and policy.
-#[derive(Clone, Default)]
-pub struct Ask<'a> {
-    /// The compaction that the thread is under.
-    pub previous: Option<&'a Compaction>,
-    /// How many compactions the thread went through before, where `previous` does not tell.
-    pub rounds_before: u32,
-    /// Act even below the trigger.
-    pub force: bool,
-    /// What the result must look like.
-    pub shape: Shape,
-    /// Words that every later prompt must hold, besides the policy's.
-    pub pins: Vec<String>,
-    /// What the user wants the summary to look at.
-    pub instructions: Option<String>,
-    /// What is known of the provider's cache.
-    pub cache: Cache,
-    /// The state of tool results' sources now, by call id.
-    pub current: BTreeMap<String, Determinism>,
-    /// Content was brought back in this turn: nothing is moved out or dropped.
-    pub rehydrated: bool,
-    /// What artifacts are addressed under, so that nobody can guess an id from its content; plain hashes without it.
-    pub artifact_key: Option<[u8; 32]>,
-    /// Whether the tail may begin at a place, where the format has rules of its own for that.
-    pub may_cut: Option<&'a dyn Fn(usize) -> bool>,
-    /// The caller's own rung, climbed after the free ones.
-    pub own: Option<OwnRung<'a>>,
-}
-
-impl Ask<'_> {
-    /// Which compaction of the thread this would be, from 1.
-    pub(super) fn round(&self) -> u32 {
-        self.previous.map_or(self.rounds_before, |previous| previous.plan.round) + 1
-    }
-}
-
-/// What the planner decided.
-#[derive(Debug)]
-pub enum Verdict<'a> {
-    /// The prompt is below the trigger.
-    Fits {
-        /// Its tokens.
-        tokens: Tokens,
-    },
-    /// The prompt is above the trigger, and acting would not help.
-    Wait {
-        /// Its tokens.
-        tokens: Tokens,
-        /// Why not.
-        reason: String,
-    },
-    /// A plan, which may still need its summary.
-    Act(Box<Draft<'a>>),
-}
-
-/// Decides what the model sees next. Costs next to nothing while the prompt fits.
-pub fn decide<'a>(thread: &'a Thread, room: Room, policy: &'a Policy, meter: Meter<'a>, ask: &Ask<'a>) -> Verdict<'a> {
-    let tokens = ask.previous.map_or_else(|| thread.total(), |previous| previous.prompt_tokens(thread));
-    if !ask.force && !is_due(thread, room, policy, tokens) && !is_eager(thread, policy) {
-        return Verdict::Fits { tokens };
-    }
-    if !ask.force
-        && let Some(reason) = no_progress(thread, room, ask.previous)
-    {
-        return match tokens <= room.trigger {
-            true => Verdict::Fits { tokens },
-            false => Verdict::Wait { tokens, reason },
-        };
-    }
-    if let Some(shortfall) = open_media_shortfall(thread, room, meter) {
-        let reason = format!(
-            "the {OPEN_MEDIA} alone take {} tokens, above the limit of {}, and they stay as they are",
-            shortfall.parts[0].1, room.limit
-        );
-        return Verdict::Wait { tokens, reason };
-    }
-    let draft = draft(thread, room, policy, meter, ask, tokens);
-    match refusal(&draft, room, policy, ask, tokens) {
-        Some(_) if tokens <= room.trigger => Verdict::Fits { tokens },
-        Some(reason) => Verdict::Wait { tokens, reason },
-        None => Verdict::Act(Box::new(draft)),
+impl Planner<'_> {
+    /// Decides what the model sees next. Costs next to nothing while the prompt fits.
+    pub fn decide(&self) -> Verdict {
+        let Planner { thread, policy, meter, room, options } = *self;
+        let tokens = self.tokens();
+        if !options.force && !is_due(thread, room, policy, tokens) && !is_eager(thread, policy) {
+            return Verdict::Fits { tokens };
+        }
+        if !options.force
+            && let Some(reason) = no_progress(thread, room, options.previous.as_deref())
+        {
+            return if tokens <= room.trigger { Verdict::Fits { tokens } } else { Verdict::Wait { tokens, reason } };
+        }
+        if let Some(shortfall) = open_media_shortfall(thread, room, meter) {
+            let reason = format!(
+                "the {OPEN_MEDIA} alone take {} tokens, above the limit of {}, and they stay as they are",
+                shortfall.parts[0].1, room.limit
+            );
+            return Verdict::Wait { tokens, reason };
+        }
+        let draft = self.draft(tokens);
+        match self.refusal(&draft, tokens) {
+            Some(_) if tokens <= room.trigger => Verdict::Fits { tokens },
+            Some(reason) => Verdict::Wait { tokens, reason },
+            None => Verdict::Act(Box::new(draft)),
+        }
     }
 }
 
@@ -173,7 +94,7 @@ const RESULTS_LIMIT_SHARE: f64 = 0.4;
 
 /// The room with what nobody has answered beside the target: a compaction is there to make room for it, not to take it
 /// away. Without anything between target and limit there is no such room.
-fn beside_what_is_open(room: Room, thread: &Thread) -> Room {
+fn leave_room_for_unanswered(room: Room, thread: &Thread) -> Room {
     let is_request = thread.messages().last().is_some_and(|message| message.opens_turn());
     let share = if is_request { REQUEST_LIMIT_SHARE } else { RESULTS_LIMIT_SHARE };
     let most = room.limit.share(share).max(room.target);
@@ -186,68 +107,63 @@ fn beside_what_is_open(room: Room, thread: &Thread) -> Room {
     }
 }
 
-/// Why a plan is not worth carrying out.
-fn refusal(draft: &Draft<'_>, room: Room, policy: &Policy, ask: &Ask<'_>, tokens: Tokens) -> Option<String> {
-    let plan = draft.plan();
-    let known = ask.previous.map_or(&[][..], |previous| &previous.plan.records);
-    if plan.after >= tokens || plan.records == known {
-        return Some(match &plan.shortfall {
-            Some(shortfall) => format!("nothing can shrink: the floor is {} tokens", shortfall.floor),
-            None => "nothing can shrink".to_owned(),
-        });
-    }
-    if ask.force || tokens > room.limit || policy.price.calls_expected == 0 {
-        return None;
-    }
-    let worth = Worth::of(&policy.price, ask.cache, tokens, plan.after, draft.unchanged());
-    (!worth.pays()).then(|| {
-        format!("rewriting the cached prompt would cost {:.0} tokens to save {:.0}", worth.rebilled, worth.saved)
-    })
-}
-
-fn draft<'a>(
-    thread: &'a Thread,
-    room: Room,
-    policy: &'a Policy,
-    meter: Meter<'a>,
-    ask: &Ask<'a>,
-    tokens: Tokens,
-) -> Draft<'a> {
-    let aimed = beside_what_is_open(room, thread);
-    let (shape, may_cut) = (ask.shape, ask.may_cut);
-    let protection = Protection { thread, policy, target: aimed.target, limit: aimed.limit, shape, may_cut };
-    let tail = protection.tail();
-    let (mut steps, mut board) = climb_all(thread, aimed, policy, meter, ask, tokens, tail);
-    if board.total > room.limit {
-        // The tail as the policy wants it leaves no room: once more with the longest that does.
-        let climb = |tail: Tail| climb_all(thread, aimed, policy, meter, ask, tokens, tail);
-        if let Some(made) = longest_that_fits(protection.shorter_than(&board.tail), room.limit, climb) {
-            (steps, board) = made;
+impl Planner<'_> {
+    /// Returns why a plan is not worth carrying out.
+    fn refusal(&self, draft: &Draft, tokens: Tokens) -> Option<String> {
+        let Planner { thread, policy, room, options, .. } = *self;
+        let plan = draft.plan();
+        let known = options.previous.as_ref().map_or(&[][..], |previous| &previous.plan.records);
+        if plan.after >= tokens || plan.records == known {
+            return Some(match &plan.shortfall {
+                Some(shortfall) => format!("nothing can shrink: the floor is {} tokens", shortfall.floor),
+                None => "nothing can shrink".to_owned(),
+            });
         }
+        if options.force || tokens > room.limit || policy.price.calls_expected == 0 {
+            return None;
+        }
+        let worth = Worth::of(&policy.price, options.cache, tokens, plan.after, draft.unchanged(thread));
+        (!worth.pays()).then(|| {
+            format!("rewriting the cached prompt would cost {:.0} tokens to save {:.0}", worth.rebilled, worth.saved)
+        })
     }
-    let shortfall = shortfall(&board);
-    let (records, mut warnings) = normalize(std::mem::take(&mut board.records));
-    let given = given_way(&protection, &board);
-    warnings.extend(gave_way(&protection, &board, &given));
-    let plan = Plan {
-        policy: policy.label(),
-        round: ask.round(),
-        tip: thread.tip(),
-        covers: thread.len(),
-        thread_tokens: thread.total(),
-        room,
-        records,
-        reasoning_from: thread.turn_start().min(thread.len()),
-        tail_from: board.tail.from,
-        gave_way: given.len(),
-        carried: Vec::new(),
-        before: tokens,
-        after: board.total,
-        steps,
-        shortfall,
-        warnings,
-    };
-    Draft::new(thread, policy, meter, ask, plan, board.pending)
+
+    fn draft(&self, tokens: Tokens) -> Draft {
+        let Planner { thread, policy, room, options, .. } = *self;
+        let aimed = leave_room_for_unanswered(room, thread);
+        let protection = Protection { thread, policy, target: aimed.target, limit: aimed.limit, options };
+        let (mut steps, mut board) = self.climb_all(aimed, tokens, protection.tail());
+        if board.total > room.limit {
+            // The tail as the policy wants it leaves no room: once more with the longest that does.
+            let climb = |tail: Tail| self.climb_all(aimed, tokens, tail);
+            if let Some(made) = longest_that_fits(protection.shorter_than(&board.tail), room.limit, climb) {
+                (steps, board) = made;
+            }
+        }
+        let shortfall = shortfall(&board);
+        let (records, mut warnings) = normalize(std::mem::take(&mut board.records));
+        let given = given_way(&protection, &board);
+        warnings.extend(gave_way(&protection, &board, &given));
+        let plan = Plan {
+            policy: policy.label(),
+            round: options.round(),
+            tip: thread.tip(),
+            covers: thread.len(),
+            thread_tokens: thread.total(),
+            room,
+            records,
+            reasoning_from: thread.turn_start().min(thread.len()),
+            tail_from: board.tail.from,
+            gave_way: given.len(),
+            carried: Vec::new(),
+            before: tokens,
+            after: board.total,
+            steps,
+            shortfall,
+            warnings,
+        };
+        Draft::new(plan, board.pending)
+    }
 }
 
 /// What comes of the longest of some tails, longest first, whose prompt is within the limit; of the last where none is.
@@ -296,40 +212,36 @@ fn gave_way(protection: &Protection<'_>, board: &Board<'_>, given: &[usize]) -> 
     ))
 }
 
-fn climb_all<'a>(
-    thread: &'a Thread,
-    room: Room,
-    policy: &'a Policy,
-    meter: Meter<'a>,
-    ask: &Ask<'a>,
-    tokens: Tokens,
-    tail: Tail,
-) -> (Vec<Step>, Board<'a>) {
-    let earlier = ask.previous.map(|previous| previous.plan.records.clone()).unwrap_or_default();
-    let mut board = Board::new(thread, meter, policy, room, tail, ask, earlier);
-    let mut steps = Vec::new();
-    let left_out = tokens - board.total;
-    let due = ask.force || is_due(thread, room, policy, tokens);
-    for (at, rung) in rung_order(policy, room, board.total).iter().enumerate() {
-        // Below the trigger only what is eager happens.
-        if !due && *rung != Rung::Clear {
-            continue;
+impl<'a> Planner<'a> {
+    /// Climbs the policy's rungs, in its order, until the room is reached.
+    fn climb_all(&self, room: Room, tokens: Tokens, tail: Tail) -> (Vec<Step>, Board<'a>) {
+        let Planner { thread, policy, options, .. } = *self;
+        let mut board = Board::new(self, room, tail);
+        let mut steps = Vec::new();
+        let left_out = tokens - board.total;
+        let due = options.force || is_due(thread, room, policy, tokens);
+        for (at, rung) in rung_order(policy, room, board.total).iter().enumerate() {
+            // Below the trigger only what is eager happens.
+            if !due && *rung != Rung::Clear {
+                continue;
+            }
+            if at > 0 && is_ladder(*rung) && !steps.iter().any(|step: &Step| step.rung.is_none()) {
+                steps.extend(own_rung(&mut board));
+            }
+            let has_done_nothing = steps.iter().all(|step| step.touched == 0);
+            if !is_allowed(*rung, options) || (board.is_done() && !(options.force && has_done_nothing)) {
+                continue;
+            }
+            steps.push(climb(&mut board, *rung));
         }
-        if at > 0 && is_ladder(*rung) && !steps.iter().any(|step: &Step| step.rung.is_none()) {
-            steps.extend(own_rung(&mut board, ask));
+        if let Some(first) = steps.first_mut().filter(|_| left_out > Tokens::ZERO) {
+            // A rewritten prompt has no use for it, whatever the rungs do.
+            first.freed += left_out;
+            let gap = if first.note.is_empty() { "" } else { "; " };
+            first.note.push_str(&format!("{gap}{left_out} of it reasoning and empty messages of earlier turns"));
         }
-        if !is_allowed(*rung, ask) || (board.is_done() && !(ask.force && steps.iter().all(|step| step.touched == 0))) {
-            continue;
-        }
-        steps.push(climb(&mut board, *rung));
+        (steps, board)
     }
-    if let Some(first) = steps.first_mut().filter(|_| left_out > Tokens::ZERO) {
-        // A rewritten prompt has no use for it, whatever the rungs do.
-        first.freed += left_out;
-        let gap = if first.note.is_empty() { "" } else { "; " };
-        first.note.push_str(&format!("{gap}{left_out} of it reasoning and empty messages of earlier turns"));
-    }
-    (steps, board)
 }
 
 /// The policy's rungs, with the summary in front when little of the prompt may stay.
@@ -345,13 +257,13 @@ fn is_ladder(rung: Rung) -> bool {
     !matches!(rung, Rung::Deduplicate | Rung::Supersede)
 }
 
-fn is_allowed(rung: Rung, ask: &Ask<'_>) -> bool {
+fn is_allowed(rung: Rung, options: &PlanOptions) -> bool {
     let aggressive = matches!(rung, Rung::Externalize | Rung::Drop);
-    (ask.shape == Shape::Free || rung == Rung::Summarize) && !(ask.rehydrated && aggressive)
+    (options.shape == Shape::Free || rung == Rung::Summarize) && !(options.rehydrated && aggressive)
 }
 
-fn own_rung(board: &mut Board<'_>, ask: &Ask<'_>) -> Option<Step> {
-    let own = ask.own?;
+fn own_rung(board: &mut Board<'_>) -> Option<Step> {
+    let own = board.options.own.clone()?;
     let before = board.total;
     let mut touched = 0;
     for proposal in own(board.thread, 0..board.tail.from) {
@@ -361,7 +273,7 @@ fn own_rung(board: &mut Board<'_>, ask: &Ask<'_>) -> Option<Step> {
         }
         let Some(artifact) = board.artifact(place, part) else { continue };
         let action = Action::Clear { why: Cleared::Own { placeholder }, artifact, preserved: BTreeMap::new() };
-        touched += usize::from(board.exchange_part(Rung::Clear, place, part, action).is_some());
+        touched += usize::from(board.replace_part(Rung::Clear, place, part, action).is_some());
     }
     Some(Step { rung: None, touched, freed: before - board.total, after: board.total, note: String::new() })
 }
@@ -374,7 +286,7 @@ fn shortfall(board: &Board<'_>) -> Option<Shortfall> {
     }
     let thread = board.thread;
     let held: Tokens =
-        (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|p| board.whole(p..p + 1)).sum();
+        (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|p| board.original_tokens(p..p + 1)).sum();
     let tail = board.tokens(board.tail.from..thread.len());
     let rest = board.total - held - tail;
     let media = open_media_tokens(thread, board.meter);

@@ -4,21 +4,21 @@
 use std::collections::HashMap;
 
 use super::compaction::{Compaction, Plan, Shortfall, Step};
-use super::decide::Ask;
+use super::planner::Planner;
 use super::record::Action;
 use super::tail::{OPEN_MEDIA, open_media_tokens};
-use crate::budget::{Meter, Tokens};
-use crate::policy::{Policy, Rung};
-use crate::render::{Piece, Prompt, render, said_in};
+use crate::budget::Tokens;
+use crate::policy::Rung;
+use crate::render::{Piece, Prompt, said_in};
 use crate::summary::{
-    Brief, Dialogue, Earlier, Limits, Pending, Receipt, Said, State, StructuredSummary, Summary, extract, merge,
-    summarize,
+    Brief, Dialogue, Earlier, Limits, Pending, PendingSummary, Receipt, Said, State, StructuredSummary, Summary,
+    extract, merge, summarize,
 };
 use crate::thread::{Media, Part, Raw, Thread};
 use crate::wire::decode_message;
 
-/// How often a summary gives way to what was not foreseen.
-const GIVE_WAY_MAX: usize = 2;
+/// The most rounds in which a summary shrinks because its prompt came out larger than planned.
+const SHRINK_ROUNDS_MAX: usize = 2;
 
 /// How a model is asked for a summary.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,64 +33,45 @@ pub struct Questions<'a> {
     pub appended: bool,
 }
 
-/// A plan without its summary.
-pub struct Draft<'a> {
-    thread: &'a Thread,
-    policy: &'a Policy,
-    meter: Meter<'a>,
+/// A plan that may still lack its summary. It borrows nothing: a model can be asked while the thread grows, and a planner of
+/// the same thread, policy and options finishes it.
+#[derive(Clone, Debug)]
+pub struct Draft {
     plan: Plan,
-    pending: Option<Pending<'a>>,
-    earlier: Vec<Summary>,
-    /// Whether the plan has a summary of its own.
-    summarizes: bool,
-    pins: Vec<String>,
-    instructions: Option<String>,
+    pending: Option<PendingSummary>,
 }
 
-impl std::fmt::Debug for Draft<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Draft").field("plan", &self.plan).finish_non_exhaustive()
-    }
-}
-
-impl<'a> Draft<'a> {
-    pub(super) fn new(
-        thread: &'a Thread,
-        policy: &'a Policy,
-        meter: Meter<'a>,
-        ask: &Ask<'a>,
-        plan: Plan,
-        pending: Option<Pending<'a>>,
-    ) -> Self {
-        let earlier = ask.previous.map(|previous| previous.summaries.clone()).unwrap_or_default();
-        let pins = policy.protect.pins.iter().chain(&ask.pins).cloned().collect();
-        let summarizes = pending.is_some();
-        let instructions = ask.instructions.clone();
-        Draft { thread, policy, meter, plan, pending, earlier, summarizes, pins, instructions }
+impl Draft {
+    pub(super) fn new(plan: Plan, pending: Option<PendingSummary>) -> Self {
+        Draft { plan, pending }
     }
 
-    /// The plan so far; a summary is counted at its limit.
+    /// Returns the plan so far; a summary is counted at its limit.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The summary that is needed, if one is.
-    pub fn pending(&self) -> Option<&Pending<'a>> {
+    /// Returns the summary that is needed, if one is.
+    pub fn pending(&self) -> Option<&PendingSummary> {
         self.pending.as_ref()
     }
 
-    /// The request for a model's summary, as a dialogue that the caller drives: `None` when no summary is needed.
-    pub fn dialogue(&self, model: &str) -> Option<Dialogue> {
-        self.dialogue_with(&Questions { model, ..Questions::default() })
+    /// Returns the tokens of a thread before the first thing that changes.
+    pub fn unchanged(&self, thread: &Thread) -> Tokens {
+        let first = self.plan.records.iter().map(|record| record.span.range().start).min();
+        first.map_or(self.plan.after, |first| thread.tokens(0..first))
     }
+}
 
-    /// The same, asked as the caller wants it.
-    pub fn dialogue_with(&self, questions: &Questions<'_>) -> Option<Dialogue> {
-        let pending = self.pending.as_ref()?;
+impl Planner<'_> {
+    /// Returns the request for a model's summary of a draft, as a dialogue that the caller drives; `None` when the draft
+    /// needs no summary.
+    pub fn dialogue(&self, draft: &Draft, questions: &Questions<'_>) -> Option<Dialogue> {
+        let pending = draft.pending.as_ref()?;
         let (policy, label) = (self.policy, self.policy.label());
-        let earlier = self.earlier.first().map(|summary| &summary.written);
+        let earlier = self.earlier().first().map(|summary| &summary.written);
         let shows = |tool: &str| policy.tools.is_summarized(tool);
-        let instructions = match &self.instructions {
+        let instructions = match &self.options.instructions {
             Some(words) => format!("{}{words}", policy.summarize.focus),
             None => String::new(),
         };
@@ -108,42 +89,32 @@ impl<'a> Draft<'a> {
                 .map_or(policy.summarize.chunk_chars_max, |most| most.min(policy.summarize.chunk_chars_max)),
             rollup: policy.summarize.rollup,
         };
-        Some(match questions.appended {
-            true => Dialogue::appended(&brief),
-            false => Dialogue::new(&brief),
-        })
+        Some(if questions.appended { Dialogue::appended(&brief) } else { Dialogue::new(&brief) })
     }
 
-    /// The tokens before the first thing that changes.
-    pub fn unchanged(&self) -> Tokens {
-        let first = self.plan.records.iter().map(|record| record.span.range().start).min();
-        first.map_or(self.plan.after, |first| self.thread.tokens(0..first))
-    }
-
-    /// Carries the plan out with the embedded summarizer.
-    pub fn finish(self) -> Compaction {
-        self.finish_with(None)
-    }
-
-    /// Carries the plan out with what a model answered, if it did.
-    pub fn finish_with(mut self, model: Option<StructuredSummary>) -> Compaction {
-        let Some(mut pending) = self.pending.take() else {
-            let earlier = std::mem::take(&mut self.earlier);
-            return self.carried_out(earlier);
+    /// Carries a draft out with what a model wrote for it; without that, the embedded summarizer writes.
+    pub fn finish(&self, draft: Draft, written: Option<StructuredSummary>) -> Compaction {
+        let Draft { plan, pending } = draft;
+        let Some(mut order) = pending else {
+            return self.carry_out(&plan, self.earlier().to_vec(), false);
         };
-        pending.pins = self.pins.clone();
+        order.pins = self.pins();
+        let summarized = |order: &PendingSummary| {
+            let pending = Pending { thread: self.thread, policy: self.policy, meter: self.meter, order };
+            vec![summarize(&pending, written.clone())]
+        };
         // Above the trigger it would act again at once.
-        let most = self.plan.room.trigger.min(self.plan.room.limit);
-        let fits = self.plan.after <= most;
-        let mut compaction = self.carried_out(vec![summarize(&pending, model.clone())]);
-        for _ in 0..GIVE_WAY_MAX {
-            // What a provider needs around the messages was not foreseen: the summary gives way.
+        let most = plan.room.trigger.min(plan.room.limit);
+        let fits = plan.after <= most;
+        let mut compaction = self.carry_out(&plan, summarized(&order), true);
+        for _ in 0..SHRINK_ROUNDS_MAX {
+            // A provider may need more around the messages than was foreseen: the summary shrinks by that.
             let over = compaction.plan.after - most;
             if !fits || over == Tokens::ZERO {
                 break;
             }
-            pending.limit = pending.limit.min(compaction.summaries[0].tokens) - over;
-            let again = self.carried_out(vec![summarize(&pending, model.clone())]);
+            order.limit = order.limit.min(compaction.summaries[0].tokens) - over;
+            let again = self.carry_out(&plan, summarized(&order), true);
             if again.plan.after >= compaction.plan.after {
                 break;
             }
@@ -152,25 +123,36 @@ impl<'a> Draft<'a> {
         compaction
     }
 
-    /// The compaction with these summaries: rendered once, to count it and to see what is in it.
-    fn carried_out(&self, summaries: Vec<Summary>) -> Compaction {
-        let items = self.items(&summaries);
-        let mut compaction = Compaction { plan: self.plan.clone(), summaries, receipt: Receipt::default() };
-        let mut prompt = self.render(&compaction);
+    /// Returns the summaries of the compaction that the thread is under.
+    fn earlier(&self) -> &[Summary] {
+        self.options.previous.as_ref().map_or(&[][..], |previous| &previous.summaries)
+    }
+
+    /// Returns the words that every later prompt must hold: the policy's and the caller's.
+    fn pins(&self) -> Vec<String> {
+        self.policy.protect.pins.iter().chain(&self.options.pins).cloned().collect()
+    }
+
+    /// Returns the compaction with these summaries: rendered once, to count it and to see what is in it. `is_new` tells a
+    /// summary that this plan made from one that it carries on.
+    fn carry_out(&self, plan: &Plan, summaries: Vec<Summary>, is_new: bool) -> Compaction {
+        let items = self.items(&summaries, is_new);
+        let mut compaction = Compaction { plan: plan.clone(), summaries, receipt: Receipt::default() };
+        let mut prompt = self.render(Some(&compaction), &[]);
         let mut said = said_in(&prompt, self.thread);
         let stands = Said::in_texts([said.as_str()]);
         let must_stay = items.pins.iter().chain(items.constraints.iter().map(|quote| &quote.text));
         let missing: Vec<String> = must_stay.filter(|text| !stands.contains(text)).cloned().collect();
         if !missing.is_empty() {
             compaction.plan.carried = missing;
-            prompt = self.render(&compaction);
+            prompt = self.render(Some(&compaction), &[]);
             said = said_in(&prompt, self.thread);
         }
         let layout = &self.policy.render;
         let known = compaction
             .summaries
             .first()
-            .filter(|_| self.summarizes)
+            .filter(|_| is_new)
             .map(|summary| (layout.dressed(&summary.text), summary.tokens));
         let known = known.as_ref().map(|(text, tokens)| (text.as_str(), *tokens));
         let tokens = prompt.tokens_knowing(self.thread, self.meter, known);
@@ -187,20 +169,16 @@ impl<'a> Draft<'a> {
         compaction
     }
 
-    fn render(&self, compaction: &Compaction) -> Prompt {
-        render(self.thread, Some(compaction), self.policy, self.meter.dialect(), self.meter, &[])
-    }
-
-    /// Every item that the receipt is to account for.
-    fn items(&self, summaries: &[Summary]) -> StructuredSummary {
-        let mut items = match (summaries.first(), self.summarizes) {
+    /// Returns every item that the receipt is to account for.
+    fn items(&self, summaries: &[Summary], is_new: bool) -> StructuredSummary {
+        let mut items = match (summaries.first(), is_new) {
             (Some(summary), true) => return summary.items.clone(),
             _ => extract(self.thread, 0..self.thread.len(), &self.policy.tools),
         };
         if let Some(earlier) = summaries.first() {
             merge(&mut items, &earlier.items);
         }
-        items.pins = self.pins.clone();
+        items.pins = self.pins();
         items
     }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::board::Board;
 use super::compaction::Step;
-use super::decide::Shape;
+use super::planner::Shape;
 use super::record::{Action, Cleared, Record};
 use crate::budget::Tokens;
 use crate::policy::{Meaning, Rung, ToolClass};
 use crate::render::stand_in;
-use crate::summary::{Pending, all_words, keywords};
+use crate::summary::{PendingSummary, all_words, keywords};
 use crate::thread::{Durability, MessageId, Part, ResultForm, Span, Thread, ToolResult};
 
 /// Results smaller than this are not worth a placeholder.
@@ -69,7 +69,7 @@ fn clear_part(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, why:
     let Part::ToolResult(result) = &board.thread.message(place).parts()[part] else { return false };
     let Some(artifact) = board.artifact(place, part) else { return false };
     let preserved = preserved(board, result);
-    board.exchange_part(rung, place, part, Action::Clear { why, artifact, preserved }).is_some()
+    board.replace_part(rung, place, part, Action::Clear { why, artifact, preserved }).is_some()
 }
 
 /// The same result twice: the older one points to the newer.
@@ -194,18 +194,18 @@ fn should_move(board: &Board<'_>, place: usize, part: usize, content: &Part) -> 
 fn move_out(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, head: Tokens, tail: Tokens) -> bool {
     let Some(artifact) = board.artifact(place, part) else { return false };
     let by = board.policy.externalize.by;
-    board.exchange_part(rung, place, part, Action::Externalize { artifact, head, tail, by }).is_some()
+    board.replace_part(rung, place, part, Action::Externalize { artifact, head, tail, by }).is_some()
 }
 
 /// Everything between the protected head and the tail becomes one summary.
 fn summarize(board: &mut Board<'_>) -> (usize, String) {
     // A tail that made way for a summary which is not written gives only what is needed.
-    let before = board.state();
+    let before = board.checkpoint();
     fit_tail(board);
     match summarize_span(board) {
         Ok(touched) => (touched, fewer_user_messages(board)),
         Err(note) => {
-            board.restore(before);
+            board.roll_back(before);
             (clip_tail(board, board.room.target), note.to_owned())
         }
     }
@@ -218,7 +218,7 @@ fn summarize_span(board: &mut Board<'_>) -> Result<usize, &'static str> {
     let Some(span) = board.thread.span(range) else { return Err("nothing to summarize") };
     let kept = kept_in(board, span.range());
     let kept_tokens: Tokens = kept.iter().map(|(_, tokens)| *tokens).sum();
-    let whole = board.whole(span.range()) - kept_tokens;
+    let whole = board.original_tokens(span.range()) - kept_tokens;
     let now = tokens_in_prompt(board, span.range()) - kept_tokens;
     let rest = board.total - now;
     let limit = summary_limit(board, whole, rest);
@@ -241,7 +241,7 @@ fn summarize_span(board: &mut Board<'_>) -> Result<usize, &'static str> {
 }
 
 /// The summary to be written: what it stands for and what stays beside it.
-fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens) -> Pending<'t> {
+fn pending(board: &Board<'_>, span: &Span, kept: &[MessageId], limit: Tokens) -> PendingSummary {
     let thread = board.thread;
     let kept_ids: HashSet<&MessageId> = kept.iter().collect();
     let is_kept = |place: usize| kept_ids.contains(&thread.message(place).id());
@@ -269,18 +269,15 @@ fn pending<'t>(board: &Board<'t>, span: &Span, kept: &[MessageId], limit: Tokens
         true => Tokens::ZERO,
         false => board.meter.text_message(&board.policy.render.question),
     };
-    let earlier = board.ask.previous.and_then(|previous| previous.summaries.first());
-    Pending {
-        thread,
-        policy: board.policy,
-        meter: board.meter,
+    let earlier = board.options.previous.as_ref().and_then(|previous| previous.summaries.first());
+    PendingSummary {
         span: span.clone(),
         kept: kept.to_vec(),
         limit: limit - question,
         splits_turn: board.tail.splits_turn,
         pins: Vec::new(),
-        focus: board.ask.instructions.clone().unwrap_or_default(),
-        round: board.ask.round(),
+        focus: board.options.instructions.clone().unwrap_or_default(),
+        round: board.options.round(),
         earlier: earlier.map(|summary| summary.items.clone()),
         written: earlier.map(|summary| summary.written.clone()).unwrap_or_default(),
         beside,
@@ -299,8 +296,10 @@ fn summary_range(board: &Board<'_>) -> Option<std::ops::Range<usize>> {
 /// The room for the user's own messages: as much as the policy keeps, as far as the target has room for it.
 fn user_messages_room(board: &Board<'_>) -> Tokens {
     let tail = board.tokens(board.tail.from..board.thread.len());
-    let held: Tokens =
-        (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|place| board.whole(place..place + 1)).sum();
+    let held: Tokens = (0..board.tail.from)
+        .filter(|place| board.tail.holds(*place))
+        .map(|place| board.original_tokens(place..place + 1))
+        .sum();
     let room = board.room.target - tail - held - board.protection().summary_room();
     board.policy.summarize.user_messages.min(room)
 }
@@ -316,7 +315,7 @@ fn fewer_user_messages(board: &Board<'_>) -> String {
 
 /// What of the span stays as it is: held messages, and as many of the user's own as the policy keeps.
 fn kept_in(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(MessageId, Tokens)> {
-    if board.ask.shape != Shape::Free {
+    if board.options.shape != Shape::Free {
         return Vec::new();
     }
     let mut left = user_messages_room(board);
@@ -328,7 +327,7 @@ fn kept_in(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(MessageId, 
             left -= message.tokens();
         }
         if own || board.tail.holds(place) {
-            kept.push((message.id(), board.whole(place..place + 1)));
+            kept.push((message.id(), board.original_tokens(place..place + 1)));
         }
     }
     kept.reverse();
@@ -340,7 +339,7 @@ fn tokens_in_prompt(board: &Board<'_>, range: std::ops::Range<usize>) -> Tokens 
     let mut tokens = board.tokens(range.clone());
     for record in board.records.iter().filter(|record| record.part.is_none()) {
         if range.contains(&record.span.range().start) {
-            tokens = tokens - board.whole(record.span.range()) + record.after + board.kept(record);
+            tokens = tokens - board.original_tokens(record.span.range()) + record.after + board.kept(record);
         }
     }
     tokens
@@ -426,7 +425,7 @@ fn may_clear(board: &Board<'_>, result: &ToolResult) -> bool {
     match board.policy.tools.durability(result) {
         Durability::Ephemeral | Durability::Anchoring => true,
         Durability::NonReplayable => false,
-        Durability::Replayable => match (&result.determinism, board.ask.current.get(&*result.call_id)) {
+        Durability::Replayable => match (&result.determinism, board.options.current.get(&*result.call_id)) {
             (Some(then), Some(now)) => !then.has_drifted(now),
             _ => false,
         },
@@ -461,7 +460,7 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
         span: span.clone(),
         part: None,
         action: Action::Drop { keywords },
-        before: board.whole(span.range()),
+        before: board.original_tokens(span.range()),
         after: Tokens::ZERO,
     };
     record.after = board.meter.text_message(&stand_in(board.thread, &record, &board.policy.tools, board.meter));
@@ -545,7 +544,7 @@ fn fit_tail(board: &mut Board<'_>) {
 fn clip_tail(board: &mut Board<'_>, enough: Tokens) -> usize {
     let most = board.protection().most();
     let tail = board.tail.from..board.thread.len();
-    if board.ask.shape != Shape::Free || !board.policy.rungs.contains(&Rung::Trim) {
+    if board.options.shape != Shape::Free || !board.policy.rungs.contains(&Rung::Trim) {
         return 0;
     }
     let parts = trimmable(board, tail.start..board.protection().open_from().unwrap_or(tail.end));

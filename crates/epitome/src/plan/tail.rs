@@ -1,6 +1,6 @@
 //! The tail: the newest exchanges, which stay verbatim.
 
-use super::decide::Shape;
+use super::planner::{PlanOptions, Shape};
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Protect, Rung};
 use crate::thread::{Message, Part, ResultForm, Role, Thread};
@@ -42,10 +42,8 @@ pub struct Protection<'a> {
     pub target: Tokens,
     /// What the prompt must stay within.
     pub limit: Tokens,
-    /// What the prompt must look like.
-    pub shape: Shape,
-    /// Whether the tail may begin at a place; `None`: before any exchange.
-    pub may_cut: Option<&'a dyn Fn(usize) -> bool>,
+    /// The caller's options: the shape of the prompt, and where its format lets a tail begin.
+    pub options: &'a PlanOptions,
 }
 
 impl Protection<'_> {
@@ -181,14 +179,14 @@ impl Protection<'_> {
             || protect.recent_messages > 0
             || protect.recent_tokens > Tokens::ZERO
             || protect.recent_share > 0.0;
-        keeps_any && self.limit > self.target && self.shape == Shape::Free
+        keeps_any && self.limit > self.target && self.options.shape == Shape::Free
     }
 
     fn at(&self, from: usize) -> Tail {
         let thread = self.thread;
         let from = self.allowed(from.min(thread.in_flight().or_else(|| self.unanswered()).unwrap_or(from)));
         let (mut held, mut task) = (Vec::new(), None);
-        if self.shape == Shape::Free {
+        if self.options.shape == Shape::Free {
             let request = open_request_with_media(thread).filter(|place| *place < from);
             held = held_before(thread, from, self.target);
             held.extend(request);
@@ -207,7 +205,7 @@ impl Protection<'_> {
         if let Some(shown) = open_media(self.thread) {
             return Some(shown);
         }
-        let open = open(self.thread).filter(|_| self.shape == Shape::Free)?;
+        let open = open(self.thread).filter(|_| self.options.shape == Shape::Free)?;
         let clip = self.policy.trim.clip(self.target);
         let tokens: Tokens = (open..self.thread.len()).map(|place| clipped(self.thread.message(place), clip)).sum();
         let is_request = self.thread.message(open).opens_turn();
@@ -218,11 +216,11 @@ impl Protection<'_> {
 
     /// The next place where the tail may begin; before what is in flight if it must be.
     fn allowed(&self, from: usize) -> usize {
-        let Some(may_cut) = self.may_cut else { return from };
+        let Some(cuts) = &self.options.cuts else { return from };
         let latest = self.thread.in_flight().or_else(|| open_media(self.thread)).unwrap_or(self.thread.len());
         let starts = self.thread.exchanges().iter().map(|exchange| exchange.range().start);
         let places: Vec<usize> =
-            starts.chain([self.thread.len()]).filter(|place| *place <= latest && may_cut(*place)).collect();
+            starts.chain([self.thread.len()]).filter(|place| *place <= latest && cuts.contains(place)).collect();
         let later = places.iter().find(|place| **place >= from);
         later.or_else(|| places.last()).copied().unwrap_or(from)
     }

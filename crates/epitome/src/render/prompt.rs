@@ -65,10 +65,10 @@ pub fn render(
     thread: &Thread,
     compaction: Option<&Compaction>,
     policy: &Policy,
-    dialect: Dialect,
     meter: Meter<'_>,
     rehydrated: &[Rehydrated],
 ) -> Prompt {
+    let dialect = meter.dialect();
     let mut prompt = match compaction {
         Some(compaction) if !compaction.plan.records.is_empty() => {
             Renderer::new(thread, compaction, policy, dialect, meter).render()

@@ -73,7 +73,7 @@ pub fn summarize(pending: &Pending<'_>, model: Option<StructuredSummary>) -> Sum
     let author = if model.is_some() { Author::Model } else { Author::Embedded };
     // What no model has revised since still stands.
     let revises = model.is_some();
-    let written = model.unwrap_or_else(|| pending.written.clone());
+    let written = model.unwrap_or_else(|| pending.order.written.clone());
     let items = items(pending, &written, revises);
     let (text, tokens) = Writer::new(pending, &items, !written.is_empty()).write();
     Summary { items, written, text, tokens, author }
@@ -82,35 +82,35 @@ pub fn summarize(pending: &Pending<'_>, model: Option<StructuredSummary>) -> Sum
 /// What code extracted, with what a model wrote and what earlier rounds held; a model that was asked now has revised what
 /// earlier ones wrote.
 fn items(pending: &Pending<'_>, written: &StructuredSummary, revises: bool) -> StructuredSummary {
-    let mut items = extract(pending.thread, pending.span.range(), &pending.policy.tools);
+    let mut items = extract(pending.thread, pending.order.span.range(), &pending.policy.tools);
     if revises {
         forget_revised(&mut items, written, &summary_places(pending));
     }
-    if let Some(earlier) = &pending.earlier {
-        merge(&mut items, &without_written(earlier, &pending.written));
+    if let Some(earlier) = &pending.order.earlier {
+        merge(&mut items, &without_written(earlier, &pending.order.written));
         settle_requests(&mut items, pending.thread);
     }
     merge_model(&mut items, written.clone());
-    for pin in &pending.pins {
+    for pin in &pending.order.pins {
         if !items.pins.contains(pin) {
             items.pins.push(pin.clone());
         }
     }
     let thread = pending.thread;
-    if (pending.span.range().end..thread.len()).any(|place| thread.message(place).opens_turn()) {
+    if (pending.order.span.range().end..thread.len()).any(|place| thread.message(place).opens_turn()) {
         // A newer request stands in the prompt itself.
         items.current_task = None;
     }
-    if pending.splits_turn {
-        items.turn_context = turn_context(pending.thread, pending.span.range(), &items);
+    if pending.order.splits_turn {
+        items.turn_context = turn_context(pending.thread, pending.order.span.range(), &items);
     }
-    items.rounds = pending.round;
+    items.rounds = pending.order.round;
     items
 }
 
 /// The places of the log where what earlier compactions left behind stands as text.
 fn summary_places(pending: &Pending<'_>) -> Vec<usize> {
-    let messages = pending.span.range().map(|place| pending.thread.message(place));
+    let messages = pending.order.span.range().map(|place| pending.thread.message(place));
     messages.filter(|message| message.is_summary()).map(Message::log_place).collect()
 }
 
@@ -135,16 +135,16 @@ struct Writer<'p, 'a> {
 impl<'p, 'a> Writer<'p, 'a> {
     fn new(pending: &'p Pending<'a>, items: &'p StructuredSummary, is_written: bool) -> Self {
         let form = pending.policy.summarize.form;
-        let limit = pending.limit - pending.meter.text_message(&pending.dressed(""));
+        let limit = pending.order.limit - pending.meter.text_message(&pending.dressed(""));
         Writer {
             pending,
             items,
             is_written,
             form,
             limit,
-            out: title(form, pending.span.turns(), pending.round),
+            out: title(form, pending.order.span.turns(), pending.order.round),
             counted: RefCell::new(Recount::new(pending.meter.counter())),
-            beside: Said::in_texts(pending.beside.iter().map(String::as_str)),
+            beside: Said::in_texts(pending.order.beside.iter().map(String::as_str)),
             whole: HashSet::new(),
             open: "",
         }
@@ -168,7 +168,7 @@ impl<'p, 'a> Writer<'p, 'a> {
         self.hidden();
         self.digest();
         self.notes();
-        if let Some(line) = closing(self.form, self.pending.round) {
+        if let Some(line) = closing(self.form, self.pending.order.round) {
             let _ = write!(self.out, "\n{line}");
         }
         let mut text = self.out.trim_end().to_owned();
@@ -463,7 +463,7 @@ impl<'p, 'a> Writer<'p, 'a> {
             Form::Session => super::digest::table(self.items),
             _ => super::digest::inventory(
                 self.pending.thread,
-                self.pending.span.range(),
+                self.pending.order.span.range(),
                 &self.pending.policy.tools,
                 self.items,
             ),
@@ -488,21 +488,22 @@ impl<'p, 'a> Writer<'p, 'a> {
     /// Lines of the whole past, as many as the rest of the limit holds.
     fn notes(&mut self) {
         let pending = self.pending;
-        let closing = closing(self.form, pending.round).map_or(Tokens::ZERO, |line| self.count(&line) + Tokens::new(1));
+        let closing =
+            closing(self.form, pending.order.round).map_or(Tokens::ZERO, |line| self.count(&line) + Tokens::new(1));
         let room = self.left() - closing;
         if room < WORTH_A_SECTION {
             return;
         }
         let arguments = Arguments::of(pending.thread);
-        let requests = pending.earlier.as_ref().map_or(&[][..], |earlier| &earlier.requests);
+        let requests = pending.order.earlier.as_ref().map_or(&[][..], |earlier| &earlier.requests);
         let mut past = cut(pending.thread, &arguments, &pending.policy.tools, requests);
         past.keep_newest(READ_BYTES_MAX);
         let is_kept: Vec<bool> = past.passages.iter().map(|passage| self.is_whole(passage.message)).collect();
-        let mut covered: Vec<&str> = pending.beside.iter().map(String::as_str).collect();
+        let mut covered: Vec<&str> = pending.order.beside.iter().map(String::as_str).collect();
         covered.push(&self.out);
         let count = |text: &str| pending.meter.text(text).get() as usize;
         let limit = room.scaled(ASKED_FOR).get() as usize;
-        let picks = select::select(&past, &is_kept, &covered, &pending.focus, limit, &count);
+        let picks = select::select(&past, &is_kept, &covered, &pending.order.focus, limit, &count);
         let text = self.largest_fit(&past, &picks, self.limit - closing);
         self.out.push_str(&text);
     }

@@ -1,4 +1,7 @@
 //! A summary that is still to be written: its span, its limit, and what stays in the prompt beside it.
+//!
+//! [`PendingSummary`] is the order, as data that can be kept while a model is asked. [`Pending`] is that order beside the
+//! thread it is about.
 
 use std::collections::HashSet;
 
@@ -7,17 +10,12 @@ use crate::budget::{Meter, Tokens};
 use crate::policy::Policy;
 use crate::thread::{MessageId, Part, Span, Thread};
 
-/// A summary to be written.
-pub struct Pending<'a> {
-    /// The thread.
-    pub thread: &'a Thread,
-    /// The policy.
-    pub policy: &'a Policy,
-    /// Counts.
-    pub meter: Meter<'a>,
-    /// What it stands for.
+/// An order for a summary. It borrows nothing, so that it can be kept across the call to a model.
+#[derive(Clone, Debug)]
+pub struct PendingSummary {
+    /// The messages it stands for.
     pub span: Span,
-    /// Messages of the span that stay.
+    /// Messages of the span that stay in the prompt.
     pub kept: Vec<MessageId>,
     /// The most tokens its message may take.
     pub limit: Tokens,
@@ -25,13 +23,13 @@ pub struct Pending<'a> {
     pub splits_turn: bool,
     /// Words that must be in every later prompt.
     pub pins: Vec<String>,
-    /// What the user wants it to look at; may be empty.
+    /// The user's instructions for it; may be empty.
     pub focus: String,
-    /// Which round this is, from 1.
+    /// The number of this round, from 1.
     pub round: u32,
-    /// The items of the summary that this one takes the place of.
+    /// The items of the summary that this one replaces.
     pub earlier: Option<StructuredSummary>,
-    /// What of them a model wrote.
+    /// Those of them that a model wrote.
     pub written: StructuredSummary,
     /// The texts that stand in the prompt beside it.
     pub beside: Vec<String>,
@@ -39,10 +37,23 @@ pub struct Pending<'a> {
     pub whole: HashSet<usize>,
 }
 
+/// A summary to be written, with the thread it is about.
+#[derive(Clone, Copy)]
+pub struct Pending<'a> {
+    /// The thread.
+    pub thread: &'a Thread,
+    /// The policy.
+    pub policy: &'a Policy,
+    /// Counts tokens.
+    pub meter: Meter<'a>,
+    /// The order.
+    pub order: &'a PendingSummary,
+}
+
 impl Pending<'_> {
     /// Whether a message stands in the prompt whole.
     pub fn keeps(&self, place: usize) -> bool {
-        self.whole.contains(&place)
+        self.order.whole.contains(&place)
     }
 
     /// A summary's text with the policy's words around it.

@@ -5,8 +5,10 @@
 mod files;
 mod shapes;
 
+use std::sync::Arc;
+
 use epitome::budget::{Bpe, CountSource, Meter, Tokens};
-use epitome::plan::{Ask, Compaction, OPEN_MEDIA, Room, Verdict, content_of, decide, open_media_shortfall};
+use epitome::plan::{Compaction, OPEN_MEDIA, PlanOptions, Planner, Room, Verdict, content_of, open_media_shortfall};
 use epitome::policy::{Policy, Preset};
 use epitome::render::render;
 use epitome::summary::{Fate, Kind};
@@ -31,18 +33,15 @@ fn document(dialect: Dialect, messages: &[Value]) -> Document {
 }
 
 fn act(thread: &Thread, policy: &Policy, room: Room, dialect: Dialect) -> Option<Compaction> {
-    let ask = Ask { force: true, ..Ask::default() };
-    match decide(thread, room, policy, meter(dialect), &ask) {
-        Verdict::Act(draft) => Some(draft.finish()),
-        Verdict::Fits { .. } | Verdict::Wait { .. } => None,
-    }
+    let ask = PlanOptions { force: true, ..PlanOptions::default() };
+    Planner::new(thread, policy, meter(dialect), room, &ask).compact()
 }
 
 /// The messages that a compaction leaves, and that its dialect takes them.
 #[track_caller]
 fn sent(document: &Document, thread: &Thread, made: &Compaction, policy: &Policy, claim: &str) -> Vec<String> {
     let dialect = document.dialect();
-    let prompt = render(thread, Some(made), policy, dialect, meter(dialect), &[]);
+    let prompt = render(thread, Some(made), policy, meter(dialect), &[]);
     let whole = document.encode(&prompt.items(thread));
     let broken: Vec<_> = check(dialect, &serde_json::from_str(&whole).unwrap(), Tail::Open)
         .into_iter()
@@ -225,11 +224,9 @@ fn a_second_round_still_names_what_left_in_the_first() {
         messages.push(json!({"role": "user", "content": "And now?"}));
         let grown = document(shape.dialect, &messages);
         let after = thread(&grown);
-        let ask = Ask { force: true, previous: Some(&made), ..Ask::default() };
-        let Verdict::Act(draft) = decide(&after, room, &policy, meter(shape.dialect), &ask) else {
-            panic!("{}: no second plan", shape.claim)
-        };
-        let again = draft.finish();
+        let ask = PlanOptions { force: true, previous: Some(Arc::new(made.clone())), ..PlanOptions::default() };
+        let again = Planner::new(&after, &policy, meter(shape.dialect), room, &ask).compact();
+        let again = again.unwrap_or_else(|| panic!("{}: no second plan", shape.claim));
         let prompt = sent(&grown, &after, &again, &policy, shape.claim);
         let is_shown = prompt.concat().contains(media.json.as_str());
         assert!(is_shown || json_text(&prompt).contains(&media.to_string()), "{}", shape.claim);
@@ -299,9 +296,9 @@ fn an_open_request_whose_media_alone_is_above_the_limit_is_left_alone_and_says_s
             .map(|media| meter(shape.dialect).media(media).tokens)
             .sum();
         let room = Room::exactly(media - Tokens::new(1));
-        let ask = Ask { force: true, ..Ask::default() };
+        let ask = PlanOptions { force: true, ..PlanOptions::default() };
         let policy = Preset::ALL[0].policy();
-        let verdict = decide(&thread, room, &policy, meter(shape.dialect), &ask);
+        let verdict = Planner::new(&thread, &policy, meter(shape.dialect), room, &ask).decide();
         let Verdict::Wait { reason, .. } = verdict else { panic!("{}: {verdict:?}", shape.claim) };
         assert!(reason.contains(OPEN_MEDIA) && reason.contains("stay as they are"), "{reason}");
         let shortfall = open_media_shortfall(&thread, room, meter(shape.dialect)).unwrap();

@@ -1,9 +1,11 @@
 //! The invariants as functions: each says what is wrong, or nothing.
 
+use std::sync::Arc;
+
 use std::collections::BTreeSet;
 
 use epitome::budget::Tokens;
-use epitome::plan::{Action, ArtifactId, Ask, Compaction, Verdict, decide, is_valid_for, normalize};
+use epitome::plan::{Action, ArtifactId, Compaction, PlanOptions, Planner, Verdict, is_valid_for, normalize};
 use epitome::render::{Piece, Prompt};
 use epitome::thread::{Part, Thread};
 use epitome::wire::{Severity, Tail, check};
@@ -24,7 +26,7 @@ macro_rules! hold {
 pub(crate) use hold;
 
 /// Everything that must be true of one compaction of one thread.
-pub fn compaction_holds(world: &World, under: &Under, ask: &Ask<'_>, compaction: &Compaction) -> Held {
+pub fn compaction_holds(world: &World, under: &Under, ask: &PlanOptions, compaction: &Compaction) -> Held {
     let rendered = prompt(&world.thread, Some(compaction), under, world.dialect);
     readable_back(&world.thread, compaction, &rendered)?;
     passes_the_check(&world.thread, &rendered, world)?;
@@ -129,10 +131,11 @@ pub fn within_budget(world: &World, under: &Under, compaction: &Compaction, rend
 }
 
 /// 6. The same again gives the same, and normalizing twice is normalizing once.
-fn same_again(world: &World, under: &Under, ask: &Ask<'_>, compaction: &Compaction, rendered: &Prompt) -> Held {
+fn same_again(world: &World, under: &Under, ask: &PlanOptions, compaction: &Compaction, rendered: &Prompt) -> Held {
     let meter = under.meter(world.dialect);
-    let again = match decide(&world.thread, compaction.plan.room, &under.policy, meter, ask) {
-        Verdict::Act(draft) => draft.finish(),
+    let planner = Planner::new(&world.thread, &under.policy, meter, compaction.plan.room, ask);
+    let again = match planner.decide() {
+        Verdict::Act(draft) => planner.finish(*draft, None),
         other => return Err(format!("the second time it is {other:?}")),
     };
     hold!(again == *compaction, "two plans for the same thread");
@@ -147,9 +150,14 @@ fn same_again(world: &World, under: &Under, ask: &Ask<'_>, compaction: &Compacti
 }
 
 /// 6. Planning on a thread that was just compacted does nothing.
-fn settled(world: &World, under: &Under, ask: &Ask<'_>, compaction: &Compaction) -> Held {
-    let ask = Ask { previous: Some(compaction), force: false, pins: ask.pins.clone(), ..Ask::default() };
-    match decide(&world.thread, compaction.plan.room, &under.policy, under.meter(world.dialect), &ask) {
+fn settled(world: &World, under: &Under, ask: &PlanOptions, compaction: &Compaction) -> Held {
+    let ask = PlanOptions {
+        previous: Some(Arc::new(compaction.clone())),
+        force: false,
+        pins: ask.pins.clone(),
+        ..PlanOptions::default()
+    };
+    match Planner::new(&world.thread, &under.policy, under.meter(world.dialect), compaction.plan.room, &ask).decide() {
         Verdict::Act(draft) => Err(format!(
             "it acts again, from {} to {} with a trigger of {}: {:?}",
             draft.plan().before,

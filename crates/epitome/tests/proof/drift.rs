@@ -1,7 +1,9 @@
 //! No drift: fifty rounds of compaction on a growing thread lose no pin and no constraint.
 
+use std::sync::Arc;
+
 use epitome::budget::Tokens;
-use epitome::plan::{Ask, Room};
+use epitome::plan::{PlanOptions, Room};
 use epitome::summary::RequestState;
 use epitome::thread::Thread;
 use epitome::wire::Dialect;
@@ -59,11 +61,11 @@ fn holds_for_fifty_rounds(under: &Under, dialect: Dialect, size: u64, loaded: Lo
         assert!(at < 40 * ROUNDS, "{name}: {rounds} rounds in {at} turns");
         let text = document(&turn(at), dialect, plain());
         thread.extend(World::read(text, dialect, under).document.messages(), &under.meter(dialect));
-        let ask = Ask {
-            previous: previous.as_ref(),
+        let ask = PlanOptions {
+            previous: previous.clone().map(Arc::new),
             pins: pins.clone(),
             force: !under.policy.trigger.auto,
-            ..Ask::default()
+            ..PlanOptions::default()
         };
         at += 1;
         let Some(compaction) = compact(&thread, room, under, dialect, &ask) else { continue };
@@ -134,7 +136,7 @@ fn one_long_turn_keeps_its_tail_round_after_round_when_only_what_came_after_the_
         let Script(entries) = turn(at);
         let work = document(&Script(entries[1..5].to_vec()), dialect, plain());
         thread.extend(World::read(work, dialect, under).document.messages(), &under.meter(dialect));
-        let ask = Ask { previous: previous.as_ref(), ..Ask::default() };
+        let ask = PlanOptions { previous: previous.clone().map(Arc::new), ..PlanOptions::default() };
         let Some(compaction) = compact(&thread, room, under, dialect, &ask) else { continue };
         tails.push(thread.len() - compaction.plan.tail_from);
         let (small, moved) = compaction.evict(&thread).expect("something to leave unloaded");
@@ -180,7 +182,7 @@ fn round_after_round_a_summary_holds_no_summary_and_forgets_no_file_that_was_wri
             let text = document(&work(at), dialect, plain());
             thread.extend(World::read(text, dialect, under).document.messages(), &under.meter(dialect));
             let force = !under.policy.trigger.auto && at % 16 == 15;
-            let ask = Ask { previous: previous.as_ref(), force, ..Ask::default() };
+            let ask = PlanOptions { previous: previous.clone().map(Arc::new), force, ..PlanOptions::default() };
             let Some(compaction) = compact(&thread, room, under, dialect, &ask) else { continue };
             rounds += 1;
             let name = format!("{} in round {rounds}", under.policy.name);

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use epitome::budget::Tokens;
-use epitome::plan::{Ask, Compaction, Room, Verdict, decide};
+use epitome::plan::{Compaction, PlanOptions, Planner, Room, Verdict};
 use epitome::policy::Policy;
 use epitome::render::layout;
 use epitome::wire::{Dialect, Document};
@@ -85,9 +85,9 @@ fn golden(text: &str, dialect: Dialect, under: &Under) -> String {
     let factor = total.get() as f64 / own.get() as f64 / 1.2;
     let small = Under::new(miniature(&under.policy, factor));
     let world = World::read(text.to_owned(), dialect, &small);
-    let ask = Ask { force: !small.policy.trigger.auto, ..Ask::default() };
+    let ask = PlanOptions { force: !small.policy.trigger.auto, ..PlanOptions::default() };
     let room = room(&under.policy, factor);
-    let verdict = decide(&world.thread, room, &small.policy, small.meter(dialect), &ask);
+    let planner = Planner::new(&world.thread, &small.policy, small.meter(dialect), room, &ask);
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -101,8 +101,8 @@ fn golden(text: &str, dialect: Dialect, under: &Under) -> String {
         "# window {} x {factor:.4}: trigger {}, target {}, limit {}",
         under.policy.trigger.window, room.trigger, room.target, room.limit
     );
-    match verdict {
-        Verdict::Act(draft) => acted(&mut out, &world, &small, &ask, &draft.finish()),
+    match planner.decide() {
+        Verdict::Act(draft) => acted(&mut out, &world, &small, &ask, &planner.finish(*draft, None)),
         other => {
             let _ = writeln!(out, "\n{other:?}");
         }
@@ -110,7 +110,7 @@ fn golden(text: &str, dialect: Dialect, under: &Under) -> String {
     out
 }
 
-fn acted(out: &mut String, world: &World, under: &Under, ask: &Ask<'_>, compaction: &Compaction) {
+fn acted(out: &mut String, world: &World, under: &Under, ask: &PlanOptions, compaction: &Compaction) {
     compaction_holds(world, under, ask, compaction)
         .unwrap_or_else(|wrong| panic!("{}: {wrong}\n{out}", under.policy.name));
     let plan = &compaction.plan;

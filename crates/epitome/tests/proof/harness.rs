@@ -1,7 +1,7 @@
 //! What a harness puts into a user's message is never told as the user's: in every preset, in the form in which it reaches
 //! a provider.
 
-use epitome::plan::Ask;
+use epitome::plan::PlanOptions;
 use epitome::wire::Dialect;
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ fn a_harness_is_never_quoted_as_the_user_and_the_user_loses_no_word() {
     for under in PRESETS.iter() {
         for dialect in [Dialect::Chat, Dialect::Responses, Dialect::Anthropic, Dialect::AiSdk] {
             let world = thread(dialect, under);
-            let ask = Ask { force: true, ..Ask::default() };
+            let ask = PlanOptions { force: true, ..PlanOptions::default() };
             let room = under.room(world.thread.total(), 0.5);
             let Some(compaction) = compact(&world.thread, room, under, dialect, &ask) else { continue };
             let what = format!("{}, {dialect}", under.policy.name);

@@ -1,6 +1,8 @@
 //! What a model writes of a summary: shown in every preset, and replaced by the next model's words, round after round.
 
-use epitome::plan::{Ask, Compaction, Draft, Room, Verdict, decide};
+use std::sync::Arc;
+
+use epitome::plan::{Compaction, Draft, PlanOptions, Planner, Questions, Room, Verdict};
 use epitome::summary::{Author, Fate, Finish, Kind, Progress, Reply, StructuredSummary};
 use epitome::wire::Dialect;
 use serde_json::{Value, json};
@@ -27,16 +29,21 @@ fn thread(turns: usize, under: &Under) -> World {
     World::read(Value::Array(messages).to_string(), DIALECT, under)
 }
 
-fn draft<'a>(world: &'a World, under: &'a Under, room: Room, ask: &Ask<'a>) -> Draft<'a> {
-    match decide(&world.thread, room, &under.policy, under.meter(DIALECT), ask) {
+fn planner<'a>(world: &'a World, under: &'a Under, room: Room, options: &'a PlanOptions) -> Planner<'a> {
+    Planner::new(&world.thread, &under.policy, under.meter(DIALECT), room, options)
+}
+
+fn draft(planner: &Planner<'_>, under: &Under) -> Draft {
+    match planner.decide() {
         Verdict::Act(draft) => *draft,
         other => panic!("{}: {other:?}", under.policy.name),
     }
 }
 
 /// What a model answers, taken through the dialogue that a caller drives.
-fn answered(draft: &Draft<'_>, under: &Under, answer: &Value) -> StructuredSummary {
-    let mut dialogue = draft.dialogue("m").expect("a summary is needed");
+fn answered(planner: &Planner<'_>, draft: &Draft, under: &Under, answer: &Value) -> StructuredSummary {
+    let mut dialogue =
+        planner.dialogue(draft, &Questions { model: "m", ..Questions::default() }).expect("a summary is needed");
     loop {
         let text = answer.to_string();
         match dialogue.answer(&Reply { text: &text, finish: Finish::Stop }, &*under.counter) {
@@ -52,8 +59,8 @@ fn room(world: &World) -> Room {
     Room { trigger: total.share(0.6), target: total.share(0.5), limit: total.share(0.7) }
 }
 
-fn forced<'a>(previous: Option<&'a Compaction>) -> Ask<'a> {
-    Ask { force: true, previous, ..Ask::default() }
+fn forced(previous: Option<&Compaction>) -> PlanOptions {
+    PlanOptions { force: true, previous: previous.cloned().map(Arc::new), ..PlanOptions::default() }
 }
 
 fn said(world: &World, under: &Under, compaction: &Compaction) -> String {
@@ -79,9 +86,11 @@ fn answer(round: usize) -> Value {
 fn goal_open_items_decisions_and_findings_of_a_model_are_in_the_prompt_of_every_preset() {
     for under in PRESETS.iter() {
         let world = thread(40, under);
-        let draft = draft(&world, under, room(&world), &forced(None));
-        let model = answered(&draft, under, &answer(1));
-        let compaction = draft.finish_with(Some(model));
+        let options = forced(None);
+        let planner = planner(&world, under, room(&world), &options);
+        let draft = draft(&planner, under);
+        let model = answered(&planner, &draft, under, &answer(1));
+        let compaction = planner.finish(draft, Some(model));
         let said = said(&world, under, &compaction);
         let name = &under.policy.name;
         for words in [
@@ -108,14 +117,16 @@ fn goal_open_items_decisions_and_findings_of_a_model_are_in_the_prompt_of_every_
 fn what_does_not_fit_of_a_models_words_is_in_the_receipt() {
     let under = preset("layer");
     let world = thread(40, under);
-    let draft = draft(&world, under, room(&world), &forced(None));
+    let options = forced(None);
+    let planner = planner(&world, under, room(&world), &options);
+    let draft = draft(&planner, under);
     let items: Vec<Value> = (0..80)
         .map(
             |n| json!({"description": format!("Write chapter {n} of the notes."), "context": "", "priority": "medium"}),
         )
         .collect();
-    let model = answered(&draft, under, &json!({"goal": "Notes.", "open_items": items}));
-    let compaction = draft.finish_with(Some(model));
+    let model = answered(&planner, &draft, under, &json!({"goal": "Notes.", "open_items": items}));
+    let compaction = planner.finish(draft, Some(model));
     let (kept, lost) = (
         compaction.receipt.of_kind(Kind::OpenItem, Fate::Retained).count(),
         compaction.receipt.of_kind(Kind::OpenItem, Fate::Lost).count(),
@@ -131,9 +142,11 @@ fn a_later_models_words_replace_the_earlier_ones_and_what_code_carries_stays() {
         let mut previous: Option<Compaction> = None;
         for round in 1..=4 {
             let world = thread(40 + 30 * round, under);
-            let draft = draft(&world, under, room, &forced(previous.as_ref()));
-            let model = answered(&draft, under, &answer(round));
-            let compaction = draft.finish_with(Some(model));
+            let options = forced(previous.as_ref());
+            let planner = planner(&world, under, room, &options);
+            let draft = draft(&planner, under);
+            let model = answered(&planner, &draft, under, &answer(round));
+            let compaction = planner.finish(draft, Some(model));
             let said = said(&world, under, &compaction);
             for words in ["The parser is sound.", "Use one shape.", "Rename the module."] {
                 assert_eq!(said.matches(words).count(), 1, "{name}, round {round}: {words}\n{said}");
@@ -165,9 +178,11 @@ fn a_round_without_a_model_keeps_the_last_models_words_and_the_next_model_replac
     let mut previous: Option<Compaction> = None;
     for (round, is_asked) in [(1, true), (2, false), (3, true)] {
         let world = thread(40 + 30 * round, under);
-        let draft = draft(&world, under, room, &forced(previous.as_ref()));
-        let model = is_asked.then(|| answered(&draft, under, &answer(round)));
-        let compaction = draft.finish_with(model);
+        let options = forced(previous.as_ref());
+        let planner = planner(&world, under, room, &options);
+        let draft = draft(&planner, under);
+        let model = is_asked.then(|| answered(&planner, &draft, under, &answer(round)));
+        let compaction = planner.finish(draft, model);
         let said = said(&world, under, &compaction);
         let stage = if round == 2 { 1 } else { round };
         assert!(said.contains(&format!("Bring the parts into order, stage {stage}.")), "round {round}: {said}");

@@ -1,6 +1,6 @@
 //! A run that failed is never told as done: through the default ladder, in every dialect.
 
-use epitome::plan::{Ask, Room};
+use epitome::plan::{PlanOptions, Room};
 use epitome::policy::preset;
 use epitome::wire::Dialect;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ fn a_failed_run_is_told_as_failed_by_the_ladder_in_every_dialect() {
         let total = world.thread.total();
         let room = Room { trigger: total.share(0.9), target: total.share(0.6), limit: total };
         let compaction =
-            compact(&world.thread, room, &under, dialect, &Ask::default()).expect("it is over the trigger");
+            compact(&world.thread, room, &under, dialect, &PlanOptions::default()).expect("it is over the trigger");
         let said = words(&prompt(&world.thread, Some(&compaction), &under, dialect), &world.thread);
         assert!(said.contains("[bash: failure]\nThe same as in m"), "{dialect}: {said}");
         assert!(said.contains("[deploy: failure]\nThe same as in m"), "{dialect}: {said}");
@@ -84,7 +84,7 @@ fn a_summary_counts_a_failed_run_among_the_open_errors_in_every_dialect() {
         let total = world.thread.total();
         let room = Room { trigger: total.share(0.5), target: total.share(0.5), limit: total.share(0.6) };
         let compaction =
-            compact(&world.thread, room, &under, dialect, &Ask::default()).expect("it is over the trigger");
+            compact(&world.thread, room, &under, dialect, &PlanOptions::default()).expect("it is over the trigger");
         let items = &compaction.summaries[0].items;
         assert!(
             items.commands.iter().all(|command| command.failed && command.exit == Some(101)),

@@ -1,7 +1,9 @@
 //! What the presets promise, case by case, through the public API.
 
+use std::sync::Arc;
+
 use epitome::budget::{Threshold, Tokens};
-use epitome::plan::{Ask, Compaction, Room, Verdict, decide};
+use epitome::plan::{Compaction, PlanOptions, Planner, Room, Verdict};
 use epitome::policy::preset;
 use epitome::render::{Piece, layout};
 use epitome::summary::Digest;
@@ -44,7 +46,7 @@ fn world(messages: &[Value], under: &Under) -> World {
 }
 
 /// The one door: a thread compacted to a share of itself, with every invariant checked.
-fn compacted(world: &World, under: &Under, share: f64, ask: &Ask<'_>) -> Compaction {
+fn compacted(world: &World, under: &Under, share: f64, ask: &PlanOptions) -> Compaction {
     let room = under.room(world.thread.total(), share);
     let compaction = compact(&world.thread, room, under, world.dialect, ask).expect("it is over the trigger");
     compaction_holds(world, under, ask, &compaction).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -64,7 +66,7 @@ fn shown(world: &World, under: &Under, compaction: &Compaction) -> Vec<String> {
 fn timeline_case_1_a_summary_is_inserted_and_the_cut_point_stays_visible() {
     let under = under("timeline");
     let world = world(&chat(16, 6), &under);
-    let compaction = compacted(&world, &under, 0.8, &Ask::default());
+    let compaction = compacted(&world, &under, 0.8, &PlanOptions::default());
     let lines = shown(&world, &under, &compaction);
     let cut = compaction.plan.tail_from;
     assert_eq!(lines.iter().filter(|line| line.contains("+ summary")).count(), 1, "{lines:#?}");
@@ -78,7 +80,7 @@ fn timeline_case_2_the_prefix_of_a_split_turn_is_summarized_under_its_heading() 
     let mut messages = vec![json!({"role": "user", "content": "Move all forty handlers, one after the other."})];
     (0..40).for_each(|at| messages.extend(step(1, at, 6)));
     let world = world(&messages, &under);
-    let compaction = compacted(&world, &under, 0.6, &Ask::default());
+    let compaction = compacted(&world, &under, 0.6, &PlanOptions::default());
     let text = &compaction.summaries[0].text;
     assert!(text.contains("## Turn Context (split turn)"), "{text}");
     assert!(text.contains("Move all forty handlers, one after the other."), "{text}");
@@ -90,7 +92,7 @@ fn timeline_case_3_below_the_threshold_nothing_changes_unless_forced() {
     let world = world(&chat(10, 6), &under);
     let meter = under.meter(Dialect::Chat);
     let room = Room::in_window(&under.policy, Tokens::new(80_000), Tokens::ZERO);
-    let verdict = decide(&world.thread, room, &under.policy, meter, &Ask::default());
+    let verdict = Planner::new(&world.thread, &under.policy, meter, room, &PlanOptions::default()).decide();
     assert!(matches!(verdict, Verdict::Fits { .. }), "{verdict:?}");
     let rendered = prompt(&world.thread, None, &under, Dialect::Chat);
     assert_eq!(world.document.encode(&rendered.items(&world.thread)), world.text);
@@ -100,9 +102,9 @@ fn timeline_case_3_below_the_threshold_nothing_changes_unless_forced() {
 fn timeline_case_4_a_second_compaction_takes_in_the_first_and_comes_after_it() {
     let under = under("timeline");
     let first = world(&chat(16, 6), &under);
-    let once = compacted(&first, &under, 0.8, &Ask::default());
+    let once = compacted(&first, &under, 0.8, &PlanOptions::default());
     let longer = world(&chat(32, 6), &under);
-    let ask = Ask { previous: Some(&once), ..Ask::default() };
+    let ask = PlanOptions { previous: Some(Arc::new(once.clone())), ..PlanOptions::default() };
     let twice =
         compact(&longer.thread, once.plan.room, &under, Dialect::Chat, &ask).expect("it is over the trigger again");
     assert_eq!(twice.plan.round, 2);
@@ -123,7 +125,7 @@ fn timeline_case_5_hidden_messages_are_surfaced_in_the_digest() {
     world.thread.hide(2, "[hidden: a listing of no interest]");
     let room = under.room(world.thread.total(), 0.8);
     let compaction =
-        compact(&world.thread, room, &under, Dialect::Chat, &Ask::default()).expect("it is over the trigger");
+        compact(&world.thread, room, &under, Dialect::Chat, &PlanOptions::default()).expect("it is over the trigger");
     let summary = &compaction.summaries[0];
     let digest = Digest::of(&world.thread, 0..compaction.plan.tail_from, &under.policy.tools, &summary.items);
     assert_eq!(digest.hidden, ["m3: [hidden: a listing of no interest]"]);
@@ -135,7 +137,7 @@ fn timeline_case_6_the_first_message_kept_is_never_a_tool_result() {
     let under = under("timeline");
     let world = world(&chat(16, 6), &under);
     for share in [0.3, 0.45, 0.5, 0.55, 0.6, 0.7, 0.75, 0.85, 0.95] {
-        let compaction = compacted(&world, &under, share, &Ask::default());
+        let compaction = compacted(&world, &under, share, &PlanOptions::default());
         let first = world.thread.message(compaction.plan.tail_from);
         assert_ne!(first.role(), Role::Tool, "{share}");
         assert!(world.thread.cuts().any(|cut| cut.place() == compaction.plan.tail_from), "{share}");
@@ -149,7 +151,7 @@ fn timeline_case_7_cache_checkpoints_are_in_the_prompt_after_a_compaction() {
         .map(|at| json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": format!("Word {at} of many, said at some length so that it counts.")}))
         .collect();
     let world = World::read(Value::Array(talk).to_string(), Dialect::Anthropic, &under);
-    let compaction = compacted(&world, &under, 0.8, &Ask::default());
+    let compaction = compacted(&world, &under, 0.8, &PlanOptions::default());
     let rendered = prompt(&world.thread, Some(&compaction), &under, Dialect::Anthropic);
     let json = rendered.to_json(&world.thread);
     let marked: Vec<usize> = (0..json.len()).filter(|at| json[*at].contains("cache_control")).collect();
@@ -172,7 +174,7 @@ fn ladder_facts_are_preserved_after_five_compactions() {
         messages.extend(chat(8, 30).into_iter().map(|message| renamed(message, round)));
         let world = world(&messages, &under);
         let room = Room { trigger: Tokens::new(4000), target: Tokens::new(2000), limit: Tokens::new(4400) };
-        let ask = Ask { previous: previous.as_ref(), ..Ask::default() };
+        let ask = PlanOptions { previous: previous.clone().map(Arc::new), ..PlanOptions::default() };
         let compaction = compact(&world.thread, room, &under, Dialect::Chat, &ask).expect("it is over the trigger");
         let said = words(&prompt(&world.thread, Some(&compaction), &under, Dialect::Chat), &world.thread);
         assert!(said.contains("Python") && said.contains("$1000"), "round {round}: {said}");
@@ -197,7 +199,7 @@ fn ladder_ten_summaries_do_not_drift_from_a_constraint() {
         messages.extend(chat(8, 30).into_iter().map(|message| renamed(message, round)));
         let world = world(&messages, &under);
         let room = Room { trigger: Tokens::new(3000), target: Tokens::new(1500), limit: Tokens::new(3300) };
-        let ask = Ask { previous: previous.as_ref(), force: true, ..Ask::default() };
+        let ask = PlanOptions { previous: previous.clone().map(Arc::new), force: true, ..PlanOptions::default() };
         let compaction = compact(&world.thread, room, &under, Dialect::Chat, &ask).expect("it is forced");
         let said = words(&prompt(&world.thread, Some(&compaction), &under, Dialect::Chat), &world.thread);
         assert!(said.contains(constraint), "round {round}");
@@ -212,8 +214,8 @@ fn ladder_a_request_stays_under_budget_with_its_system_prompt_tools_and_formatti
     let window = Tokens::new(20_000);
     for fixed in [0, 2_000, 6_000] {
         let room = Room::in_window(&under.policy, window, Tokens::new(fixed));
-        let compaction =
-            compact(&world.thread, room, &under, Dialect::Chat, &Ask::default()).expect("it is over the trigger");
+        let compaction = compact(&world.thread, room, &under, Dialect::Chat, &PlanOptions::default())
+            .expect("it is over the trigger");
         let tokens = prompt(&world.thread, Some(&compaction), &under, Dialect::Chat)
             .tokens(&world.thread, under.meter(Dialect::Chat));
         let reserved = under.policy.reserve.safety + under.policy.reserve.rehydration;
@@ -241,7 +243,7 @@ fn layer_the_boundary_moves_back_rather_than_part_a_result_from_its_call() {
             messages.push(json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": "Go on."}));
         });
         let world = world(&messages, &under);
-        let compaction = compacted(&world, &under, 0.6, &Ask::default());
+        let compaction = compacted(&world, &under, 0.6, &PlanOptions::default());
         let (from, end) = (compaction.plan.tail_from, world.thread.len());
         assert_ne!(world.thread.message(from).role(), Role::Tool, "{extra}");
         assert!((10..=11).contains(&(end - from)), "{extra}: {} messages stay", end - from);
@@ -260,7 +262,7 @@ fn layer_a_chained_round_counts_itself_and_builds_on_the_last() {
     for round in 1..=3 {
         let world = world(&chat(12 * round, 8), &under);
         let room = Room { trigger: Tokens::new(1200), target: Tokens::new(1200), limit: Tokens::new(2000) };
-        let ask = Ask { previous: previous.as_ref(), ..Ask::default() };
+        let ask = PlanOptions { previous: previous.clone().map(Arc::new), ..PlanOptions::default() };
         let compaction = compact(&world.thread, room, &under, Dialect::Chat, &ask).expect("it is over the trigger");
         let text = &compaction.summaries[0].text;
         assert!(text.starts_with(&format!("## Session Summary (Compaction Round {round})")), "{text}");
@@ -275,5 +277,5 @@ fn layer_fewer_than_twelve_messages_are_left_alone() {
     let under = under("layer");
     let world = world(&chat(2, 200), &under);
     let room = under.room(world.thread.total(), 0.5);
-    assert!(compact(&world.thread, room, &under, Dialect::Chat, &Ask::default()).is_none());
+    assert!(compact(&world.thread, room, &under, Dialect::Chat, &PlanOptions::default()).is_none());
 }

@@ -1,9 +1,11 @@
 //! Invariants 1 to 7 and 10 over generated threads, in every dialect, with every preset.
 
+use std::sync::Arc;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use epitome::budget::{Characters, CountSource, Meter, TokenCounter, Tokens};
-use epitome::plan::{Ask, Room, Shape, Verdict, decide};
+use epitome::plan::{PlanOptions, Planner, Room, Shape, Verdict};
 use epitome::thread::Thread;
 use epitome::wire::{Dialect, Item};
 use proptest::prelude::*;
@@ -21,12 +23,15 @@ fn given(script: impl Strategy<Value = Script>) -> impl Strategy<Value = Given> 
     (script, select(&Dialect::ALL[..]), style(), select(vec![0.15, 0.4, 0.7, 0.95]), 0..PRESETS.len())
 }
 
-fn asked(at: usize) -> Ask<'static> {
+fn asked(at: usize) -> PlanOptions {
     match at % 4 {
-        0 => Ask::default(),
-        1 => Ask { pins: vec!["the database is called 'aurora'".into(), "秘密は守る".into()], ..Ask::default() },
-        2 => Ask { force: true, ..Ask::default() },
-        _ => Ask { shape: Shape::SummaryThenTail, ..Ask::default() },
+        0 => PlanOptions::default(),
+        1 => PlanOptions {
+            pins: vec!["the database is called 'aurora'".into(), "秘密は守る".into()],
+            ..PlanOptions::default()
+        },
+        2 => PlanOptions { force: true, ..PlanOptions::default() },
+        _ => PlanOptions { shape: Shape::SummaryThenTail, ..PlanOptions::default() },
     }
 }
 
@@ -34,7 +39,7 @@ fn asked(at: usize) -> Ask<'static> {
 fn holds_for_every_compaction(
     cases: u32,
     scripts: impl Strategy<Value = Script>,
-    claim: fn(&World, &Under, &Ask<'_>, Room) -> Held,
+    claim: fn(&World, &Under, &PlanOptions, Room) -> Held,
 ) {
     forall(cases, &(given(scripts), 0usize..4), |((script, dialect, style, share, preset), ask)| {
         let under = &PRESETS[preset];
@@ -44,7 +49,7 @@ fn holds_for_every_compaction(
     });
 }
 
-fn all_claims(world: &World, under: &Under, ask: &Ask<'_>, room: Room) -> Held {
+fn all_claims(world: &World, under: &Under, ask: &PlanOptions, room: Room) -> Held {
     match compact(&world.thread, room, under, world.dialect, ask) {
         Some(compaction) => compaction_holds(world, under, ask, &compaction),
         None => Ok(()),
@@ -86,15 +91,14 @@ fn planning_and_rendering_change_nothing_in_the_log() {
 fn under_budget_the_bytes_that_go_out_are_the_bytes_that_came_in() {
     holds_for_every_compaction(150, script(), |world, under, _, _| {
         let room = Room::exactly(world.thread.total() + Tokens::new(1));
-        let ask = Ask::default();
-        match decide(&world.thread, room, &under.policy, under.meter(world.dialect), &ask) {
+        let ask = PlanOptions::default();
+        match Planner::new(&world.thread, &under.policy, under.meter(world.dialect), room, &ask).decide() {
             Verdict::Fits { tokens } => hold!(tokens == world.thread.total(), "it says {tokens}"),
             other => return Err(format!("it does not fit: {other:?}")),
         }
         let mut plain = under.policy.clone();
         plain.render.checkpoints = false;
-        let untouched =
-            epitome::render::render(&world.thread, None, &plain, world.dialect, under.meter(world.dialect), &[]);
+        let untouched = epitome::render::render(&world.thread, None, &plain, under.meter(world.dialect), &[]);
         let items = untouched.items(&world.thread);
         hold!(items.iter().enumerate().all(|(at, item)| *item == Item::Kept(at)), "something was touched");
         hold!(world.document.encode(&items) == world.text, "other bytes");
@@ -112,7 +116,7 @@ fn between_compactions_a_longer_threads_prompt_begins_with_the_shorter_ones_byte
         let whole = World::of(&script, dialect, style, &under);
         let short = whole.thread.fork(1 + (cut * (whole.thread.len() - 1) as f64) as usize);
         let room = under.room(short.total(), share);
-        let compaction = compact(&short, room, &under, dialect, &Ask::default());
+        let compaction = compact(&short, room, &under, dialect, &PlanOptions::default());
         let long = prompt(&whole.thread, compaction.as_ref(), &under, dialect).to_json(&whole.thread);
         let short = prompt(&short, compaction.as_ref(), &under, dialect).to_json(&short);
         hold!(
@@ -151,11 +155,11 @@ fn every_claim_holds_round_after_round() {
         let pins = vec!["pinned: ünïcode 🏴".to_owned()];
         for message in whole.document.messages() {
             thread.append(message, &under.meter(dialect));
-            let ask = Ask {
-                previous: previous.as_ref(),
+            let ask = PlanOptions {
+                previous: previous.clone().map(Arc::new),
                 pins: pins.clone(),
                 force: !under.policy.trigger.auto && thread.len().is_multiple_of(20),
-                ..Ask::default()
+                ..PlanOptions::default()
             };
             if let Some(compaction) = compact(&thread, room, under, dialect, &ask) {
                 let world =
@@ -205,7 +209,12 @@ fn what_is_not_loaded_changes_neither_the_prompt_nor_what_must_hold() {
             }
             thread.append(message, &under.meter(dialect));
             let force = !under.policy.trigger.auto && thread.len().is_multiple_of(20);
-            let ask = Ask { previous: previous.as_ref(), pins: pins.clone(), force, ..Ask::default() };
+            let ask = PlanOptions {
+                previous: previous.clone().map(Arc::new),
+                pins: pins.clone(),
+                force,
+                ..PlanOptions::default()
+            };
             if let Some(compaction) = compact(&thread, room, under, dialect, &ask) {
                 let rendered = prompt(&thread, Some(&compaction), under, dialect);
                 let world =
@@ -295,7 +304,7 @@ fn a_step_counts_what_is_new_and_nothing_else_however_long_the_thread() {
                 if policy.clear.eager && thread.messages().last().is_some_and(|message| message.opens_turn()) {
                     continue;
                 }
-                let verdict = decide(&thread, room, policy, meter, &Ask::default());
+                let verdict = Planner::new(&thread, &policy, meter, room, &PlanOptions::default()).decide();
                 hold!(matches!(verdict, Verdict::Fits { .. }), "{}: it acts", policy.name);
                 let spent = (tally.bytes.load(Relaxed) - before.0, tally.calls.load(Relaxed) - before.1);
                 hold!(spent == alone, "{}: a step counted {spent:?} for a message of {alone:?}", policy.name);

@@ -1,7 +1,7 @@
 //! A policy means what it says: what it protects stays as long as the limit allows it, and what gave way is named.
 
 use epitome::budget::Tokens;
-use epitome::plan::{Ask, Compaction, Room};
+use epitome::plan::{Compaction, PlanOptions, Room};
 use epitome::wire::Dialect;
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ fn protected_from(world: &World, under: &Under, target: Tokens) -> usize {
 
 fn at_trigger(world: &World, under: &Under, window: u64) -> Option<(Room, Compaction)> {
     let room = Room::in_window(&under.policy, Tokens::new(window), Tokens::ZERO);
-    let ask = Ask { force: !under.policy.trigger.auto, ..Ask::default() };
+    let ask = PlanOptions { force: !under.policy.trigger.auto, ..PlanOptions::default() };
     let compaction = compact(&world.thread, room, under, DIALECT, &ask)?;
     compaction_holds(world, under, &ask, &compaction).unwrap_or_else(|wrong| panic!("{}: {wrong}", under.policy.name));
     Some((room, compaction))
@@ -173,7 +173,7 @@ fn a_request_stays_whole_in_any_budget_that_holds_it() {
         let request = world.thread.message(world.thread.len() - 1).tokens();
         for share in [0.3, 0.55, 0.7, 0.85] {
             let room = Room::exactly(request.scaled(1.0 / share));
-            let ask = Ask { force: true, ..Ask::default() };
+            let ask = PlanOptions { force: true, ..PlanOptions::default() };
             let Some(compaction) = compact(&world.thread, room, under, DIALECT, &ask) else { continue };
             let said = words(&prompt(&world.thread, Some(&compaction), under, DIALECT), &world.thread);
             assert!(said.contains(&long), "{}: a request of {share} of the budget is cut", under.policy.name);

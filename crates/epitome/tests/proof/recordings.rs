@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use epitome::budget::Tokens;
-use epitome::plan::{Ask, Room, Verdict, decide};
+use epitome::plan::{PlanOptions, Planner, Room, Verdict};
 use epitome::wire::{Dialect, Document, Item};
 use serde_json::Value;
 
@@ -49,7 +49,9 @@ fn every_recording_under_budget_goes_out_as_it_came_in() {
         let under = &PRESETS[2];
         let world = World::read(text, Dialect::Chat, under);
         let room = Room::exactly(world.thread.total());
-        let verdict = decide(&world.thread, room, &under.policy, under.meter(Dialect::Chat), &Ask::default());
+        let options = PlanOptions::default();
+        let planner = Planner::new(&world.thread, &under.policy, under.meter(Dialect::Chat), room, &options);
+        let verdict = planner.decide();
         assert!(matches!(verdict, Verdict::Fits { .. }), "{}", path.display());
     }
 }
@@ -75,7 +77,8 @@ fn holds(path: &Path, text: &str, under: &Under, dialect: Dialect, at: usize) {
     let world = World::read(text, dialect, under);
     let share = [0.2, 0.5, 0.8][at % 3];
     let room = under.room(world.thread.total(), share);
-    let ask = Ask { force: !under.policy.trigger.auto, pins: vec!["never forget".into()], ..Ask::default() };
+    let ask =
+        PlanOptions { force: !under.policy.trigger.auto, pins: vec!["never forget".into()], ..PlanOptions::default() };
     let name = format!("{} in {dialect}, {}, {share}", under.policy.name, path.display());
     match compact(&world.thread, room, under, dialect, &ask) {
         Some(compaction) => {

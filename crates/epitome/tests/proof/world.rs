@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use epitome::budget::{Meter, TokenCounter, Tokens, counter_named};
-use epitome::plan::{Ask, Compaction, Room, Verdict, decide};
+use epitome::plan::{Compaction, PlanOptions, Planner, Room};
 use epitome::policy::{Policy, Preset};
 use epitome::render::{Prompt, render};
 use epitome::thread::{Raw, Thread};
@@ -64,16 +64,13 @@ impl World {
 }
 
 /// Decides, and carries the plan out if there is one.
-pub fn compact(thread: &Thread, room: Room, under: &Under, dialect: Dialect, ask: &Ask<'_>) -> Option<Compaction> {
-    match decide(thread, room, &under.policy, under.meter(dialect), ask) {
-        Verdict::Act(draft) => Some(draft.finish()),
-        Verdict::Fits { .. } | Verdict::Wait { .. } => None,
-    }
+pub fn compact(thread: &Thread, room: Room, under: &Under, dialect: Dialect, ask: &PlanOptions) -> Option<Compaction> {
+    Planner::new(thread, &under.policy, under.meter(dialect), room, ask).compact()
 }
 
 /// The prompt of a thread.
 pub fn prompt(thread: &Thread, compaction: Option<&Compaction>, under: &Under, dialect: Dialect) -> Prompt {
-    render(thread, compaction, &under.policy, dialect, under.meter(dialect), &[])
+    render(thread, compaction, &under.policy, under.meter(dialect), &[])
 }
 
 /// The tokens of written messages, counted from their JSON alone.
