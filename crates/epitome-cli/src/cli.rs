@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use epitome::session::Format;
 use epitome::wire::Dialect;
-use epitome_mock::Fault;
+use epitome_mock::ProviderFault;
 
 /// The exit codes, as `--help` tells them.
 const EXIT_CODES: &str = "\
@@ -735,7 +735,7 @@ pub struct Mock {
     pub window: Option<u64>,
     /// How an overflow is told, by its name in the catalog; by default as the protocol's own provider does
     #[arg(long, value_name = "NAME")]
-    pub overflow: Option<Fault>,
+    pub overflow: Option<ProviderFault>,
     /// Count the output that a request reserves against the window
     #[arg(long)]
     pub count_output: bool,

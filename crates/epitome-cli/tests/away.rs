@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench::Bench;
-use epitome_mock::{Mock, MockSettings};
+use epitome_mock::{MockServer, MockSettings};
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -100,7 +100,7 @@ struct Serving {
     said: Arc<Mutex<String>>,
     /// What answers behind it.
     _runtime: tokio::runtime::Runtime,
-    _mock: Mock,
+    _mock: MockServer,
 }
 
 impl Serving {
@@ -108,7 +108,7 @@ impl Serving {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let mock = {
             let _inside = runtime.enter();
-            Mock::start(MockSettings::default()).unwrap()
+            MockServer::start(MockSettings::default()).unwrap()
         };
         let mut child = Command::new(env!("CARGO_BIN_EXE_epitome"))
             .args(["serve", "--listen", "127.0.0.1:0", "--store", store])

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench::Bench;
-use epitome_mock::{Mock, MockSettings};
+use epitome_mock::{MockServer, MockSettings};
 use epitome_runtime::engine::{Engine, Parts, Settings};
 use epitome_runtime::ids::TenantId;
 use epitome_runtime::store::{DocumentKind, Sqlite};
@@ -217,7 +217,7 @@ fn held(path: &Path) -> (BTreeSet<String>, BTreeSet<(String, u64)>) {
 }
 
 /// One gateway, killed at some moment of its life.
-fn round(number: usize, mock: &Mock) -> usize {
+fn round(number: usize, mock: &MockServer) -> usize {
     let bench = Bench::new();
     let gateway = Gateway::start(&bench, &mock.url());
     let (answered, seen, stop) = (Mutex::new(Vec::new()), AtomicUsize::new(0), AtomicBool::new(false));
@@ -250,7 +250,7 @@ fn what_a_client_has_the_answer_to_survives_a_kill_at_any_moment() {
     let rounds = std::env::var("KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(6);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _inside = runtime.enter();
-    let mock = Mock::start(MockSettings { lax: true, ..MockSettings::default() }).unwrap();
+    let mock = MockServer::start(MockSettings { lax: true, ..MockSettings::default() }).unwrap();
     let answered: usize = (0..rounds).map(|number| round(number, &mock)).sum();
     println!("{rounds} kills, {answered} answers, none of them lost");
 }

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::prompt::{Mark, Prompt};
-use super::seal::Prefix;
-use super::settings::{CacheRules, Prices};
+use super::prompt::{CacheMark, CountedPrompt};
+use super::seal::PromptPrefix;
+use super::settings::{CacheRules, TokenPrices};
 
 /// The steps in which an automatic cache counts.
 const STEP_TOKENS: u64 = 128;
@@ -18,7 +18,7 @@ const ENTRIES_MAX: usize = 100_000;
 
 /// How the input of a request was served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Served {
+pub(crate) struct InputUsage {
     /// All of it.
     pub(crate) input: u64,
     /// What was read from the cache.
@@ -29,14 +29,14 @@ pub(crate) struct Served {
     pub(crate) written_long: u64,
 }
 
-impl Served {
+impl InputUsage {
     /// What was neither read nor written.
     pub(crate) fn plain(&self) -> u64 {
         self.input - self.read - self.written - self.written_long
     }
 
     /// What it costs with its output, in uncached input tokens.
-    pub(crate) fn cost(&self, output: u64, prices: &Prices) -> f64 {
+    pub(crate) fn cost(&self, output: u64, prices: &TokenPrices) -> f64 {
         self.plain() as f64
             + self.read as f64 * prices.cache_read
             + self.written as f64 * prices.cache_write
@@ -47,22 +47,28 @@ impl Served {
 
 /// Whose cache: a key and a model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Owner(pub(crate) String, pub(crate) String);
+pub(crate) struct CacheOwner(pub(crate) String, pub(crate) String);
 
 /// The prefixes that are known.
 #[derive(Default)]
 pub(crate) struct PrefixCache {
-    entries: HashMap<(Owner, Prefix), Entry>,
+    entries: HashMap<(CacheOwner, PromptPrefix), CacheEntry>,
 }
 
-struct Entry {
+struct CacheEntry {
     until: Instant,
     lives: Duration,
 }
 
 impl PrefixCache {
     /// Serves a prompt of a provider that caches by itself, and keeps all of it.
-    pub(crate) fn serve(&mut self, owner: &Owner, prompt: &Prompt, rules: &CacheRules, now: Instant) -> Served {
+    pub(crate) fn serve(
+        &mut self,
+        owner: &CacheOwner,
+        prompt: &CountedPrompt,
+        rules: &CacheRules,
+        now: Instant,
+    ) -> InputUsage {
         let mut read = 0;
         let mut sum = 0;
         for piece in &prompt.pieces {
@@ -73,25 +79,31 @@ impl PrefixCache {
             self.keep(owner, piece.prefix, rules.ttl, now);
         }
         let read = if read >= rules.tokens_min { read / STEP_TOKENS * STEP_TOKENS } else { 0 };
-        Served { input: prompt.tokens(), read, ..Served::default() }
+        InputUsage { input: prompt.tokens(), read, ..InputUsage::default() }
     }
 
     /// Serves a prompt of a provider that caches up to marks.
-    pub(crate) fn serve_marked(&mut self, owner: &Owner, prompt: &Prompt, rules: &CacheRules, now: Instant) -> Served {
+    pub(crate) fn serve_marked(
+        &mut self,
+        owner: &CacheOwner,
+        prompt: &CountedPrompt,
+        rules: &CacheRules,
+        now: Instant,
+    ) -> InputUsage {
         let sums = running_sums(prompt);
         // What this request writes is not there for it to read.
         let found = marks(prompt).filter_map(|(at, _)| self.look_back(owner, prompt, at, rules, now)).max();
         let read = found.map_or(0, |at| sums[at]);
-        let mut served = Served { input: prompt.tokens(), read, ..Served::default() };
+        let mut served = InputUsage { input: prompt.tokens(), read, ..InputUsage::default() };
         for (at, mark) in marks(prompt).filter(|(at, _)| sums[*at] >= rules.tokens_min) {
             let new = sums[at].saturating_sub(served.read + served.written + served.written_long);
             let lives = match mark {
-                Mark::Short => rules.ttl,
-                Mark::Long => rules.ttl * 12,
+                CacheMark::Short => rules.ttl,
+                CacheMark::Long => rules.ttl * 12,
             };
             match mark {
-                Mark::Short => served.written += new,
-                Mark::Long => served.written_long += new,
+                CacheMark::Short => served.written += new,
+                CacheMark::Long => served.written_long += new,
             }
             self.keep(owner, prompt.pieces[at].prefix, lives, now);
         }
@@ -99,27 +111,34 @@ impl PrefixCache {
     }
 
     /// The nearest known prefix at or before a mark.
-    fn look_back(&self, owner: &Owner, prompt: &Prompt, at: usize, rules: &CacheRules, now: Instant) -> Option<usize> {
+    fn look_back(
+        &self,
+        owner: &CacheOwner,
+        prompt: &CountedPrompt,
+        at: usize,
+        rules: &CacheRules,
+        now: Instant,
+    ) -> Option<usize> {
         let first = at.saturating_sub(rules.blocks_back);
         (first..=at).rev().find(|&at| self.knows(owner, prompt.pieces[at].prefix, now))
     }
 
-    fn knows(&self, owner: &Owner, prefix: Prefix, now: Instant) -> bool {
+    fn knows(&self, owner: &CacheOwner, prefix: PromptPrefix, now: Instant) -> bool {
         self.entries.get(&(owner.clone(), prefix)).is_some_and(|entry| entry.until > now)
     }
 
     /// Keeps a prefix, at least as long as it was kept before.
-    fn keep(&mut self, owner: &Owner, prefix: Prefix, lives: Duration, now: Instant) {
+    fn keep(&mut self, owner: &CacheOwner, prefix: PromptPrefix, lives: Duration, now: Instant) {
         if self.entries.len() >= ENTRIES_MAX {
             self.entries.retain(|_, entry| entry.until > now);
         }
-        let entry = self.entries.entry((owner.clone(), prefix)).or_insert(Entry { until: now, lives });
+        let entry = self.entries.entry((owner.clone(), prefix)).or_insert(CacheEntry { until: now, lives });
         entry.lives = entry.lives.max(lives);
         entry.until = now + entry.lives;
     }
 }
 
-fn running_sums(prompt: &Prompt) -> Vec<u64> {
+fn running_sums(prompt: &CountedPrompt) -> Vec<u64> {
     let add = |sum: &mut u64, tokens: u64| {
         *sum += tokens;
         Some(*sum)
@@ -127,6 +146,6 @@ fn running_sums(prompt: &Prompt) -> Vec<u64> {
     prompt.pieces.iter().map(|piece| piece.tokens).scan(0, add).collect()
 }
 
-fn marks(prompt: &Prompt) -> impl Iterator<Item = (usize, Mark)> + '_ {
+fn marks(prompt: &CountedPrompt) -> impl Iterator<Item = (usize, CacheMark)> + '_ {
     prompt.pieces.iter().enumerate().filter_map(|(at, piece)| Some((at, piece.mark?)))
 }

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::asked::Asked;
-use super::endpoint::{Endpoint, Protocol};
+use super::endpoint::{MockEndpoint, ProviderProtocol};
 use super::prompt::{content_blocks, input_items};
+use super::request::MockRequest;
 
 /// How a compaction is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compaction {
+pub(crate) enum RequestedCompaction {
     /// The answer is one sealed block or item.
     Sealed,
     /// The answer begins with a sealed block or item, and goes on.
@@ -24,46 +24,50 @@ pub(crate) enum Compaction {
 }
 
 /// Sentences with which agents ask for a summary, and how they want it.
-const SENTENCES: &[(&str, Compaction)] = &[
-    ("<state_snapshot>", Compaction::Snapshot),
-    ("Your task is to create a detailed summary of the conversation", Compaction::Summary),
-    ("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools", Compaction::Summary),
-    ("CONTEXT CHECKPOINT COMPACTION", Compaction::Prose),
-    ("Create a structured context checkpoint summary", Compaction::Prose),
-    ("Provide a detailed prompt for continuing our conversation", Compaction::Prose),
+const SENTENCES: &[(&str, RequestedCompaction)] = &[
+    ("<state_snapshot>", RequestedCompaction::Snapshot),
+    ("Your task is to create a detailed summary of the conversation", RequestedCompaction::Summary),
+    ("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools", RequestedCompaction::Summary),
+    ("CONTEXT CHECKPOINT COMPACTION", RequestedCompaction::Prose),
+    ("Create a structured context checkpoint summary", RequestedCompaction::Prose),
+    ("Provide a detailed prompt for continuing our conversation", RequestedCompaction::Prose),
 ];
 
-impl Compaction {
+impl RequestedCompaction {
     /// The compaction that a request of so many tokens asks for.
-    pub(crate) fn asked_by(asked: &Asked, tokens: u64) -> Option<Compaction> {
-        Compaction::on_demand(asked).or_else(|| Compaction::over_threshold(asked, tokens)).or_else(|| {
-            let words = last_words(asked);
-            SENTENCES.iter().find(|(sentence, _)| words.contains(sentence)).map(|(_, compaction)| *compaction)
-        })
+    pub(crate) fn requested_by(request: &MockRequest, tokens: u64) -> Option<RequestedCompaction> {
+        RequestedCompaction::on_demand(request)
+            .or_else(|| RequestedCompaction::over_threshold(request, tokens))
+            .or_else(|| {
+                let words = last_words(request);
+                SENTENCES.iter().find(|(sentence, _)| words.contains(sentence)).map(|(_, compaction)| *compaction)
+            })
     }
 
-    fn on_demand(asked: &Asked) -> Option<Compaction> {
+    fn on_demand(request: &MockRequest) -> Option<RequestedCompaction> {
         let triggered =
-            || asked.list("input").last().and_then(|item| item.get("type")?.as_str()) == Some("compaction_trigger");
-        let summarized = || asked.body.pointer("/compaction/type").and_then(Value::as_str) == Some("summarize");
-        (asked.endpoint == Endpoint::Compact || triggered() || summarized()).then_some(Compaction::Sealed)
+            || request.list("input").last().and_then(|item| item.get("type")?.as_str()) == Some("compaction_trigger");
+        let summarized = || request.body.pointer("/compaction/type").and_then(Value::as_str) == Some("summarize");
+        (request.endpoint == MockEndpoint::Compact || triggered() || summarized())
+            .then_some(RequestedCompaction::Sealed)
     }
 
-    fn over_threshold(asked: &Asked, tokens: u64) -> Option<Compaction> {
-        match asked.protocol() {
-            Protocol::Anthropic => {
-                let edits = asked.body.pointer("/context_management/edits")?.as_array()?;
+    fn over_threshold(request: &MockRequest, tokens: u64) -> Option<RequestedCompaction> {
+        match request.protocol() {
+            ProviderProtocol::Anthropic => {
+                let edits = request.body.pointer("/context_management/edits")?.as_array()?;
                 let edit =
                     edits.iter().find(|edit| edit.get("type").and_then(Value::as_str) == Some("compact_20260112"))?;
                 let trigger = edit.pointer("/trigger/value").and_then(Value::as_u64).unwrap_or(150_000);
                 let pauses = edit.get("pause_after_compaction").and_then(Value::as_bool).unwrap_or(false);
-                let compaction = if pauses { Compaction::SealedPause } else { Compaction::SealedFirst };
+                let compaction =
+                    if pauses { RequestedCompaction::SealedPause } else { RequestedCompaction::SealedFirst };
                 (tokens > trigger).then_some(compaction)
             }
-            Protocol::Responses => {
-                let edits = asked.list("context_management").iter();
+            ProviderProtocol::Responses => {
+                let edits = request.list("context_management").iter();
                 let threshold = edits.filter_map(|edit| edit.get("compact_threshold")?.as_u64()).min()?;
-                (tokens > threshold).then_some(Compaction::SealedFirst)
+                (tokens > threshold).then_some(RequestedCompaction::SealedFirst)
             }
             _ => None,
         }
@@ -76,12 +80,12 @@ impl Compaction {
              steps\nGo on with the next command."
         );
         match self {
-            Compaction::Summary => {
+            RequestedCompaction::Summary => {
                 format!(
                     "<analysis>\nThe conversation has {messages} messages.\n</analysis>\n\n<summary>\n{body}\n</summary>"
                 )
             }
-            Compaction::Snapshot => format!(
+            RequestedCompaction::Snapshot => format!(
                 "<state_snapshot>\n<overall_goal>Finish the work that the user asked \
                  for.</overall_goal>\n<key_knowledge>{messages} messages were \
                  exchanged.</key_knowledge>\n<current_plan>Go on with the next command.</current_plan>\n</state_snapshot>"
@@ -92,25 +96,25 @@ impl Compaction {
 }
 
 /// The system prompt and the last thing the user said.
-fn last_words(asked: &Asked) -> String {
+fn last_words(request: &MockRequest) -> String {
     let mut words = String::new();
     for field in ["system", "instructions", "systemInstruction"] {
-        if let Some(value) = asked.field(field) {
+        if let Some(value) = request.field(field) {
             gather(value, &mut words);
         }
     }
-    let messages = match asked.protocol() {
-        Protocol::Responses => input_items(asked),
-        Protocol::Gemini => asked.list("contents").to_vec(),
-        _ => asked.list("messages").to_vec(),
+    let messages = match request.protocol() {
+        ProviderProtocol::Responses => input_items(request),
+        ProviderProtocol::Gemini => request.list("contents").to_vec(),
+        _ => request.list("messages").to_vec(),
     };
     let is = |message: &Value, role: &str| message.get("role").and_then(Value::as_str) == Some(role);
     for message in messages.iter().filter(|message| is(message, "system") || is(message, "developer")) {
         gather(message, &mut words);
     }
     if let Some(last) = messages.last().filter(|last| is(last, "user")) {
-        match asked.protocol() {
-            Protocol::Gemini => gather(last, &mut words),
+        match request.protocol() {
+            ProviderProtocol::Gemini => gather(last, &mut words),
             _ => content_blocks(last).iter().for_each(|block| gather(block, &mut words)),
         }
     }

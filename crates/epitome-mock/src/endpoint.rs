@@ -4,7 +4,7 @@
 
 /// The provider whose manners an endpoint has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Protocol {
+pub(crate) enum ProviderProtocol {
     Chat,
     Responses,
     Anthropic,
@@ -13,15 +13,15 @@ pub(crate) enum Protocol {
 
 /// A door.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
+pub(crate) enum MockEndpoint {
     /// The model answers.
-    Generate(Protocol),
+    Generate(ProviderProtocol),
     /// The model answers Gemini's way, where model and streaming are in the path.
     Gemini { model: String, stream: bool },
     /// `/v1/responses/compact`.
     Compact,
     /// The tokens of a request, in the protocol's own way.
-    Count(Protocol),
+    Count(ProviderProtocol),
     /// The tokens of a Gemini request.
     GeminiCount { model: String },
     /// A stored response.
@@ -39,66 +39,74 @@ pub(crate) enum Endpoint {
     /// `/mock/window`.
     Window,
     /// No door.
-    Unknown(Protocol),
+    Unknown(ProviderProtocol),
 }
 
-impl Endpoint {
+impl MockEndpoint {
     /// The door at a path.
-    pub(crate) fn at(method: &str, path: &str, speaks_anthropic: bool) -> Endpoint {
+    pub(crate) fn at(method: &str, path: &str, speaks_anthropic: bool) -> MockEndpoint {
         let short = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).unwrap_or(path);
         match (method, short.trim_end_matches('/')) {
-            ("POST", "/chat/completions") => Endpoint::Generate(Protocol::Chat),
-            ("POST", "/responses") => Endpoint::Generate(Protocol::Responses),
-            ("POST", "/responses/compact") => Endpoint::Compact,
-            ("POST", "/responses/input_tokens") => Endpoint::Count(Protocol::Responses),
-            ("POST", "/conversations") => Endpoint::Conversations,
-            ("POST", "/messages") => Endpoint::Generate(Protocol::Anthropic),
-            ("POST", "/messages/count_tokens") => Endpoint::Count(Protocol::Anthropic),
-            ("GET", "/models" | "/v1beta/models") => Endpoint::Models,
-            ("GET", "/mock/stats") => Endpoint::Stats,
-            ("POST", "/mock/reset") => Endpoint::Reset,
-            ("POST", "/mock/faults") => Endpoint::Faults,
-            ("POST", "/mock/window") => Endpoint::Window,
+            ("POST", "/chat/completions") => MockEndpoint::Generate(ProviderProtocol::Chat),
+            ("POST", "/responses") => MockEndpoint::Generate(ProviderProtocol::Responses),
+            ("POST", "/responses/compact") => MockEndpoint::Compact,
+            ("POST", "/responses/input_tokens") => MockEndpoint::Count(ProviderProtocol::Responses),
+            ("POST", "/conversations") => MockEndpoint::Conversations,
+            ("POST", "/messages") => MockEndpoint::Generate(ProviderProtocol::Anthropic),
+            ("POST", "/messages/count_tokens") => MockEndpoint::Count(ProviderProtocol::Anthropic),
+            ("GET", "/models" | "/v1beta/models") => MockEndpoint::Models,
+            ("GET", "/mock/stats") => MockEndpoint::Stats,
+            ("POST", "/mock/reset") => MockEndpoint::Reset,
+            ("POST", "/mock/faults") => MockEndpoint::Faults,
+            ("POST", "/mock/window") => MockEndpoint::Window,
             ("GET", rest) if rest.starts_with("/responses/resp_") => {
-                Endpoint::Stored(rest["/responses/".len()..].to_owned())
+                MockEndpoint::Stored(rest["/responses/".len()..].to_owned())
             }
-            ("POST", rest) => Endpoint::gemini(rest).unwrap_or_else(|| Endpoint::unknown(rest, speaks_anthropic)),
-            (_, rest) => Endpoint::unknown(rest, speaks_anthropic),
+            ("POST", rest) => {
+                MockEndpoint::gemini(rest).unwrap_or_else(|| MockEndpoint::unknown(rest, speaks_anthropic))
+            }
+            (_, rest) => MockEndpoint::unknown(rest, speaks_anthropic),
         }
     }
 
-    fn gemini(path: &str) -> Option<Endpoint> {
+    fn gemini(path: &str) -> Option<MockEndpoint> {
         let (model, verb) = path.strip_prefix("/v1beta/models/")?.split_once(':')?;
         let model = model.to_owned();
         match verb {
-            "generateContent" => Some(Endpoint::Gemini { model, stream: false }),
-            "streamGenerateContent" => Some(Endpoint::Gemini { model, stream: true }),
-            "countTokens" => Some(Endpoint::GeminiCount { model }),
+            "generateContent" => Some(MockEndpoint::Gemini { model, stream: false }),
+            "streamGenerateContent" => Some(MockEndpoint::Gemini { model, stream: true }),
+            "countTokens" => Some(MockEndpoint::GeminiCount { model }),
             _ => None,
         }
     }
 
-    fn unknown(path: &str, speaks_anthropic: bool) -> Endpoint {
-        Endpoint::Unknown(match path {
-            _ if path.starts_with("/v1beta") => Protocol::Gemini,
-            _ if path.starts_with("/messages") || speaks_anthropic => Protocol::Anthropic,
-            _ => Protocol::Chat,
+    fn unknown(path: &str, speaks_anthropic: bool) -> MockEndpoint {
+        MockEndpoint::Unknown(match path {
+            _ if path.starts_with("/v1beta") => ProviderProtocol::Gemini,
+            _ if path.starts_with("/messages") || speaks_anthropic => ProviderProtocol::Anthropic,
+            _ => ProviderProtocol::Chat,
         })
     }
 
     /// Whose manners it has.
-    pub(crate) fn protocol(&self) -> Protocol {
+    pub(crate) fn protocol(&self) -> ProviderProtocol {
         match self {
-            Endpoint::Generate(protocol) | Endpoint::Count(protocol) | Endpoint::Unknown(protocol) => *protocol,
-            Endpoint::Gemini { .. } | Endpoint::GeminiCount { .. } => Protocol::Gemini,
-            Endpoint::Compact | Endpoint::Stored(_) | Endpoint::Conversations => Protocol::Responses,
-            Endpoint::Models => Protocol::Chat,
-            Endpoint::Stats | Endpoint::Reset | Endpoint::Faults | Endpoint::Window => Protocol::Chat,
+            MockEndpoint::Generate(protocol) | MockEndpoint::Count(protocol) | MockEndpoint::Unknown(protocol) => {
+                *protocol
+            }
+            MockEndpoint::Gemini { .. } | MockEndpoint::GeminiCount { .. } => ProviderProtocol::Gemini,
+            MockEndpoint::Compact | MockEndpoint::Stored(_) | MockEndpoint::Conversations => {
+                ProviderProtocol::Responses
+            }
+            MockEndpoint::Models => ProviderProtocol::Chat,
+            MockEndpoint::Stats | MockEndpoint::Reset | MockEndpoint::Faults | MockEndpoint::Window => {
+                ProviderProtocol::Chat
+            }
         }
     }
 
     /// Whether it is the mock's own and needs no key.
     pub(crate) fn is_own(&self) -> bool {
-        matches!(self, Endpoint::Stats | Endpoint::Reset | Endpoint::Faults | Endpoint::Window)
+        matches!(self, MockEndpoint::Stats | MockEndpoint::Reset | MockEndpoint::Faults | MockEndpoint::Window)
     }
 }

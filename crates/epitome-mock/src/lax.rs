@@ -4,34 +4,46 @@ use bytes::Bytes;
 use http::request::Parts;
 use serde_json::{Value, json};
 
-use super::asked::{Asked, Seed};
-use super::cache::Served;
-use super::endpoint::Endpoint;
-use super::outlet::Outgoing;
+use super::cache::InputUsage;
+use super::encode::AnswerEncoder;
+use super::endpoint::MockEndpoint;
+use super::outgoing::OutgoingResponse;
 use super::provider::plain_text;
-use super::reply::{Reply, Usage};
+use super::reply::{ModelReply, ReplyUsage};
+use super::request::{AnswerSeed, MockRequest};
 use super::settings::MockSettings;
-use super::speak::Speech;
 
 /// About how many bytes a token has.
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// Answers without a look at what was asked, but for the stream.
-pub(crate) fn answer(settings: &MockSettings, head: &Parts, body: &Bytes) -> Outgoing {
+pub(crate) fn answer(settings: &MockSettings, head: &Parts, body: &Bytes) -> OutgoingResponse {
     let body_bytes = body.len() as u64;
-    let endpoint = Endpoint::at(head.method.as_str(), head.uri.path(), head.headers.contains_key("anthropic-version"));
+    let endpoint =
+        MockEndpoint::at(head.method.as_str(), head.uri.path(), head.headers.contains_key("anthropic-version"));
     let body = json!({"model": "mock", "stream": wants_stream(body), "stream_options": {"include_usage": true}});
-    let asked = Asked { endpoint, headers: head.headers.clone(), key: String::new(), body, seed: Seed::of("", b"lax") };
-    let reply = Reply::text(plain_text(0, settings.timing.answer_tokens));
+    let request = MockRequest {
+        endpoint,
+        headers: head.headers.clone(),
+        key: String::new(),
+        body,
+        seed: AnswerSeed::of("", b"lax"),
+    };
+    let reply = ModelReply::text(plain_text(0, settings.timing.answer_tokens));
     // Roughly what it is: whoever counts shall not think that something was left out.
-    let served = Served { input: (body_bytes / BYTES_PER_TOKEN).max(1), ..Served::default() };
+    let served = InputUsage { input: (body_bytes / BYTES_PER_TOKEN).max(1), ..InputUsage::default() };
     let output = settings.timing.answer_tokens.max(1) as u64;
-    let speech = Speech { asked: &asked, reply: &reply, usage: Usage { served, output, reasoning: 0 } };
-    let mut outgoing = match asked.endpoint {
-        Endpoint::Generate(_) | Endpoint::Gemini { .. } if asked.wants_stream() => Outgoing::events(speech.frames()),
-        Endpoint::Generate(_) | Endpoint::Gemini { .. } => Outgoing::json(200, &speech.whole()),
-        Endpoint::Count(_) | Endpoint::GeminiCount { .. } => Outgoing::json(200, &json!({"input_tokens": 1})),
-        _ => Outgoing::json(200, &Value::Object(Default::default())),
+    let encoder =
+        AnswerEncoder { request: &request, reply: &reply, usage: ReplyUsage { served, output, reasoning: 0 } };
+    let mut outgoing = match request.endpoint {
+        MockEndpoint::Generate(_) | MockEndpoint::Gemini { .. } if request.wants_stream() => {
+            OutgoingResponse::events(encoder.frames())
+        }
+        MockEndpoint::Generate(_) | MockEndpoint::Gemini { .. } => OutgoingResponse::json(200, &encoder.whole()),
+        MockEndpoint::Count(_) | MockEndpoint::GeminiCount { .. } => {
+            OutgoingResponse::json(200, &json!({"input_tokens": 1}))
+        }
+        _ => OutgoingResponse::json(200, &Value::Object(Default::default())),
     };
     outgoing.timing = settings.timing;
     outgoing

@@ -11,31 +11,31 @@
 //! no language: what it says is always the same.
 
 mod archive;
-mod arrival;
-mod asked;
 mod cache;
 mod compaction;
+mod encode;
 mod endpoint;
 mod faults;
+mod incoming;
 mod lax;
 mod models;
-mod offered;
-mod outlet;
+mod outgoing;
 mod prompt;
 mod provider;
 mod record;
-mod refusal;
+mod rejection;
 mod reply;
+mod request;
 mod rules;
 mod seal;
 mod settings;
-mod speak;
+mod tools;
 mod window;
 mod work;
 
-pub use faults::{Fault, FaultKind};
-pub use record::{Account, Broken, Recorded};
-pub use settings::{CacheRules, MockSettings, Prices, Timing, Work};
+pub use faults::{FaultKind, ProviderFault};
+pub use record::{KeyAccount, RecordedRequest, RuleViolation};
+pub use settings::{CacheRules, MockSettings, MockWork, Timing, TokenPrices};
 
 use std::io;
 use std::net::SocketAddr;
@@ -53,20 +53,20 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use arrival::Arrival;
-use provider::Provider;
+use incoming::IncomingRequest;
+use provider::MockProvider;
 
 /// A mock provider that is running.
-pub struct Mock {
+pub struct MockServer {
     address: SocketAddr,
-    provider: Arc<Provider>,
+    provider: Arc<MockProvider>,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<()>,
 }
 
-impl Mock {
+impl MockServer {
     /// Starts one on the current runtime.
-    pub fn start(settings: MockSettings) -> io::Result<Mock> {
+    pub fn start(settings: MockSettings) -> io::Result<MockServer> {
         let listener = std::net::TcpListener::bind(settings.listen)?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
@@ -75,7 +75,7 @@ impl Mock {
         let listener = listener.tap_io(|stream| {
             let _ = stream.set_nodelay(true);
         });
-        let provider = Arc::new(Provider::new(settings));
+        let provider = Arc::new(MockProvider::new(settings));
         let (stop, stopped) = oneshot::channel();
         let app = Router::new().fallback(answer).with_state(provider.clone());
         let server = tokio::spawn(async move {
@@ -84,7 +84,7 @@ impl Mock {
                 _ = stopped => {}
             }
         });
-        Ok(Mock { address, provider, stop: Some(stop), server })
+        Ok(MockServer { address, provider, stop: Some(stop), server })
     }
 
     /// Its address, such as `http://127.0.0.1:4010`.
@@ -98,17 +98,17 @@ impl Mock {
     }
 
     /// The requests it got, oldest first.
-    pub fn requests(&self) -> Vec<Recorded> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.provider.records(|records| records.requests.iter().cloned().collect())
     }
 
     /// The rules that were broken, in the order of the requests.
-    pub fn violations(&self) -> Vec<Broken> {
+    pub fn violations(&self) -> Vec<RuleViolation> {
         self.provider.records(|records| records.broken.clone())
     }
 
     /// What a key has used.
-    pub fn account(&self, key: &str) -> Account {
+    pub fn account(&self, key: &str) -> KeyAccount {
         self.provider.records(|records| records.accounts.get(key).cloned().unwrap_or_default())
     }
 
@@ -118,7 +118,7 @@ impl Mock {
     }
 
     /// Gives the next requests a fault, whatever they say.
-    pub fn fail_next(&self, fault: Fault, times: usize) {
+    pub fn fail_next(&self, fault: ProviderFault, times: usize) {
         self.provider.fail_next(fault, times);
     }
 
@@ -141,20 +141,20 @@ impl Mock {
     }
 }
 
-impl Drop for Mock {
+impl Drop for MockServer {
     fn drop(&mut self) {
         self.server.abort();
     }
 }
 
 /// Answers a request.
-async fn answer(State(provider): State<Arc<Provider>>, request: Request) -> Response {
+async fn answer(State(provider): State<Arc<MockProvider>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let body = body_of(body, provider.settings.body_bytes_max).await;
     if provider.settings.lax {
         return lax::answer(&provider.settings, &head, &body.unwrap_or_default()).send().await;
     }
-    let work = move || provider.answer(Arrival::of(head, body));
+    let work = move || provider.answer(IncomingRequest::of(head, body));
     match tokio::task::spawn_blocking(work).await {
         Ok(outgoing) => outgoing.send().await,
         Err(_) => {

@@ -11,78 +11,78 @@ use epitome::thread::Raw;
 use epitome::wire::{Dialect, decode_message, media};
 use serde_json::{Value, json};
 
-use super::asked::Asked;
-use super::endpoint::Protocol;
-use super::seal::{self, Prefix};
+use super::endpoint::ProviderProtocol;
+use super::request::MockRequest;
+use super::seal::{self, PromptPrefix};
 
 /// A request, laid out.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Prompt {
-    pub(crate) pieces: Vec<Piece>,
+pub(crate) struct CountedPrompt {
+    pub(crate) pieces: Vec<CountedPiece>,
     /// What the start of the reply costs.
     reply: u64,
 }
 
 /// A tool, a block of the system prompt, or a message or a block of one.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct CountedPiece {
     /// Everything up to and including this piece, as the cache sees it.
-    pub(crate) prefix: Prefix,
+    pub(crate) prefix: PromptPrefix,
     /// The same as thinking is bound to it: a compaction of ours is what it stands for.
-    bound: Prefix,
+    bound: PromptPrefix,
     pub(crate) tokens: u64,
-    pub(crate) mark: Option<Mark>,
+    pub(crate) mark: Option<CacheMark>,
     /// The message and the block of it.
     place: Option<(usize, usize)>,
 }
 
 /// A cache mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum CacheMark {
     /// For five minutes.
     Short,
     /// For an hour.
     Long,
 }
 
-impl Prompt {
+impl CountedPrompt {
     /// All its tokens.
     pub(crate) fn tokens(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.tokens).sum::<u64>() + self.reply
     }
 
     /// What stands before a block of a message; nothing for a block that a compaction hides.
-    pub(crate) fn before(&self, message: usize, block: usize) -> Option<Prefix> {
+    pub(crate) fn before(&self, message: usize, block: usize) -> Option<PromptPrefix> {
         let at = self.pieces.iter().position(|piece| piece.place == Some((message, block)))?;
         Some(bound_of(&self.pieces[..at]))
     }
 
     /// All of it, as thinking is bound to it.
-    pub(crate) fn bound(&self) -> Prefix {
+    pub(crate) fn bound(&self) -> PromptPrefix {
         bound_of(&self.pieces)
     }
 
-    fn whole(&self) -> Prefix {
-        self.pieces.last().map_or_else(Prefix::default, |piece| piece.prefix)
+    fn whole(&self) -> PromptPrefix {
+        self.pieces.last().map_or_else(PromptPrefix::default, |piece| piece.prefix)
     }
 
     fn push(&mut self, role: &str, value: &Value, tokens: u64, place: Option<(usize, usize)>) {
         let mut bytes = role.as_bytes().to_vec();
         render(value, &mut bytes);
         let (prefix, bound) = (self.whole().then(&bytes), self.bound().then(&bytes));
-        self.pieces.push(Piece { prefix, bound, tokens, mark: mark_of(value), place });
+        self.pieces.push(CountedPiece { prefix, bound, tokens, mark: mark_of(value), place });
     }
 }
 
-fn bound_of(pieces: &[Piece]) -> Prefix {
-    pieces.last().map_or_else(Prefix::default, |piece| piece.bound)
+fn bound_of(pieces: &[CountedPiece]) -> PromptPrefix {
+    pieces.last().map_or_else(PromptPrefix::default, |piece| piece.bound)
 }
 
-fn mark_of(block: &Value) -> Option<Mark> {
+fn mark_of(block: &Value) -> Option<CacheMark> {
     let own = block.get("cache_control").filter(|mark| !mark.is_null());
     let inner = || block.get("content")?.as_array()?.iter().rev().find_map(|part| part.get("cache_control"));
     let mark = own.or_else(inner)?;
-    Some(if mark.get("ttl").and_then(Value::as_str) == Some("1h") { Mark::Long } else { Mark::Short })
+    Some(if mark.get("ttl").and_then(Value::as_str) == Some("1h") { CacheMark::Long } else { CacheMark::Short })
 }
 
 /// A value's JSON without cache marks.
@@ -120,19 +120,23 @@ const COUNTS_MAX: usize = 200_000;
 
 /// Counts requests, and remembers what it counted.
 #[derive(Default)]
-pub(crate) struct Scales {
+pub(crate) struct PromptCounter {
     counts: Mutex<HashMap<[u8; 32], Arc<[u64]>>>,
 }
 
-impl Scales {
+impl PromptCounter {
     /// Lays a request out and counts it.
-    pub(crate) fn weigh(&self, asked: &Asked) -> Prompt {
-        let counter = counter_for(Some(asked.model()));
-        let scale =
-            Scale { scales: self, model: asked.model(), counter: &*counter, dialect: dialect(asked.protocol()) };
-        match asked.protocol() {
-            Protocol::Gemini => scale.gemini(asked),
-            protocol => scale.request(asked, protocol),
+    pub(crate) fn count(&self, request: &MockRequest) -> CountedPrompt {
+        let counter = counter_for(Some(request.model()));
+        let scale = RequestCounter {
+            scales: self,
+            model: request.model(),
+            counter: &*counter,
+            dialect: dialect(request.protocol()),
+        };
+        match request.protocol() {
+            ProviderProtocol::Gemini => scale.gemini(request),
+            protocol => scale.request(request, protocol),
         }
     }
 
@@ -154,47 +158,47 @@ impl Scales {
     }
 }
 
-fn dialect(protocol: Protocol) -> Dialect {
+fn dialect(protocol: ProviderProtocol) -> Dialect {
     match protocol {
-        Protocol::Chat | Protocol::Gemini => Dialect::Chat,
-        Protocol::Responses => Dialect::Responses,
-        Protocol::Anthropic => Dialect::Anthropic,
+        ProviderProtocol::Chat | ProviderProtocol::Gemini => Dialect::Chat,
+        ProviderProtocol::Responses => Dialect::Responses,
+        ProviderProtocol::Anthropic => Dialect::Anthropic,
     }
 }
 
 /// Counts one request.
-struct Scale<'a> {
-    scales: &'a Scales,
+struct RequestCounter<'a> {
+    scales: &'a PromptCounter,
     model: &'a str,
     counter: &'a dyn TokenCounter,
     dialect: Dialect,
 }
 
-impl Scale<'_> {
-    fn request(&self, asked: &Asked, protocol: Protocol) -> Prompt {
+impl RequestCounter<'_> {
+    fn request(&self, request: &MockRequest, protocol: ProviderProtocol) -> CountedPrompt {
         let overhead = Overhead::of(self.dialect);
-        let mut prompt = Prompt { reply: overhead.reply.get(), ..Prompt::default() };
-        self.tools(asked.list("tools"), overhead, &mut prompt);
+        let mut prompt = CountedPrompt { reply: overhead.reply.get(), ..CountedPrompt::default() };
+        self.tools(request.list("tools"), overhead, &mut prompt);
         match protocol {
-            Protocol::Responses => {
-                self.system(asked.field("instructions"), overhead, &mut prompt);
-                self.items(&input_items(asked), &mut prompt);
+            ProviderProtocol::Responses => {
+                self.system(request.field("instructions"), overhead, &mut prompt);
+                self.items(&input_items(request), &mut prompt);
             }
-            Protocol::Anthropic => {
-                self.system(asked.field("system"), overhead, &mut prompt);
-                self.blocks(asked.list("messages"), overhead, &mut prompt);
-                if asked.field("cache_control").is_some()
+            ProviderProtocol::Anthropic => {
+                self.system(request.field("system"), overhead, &mut prompt);
+                self.blocks(request.list("messages"), overhead, &mut prompt);
+                if request.field("cache_control").is_some()
                     && let Some(last) = prompt.pieces.last_mut()
                 {
-                    last.mark = mark_of(&asked.body).or(last.mark);
+                    last.mark = mark_of(&request.body).or(last.mark);
                 }
             }
-            _ => self.items(asked.list("messages"), &mut prompt),
+            _ => self.items(request.list("messages"), &mut prompt),
         }
         prompt
     }
 
-    fn tools(&self, tools: &[Value], overhead: Overhead, prompt: &mut Prompt) {
+    fn tools(&self, tools: &[Value], overhead: Overhead, prompt: &mut CountedPrompt) {
         for (at, tool) in tools.iter().enumerate() {
             let once = if at == 0 { overhead.tools.get() } else { 0 };
             let tokens = self.counted(tool, || vec![overhead.tool_schema(self.counter, tool)])[0];
@@ -202,7 +206,7 @@ impl Scale<'_> {
         }
     }
 
-    fn system(&self, system: Option<&Value>, overhead: Overhead, prompt: &mut Prompt) {
+    fn system(&self, system: Option<&Value>, overhead: Overhead, prompt: &mut CountedPrompt) {
         let blocks = match system {
             Some(Value::String(text)) => vec![json!({"type": "text", "text": text})],
             Some(Value::Array(blocks)) => blocks.clone(),
@@ -217,7 +221,7 @@ impl Scale<'_> {
     }
 
     /// One piece for each message or item.
-    fn items(&self, items: &[Value], prompt: &mut Prompt) {
+    fn items(&self, items: &[Value], prompt: &mut CountedPrompt) {
         let overhead = Overhead::of(self.dialect);
         for (at, item) in items.iter().enumerate() {
             let tokens: u64 = self.parts(item).iter().sum();
@@ -226,7 +230,7 @@ impl Scale<'_> {
     }
 
     /// One piece for each block, from the newest compaction on.
-    fn blocks(&self, messages: &[Value], overhead: Overhead, prompt: &mut Prompt) {
+    fn blocks(&self, messages: &[Value], overhead: Overhead, prompt: &mut CountedPrompt) {
         let start = messages.iter().rposition(is_compacted).unwrap_or(0);
         for (at, message) in messages.iter().enumerate().skip(start) {
             let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
@@ -241,7 +245,7 @@ impl Scale<'_> {
                 };
                 let once = if block_at == 0 { overhead.per_message.get() } else { 0 };
                 prompt.push(role, block, own + once, Some((at, block_at)));
-                if let (Some(prefix), Some(piece)) = (self.stood_for(block), prompt.pieces.last_mut()) {
+                if let (Some(prefix), Some(piece)) = (self.compacted_prefix(block), prompt.pieces.last_mut()) {
                     piece.bound = prefix;
                 }
             }
@@ -249,7 +253,7 @@ impl Scale<'_> {
     }
 
     /// The prefix that a compaction of ours stands for.
-    fn stood_for(&self, block: &Value) -> Option<Prefix> {
+    fn compacted_prefix(&self, block: &Value) -> Option<PromptPrefix> {
         let is_compaction = block.get("type").and_then(Value::as_str) == Some("compaction");
         let sealed = block.get("encrypted_content").filter(|_| is_compaction)?.as_str()?;
         seal::stands_for(self.model, sealed)
@@ -287,16 +291,16 @@ impl Scale<'_> {
         self.counter.count(&told.join("\n")) + shown.sum()
     }
 
-    fn gemini(&self, asked: &Asked) -> Prompt {
-        let mut prompt = Prompt { reply: 3, ..Prompt::default() };
+    fn gemini(&self, request: &MockRequest) -> CountedPrompt {
+        let mut prompt = CountedPrompt { reply: 3, ..CountedPrompt::default() };
         let count = |value: &Value| self.counted(value, || vec![self.spoken(value)])[0];
-        for tool in asked.list("tools") {
+        for tool in request.list("tools") {
             prompt.push("tool", tool, count(tool), None);
         }
-        if let Some(system) = asked.field("systemInstruction") {
+        if let Some(system) = request.field("systemInstruction") {
             prompt.push("system", system, count(system), None);
         }
-        for (at, content) in asked.list("contents").iter().enumerate() {
+        for (at, content) in request.list("contents").iter().enumerate() {
             prompt.push("", content, count(content) + 4, Some((at, 0)));
         }
         prompt
@@ -304,8 +308,8 @@ impl Scale<'_> {
 }
 
 /// The items of a Responses request; a text is a user's message.
-pub(crate) fn input_items(asked: &Asked) -> Vec<Value> {
-    match asked.field("input") {
+pub(crate) fn input_items(request: &MockRequest) -> Vec<Value> {
+    match request.field("input") {
         Some(Value::String(text)) => vec![json!({"type": "message", "role": "user", "content": text})],
         Some(Value::Array(items)) => items.clone(),
         _ => Vec::new(),

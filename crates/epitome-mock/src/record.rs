@@ -6,15 +6,15 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use serde::Serialize;
 
-use super::cache::Served;
-use super::settings::Prices;
+use super::cache::InputUsage;
+use super::settings::TokenPrices;
 
 /// The most broken rules that are remembered.
 const BROKEN_MAX: usize = 10_000;
 
 /// A request that the mock got.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct RecordedRequest {
     /// Its method.
     pub method: Method,
     /// Its path, with the query.
@@ -29,7 +29,7 @@ pub struct Recorded {
     pub prompt_tokens: Option<u64>,
 }
 
-impl Recorded {
+impl RecordedRequest {
     /// Its body as JSON.
     pub fn json(&self) -> Option<serde_json::Value> {
         serde_json::from_slice(&self.body).ok()
@@ -38,7 +38,7 @@ impl Recorded {
 
 /// A rule that a request broke.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Broken {
+pub struct RuleViolation {
     /// The rule: `A1`, `auth`, `schema`.
     pub rule: String,
     /// What the client was told.
@@ -49,7 +49,7 @@ pub struct Broken {
 
 /// What a key has used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Account {
+pub struct KeyAccount {
     /// Requests that the model answered.
     pub answered: u64,
     /// Requests that were refused for a rule.
@@ -70,8 +70,8 @@ pub struct Account {
     pub cost: f64,
 }
 
-impl Account {
-    pub(crate) fn bill(&mut self, served: &Served, output: u64, prices: &Prices) {
+impl KeyAccount {
+    pub(crate) fn bill(&mut self, served: &InputUsage, output: u64, prices: &TokenPrices) {
         self.answered += 1;
         self.input_tokens += served.input;
         self.cache_read_tokens += served.read;
@@ -83,16 +83,16 @@ impl Account {
 
 /// Everything that is remembered.
 #[derive(Default)]
-pub(crate) struct Records {
+pub(crate) struct RequestRecords {
     /// How many requests there were, remembered or not.
     pub(crate) count: u64,
-    pub(crate) requests: VecDeque<Recorded>,
-    pub(crate) broken: Vec<Broken>,
-    pub(crate) accounts: BTreeMap<String, Account>,
+    pub(crate) requests: VecDeque<RecordedRequest>,
+    pub(crate) broken: Vec<RuleViolation>,
+    pub(crate) accounts: BTreeMap<String, KeyAccount>,
 }
 
-impl Records {
-    pub(crate) fn add(&mut self, recorded: Recorded, records_max: usize) {
+impl RequestRecords {
+    pub(crate) fn add(&mut self, recorded: RecordedRequest, records_max: usize) {
         self.count += 1;
         if self.requests.len() >= records_max {
             self.requests.pop_front();
@@ -103,14 +103,14 @@ impl Records {
     }
 
     /// Notes a broken rule.
-    pub(crate) fn note(&mut self, broken: Broken, key: &str) {
+    pub(crate) fn note(&mut self, broken: RuleViolation, key: &str) {
         self.account(key).refused += 1;
         if self.broken.len() < BROKEN_MAX {
             self.broken.push(broken);
         }
     }
 
-    pub(crate) fn account(&mut self, key: &str) -> &mut Account {
+    pub(crate) fn account(&mut self, key: &str) -> &mut KeyAccount {
         self.accounts.entry(key.to_owned()).or_default()
     }
 }

@@ -4,21 +4,21 @@ use serde_json::Value;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Reply {
-    pub(crate) parts: Vec<Part>,
-    pub(crate) stop: Stop,
+pub(crate) struct ModelReply {
+    pub(crate) parts: Vec<ReplyPart>,
+    pub(crate) stop: StopReason,
 }
 
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Part {
+pub(crate) enum ReplyPart {
     /// A thought with its seal: a signature, or encrypted content.
     Thought {
         text: String,
         seal: String,
     },
     Text(String),
-    Call(Call),
+    Call(ReplyCall),
     /// What stands for the conversation so far.
     Compaction {
         summary: String,
@@ -28,7 +28,7 @@ pub(crate) enum Part {
 
 /// A tool call.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Call {
+pub(crate) struct ReplyCall {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) input: Value,
@@ -45,7 +45,7 @@ pub(crate) enum CallKind {
 
 /// Why an answer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum StopReason {
     /// It is finished.
     End,
     /// Tools are to be run.
@@ -58,10 +58,10 @@ pub(crate) enum Stop {
     Compaction,
 }
 
-impl Reply {
+impl ModelReply {
     /// An answer of one text.
-    pub(crate) fn text(text: impl Into<String>) -> Reply {
-        Reply { parts: vec![Part::Text(text.into())], stop: Stop::End }
+    pub(crate) fn text(text: impl Into<String>) -> ModelReply {
+        ModelReply { parts: vec![ReplyPart::Text(text.into())], stop: StopReason::End }
     }
 
     /// All its words, as they are billed.
@@ -69,12 +69,12 @@ impl Reply {
         let mut out = String::new();
         for part in &self.parts {
             match part {
-                Part::Thought { text, .. } | Part::Text(text) => out.push_str(text),
-                Part::Call(call) => {
+                ReplyPart::Thought { text, .. } | ReplyPart::Text(text) => out.push_str(text),
+                ReplyPart::Call(call) => {
                     out.push_str(&call.name);
                     out.push_str(&call.input.to_string());
                 }
-                Part::Compaction { summary, .. } => out.push_str(summary),
+                ReplyPart::Compaction { summary, .. } => out.push_str(summary),
             }
             out.push('\n');
         }
@@ -83,17 +83,17 @@ impl Reply {
 
     /// Its thoughts.
     pub(crate) fn thoughts(&self) -> String {
-        let thought = |part: &Part| match part {
-            Part::Thought { text, .. } => Some(text.clone()),
+        let thought = |part: &ReplyPart| match part {
+            ReplyPart::Thought { text, .. } => Some(text.clone()),
             _ => None,
         };
         self.parts.iter().filter_map(thought).collect::<Vec<_>>().join("\n")
     }
 
     /// Its calls.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &ReplyCall> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Call(call) => Some(call),
+            ReplyPart::Call(call) => Some(call),
             _ => None,
         })
     }
@@ -106,8 +106,8 @@ pub(crate) fn tokens_of(text: &str) -> impl Iterator<Item = &str> {
 
 /// What an answer is billed with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    pub(crate) served: super::cache::Served,
+pub(crate) struct ReplyUsage {
+    pub(crate) served: super::cache::InputUsage,
     pub(crate) output: u64,
     pub(crate) reasoning: u64,
 }

@@ -6,72 +6,72 @@
 
 /// The hash of everything before a place in a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub(crate) struct Prefix([u8; 16]);
+pub(crate) struct PromptPrefix([u8; 16]);
 
 /// What a thinking block's signature turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signed {
+pub(crate) enum SignatureCheck {
     /// Not one of ours.
     Foreign,
     /// One of ours, under other words.
     Changed,
     /// One of ours, made after this prefix.
-    After(Prefix),
+    After(PromptPrefix),
 }
 
 const SIGNATURE: &str = "EmockThinking";
 const ENCRYPTED: &str = "gAAAAAmock";
 const DIGEST_CHARS: usize = 32;
 
-impl Prefix {
+impl PromptPrefix {
     /// The prefix with one more piece.
-    pub(crate) fn then(&self, piece: &[u8]) -> Prefix {
+    pub(crate) fn then(&self, piece: &[u8]) -> PromptPrefix {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0).update(piece);
-        Prefix(cut(hasher.finalize()))
+        PromptPrefix(cut(hasher.finalize()))
     }
 
     fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn read(hex: &str) -> Option<Prefix> {
+    fn read(hex: &str) -> Option<PromptPrefix> {
         let mut bytes = [0; 16];
         for (at, byte) in bytes.iter_mut().enumerate() {
             *byte = u8::from_str_radix(hex.get(at * 2..at * 2 + 2)?, 16).ok()?;
         }
-        Some(Prefix(bytes))
+        Some(PromptPrefix(bytes))
     }
 }
 
 /// The signature of a thought after a prefix.
-pub(crate) fn sign(thought: &str, prefix: Prefix) -> String {
+pub(crate) fn sign(thought: &str, prefix: PromptPrefix) -> String {
     let prefix = prefix.hex();
     format!("{SIGNATURE}{prefix}{}{}", digest("prefix", &prefix), digest(&prefix, thought))
 }
 
 /// Looks at a signature.
-pub(crate) fn inspect(signature: &str, thought: &str) -> Signed {
+pub(crate) fn inspect(signature: &str, thought: &str) -> SignatureCheck {
     let parts = signature.strip_prefix(SIGNATURE).and_then(|rest| {
         let (prefix, rest) = rest.split_at_checked(DIGEST_CHARS)?;
         let (ours, words) = rest.split_at_checked(DIGEST_CHARS)?;
-        (ours == digest("prefix", prefix)).then_some((Prefix::read(prefix)?, prefix, words))
+        (ours == digest("prefix", prefix)).then_some((PromptPrefix::read(prefix)?, prefix, words))
     });
     match parts {
-        None => Signed::Foreign,
-        Some((_, hex, words)) if words != digest(hex, thought) => Signed::Changed,
-        Some((prefix, ..)) => Signed::After(prefix),
+        None => SignatureCheck::Foreign,
+        Some((_, hex, words)) if words != digest(hex, thought) => SignatureCheck::Changed,
+        Some((prefix, ..)) => SignatureCheck::After(prefix),
     }
 }
 
 /// A summary sealed for a model, with the prefix that it stands for.
-pub(crate) fn seal_compaction(model: &str, prefix: Prefix, summary: &str) -> String {
+pub(crate) fn seal_compaction(model: &str, prefix: PromptPrefix, summary: &str) -> String {
     encrypt(model, &format!("{}\n{summary}", prefix.hex()))
 }
 
 /// The prefix that a sealed summary stands for.
-pub(crate) fn stands_for(model: &str, sealed: &str) -> Option<Prefix> {
-    Prefix::read(decrypt(model, sealed)?.split_once('\n')?.0)
+pub(crate) fn stands_for(model: &str, sealed: &str) -> Option<PromptPrefix> {
+    PromptPrefix::read(decrypt(model, sealed)?.split_once('\n')?.0)
 }
 
 /// Content sealed for a model: nobody else can open it.
@@ -107,18 +107,18 @@ mod tests {
 
     #[test]
     fn a_signature_tells_a_foreign_a_changed_and_a_true_one_apart() {
-        let prefix = Prefix::default().then(b"q");
+        let prefix = PromptPrefix::default().then(b"q");
         let signature = sign("so", prefix);
-        assert_eq!(inspect(&signature, "so"), Signed::After(prefix));
-        assert_eq!(inspect(&signature, "not so"), Signed::Changed);
+        assert_eq!(inspect(&signature, "so"), SignatureCheck::After(prefix));
+        assert_eq!(inspect(&signature, "not so"), SignatureCheck::Changed);
         for foreign in ["", "EqQB", &signature[..40], &signature.replace("EmockThinking0", "EmockThinking1")[1..]] {
-            assert_eq!(inspect(foreign, "so"), Signed::Foreign, "{foreign}");
+            assert_eq!(inspect(foreign, "so"), SignatureCheck::Foreign, "{foreign}");
         }
     }
 
     #[test]
     fn a_compaction_remembers_what_it_stands_for() {
-        let prefix = Prefix::default().then(b"q");
+        let prefix = PromptPrefix::default().then(b"q");
         let sealed = seal_compaction("m", prefix, "the summary");
         assert_eq!(stands_for("m", &sealed), Some(prefix));
         assert_eq!(stands_for("other", &sealed), None);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use epitome::budget::Tokens;
 
-use super::faults::Fault;
+use super::faults::ProviderFault;
 
 /// What a mock is told once.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct MockSettings {
     /// The window of every model that names none itself (`-32k`); without one, that of the library's list.
     pub window: Option<Tokens>,
     /// How an overflow is told, in the place of the protocol's own way.
-    pub overflow: Option<Fault>,
+    pub overflow: Option<ProviderFault>,
     /// Whether the output that a request reserves counts against the window; without one, the shape of the overflow
     /// decides.
     pub counts_output: Option<bool>,
@@ -25,13 +25,13 @@ pub struct MockSettings {
     /// Skips rules, counts, cache and records: reads the body and answers, for measurements.
     pub lax: bool,
     /// The tool calls it makes an agent work through.
-    pub work: Work,
+    pub work: MockWork,
     /// How fast it answers.
     pub timing: Timing,
     /// How the prefix cache works.
     pub cache: CacheRules,
     /// What tokens cost.
-    pub prices: Prices,
+    pub prices: TokenPrices,
     /// The largest request body.
     pub body_bytes_max: usize,
     /// The most requests that are remembered; the oldest are forgotten first.
@@ -40,7 +40,7 @@ pub struct MockSettings {
 
 /// The tool calls a mock makes an agent work through.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct MockWork {
     /// How many turns with tool calls each key gets; none: only text.
     pub turns: u64,
     /// About how many bytes each call puts out.
@@ -75,7 +75,7 @@ pub struct CacheRules {
 
 /// What tokens cost, as a multiple of one uncached input token.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prices {
+pub struct TokenPrices {
     /// A token read from the cache.
     pub cache_read: f64,
     /// A token written to the cache for five minutes, where the client asked for it.
@@ -95,19 +95,19 @@ impl Default for MockSettings {
             counts_output: None,
             pedantic: false,
             lax: false,
-            work: Work::default(),
+            work: MockWork::default(),
             timing: Timing::default(),
             cache: CacheRules::default(),
-            prices: Prices::default(),
+            prices: TokenPrices::default(),
             body_bytes_max: 32 << 20,
             records_max: 10_000,
         }
     }
 }
 
-impl Default for Work {
+impl Default for MockWork {
     fn default() -> Self {
-        Work { turns: 0, bytes: 6_000, file: None, gateway_tools: false }
+        MockWork { turns: 0, bytes: 6_000, file: None, gateway_tools: false }
     }
 }
 
@@ -117,8 +117,8 @@ impl Default for CacheRules {
     }
 }
 
-impl Default for Prices {
+impl Default for TokenPrices {
     fn default() -> Self {
-        Prices { cache_read: 0.1, cache_write: 1.25, cache_write_long: 2.0, output: 5.0 }
+        TokenPrices { cache_read: 0.1, cache_write: 1.25, cache_write_long: 2.0, output: 5.0 }
     }
 }

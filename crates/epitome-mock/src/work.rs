@@ -7,28 +7,28 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::asked::{Asked, Seed};
-use super::offered::Offered;
-use super::reply::{Call, CallKind, Part, Reply, Stop};
-use super::settings::Work;
+use super::reply::{CallKind, ModelReply, ReplyCall, ReplyPart, StopReason};
+use super::request::{AnswerSeed, MockRequest};
+use super::settings::MockWork;
+use super::tools::OfferedTool;
 
 /// The jobs of all keys.
 #[derive(Default)]
-pub(crate) struct Jobs {
-    jobs: HashMap<String, Job>,
+pub(crate) struct AgentJobs {
+    jobs: HashMap<String, AgentJob>,
 }
 
 #[derive(Default)]
-struct Job {
+struct AgentJob {
     turn: u64,
     told: bool,
     after_gateway: bool,
-    given: HashMap<Seed, Step>,
+    given: HashMap<AnswerSeed, JobStep>,
 }
 
 /// What a request of a job is answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum JobStep {
     /// The calls of a turn.
     Calls(u64),
     /// One of the gateway's own tools.
@@ -39,23 +39,23 @@ enum Step {
     Idle,
 }
 
-impl Jobs {
+impl AgentJobs {
     /// The answer of a job; nothing if there is none.
-    pub(crate) fn answer(&mut self, asked: &Asked, work: &Work) -> Option<Reply> {
+    pub(crate) fn answer(&mut self, request: &MockRequest, work: &MockWork) -> Option<ModelReply> {
         if work.turns == 0 {
             return None;
         }
-        let tools = Offered::all(asked);
+        let tools = OfferedTool::all(request);
         if !tools.iter().any(|tool| tool.runs() || tool.reads()) {
             return None;
         }
-        let job = self.jobs.entry(asked.key.clone()).or_default();
-        let step = job.step(asked, work, has_gateway_tools(&tools));
+        let job = self.jobs.entry(request.key.clone()).or_default();
+        let step = job.step(request, work, has_gateway_tools(&tools));
         match step {
-            Step::Calls(turn) => Some(calls(asked, work, &tools, turn)),
-            Step::Gateway(turn) => Some(gateway_call(asked, &tools, turn)),
-            Step::Done => Some(Reply::text(format!("WORK DONE after {} calls", work.turns))),
-            Step::Idle => None,
+            JobStep::Calls(turn) => Some(calls(request, work, &tools, turn)),
+            JobStep::Gateway(turn) => Some(gateway_call(request, &tools, turn)),
+            JobStep::Done => Some(ModelReply::text(format!("WORK DONE after {} calls", work.turns))),
+            JobStep::Idle => None,
         }
     }
 
@@ -70,34 +70,34 @@ impl Jobs {
     }
 }
 
-impl Job {
-    fn step(&mut self, asked: &Asked, work: &Work, gateway: bool) -> Step {
-        if let Some(step) = self.given.get(&asked.seed) {
+impl AgentJob {
+    fn step(&mut self, request: &MockRequest, work: &MockWork, gateway: bool) -> JobStep {
+        if let Some(step) = self.given.get(&request.seed) {
             return *step;
         }
         let step = self.next(work, gateway);
-        if step != Step::Idle {
-            self.given.insert(asked.seed, step);
+        if step != JobStep::Idle {
+            self.given.insert(request.seed, step);
         }
         step
     }
 
-    fn next(&mut self, work: &Work, gateway: bool) -> Step {
+    fn next(&mut self, work: &MockWork, gateway: bool) -> JobStep {
         let asks_gateway = work.gateway_tools && gateway && !self.after_gateway && self.turn % 4 == 3;
         if asks_gateway {
             self.after_gateway = true;
-            return Step::Gateway(self.turn);
+            return JobStep::Gateway(self.turn);
         }
         if self.turn < work.turns {
             self.turn += 1;
             self.after_gateway = false;
-            return Step::Calls(self.turn);
+            return JobStep::Calls(self.turn);
         }
         if self.told {
-            return Step::Idle;
+            return JobStep::Idle;
         }
         self.told = true;
-        Step::Done
+        JobStep::Done
     }
 }
 
@@ -106,18 +106,18 @@ fn calls_of(turn: u64) -> u64 {
     if turn.is_multiple_of(3) { 2 } else { 1 }
 }
 
-fn calls(asked: &Asked, work: &Work, tools: &[Offered], turn: u64) -> Reply {
-    let single = asked.field("parallel_tool_calls") == Some(&Value::Bool(false))
-        || asked.body.pointer("/tool_choice/disable_parallel_tool_use") == Some(&Value::Bool(true));
+fn calls(request: &MockRequest, work: &MockWork, tools: &[OfferedTool], turn: u64) -> ModelReply {
+    let single = request.field("parallel_tool_calls") == Some(&Value::Bool(false))
+        || request.body.pointer("/tool_choice/disable_parallel_tool_use") == Some(&Value::Bool(true));
     let count = if single { 1 } else { calls_of(turn) };
-    let mut parts = vec![Part::Text(format!("Step {turn} of {}.", work.turns))];
+    let mut parts = vec![ReplyPart::Text(format!("Step {turn} of {}.", work.turns))];
     for at in 0..count {
-        parts.extend(call(asked, work, tools, turn, at).map(Part::Call));
+        parts.extend(call(request, work, tools, turn, at).map(ReplyPart::Call));
     }
-    Reply { parts, stop: Stop::Tools }
+    ModelReply { parts, stop: StopReason::Tools }
 }
 
-fn call(asked: &Asked, work: &Work, tools: &[Offered], turn: u64, at: u64) -> Option<Call> {
+fn call(request: &MockRequest, work: &MockWork, tools: &[OfferedTool], turn: u64, at: u64) -> Option<ReplyCall> {
     let (tool, input) = match tools.iter().find(|tool| tool.runs()) {
         Some(runner) => (runner, runner.running(&command(turn, at, work.bytes))),
         None => {
@@ -126,17 +126,17 @@ fn call(asked: &Asked, work: &Work, tools: &[Offered], turn: u64, at: u64) -> Op
             (reader, reader.reading(&file))
         }
     };
-    Some(Call { id: call_id(asked, at as usize), name: tool.name.clone(), input, kind: tool.kind })
+    Some(ReplyCall { id: call_id(request, at as usize), name: tool.name.clone(), input, kind: tool.kind })
 }
 
 /// An id of the kind that the provider gives.
-pub(crate) fn call_id(asked: &Asked, at: usize) -> String {
-    use super::endpoint::Protocol;
-    match asked.protocol() {
-        Protocol::Anthropic => asked.seed.id("toolu_01", at, 22),
-        Protocol::Chat if asked.model().contains("stral") => asked.seed.id("", at, 9),
-        Protocol::Chat | Protocol::Responses => asked.seed.id("call_", at, 24),
-        Protocol::Gemini => asked.seed.id("", at, 8),
+pub(crate) fn call_id(request: &MockRequest, at: usize) -> String {
+    use super::endpoint::ProviderProtocol;
+    match request.protocol() {
+        ProviderProtocol::Anthropic => request.seed.id("toolu_01", at, 22),
+        ProviderProtocol::Chat if request.model().contains("stral") => request.seed.id("", at, 9),
+        ProviderProtocol::Chat | ProviderProtocol::Responses => request.seed.id("call_", at, 24),
+        ProviderProtocol::Gemini => request.seed.id("", at, 8),
     }
 }
 
@@ -152,24 +152,28 @@ fn command(turn: u64, at: u64, bytes: usize) -> String {
 
 const GATEWAY_TOOLS: [&str; 2] = ["read_artifact", "recall"];
 
-fn has_gateway_tools(tools: &[Offered]) -> bool {
+fn has_gateway_tools(tools: &[OfferedTool]) -> bool {
     tools.iter().any(|tool| GATEWAY_TOOLS.contains(&tool.name.as_str()))
 }
 
 /// A call of one of the gateway's own tools: an artifact that the prompt names, or a search.
-fn gateway_call(asked: &Asked, tools: &[Offered], turn: u64) -> Reply {
+fn gateway_call(request: &MockRequest, tools: &[OfferedTool], turn: u64) -> ModelReply {
     let named = |name: &str| tools.iter().find(|tool| tool.name == name);
-    let artifact = named_artifact(&asked.body.to_string());
+    let artifact = named_artifact(&request.body.to_string());
     let (tool, values) = match (named("read_artifact"), artifact, named("recall")) {
         (Some(tool), Some(id), _) => (tool, json!({"id": id})),
         (_, _, Some(tool)) => (tool, json!({"query": format!("step {turn} line")})),
         (Some(tool), None, None) => (tool, json!({"id": "0000000000000000"})),
-        (None, _, None) => return Reply::text("There is nothing to look up."),
+        (None, _, None) => return ModelReply::text("There is nothing to look up."),
     };
     let values: Map<String, Value> = values.as_object().cloned().unwrap_or_default();
-    let call =
-        Call { id: call_id(asked, 0), name: tool.name.clone(), input: tool.filled(values), kind: CallKind::Function };
-    Reply { parts: vec![Part::Call(call)], stop: Stop::Tools }
+    let call = ReplyCall {
+        id: call_id(request, 0),
+        name: tool.name.clone(),
+        input: tool.filled(values),
+        kind: CallKind::Function,
+    };
+    ModelReply { parts: vec![ReplyPart::Call(call)], stop: StopReason::Tools }
 }
 
 /// The last artifact that a prompt names.

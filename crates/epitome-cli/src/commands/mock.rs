@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use epitome::budget::Tokens;
 use epitome_gateway::serve::signaled;
-use epitome_mock::{Fault, Mock, MockSettings, Timing, Work};
+use epitome_mock::{MockServer, MockSettings, MockWork, ProviderFault, Timing};
 use serde_json::json;
 
 use crate::cli;
@@ -26,7 +26,7 @@ pub fn run(args: &cli::Mock, progress: Progress) -> Result<Answer, Failure> {
     wait(async {
         let settings = settings(args);
         let listen = settings.listen;
-        let mock = Mock::start(settings).map_err(|error| cannot_listen(listen, &error))?;
+        let mock = MockServer::start(settings).map_err(|error| cannot_listen(listen, &error))?;
         let _ = io::Write::write_all(&mut io::stderr(), welcome(&mock).as_bytes());
         signaled().await;
         let answer = told(&mock);
@@ -43,7 +43,7 @@ fn settings(args: &cli::Mock) -> MockSettings {
         counts_output: args.count_output.then_some(true),
         pedantic: args.pedantic,
         lax: args.lax,
-        work: Work {
+        work: MockWork {
             turns: args.work,
             bytes: args.work_bytes,
             file: args.work_file.clone(),
@@ -65,7 +65,7 @@ fn cannot_listen(listen: SocketAddr, error: &io::Error) -> Failure {
         .hint("`--port 0` takes a free port.")
 }
 
-fn welcome(mock: &Mock) -> String {
+fn welcome(mock: &MockServer) -> String {
     let url = mock.url();
     format!(
         "Mock provider on {url}; an interrupt stops it.\n  OPENAI_BASE_URL={url}/v1\n  ANTHROPIC_BASE_URL={url}\n  \
@@ -73,7 +73,7 @@ fn welcome(mock: &Mock) -> String {
     )
 }
 
-fn told(mock: &Mock) -> Answer {
+fn told(mock: &MockServer) -> Answer {
     let violations = mock.violations();
     let count = violations.len();
     let mut text = format!("{count} violation{}.\n", plural(count));
@@ -86,10 +86,10 @@ fn told(mock: &Mock) -> Answer {
 /// Every fault, one a line.
 fn catalog() -> Answer {
     let mut text = String::new();
-    for fault in Fault::all() {
+    for fault in ProviderFault::all() {
         let _ = writeln!(text, "{:<24} {:<12} {}", fault.name(), fault.kind(), fault.summary());
     }
-    let list: Vec<_> = Fault::all()
+    let list: Vec<_> = ProviderFault::all()
         .map(|fault| json!({"name": fault.name(), "kind": fault.kind().to_string(), "summary": fault.summary()}))
         .collect();
     Answer::new(text, json!({"faults": list}))

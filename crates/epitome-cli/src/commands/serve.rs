@@ -17,7 +17,7 @@ use epitome_gateway::proxy::Relay;
 use epitome_gateway::serve::{Ended, Gateway, ListenError, Listening, Metrics, Openness, Stop};
 use epitome_gateway::settings::{Settings, SettingsError, Takes};
 use epitome_gateway::tools::Caps;
-use epitome_mock::{Mock, MockSettings};
+use epitome_mock::{MockServer, MockSettings};
 use epitome_runtime::config::{LogFormat, Provider};
 use epitome_runtime::engine::{Engine, EngineError};
 use epitome_runtime::log::LogError;
@@ -190,12 +190,12 @@ fn named(takes: &Takes) -> &str {
 const DEMO_BUDGET: u64 = 3000;
 
 /// A provider to show a compaction with.
-struct Demo(Mock);
+struct Demo(MockServer);
 
 impl Demo {
     fn start() -> Result<Demo, Failure> {
         let failed = |error| Failure::new(Exit::CannotFit, format!("The mock provider cannot be started: {error}."));
-        Mock::start(MockSettings::default()).map(Demo).map_err(failed)
+        MockServer::start(MockSettings::default()).map(Demo).map_err(failed)
     }
 
     /// The flags with every provider being the mock, and a memory that goes with the process.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use epitome::wire::Dialect;
-use epitome_mock::{Mock, MockSettings};
+use epitome_mock::{MockServer, MockSettings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::talk::{DIALECTS, Talk};
@@ -26,7 +26,7 @@ fn word(text: &str) -> String {
 #[tokio::test]
 async fn an_upstream_that_dies_mid_stream_dies_for_the_client_at_the_same_place() {
     let world = Plan::new().start().await;
-    let twin = Mock::start(MockSettings::default()).unwrap();
+    let twin = MockServer::start(MockSettings::default()).unwrap();
     for dialect in DIALECTS {
         for events in 0..6 {
             for stream in [true, false] {

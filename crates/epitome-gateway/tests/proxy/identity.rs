@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use epitome::wire::Dialect;
-use epitome_mock::{MockSettings, Work};
+use epitome_mock::{MockSettings, MockWork};
 use epitome_runtime::store::{Memory, Postgres, PostgresSettings, Store};
 use serde_json::json;
 
@@ -218,7 +218,7 @@ async fn one_that_names_no_conversation_is_known_by_what_the_model_said_in_it() 
     const SUMMARY: &str = "parser.rs was read up to line 300, and the bug is in how it splits the last line of a file.";
     for dialect in DIALECTS {
         let folder = Folder::new();
-        let works = |mock: &mut MockSettings| mock.work = Work { turns: 3, ..Work::default() };
+        let works = |mock: &mut MockSettings| mock.work = MockWork { turns: 3, ..MockWork::default() };
         let world = Plan::new().store(folder.store()).mock(works).start().await;
         let mut talk = Talk::new(dialect);
         for _ in 0..2 {

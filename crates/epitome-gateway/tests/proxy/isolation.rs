@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use epitome::wire::Dialect;
 use epitome_gateway::settings::{ApiKey, ToolRules};
-use epitome_mock::{Mock, Work};
+use epitome_mock::{MockServer, MockWork};
 use epitome_runtime::model::Secret;
 use epitome_runtime::store::{Memory, Store};
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn same_words(dialect: Dialect) -> Talk {
     talk
 }
 
-fn is_in_newest(mock: &Mock, words: &str) -> bool {
+fn is_in_newest(mock: &MockServer, words: &str) -> bool {
     String::from_utf8_lossy(&mock.requests().pop().unwrap().body).contains(words)
 }
 
@@ -147,7 +147,7 @@ async fn an_answer_is_gone_on_from_by_whoever_got_it_and_nobody_else() {
     }
 }
 
-async fn stranger_gets_nothing(gate: &Gate, mock: &Mock, talk: Talk, words: &str, what: &str) {
+async fn stranger_gets_nothing(gate: &Gate, mock: &MockServer, talk: Talk, words: &str, what: &str) {
     let before = mock.requests().len();
     let got = talk.send(gate).await;
     for sent in &mock.requests()[before..] {
@@ -270,7 +270,7 @@ fn secret(who: usize, number: usize) -> String {
 /// Everybody, and the gateway that they use.
 struct Town {
     gate: Option<Gate>,
-    mock: Mock,
+    mock: MockServer,
     store: Arc<dyn Store>,
     objects: Arc<dyn object_store::ObjectStore>,
     talks: Vec<Talk>,
@@ -410,7 +410,7 @@ fn town_plan() -> Plan {
         let secret = Secret::new(&format!("ek-{tenant}"));
         ApiKey { tenant: tenant.parse().unwrap(), secret }
     });
-    let work = Work { turns: 10_000, bytes: 1_500, gateway_tools: true, ..Work::default() };
+    let work = MockWork { turns: 10_000, bytes: 1_500, gateway_tools: true, ..MockWork::default() };
     Plan::new().window(9_000).budget(4_000).mock(|mock| mock.work = work).settings(|settings| {
         settings.keys = keys.into();
         settings.tools = ToolRules { others: true, clients: Vec::new() };
@@ -434,7 +434,7 @@ fn opening(dialect: Dialect, who: usize) -> Talk {
     }
 }
 
-fn is_of(sent: &epitome_mock::Recorded, who: usize) -> bool {
+fn is_of(sent: &epitome_mock::RecordedRequest, who: usize) -> bool {
     sent.headers.get("x-person").is_some_and(|name| name.to_str().is_ok_and(|name| name == who.to_string()))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use epitome::wire::Dialect;
-use epitome_mock::{CacheRules, Fault, Work};
+use epitome_mock::{CacheRules, MockWork, ProviderFault};
 use epitome_runtime::model::{Model, Scripted};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::world::{Gate, Plan, SOON};
 
 fn plan() -> Plan {
     Plan::new().window(12_000).budget(8_000).mock(|mock| {
-        mock.work = Work { turns: 40, bytes: 1_500, ..Work::default() };
+        mock.work = MockWork { turns: 40, bytes: 1_500, ..MockWork::default() };
         mock.cache = CacheRules { tokens_min: 256, ..CacheRules::default() };
     })
 }
@@ -110,7 +110,7 @@ async fn what_was_not_answered_costs_nothing() {
 
 #[tokio::test]
 async fn an_answer_that_was_thrown_away_is_paid_for_as_well() {
-    let world = Plan::new().window(8_000).mock(|mock| mock.overflow = Fault::named("ollama-truncates"));
+    let world = Plan::new().window(8_000).mock(|mock| mock.overflow = ProviderFault::named("ollama-truncates"));
     let world = world.start().await;
     let talk = Talk::new(Dialect::Chat).model("of-nobody").grown(16_000);
     let got = talk.send(&world.gate).await.fine();

@@ -1,7 +1,7 @@
 //! What providers do natively: kept responses, conversations, compactions of their own, cache marks, thinking, seals.
 
 use epitome::wire::{Dialect, count_marks};
-use epitome_mock::{CacheRules, Work};
+use epitome_mock::{CacheRules, MockWork};
 use serde_json::{Value, json};
 
 use crate::talk::Talk;
@@ -11,7 +11,7 @@ const BUDGET: u64 = 8_000;
 
 fn plan() -> Plan {
     Plan::new().window(12_000).budget(BUDGET).mock(|mock| {
-        mock.work = Work { turns: 60, bytes: 1_500, ..Work::default() };
+        mock.work = MockWork { turns: 60, bytes: 1_500, ..MockWork::default() };
         mock.cache = CacheRules { tokens_min: 256, ..CacheRules::default() };
     })
 }

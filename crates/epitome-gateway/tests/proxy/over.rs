@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use epitome::wire::Dialect;
-use epitome_mock::{CacheRules, Work};
+use epitome_mock::{CacheRules, MockWork};
 use epitome_runtime::engine::Background;
 use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
@@ -21,7 +21,7 @@ const TURNS: u64 = 60;
 
 fn plan() -> Plan {
     Plan::new().window(WINDOW).budget(BUDGET).mock(|mock| {
-        mock.work = Work { turns: TURNS, bytes: 1_500, ..Work::default() };
+        mock.work = MockWork { turns: TURNS, bytes: 1_500, ..MockWork::default() };
         mock.cache = CacheRules { tokens_min: 256, ..CacheRules::default() };
     })
 }

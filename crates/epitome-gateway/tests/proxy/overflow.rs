@@ -1,7 +1,7 @@
 //! Overflow: every way in which a provider says that a prompt is too long, and everything that only looks like one.
 
 use epitome::wire::Dialect;
-use epitome_mock::{Fault, FaultKind};
+use epitome_mock::{FaultKind, ProviderFault};
 use serde_json::{Value, json};
 
 use crate::talk::{DIALECTS, Talk};
@@ -11,16 +11,16 @@ use crate::world::{Plan, World, post};
 const WINDOW: u64 = 8_000;
 
 /// A provider with a small window that nobody was told of, and one way to say so.
-async fn world(fault: Fault) -> World {
+async fn world(fault: ProviderFault) -> World {
     Plan::new().window(WINDOW).mock(|mock| mock.overflow = Some(fault)).start().await
 }
 
-fn overflows() -> impl Iterator<Item = Fault> {
-    Fault::all().filter(|fault| fault.kind() == FaultKind::Overflow)
+fn overflows() -> impl Iterator<Item = ProviderFault> {
+    ProviderFault::all().filter(|fault| fault.kind() == FaultKind::Overflow)
 }
 
 /// What a provider says in its own dialect only.
-fn speaks(fault: &Fault, dialect: Dialect) -> bool {
+fn speaks(fault: &ProviderFault, dialect: Dialect) -> bool {
     let name = fault.name();
     match dialect {
         Dialect::Anthropic => {
@@ -60,7 +60,7 @@ async fn every_shape_of_an_overflow_is_answered_with_a_smaller_prompt() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-async fn comes_through(fault: Fault, dialect: Dialect, stream: bool) -> Result<(), String> {
+async fn comes_through(fault: ProviderFault, dialect: Dialect, stream: bool) -> Result<(), String> {
     let world = world(fault).await;
     let mut talk = Talk::new(dialect).streaming(stream).grown(16_000);
     let got = talk.send(&world.gate).await;
@@ -86,7 +86,7 @@ async fn comes_through(fault: Fault, dialect: Dialect, stream: bool) -> Result<(
 
 #[tokio::test]
 async fn what_only_looks_like_an_overflow_comes_back_as_it_is_after_one_request() {
-    for fault in Fault::all().filter(|fault| fault.kind() == FaultKind::LooksLikeOverflow) {
+    for fault in ProviderFault::all().filter(|fault| fault.kind() == FaultKind::LooksLikeOverflow) {
         for dialect in DIALECTS {
             for stream in [false, true] {
                 let world = Plan::new().start().await;
@@ -149,7 +149,7 @@ async fn an_overflow_is_one_however_it_is_packed() {
 
 #[tokio::test]
 async fn an_output_that_is_too_large_is_lowered_and_nothing_else() {
-    let named = |name| Fault::named(name).unwrap();
+    let named = |name| ProviderFault::named(name).unwrap();
     for (fault, dialect, field) in [
         ("anthropic-output", Dialect::Anthropic, "max_tokens"),
         ("openai-requested", Dialect::Chat, "max_completion_tokens"),
@@ -185,7 +185,7 @@ async fn an_error_inside_a_stream_is_held_back_until_the_model_has_spoken() {
         ("lmstudio-event", Dialect::Chat),
         ("llama-cpp-python", Dialect::Chat),
     ] {
-        let world = world(Fault::named(fault).unwrap()).await;
+        let world = world(ProviderFault::named(fault).unwrap()).await;
         let talk = Talk::new(dialect).streaming(true).grown(16_000);
         let got = talk.send(&world.gate).await.fine();
         for trace in ["exceed", "context length", "event: error", "response.failed"] {
@@ -207,7 +207,7 @@ async fn an_empty_stream_of_a_short_prompt_is_not_made_shorter() {
 #[tokio::test]
 async fn a_truncation_that_only_usage_shows_is_seen_where_there_is_time_and_learned_from() {
     for fault in ["ollama-truncates", "sglang-truncates"] {
-        let world = world(Fault::named(fault).unwrap()).await;
+        let world = world(ProviderFault::named(fault).unwrap()).await;
         let mut talk = Talk::new(Dialect::Chat).streaming(true).grown(16_000);
         talk.send(&world.gate).await.fine();
         // A stream was over before anybody knew; the next request knows.
@@ -230,7 +230,7 @@ async fn one_odd_answer_makes_no_window_small() {
     {
         let world = Plan::new().start().await;
         let short = Talk::new(Dialect::Chat).streaming(stream);
-        world.mock.fail_next(Fault::named(fault).unwrap(), 1);
+        world.mock.fail_next(ProviderFault::named(fault).unwrap(), 1);
         short.send(&world.gate).await;
         for task in ["Another task.", "A third one."] {
             let mut talk = Talk::about(Dialect::Chat, task).streaming(stream).grown(3_000);

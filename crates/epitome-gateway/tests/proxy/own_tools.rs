@@ -2,7 +2,7 @@
 
 use epitome::wire::Dialect;
 use epitome_gateway::settings::ToolRules;
-use epitome_mock::{Recorded, Work};
+use epitome_mock::{MockWork, RecordedRequest};
 
 use crate::talk::{DIALECTS, Talk};
 use crate::wire::{Line, Then};
@@ -10,7 +10,7 @@ use crate::world::Plan;
 
 fn plan() -> Plan {
     Plan::new().window(14_000).budget(9_000).mock(|mock| {
-        mock.work = Work { turns: 40, bytes: 1_500, gateway_tools: true, ..Work::default() };
+        mock.work = MockWork { turns: 40, bytes: 1_500, gateway_tools: true, ..MockWork::default() };
     })
 }
 
@@ -80,7 +80,7 @@ async fn rounds_refused(window: u64, dialect: Dialect, stream: bool) -> usize {
         talk.takes(&answer, 900);
     }
     world.assert_lawful();
-    let is_round = |sent: &&Recorded| NAMES.iter().any(|name| holds_a_call(&sent.body, name));
+    let is_round = |sent: &&RecordedRequest| NAMES.iter().any(|name| holds_a_call(&sent.body, name));
     world.mock.requests().iter().filter(is_round).filter(|sent| sent.status == 400).count()
 }
 

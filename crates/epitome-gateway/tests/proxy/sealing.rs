@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use epitome::wire::Dialect;
 use epitome_gateway::settings::ApiKey;
-use epitome_mock::{Mock, Work};
+use epitome_mock::{MockServer, MockWork};
 use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::ids::{TenantId, ThreadKey};
 use epitome_runtime::model::Secret;
@@ -21,19 +21,19 @@ const TASK: &str = "The quetzalcoatlus nests in parser.rs. Do not touch main.rs.
 const PIN: &str = "Never wake the archaeopteryx.";
 
 /// A gateway on the store of a folder, before a provider that works a job off.
-async fn serve(folder: &Folder, mock: &Mock, keys: Keys) -> Gate {
+async fn serve(folder: &Folder, mock: &MockServer, keys: Keys) -> Gate {
     let plan = Plan::new().budget(8_000).with_tools().keys(keys);
     plan.store(folder.store()).objects(folder.objects()).gate(&mock.url()).await
 }
 
-fn provider() -> Mock {
-    let work = Work { turns: 200, bytes: 1_500, gateway_tools: true, ..Work::default() };
+fn provider() -> MockServer {
+    let work = MockWork { turns: 200, bytes: 1_500, gateway_tools: true, ..MockWork::default() };
     let settings = epitome_mock::MockSettings {
         work,
         window: Some(epitome::budget::Tokens::new(12_000)),
         ..epitome_mock::MockSettings::default()
     };
-    Mock::start(settings).unwrap()
+    MockServer::start(settings).unwrap()
 }
 
 fn keys(text: &[(&str, char)]) -> Keys {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use epitome::wire::Dialect;
-use epitome_mock::{Fault, Mock, MockSettings};
+use epitome_mock::{MockServer, MockSettings, ProviderFault};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::talk::{DIALECTS, Talk, path};
@@ -79,7 +79,7 @@ type Ask<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>, String);
 #[tokio::test]
 async fn an_answer_comes_back_as_the_provider_gave_it() {
     let world = Plan::new().start().await;
-    let twin = Mock::start(MockSettings::default()).unwrap();
+    let twin = MockServer::start(MockSettings::default()).unwrap();
     let mut asked: Vec<Ask<'_>> = vec![
         ("GET", "/v1/models", vec![], String::new()),
         ("GET", "/v1/models?limit=5&after=a%2Fb", vec![("anthropic-version", "2023-06-01")], String::new()),
@@ -229,7 +229,7 @@ async fn the_clients_key_goes_on_and_a_gateways_own_key_does_not() {
 #[tokio::test]
 async fn upstreams_are_chosen_by_path_and_by_model() {
     use epitome_gateway::settings::{Family, Settings, Takes, Upstream};
-    let [by_path, by_model, other] = [0, 1, 2].map(|_| Mock::start(MockSettings::default()).unwrap());
+    let [by_path, by_model, other] = [0, 1, 2].map(|_| MockServer::start(MockSettings::default()).unwrap());
     let upstream = |takes, url: String| Upstream { takes, url: url.parse().unwrap(), key: None };
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
@@ -288,9 +288,9 @@ async fn upstreams_are_chosen_by_path_and_by_model() {
 #[tokio::test]
 async fn a_fault_that_is_no_overflow_is_the_clients_to_see() {
     let world = Plan::new().start().await;
-    let twin = Mock::start(MockSettings::default()).unwrap();
+    let twin = MockServer::start(MockSettings::default()).unwrap();
     for name in ["429", "500", "503", "529", "garbage", "overloaded-mid-stream"] {
-        assert!(Fault::named(name).is_some(), "{name}");
+        assert!(ProviderFault::named(name).is_some(), "{name}");
         for stream in [false, true] {
             let talk = Talk::new(Dialect::Anthropic).streaming(stream);
             let headers = [("x-mock-fault", name)];

@@ -2,7 +2,7 @@
 
 use epitome::wire::Dialect;
 use epitome_gateway::settings::ApiKey;
-use epitome_mock::Mock;
+use epitome_mock::MockServer;
 use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::ids::TenantId;
 use epitome_runtime::model::{LESSONS_MAX, Secret};
@@ -46,7 +46,7 @@ async fn learned(folder: &Folder, tenant: &str) -> Vec<(String, u64)> {
 }
 
 /// Two conversations of acme are refused, so that even a listed window is learned; everything is written down.
-async fn taught(folder: &Folder, model: &str) -> Mock {
+async fn taught(folder: &Folder, model: &str) -> MockServer {
     let World { mock, gate } = plan(folder).window(WINDOW).start().await;
     for (at, task) in ["One task.", "Another task."].into_iter().enumerate() {
         let (retries, is_compacted) = outcome(&gate, &talk("acme", model, task)).await;
@@ -64,7 +64,7 @@ async fn one_tenants_overflow_leaves_anothers_window_alone_also_after_a_restart(
         let mock = taught(&folder, model).await;
         assert_eq!(learned(&folder, "acme").await, [(model.to_owned(), WINDOW)]);
         assert_eq!(learned(&folder, "bolt").await, []);
-        let wide = Mock::start(Default::default()).unwrap();
+        let wide = MockServer::start(Default::default()).unwrap();
         let gate = plan(&folder).gate(&mock.url()).await;
         assert_eq!(outcome(&gate, &talk("acme", model, "A third task.")).await, (0, true), "{model}: it is known");
         gate.stop().await;
@@ -121,7 +121,7 @@ async fn an_error_that_repeats_the_callers_words_teaches_nothing() {
             }
             gate.stop().await;
             assert_eq!(learned(&folder, "acme").await, [], "{model}: {message}");
-            let mock = Mock::start(Default::default()).unwrap();
+            let mock = MockServer::start(Default::default()).unwrap();
             let gate = plan(&folder).gate(&mock.url()).await;
             assert_eq!(outcome(&gate, &talk("bolt", model, "A task of bolt's.")).await, (0, false), "{model}");
         }

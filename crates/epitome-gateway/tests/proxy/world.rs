@@ -12,7 +12,7 @@ use epitome_gateway::ledger::{Ledger, PriceList};
 use epitome_gateway::proxy::Relay;
 use epitome_gateway::serve::{Ended, Gateway, Listening, Metrics, Openness, Stop, Stopper};
 use epitome_gateway::settings::{Family, Settings, Takes, ToolRules, Upstream};
-use epitome_mock::{Mock, MockSettings, Recorded};
+use epitome_mock::{MockServer, MockSettings, RecordedRequest};
 use epitome_runtime::engine::{Engine, Parts, Worker};
 use epitome_runtime::store::{Memory, Sqlite, Store};
 use epitome_runtime::summarize::Summarizer;
@@ -38,7 +38,7 @@ pub struct Plan {
 
 /// A gateway and a provider.
 pub struct World {
-    pub mock: Mock,
+    pub mock: MockServer,
     pub gate: Gate,
 }
 
@@ -130,7 +130,7 @@ impl Plan {
 
     /// Starts both.
     pub async fn start(self) -> World {
-        let mock = Mock::start(self.mock.clone()).unwrap();
+        let mock = MockServer::start(self.mock.clone()).unwrap();
         let gate = self.gate(&mock.url()).await;
         World { mock, gate }
     }
@@ -251,7 +251,7 @@ impl World {
     }
 
     /// What the provider was last sent.
-    pub fn newest(&self) -> Recorded {
+    pub fn newest(&self) -> RecordedRequest {
         self.mock.requests().pop().expect("the provider was asked")
     }
 

@@ -2,36 +2,40 @@
 
 use super::FaultKind::{Broken, LooksLikeOverflow, Overflow};
 use super::shapes as s;
-use super::{Act, Delivery, Pretense, Row};
+use super::{CatalogEntry, Delivery, FaultAction, HiddenOverflow};
 
-const fn tells(name: &'static str, summary: &'static str, tell: fn(&super::Facts<'_>) -> super::Told) -> Row {
-    Row { name, kind: Overflow, counts_output: false, summary, act: Act::Tell(tell) }
+const fn tells(
+    name: &'static str,
+    summary: &'static str,
+    tell: fn(&super::RequestFacts<'_>) -> super::FaultResponse,
+) -> CatalogEntry {
+    CatalogEntry { name, kind: Overflow, counts_output: false, summary, act: FaultAction::Tell(tell) }
 }
 
-const fn pretends(name: &'static str, summary: &'static str, pretense: Pretense) -> Row {
-    Row { name, kind: Overflow, counts_output: false, summary, act: Act::Pretend(pretense) }
+const fn pretends(name: &'static str, summary: &'static str, hidden: HiddenOverflow) -> CatalogEntry {
+    CatalogEntry { name, kind: Overflow, counts_output: false, summary, act: FaultAction::Pretend(hidden) }
 }
 
-const fn delivers(name: &'static str, summary: &'static str, delivery: fn(Option<u64>) -> Delivery) -> Row {
-    Row { name, kind: Broken, counts_output: false, summary, act: Act::Deliver(delivery) }
+const fn delivers(name: &'static str, summary: &'static str, delivery: fn(Option<u64>) -> Delivery) -> CatalogEntry {
+    CatalogEntry { name, kind: Broken, counts_output: false, summary, act: FaultAction::Deliver(delivery) }
 }
 
-impl Row {
-    const fn counting_output(self) -> Row {
-        Row { counts_output: true, ..self }
+impl CatalogEntry {
+    const fn counting_output(self) -> CatalogEntry {
+        CatalogEntry { counts_output: true, ..self }
     }
 
-    const fn no_overflow(self) -> Row {
-        Row { kind: LooksLikeOverflow, ..self }
+    const fn no_overflow(self) -> CatalogEntry {
+        CatalogEntry { kind: LooksLikeOverflow, ..self }
     }
 
-    const fn broken(self) -> Row {
-        Row { kind: Broken, ..self }
+    const fn broken(self) -> CatalogEntry {
+        CatalogEntry { kind: Broken, ..self }
     }
 }
 
 /// Every fault.
-pub(super) const CATALOG: &[Row] = &[
+pub(super) const CATALOG: &[CatalogEntry] = &[
     tells("openai", "400 context_length_exceeded, the messages resulted in N tokens", s::openai),
     tells("openai-requested", "400, messages and completion are too much together", s::openai_requested)
         .counting_output(),
@@ -44,7 +48,7 @@ pub(super) const CATALOG: &[Row] = &[
     tells("azure", "400, as OpenAI says it, with Azure's headers", s::azure),
     tells("anthropic", "400, the prompt is too long", s::anthropic),
     tells("anthropic-output", "400, input and max_tokens are too much together", s::anthropic_output).counting_output(),
-    pretends("anthropic-stop-reason", "200, stop_reason model_context_window_exceeded", Pretense::WindowFull),
+    pretends("anthropic-stop-reason", "200, stop_reason model_context_window_exceeded", HiddenOverflow::WindowFull),
     tells("anthropic-413", "413 request_too_large", s::anthropic_413),
     tells("vertex-nested", "400, Anthropic's error as JSON inside a message", s::vertex),
     tells("gemini", "400 INVALID_ARGUMENT with both numbers", s::gemini),
@@ -76,22 +80,30 @@ pub(super) const CATALOG: &[Row] = &[
     tells("sglang", "400 top-level error, the input is longer", s::sglang),
     tells("sglang-total", "400, input and completion together", s::sglang_total).counting_output(),
     tells("sglang-allowed", "400, the input exceeds the allowed length", s::sglang_allowed),
-    pretends("sglang-truncates", "200, the oldest messages were dropped; only usage shows it", Pretense::Truncated),
+    pretends(
+        "sglang-truncates",
+        "200, the oldest messages were dropped; only usage shows it",
+        HiddenOverflow::Truncated,
+    ),
     tells("llama-cpp", "400 exceed_context_size_error with both numbers", s::llama_cpp),
     tells("llama-cpp-python", "200 with an empty stream; 400 without one", s::llama_cpp_python),
     tells("ollama", "400, the error is a string", s::ollama),
     tells("ollama-cloud", "400, the prompt is too long, in a string", s::ollama_cloud),
-    pretends("ollama-truncates", "200, the oldest messages were dropped; only usage shows it", Pretense::Truncated),
+    pretends(
+        "ollama-truncates",
+        "200, the oldest messages were dropped; only usage shows it",
+        HiddenOverflow::Truncated,
+    ),
     tells("lmstudio", "400, tokens to keep, in a string", s::lmstudio),
     tells("lmstudio-keep", "400, trying to keep the first tokens, in a string", s::lmstudio_keep),
     tells("lmstudio-event", "200, `event: error` in the stream; 400 without one", s::lmstudio_event),
-    pretends("lmstudio-empty", "200, a stream without a delta", Pretense::Empty),
+    pretends("lmstudio-empty", "200, a stream without a delta", HiddenOverflow::Empty),
     tells("lmstudio-middle", "200, an error after some tokens; 400 without a stream", s::lmstudio_middle),
     tells("copilot", "400 model_max_prompt_tokens_exceeded", s::copilot),
     tells("minimax", "400, the context window exceeds the limit", s::minimax),
     tells("kimi", "400, the request exceeded the model's token limit", s::kimi),
     tells("zai", "400 code 1261", s::zai),
-    pretends("zai-silent", "200, finish_reason model_context_window_exceeded", Pretense::WindowFull),
+    pretends("zai-silent", "200, finish_reason model_context_window_exceeded", HiddenOverflow::WindowFull),
     tells("qwen", "400, the input length exceeds the allowed one", s::qwen),
     tells("qwen-range", "400, the range of the input length", s::qwen_range),
     tells("litellm", "400, ContextWindowExceededError without a number", s::litellm),

@@ -11,15 +11,15 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::asked::Seed;
-use super::endpoint::Protocol;
-use super::speak::Frame;
+use super::encode::SseFrame;
+use super::endpoint::ProviderProtocol;
+use super::request::AnswerSeed;
 use catalog::CATALOG;
 
 /// A way to fail.
 #[derive(Clone, Copy, PartialEq)]
-pub struct Fault {
-    row: &'static Row,
+pub struct ProviderFault {
+    row: &'static CatalogEntry,
     argument: Option<u64>,
 }
 
@@ -35,36 +35,36 @@ pub enum FaultKind {
 }
 
 /// A row of the catalog.
-struct Row {
+struct CatalogEntry {
     name: &'static str,
     kind: FaultKind,
     /// Whether the reserved output is counted.
     counts_output: bool,
     /// What comes, for people.
     summary: &'static str,
-    act: Act,
+    act: FaultAction,
 }
 
-impl PartialEq for Row {
-    fn eq(&self, other: &Row) -> bool {
+impl PartialEq for CatalogEntry {
+    fn eq(&self, other: &CatalogEntry) -> bool {
         self.name == other.name
     }
 }
 
 /// What a fault does.
 #[derive(Clone, Copy)]
-enum Act {
+enum FaultAction {
     /// Answers something else.
-    Tell(fn(&Facts<'_>) -> Told),
+    Tell(fn(&RequestFacts<'_>) -> FaultResponse),
     /// Answers as if nothing were wrong.
-    Pretend(Pretense),
+    Pretend(HiddenOverflow),
     /// Answers, and does not deliver it whole.
     Deliver(fn(Option<u64>) -> Delivery),
 }
 
 /// How an answer hides that the request was too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pretense {
+pub(super) enum HiddenOverflow {
     /// The oldest messages were left out.
     Truncated,
     /// The answer stops because the window is full.
@@ -88,52 +88,52 @@ pub(super) enum Delivery {
 }
 
 /// What a fault is to be about.
-pub(super) struct Facts<'a> {
-    pub(super) protocol: Protocol,
+pub(super) struct RequestFacts<'a> {
+    pub(super) protocol: ProviderProtocol,
     pub(super) model: &'a str,
     pub(super) stream: bool,
     pub(super) input: u64,
     pub(super) output: u64,
     pub(super) window: u64,
     pub(super) body_bytes: usize,
-    pub(super) seed: &'a Seed,
+    pub(super) seed: &'a AnswerSeed,
 }
 
 /// An answer that is none.
-pub(super) struct Told {
+pub(super) struct FaultResponse {
     pub(super) status: u16,
     pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) content: Content,
+    pub(super) content: FaultBody,
 }
 
 /// What is in it.
-pub(super) enum Content {
+pub(super) enum FaultBody {
     Json(Value),
     Text(String),
-    Stream(Vec<Frame>),
+    Stream(Vec<SseFrame>),
 }
 
 /// What comes of a fault.
-pub(super) enum Outcome {
-    Told(Told),
-    Pretend(Pretense),
+pub(super) enum FaultOutcome {
+    Respond(FaultResponse),
+    Pretend(HiddenOverflow),
     Deliver(Delivery),
 }
 
-impl Fault {
+impl ProviderFault {
     /// Every fault, in the order of the catalog.
-    pub fn all() -> impl Iterator<Item = Fault> {
-        CATALOG.iter().map(|row| Fault { row, argument: None })
+    pub fn all() -> impl Iterator<Item = ProviderFault> {
+        CATALOG.iter().map(|row| ProviderFault { row, argument: None })
     }
 
     /// The fault with this name; `=N` behind it is a number for it.
-    pub fn named(name: &str) -> Option<Fault> {
+    pub fn named(name: &str) -> Option<ProviderFault> {
         let (name, argument) = match name.split_once('=') {
             Some((name, argument)) => (name, Some(argument.trim().parse().ok()?)),
             None => (name, None),
         };
         let row = CATALOG.iter().find(|row| row.name == name.trim())?;
-        Some(Fault { row, argument })
+        Some(ProviderFault { row, argument })
     }
 
     /// Its name.
@@ -157,29 +157,29 @@ impl Fault {
     }
 
     /// How a protocol's own provider tells an overflow.
-    pub(super) fn of(protocol: Protocol) -> Fault {
+    pub(super) fn of(protocol: ProviderProtocol) -> ProviderFault {
         let name = match protocol {
-            Protocol::Chat => "openai",
-            Protocol::Responses => "responses-400",
-            Protocol::Anthropic => "anthropic",
-            Protocol::Gemini => "gemini",
+            ProviderProtocol::Chat => "openai",
+            ProviderProtocol::Responses => "responses-400",
+            ProviderProtocol::Anthropic => "anthropic",
+            ProviderProtocol::Gemini => "gemini",
         };
-        Fault::named(name).expect("the catalog has it; a test looks")
+        ProviderFault::named(name).expect("the catalog has it; a test looks")
     }
 
     /// What comes of it.
-    pub(super) fn outcome(&self, facts: &Facts<'_>) -> Outcome {
+    pub(super) fn outcome(&self, facts: &RequestFacts<'_>) -> FaultOutcome {
         match self.row.act {
-            Act::Tell(tell) => Outcome::Told(tell(facts)),
-            Act::Pretend(pretense) => Outcome::Pretend(pretense),
-            Act::Deliver(delivery) => Outcome::Deliver(delivery(self.argument)),
+            FaultAction::Tell(tell) => FaultOutcome::Respond(tell(facts)),
+            FaultAction::Pretend(hidden) => FaultOutcome::Pretend(hidden),
+            FaultAction::Deliver(delivery) => FaultOutcome::Deliver(delivery(self.argument)),
         }
     }
 }
 
-impl Facts<'_> {
+impl RequestFacts<'_> {
     /// The same with numbers that are too much, for a fault that is forced on a request that would fit.
-    pub(super) fn forced(mut self, fault: &Fault) -> Self {
+    pub(super) fn forced(mut self, fault: &ProviderFault) -> Self {
         if fault.counts_output() && self.input < self.window {
             self.output = self.output.max(self.window - self.input + 1);
         } else if self.input <= self.window {
@@ -194,7 +194,7 @@ impl Facts<'_> {
     }
 }
 
-impl fmt::Debug for Fault {
+impl fmt::Debug for ProviderFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Fault({})", self.name())
     }
@@ -210,10 +210,11 @@ impl fmt::Display for FaultKind {
     }
 }
 
-impl FromStr for Fault {
+impl FromStr for ProviderFault {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Fault::named(name).ok_or_else(|| format!("`{name}` is not in the catalog; `epitome mock --list` shows it"))
+        ProviderFault::named(name)
+            .ok_or_else(|| format!("`{name}` is not in the catalog; `epitome mock --list` shows it"))
     }
 }

@@ -4,11 +4,11 @@ use epitome::wire::{BINDING_HEADER, Dialect, Rule, Violation, binds_thinking};
 use serde_json::Value;
 
 use super::first;
-use crate::asked::Asked;
-use crate::endpoint::Endpoint;
-use crate::prompt::Prompt;
-use crate::refusal::Complaint;
-use crate::seal::{self, Signed};
+use crate::endpoint::MockEndpoint;
+use crate::prompt::CountedPrompt;
+use crate::rejection::ProviderRejection;
+use crate::request::MockRequest;
+use crate::seal::{self, SignatureCheck};
 
 /// Fields of a request that need a beta.
 const BETA_FIELDS: &[(&str, &[&str])] = &[
@@ -21,64 +21,66 @@ const BETA_FIELDS: &[(&str, &[&str])] = &[
 /// Betas with which a message may hold a compaction.
 const COMPACTION_BETAS: [&str; 2] = ["compact-2026-01-12", "compact-2026-09-04"];
 
-pub(super) fn judge(asked: &Asked) -> Result<(), Complaint> {
-    judge_betas(asked)?;
-    judge_limits(asked)?;
-    match first(Dialect::Anthropic, asked, |_| false) {
-        Some(violation) => Err(tell(asked, &violation).breaking(violation.rule.name())),
-        None => judge_prefill(asked),
+pub(super) fn judge(request: &MockRequest) -> Result<(), ProviderRejection> {
+    judge_betas(request)?;
+    judge_limits(request)?;
+    match first(Dialect::Anthropic, request, |_| false) {
+        Some(violation) => Err(tell(request, &violation).breaking(violation.rule.name())),
+        None => judge_prefill(request),
     }
 }
 
 /// The models that bind thinking take no prefill; a compaction may end anywhere.
-fn judge_prefill(asked: &Asked) -> Result<(), Complaint> {
-    let is_prefill = asked.list("messages").last().is_some_and(|last| text(last, "role") == "assistant");
-    if is_prefill && binds_thinking(asked.model()) && asked.field("compaction").is_none() {
+fn judge_prefill(request: &MockRequest) -> Result<(), ProviderRejection> {
+    let is_prefill = request.list("messages").last().is_some_and(|last| text(last, "role") == "assistant");
+    if is_prefill && binds_thinking(request.model()) && request.field("compaction").is_none() {
         let message =
             "This model does not support assistant message prefill. The conversation must end with a user message.";
-        return Err(Complaint::invalid(message).breaking("A13"));
+        return Err(ProviderRejection::invalid(message).breaking("A13"));
     }
     Ok(())
 }
 
-fn judge_betas(asked: &Asked) -> Result<(), Complaint> {
+fn judge_betas(request: &MockRequest) -> Result<(), ProviderRejection> {
     let refused = BETA_FIELDS
         .iter()
-        .find(|(field, betas)| asked.field(field).is_some() && !betas.iter().any(|beta| asked.has_beta(beta)));
+        .find(|(field, betas)| request.field(field).is_some() && !betas.iter().any(|beta| request.has_beta(beta)));
     if let Some((field, _)) = refused {
         return Err(extra(field));
     }
-    if asked.body.pointer("/thinking/block_binding").is_some() && !asked.has_beta(BINDING_HEADER.1) {
+    if request.body.pointer("/thinking/block_binding").is_some() && !request.has_beta(BINDING_HEADER.1) {
         return Err(extra("thinking.block_binding"));
     }
-    judge_edits(asked)?;
-    if asked.field("compaction").is_some() && asked.field("context_management").is_some() {
-        return Err(Complaint::invalid("compaction: cannot be combined with `context_management`").breaking("A15"));
+    judge_edits(request)?;
+    if request.field("compaction").is_some() && request.field("context_management").is_some() {
+        return Err(
+            ProviderRejection::invalid("compaction: cannot be combined with `context_management`").breaking("A15")
+        );
     }
-    judge_compactions(asked)
+    judge_compactions(request)
 }
 
-fn extra(field: &str) -> Complaint {
-    Complaint::invalid(format!("{field}: Extra inputs are not permitted")).breaking("A15")
+fn extra(field: &str) -> ProviderRejection {
+    ProviderRejection::invalid(format!("{field}: Extra inputs are not permitted")).breaking("A15")
 }
 
-fn judge_edits(asked: &Asked) -> Result<(), Complaint> {
-    let edits = asked.body.pointer("/context_management/edits").and_then(Value::as_array).into_iter().flatten();
+fn judge_edits(request: &MockRequest) -> Result<(), ProviderRejection> {
+    let edits = request.body.pointer("/context_management/edits").and_then(Value::as_array).into_iter().flatten();
     for (at, edit) in edits.enumerate() {
         let kind = edit.get("type").and_then(Value::as_str).unwrap_or_default();
         let beta = if kind == "compact_20260112" { "compact-2026-01-12" } else { "context-management-2025-06-27" };
-        if !asked.has_beta(beta) {
+        if !request.has_beta(beta) {
             return Err(untagged(&format!("context_management.edits.{at}"), kind));
         }
     }
     Ok(())
 }
 
-fn judge_compactions(asked: &Asked) -> Result<(), Complaint> {
-    if COMPACTION_BETAS.iter().any(|beta| asked.has_beta(beta)) {
+fn judge_compactions(request: &MockRequest) -> Result<(), ProviderRejection> {
+    if COMPACTION_BETAS.iter().any(|beta| request.has_beta(beta)) {
         return Ok(());
     }
-    for (place, block) in blocks(asked) {
+    for (place, block) in blocks(request) {
         if kind(block) == "compaction" {
             return Err(untagged(&place.to_string(), "compaction"));
         }
@@ -86,26 +88,26 @@ fn judge_compactions(asked: &Asked) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn untagged(place: &str, tag: &str) -> Complaint {
+fn untagged(place: &str, tag: &str) -> ProviderRejection {
     let message = format!("{place}: Input tag '{tag}' found using 'type' does not match any of the expected tags");
-    Complaint::invalid(message).breaking("A15")
+    ProviderRejection::invalid(message).breaking("A15")
 }
 
-fn judge_limits(asked: &Asked) -> Result<(), Complaint> {
-    if asked.endpoint == Endpoint::Count(crate::endpoint::Protocol::Anthropic) {
+fn judge_limits(request: &MockRequest) -> Result<(), ProviderRejection> {
+    if request.endpoint == MockEndpoint::Count(crate::endpoint::ProviderProtocol::Anthropic) {
         return Ok(());
     }
-    let Some(max_tokens) = asked.field("max_tokens").and_then(Value::as_u64) else {
-        return Err(Complaint::invalid("max_tokens: Field required"));
+    let Some(max_tokens) = request.field("max_tokens").and_then(Value::as_u64) else {
+        return Err(ProviderRejection::invalid("max_tokens: Field required"));
     };
-    let thinks = asked.body.pointer("/thinking/type").and_then(Value::as_str) == Some("enabled");
-    let budget = asked.body.pointer("/thinking/budget_tokens").and_then(Value::as_u64);
+    let thinks = request.body.pointer("/thinking/type").and_then(Value::as_str) == Some("enabled");
+    let budget = request.body.pointer("/thinking/budget_tokens").and_then(Value::as_u64);
     match budget {
-        None if thinks => Err(Complaint::invalid("thinking.enabled.budget_tokens: Field required")),
-        Some(budget) if thinks && budget < 1024 => {
-            Err(Complaint::invalid("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"))
-        }
-        Some(budget) if thinks && budget >= max_tokens => Err(Complaint::invalid(
+        None if thinks => Err(ProviderRejection::invalid("thinking.enabled.budget_tokens: Field required")),
+        Some(budget) if thinks && budget < 1024 => Err(ProviderRejection::invalid(
+            "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
+        )),
+        Some(budget) if thinks && budget >= max_tokens => Err(ProviderRejection::invalid(
             "`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our documentation at \
              https://docs.claude.com/en/docs/build-with-claude/extended-thinking#max-tokens-and-context-window-size",
         )),
@@ -115,18 +117,18 @@ fn judge_limits(asked: &Asked) -> Result<(), Complaint> {
 
 /// A block's place, as the provider writes it.
 #[derive(Clone, Copy)]
-struct At(usize, usize);
+struct BlockPlace(usize, usize);
 
-impl std::fmt::Display for At {
+impl std::fmt::Display for BlockPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "messages.{}.content.{}", self.0, self.1)
     }
 }
 
-fn blocks(asked: &Asked) -> impl Iterator<Item = (At, &Value)> {
-    asked.list("messages").iter().enumerate().flat_map(|(at, message)| {
+fn blocks(request: &MockRequest) -> impl Iterator<Item = (BlockPlace, &Value)> {
+    request.list("messages").iter().enumerate().flat_map(|(at, message)| {
         let blocks = message.get("content").and_then(Value::as_array).into_iter().flatten();
-        blocks.enumerate().map(move |(part, block)| (At(at, part), block))
+        blocks.enumerate().map(move |(part, block)| (BlockPlace(at, part), block))
     })
 }
 
@@ -138,17 +140,17 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn tell(asked: &Asked, violation: &Violation) -> Complaint {
+fn tell(request: &MockRequest, violation: &Violation) -> ProviderRejection {
     let at = violation.place.index().unwrap_or(0);
-    let message = asked.list("messages").get(at).unwrap_or(&Value::Null);
+    let message = request.list("messages").get(at).unwrap_or(&Value::Null);
     let block = violation.place.part().and_then(|part| message.get("content")?.get(part)).unwrap_or(&Value::Null);
     let place = violation.place.to_string();
-    Complaint::invalid(match violation.rule {
-        Rule::A1 => without_results(asked, at),
-        Rule::A3 => without_results(asked, at.saturating_sub(1)),
+    ProviderRejection::invalid(match violation.rule {
+        Rule::A1 => without_results(request, at),
+        Rule::A3 => without_results(request, at.saturating_sub(1)),
         Rule::A2 => stray(&place, block),
         Rule::A4 => "messages: first message must use the \"user\" role".into(),
-        Rule::A5 => shape(asked, message, violation),
+        Rule::A5 => shape(request, message, violation),
         Rule::A6 => format!(
             "{place}.type: Expected `thinking` or `redacted_thinking`, but found `{}`. When `thinking` is enabled, a final \
              `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and \
@@ -174,8 +176,8 @@ fn tell(asked: &Asked, violation: &Violation) -> Complaint {
     })
 }
 
-fn without_results(asked: &Asked, at: usize) -> String {
-    let messages = asked.list("messages");
+fn without_results(request: &MockRequest, at: usize) -> String {
+    let messages = request.list("messages");
     let results = messages.get(at + 1).map(crate::prompt::content_blocks).unwrap_or_default();
     let answered: Vec<&str> = results
         .iter()
@@ -210,10 +212,10 @@ fn stray(place: &str, block: &Value) -> String {
     }
 }
 
-fn shape(asked: &Asked, message: &Value, violation: &Violation) -> String {
+fn shape(request: &MockRequest, message: &Value, violation: &Violation) -> String {
     let place = &violation.place;
     match (place.list(), place.index(), place.part()) {
-        ("messages", None, _) if asked.field("messages").is_none() => "messages: Field required".into(),
+        ("messages", None, _) if request.field("messages").is_none() => "messages: Field required".into(),
         ("messages", None, _) => "messages: at least one message is required".into(),
         ("messages", Some(at), None) => match message.get("content") {
             Some(Value::String(text)) if text.trim().is_empty() && !text.is_empty() => {
@@ -278,44 +280,44 @@ fn unoriginal(place: &str) -> String {
 }
 
 /// Every thought was thought here, in these words, and on some models after this very prefix.
-pub(super) fn judge_seals(asked: &Asked, prompt: &Prompt) -> Result<(), Complaint> {
-    let latest = asked.list("messages").iter().rposition(|message| text(message, "role") == "assistant");
-    let bound = binds_thinking(asked.model()) && !drops_mismatches(asked);
-    for (at, block) in blocks(asked) {
-        judge_compaction(asked, at, block)?;
+pub(super) fn judge_seals(request: &MockRequest, prompt: &CountedPrompt) -> Result<(), ProviderRejection> {
+    let latest = request.list("messages").iter().rposition(|message| text(message, "role") == "assistant");
+    let bound = binds_thinking(request.model()) && !drops_mismatches(request);
+    for (at, block) in blocks(request) {
+        judge_compaction(request, at, block)?;
         let signed = match kind(block) {
             "thinking" => seal::inspect(text(block, "signature"), text(block, "thinking")),
             "redacted_thinking" => seal::inspect(text(block, "data"), ""),
             _ => continue,
         };
-        let complaint = match signed {
-            Signed::Changed if latest == Some(at.0) => Complaint::invalid(unoriginal(&at.to_string())).breaking("A8"),
-            Signed::Foreign | Signed::Changed => {
-                Complaint::invalid(format!("{at}: Invalid `signature` in `thinking` block")).breaking("A9")
+        let rejection = match signed {
+            SignatureCheck::Changed if latest == Some(at.0) => ProviderRejection::invalid(unoriginal(&at.to_string())).breaking("A8"),
+            SignatureCheck::Foreign | SignatureCheck::Changed => {
+                ProviderRejection::invalid(format!("{at}: Invalid `signature` in `thinking` block")).breaking("A9")
             }
-            Signed::After(prefix) if bound && prompt.before(at.0, at.1).is_some_and(|before| before != prefix) => Complaint::invalid(format!(
+            SignatureCheck::After(prefix) if bound && prompt.before(at.0, at.1).is_some_and(|before| before != prefix) => ProviderRejection::invalid(format!(
                 "{at}: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove \
                      the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\"."
             ))
             .breaking("A10"),
-            Signed::After(_) => continue,
+            SignatureCheck::After(_) => continue,
         };
-        return Err(complaint);
+        return Err(rejection);
     }
     Ok(())
 }
 
 /// A sealed compaction was sealed here, for this model.
-fn judge_compaction(asked: &Asked, at: At, block: &Value) -> Result<(), Complaint> {
+fn judge_compaction(request: &MockRequest, at: BlockPlace, block: &Value) -> Result<(), ProviderRejection> {
     let sealed = block.get("encrypted_content").and_then(Value::as_str).filter(|_| kind(block) == "compaction");
-    if sealed.is_some_and(|sealed| seal::stands_for(asked.model(), sealed).is_none()) {
+    if sealed.is_some_and(|sealed| seal::stands_for(request.model(), sealed).is_none()) {
         let message = format!("{at}: Invalid `encrypted_content` in `compaction` block");
-        return Err(Complaint::invalid(message).breaking("A9"));
+        return Err(ProviderRejection::invalid(message).breaking("A9"));
     }
     Ok(())
 }
 
-fn drops_mismatches(asked: &Asked) -> bool {
-    let behavior = asked.body.pointer("/thinking/block_binding/prefix_mismatch_behavior").and_then(Value::as_str);
-    behavior == Some("drop_block") && asked.has_beta(BINDING_HEADER.1)
+fn drops_mismatches(request: &MockRequest) -> bool {
+    let behavior = request.body.pointer("/thinking/block_binding/prefix_mismatch_behavior").and_then(Value::as_str);
+    behavior == Some("drop_block") && request.has_beta(BINDING_HEADER.1)
 }

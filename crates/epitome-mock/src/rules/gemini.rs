@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use crate::asked::Asked;
-use crate::refusal::Complaint;
+use crate::rejection::ProviderRejection;
+use crate::request::MockRequest;
 use crate::seal;
 
-pub(super) fn judge(asked: &Asked) -> Result<(), Complaint> {
-    let contents = asked.list("contents");
+pub(super) fn judge(request: &MockRequest) -> Result<(), ProviderRejection> {
+    let contents = request.list("contents");
     if contents.is_empty() {
-        return Err(complaint("G4", "* GenerateContentRequest.contents: contents is not specified".into()));
+        return Err(rejection("G4", "* GenerateContentRequest.contents: contents is not specified".into()));
     }
     for (at, content) in contents.iter().enumerate() {
         judge_content(at, content)?;
@@ -17,15 +17,15 @@ pub(super) fn judge(asked: &Asked) -> Result<(), Complaint> {
     judge_pairs(contents)?;
     match contents.last().map(role) {
         Some("user") => Ok(()),
-        _ => Err(complaint(
+        _ => Err(rejection(
             "G4",
             "Please ensure that single turn requests end with a user role or the role field is empty.".into(),
         )),
     }
 }
 
-fn complaint(rule: &'static str, message: String) -> Complaint {
-    Complaint::invalid(message).breaking(rule)
+fn rejection(rule: &'static str, message: String) -> ProviderRejection {
+    ProviderRejection::invalid(message).breaking(rule)
 }
 
 fn role(content: &Value) -> &str {
@@ -40,30 +40,30 @@ fn count(content: &Value, field: &str) -> usize {
     parts(content).iter().filter(|part| part.get(field).is_some()).count()
 }
 
-fn judge_content(at: usize, content: &Value) -> Result<(), Complaint> {
+fn judge_content(at: usize, content: &Value) -> Result<(), ProviderRejection> {
     if !matches!(role(content), "user" | "model" | "function") {
-        return Err(complaint("G4", "Please use a valid role: user, model.".into()));
+        return Err(rejection("G4", "Please use a valid role: user, model.".into()));
     }
     if parts(content).is_empty() {
         let message = format!("* GenerateContentRequest.contents[{at}].parts: contents.parts must not be empty.");
-        return Err(complaint("G4", message));
+        return Err(rejection("G4", message));
     }
     Ok(())
 }
 
-fn judge_pairs(contents: &[Value]) -> Result<(), Complaint> {
+fn judge_pairs(contents: &[Value]) -> Result<(), ProviderRejection> {
     for (at, content) in contents.iter().enumerate() {
         let before = at.checked_sub(1).map(|before| &contents[before]);
         let (calls, answers) = (count(content, "functionCall"), count(content, "functionResponse"));
         if calls > 0 && before.is_none_or(|before| role(before) == "model") {
             let message = "Please ensure that function call turn comes immediately after a user turn or after a function response turn.";
-            return Err(complaint("G1", message.into()));
+            return Err(rejection("G1", message.into()));
         }
         let asked_for = before.map_or(0, |before| count(before, "functionCall"));
         if answers != asked_for && (answers > 0 || asked_for > 0) {
             let message = "Please ensure that the number of function response parts is equal to the number of function call \
                            parts of the function call turn.";
-            return Err(complaint("G2", message.into()));
+            return Err(rejection("G2", message.into()));
         }
     }
     Ok(())
@@ -73,11 +73,11 @@ fn judge_pairs(contents: &[Value]) -> Result<(), Complaint> {
 const SKIPPED: &str = "skip_thought_signature_validator";
 
 /// The first call of each step since the user spoke carries a signature, on models that think with calls.
-pub(super) fn judge_seals(asked: &Asked) -> Result<(), Complaint> {
-    if !asked.model().contains("gemini-3") {
+pub(super) fn judge_seals(request: &MockRequest) -> Result<(), ProviderRejection> {
+    if !request.model().contains("gemini-3") {
         return Ok(());
     }
-    let contents = asked.list("contents");
+    let contents = request.list("contents");
     let speaks = |content: &Value| role(content) == "user" && count(content, "functionResponse") == 0;
     let start = contents.iter().rposition(speaks).unwrap_or(0);
     for (at, content) in contents.iter().enumerate().skip(start) {
@@ -91,7 +91,7 @@ pub(super) fn judge_seals(asked: &Asked) -> Result<(), Complaint> {
                  call `default_api:{name}`, position {}.",
                 at + 1
             );
-            return Err(complaint("G3", message));
+            return Err(rejection("G3", message));
         }
     }
     Ok(())

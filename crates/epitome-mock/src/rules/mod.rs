@@ -10,43 +10,43 @@ mod responses;
 
 use epitome::wire::{Dialect, Rule, Severity, Tail, Violation, check};
 
-use super::asked::Asked;
-use super::endpoint::Protocol;
-use super::prompt::Prompt;
-use super::refusal::Complaint;
+use super::endpoint::ProviderProtocol;
+use super::prompt::CountedPrompt;
+use super::rejection::ProviderRejection;
+use super::request::MockRequest;
 
 /// Judges a request by everything that does not need its prompt.
-pub(super) fn judge(asked: &Asked, pedantic: bool) -> Result<(), Complaint> {
-    if asked.model().is_empty() {
-        return Err(missing_model(asked.protocol()));
+pub(super) fn judge(request: &MockRequest, pedantic: bool) -> Result<(), ProviderRejection> {
+    if request.model().is_empty() {
+        return Err(missing_model(request.protocol()));
     }
-    match asked.protocol() {
-        Protocol::Chat => chat::judge(asked, pedantic),
-        Protocol::Responses => responses::judge(asked),
-        Protocol::Anthropic => anthropic::judge(asked),
-        Protocol::Gemini => gemini::judge(asked),
+    match request.protocol() {
+        ProviderProtocol::Chat => chat::judge(request, pedantic),
+        ProviderProtocol::Responses => responses::judge(request),
+        ProviderProtocol::Anthropic => anthropic::judge(request),
+        ProviderProtocol::Gemini => gemini::judge(request),
     }
 }
 
 /// Judges the seals of a request.
-pub(super) fn judge_seals(asked: &Asked, prompt: &Prompt) -> Result<(), Complaint> {
-    match asked.protocol() {
-        Protocol::Responses => responses::judge_seals(asked),
-        Protocol::Anthropic => anthropic::judge_seals(asked, prompt),
-        Protocol::Gemini => gemini::judge_seals(asked),
-        Protocol::Chat => Ok(()),
+pub(super) fn judge_seals(request: &MockRequest, prompt: &CountedPrompt) -> Result<(), ProviderRejection> {
+    match request.protocol() {
+        ProviderProtocol::Responses => responses::judge_seals(request),
+        ProviderProtocol::Anthropic => anthropic::judge_seals(request, prompt),
+        ProviderProtocol::Gemini => gemini::judge_seals(request),
+        ProviderProtocol::Chat => Ok(()),
     }
 }
 
-fn missing_model(protocol: Protocol) -> Complaint {
+fn missing_model(protocol: ProviderProtocol) -> ProviderRejection {
     match protocol {
-        Protocol::Anthropic => Complaint::invalid("model: Field required"),
-        _ => Complaint::invalid("you must provide a model parameter"),
+        ProviderProtocol::Anthropic => ProviderRejection::invalid("model: Field required"),
+        _ => ProviderRejection::invalid("you must provide a model parameter"),
     }
 }
 
 /// The first violation of a dialect's check that counts.
-fn first(dialect: Dialect, asked: &Asked, counts: impl Fn(Rule) -> bool) -> Option<Violation> {
-    let violations = check(dialect, &asked.body, Tail::Closed);
+fn first(dialect: Dialect, request: &MockRequest, counts: impl Fn(Rule) -> bool) -> Option<Violation> {
+    let violations = check(dialect, &request.body, Tail::Closed);
     violations.into_iter().find(|violation| violation.severity() == Severity::Error || counts(violation.rule))
 }

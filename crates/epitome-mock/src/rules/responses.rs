@@ -4,24 +4,24 @@ use epitome::wire::{Dialect, Rule, Violation};
 use serde_json::Value;
 
 use super::first;
-use crate::asked::Asked;
-use crate::refusal::Complaint;
+use crate::rejection::ProviderRejection;
+use crate::request::MockRequest;
 use crate::seal;
 
-pub(super) fn judge(asked: &Asked) -> Result<(), Complaint> {
-    match first(Dialect::Responses, asked, |_| false) {
-        Some(violation) => Err(tell(asked, &violation).breaking(violation.rule.name())),
+pub(super) fn judge(request: &MockRequest) -> Result<(), ProviderRejection> {
+    match first(Dialect::Responses, request, |_| false) {
+        Some(violation) => Err(tell(request, &violation).breaking(violation.rule.name())),
         None => Ok(()),
     }
 }
 
-fn tell(asked: &Asked, violation: &Violation) -> Complaint {
-    let items = asked.list("input");
+fn tell(request: &MockRequest, violation: &Violation) -> ProviderRejection {
+    let items = request.list("input");
     let at = violation.place.index().unwrap_or(0);
     let item = items.get(at).unwrap_or(&Value::Null);
     let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
     let (id, call_id) = (text("id"), text("call_id"));
-    let about_input = |message: String| Complaint::invalid(message).about("input");
+    let about_input = |message: String| ProviderRejection::invalid(message).about("input");
     match violation.rule {
         Rule::R1 => about_input(format!("No tool output found for {} {call_id}.", tool(text("type")))),
         Rule::R2 if violation.detail.contains("already") => {
@@ -42,7 +42,7 @@ fn tell(asked: &Asked, violation: &Violation) -> Complaint {
         Rule::R10 => about_input(format!(
             "Duplicate item found with id {id}. Remove duplicate items from your input and try again."
         )),
-        _ => shape(asked, item, violation),
+        _ => shape(request, item, violation),
     }
 }
 
@@ -50,27 +50,31 @@ fn tool(kind: &str) -> String {
     kind.replace('_', " ")
 }
 
-fn shape(asked: &Asked, item: &Value, violation: &Violation) -> Complaint {
-    let Some(at) = violation.place.index() else { return no_input(asked) };
+fn shape(request: &MockRequest, item: &Value, violation: &Violation) -> ProviderRejection {
+    let Some(at) = violation.place.index() else { return no_input(request) };
     let has_role = item.get("role").is_some_and(|role| !role.is_null());
     let is_message = matches!(item.get("type").and_then(Value::as_str), Some("message") | None);
     if has_role && !is_message {
         let param = format!("input[{at}].role");
-        return Complaint::invalid(format!("Unknown parameter: '{param}'.")).about(param).coded("unknown_parameter");
+        return ProviderRejection::invalid(format!("Unknown parameter: '{param}'."))
+            .about(param)
+            .coded("unknown_parameter");
     }
     let param = match violation.place.part() {
         Some(part) => format!("input[{at}].content[{part}]"),
         None => format!("input[{at}]"),
     };
-    Complaint::invalid(format!("Invalid value for '{param}': {}", violation.detail)).about(param).coded("invalid_value")
+    ProviderRejection::invalid(format!("Invalid value for '{param}': {}", violation.detail))
+        .about(param)
+        .coded("invalid_value")
 }
 
-fn no_input(asked: &Asked) -> Complaint {
-    match asked.field("input") {
-        None => Complaint::invalid("Missing required parameter: 'input'.")
+fn no_input(request: &MockRequest) -> ProviderRejection {
+    match request.field("input") {
+        None => ProviderRejection::invalid("Missing required parameter: 'input'.")
             .about("input")
             .coded("missing_required_parameter"),
-        Some(_) => Complaint::invalid(
+        Some(_) => ProviderRejection::invalid(
             "Invalid 'input': empty array. Expected an array with minimum length 1, but got an empty array instead.",
         )
         .about("input")
@@ -79,14 +83,14 @@ fn no_input(asked: &Asked) -> Complaint {
 }
 
 /// Every sealed content was sealed here, for this model.
-pub(super) fn judge_seals(asked: &Asked) -> Result<(), Complaint> {
-    for item in asked.list("input") {
+pub(super) fn judge_seals(request: &MockRequest) -> Result<(), ProviderRejection> {
+    for item in request.list("input") {
         let Some(sealed) = item.get("encrypted_content").and_then(Value::as_str).filter(|seal| !seal.is_empty()) else {
             continue;
         };
-        if seal::decrypt(asked.model(), sealed).is_none() {
+        if seal::decrypt(request.model(), sealed).is_none() {
             let id = item.get("id").and_then(Value::as_str).unwrap_or("unknown");
-            return Err(Complaint::invalid(format!(
+            return Err(ProviderRejection::invalid(format!(
                 "The encrypted content for item {id} could not be verified. Reason: Encrypted content could not be \
                  decrypted or parsed."
             ))

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use epitome_mock::{Mock, MockSettings};
+use epitome_mock::{MockServer, MockSettings};
 use serde_json::{Value, json};
 
 /// A mock and a client of it.
 pub struct Bench {
-    pub mock: Mock,
+    pub mock: MockServer,
     client: reqwest::Client,
     key: String,
 }
@@ -23,7 +23,7 @@ pub struct Got {
 impl Bench {
     /// A mock with these settings.
     pub fn over(settings: MockSettings) -> Bench {
-        let mock = Mock::start(settings).unwrap();
+        let mock = MockServer::start(settings).unwrap();
         let client = client();
         Bench { mock, client, key: "sk-test".into() }
     }

@@ -1,7 +1,7 @@
 //! The window and every shape of the catalog.
 
 use epitome::budget::{Overflow, Tokens, classify};
-use epitome_mock::{Fault, FaultKind, MockSettings};
+use epitome_mock::{FaultKind, MockSettings, ProviderFault};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, Got, chat, gemini, long, messages, responses, with};
@@ -101,7 +101,7 @@ async fn only_shapes_that_count_the_output_refuse_for_it() {
 }
 
 /// What a shape of the catalog is sent with, and what the library makes of it.
-async fn told(bench: &Bench, fault: &Fault, stream: bool) -> (Got, Overflow) {
+async fn told(bench: &Bench, fault: &ProviderFault, stream: bool) -> (Got, Overflow) {
     let body = with(chat(6_000), json!({"stream": stream, "max_tokens": 1_000}));
     let header = if fault.kind() == FaultKind::Overflow { "x-mock-overflow" } else { "x-mock-fault" };
     let got = bench.post_with("/v1/chat/completions", &[(header, fault.name())], &body).await;
@@ -112,7 +112,7 @@ async fn told(bench: &Bench, fault: &Fault, stream: bool) -> (Got, Overflow) {
 #[tokio::test]
 async fn the_library_tells_every_overflow_of_the_catalog_from_what_only_looks_like_one() {
     let bench = small();
-    for fault in Fault::all().filter(|fault| fault.kind() != FaultKind::Broken) {
+    for fault in ProviderFault::all().filter(|fault| fault.kind() != FaultKind::Broken) {
         for stream in [false, true] {
             let (got, read) = told(&bench, &fault, stream).await;
             let hidden =
@@ -197,7 +197,7 @@ async fn the_next_requests_fail_as_often_as_they_shall() {
 
 #[test]
 fn names_are_unique_and_every_shape_of_the_table_is_there() {
-    let mut names: Vec<&str> = Fault::all().map(|fault| fault.name()).collect();
+    let mut names: Vec<&str> = ProviderFault::all().map(|fault| fault.name()).collect();
     let count = names.len();
     names.sort_unstable();
     names.dedup();

@@ -1,6 +1,6 @@
 //! The events of each protocol, in the order of the real provider, saying what the whole answer says.
 
-use epitome_mock::{MockSettings, Timing, Work};
+use epitome_mock::{MockSettings, MockWork, Timing};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, chat, gemini, messages, responses, with};
@@ -111,7 +111,7 @@ async fn gemini_streams_whole_responses() {
 
 #[tokio::test]
 async fn tool_calls_stream_as_they_are_whole() {
-    let work = Work { turns: 1_000, ..Work::default() };
+    let work = MockWork { turns: 1_000, ..MockWork::default() };
     let bench = Bench::over(MockSettings { work, ..MockSettings::default() });
     let schema = json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]});
     // The body differs in `stream` alone, so the two answers are of two turns; the second of them is asked for twice.

@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-use epitome_mock::{MockSettings, Work};
+use epitome_mock::{MockSettings, MockWork};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, chat, gemini, long, messages, responses, with};
 
 fn working(turns: u64) -> Bench {
-    let work = Work { turns, bytes: 3_000, ..Work::default() };
+    let work = MockWork { turns, bytes: 3_000, ..MockWork::default() };
     Bench::over(MockSettings { work, ..MockSettings::default() })
 }
 
@@ -275,7 +275,7 @@ async fn who_wants_one_call_at_a_time_gets_one() {
 
 #[tokio::test]
 async fn the_gateways_own_tools_are_called_now_and_then_with_an_id_that_the_prompt_names() {
-    let work = Work { turns: 8, gateway_tools: true, ..Work::default() };
+    let work = MockWork { turns: 8, gateway_tools: true, ..MockWork::default() };
     let bench = Bench::over(MockSettings { work, ..MockSettings::default() });
     let mut names = Vec::new();
     for at in 0..10 {

@@ -12,24 +12,24 @@ use futures_util::stream;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
 
+use super::encode::SseFrame;
 use super::faults::Delivery;
 use super::settings::Timing;
-use super::speak::Frame;
 
 /// An answer on its way.
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
-    pub(crate) content: Outflow,
+    pub(crate) content: ResponseBody,
     pub(crate) delivery: Delivery,
     pub(crate) packed: bool,
     pub(crate) timing: Timing,
 }
 
 /// What is in it.
-pub(crate) enum Outflow {
+pub(crate) enum ResponseBody {
     Whole(Bytes, &'static str),
-    Events(Vec<Frame>),
+    Events(Vec<SseFrame>),
 }
 
 const JSON: &str = "application/json";
@@ -37,25 +37,25 @@ const JSON: &str = "application/json";
 /// How long a stalled answer is kept open.
 const STALL: Duration = Duration::from_secs(3600);
 
-impl Outgoing {
+impl OutgoingResponse {
     /// A JSON answer.
-    pub(crate) fn json(status: u16, body: &Value) -> Outgoing {
-        Outgoing::of(status, Outflow::Whole(Bytes::from(body.to_string()), JSON))
+    pub(crate) fn json(status: u16, body: &Value) -> OutgoingResponse {
+        OutgoingResponse::of(status, ResponseBody::Whole(Bytes::from(body.to_string()), JSON))
     }
 
     /// A text.
-    pub(crate) fn text(status: u16, body: String) -> Outgoing {
-        Outgoing::of(status, Outflow::Whole(Bytes::from(body), "text/html"))
+    pub(crate) fn text(status: u16, body: String) -> OutgoingResponse {
+        OutgoingResponse::of(status, ResponseBody::Whole(Bytes::from(body), "text/html"))
     }
 
     /// A stream.
-    pub(crate) fn events(frames: Vec<Frame>) -> Outgoing {
-        Outgoing::of(200, Outflow::Events(frames))
+    pub(crate) fn events(frames: Vec<SseFrame>) -> OutgoingResponse {
+        OutgoingResponse::of(200, ResponseBody::Events(frames))
     }
 
-    fn of(status: u16, content: Outflow) -> Outgoing {
+    fn of(status: u16, content: ResponseBody) -> OutgoingResponse {
         let timing = Timing::default();
-        Outgoing { status, headers: Vec::new(), content, delivery: Delivery::Whole, packed: false, timing }
+        OutgoingResponse { status, headers: Vec::new(), content, delivery: Delivery::Whole, packed: false, timing }
     }
 
     /// Sends it.
@@ -64,14 +64,14 @@ impl Outgoing {
             tokio::time::sleep(STALL).await;
         }
         let kind = match &self.content {
-            Outflow::Whole(_, kind) => kind,
-            Outflow::Events(_) => "text/event-stream; charset=utf-8",
+            ResponseBody::Whole(_, kind) => kind,
+            ResponseBody::Events(_) => "text/event-stream; charset=utf-8",
         };
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         headers.insert("content-type", HeaderValue::from_static(kind));
-        if let Outflow::Events(_) = self.content {
+        if let ResponseBody::Events(_) = self.content {
             headers.insert("cache-control", HeaderValue::from_static("no-cache"));
         }
         if self.packed {
@@ -88,7 +88,7 @@ impl Outgoing {
 
     async fn body(self) -> Body {
         match self.content {
-            Outflow::Whole(bytes, _) => {
+            ResponseBody::Whole(bytes, _) => {
                 wait(self.timing.first_token + self.timing.between_tokens * self.timing.answer_tokens as u32).await;
                 let bytes = if self.packed { packed(&bytes) } else { bytes };
                 match self.delivery {
@@ -96,7 +96,7 @@ impl Outgoing {
                     delivery => pieces(halves(&bytes), delivery, Timing::default()),
                 }
             }
-            Outflow::Events(frames) => {
+            ResponseBody::Events(frames) => {
                 let frames = if self.packed { packed_frames(frames) } else { unpacked_frames(frames) };
                 pieces(frames, self.delivery, self.timing)
             }
@@ -105,14 +105,14 @@ impl Outgoing {
 }
 
 /// A piece of a body, and whether it takes its time.
-type Chunk = (Bytes, bool);
+type TimedBytes = (Bytes, bool);
 
-fn halves(bytes: &Bytes) -> Vec<Chunk> {
+fn halves(bytes: &Bytes) -> Vec<TimedBytes> {
     let middle = bytes.len() / 2;
     vec![(bytes.slice(..middle), false), (bytes.slice(middle..), false)]
 }
 
-fn unpacked_frames(frames: Vec<Frame>) -> Vec<Chunk> {
+fn unpacked_frames(frames: Vec<SseFrame>) -> Vec<TimedBytes> {
     frames.into_iter().map(|frame| (Bytes::from(frame.text), frame.is_token)).collect()
 }
 
@@ -124,7 +124,7 @@ fn packed(bytes: &[u8]) -> Bytes {
 }
 
 /// Each event packed and flushed, so that it can be read when it comes.
-fn packed_frames(frames: Vec<Frame>) -> Vec<Chunk> {
+fn packed_frames(frames: Vec<SseFrame>) -> Vec<TimedBytes> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let mut chunks = Vec::new();
     for frame in frames {
@@ -138,27 +138,27 @@ fn packed_frames(frames: Vec<Frame>) -> Vec<Chunk> {
 }
 
 /// A body that comes piece by piece.
-fn pieces(chunks: Vec<Chunk>, delivery: Delivery, timing: Timing) -> Body {
+fn pieces(chunks: Vec<TimedBytes>, delivery: Delivery, timing: Timing) -> Body {
     let is_instant = timing == Timing { answer_tokens: timing.answer_tokens, ..Timing::default() };
     if delivery == Delivery::Whole && is_instant {
         let chunks = chunks.into_iter().map(|(bytes, _)| Ok::<_, io::Error>(bytes));
         return Body::from_stream(stream::iter(chunks));
     }
-    let pace = Pace { chunks: chunks.into_iter(), delivery, timing, sent: 0, has_token: false };
-    Body::from_stream(stream::unfold(pace, Pace::next))
+    let pace = PacedBody { chunks: chunks.into_iter(), delivery, timing, sent: 0, has_token: false };
+    Body::from_stream(stream::unfold(pace, PacedBody::next))
 }
 
 /// Where a slow or broken body is.
-struct Pace {
-    chunks: std::vec::IntoIter<Chunk>,
+struct PacedBody {
+    chunks: std::vec::IntoIter<TimedBytes>,
     delivery: Delivery,
     timing: Timing,
     sent: u64,
     has_token: bool,
 }
 
-impl Pace {
-    async fn next(mut self) -> Option<(io::Result<Bytes>, Pace)> {
+impl PacedBody {
+    async fn next(mut self) -> Option<(io::Result<Bytes>, PacedBody)> {
         match self.delivery {
             Delivery::CutAfter(events) if self.sent == events => {
                 self.chunks = Vec::new().into_iter();

@@ -9,29 +9,29 @@ use http::HeaderMap;
 use http::request::Parts;
 use serde_json::Value;
 
-use super::asked::{Asked, Seed};
-use super::endpoint::{Endpoint, Protocol};
-use super::record::Recorded;
-use super::refusal::Complaint;
+use super::endpoint::{MockEndpoint, ProviderProtocol};
+use super::record::RecordedRequest;
+use super::rejection::ProviderRejection;
+use super::request::{AnswerSeed, MockRequest};
 
 /// A request that arrived.
-pub(crate) struct Arrival {
+pub(crate) struct IncomingRequest {
     pub(crate) head: Parts,
     /// Nothing where it was too large to be read.
     body: Option<Bytes>,
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: MockEndpoint,
     pub(crate) key: Option<String>,
-    pub(crate) seed: Seed,
+    pub(crate) seed: AnswerSeed,
 }
 
-impl Arrival {
+impl IncomingRequest {
     /// A request, looked at from outside.
-    pub(crate) fn of(head: Parts, body: Option<Bytes>) -> Arrival {
+    pub(crate) fn of(head: Parts, body: Option<Bytes>) -> IncomingRequest {
         let speaks_anthropic = head.headers.contains_key("anthropic-version");
-        let endpoint = Endpoint::at(head.method.as_str(), head.uri.path(), speaks_anthropic);
+        let endpoint = MockEndpoint::at(head.method.as_str(), head.uri.path(), speaks_anthropic);
         let key = key_of(&head.headers, head.uri.query().unwrap_or_default());
-        let seed = Seed::of(key.as_deref().unwrap_or_default(), body.as_deref().unwrap_or_default());
-        Arrival { head, body, endpoint, key, seed }
+        let seed = AnswerSeed::of(key.as_deref().unwrap_or_default(), body.as_deref().unwrap_or_default());
+        IncomingRequest { head, body, endpoint, key, seed }
     }
 
     /// Its path, with the query.
@@ -46,13 +46,13 @@ impl Arrival {
 
     /// The header with which its answer is named.
     pub(crate) fn request_id(&self) -> (&'static str, String) {
-        let name = if self.endpoint.protocol() == Protocol::Anthropic { "request-id" } else { "x-request-id" };
+        let name = if self.endpoint.protocol() == ProviderProtocol::Anthropic { "request-id" } else { "x-request-id" };
         (name, self.seed.id("req_", 0, 24))
     }
 
     /// What is remembered of it.
-    pub(crate) fn recorded(&self, status: u16, prompt_tokens: Option<u64>) -> Recorded {
-        Recorded {
+    pub(crate) fn recorded(&self, status: u16, prompt_tokens: Option<u64>) -> RecordedRequest {
+        RecordedRequest {
             method: self.head.method.clone(),
             path: self.path().to_owned(),
             headers: self.head.headers.clone(),
@@ -63,15 +63,15 @@ impl Arrival {
     }
 
     /// Reads it, if it may come in.
-    pub(crate) fn open(&self, bytes_max: usize) -> Result<Asked, Complaint> {
+    pub(crate) fn open(&self, bytes_max: usize) -> Result<MockRequest, ProviderRejection> {
         let protocol = self.endpoint.protocol();
-        if let Endpoint::Unknown(protocol) = self.endpoint {
+        if let MockEndpoint::Unknown(protocol) = self.endpoint {
             return Err(not_found(protocol, &self.head));
         }
         let key = self.key.clone().ok_or_else(|| no_key(protocol))?;
         let packed = self.body.as_ref().ok_or_else(too_large)?;
-        if protocol == Protocol::Anthropic && !self.head.headers.contains_key("anthropic-version") {
-            return Err(Complaint::invalid("anthropic-version: header is required").breaking("header"));
+        if protocol == ProviderProtocol::Anthropic && !self.head.headers.contains_key("anthropic-version") {
+            return Err(ProviderRejection::invalid("anthropic-version: header is required").breaking("header"));
         }
         let bytes = unpacked(&self.head.headers, packed, bytes_max)?;
         if bytes.len() > bytes_max {
@@ -82,7 +82,7 @@ impl Arrival {
             false => serde_json::from_slice(&bytes).map_err(|error| not_json(protocol, &error))?,
         };
         let (endpoint, headers) = (self.endpoint.clone(), self.head.headers.clone());
-        Ok(Asked { endpoint, headers, key, body, seed: self.seed })
+        Ok(MockRequest { endpoint, headers, key, body, seed: self.seed })
     }
 }
 
@@ -93,12 +93,12 @@ fn key_of(headers: &HeaderMap, query: &str) -> Option<String> {
         let value = headers.get("authorization")?.to_str().ok()?;
         value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer "))
     };
-    let asked = || query.split('&').find_map(|pair| pair.strip_prefix("key="));
-    named.or_else(bearer).or_else(asked).map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned)
+    let request = || query.split('&').find_map(|pair| pair.strip_prefix("key="));
+    named.or_else(bearer).or_else(request).map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned)
 }
 
 /// The body without its encodings.
-fn unpacked(headers: &HeaderMap, body: &Bytes, bytes_max: usize) -> Result<Bytes, Complaint> {
+fn unpacked(headers: &HeaderMap, body: &Bytes, bytes_max: usize) -> Result<Bytes, ProviderRejection> {
     let encoding = headers.get("content-encoding").and_then(|value| value.to_str().ok()).unwrap_or("identity");
     let unpacked = match encoding.trim().to_ascii_lowercase().as_str() {
         "" | "identity" => return Ok(body.clone()),
@@ -108,9 +108,11 @@ fn unpacked(headers: &HeaderMap, body: &Bytes, bytes_max: usize) -> Result<Bytes
             Ok(decoder) => read_all(decoder, bytes_max),
             Err(_) => None,
         },
-        other => return Err(Complaint::invalid(format!("Unsupported content encoding: {other}")).with_status(415)),
+        other => {
+            return Err(ProviderRejection::invalid(format!("Unsupported content encoding: {other}")).with_status(415));
+        }
     };
-    unpacked.ok_or_else(|| Complaint::invalid("We could not decompress the body of your request."))
+    unpacked.ok_or_else(|| ProviderRejection::invalid("We could not decompress the body of your request."))
 }
 
 /// What a reader gives, if it is whole and not too much.
@@ -120,23 +122,23 @@ fn read_all(reader: impl Read, bytes_max: usize) -> Option<Bytes> {
     Some(Bytes::from(out))
 }
 
-fn not_found(protocol: Protocol, head: &Parts) -> Complaint {
+fn not_found(protocol: ProviderProtocol, head: &Parts) -> ProviderRejection {
     let message = match protocol {
-        Protocol::Anthropic | Protocol::Gemini => "Not Found".to_owned(),
+        ProviderProtocol::Anthropic | ProviderProtocol::Gemini => "Not Found".to_owned(),
         _ => format!("Invalid URL ({} {})", head.method, head.uri.path()),
     };
-    Complaint::invalid(message).with_status(404).breaking("not-found")
+    ProviderRejection::invalid(message).with_status(404).breaking("not-found")
 }
 
-fn no_key(protocol: Protocol) -> Complaint {
+fn no_key(protocol: ProviderProtocol) -> ProviderRejection {
     match protocol {
-        Protocol::Anthropic => Complaint::invalid("x-api-key header is required").with_status(401),
-        Protocol::Gemini => Complaint::invalid(
+        ProviderProtocol::Anthropic => ProviderRejection::invalid("x-api-key header is required").with_status(401),
+        ProviderProtocol::Gemini => ProviderRejection::invalid(
             "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other \
              form of API consumer identity to call this API.",
         )
         .with_status(403),
-        _ => Complaint::invalid(
+        _ => ProviderRejection::invalid(
             "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth \
              (i.e. Authorization: Bearer YOUR_KEY).",
         )
@@ -145,14 +147,16 @@ fn no_key(protocol: Protocol) -> Complaint {
     .breaking("auth")
 }
 
-fn too_large() -> Complaint {
-    Complaint::invalid("Request exceeds the maximum size").with_status(413).breaking("A14")
+fn too_large() -> ProviderRejection {
+    ProviderRejection::invalid("Request exceeds the maximum size").with_status(413).breaking("A14")
 }
 
-fn not_json(protocol: Protocol, error: &serde_json::Error) -> Complaint {
+fn not_json(protocol: ProviderProtocol, error: &serde_json::Error) -> ProviderRejection {
     match protocol {
-        Protocol::Anthropic => Complaint::invalid(format!("The request body is not valid JSON: {error}")),
-        _ => Complaint::invalid(
+        ProviderProtocol::Anthropic => {
+            ProviderRejection::invalid(format!("The request body is not valid JSON: {error}"))
+        }
+        _ => ProviderRejection::invalid(
             "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library \
              correctly. The API expects a JSON payload, but what was sent was not valid JSON.)",
         ),

@@ -5,30 +5,30 @@
 use http::HeaderMap;
 use serde_json::Value;
 
-use super::endpoint::{Endpoint, Protocol};
+use super::endpoint::{MockEndpoint, ProviderProtocol};
 
 /// A request, read.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) endpoint: Endpoint,
+pub(crate) struct MockRequest {
+    pub(crate) endpoint: MockEndpoint,
     pub(crate) headers: HeaderMap,
     /// Whose it is.
     pub(crate) key: String,
     pub(crate) body: Value,
     /// What its answer's ids are made of.
-    pub(crate) seed: Seed,
+    pub(crate) seed: AnswerSeed,
 }
 
 /// The hash of a body, from which everything about its answer follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Seed([u8; 32]);
+pub(crate) struct AnswerSeed([u8; 32]);
 
-impl Seed {
+impl AnswerSeed {
     /// The seed of a body that a key sent.
-    pub(crate) fn of(key: &str, body: &[u8]) -> Seed {
+    pub(crate) fn of(key: &str, body: &[u8]) -> AnswerSeed {
         let mut hasher = blake3::Hasher::new();
         hasher.update(key.as_bytes()).update(&[0]).update(body);
-        Seed(*hasher.finalize().as_bytes())
+        AnswerSeed(*hasher.finalize().as_bytes())
     }
 
     /// An id that is the same for the same seed and place.
@@ -40,16 +40,16 @@ impl Seed {
     }
 }
 
-impl Asked {
+impl MockRequest {
     /// The protocol it is written in.
-    pub(crate) fn protocol(&self) -> Protocol {
+    pub(crate) fn protocol(&self) -> ProviderProtocol {
         self.endpoint.protocol()
     }
 
     /// The model it names.
     pub(crate) fn model(&self) -> &str {
         match &self.endpoint {
-            Endpoint::Gemini { model, .. } | Endpoint::GeminiCount { model } => model,
+            MockEndpoint::Gemini { model, .. } | MockEndpoint::GeminiCount { model } => model,
             _ => self.text("model").unwrap_or_default(),
         }
     }
@@ -57,8 +57,8 @@ impl Asked {
     /// Whether it wants events.
     pub(crate) fn wants_stream(&self) -> bool {
         match &self.endpoint {
-            Endpoint::Gemini { stream, .. } => *stream,
-            Endpoint::Generate(_) => self.field("stream").and_then(Value::as_bool).unwrap_or(false),
+            MockEndpoint::Gemini { stream, .. } => *stream,
+            MockEndpoint::Generate(_) => self.field("stream").and_then(Value::as_bool).unwrap_or(false),
             _ => false,
         }
     }

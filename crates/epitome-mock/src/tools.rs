@@ -5,13 +5,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::asked::Asked;
-use super::endpoint::Protocol;
+use super::endpoint::ProviderProtocol;
 use super::reply::CallKind;
+use super::request::MockRequest;
 
 /// A tool that a request offers.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Offered {
+pub(crate) struct OfferedTool {
     pub(crate) name: String,
     pub(crate) kind: CallKind,
     schema: Value,
@@ -49,34 +49,34 @@ const COMMANDS: &[&str] = &["command", "cmd", "commands", "script", "code", "inp
 const PATHS: &[&str] =
     &["file_path", "filepath", "path", "absolute_path", "absolutepath", "target_file", "filename", "file", "paths"];
 
-impl Offered {
+impl OfferedTool {
     /// The tools of a request.
-    pub(crate) fn all(asked: &Asked) -> Vec<Offered> {
-        let tools = asked.list("tools").iter();
-        match asked.protocol() {
-            Protocol::Gemini => tools.flat_map(declarations).collect(),
-            _ => tools.filter_map(Offered::read).collect(),
+    pub(crate) fn all(request: &MockRequest) -> Vec<OfferedTool> {
+        let tools = request.list("tools").iter();
+        match request.protocol() {
+            ProviderProtocol::Gemini => tools.flat_map(declarations).collect(),
+            _ => tools.filter_map(OfferedTool::read).collect(),
         }
     }
 
-    fn read(tool: &Value) -> Option<Offered> {
+    fn read(tool: &Value) -> Option<OfferedTool> {
         let kind = tool.get("type").and_then(Value::as_str).unwrap_or("function");
         let body = tool.get("function").unwrap_or(tool);
         let schema = ["parameters", "input_schema"].iter().find_map(|field| body.get(*field));
         let name = body.get("name").and_then(Value::as_str);
         match kind {
             "local_shell" => {
-                Some(Offered { name: "local_shell".into(), kind: CallKind::LocalShell, schema: Value::Null })
+                Some(OfferedTool { name: "local_shell".into(), kind: CallKind::LocalShell, schema: Value::Null })
             }
             "custom" if schema.is_none() => None,
             // Anthropic's own tools have no schema; theirs is known.
-            kind if kind.starts_with("bash_") => Some(Offered::function(name?, command_schema())),
-            _ => Some(Offered::function(name?, schema?.clone())),
+            kind if kind.starts_with("bash_") => Some(OfferedTool::function(name?, command_schema())),
+            _ => Some(OfferedTool::function(name?, schema?.clone())),
         }
     }
 
-    fn function(name: &str, schema: Value) -> Offered {
-        Offered { name: name.into(), kind: CallKind::Function, schema }
+    fn function(name: &str, schema: Value) -> OfferedTool {
+        OfferedTool { name: name.into(), kind: CallKind::Function, schema }
     }
 
     fn is_named(&self, names: &[&str]) -> bool {
@@ -143,11 +143,11 @@ impl Offered {
     }
 }
 
-fn declarations(tool: &Value) -> Vec<Offered> {
+fn declarations(tool: &Value) -> Vec<OfferedTool> {
     let list = tool.get("functionDeclarations").and_then(Value::as_array).into_iter().flatten();
     list.filter_map(|function| {
         let schema = ["parameters", "parametersJsonSchema"].iter().find_map(|field| function.get(*field));
-        Some(Offered::function(function.get("name")?.as_str()?, schema.cloned().unwrap_or(Value::Null)))
+        Some(OfferedTool::function(function.get("name")?.as_str()?, schema.cloned().unwrap_or(Value::Null)))
     })
     .collect()
 }
@@ -181,7 +181,7 @@ fn plausible(name: &str, schema: &Value) -> Value {
         Some(&"boolean") => false.into(),
         Some(&("integer" | "number")) => number(name, schema),
         Some(&"array") => list(name, schema),
-        Some(&"object") => Offered::function(name, schema.clone()).filled(Map::new()),
+        Some(&"object") => OfferedTool::function(name, schema.clone()).filled(Map::new()),
         _ => words_for(name).into(),
     }
 }

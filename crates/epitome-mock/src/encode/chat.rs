@@ -2,76 +2,76 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CREATED, Frame, Speech};
-use crate::reply::{Call, Part, Stop, Usage, tokens_of};
+use super::{AnswerEncoder, CREATED, SseFrame};
+use crate::reply::{ReplyCall, ReplyPart, ReplyUsage, StopReason, tokens_of};
 
-pub(super) fn whole(speech: &Speech<'_>) -> Value {
-    let text = text_of(speech);
-    let calls: Vec<Value> = speech.reply.calls().map(call_json).collect();
+pub(super) fn whole(encoder: &AnswerEncoder<'_>) -> Value {
+    let text = text_of(encoder);
+    let calls: Vec<Value> = encoder.reply.calls().map(call_json).collect();
     let mut message = json!({"role": "assistant", "content": text, "refusal": null, "annotations": []});
     if !calls.is_empty() {
         message["tool_calls"] = calls.into();
     }
     json!({
-        "id": id(speech), "object": "chat.completion", "created": CREATED, "model": speech.asked.model(),
-        "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": finish(speech.reply.stop)}],
-        "usage": usage(&speech.usage), "service_tier": "default", "system_fingerprint": "fp_mock",
+        "id": id(encoder), "object": "chat.completion", "created": CREATED, "model": encoder.request.model(),
+        "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": finish(encoder.reply.stop)}],
+        "usage": usage(&encoder.usage), "service_tier": "default", "system_fingerprint": "fp_mock",
     })
 }
 
-pub(super) fn frames(speech: &Speech<'_>) -> Vec<Frame> {
-    let chunks = Chunks { speech, with_usage: wants_usage(speech) };
+pub(super) fn frames(encoder: &AnswerEncoder<'_>) -> Vec<SseFrame> {
+    let chunks = ChatChunks { encoder, with_usage: wants_usage(encoder) };
     let mut frames = vec![chunks.delta(json!({"role": "assistant", "content": "", "refusal": null}), None)];
     let mut call_at = 0;
-    for part in &speech.reply.parts {
+    for part in &encoder.reply.parts {
         match part {
-            Part::Text(text) | Part::Compaction { summary: text, .. } => {
+            ReplyPart::Text(text) | ReplyPart::Compaction { summary: text, .. } => {
                 frames.extend(tokens_of(text).map(|token| chunks.delta(json!({"content": token}), None).token()));
             }
-            Part::Thought { .. } => {}
-            Part::Call(call) => {
+            ReplyPart::Thought { .. } => {}
+            ReplyPart::Call(call) => {
                 chunks.call(call, call_at, &mut frames);
                 call_at += 1;
             }
         }
     }
-    frames.push(chunks.delta(json!({}), Some(finish(speech.reply.stop))));
+    frames.push(chunks.delta(json!({}), Some(finish(encoder.reply.stop))));
     if chunks.with_usage {
-        frames.push(chunks.chunk(json!([]), usage(&speech.usage)));
+        frames.push(chunks.chunk(json!([]), usage(&encoder.usage)));
     }
-    frames.push(Frame::raw("data: [DONE]\n\n"));
+    frames.push(SseFrame::raw("data: [DONE]\n\n"));
     frames
 }
 
-fn wants_usage(speech: &Speech<'_>) -> bool {
-    speech.asked.body.pointer("/stream_options/include_usage").and_then(Value::as_bool).unwrap_or(false)
+fn wants_usage(encoder: &AnswerEncoder<'_>) -> bool {
+    encoder.request.body.pointer("/stream_options/include_usage").and_then(Value::as_bool).unwrap_or(false)
 }
 
-struct Chunks<'a> {
-    speech: &'a Speech<'a>,
+struct ChatChunks<'a> {
+    encoder: &'a AnswerEncoder<'a>,
     with_usage: bool,
 }
 
-impl Chunks<'_> {
-    fn delta(&self, delta: Value, finish: Option<&str>) -> Frame {
+impl ChatChunks<'_> {
+    fn delta(&self, delta: Value, finish: Option<&str>) -> SseFrame {
         let choices = json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
         self.chunk(choices, Value::Null)
     }
 
-    fn chunk(&self, choices: Value, usage: Value) -> Frame {
+    fn chunk(&self, choices: Value, usage: Value) -> SseFrame {
         let mut chunk = json!({
-            "id": id(self.speech), "object": "chat.completion.chunk", "created": CREATED,
-            "model": self.speech.asked.model(), "service_tier": "default", "system_fingerprint": "fp_mock",
+            "id": id(self.encoder), "object": "chat.completion.chunk", "created": CREATED,
+            "model": self.encoder.request.model(), "service_tier": "default", "system_fingerprint": "fp_mock",
             "choices": choices,
         });
         if self.with_usage {
             chunk["usage"] = usage;
         }
-        Frame::data(&chunk)
+        SseFrame::data(&chunk)
     }
 
     /// A call: its name first, then its arguments in pieces.
-    fn call(&self, call: &Call, at: usize, frames: &mut Vec<Frame>) {
+    fn call(&self, call: &ReplyCall, at: usize, frames: &mut Vec<SseFrame>) {
         let opening = json!({"tool_calls": [{"index": at, "id": call.id, "type": "function",
             "function": {"name": call.name, "arguments": ""}}]});
         frames.push(self.delta(opening, None));
@@ -82,37 +82,37 @@ impl Chunks<'_> {
     }
 }
 
-fn id(speech: &Speech<'_>) -> String {
-    speech.asked.seed.id("chatcmpl-", 0, 24)
+fn id(encoder: &AnswerEncoder<'_>) -> String {
+    encoder.request.seed.id("chatcmpl-", 0, 24)
 }
 
-fn text_of(speech: &Speech<'_>) -> Value {
-    let texts: Vec<&str> = speech
+fn text_of(encoder: &AnswerEncoder<'_>) -> Value {
+    let texts: Vec<&str> = encoder
         .reply
         .parts
         .iter()
         .filter_map(|part| match part {
-            Part::Text(text) | Part::Compaction { summary: text, .. } => Some(text.as_str()),
+            ReplyPart::Text(text) | ReplyPart::Compaction { summary: text, .. } => Some(text.as_str()),
             _ => None,
         })
         .collect();
     if texts.is_empty() { Value::Null } else { texts.concat().into() }
 }
 
-fn call_json(call: &Call) -> Value {
+fn call_json(call: &ReplyCall) -> Value {
     json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.input.to_string()}})
 }
 
-fn finish(stop: Stop) -> &'static str {
+fn finish(stop: StopReason) -> &'static str {
     match stop {
-        Stop::End | Stop::Compaction => "stop",
-        Stop::Tools => "tool_calls",
-        Stop::Length => "length",
-        Stop::WindowFull => "model_context_window_exceeded",
+        StopReason::End | StopReason::Compaction => "stop",
+        StopReason::Tools => "tool_calls",
+        StopReason::Length => "length",
+        StopReason::WindowFull => "model_context_window_exceeded",
     }
 }
 
-fn usage(usage: &Usage) -> Value {
+fn usage(usage: &ReplyUsage) -> Value {
     let served = usage.served;
     let mut out = Map::new();
     out.insert("prompt_tokens".into(), served.input.into());

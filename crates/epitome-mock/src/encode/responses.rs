@@ -2,62 +2,64 @@
 
 use serde_json::{Value, json};
 
-use super::{CREATED, Frame, Speech};
-use crate::reply::{Call, CallKind, Part, Stop, Usage, tokens_of};
+use super::{AnswerEncoder, CREATED, SseFrame};
+use crate::reply::{CallKind, ReplyCall, ReplyPart, ReplyUsage, StopReason, tokens_of};
 
-pub(super) fn whole(speech: &Speech<'_>) -> Value {
-    response(speech, ended(speech.reply.stop), output_items(speech), usage(&speech.usage))
+pub(super) fn whole(encoder: &AnswerEncoder<'_>) -> Value {
+    response(encoder, ended(encoder.reply.stop), output_items(encoder), usage(&encoder.usage))
 }
 
 /// The answer of `/v1/responses/compact`: the user's messages and one compaction.
-pub(crate) fn compacted(speech: &Speech<'_>, kept: Vec<Value>) -> Value {
+pub(crate) fn compacted(encoder: &AnswerEncoder<'_>, kept: Vec<Value>) -> Value {
     let mut output = kept;
-    output.extend(output_items(speech));
+    output.extend(output_items(encoder));
     json!({
-        "id": speech.asked.seed.id("resp_", 0, 32), "object": "response.compaction", "created_at": CREATED,
-        "output": output, "usage": usage(&speech.usage),
+        "id": encoder.request.seed.id("resp_", 0, 32), "object": "response.compaction", "created_at": CREATED,
+        "output": output, "usage": usage(&encoder.usage),
     })
 }
 
-pub(super) fn frames(speech: &Speech<'_>) -> Vec<Frame> {
-    let mut events = Events { frames: Vec::new() };
-    let begun = response(speech, "in_progress", Vec::new(), Value::Null);
+pub(super) fn frames(encoder: &AnswerEncoder<'_>) -> Vec<SseFrame> {
+    let mut events = NumberedEvents { frames: Vec::new() };
+    let begun = response(encoder, "in_progress", Vec::new(), Value::Null);
     events.push(json!({"type": "response.created", "response": begun}));
     events.push(json!({"type": "response.in_progress", "response": begun}));
-    for (at, (part, item)) in speech.reply.parts.iter().zip(output_items(speech)).enumerate() {
+    for (at, (part, item)) in encoder.reply.parts.iter().zip(output_items(encoder)).enumerate() {
         events.item(at, part, &item);
     }
-    let kind = match speech.reply.stop {
-        Stop::Length | Stop::WindowFull => "response.incomplete",
+    let kind = match encoder.reply.stop {
+        StopReason::Length | StopReason::WindowFull => "response.incomplete",
         _ => "response.completed",
     };
-    events.push(json!({"type": kind, "response": whole(speech)}));
+    events.push(json!({"type": kind, "response": whole(encoder)}));
     events.frames
 }
 
 /// The items of an answer.
-pub(crate) fn output_items(speech: &Speech<'_>) -> Vec<Value> {
-    speech.reply.parts.iter().enumerate().map(|(at, part)| item(speech, at, part)).collect()
+pub(crate) fn output_items(encoder: &AnswerEncoder<'_>) -> Vec<Value> {
+    encoder.reply.parts.iter().enumerate().map(|(at, part)| item(encoder, at, part)).collect()
 }
 
-fn item(speech: &Speech<'_>, at: usize, part: &Part) -> Value {
-    let id = |prefix: &str| speech.asked.seed.id(prefix, at, 32);
+fn item(encoder: &AnswerEncoder<'_>, at: usize, part: &ReplyPart) -> Value {
+    let id = |prefix: &str| encoder.request.seed.id(prefix, at, 32);
     match part {
-        Part::Thought { text, seal } => {
-            let wants_words = speech.asked.body.pointer("/reasoning/summary").is_some_and(|value| !value.is_null());
+        ReplyPart::Thought { text, seal } => {
+            let wants_words = encoder.request.body.pointer("/reasoning/summary").is_some_and(|value| !value.is_null());
             let summary = if wants_words { json!([{"type": "summary_text", "text": text}]) } else { json!([]) };
             json!({"id": id("rs_"), "type": "reasoning", "summary": summary, "encrypted_content": seal})
         }
-        Part::Text(text) => json!({
+        ReplyPart::Text(text) => json!({
             "id": id("msg_"), "type": "message", "status": "completed", "role": "assistant",
             "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}],
         }),
-        Part::Call(call) => call_item(call, &id),
-        Part::Compaction { seal, .. } => json!({"id": id("cmp_"), "type": "compaction", "encrypted_content": seal}),
+        ReplyPart::Call(call) => call_item(call, &id),
+        ReplyPart::Compaction { seal, .. } => {
+            json!({"id": id("cmp_"), "type": "compaction", "encrypted_content": seal})
+        }
     }
 }
 
-fn call_item(call: &Call, id: &dyn Fn(&str) -> String) -> Value {
+fn call_item(call: &ReplyCall, id: &dyn Fn(&str) -> String) -> Value {
     match call.kind {
         CallKind::Function => json!({
             "id": id("fc_"), "type": "function_call", "status": "completed",
@@ -71,14 +73,14 @@ fn call_item(call: &Call, id: &dyn Fn(&str) -> String) -> Value {
 }
 
 /// Numbered events.
-struct Events {
-    frames: Vec<Frame>,
+struct NumberedEvents {
+    frames: Vec<SseFrame>,
 }
 
-impl Events {
+impl NumberedEvents {
     fn push(&mut self, mut event: Value) {
         event["sequence_number"] = self.frames.len().into();
-        self.frames.push(Frame::event(&event));
+        self.frames.push(SseFrame::event(&event));
     }
 
     fn push_token(&mut self, event: Value) {
@@ -88,15 +90,17 @@ impl Events {
         }
     }
 
-    fn item(&mut self, at: usize, part: &Part, item: &Value) {
+    fn item(&mut self, at: usize, part: &ReplyPart, item: &Value) {
         self.push(json!({"type": "response.output_item.added", "output_index": at, "item": begun(item)}));
         let id = &item["id"];
         match part {
-            Part::Text(text) => self.text(at, id, text),
-            Part::Thought { text, .. } if item["summary"].as_array().is_some_and(|list| !list.is_empty()) => {
+            ReplyPart::Text(text) => self.text(at, id, text),
+            ReplyPart::Thought { text, .. } if item["summary"].as_array().is_some_and(|list| !list.is_empty()) => {
                 self.summary(at, id, text);
             }
-            Part::Call(Call { kind: CallKind::Function, input, .. }) => self.arguments(at, id, &input.to_string()),
+            ReplyPart::Call(ReplyCall { kind: CallKind::Function, input, .. }) => {
+                self.arguments(at, id, &input.to_string())
+            }
             _ => {}
         }
         self.push(json!({"type": "response.output_item.done", "output_index": at, "item": item}));
@@ -158,22 +162,22 @@ fn begun(item: &Value) -> Value {
     item
 }
 
-fn ended(stop: Stop) -> &'static str {
+fn ended(stop: StopReason) -> &'static str {
     match stop {
-        Stop::Length | Stop::WindowFull => "incomplete",
+        StopReason::Length | StopReason::WindowFull => "incomplete",
         _ => "completed",
     }
 }
 
-fn response(speech: &Speech<'_>, status: &str, output: Vec<Value>, usage: Value) -> Value {
-    let asked = speech.asked;
-    let or = |name: &str, default: Value| asked.field(name).cloned().unwrap_or(default);
+fn response(encoder: &AnswerEncoder<'_>, status: &str, output: Vec<Value>, usage: Value) -> Value {
+    let request = encoder.request;
+    let or = |name: &str, default: Value| request.field(name).cloned().unwrap_or(default);
     let incomplete = if status == "incomplete" { json!({"reason": "max_output_tokens"}) } else { Value::Null };
     json!({
-        "id": asked.seed.id("resp_", 0, 32), "object": "response", "created_at": CREATED, "status": status,
+        "id": request.seed.id("resp_", 0, 32), "object": "response", "created_at": CREATED, "status": status,
         "background": false, "error": null, "incomplete_details": incomplete,
         "instructions": or("instructions", Value::Null), "max_output_tokens": or("max_output_tokens", Value::Null),
-        "model": asked.model(), "output": output,
+        "model": request.model(), "output": output,
         "parallel_tool_calls": or("parallel_tool_calls", true.into()),
         "previous_response_id": or("previous_response_id", Value::Null),
         "prompt_cache_key": or("prompt_cache_key", Value::Null),
@@ -185,7 +189,7 @@ fn response(speech: &Speech<'_>, status: &str, output: Vec<Value>, usage: Value)
     })
 }
 
-fn usage(usage: &Usage) -> Value {
+fn usage(usage: &ReplyUsage) -> Value {
     let served = usage.served;
     json!({
         "input_tokens": served.input,

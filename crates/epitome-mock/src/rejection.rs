@@ -1,15 +1,15 @@
 //! A refusal in the words and the form of the provider that refuses.
 //!
-//! What is wrong is a [`Complaint`]; how a protocol writes it down is decided here, once.
+//! What is wrong is a [`ProviderRejection`]; how a protocol writes it down is decided here, once.
 
 use serde_json::{Value, json};
 
-use super::asked::Seed;
-use super::endpoint::Protocol;
+use super::endpoint::ProviderProtocol;
+use super::request::AnswerSeed;
 
 /// What a provider has against a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Complaint {
+pub(crate) struct ProviderRejection {
     pub(crate) status: u16,
     pub(crate) message: String,
     pub(crate) param: Option<String>,
@@ -18,44 +18,44 @@ pub(crate) struct Complaint {
     pub(crate) rule: &'static str,
 }
 
-impl Complaint {
+impl ProviderRejection {
     /// A request that is wrong in itself.
-    pub(crate) fn invalid(message: impl Into<String>) -> Complaint {
-        Complaint { status: 400, message: message.into(), param: None, code: None, rule: "schema" }
+    pub(crate) fn invalid(message: impl Into<String>) -> ProviderRejection {
+        ProviderRejection { status: 400, message: message.into(), param: None, code: None, rule: "schema" }
     }
 
     /// The same with another status.
-    pub(crate) fn with_status(self, status: u16) -> Complaint {
-        Complaint { status, ..self }
+    pub(crate) fn with_status(self, status: u16) -> ProviderRejection {
+        ProviderRejection { status, ..self }
     }
 
     /// The same with the field it is about.
-    pub(crate) fn about(self, param: impl Into<String>) -> Complaint {
-        Complaint { param: Some(param.into()), ..self }
+    pub(crate) fn about(self, param: impl Into<String>) -> ProviderRejection {
+        ProviderRejection { param: Some(param.into()), ..self }
     }
 
     /// The same with a code.
-    pub(crate) fn coded(self, code: &'static str) -> Complaint {
-        Complaint { code: Some(code), ..self }
+    pub(crate) fn coded(self, code: &'static str) -> ProviderRejection {
+        ProviderRejection { code: Some(code), ..self }
     }
 
     /// The same under a rule.
-    pub(crate) fn breaking(self, rule: &'static str) -> Complaint {
-        Complaint { rule, ..self }
+    pub(crate) fn breaking(self, rule: &'static str) -> ProviderRejection {
+        ProviderRejection { rule, ..self }
     }
 
     /// The answer's body as a protocol writes it.
-    pub(crate) fn body(&self, protocol: Protocol, seed: &Seed) -> Value {
+    pub(crate) fn body(&self, protocol: ProviderProtocol, seed: &AnswerSeed) -> Value {
         match protocol {
-            Protocol::Chat | Protocol::Responses => {
+            ProviderProtocol::Chat | ProviderProtocol::Responses => {
                 openai_error(&self.message, self.openai_kind(), self.param.as_deref(), self.code)
             }
-            Protocol::Anthropic => json!({
+            ProviderProtocol::Anthropic => json!({
                 "type": "error",
                 "error": {"type": self.anthropic_kind(), "message": self.message},
                 "request_id": seed.id("req_", 0, 24),
             }),
-            Protocol::Gemini => {
+            ProviderProtocol::Gemini => {
                 json!({"error": {"code": self.status, "message": self.message, "status": self.gemini_status()}})
             }
         }
