@@ -6,8 +6,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::Write as _;
 
+use epitome::Fitted;
 use epitome::budget::TokenCounter;
-use epitome::plan::{Draft, Planner};
+use epitome::plan::{Action, Draft, Planner, Record};
 use epitome::summary::{Dialogue, StructuredSummary};
 use epitome::wire::Dialect;
 use epitome_runtime::config::{Config, SecretSource};
@@ -103,12 +104,11 @@ impl<'a> Author<'a> {
         counter: &dyn TokenCounter,
     ) -> Result<(Option<StructuredSummary>, By), Failure> {
         let (Some(model), Some(runtime)) = (self.summarizer.model(), &self.runtime) else {
-            return Ok((None, By::code(draft)));
+            return Ok((None, By::Code));
         };
         let writer = Writer { model: model.id().to_owned(), host: self.host.clone().unwrap_or_default() };
         if self.call == Call::DryRun {
-            let by = if By::code(draft) == By::Code { By::DryRun(writer) } else { By::Nobody };
-            return Ok((None, by));
+            return Ok((None, By::DryRun(writer)));
         }
         self.progress.now(format!("Asking {writer} for a summary"));
         match self.heard(model, runtime, planner, draft, counter) {
@@ -203,9 +203,10 @@ fn not_written(writer: &Writer, why: &NoSummary) -> Failure {
 }
 
 impl By {
-    /// Code, if a draft has anything to summarize.
-    pub fn code(draft: &Draft) -> By {
-        if draft.pending().is_some() { By::Code } else { By::Nobody }
+    /// Code, if a compaction has a summary of its own.
+    pub fn code(fitted: &Fitted) -> By {
+        let summarizes = |record: &Record| matches!(record.action, Action::Summarize { .. });
+        if fitted.compaction.plan.records.iter().any(summarizes) { By::Code } else { By::Nobody }
     }
 
     /// Who wrote, for people; nothing where nobody did.

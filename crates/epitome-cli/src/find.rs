@@ -9,7 +9,6 @@ use epitome::session::{ContextMessage, ReadOptions, Session};
 use epitome::thread::{NewMessage, Thread};
 
 use crate::failure::{Exit, Failure};
-use crate::open::dialect;
 
 /// The fewest characters of an id that name a message.
 const ID_CHARS_MIN: usize = 4;
@@ -97,7 +96,7 @@ fn by_hash(session: &Session, id: &str) -> Vec<Located> {
     let before = before_compaction(session);
     let seen = before.as_ref().unwrap_or(session);
     let mut thread = Thread::new();
-    thread.extend(seen.messages(), &Meter::new(&Characters::Four, dialect(session)));
+    thread.extend(seen.messages(), &Meter::new(&Characters::Four, session.counting_dialect()));
     let hashes = thread.messages().iter().map(|message| message.id().to_string());
     hashes.zip(seen.context()).filter(|(hash, _)| hash.starts_with(id)).map(|(_, message)| located(message)).collect()
 }

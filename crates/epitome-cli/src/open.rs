@@ -4,14 +4,11 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use epitome::budget::{
-    Cautious, CountSource, FixedOverhead, Known, Meter, Model, Scaled, TokenCounter, Tokens, counter_for,
-};
+use epitome::budget::{CountSource, TokenCounter, Tokens};
 use epitome::session::{Format, ReadOptions, Session, SessionError};
-use epitome::thread::{NewMessage, Raw, Role, Thread};
-use epitome::wire::{Dialect, DocumentError, Layout};
+use epitome::wire::DocumentError;
+pub use epitome::{Conversation, CountFor};
 
 use crate::cli::Input;
 use crate::failure::{Exit, Failure, words};
@@ -33,34 +30,24 @@ pub struct File {
     pub seen: Option<Seen>,
 }
 
-/// A file with its session and the thread the model would get.
+/// A conversation, and the file it was read from.
 pub struct Opened {
     /// The path as it was typed.
     pub path: PathBuf,
     /// What the file was like when it was read.
     pub seen: Option<Seen>,
-    /// The session.
-    pub session: Session,
-    /// What the model sees now.
-    pub thread: Thread,
-    /// The model that the counts are for.
-    pub model: Option<String>,
-    /// Counts tokens.
-    pub counter: Arc<dyn TokenCounter>,
+    /// What the file holds.
+    pub conversation: Conversation,
     /// Whether messages can be read back by their numbers.
     is_numbered: bool,
 }
 
-/// Whom counts are for.
-#[derive(Default)]
-pub struct CountFor {
-    /// The model, where one was named.
-    pub model: Option<String>,
-    /// The counter, where one was named.
-    pub counter: Option<Arc<dyn TokenCounter>>,
-    /// Whether a count that is too low does harm: without a known model, the tokenizer that will read the result is
-    /// not known either.
-    pub cautious: bool,
+impl std::ops::Deref for Opened {
+    type Target = Conversation;
+
+    fn deref(&self) -> &Conversation {
+        &self.conversation
+    }
 }
 
 /// Reads a file whole.
@@ -109,18 +96,8 @@ pub fn open(input: &Input, count_for: CountFor, until: Option<usize>) -> Result<
         session = until_message(&path, session, input, until)?;
     }
     let is_numbered = numbers::restore(&mut session, &Store::of(input.artifacts.as_deref(), &path), &path);
-    let model = count_for.model.or_else(|| session.model().map(str::to_owned));
-    let is_known = model.as_deref().is_some_and(|model| Model::named(model).known != Known::Fallback);
-    let counter = count_for.counter.unwrap_or_else(|| match (is_known, count_for.cautious, &model) {
-        (false, true, _) => Arc::new(Cautious),
-        // The number that the gateway says too; for a model that nobody knows it is an estimate.
-        (false, false, Some(_)) => Arc::new(Scaled::assumed(counter_for(model.as_deref()), 1.0)),
-        _ => counter_for(model.as_deref()),
-    });
-    let mut messages = session.messages();
-    messages.truncate(until.unwrap_or(usize::MAX));
-    let thread = thread_of(messages, &*counter, dialect(&session));
-    Ok(Opened { path, seen, session, thread, model, counter, is_numbered })
+    let conversation = Conversation::until(session, count_for, until.unwrap_or(usize::MAX));
+    Ok(Opened { path, seen, conversation, is_numbered })
 }
 
 /// A session that ends with the message at a place of its context. A list keeps its text: its messages are picked.
@@ -136,58 +113,13 @@ fn until_message(path: &Path, session: Session, input: &Input, until: usize) -> 
     self::session(&File { path: path.to_owned(), text, seen: None }, input)
 }
 
-/// The dialect that a session's messages are counted and judged in; pi's own shape is nearest to OpenAI Chat.
-pub fn dialect(session: &Session) -> Dialect {
-    session.dialect().unwrap_or(Dialect::Chat)
-}
-
-fn thread_of(messages: Vec<NewMessage>, counter: &dyn TokenCounter, dialect: Dialect) -> Thread {
-    let mut thread = Thread::new();
-    thread.extend(messages, &Meter::new(counter, dialect));
-    thread
-}
-
 impl Opened {
-    /// Counts as the session's provider would.
-    pub fn meter(&self) -> Meter<'_> {
-        Meter::new(&*self.counter, dialect(&self.session))
-    }
-
     /// What `epitome read` finds a message by: its number, its line if a compaction of a session made it, or its id.
     pub fn label(&self, place: usize) -> String {
-        let is_list = matches!(self.session.format(), Format::List(_));
-        match is_list && (!self.is_numbered || self.thread.message(place).number() == 0) {
+        match self.is_list() && (!self.is_numbered || self.thread.message(place).number() == 0) {
             true => self.thread.message(place).id().to_string()[..ID_CHARS].to_owned(),
             false => self.session.reference(&self.session.context()[place]),
         }
-    }
-
-    /// The tokens of system messages in the thread.
-    pub fn system_messages(&self) -> Tokens {
-        let messages = self.thread.messages().iter();
-        messages.filter(|message| message.role() == Role::System).map(|message| message.tokens()).sum()
-    }
-
-    /// The tokens beside the messages: system prompt, tools and, in a request, the start of the reply.
-    pub fn fixed(&self) -> FixedOverhead {
-        let (system, tools) = (self.session.system().map(Raw::as_str), self.session.tools().map(Raw::as_str));
-        let fixed = self.meter().fixed(system, tools);
-        let is_request = self.session.layout() == Some(Layout::Request);
-        FixedOverhead { reply: if is_request { fixed.reply } else { Tokens::ZERO }, ..fixed }
-    }
-
-    /// The tokens that every prompt has besides the messages: system prompt and tools as the file has them, or what the
-    /// provider reported beyond what is counted here, where that is more.
-    pub fn beside(&self) -> Tokens {
-        let unseen = self.reported().map_or(Tokens::ZERO, |size| size - self.thread.total());
-        self.fixed().total().max(unseen)
-    }
-
-    /// The size of the prompt by the newest report of the provider: what it counted, and what was added since.
-    pub fn reported(&self) -> Option<Tokens> {
-        let usage = self.session.usage()?;
-        let covers = usage.covers.filter(|covers| *covers <= self.thread.len())?;
-        Some(Tokens::new(usage.input + usage.output) + self.thread.tokens(covers..self.thread.len()))
     }
 
     /// Where the counts come from, in words.
@@ -198,15 +130,6 @@ impl Opened {
             (_, source) if source == self.counter.source() => told,
             (_, source) => format!("{told}; images and files {}", source_name(source)),
         }
-    }
-
-    /// The tokens of images and files, and where the least certain of these counts comes from.
-    pub fn media(&self) -> (Tokens, CountSource) {
-        let meter = self.meter();
-        let media = self.thread.messages().iter().flat_map(|message| message.media()).map(|media| meter.media(media));
-        media.fold((Tokens::ZERO, CountSource::Reported), |(tokens, source), count| {
-            (tokens + count.tokens, source.max(count.source))
-        })
     }
 }
 

@@ -84,7 +84,7 @@ pub fn percent(part: u64, whole: u64) -> String {
 /// The receipt for people, without where it was written.
 pub fn text(job: &Job, made: &Made, paint: Paint) -> String {
     let opened = &job.opened;
-    let (before, after) = (made.compacted.tokens_before, made.compacted.tokens_after);
+    let (before, after) = (made.context.tokens_before, made.context.tokens_after);
     let mut out = headline(opened, paint);
     let (counted, policy) = (opened.provenance(), &made.compaction.plan.policy);
     out.push_str(&format!("counted by {counted}; policy {policy}{}\n", made.by.text()));
@@ -204,8 +204,8 @@ pub fn json(job: &Job, made: &Made) -> Value {
     let receipt = &made.compaction.receipt;
     let mut json = file_json(&job.opened);
     json["policy"] = json!(plan.policy);
-    json["before"] = json!(made.compacted.tokens_before);
-    json["after"] = json!(made.compacted.tokens_after);
+    json["before"] = json!(made.context.tokens_before);
+    json["after"] = json!(made.context.tokens_after);
     json["room"] = json!(plan.room);
     json["limit"] = json!(job.limit);
     json["window"] = window_json(job);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{Check, Input};
 use crate::failure::{Answer, Exit, Failure};
-use crate::open::{dialect, read, session};
+use crate::open::{read, session};
 use crate::paint::Paint;
 use crate::receipt::{notices, notices_json, plural};
 use crate::table::{Side, table};
@@ -28,12 +28,12 @@ fn check(args: &Check, path: &Path, paint: Paint) -> Result<Answer, Failure> {
     let file = read(path)?;
     let plain = Input { file: path.to_owned(), format: None, skip_bad_lines: args.skip_bad_lines, artifacts: None };
     let mut session = session(&file, &plain)?;
-    let asked = args.dialect.unwrap_or_else(|| dialect(&session));
+    let asked = args.dialect.unwrap_or_else(|| session.counting_dialect());
     if matches!(session.format(), Format::List(found) if found != asked) {
         let forced = Input { format: Some(Format::List(asked)), ..plain };
         session = self::session(&file, &forced)?;
     }
-    if asked != dialect(&session) {
+    if asked != session.counting_dialect() {
         return Err(wrong_dialect(&session, asked));
     }
     let (request, lines) = request(&session);
@@ -45,7 +45,7 @@ fn check(args: &Check, path: &Path, paint: Paint) -> Result<Answer, Failure> {
 fn wrong_dialect(session: &Session, asked: Dialect) -> Failure {
     let format = session.format().description();
     Failure::new(Exit::Usage, format!("The rules of {asked} are not about {format}."))
-        .hint(format!("Leave `--dialect` away: it is judged by the rules of {}.", dialect(session)))
+        .hint(format!("Leave `--dialect` away: it is judged by the rules of {}.", session.counting_dialect()))
 }
 
 /// The request that the session's next call would send, and the line of each of its messages.

@@ -13,7 +13,7 @@ use crate::cli::{Compact, Input};
 use crate::failure::{Answer, Exit, Failure};
 use crate::open::{Opened, unreadable};
 use crate::paint::Paint;
-use crate::planning::{Job, Made, Outcome};
+use crate::planning::{Job, Made};
 use crate::progress::Progress;
 use crate::receipt::{self, plural};
 use crate::settings::Configured;
@@ -29,8 +29,8 @@ pub fn run(args: &Compact, config: Option<&Path>, paint: Paint, progress: &Progr
     let author = Author::of(configured, &args.author, call, progress)?;
     let target = Target::of(args, &job)?;
     match job.run(&author)? {
-        Outcome::Fits => fits(&job, args, &target, paint),
-        Outcome::Made(made) => write(&job, &made, args, &target, paint),
+        None => fits(&job, args, &target, paint),
+        Some(made) => write(&job, &made, args, &target, paint),
     }
 }
 
@@ -147,7 +147,7 @@ fn written(session: &Session, compacted: &Compacted, path: &Path, stamp: &str) -
 fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) -> Result<Answer, Failure> {
     let opened = &job.opened;
     let stamp = stamp::now();
-    let written = written(&opened.session, &made.compacted, &opened.path, &stamp)?;
+    let written = written(&opened.session, &made.context, &opened.path, &stamp)?;
     let store = Store::of(args.planned.input.artifacts.as_deref(), &opened.path);
     let is_list = matches!(opened.session.format(), Format::List(_));
     let chain = if is_list { store.chain_for(&opened.session, &file_name(&opened.path)) } else { Chain::default() };

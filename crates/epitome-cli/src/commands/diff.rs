@@ -49,7 +49,7 @@ struct Change {
 /// The compaction that would be made.
 fn planned(args: &Diff, configured: &Configured, paint: Paint) -> Result<Answer, Failure> {
     let job = Job::new(&args.planned, configured)?;
-    let Some(made) = job.attempt()? else {
+    let Some(made) = job.preview()? else {
         let text = receipt::headline(&job.opened, paint) + &nothing_to_do(&job);
         let mut json = receipt::file_json(&job.opened);
         json["changes"] = json!([]);

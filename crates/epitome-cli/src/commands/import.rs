@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::cli::Import;
 use crate::desk::{Absent, Desk, thread_id, wait};
 use crate::failure::{Answer, Exit, Failure};
-use crate::open::{dialect, read, unreadable};
+use crate::open::{read, unreadable};
 use crate::paint::Paint;
 use crate::progress::Progress;
 use crate::receipt::{notices, notices_json, plural};
@@ -170,7 +170,7 @@ fn thread_of(desk: &Desk, session: &Session) -> Thread {
         |(at, logged): (usize, &LogMessage)| NewMessage { number: Some(at + 1), ..NewMessage::clone(&logged.message) };
     let messages = session.log().iter().enumerate().map(numbered).collect();
     let mut thread = Thread::new();
-    thread.extend(messages, &Meter::new(&**desk.engine.counter(), dialect(session)));
+    thread.extend(messages, &Meter::new(&**desk.engine.counter(), session.counting_dialect()));
     thread
 }
 

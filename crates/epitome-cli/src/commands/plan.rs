@@ -21,7 +21,7 @@ const RECORDS_MAX: usize = 24;
 /// Plans.
 pub fn run(args: &Planned, config: Option<&Path>, paint: Paint) -> Result<Answer, Failure> {
     let job = Job::new(args, &Configured::for_file(config)?)?;
-    let Some(made) = job.attempt()? else { return Ok(nothing(&job, paint)) };
+    let Some(made) = job.preview()? else { return Ok(nothing(&job, paint)) };
     let plan = &made.compaction.plan;
     let mut text = receipt::headline(&job.opened, paint);
     text.push_str(&room(&job));

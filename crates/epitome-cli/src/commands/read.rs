@@ -10,7 +10,7 @@ use crate::cli::Read;
 use crate::failure::{Answer, Exit, Failure};
 use crate::find::{self, reference};
 use crate::numbers::{self, Whereabouts};
-use crate::open::{dialect, read, session};
+use crate::open::{read, session};
 use crate::sketch;
 use crate::store::Store;
 
@@ -56,7 +56,7 @@ fn message(args: &Read, session: &Session, store: &Store) -> Result<Found, Failu
     let found = match reference(&args.id, 'm') {
         None => find::message(session, &args.id)?,
         Some(_) => match numbers::locate(session, store, &args.input.file, &args.id)? {
-            Whereabouts::Kept(raw) => return Ok(decoded(dialect(session), raw)),
+            Whereabouts::Kept(raw) => return Ok(decoded(session.counting_dialect(), raw)),
             Whereabouts::Logged(at) => find::logged(session, at),
         },
     };

@@ -294,6 +294,21 @@ impl Session {
         self.facts.model.as_deref()
     }
 
+    /// Returns the dialect that the messages are counted and judged in; pi's own shape is nearest to OpenAI Chat.
+    pub fn counting_dialect(&self) -> Dialect {
+        self.dialect().unwrap_or(Dialect::Chat)
+    }
+
+    /// Returns the time of the newest line that has one, as the format writes it.
+    pub fn newest_stamp(&self) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct Stamped {
+            timestamp: Option<String>,
+        }
+        let stamp = |entry: &Entry| serde_json::from_str::<Stamped>(entry.raw.as_str()).ok()?.timestamp;
+        self.entries.iter().rev().filter(|_| !matches!(self.body, Body::List(_))).find_map(stamp)
+    }
+
     /// The output that a request reserves.
     pub fn max_output(&self) -> Option<u64> {
         match &self.body {
