@@ -11,10 +11,10 @@ use super::planner::{OwnProposal, PlanOptions, Planner, Shape, Verdict};
 use super::price::Worth;
 use super::record::{Action, Cleared, Record};
 use super::rungs::climb;
-use super::tail::{OPEN_MEDIA, Protection, Tail, open_media_tokens, open_tokens};
+use super::tail::{OPEN_MEDIA, Protection, Tail, open_media_tokens, open_tokens, system_most};
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Rung};
-use crate::thread::Thread;
+use crate::thread::{Role, Thread};
 
 /// A compaction that fell short is tried again once the thread has grown by this share of its target.
 const GROWTH_BEFORE_RETRY: f64 = 0.1;
@@ -144,6 +144,7 @@ impl Planner<'_> {
         let (records, mut warnings) = normalize(std::mem::take(&mut board.records));
         let given = given_way(&protection, &board);
         warnings.extend(gave_way(&protection, &board, &given));
+        warnings.extend(system_left(&protection, &board));
         let plan = Plan {
             policy: policy.label(),
             round: options.round(),
@@ -195,21 +196,47 @@ fn given_way(protection: &Protection<'_>, board: &Board<'_>) -> Vec<usize> {
     (protection.wanted()..board.tail.from).filter(|place| board.is_gone(*place) && !board.tail.holds(*place)).collect()
 }
 
-/// What gave way, in a sentence.
+/// Says that the tail is shorter than the policy asks for; `None` when nothing gave way.
 fn gave_way(protection: &Protection<'_>, board: &Board<'_>, given: &[usize]) -> Option<String> {
+    given.first()?;
     let thread = board.thread;
-    let (first, last) = (*given.first()?, *given.last()?);
-    let span = match first == last {
-        true => thread.reference(first),
-        false => format!("{} to {}", thread.reference(first), thread.reference(last)),
+    let (wanted, from, end) = (protection.wanted(), board.tail.from, thread.len());
+    let kept = if from < end { span_in_words(thread, from, end - 1) } else { "nothing".to_owned() };
+    let asked = span_in_words(thread, wanted, end - 1);
+    let protected = thread.tokens(wanted..end);
+    // A tail that had to be shortened again is as long as anything that fits.
+    let is_first = protection.tail().from == from;
+    let fits = if is_first { protection.most() } else { thread.tokens(from..end) };
+    Some(format!("Kept {kept} instead of {asked}, because the policy protects {protected} tokens and {fits} fit."))
+}
+
+/// Says which system messages in the middle of the thread left the prompt because together they take too much of it.
+/// Where a shape holds none of them, none had to leave.
+fn system_left(protection: &Protection<'_>, board: &Board<'_>) -> Option<String> {
+    if protection.options.shape != Shape::Free {
+        return None;
+    }
+    let thread = board.thread;
+    let is_left = |place: &usize| {
+        thread.message(*place).role() == Role::System && board.is_gone(*place) && !board.tail.holds(*place)
     };
-    let protected = thread.tokens(protection.wanted()..thread.len());
-    let tokens: Tokens = given.iter().map(|place| thread.message(*place).tokens()).sum();
+    let left: Vec<usize> = (0..board.tail.from).filter(is_left).collect();
+    let span = span_in_words(thread, *left.first()?, *left.last()?);
+    let tokens: Tokens = left.iter().map(|place| thread.message(*place).tokens()).sum();
+    let (count, plural) = (left.len(), if left.len() == 1 { "" } else { "s" });
     Some(format!(
-        "The policy protects {protected} tokens, from {} on, and the newest messages may take {}: {span}, {tokens} tokens, gave way.",
-        thread.reference(protection.wanted()),
-        protection.most(),
+        "Left out {count} system message{plural} in the middle of the thread, {span}, {tokens} tokens, because system \
+         messages may take {} tokens and the newest come first.",
+        system_most(protection.target)
     ))
+}
+
+fn span_in_words(thread: &Thread, first: usize, last: usize) -> String {
+    if first == last {
+        thread.reference(first)
+    } else {
+        format!("{} to {}", thread.reference(first), thread.reference(last))
+    }
 }
 
 impl<'a> Planner<'a> {

@@ -284,12 +284,17 @@ pub fn open_tokens(thread: &Thread) -> Tokens {
 /// The share of the target that system messages in the middle of a thread may take.
 const SYSTEM_SHARE: f64 = 0.5;
 
+/// The most tokens of system messages that stay before a tail.
+pub fn system_most(target: Tokens) -> Tokens {
+    target.share(SYSTEM_SHARE)
+}
+
 /// System messages stay: those that open a thread in any case, later ones, newest first, while they leave room for the
 /// conversation. A thread that was put together of many has as many system prompts.
 fn held_before(thread: &Thread, from: usize, target: Tokens) -> Vec<usize> {
     let is_system = |place: &usize| thread.message(*place).role() == Role::System;
     let opening = (0..from).take_while(is_system).count();
-    let most = target.share(SYSTEM_SHARE);
+    let most = system_most(target);
     let mut taken = thread.tokens(0..opening);
     let later = (opening..from).rev().filter(is_system).take_while(|place| {
         taken += thread.message(*place).tokens();

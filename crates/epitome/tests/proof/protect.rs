@@ -119,7 +119,9 @@ fn what_a_policy_protects_stays_or_the_plan_names_what_gave_way() {
                 let (wanted, from) = (protected_from(&world, under, room.target), compaction.plan.tail_from);
                 let kept = world.thread.tokens(from..world.thread.len());
                 if from > wanted {
-                    let named = compaction.plan.warnings.iter().any(|warning| warning.contains("gave way"));
+                    let newest = world.thread.reference(world.thread.len() - 1);
+                    let asked = format!("instead of {} to {newest}, because", world.thread.reference(wanted));
+                    let named = compaction.plan.warnings.iter().any(|warning| warning.contains(&asked));
                     assert!(named, "{what}: the tail is cut and nobody is told: {:?}", compaction.plan.warnings);
                     // It is cut where the next exchange would be too much, not far before it.
                     let next = world.thread.exchange_at(from - 1).range().start;
@@ -133,6 +135,36 @@ fn what_a_policy_protects_stays_or_the_plan_names_what_gave_way() {
                 }
                 assert_eq!(compaction.plan.shortfall, None, "{what}");
             }
+        }
+    }
+}
+
+#[test]
+fn system_messages_that_left_the_middle_of_a_thread_are_counted_and_named() {
+    let system = |at: usize| json!({"role": "system", "content": format!("Rule {at}: keep part {at} whole. ").repeat(60)});
+    let mut messages = vec![json!({"role": "system", "content": "You are careful."})];
+    (0..12).for_each(|at| {
+        messages.extend([system(at), user(&format!("Look at file {at}."))]);
+        messages.extend(step(at, 40));
+    });
+    messages.push(user(REQUEST));
+    for under in PRESETS.iter() {
+        let world = World::read(Value::Array(messages.clone()).to_string(), DIALECT, under);
+        for window in [4_096, 8_192, 16_385] {
+            let Some((_, compaction)) = at_trigger(&world, under, window) else { continue };
+            let what = format!("{}, {window}: {:?}", under.policy.name, compaction.plan.warnings);
+            let said = words(&prompt(&world.thread, Some(&compaction), under, DIALECT), &world.thread);
+            let is_whole = |at: &usize| said.contains(&format!("Rule {at}: keep part {at} whole. ").repeat(60));
+            let left: Vec<usize> = (0..12).filter(|at| !is_whole(at)).collect();
+            let warning = compaction.plan.warnings.iter().find(|warning| warning.contains("system message"));
+            let (Some(first), Some(last)) = (left.first(), left.last()) else {
+                assert_eq!(warning, None, "{what}");
+                continue;
+            };
+            assert_eq!(left, Vec::from_iter(0..=*last), "{what}: the oldest leave first");
+            let count = format!("Left out {} system message", left.len());
+            let span = format!("m{} to m{}", 2 + 4 * first, 2 + 4 * last);
+            assert!(warning.is_some_and(|said| said.contains(&count) && said.contains(&span)), "{what}: {count} {span}");
         }
     }
 }
