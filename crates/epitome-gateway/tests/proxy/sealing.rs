@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use epitome::budget::Tokens;
 use epitome::wire::Dialect;
 use epitome_gateway::settings::ApiKey;
 use epitome_mock::{MockServer, MockWork};
 use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::ids::{TenantId, ThreadKey};
 use epitome_runtime::model::Secret;
+use epitome_runtime::recall::{Query, recall};
 use epitome_runtime::store::DocumentKind;
 use epitome_runtime::upkeep::{check, rotate};
 use epitome_runtime::vault::Keys;
@@ -30,7 +32,7 @@ fn provider() -> MockServer {
     let work = MockWork { turns: 200, bytes: 1_500, gateway_tools: true, ..MockWork::default() };
     let settings = epitome_mock::MockSettings {
         work,
-        window: Some(epitome::budget::Tokens::new(12_000)),
+        window: Some(Tokens::new(12_000)),
         ..epitome_mock::MockSettings::default()
     };
     MockServer::start(settings).unwrap()
@@ -159,6 +161,55 @@ async fn the_new_key_alone_serves_on() {
             let key = ThreadKey::new(TenantId::local(), placed.0.parse().unwrap());
             let row = engine(&folder, after.clone()).await.log().thread(&key).await.unwrap().unwrap();
             assert!(row.length as usize >= sent, "{} of {sent} messages are logged", row.length);
+            assert_eq!(findings(&folder, after.clone()).await, [""; 0]);
+        }
+    }
+}
+
+/// What recall finds in a thread for the words of a tool's early output.
+async fn recalled(folder: &Folder, keys: Keys, thread: &str) -> String {
+    let engine = engine(folder, keys).await;
+    let key = ThreadKey::new(TenantId::local(), thread.parse().unwrap());
+    let row = engine.log().thread(&key).await.unwrap().unwrap();
+    let query = Query { words: "compute 62", tokens_max: Tokens::new(2_000), hits_max: 5 };
+    recall(engine.log(), &row, &query, &**engine.counter()).await.unwrap().render()
+}
+
+#[tokio::test]
+async fn between_naming_a_new_key_and_rotating_a_conversation_goes_on_where_it_was() {
+    const EARLY: &str = "of file 2: let x0 = compute(62)";
+    let steps = [
+        (Keys::none(), keys(&[("one", '1')]), keys(&[("one", '1')])),
+        (keys(&[("one", '1')]), keys(&[("two", '2'), ("one", '1')]), keys(&[("two", '2')])),
+    ];
+    for (before, during, after) in steps {
+        for dialect in DIALECTS {
+            let (folder, mock) = (Folder::new(), provider());
+            let gate = serve(&folder, &mock, before.clone()).await;
+            let mut talk = Talk::about(dialect, TASK).header("x-session-id", "s");
+            go_on(&gate, &mut talk, 30).await;
+            let thread = talk.send(&gate).await.fine().placed().0;
+            let mut kept = kept();
+            chain(&gate, &mut kept, 3).await;
+            gate.stop().await;
+
+            for (keys, rotates) in [(&during, false), (&during, true), (&after, false)] {
+                let gate = serve(&folder, &mock, keys.clone()).await;
+                let got = talk.send(&gate).await.fine();
+                assert_eq!(got.placed(), (thread.clone(), "again".to_owned()), "it is the same thread");
+                assert!(got.plan() > 0, "it is compacted");
+                let sent = mock.requests().pop().unwrap().body;
+                assert!(String::from_utf8_lossy(&sent).contains(PIN), "the pin holds");
+                go_on(&gate, &mut talk, 3).await;
+                assert_eq!(talk.send(&gate).await.fine().placed().0, thread, "it goes on there");
+                chain(&gate, &mut kept, 2).await;
+                gate.stop().await;
+                let found = recalled(&folder, keys.clone(), &thread).await;
+                assert!(found.contains(EARLY), "{found}");
+                if rotates {
+                    bring_under(&folder, keys.clone()).await;
+                }
+            }
             assert_eq!(findings(&folder, after.clone()).await, [""; 0]);
         }
     }

@@ -212,11 +212,13 @@ impl Log {
         ids: &[MessageId],
     ) -> Result<Option<crate::store::Found>, LogError> {
         let scope = &self.stored_scope(tenant, scope);
-        let ids: Vec<MessageId> = ids.iter().rev().map(|id| self.vault.blind_id(tenant, *id)).collect();
+        let forms = |ids: &[MessageId]| -> Vec<MessageId> {
+            ids.iter().rev().flat_map(|id| self.vault.blind_ids(tenant, *id)).collect()
+        };
         // Most histories go on from where they were: the newest few are asked for before the many.
-        let (newest, rest) = ids.split_at(ids.len().min(FIND_FIRST));
-        match self.store.find(tenant, scope, newest).await? {
-            None if !rest.is_empty() => Ok(self.store.find(tenant, scope, rest).await?),
+        let (rest, newest) = ids.split_at(ids.len().saturating_sub(FIND_FIRST));
+        match self.store.find(tenant, scope, &forms(newest)).await? {
+            None if !rest.is_empty() => Ok(self.store.find(tenant, scope, &forms(rest)).await?),
             found => Ok(found),
         }
     }

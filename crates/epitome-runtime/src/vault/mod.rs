@@ -184,12 +184,14 @@ impl Vault {
     /// A message's id as it stands in the open: nobody without the key can tell from it what was said. The id itself
     /// without a key.
     pub fn blind_id(&self, tenant: &TenantId, id: MessageId) -> MessageId {
-        if !self.is_sealing() {
-            return id;
-        }
-        let mut hash = blake3::Hasher::new_keyed(&self.artifact_key(tenant));
-        hash.update(b"message id").update(id.as_bytes());
-        MessageId::from_bytes(*hash.finalize().as_bytes())
+        self.tenant(tenant).current().map_or(id, |key| key.blind_id(id))
+    }
+
+    /// Every form that a message's id may have in the store, the one of now first. A row keeps the id that it was written
+    /// with until a rotation: under an older key, or as it is where there was none. Whoever looks for the form of now alone
+    /// takes a conversation for a new one between the day a key is named and the day the store is rotated.
+    pub fn blind_ids(&self, tenant: &TenantId, id: MessageId) -> Vec<MessageId> {
+        self.tenant(tenant).configured().iter().map(|key| key.blind_id(id)).chain([id]).collect()
     }
 
     /// The name that stands in the open for a text which a client or a model chose. It is made with the store's own secret,

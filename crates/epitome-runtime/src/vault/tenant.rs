@@ -2,6 +2,7 @@
 
 use chacha20poly1305::aead::{AeadInOut as _, Generate as _, KeyInit as _};
 use chacha20poly1305::{Tag, XChaCha20Poly1305, XNonce};
+use epitome::thread::MessageId;
 use zeroize::Zeroizing;
 
 use super::OpenError;
@@ -103,6 +104,12 @@ impl TenantKey {
 
     pub(super) fn address(&self) -> &[u8; 32] {
         &self.address
+    }
+
+    pub(super) fn blind_id(&self, id: MessageId) -> MessageId {
+        let mut hash = blake3::Hasher::new_keyed(&self.address);
+        hash.update(b"message id").update(id.as_bytes());
+        MessageId::from_bytes(*hash.finalize().as_bytes())
     }
 
     pub(super) fn blind(&self, term: &str) -> String {
