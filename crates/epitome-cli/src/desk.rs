@@ -115,12 +115,18 @@ impl From<LogError> for Failure {
 /// What to do about a store that another process has locked.
 pub const LOCKED: &str = "Wait until that process is done, or end it, and try again; `--store` names another store.";
 
+/// What to do about a store without room.
+pub const ROOM: &str = "Make room, and try again; `--store` names another store.";
+
+/// What to do about a store that takes no writes.
+pub const WRITABLE: &str = "Make it writable, or name another store with `--store`.";
+
 fn of_store(error: &StoreError) -> Failure {
     let (exit, hint) = match error {
         StoreError::Conflict { .. } => (Exit::CannotWrite, "Somebody else writes to it; try again."),
         StoreError::Locked { .. } => (Exit::CannotWrite, LOCKED),
-        StoreError::ReadOnly { .. } => (Exit::CannotWrite, "Make it writable, or name another store with `--store`."),
-        StoreError::Full { .. } => (Exit::CannotWrite, "Make room, and try again."),
+        StoreError::ReadOnly { .. } => (Exit::CannotWrite, WRITABLE),
+        StoreError::Full { .. } => (Exit::CannotWrite, ROOM),
         StoreError::Newer { .. } => (Exit::Unreadable, "Use the version of this program that wrote it."),
         _ => (Exit::Unreadable, "`epitome store check` looks for damage; `--store` names another store."),
     };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Origin, Sources, SummarizerKind};
 use epitome_runtime::store::StoreError;
 
-use crate::desk::LOCKED;
+use crate::desk::{LOCKED, ROOM, WRITABLE};
 use crate::failure::{Exit, Failure, sentence};
 
 /// A configuration, and the environment that its secrets are read from.
@@ -106,6 +106,8 @@ impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         let (exit, hint) = match &error {
             BuildError::Store { reason: StoreError::Locked { .. }, .. } => (Exit::Unreadable, LOCKED),
+            BuildError::Store { reason: StoreError::Full { .. }, .. } => (Exit::CannotWrite, ROOM),
+            BuildError::Store { reason: StoreError::ReadOnly { .. }, .. } => (Exit::CannotWrite, WRITABLE),
             BuildError::Store { .. } => (Exit::Unreadable, "Name another store with `--store` or `store.url`."),
             BuildError::Artifacts(_) => (Exit::Unreadable, "Name another place with `artifacts.url`."),
             BuildError::NoModel { .. } => {

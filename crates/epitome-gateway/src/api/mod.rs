@@ -32,7 +32,7 @@ use std::time::Instant;
 use axum::Router;
 use epitome_runtime::engine::Engine;
 
-use crate::serve::health::StoreProbe;
+use crate::serve::health::Probes;
 use crate::serve::{Metrics, Stop};
 use crate::settings::Settings;
 
@@ -46,8 +46,8 @@ pub struct Api {
     /// Streams end when the gateway stops.
     pub(crate) stop: Stop,
     pub(crate) started: Instant,
-    /// How the store is.
-    pub(crate) probe: Arc<StoreProbe>,
+    /// How the store and the artifacts are.
+    pub(crate) probes: Arc<Probes>,
 }
 
 /// The router of every endpoint in the table.

@@ -169,7 +169,7 @@ impl<P: Proxy> Gateway<P> {
             compactions,
             stop,
             started: Instant::now(),
-            probe: Arc::default(),
+            probes: Arc::default(),
         };
         Shared {
             callers: Callers::of(&settings),

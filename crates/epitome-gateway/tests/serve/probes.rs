@@ -5,7 +5,8 @@ use std::sync::Arc;
 use epitome_gateway::settings::Settings;
 use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::store::Memory;
-use epitome_testkit::{FaultyStore, StoreFault};
+use epitome_testkit::{FaultyObjects, FaultyStore, ObjectCall, ObjectFault, StoreFault};
+use object_store::memory::InMemory;
 
 use crate::fixture::{Running, said_to};
 
@@ -16,7 +17,7 @@ async fn it_is_ready_and_says_why() {
     assert_eq!((status, &body["status"]), (200, &"ready".into()), "{body}");
     let names: Vec<&str> =
         body["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["serving", "upstreams", "store"]);
+    assert_eq!(names, ["serving", "upstreams", "store", "artifacts"]);
 }
 
 #[tokio::test]
@@ -59,6 +60,22 @@ async fn a_store_that_is_read_and_takes_no_writes_is_not_well() {
         let body = readiness(&running, "degraded").await;
         assert_eq!(body["checks"][2]["detail"], detail, "{fault:?}");
         store.heal();
+        readiness(&running, "ready").await;
+    }
+}
+
+#[tokio::test]
+async fn artifacts_that_cannot_be_written_are_told_of_until_they_can_be() {
+    let objects = FaultyObjects::new(Arc::new(InMemory::new()));
+    for (fault, detail) in [(ObjectFault::Full, "their disk is full"), (ObjectFault::Refused, "cannot be written")] {
+        objects.fail_always(ObjectCall::Put, fault);
+        let settings = epitome_runtime::engine::Settings::default();
+        let parts = Parts { objects: Arc::new(objects.clone()), ..Parts::in_memory(settings) };
+        let running = Running::of(Settings::default(), Engine::new(parts).await.unwrap()).await;
+        let body = readiness(&running, "degraded").await;
+        assert_eq!(body["checks"][3]["name"], "artifacts");
+        assert_eq!(body["checks"][3]["detail"], detail, "{fault:?}");
+        objects.mend();
         readiness(&running, "ready").await;
     }
 }

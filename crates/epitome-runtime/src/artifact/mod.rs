@@ -13,6 +13,7 @@ mod access;
 mod content;
 mod denied;
 mod objects;
+mod pending;
 mod place;
 mod upkeep;
 
@@ -20,7 +21,7 @@ pub use access::{Access, Permission, Permissions};
 pub use content::{Content, Excerpt, Hit, Hits, Limit, Text};
 pub use denied::{Denied, Reason};
 pub use objects::{ObjectsError, Unreadable};
-pub use place::{PlaceError, open_url};
+pub use place::{PlaceError, open_url, open_url_when_possible};
 pub use upkeep::{Finding, Resealed, Swept};
 
 use std::sync::Arc;
@@ -41,6 +42,8 @@ use objects::Objects;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The most bytes that sealing adds to content.
 const SEAL_BYTES_MAX: u64 = 512;
+/// The name and content of the object that is written to see whether one can be. It is in no tenant's folder.
+const PROBE: &str = "probe";
 /// Metadata that lasts at least this much longer is good enough for the same content put again.
 const KEPT_MIN: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -101,6 +104,11 @@ impl Artifacts {
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Artifacts { objects: self.objects.with_patience(patience), ..self }
+    }
+
+    /// Writes a small object that belongs to nobody, to see whether bytes can be written.
+    pub async fn probe(&self) -> Result<(), ObjectsError> {
+        self.objects.put(&Path::from(PROBE), Vec::from(PROBE)).await
     }
 
     /// The id of content of a tenant.

@@ -25,6 +25,12 @@ pub enum ObjectsError {
         /// What it says.
         reason: String,
     },
+    /// It can be read and not be written.
+    #[error("the object store is read-only: {reason}")]
+    ReadOnly {
+        /// What it says.
+        reason: String,
+    },
     /// It cannot be reached, refused, or broke off.
     #[error("the object store cannot be reached: {reason}")]
     Unreachable {
@@ -35,20 +41,24 @@ pub enum ObjectsError {
 
 impl From<object_store::Error> for ObjectsError {
     fn from(error: object_store::Error) -> Self {
-        match error {
-            object_store::Error::NotFound { .. } => ObjectsError::Gone,
-            error if is_full(&error) => ObjectsError::Full { reason: error.to_string() },
-            error => ObjectsError::Unreachable { reason: error.to_string() },
+        use std::io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+
+        if matches!(error, object_store::Error::NotFound { .. }) {
+            return ObjectsError::Gone;
+        }
+        let reason = error.to_string();
+        match io_kind(&error) {
+            Some(StorageFull | QuotaExceeded) => ObjectsError::Full { reason },
+            Some(ReadOnlyFilesystem) => ObjectsError::ReadOnly { reason },
+            _ => ObjectsError::Unreachable { reason },
         }
     }
 }
 
-fn is_full(error: &object_store::Error) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-
-    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
-    let mut io_errors = causes.filter_map(|error| error.downcast_ref::<std::io::Error>());
-    io_errors.any(|error| matches!(error.kind(), StorageFull | QuotaExceeded))
+/// The kind of the system's error at the bottom of an object store's.
+fn io_kind(error: &object_store::Error) -> Option<std::io::ErrorKind> {
+    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.find_map(|error| error.downcast_ref::<std::io::Error>()).map(std::io::Error::kind)
 }
 
 /// Why an artifact's content cannot be read.
@@ -76,7 +86,9 @@ impl From<ObjectsError> for Unreadable {
     fn from(error: ObjectsError) -> Self {
         match error {
             ObjectsError::Gone => Unreadable::Gone,
-            ObjectsError::Full { reason } | ObjectsError::Unreachable { reason } => Unreadable::Unreachable { reason },
+            ObjectsError::Full { reason } | ObjectsError::ReadOnly { reason } | ObjectsError::Unreachable { reason } => {
+                Unreadable::Unreachable { reason }
+            }
         }
     }
 }

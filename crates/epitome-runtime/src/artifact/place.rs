@@ -3,6 +3,7 @@
 //! An address names a place and never a secret: credentials come from the environment (`AWS_ACCESS_KEY_ID`,
 //! `AWS_SECRET_ACCESS_KEY`, …), and an address that holds any is refused.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +11,8 @@ use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use reqwest::Url;
+
+use super::pending::PendingFolder;
 
 /// Why there is no object store at an address.
 #[derive(Debug, thiserror::Error)]
@@ -50,15 +53,49 @@ pub enum PlaceError {
 
 /// The object store at an address: `memory:`, a folder, `file:///folder` or `s3://bucket/prefix?endpoint=…`.
 pub fn open_url(address: &str) -> Result<Arc<dyn ObjectStore>, PlaceError> {
+    match place(address)? {
+        Place::Folder(path) => {
+            let failed = |error: io::Error| PlaceError::Folder {
+                folder: path.display().to_string(),
+                reason: error.to_string(),
+            };
+            open_folder(&path).map_err(failed)
+        }
+        Place::Open(objects) => Ok(objects),
+    }
+}
+
+/// The same for a program that goes on without its artifacts: a folder that cannot be made now is made by the first call
+/// that can, and until then every call fails. A warning says so. What is wrong with the address is still an error.
+pub fn open_url_when_possible(address: &str) -> Result<Arc<dyn ObjectStore>, PlaceError> {
+    match place(address)? {
+        Place::Folder(path) => Ok(open_folder(&path).unwrap_or_else(|error| {
+            let folder = path.display();
+            tracing::warn!(%folder, %error, "the folder for artifacts cannot be made; it is tried again with each use");
+            Arc::new(PendingFolder::new(path))
+        })),
+        Place::Open(objects) => Ok(objects),
+    }
+}
+
+/// What an address leads to.
+enum Place {
+    /// A folder, which need not be there.
+    Folder(PathBuf),
+    /// Something that is open by being named.
+    Open(Arc<dyn ObjectStore>),
+}
+
+fn place(address: &str) -> Result<Place, PlaceError> {
     let wrong = || PlaceError::Address { address: without_secrets(address) };
     match address.split_once(':') {
-        Some(("memory", "" | "//")) => Ok(Arc::new(InMemory::new())),
-        Some(("file", _)) => folder(&file_path(address).ok_or_else(wrong)?),
-        Some(("s3", _)) => bucket(&Url::parse(address).map_err(|_| wrong())?),
+        Some(("memory", "" | "//")) => Ok(Place::Open(Arc::new(InMemory::new()))),
+        Some(("file", _)) => file_path(address).map(Place::Folder).ok_or_else(wrong),
+        Some(("s3", _)) => bucket(&Url::parse(address).map_err(|_| wrong())?).map(Place::Open),
         Some(("memory", _)) => Err(wrong()),
         Some((_, rest)) if rest.starts_with("//") => Err(wrong()),
         _ if address.is_empty() => Err(wrong()),
-        _ => folder(Path::new(address)),
+        _ => Ok(Place::Folder(PathBuf::from(address))),
     }
 }
 
@@ -72,16 +109,16 @@ fn file_path(address: &str) -> Option<PathBuf> {
     Url::parse(address).ok()?.to_file_path().ok()
 }
 
-fn folder(path: &Path) -> Result<Arc<dyn ObjectStore>, PlaceError> {
-    let failed = |reason: String| PlaceError::Folder { folder: path.display().to_string(), reason };
-    make_private(path).map_err(|error| failed(error.to_string()))?;
-    let files = LocalFileSystem::new_with_prefix(path).map_err(|error| failed(error.to_string()))?;
+/// Makes a folder unless it is there, and opens it.
+pub(super) fn open_folder(path: &Path) -> io::Result<Arc<dyn ObjectStore>> {
+    make_private(path)?;
+    let files = LocalFileSystem::new_with_prefix(path).map_err(io::Error::other)?;
     // A plan that names an artifact may be committed right after: its bytes must survive a loss of power.
     Ok(Arc::new(files.with_fsync(true)))
 }
 
 /// Makes a folder that only its owner can look into.
-fn make_private(path: &Path) -> std::io::Result<()> {
+fn make_private(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -233,6 +270,24 @@ mod tests {
             assert!(shown.contains(expected), "{address}: {shown}");
         }
         std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_cannot_be_made_yet_is_used_once_it_can_be() {
+        use object_store::ObjectStoreExt as _;
+
+        let parent = std::env::temp_dir().join(format!("epitome-place-{}", uuid::Uuid::now_v7()));
+        std::fs::write(&parent, "a file where a folder should be").unwrap();
+        let folder = parent.join("artifacts");
+        assert!(open_url(folder.to_str().unwrap()).is_err());
+        let objects = open_url_when_possible(folder.to_str().unwrap()).unwrap();
+        let (path, bytes) = (object_store::path::Path::from("one"), b"content".to_vec());
+        assert!(objects.put(&path, bytes.clone().into()).await.is_err());
+        assert!(objects.get(&path).await.is_err());
+        std::fs::remove_file(&parent).unwrap();
+        objects.put(&path, bytes.clone().into()).await.unwrap();
+        assert_eq!(objects.get(&path).await.unwrap().bytes().await.unwrap(), bytes);
+        std::fs::remove_dir_all(&parent).unwrap();
     }
 
     #[cfg(unix)]

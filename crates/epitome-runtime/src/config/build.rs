@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use epitome::budget::Tokens;
 use epitome::policy::preset;
+use object_store::ObjectStore;
 use zeroize::Zeroizing;
 
 use super::address::{ModelUrl, StoreUrl};
 use super::secret::{SecretError, SecretSource};
 use super::setting::SummarizerKind;
 use super::{Config, PolicySource};
-use crate::artifact::{PlaceError, open_url};
+use crate::artifact::{PlaceError, open_url, open_url_when_possible};
 use crate::engine::{Background, Jobs, Kept, Parts, Settings};
 use crate::event::{Bus, JsonLines};
 use crate::model::{Endpoint, EndpointError, HttpModel, Model, ScriptError, Scripted, Secret, Timeouts};
@@ -103,16 +104,22 @@ impl Config {
     /// What an engine is made of that keeps, finds and compacts by code alone.
     pub async fn storage(&self, environment: &Environment) -> Result<Parts, BuildError> {
         // Whatever else is wrong is found out first: a store may take its time.
-        let parts = self.storage_over(Arc::new(Memory::new()), environment)?;
+        let objects = open_url(&self.artifacts.url.to_string()).map_err(BuildError::Artifacts)?;
+        let parts = self.storage_over(Arc::new(Memory::new()), objects, environment)?;
         Ok(Parts { store: self.open_store().await?, ..parts })
     }
 
-    fn storage_over(&self, store: Arc<dyn Store>, environment: &Environment) -> Result<Parts, BuildError> {
+    fn storage_over(
+        &self,
+        store: Arc<dyn Store>,
+        objects: Arc<dyn ObjectStore>,
+        environment: &Environment,
+    ) -> Result<Parts, BuildError> {
         Ok(Parts {
             store,
             keys: self.master_keys(environment)?,
             settings: self.settings()?,
-            objects: open_url(&self.artifacts.url.to_string()).map_err(BuildError::Artifacts)?,
+            objects,
             bus: Bus::new(),
             summarizer: Summarizer::Embedded,
         })
@@ -125,10 +132,12 @@ impl Config {
         Ok(Parts { summarizer, bus, ..self.storage(environment).await? })
     }
 
-    /// The same over a store of one's own, which need not be open.
+    /// The same over a store of one's own, which need not be open, and artifacts whose folder need not be there: it is
+    /// made when it can be.
     pub fn parts_over(&self, store: Arc<dyn Store>, environment: &Environment) -> Result<Parts, BuildError> {
         let (summarizer, bus) = (self.summarizer(environment)?, self.bus()?);
-        Ok(Parts { summarizer, bus, ..self.storage_over(store, environment)? })
+        let objects = open_url_when_possible(&self.artifacts.url.to_string()).map_err(BuildError::Artifacts)?;
+        Ok(Parts { summarizer, bus, ..self.storage_over(store, objects, environment)? })
     }
 
     /// Who writes summaries.

@@ -145,11 +145,13 @@ fn not_foreign(conn: &Connection, path: &Path) -> Result<(), Fault> {
 /// Makes the file readable for its owner only, unless it is there.
 fn make_file(path: &Path) -> Result<(), StoreError> {
     let made = make_folder(path).and_then(|()| owners().open(path).map(drop));
-    match made {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(StoreError::Unavailable { reason: format!("{} cannot be made: {error}", path.display()) })
-        }
-        _ => Ok(()),
+    let Err(error) = made else { return Ok(()) };
+    let reason = format!("{} cannot be made: {error}", path.display());
+    match error.kind() {
+        ErrorKind::AlreadyExists => Ok(()),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Err(StoreError::Full { reason }),
+        ErrorKind::ReadOnlyFilesystem => Err(StoreError::ReadOnly { reason }),
+        _ => Err(StoreError::Unavailable { reason }),
     }
 }
 
