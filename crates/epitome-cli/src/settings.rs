@@ -5,6 +5,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use epitome_runtime::artifact::PlaceError;
 use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Origin, Sources, SummarizerKind};
 use epitome_runtime::store::StoreError;
 
@@ -109,6 +110,9 @@ impl From<BuildError> for Failure {
             BuildError::Store { reason: StoreError::Full { .. }, .. } => (Exit::CannotWrite, ROOM),
             BuildError::Store { reason: StoreError::ReadOnly { .. }, .. } => (Exit::CannotWrite, WRITABLE),
             BuildError::Store { .. } => (Exit::Unreadable, "Name another store with `--store` or `store.url`."),
+            BuildError::Artifacts(PlaceError::Folder { .. }) => {
+                (Exit::CannotWrite, "Name another place with `artifacts.url`.")
+            }
             BuildError::Artifacts(_) => (Exit::Unreadable, "Name another place with `artifacts.url`."),
             BuildError::NoModel { .. } => {
                 (Exit::Usage, "Name it with `--model-url` and `--summarizer-model`, or configure it.")

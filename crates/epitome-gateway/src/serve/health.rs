@@ -120,8 +120,10 @@ const ARTIFACTS: &str = "artifacts";
 
 impl Probes {
     async fn check(&self, engine: &Engine) -> [Check; 2] {
-        let (store, artifacts) =
-            tokio::join!(look(&self.store, store_takes_writes(engine)), look(&self.artifacts, artifacts_take_writes(engine)));
+        let (store, artifacts) = tokio::join!(
+            look(&self.store, store_takes_writes(engine)),
+            look(&self.artifacts, artifacts_take_writes(engine))
+        );
         [store, artifacts]
     }
 }

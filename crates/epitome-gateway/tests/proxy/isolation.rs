@@ -6,8 +6,11 @@ use std::sync::Arc;
 use epitome::wire::Dialect;
 use epitome_gateway::settings::{ApiKey, ToolRules};
 use epitome_mock::{MockServer, MockWork};
+use epitome_runtime::engine::{Engine, Parts};
+use epitome_runtime::ids::{Moment, TenantId};
+use epitome_runtime::log::Document;
 use epitome_runtime::model::Secret;
-use epitome_runtime::store::{Memory, Store};
+use epitome_runtime::store::{DocumentKind, Memory, Store};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
@@ -110,6 +113,41 @@ async fn the_key_of_a_cache_says_nothing_of_whose_a_pin_is() {
     let got = talk.send_with(&world.gate, &[("x-epitome-pin", PIN)]).await.fine();
     assert_eq!((got.plan() > 0, got.told("pins")), (true, Some("this-request")));
     assert!(talk.send(&world.gate).await.fine().plan() > 0 && !is_in_newest(&world.mock, PIN));
+}
+
+/// Earlier versions kept pins for threads that name neither a conversation nor a user: their plans may hold another's words.
+#[tokio::test]
+async fn a_thread_of_nobody_in_particular_that_has_pins_of_an_earlier_version_is_left_alone() {
+    for (name, goes_on) in [(None, false), (Some("alice"), true)] {
+        let (store, mock): (Arc<dyn Store>, _) =
+            (Arc::new(Memory::new()), MockServer::start(Default::default()).unwrap());
+        let url = mock.url();
+        let serve = || plan().store(store.clone()).gate(&url);
+        let mut talk = same_words(Dialect::Chat).grown(2_000);
+        talk = name.into_iter().fold(talk, |talk, name| talk.header("x-session-id", name));
+        let gate = serve().await;
+        let thread = talk.send(&gate).await.fine().placed().0;
+        gate.stop().await;
+
+        let settings = epitome_runtime::engine::Settings::default();
+        let engine = Engine::new(Parts { store: store.clone(), ..Parts::in_memory(settings) }).await.unwrap();
+        let pins = engine.log().put_document(&Document {
+            tenant: &TenantId::local(),
+            kind: DocumentKind::Pins,
+            name: &thread,
+            value: &[PIN],
+            expected: None,
+            at: Moment::now(),
+            expires: None,
+        });
+        engine.log().apply(&[pins]).await.unwrap();
+
+        let gate = serve().await;
+        let got = talk.grown(12_000).send(&gate).await.fine();
+        assert!(got.plan() > 0, "{name:?}");
+        assert_eq!((got.placed().0 == thread, is_in_newest(&mock, PIN)), (goes_on, goes_on), "{name:?}");
+        gate.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -30,11 +30,8 @@ async fn serve(folder: &Folder, mock: &MockServer, keys: Keys) -> Gate {
 
 fn provider() -> MockServer {
     let work = MockWork { turns: 200, bytes: 1_500, gateway_tools: true, ..MockWork::default() };
-    let settings = epitome_mock::MockSettings {
-        work,
-        window: Some(Tokens::new(12_000)),
-        ..epitome_mock::MockSettings::default()
-    };
+    let settings =
+        epitome_mock::MockSettings { work, window: Some(Tokens::new(12_000)), ..epitome_mock::MockSettings::default() };
     MockServer::start(settings).unwrap()
 }
 

@@ -147,6 +147,27 @@ async fn a_larger_prompt_that_is_accepted_ends_a_learned_window() {
 }
 
 #[tokio::test]
+async fn a_request_that_cannot_shrink_and_is_accepted_ends_a_learned_window() {
+    let folder = Folder::new();
+    let mock = taught(&folder, "mock").await;
+    assert_eq!(learned(&folder, "acme").await, [("mock".to_owned(), WINDOW)]);
+    let gate = plan(&folder).gate(&mock.url()).await;
+    let wide = |talk: Talk| talk.header("x-mock-window", "128000");
+    let order: String = (0..3_000).map(|at| format!("point {at} of the order. ")).collect();
+    let mut large = Talk::about(Dialect::Chat, "Go on.").model("mock").header("x-epitome-key", "ek-acme");
+    large.messages[0] = json!({"role": "system", "content": order}).to_string();
+    assert_eq!(outcome(&gate, &wide(large)).await, (0, false), "nothing in it can shrink, so it goes out as it came");
+    gate.flush().await;
+    assert_eq!(
+        outcome(&gate, &wide(talk("acme", "mock", "A third task."))).await,
+        (0, false),
+        "the window is wide again"
+    );
+    gate.stop().await;
+    assert_eq!(learned(&folder, "acme").await, []);
+}
+
+#[tokio::test]
 async fn made_up_model_names_do_not_grow_the_store_without_bound() {
     let folder = Folder::new();
     let World { mock: _mock, gate } = plan(&folder).start().await;

@@ -86,9 +86,9 @@ impl From<ObjectsError> for Unreadable {
     fn from(error: ObjectsError) -> Self {
         match error {
             ObjectsError::Gone => Unreadable::Gone,
-            ObjectsError::Full { reason } | ObjectsError::ReadOnly { reason } | ObjectsError::Unreachable { reason } => {
-                Unreadable::Unreachable { reason }
-            }
+            ObjectsError::Full { reason }
+            | ObjectsError::ReadOnly { reason }
+            | ObjectsError::Unreachable { reason } => Unreadable::Unreachable { reason },
         }
     }
 }

@@ -57,7 +57,7 @@ pub fn open_url(address: &str) -> Result<Arc<dyn ObjectStore>, PlaceError> {
         Place::Folder(path) => {
             let failed = |error: io::Error| PlaceError::Folder {
                 folder: path.display().to_string(),
-                reason: error.to_string(),
+                reason: error.kind().to_string(),
             };
             open_folder(&path).map_err(failed)
         }
@@ -70,8 +70,8 @@ pub fn open_url(address: &str) -> Result<Arc<dyn ObjectStore>, PlaceError> {
 pub fn open_url_when_possible(address: &str) -> Result<Arc<dyn ObjectStore>, PlaceError> {
     match place(address)? {
         Place::Folder(path) => Ok(open_folder(&path).unwrap_or_else(|error| {
-            let folder = path.display();
-            tracing::warn!(%folder, %error, "the folder for artifacts cannot be made; it is tried again with each use");
+            let (folder, reason) = (path.display(), error.kind());
+            tracing::warn!(%folder, %reason, "the folder for artifacts cannot be made; it is tried again with each use");
             Arc::new(PendingFolder::new(path))
         })),
         Place::Open(objects) => Ok(objects),

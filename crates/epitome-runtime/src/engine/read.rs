@@ -77,10 +77,16 @@ impl OpenThread {
         let meter = Meter::new(&**self.engine.counter(), self.dialect);
         thread.append(entry.message, &meter);
         let keys = self.engine.inner.log.vault().artifact_keys(&self.key.tenant);
-        let contents = (0..thread.message(0).parts().len()).filter_map(|part| part_content(&thread, 0, part));
+        let parts = 0..thread.message(0).parts().len();
+        let contents: Vec<&str> = parts.filter_map(|part| part_content(&thread, 0, part)).collect();
         let is_named = |key: &[u8; 32], content: &str| ArtifactId::keyed(key, content.as_bytes()).as_str() == id;
-        let same = |content: &&str| keys.iter().any(|key| is_named(key, content));
-        let content = contents.into_iter().find(same)?;
+        let named = contents.iter().copied().find(|content| keys.iter().any(|key| is_named(key, content)));
+        // An id is made with the key of its day, which a rotation makes superfluous. The plan still names the message, and
+        // where that has but one content there is no doubt which is meant.
+        let content = named.or(match contents[..] {
+            [only] => Some(only),
+            _ => None,
+        })?;
         let row = ArtifactRow {
             id: id.to_owned(),
             tenant: self.key.tenant.clone(),

@@ -8,7 +8,7 @@ use epitome_runtime::store::Memory;
 use epitome_testkit::{FaultyObjects, FaultyStore, ObjectCall, ObjectFault, StoreFault};
 use object_store::memory::InMemory;
 
-use crate::world::{holds, open, said, settings, turn};
+use crate::world::{KEY, hints, holds, move_out, open, said, settings, turn};
 
 const PATIENCE: Duration = Duration::from_millis(30);
 
@@ -112,6 +112,35 @@ async fn an_object_store_that_fails_in_any_way_stops_no_compaction_and_what_left
             let content = thread.read_artifact(&hint.id).await.unwrap();
             assert!(content.text().contains("compute("), "{fault:?}: {}", content.text());
         }
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_kept_apart_is_read_from_the_log_under_a_later_key_alone() {
+    use epitome_runtime::artifact::{Call, Fault};
+    let (store, objects) = (Arc::new(Memory::new()), Faulty::new(Arc::new(InMemory::new())));
+    let engine = |keys: &str| {
+        let settings = Settings { window: Some(epitome::budget::Tokens::new(26_000)), ..settings() };
+        let (store, objects, keys) = (store.clone(), Arc::new(objects.clone()), keys.parse().unwrap());
+        Engine::new(Parts { store, objects, keys, ..Parts::in_memory(settings) })
+    };
+    let newer = format!("k2:{}", "2".repeat(64));
+    objects.fail_always(Call::Put, Fault::Full);
+    let first = engine(KEY).await.unwrap();
+    let mut thread = open(&first).await;
+    move_out(&mut thread, 5).await;
+    let hints = hints(&first, &thread).await;
+    assert!(!hints.is_empty(), "something was moved out");
+    drop((thread, first));
+    for keys in [format!("{newer}\n{KEY}"), newer.clone()] {
+        let engine = engine(&keys).await.unwrap();
+        let mut thread = open(&engine).await;
+        for hint in &hints {
+            let content = thread.read_artifact(&hint.id).await.unwrap();
+            assert!(content.text().contains("padding of module_"), "{}", content.text());
+        }
+        let rotated = epitome_runtime::upkeep::rotate(engine.log(), engine.artifacts(), &mut |_| {}).await.unwrap();
+        assert_eq!(rotated.left, [""; 0]);
     }
 }
 

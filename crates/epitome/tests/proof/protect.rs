@@ -141,11 +141,13 @@ fn what_a_policy_protects_stays_or_the_plan_names_what_gave_way() {
 
 #[test]
 fn system_messages_that_left_the_middle_of_a_thread_are_counted_and_named() {
-    let system = |at: usize| json!({"role": "system", "content": format!("Rule {at}: keep part {at} whole. ").repeat(60)});
+    let system =
+        |at: usize| json!({"role": "system", "content": format!("Rule {at}: keep part {at} whole. ").repeat(60)});
     let mut messages = vec![json!({"role": "system", "content": "You are careful."})];
     (0..12).for_each(|at| {
-        messages.extend([system(at), user(&format!("Look at file {at}."))]);
+        messages.push(user(&format!("Look at file {at}.")));
         messages.extend(step(at, 40));
+        messages.push(system(at));
     });
     messages.push(user(REQUEST));
     for under in PRESETS.iter() {
@@ -163,8 +165,11 @@ fn system_messages_that_left_the_middle_of_a_thread_are_counted_and_named() {
             };
             assert_eq!(left, Vec::from_iter(0..=*last), "{what}: the oldest leave first");
             let count = format!("Left out {} system message", left.len());
-            let span = format!("m{} to m{}", 2 + 4 * first, 2 + 4 * last);
-            assert!(warning.is_some_and(|said| said.contains(&count) && said.contains(&span)), "{what}: {count} {span}");
+            let span = format!("m{} to m{}", 5 + 4 * first, 5 + 4 * last);
+            assert!(
+                warning.is_some_and(|said| said.contains(&count) && said.contains(&span)),
+                "{what}: {count} {span}"
+            );
         }
     }
 }

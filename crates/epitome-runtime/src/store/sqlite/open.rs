@@ -37,8 +37,21 @@ static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| Migrations::
 
 /// The connection that writes. Makes the file and its folder when they are not there, and the schema the newest.
 pub(super) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Fault> {
-    let until = Instant::now() + OPEN_TIMEOUT;
     make_file(path)?;
+    open_file(path, busy_timeout).map_err(|fault| match StoreError::from(fault) {
+        StoreError::Unavailable { reason } if is_read_only(path) => StoreError::ReadOnly { reason }.into(),
+        error => error.into(),
+    })
+}
+
+/// Whether a file can be read and not be written. SQLite, which needs files beside it, only says that it cannot open them.
+fn is_read_only(path: &Path) -> bool {
+    let opened = OpenOptions::new().write(true).open(path);
+    opened.is_err_and(|error| matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied))
+}
+
+fn open_file(path: &Path, busy_timeout: Duration) -> Result<Connection, Fault> {
+    let until = Instant::now() + OPEN_TIMEOUT;
     let mut conn = Connection::open_with_flags(path, flags())?;
     conn.busy_timeout(STEP_TIMEOUT)?;
     retried(until, Fault::is_locked, || not_foreign(&conn, path))?;
@@ -146,7 +159,7 @@ fn not_foreign(conn: &Connection, path: &Path) -> Result<(), Fault> {
 fn make_file(path: &Path) -> Result<(), StoreError> {
     let made = make_folder(path).and_then(|()| owners().open(path).map(drop));
     let Err(error) = made else { return Ok(()) };
-    let reason = format!("{} cannot be made: {error}", path.display());
+    let reason = format!("{} cannot be made: {}", path.display(), error.kind());
     match error.kind() {
         ErrorKind::AlreadyExists => Ok(()),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Err(StoreError::Full { reason }),
