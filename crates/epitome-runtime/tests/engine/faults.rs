@@ -117,15 +117,14 @@ async fn an_object_store_that_fails_in_any_way_stops_no_compaction_and_what_left
 
 #[tokio::test]
 async fn what_could_not_be_kept_apart_is_read_from_the_log_under_a_later_key_alone() {
-    use epitome_runtime::artifact::{Call, Fault};
-    let (store, objects) = (Arc::new(Memory::new()), Faulty::new(Arc::new(InMemory::new())));
+    let (store, objects) = (Arc::new(Memory::new()), FaultyObjects::new(Arc::new(InMemory::new())));
     let engine = |keys: &str| {
         let settings = Settings { window: Some(epitome::budget::Tokens::new(26_000)), ..settings() };
         let (store, objects, keys) = (store.clone(), Arc::new(objects.clone()), keys.parse().unwrap());
         Engine::new(Parts { store, objects, keys, ..Parts::in_memory(settings) })
     };
     let newer = format!("k2:{}", "2".repeat(64));
-    objects.fail_always(Call::Put, Fault::Full);
+    objects.fail_always(ObjectCall::Put, ObjectFault::Full);
     let first = engine(KEY).await.unwrap();
     let mut thread = open(&first).await;
     move_out(&mut thread, 5).await;

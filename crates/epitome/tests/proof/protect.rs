@@ -165,7 +165,8 @@ fn system_messages_that_left_the_middle_of_a_thread_are_counted_and_named() {
             };
             assert_eq!(left, Vec::from_iter(0..=*last), "{what}: the oldest leave first");
             let count = format!("Left out {} system message", left.len());
-            let span = format!("m{} to m{}", 5 + 4 * first, 5 + 4 * last);
+            let until = if first == last { String::new() } else { format!(" to m{}", 5 + 4 * last) };
+            let span = format!(", m{}{until},", 5 + 4 * first);
             assert!(
                 warning.is_some_and(|said| said.contains(&count) && said.contains(&span)),
                 "{what}: {count} {span}"
