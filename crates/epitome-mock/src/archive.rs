@@ -1,4 +1,4 @@
-//! What OpenAI keeps for its clients: responses, conversations, and the items in them, each for the key it belongs to.
+//! The state OpenAI keeps for its clients: responses, conversations and their items, each under the key that made it.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::request::MockRequest;
 /// The most responses and items that are kept; beyond it everything is forgotten, as if it had expired.
 const KEPT_MAX: usize = 20_000;
 
-/// What is kept.
+/// Holds stored responses, conversations and items.
 #[derive(Default)]
 pub(crate) struct ResponseArchive {
     /// All items up to and including a response's own, and the response.
@@ -20,7 +20,7 @@ pub(crate) struct ResponseArchive {
     items: HashMap<KeyedId, ArchivedItem>,
 }
 
-/// A key and an id.
+/// An API key and an id; one key never sees another's ids.
 type KeyedId = (String, String);
 
 /// An item that was handed out.
@@ -31,7 +31,7 @@ struct ArchivedItem {
 }
 
 impl ResponseArchive {
-    /// The request with everything in it that the server keeps for it.
+    /// Returns the request with the items that `previous_response_id`, `conversation` and references stand for.
     pub(crate) fn expand(&self, mut request: MockRequest) -> Result<MockRequest, ProviderRejection> {
         if request.field("previous_response_id").is_some() && request.field("conversation").is_some() {
             return Err(ProviderRejection::invalid(
@@ -75,7 +75,7 @@ impl ResponseArchive {
         })
     }
 
-    /// The item that a reference, or a reasoning without content, stands for.
+    /// Returns the stored item that a reference, or a reasoning without content, stands for.
     fn resolve(&self, request: &MockRequest, item: Value) -> Result<Value, ProviderRejection> {
         let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
         let sealed = !text("encrypted_content").is_empty();
@@ -94,7 +94,7 @@ impl ResponseArchive {
         }
     }
 
-    /// An item that was kept with its reasoning comes back with it.
+    /// Rejects an item that was stored after a reasoning and is sent without it.
     fn judge_reasoning(&self, request: &MockRequest, items: &[Value]) -> Result<(), ProviderRejection> {
         let id = |item: &Value| item.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
         for (at, item) in items.iter().enumerate() {
@@ -112,7 +112,7 @@ impl ResponseArchive {
         Ok(())
     }
 
-    /// Keeps an answer, unless the request says that it shall not be kept.
+    /// Stores an answer, unless the request says `store: false`; a conversation grows either way.
     pub(crate) fn keep(&mut self, request: &MockRequest, original: &MockRequest, response: &Value, output: &[Value]) {
         let mut all = request.list("input").to_vec();
         all.extend_from_slice(output);
@@ -139,12 +139,12 @@ impl ResponseArchive {
         self.responses.insert(owned(request, id), (all, response.clone()));
     }
 
-    /// A kept response.
+    /// Returns a stored response.
     pub(crate) fn response(&self, key: &str, id: &str) -> Option<Value> {
         self.responses.get(&(key.to_owned(), id.to_owned())).map(|(_, response)| response.clone())
     }
 
-    /// A new conversation.
+    /// Creates a conversation.
     pub(crate) fn converse(&mut self, request: &MockRequest) -> Value {
         let id = request.seed.id("conv_", self.conversations.len(), 32);
         self.conversations.insert(owned(request, &id), request.list("items").to_vec());

@@ -16,26 +16,26 @@ const STEP_TOKENS: u64 = 128;
 /// The most prefixes that are remembered before expired ones are removed.
 const ENTRIES_MAX: usize = 100_000;
 
-/// How the input of a request was served.
+/// The input tokens of a request, by how they were billed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InputUsage {
     /// All of it.
     pub(crate) input: u64,
-    /// What was read from the cache.
+    /// Read from the cache.
     pub(crate) read: u64,
-    /// What was written for five minutes.
+    /// Written to the cache for five minutes.
     pub(crate) written: u64,
-    /// What was written for an hour.
+    /// Written to the cache for an hour.
     pub(crate) written_long: u64,
 }
 
 impl InputUsage {
-    /// What was neither read nor written.
+    /// Returns the tokens neither read from the cache nor written to it.
     pub(crate) fn plain(&self) -> u64 {
         self.input - self.read - self.written - self.written_long
     }
 
-    /// What it costs with its output, in uncached input tokens.
+    /// Returns the cost with the output, in uncached input tokens.
     pub(crate) fn cost(&self, output: u64, prices: &TokenPrices) -> f64 {
         self.plain() as f64
             + self.read as f64 * prices.cache_read
@@ -45,7 +45,7 @@ impl InputUsage {
     }
 }
 
-/// Whose cache: a key and a model.
+/// The key and the model that a cached prefix belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CacheOwner(pub(crate) String, pub(crate) String);
 
@@ -91,7 +91,7 @@ impl PrefixCache {
         now: Instant,
     ) -> InputUsage {
         let sums = running_sums(prompt);
-        // What this request writes is not there for it to read.
+        // A request cannot read what it writes itself.
         let found = marks(prompt).filter_map(|(at, _)| self.look_back(owner, prompt, at, rules, now)).max();
         let read = found.map_or(0, |at| sums[at]);
         let mut served = InputUsage { input: prompt.tokens(), read, ..InputUsage::default() };

@@ -6,7 +6,7 @@ use super::endpoint::{MockEndpoint, ProviderProtocol};
 use super::prompt::{content_blocks, input_items};
 use super::request::MockRequest;
 
-/// How a compaction is asked for.
+/// The kind of compaction a request asks for, and so the shape of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestedCompaction {
     /// The answer is one sealed block or item.

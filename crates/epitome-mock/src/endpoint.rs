@@ -1,8 +1,8 @@
-//! Which of a provider's doors a request knocks at.
+//! The endpoints of the mocked providers, and the mock's own.
 //!
 //! Paths are taken with and without `/v1`, because base URLs are written both ways.
 
-/// The provider whose manners an endpoint has.
+/// The protocol that an endpoint speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ProviderProtocol {
     Chat,
@@ -11,7 +11,7 @@ pub(crate) enum ProviderProtocol {
     Gemini,
 }
 
-/// A door.
+/// An endpoint that a request is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MockEndpoint {
     /// The model answers.
@@ -38,12 +38,12 @@ pub(crate) enum MockEndpoint {
     Faults,
     /// `/mock/window`.
     Window,
-    /// No door.
+    /// No endpoint; the protocol decides the form of the 404.
     Unknown(ProviderProtocol),
 }
 
 impl MockEndpoint {
-    /// The door at a path.
+    /// Finds the endpoint of a method and a path.
     pub(crate) fn at(method: &str, path: &str, speaks_anthropic: bool) -> MockEndpoint {
         let short = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).unwrap_or(path);
         match (method, short.trim_end_matches('/')) {
@@ -88,7 +88,7 @@ impl MockEndpoint {
         })
     }
 
-    /// Whose manners it has.
+    /// Returns the protocol it speaks.
     pub(crate) fn protocol(&self) -> ProviderProtocol {
         match self {
             MockEndpoint::Generate(protocol) | MockEndpoint::Count(protocol) | MockEndpoint::Unknown(protocol) => {
@@ -105,7 +105,7 @@ impl MockEndpoint {
         }
     }
 
-    /// Whether it is the mock's own and needs no key.
+    /// Returns true for the mock's own endpoints, which need no key.
     pub(crate) fn is_own(&self) -> bool {
         matches!(self, MockEndpoint::Stats | MockEndpoint::Reset | MockEndpoint::Faults | MockEndpoint::Window)
     }

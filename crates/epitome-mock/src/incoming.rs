@@ -1,6 +1,6 @@
-//! A request as it arrives: its head, the bytes of its body, and whose it is.
+//! A request before its body is read: head, bytes, endpoint and key.
 //!
-//! It undoes the encoding of the body, and turns away what no endpoint would take.
+//! Reading it undoes the body's encoding, and rejects what no endpoint accepts: no key, too large, not JSON.
 
 use std::io::Read;
 
@@ -14,10 +14,10 @@ use super::record::RecordedRequest;
 use super::rejection::ProviderRejection;
 use super::request::{AnswerSeed, MockRequest};
 
-/// A request that arrived.
+/// A request whose body has not been parsed.
 pub(crate) struct IncomingRequest {
     pub(crate) head: Parts,
-    /// Nothing where it was too large to be read.
+    /// `None` if it was larger than the limit or broke off.
     body: Option<Bytes>,
     pub(crate) endpoint: MockEndpoint,
     pub(crate) key: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct IncomingRequest {
 }
 
 impl IncomingRequest {
-    /// A request, looked at from outside.
+    /// Finds endpoint, key and seed of a request.
     pub(crate) fn of(head: Parts, body: Option<Bytes>) -> IncomingRequest {
         let speaks_anthropic = head.headers.contains_key("anthropic-version");
         let endpoint = MockEndpoint::at(head.method.as_str(), head.uri.path(), speaks_anthropic);
@@ -34,23 +34,23 @@ impl IncomingRequest {
         IncomingRequest { head, body, endpoint, key, seed }
     }
 
-    /// Its path, with the query.
+    /// Returns its path, with the query.
     pub(crate) fn path(&self) -> &str {
         self.head.uri.path_and_query().map_or("/", |path| path.as_str())
     }
 
-    /// Its body as it came.
+    /// Returns its body as it was sent.
     pub(crate) fn bytes(&self) -> Bytes {
         self.body.clone().unwrap_or_default()
     }
 
-    /// The header with which its answer is named.
+    /// Returns the header that carries the request id, named as the protocol names it.
     pub(crate) fn request_id(&self) -> (&'static str, String) {
         let name = if self.endpoint.protocol() == ProviderProtocol::Anthropic { "request-id" } else { "x-request-id" };
         (name, self.seed.id("req_", 0, 24))
     }
 
-    /// What is remembered of it.
+    /// Returns the record that tests read it from.
     pub(crate) fn recorded(&self, status: u16, prompt_tokens: Option<u64>) -> RecordedRequest {
         RecordedRequest {
             method: self.head.method.clone(),
@@ -62,7 +62,7 @@ impl IncomingRequest {
         }
     }
 
-    /// Reads it, if it may come in.
+    /// Parses it, or returns the rejection a provider would send.
     pub(crate) fn open(&self, bytes_max: usize) -> Result<MockRequest, ProviderRejection> {
         let protocol = self.endpoint.protocol();
         if let MockEndpoint::Unknown(protocol) = self.endpoint {
@@ -86,7 +86,7 @@ impl IncomingRequest {
     }
 }
 
-/// The key of a request; nothing where there is none.
+/// Finds the API key in the headers or in the query.
 fn key_of(headers: &HeaderMap, query: &str) -> Option<String> {
     let named = ["x-api-key", "x-goog-api-key", "api-key"].iter().find_map(|name| headers.get(*name)?.to_str().ok());
     let bearer = || {
@@ -97,7 +97,7 @@ fn key_of(headers: &HeaderMap, query: &str) -> Option<String> {
     named.or_else(bearer).or_else(request).map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned)
 }
 
-/// The body without its encodings.
+/// Decompresses the body.
 fn unpacked(headers: &HeaderMap, body: &Bytes, bytes_max: usize) -> Result<Bytes, ProviderRejection> {
     let encoding = headers.get("content-encoding").and_then(|value| value.to_str().ok()).unwrap_or("identity");
     let unpacked = match encoding.trim().to_ascii_lowercase().as_str() {
@@ -115,7 +115,7 @@ fn unpacked(headers: &HeaderMap, body: &Bytes, bytes_max: usize) -> Result<Bytes
     unpacked.ok_or_else(|| ProviderRejection::invalid("We could not decompress the body of your request."))
 }
 
-/// What a reader gives, if it is whole and not too much.
+/// Reads one byte more than the limit at most, so that the caller sees that it was exceeded.
 fn read_all(reader: impl Read, bytes_max: usize) -> Option<Bytes> {
     let mut out = Vec::new();
     reader.take(bytes_max as u64 + 1).read_to_end(&mut out).ok()?;

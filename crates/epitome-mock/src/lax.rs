@@ -1,4 +1,4 @@
-//! The lax mock: reads a body and answers, and judges nothing, so that what is before it can be measured.
+//! The lax mock: reads the body and answers without any check, so that a proxy in front of it can be measured.
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -13,10 +13,10 @@ use super::reply::{ModelReply, ReplyUsage};
 use super::request::{AnswerSeed, MockRequest};
 use super::settings::MockSettings;
 
-/// About how many bytes a token has.
+/// The average size of a token.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Answers without a look at what was asked, but for the stream.
+/// Answers without parsing the body; only `stream` is looked for.
 pub(crate) fn answer(settings: &MockSettings, head: &Parts, body: &Bytes) -> OutgoingResponse {
     let body_bytes = body.len() as u64;
     let endpoint =
@@ -30,7 +30,7 @@ pub(crate) fn answer(settings: &MockSettings, head: &Parts, body: &Bytes) -> Out
         seed: AnswerSeed::of("", b"lax"),
     };
     let reply = ModelReply::text(plain_text(0, settings.timing.answer_tokens));
-    // Roughly what it is: whoever counts shall not think that something was left out.
+    // A plausible count, so that a client does not think that the provider truncated its prompt.
     let served = InputUsage { input: (body_bytes / BYTES_PER_TOKEN).max(1), ..InputUsage::default() };
     let output = settings.timing.answer_tokens.max(1) as u64;
     let encoder =
@@ -49,7 +49,7 @@ pub(crate) fn answer(settings: &MockSettings, head: &Parts, body: &Bytes) -> Out
     outgoing
 }
 
-/// Whether the body says so at its beginning or its end, where clients write it.
+/// Looks for `"stream": true` near the beginning and the end of the body, where clients write it.
 fn wants_stream(body: &[u8]) -> bool {
     const NEAR: usize = 4096;
     let start = &body[..body.len().min(NEAR)];

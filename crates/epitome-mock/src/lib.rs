@@ -1,14 +1,29 @@
 //! The strict mock provider: a test upstream with a real provider's rules, words, window, cache and ways to fail.
 //!
 //! ```text
-//! request ──► rules ──► prompt ──► window ──► cache ──► reply ──► speak ──► client
+//! request ──► rules ──► prompt ──► window ──► cache ──► reply ──► encode ──► client
 //!               │                    │                    │
-//!               └ 400, as told       └ any shape of       └ text, tool work,
-//!                 by the provider      an overflow          thinking, compaction
+//!               └ 400, in the       └ any shape of       └ text, tool work,
+//!                 provider's words     an overflow          thinking, compaction
 //! ```
 //!
-//! Answers follow from the request alone, byte for byte; what lasts between requests is what a provider keeps. It knows
-//! no language: what it says is always the same.
+//! The same request gets the same bytes. Between requests it keeps only what a provider keeps: the prefix cache, stored
+//! responses, and usage by key. It has no model: its texts are fixed.
+//!
+//! ```
+//! use epitome::budget::Tokens;
+//! use epitome_mock::{MockServer, MockSettings};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mock = MockServer::start(MockSettings { window: Some(Tokens::new(8_000)), ..MockSettings::default() })?;
+//! mock.fail_next("529".parse()?, 2);
+//! // … point a client at mock.url() …
+//! assert!(mock.violations().is_empty());
+//! mock.stop().await;
+//! # Ok(())
+//! # }
+//! ```
 
 mod archive;
 mod cache;
@@ -56,7 +71,7 @@ use tokio::task::JoinHandle;
 use incoming::IncomingRequest;
 use provider::MockProvider;
 
-/// A mock provider that is running.
+/// A mock provider that is running; dropping it stops it.
 pub struct MockServer {
     address: SocketAddr,
     provider: Arc<MockProvider>,
@@ -65,7 +80,7 @@ pub struct MockServer {
 }
 
 impl MockServer {
-    /// Starts one on the current runtime.
+    /// Starts a mock on the current Tokio runtime.
     pub fn start(settings: MockSettings) -> io::Result<MockServer> {
         let listener = std::net::TcpListener::bind(settings.listen)?;
         listener.set_nonblocking(true)?;
@@ -87,37 +102,37 @@ impl MockServer {
         Ok(MockServer { address, provider, stop: Some(stop), server })
     }
 
-    /// Its address, such as `http://127.0.0.1:4010`.
+    /// Returns its base URL, such as `http://127.0.0.1:4010`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The requests it got, oldest first.
+    /// Returns the requests it received, oldest first.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.provider.records(|records| records.requests.iter().cloned().collect())
     }
 
-    /// The rules that were broken, in the order of the requests.
+    /// Returns the rules that requests broke, oldest first.
     pub fn violations(&self) -> Vec<RuleViolation> {
         self.provider.records(|records| records.broken.clone())
     }
 
-    /// What a key has used.
+    /// Returns usage and cost of an API key.
     pub fn account(&self, key: &str) -> KeyAccount {
         self.provider.records(|records| records.accounts.get(key).cloned().unwrap_or_default())
     }
 
-    /// How many turns of a key's work were given out.
+    /// Returns the number of turns with tool calls that a key was given.
     pub fn work_turns(&self, key: &str) -> u64 {
         self.provider.work_turns(key)
     }
 
-    /// Gives the next requests a fault, whatever they say.
+    /// Makes the next `times` requests fail with a fault, whatever they contain.
     pub fn fail_next(&self, fault: ProviderFault, times: usize) {
         self.provider.fail_next(fault, times);
     }

@@ -1,4 +1,4 @@
-//! How an answer leaves: whole or in pieces, in its own time, packed, or broken on the way.
+//! Sends an answer: whole or as a stream, at its pace, compressed, or disturbed on the way.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::encode::SseFrame;
 use super::faults::Delivery;
 use super::settings::Timing;
 
-/// An answer on its way.
+/// An HTTP response that is about to be sent.
 pub(crate) struct OutgoingResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
@@ -26,7 +26,7 @@ pub(crate) struct OutgoingResponse {
     pub(crate) timing: Timing,
 }
 
-/// What is in it.
+/// The body of a response.
 pub(crate) enum ResponseBody {
     Whole(Bytes, &'static str),
     Events(Vec<SseFrame>),
@@ -34,7 +34,7 @@ pub(crate) enum ResponseBody {
 
 const JSON: &str = "application/json";
 
-/// How long a stalled answer is kept open.
+/// The time for which a stalled answer stays open.
 const STALL: Duration = Duration::from_secs(3600);
 
 impl OutgoingResponse {
@@ -104,7 +104,7 @@ impl OutgoingResponse {
     }
 }
 
-/// A piece of a body, and whether it takes its time.
+/// Bytes of a body; true if they carry a token and wait for its time.
 type TimedBytes = (Bytes, bool);
 
 fn halves(bytes: &Bytes) -> Vec<TimedBytes> {
@@ -137,7 +137,7 @@ fn packed_frames(frames: Vec<SseFrame>) -> Vec<TimedBytes> {
     chunks
 }
 
-/// A body that comes piece by piece.
+/// Builds a body that is sent in pieces.
 fn pieces(chunks: Vec<TimedBytes>, delivery: Delivery, timing: Timing) -> Body {
     let is_instant = timing == Timing { answer_tokens: timing.answer_tokens, ..Timing::default() };
     if delivery == Delivery::Whole && is_instant {
@@ -148,7 +148,7 @@ fn pieces(chunks: Vec<TimedBytes>, delivery: Delivery, timing: Timing) -> Body {
     Body::from_stream(stream::unfold(pace, PacedBody::next))
 }
 
-/// Where a slow or broken body is.
+/// A body that is sent slowly, stalls or is cut.
 struct PacedBody {
     chunks: std::vec::IntoIter<TimedBytes>,
     delivery: Delivery,
@@ -162,7 +162,7 @@ impl PacedBody {
         match self.delivery {
             Delivery::CutAfter(events) if self.sent == events => {
                 self.chunks = Vec::new().into_iter();
-                // What was said before is to arrive before the line goes dead.
+                // Gives the bytes before the cut time to arrive.
                 wait(Duration::from_millis(20)).await;
                 self.sent += 1;
                 return Some((Err(io::Error::from(io::ErrorKind::ConnectionReset)), self));

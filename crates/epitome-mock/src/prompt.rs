@@ -15,11 +15,11 @@ use super::endpoint::ProviderProtocol;
 use super::request::MockRequest;
 use super::seal::{self, PromptPrefix};
 
-/// A request, laid out.
+/// A request as a list of pieces in the provider's order, counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedPrompt {
     pub(crate) pieces: Vec<CountedPiece>,
-    /// What the start of the reply costs.
+    /// The tokens that start the reply.
     reply: u64,
 }
 
@@ -46,12 +46,12 @@ pub(crate) enum CacheMark {
 }
 
 impl CountedPrompt {
-    /// All its tokens.
+    /// Returns the tokens of the whole prompt.
     pub(crate) fn tokens(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.tokens).sum::<u64>() + self.reply
     }
 
-    /// What stands before a block of a message; nothing for a block that a compaction hides.
+    /// Returns the prefix before a block of a message; `None` for a block that a compaction hides.
     pub(crate) fn before(&self, message: usize, block: usize) -> Option<PromptPrefix> {
         let at = self.pieces.iter().position(|piece| piece.place == Some((message, block)))?;
         Some(bound_of(&self.pieces[..at]))
@@ -118,14 +118,14 @@ fn is_mark(name: &str) -> bool {
 /// The most counts that are remembered.
 const COUNTS_MAX: usize = 200_000;
 
-/// Counts requests, and remembers what it counted.
+/// Counts requests; remembers the counts of pieces it has seen.
 #[derive(Default)]
 pub(crate) struct PromptCounter {
     counts: Mutex<HashMap<[u8; 32], Arc<[u64]>>>,
 }
 
 impl PromptCounter {
-    /// Lays a request out and counts it.
+    /// Counts a request, piece by piece.
     pub(crate) fn count(&self, request: &MockRequest) -> CountedPrompt {
         let counter = counter_for(Some(request.model()));
         let scale = RequestCounter {
@@ -286,9 +286,9 @@ impl RequestCounter<'_> {
         let words = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
         let media = |part: &Value| media(part, &|| Raw::whole(part.to_string()));
         let shown = parts.iter().filter_map(media).map(|media| ImageRule::Gemini.count(&media, self.counter).tokens);
-        let told = parts.iter().filter(|part| media(part).is_none());
-        let told: Vec<String> = told.map(|part| words(part).unwrap_or_else(|| part.to_string())).collect();
-        self.counter.count(&told.join("\n")) + shown.sum()
+        let others = parts.iter().filter(|part| media(part).is_none());
+        let others: Vec<String> = others.map(|part| words(part).unwrap_or_else(|| part.to_string())).collect();
+        self.counter.count(&others.join("\n")) + shown.sum()
     }
 
     fn gemini(&self, request: &MockRequest) -> CountedPrompt {
@@ -325,7 +325,7 @@ pub(crate) fn content_blocks(message: &Value) -> Vec<Value> {
     }
 }
 
-/// Whether a message holds a compaction that took place.
+/// Returns true if a message holds a compaction with content.
 fn is_compacted(message: &Value) -> bool {
     let blocks = message.get("content").and_then(Value::as_array).into_iter().flatten();
     blocks.filter(|block| block.get("type").and_then(Value::as_str) == Some("compaction")).any(|block| {

@@ -1,6 +1,6 @@
-//! The provider: takes a request, judges it, counts it, serves it from the cache, answers, and bills.
+//! The provider: parses a request, checks it, counts it, serves it from the cache, answers it and bills it.
 //!
-//! It is the one owner of everything that lasts between requests. Nothing here waits.
+//! It owns all state that lasts between requests, under one lock. Nothing here awaits; delays are `outgoing.rs`'s.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -31,14 +31,14 @@ use super::settings::MockSettings;
 use super::window::window_of;
 use super::work::AgentJobs;
 
-/// The provider.
+/// Answers requests; shared by all connections.
 pub(crate) struct MockProvider {
     pub(crate) settings: MockSettings,
     scales: PromptCounter,
     state: Mutex<ProviderState>,
 }
 
-/// What lasts between requests.
+/// The state that lasts between requests.
 #[derive(Default)]
 struct ProviderState {
     window: Option<Tokens>,
@@ -50,7 +50,7 @@ struct ProviderState {
     faults: Vec<ProviderFault>,
 }
 
-/// An answer and what is to be remembered of it.
+/// An answer, and the tokens of its prompt for the record.
 struct ProviderAnswer {
     outgoing: OutgoingResponse,
     prompt_tokens: Option<u64>,
@@ -72,12 +72,12 @@ impl MockProvider {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is remembered.
+    /// Reads the records.
     pub(crate) fn records<T>(&self, read: impl FnOnce(&RequestRecords) -> T) -> T {
         read(&self.state().records)
     }
 
-    /// Gives the next requests these faults, one each.
+    /// Queues a fault for each of the next requests.
     pub(crate) fn fail_next(&self, fault: ProviderFault, times: usize) {
         self.state().faults.extend(std::iter::repeat_n(fault, times));
     }
@@ -87,7 +87,7 @@ impl MockProvider {
         self.state().window = window;
     }
 
-    /// How many turns of a key's job were answered.
+    /// Returns the number of turns of a key's job that were answered.
     pub(crate) fn work_turns(&self, key: &str) -> u64 {
         self.state().jobs.turns(key)
     }
@@ -191,7 +191,7 @@ impl MockProvider {
         }
     }
 
-    /// The fault that this request gets whatever it says.
+    /// Returns the fault that was forced on this request by header or by `fail_next`.
     fn fault(&self, request: &MockRequest) -> Result<Option<ProviderFault>, ProviderRejection> {
         if let Some(name) = request.header("x-mock-fault") {
             return name.parse().map(Some).map_err(ProviderRejection::invalid);
@@ -201,8 +201,8 @@ impl MockProvider {
     }
 
     fn facts<'a>(&self, request: &'a MockRequest, prompt: &CountedPrompt, body_bytes: usize) -> RequestFacts<'a> {
-        let told = request.header("x-mock-window").and_then(|value| value.parse().ok());
-        let window = told.unwrap_or_else(|| window_of(request.model(), self.state().window));
+        let named = request.header("x-mock-window").and_then(|value| value.parse().ok());
+        let window = named.unwrap_or_else(|| window_of(request.model(), self.state().window));
         RequestFacts {
             protocol: request.protocol(),
             model: request.model(),
@@ -215,7 +215,7 @@ impl MockProvider {
         }
     }
 
-    /// How the request is told that it is too long, if it is.
+    /// Returns the shape of the overflow error if the request does not fit its window.
     fn overflow(
         &self,
         request: &MockRequest,
@@ -248,7 +248,7 @@ impl MockProvider {
         }
     }
 
-    /// Answers.
+    /// Answers, bills and stores.
     fn say(
         &self,
         original: &MockRequest,
@@ -340,13 +340,13 @@ impl MockProvider {
     }
 
     fn serve_own(&self, endpoint: &MockEndpoint, body: &Bytes) -> OutgoingResponse {
-        let told: Value = serde_json::from_slice(body).unwrap_or_default();
+        let command: Value = serde_json::from_slice(body).unwrap_or_default();
         match endpoint {
             MockEndpoint::Reset => self.reset(),
-            MockEndpoint::Window => self.set_window(told.get("window").and_then(Value::as_u64).map(Tokens::new)),
+            MockEndpoint::Window => self.set_window(command.get("window").and_then(Value::as_u64).map(Tokens::new)),
             MockEndpoint::Faults => {
-                let name = told.get("name").and_then(Value::as_str).unwrap_or_default();
-                let times = told.get("times").and_then(Value::as_u64).unwrap_or(1);
+                let name = command.get("name").and_then(Value::as_str).unwrap_or_default();
+                let times = command.get("times").and_then(Value::as_u64).unwrap_or(1);
                 match name.parse::<ProviderFault>() {
                     Ok(fault) => self.fail_next(fault, times as usize),
                     Err(sentence) => return OutgoingResponse::json(400, &json!({"error": sentence})),
@@ -357,7 +357,7 @@ impl MockProvider {
         OutgoingResponse::json(200, &self.stats())
     }
 
-    /// Forgets requests, accounts, jobs, cache and faults.
+    /// Forgets requests, accounts, jobs, cache and faults; keeps the window.
     pub(crate) fn reset(&self) {
         let mut state = self.state();
         let window = state.window;
@@ -365,7 +365,7 @@ impl MockProvider {
         *state = ProviderState { window, ..ProviderState::default() };
     }
 
-    /// What every key used, and every rule that was broken.
+    /// Returns the body of `/mock/stats`: usage by key, and the violations.
     pub(crate) fn stats(&self) -> Value {
         let state = self.state();
         let accounts: serde_json::Map<String, Value> =
@@ -379,19 +379,19 @@ impl MockProvider {
     }
 }
 
-/// A key as it may be shown.
+/// Shortens a key so that it can be shown.
 fn masked(key: &str) -> String {
     let start: String = key.chars().take(12).collect();
     if start.len() < key.len() { format!("{start}…") } else { start }
 }
 
-fn sent(told: FaultResponse) -> OutgoingResponse {
-    let mut outgoing = match told.content {
-        FaultBody::Json(body) => OutgoingResponse::json(told.status, &body),
-        FaultBody::Text(text) => OutgoingResponse::text(told.status, text),
+fn sent(response: FaultResponse) -> OutgoingResponse {
+    let mut outgoing = match response.content {
+        FaultBody::Json(body) => OutgoingResponse::json(response.status, &body),
+        FaultBody::Text(text) => OutgoingResponse::text(response.status, text),
         FaultBody::Stream(frames) => OutgoingResponse::events(frames),
     };
-    outgoing.headers = told.headers;
+    outgoing.headers = response.headers;
     outgoing
 }
 

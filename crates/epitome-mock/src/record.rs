@@ -1,4 +1,4 @@
-//! What the mock remembers of the requests it got, and what each key has cost.
+//! The records that tests read: requests as they came, rules they broke, usage and cost by key.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use super::settings::TokenPrices;
 /// The most broken rules that are remembered.
 const BROKEN_MAX: usize = 10_000;
 
-/// A request that the mock got.
+/// A request that the mock received.
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
     /// Its method.
@@ -41,13 +41,13 @@ impl RecordedRequest {
 pub struct RuleViolation {
     /// The rule: `A1`, `auth`, `schema`.
     pub rule: String,
-    /// What the client was told.
+    /// The message that the client got.
     pub message: String,
     /// The path of the request.
     pub path: String,
 }
 
-/// What a key has used.
+/// The usage and the cost of one API key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KeyAccount {
     /// Requests that the model answered.
@@ -66,7 +66,7 @@ pub struct KeyAccount {
     pub cache_write_tokens: u64,
     /// Output tokens.
     pub output_tokens: u64,
-    /// What it all cost, in uncached input tokens.
+    /// The cost of everything, in uncached input tokens.
     pub cost: f64,
 }
 
@@ -81,10 +81,10 @@ impl KeyAccount {
     }
 }
 
-/// Everything that is remembered.
+/// All records of one mock.
 #[derive(Default)]
 pub(crate) struct RequestRecords {
-    /// How many requests there were, remembered or not.
+    /// The number of requests, including those that are forgotten by now.
     pub(crate) count: u64,
     pub(crate) requests: VecDeque<RecordedRequest>,
     pub(crate) broken: Vec<RuleViolation>,

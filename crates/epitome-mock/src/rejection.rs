@@ -1,13 +1,11 @@
-//! A refusal in the words and the form of the provider that refuses.
-//!
-//! What is wrong is a [`ProviderRejection`]; how a protocol writes it down is decided here, once.
+//! A rejected request: status, message and rule, and the error body in each protocol's form.
 
 use serde_json::{Value, json};
 
 use super::endpoint::ProviderProtocol;
 use super::request::AnswerSeed;
 
-/// What a provider has against a request.
+/// The error that a provider answers an invalid request with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProviderRejection {
     pub(crate) status: u16,
@@ -19,7 +17,7 @@ pub(crate) struct ProviderRejection {
 }
 
 impl ProviderRejection {
-    /// A request that is wrong in itself.
+    /// A 400 with this message.
     pub(crate) fn invalid(message: impl Into<String>) -> ProviderRejection {
         ProviderRejection { status: 400, message: message.into(), param: None, code: None, rule: "schema" }
     }
@@ -29,7 +27,7 @@ impl ProviderRejection {
         ProviderRejection { status, ..self }
     }
 
-    /// The same with the field it is about.
+    /// The same with the name of the field that is wrong.
     pub(crate) fn about(self, param: impl Into<String>) -> ProviderRejection {
         ProviderRejection { param: Some(param.into()), ..self }
     }
@@ -39,12 +37,12 @@ impl ProviderRejection {
         ProviderRejection { code: Some(code), ..self }
     }
 
-    /// The same under a rule.
+    /// The same with the rule that was broken.
     pub(crate) fn breaking(self, rule: &'static str) -> ProviderRejection {
         ProviderRejection { rule, ..self }
     }
 
-    /// The answer's body as a protocol writes it.
+    /// Returns the error body in a protocol's form.
     pub(crate) fn body(&self, protocol: ProviderProtocol, seed: &AnswerSeed) -> Value {
         match protocol {
             ProviderProtocol::Chat | ProviderProtocol::Responses => {

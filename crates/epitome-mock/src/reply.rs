@@ -1,15 +1,15 @@
-//! What the model says, before any protocol writes it down.
+//! The model's reply, before a protocol encodes it.
 
 use serde_json::Value;
 
-/// An answer.
+/// A reply of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ModelReply {
     pub(crate) parts: Vec<ReplyPart>,
     pub(crate) stop: StopReason,
 }
 
-/// A part of an answer.
+/// A part of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ReplyPart {
     /// A thought with its seal: a signature, or encrypted content.
@@ -19,7 +19,7 @@ pub(crate) enum ReplyPart {
     },
     Text(String),
     Call(ReplyCall),
-    /// What stands for the conversation so far.
+    /// A sealed summary that replaces the conversation so far.
     Compaction {
         summary: String,
         seal: String,
@@ -43,7 +43,7 @@ pub(crate) enum CallKind {
     LocalShell,
 }
 
-/// Why an answer ends.
+/// The reason for which a reply ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopReason {
     /// It is finished.
@@ -59,12 +59,12 @@ pub(crate) enum StopReason {
 }
 
 impl ModelReply {
-    /// An answer of one text.
+    /// Makes a reply of one text.
     pub(crate) fn text(text: impl Into<String>) -> ModelReply {
         ModelReply { parts: vec![ReplyPart::Text(text.into())], stop: StopReason::End }
     }
 
-    /// All its words, as they are billed.
+    /// Returns everything that counts as output.
     pub(crate) fn spoken(&self) -> String {
         let mut out = String::new();
         for part in &self.parts {
@@ -81,7 +81,7 @@ impl ModelReply {
         out
     }
 
-    /// Its thoughts.
+    /// Returns its thoughts.
     pub(crate) fn thoughts(&self) -> String {
         let thought = |part: &ReplyPart| match part {
             ReplyPart::Thought { text, .. } => Some(text.clone()),
@@ -90,7 +90,7 @@ impl ModelReply {
         self.parts.iter().filter_map(thought).collect::<Vec<_>>().join("\n")
     }
 
-    /// Its calls.
+    /// Returns its tool calls.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &ReplyCall> {
         self.parts.iter().filter_map(|part| match part {
             ReplyPart::Call(call) => Some(call),
@@ -104,7 +104,7 @@ pub(crate) fn tokens_of(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(' ')
 }
 
-/// What an answer is billed with.
+/// The tokens that a reply is billed with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReplyUsage {
     pub(crate) served: super::cache::InputUsage,

@@ -1,37 +1,37 @@
-//! A request as the mock has read it: whose it is, what it wants, and its body as JSON.
+//! A parsed request: endpoint, headers, key and JSON body.
 //!
-//! It judges nothing that is in it.
+//! It checks nothing; the rules do.
 
 use http::HeaderMap;
 use serde_json::Value;
 
 use super::endpoint::{MockEndpoint, ProviderProtocol};
 
-/// A request, read.
+/// A request whose body was parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct MockRequest {
     pub(crate) endpoint: MockEndpoint,
     pub(crate) headers: HeaderMap,
-    /// Whose it is.
+    /// The API key.
     pub(crate) key: String,
     pub(crate) body: Value,
-    /// What its answer's ids are made of.
+    /// The source of the ids in its answer.
     pub(crate) seed: AnswerSeed,
 }
 
-/// The hash of a body, from which everything about its answer follows.
+/// The hash of key and body, from which all ids of its answer follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AnswerSeed([u8; 32]);
 
 impl AnswerSeed {
-    /// The seed of a body that a key sent.
+    /// Hashes key and body.
     pub(crate) fn of(key: &str, body: &[u8]) -> AnswerSeed {
         let mut hasher = blake3::Hasher::new();
         hasher.update(key.as_bytes()).update(&[0]).update(body);
         AnswerSeed(*hasher.finalize().as_bytes())
     }
 
-    /// An id that is the same for the same seed and place.
+    /// Returns an id that is the same for the same seed, prefix and place.
     pub(crate) fn id(&self, prefix: &str, place: usize, chars: usize) -> String {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         hasher.update(prefix.as_bytes()).update(&place.to_le_bytes());
@@ -41,12 +41,12 @@ impl AnswerSeed {
 }
 
 impl MockRequest {
-    /// The protocol it is written in.
+    /// Returns the protocol it is written in.
     pub(crate) fn protocol(&self) -> ProviderProtocol {
         self.endpoint.protocol()
     }
 
-    /// The model it names.
+    /// Returns the model it names, from the body or from Gemini's path.
     pub(crate) fn model(&self) -> &str {
         match &self.endpoint {
             MockEndpoint::Gemini { model, .. } | MockEndpoint::GeminiCount { model } => model,
@@ -54,7 +54,7 @@ impl MockRequest {
         }
     }
 
-    /// Whether it wants events.
+    /// Returns true if it asks for a stream.
     pub(crate) fn wants_stream(&self) -> bool {
         match &self.endpoint {
             MockEndpoint::Gemini { stream, .. } => *stream,
@@ -63,34 +63,34 @@ impl MockRequest {
         }
     }
 
-    /// The output it reserves.
+    /// Returns the output tokens it reserves.
     pub(crate) fn max_output(&self) -> Option<u64> {
         let named = ["max_completion_tokens", "max_output_tokens", "max_tokens"];
         let own = named.iter().find_map(|name| self.field(name)?.as_u64());
         own.or_else(|| self.body.pointer("/generationConfig/maxOutputTokens")?.as_u64())
     }
 
-    /// A field of the body; nothing if it is null.
+    /// Returns a field of the body; `None` if it is null.
     pub(crate) fn field(&self, name: &str) -> Option<&Value> {
         self.body.get(name).filter(|value| !value.is_null())
     }
 
-    /// A text of the body.
+    /// Returns a string field of the body.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.field(name)?.as_str()
     }
 
-    /// A list of the body, or an empty one.
+    /// Returns a list field of the body, or an empty list.
     pub(crate) fn list(&self, name: &str) -> &[Value] {
         self.field(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// A header.
+    /// Returns a header's text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Whether a beta is switched on.
+    /// Returns true if an `anthropic-beta` header names this beta.
     pub(crate) fn has_beta(&self, name: &str) -> bool {
         let all = self.headers.get_all("anthropic-beta").iter().filter_map(|value| value.to_str().ok());
         all.flat_map(|value| value.split(',')).any(|beta| beta.trim() == name)

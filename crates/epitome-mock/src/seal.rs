@@ -1,4 +1,4 @@
-//! Seals: how the mock knows again what it handed out, without keeping it.
+//! Seals: signatures and encrypted content that the mock recognizes later without storing them.
 //!
 //! A signature names the prefix that it was made after and the words it stands for, each under the mock's own key, so
 //! that a changed word, a changed prefix and a foreign signature can be told apart. Nothing here is a secret: the key
@@ -8,7 +8,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub(crate) struct PromptPrefix([u8; 16]);
 
-/// What a thinking block's signature turned out to be.
+/// The result of checking a thinking block's signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignatureCheck {
     /// Not one of ours.

@@ -1,4 +1,4 @@
-//! What a mock is told once.
+//! The settings of a mock.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -8,29 +8,28 @@ use epitome::budget::Tokens;
 
 use super::faults::ProviderFault;
 
-/// What a mock is told once.
+/// The settings of a mock; the default listens on a free local port and has every rule.
 #[derive(Clone, Debug)]
 pub struct MockSettings {
-    /// Where it listens; port 0 takes a free one.
+    /// The address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
     /// The window of every model that names none itself (`-32k`); without one, that of the library's list.
     pub window: Option<Tokens>,
-    /// How an overflow is told, in the place of the protocol's own way.
+    /// The shape of overflow errors; without one, the protocol's own.
     pub overflow: Option<ProviderFault>,
-    /// Whether the output that a request reserves counts against the window; without one, the shape of the overflow
-    /// decides.
+    /// True if reserved output counts against the window; without it, the overflow's shape decides.
     pub counts_output: Option<bool>,
-    /// Whether rules that only some back-ends have are enforced for every model.
+    /// Enforces rules that only some back-ends have, for every model.
     pub pedantic: bool,
     /// Skips rules, counts, cache and records: reads the body and answers, for measurements.
     pub lax: bool,
     /// The tool calls it makes an agent work through.
     pub work: MockWork,
-    /// How fast it answers.
+    /// The pace of answers.
     pub timing: Timing,
-    /// How the prefix cache works.
+    /// The rules of the prefix cache.
     pub cache: CacheRules,
-    /// What tokens cost.
+    /// The prices of tokens.
     pub prices: TokenPrices,
     /// The largest request body.
     pub body_bytes_max: usize,
@@ -41,17 +40,17 @@ pub struct MockSettings {
 /// The tool calls a mock makes an agent work through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MockWork {
-    /// How many turns with tool calls each key gets; none: only text.
+    /// The number of turns with tool calls that each key gets; 0 means text only.
     pub turns: u64,
     /// About how many bytes each call puts out.
     pub bytes: usize,
     /// The file that reading tools are pointed at, where there is no tool that runs commands.
     pub file: Option<PathBuf>,
-    /// Whether the gateway's own tools are called now and then.
+    /// Calls the gateway's own tools now and then.
     pub gateway_tools: bool,
 }
 
-/// How fast a mock answers.
+/// The pace of a mock's answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
     /// From the request to the first token.
@@ -62,18 +61,18 @@ pub struct Timing {
     pub answer_tokens: usize,
 }
 
-/// How the prefix cache works.
+/// The rules of the prefix cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheRules {
     /// The shortest prefix that is cached.
     pub tokens_min: u64,
-    /// How long a prefix lives after its last use; twelve times as long where the mark says an hour.
+    /// The lifetime of a prefix after its last use; twelve times this if the mark says an hour.
     pub ttl: Duration,
-    /// How many blocks before a mark are looked at.
+    /// The number of blocks before a mark that are searched for a known prefix.
     pub blocks_back: usize,
 }
 
-/// What tokens cost, as a multiple of one uncached input token.
+/// Prices of tokens, as multiples of one uncached input token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenPrices {
     /// A token read from the cache.

@@ -50,7 +50,7 @@ const PATHS: &[&str] =
     &["file_path", "filepath", "path", "absolute_path", "absolutepath", "target_file", "filename", "file", "paths"];
 
 impl OfferedTool {
-    /// The tools of a request.
+    /// Reads the tools of a request.
     pub(crate) fn all(request: &MockRequest) -> Vec<OfferedTool> {
         let tools = request.list("tools").iter();
         match request.protocol() {
@@ -84,12 +84,12 @@ impl OfferedTool {
         names.contains(&name.as_str())
     }
 
-    /// Whether it runs commands.
+    /// Returns true for a tool that runs commands.
     pub(crate) fn runs(&self) -> bool {
         self.is_named(RUNNERS) && (self.kind == CallKind::LocalShell || self.command_field().is_some())
     }
 
-    /// Whether it reads files.
+    /// Returns true for a tool that reads files.
     pub(crate) fn reads(&self) -> bool {
         self.is_named(READERS) && self.field_among(PATHS).is_some()
     }
@@ -107,7 +107,7 @@ impl OfferedTool {
         self.field_among(COMMANDS)
     }
 
-    /// Arguments with which it runs a command.
+    /// Returns arguments that make it run a command.
     pub(crate) fn running(&self, command: &str) -> Value {
         if self.kind == CallKind::LocalShell {
             return json!({"type": "exec", "command": ["bash", "-lc", command], "env": {}});
@@ -122,7 +122,7 @@ impl OfferedTool {
         self.filled(Map::from_iter([(field.to_owned(), value)]))
     }
 
-    /// Arguments with which it reads a file.
+    /// Returns arguments that make it read a file.
     pub(crate) fn reading(&self, path: &str) -> Value {
         let Some(field) = self.field_among(PATHS) else { return self.filled(Map::new()) };
         let schema = self.properties().and_then(|fields| fields.get(field)).unwrap_or(&Value::Null);
@@ -130,7 +130,7 @@ impl OfferedTool {
         self.filled(Map::from_iter([(field.to_owned(), value)]))
     }
 
-    /// Arguments with these values and whatever else is required.
+    /// Returns these arguments, plus a plausible value for every other required one.
     pub(crate) fn filled(&self, mut values: Map<String, Value>) -> Value {
         let required = self.schema.get("required").and_then(Value::as_array).into_iter().flatten();
         for name in required.filter_map(Value::as_str) {
@@ -156,7 +156,7 @@ fn command_schema() -> Value {
     json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]})
 }
 
-/// Whether a schema takes values of a type.
+/// Returns true if a schema accepts values of a type.
 fn allows(schema: &Value, kind: &str) -> bool {
     let named = |value: &Value| value.as_str().is_some_and(|name| name.eq_ignore_ascii_case(kind));
     match schema.get("type") {

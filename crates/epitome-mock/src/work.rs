@@ -21,12 +21,12 @@ pub(crate) struct AgentJobs {
 #[derive(Default)]
 struct AgentJob {
     turn: u64,
-    told: bool,
+    announced_end: bool,
     after_gateway: bool,
     given: HashMap<AnswerSeed, JobStep>,
 }
 
-/// What a request of a job is answered with.
+/// The answer to one request of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JobStep {
     /// The calls of a turn.
@@ -40,7 +40,7 @@ enum JobStep {
 }
 
 impl AgentJobs {
-    /// The answer of a job; nothing if there is none.
+    /// Returns the job's next answer; `None` if the request offers no tool or the job is done.
     pub(crate) fn answer(&mut self, request: &MockRequest, work: &MockWork) -> Option<ModelReply> {
         if work.turns == 0 {
             return None;
@@ -64,7 +64,7 @@ impl AgentJobs {
         self.jobs.clear();
     }
 
-    /// How many turns of a key's job were answered.
+    /// Returns the number of turns of a key's job that were answered.
     pub(crate) fn turns(&self, key: &str) -> u64 {
         self.jobs.get(key).map_or(0, |job| job.turn)
     }
@@ -93,10 +93,10 @@ impl AgentJob {
             self.after_gateway = false;
             return JobStep::Calls(self.turn);
         }
-        if self.told {
+        if self.announced_end {
             return JobStep::Idle;
         }
-        self.told = true;
+        self.announced_end = true;
         JobStep::Done
     }
 }

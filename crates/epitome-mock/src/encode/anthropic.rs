@@ -105,7 +105,7 @@ fn stop(stop: StopReason) -> &'static str {
     }
 }
 
-/// What the server edited: nothing, said where editing was asked for.
+/// Returns an empty list of applied edits where the request asked for editing.
 fn edits(encoder: &AnswerEncoder<'_>) -> Option<Value> {
     encoder.request.field("context_management").map(|_| json!({"applied_edits": []}))
 }

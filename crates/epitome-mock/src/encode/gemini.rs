@@ -20,7 +20,7 @@ pub(super) fn frames(encoder: &AnswerEncoder<'_>) -> Vec<SseFrame> {
                     .map(|token| SseFrame::data(&response(encoder, vec![json!({"text": token})], None)).token()),
             ),
             other => {
-                frames.extend(part(other).map(|part| SseFrame::data(&response(encoder, vec![part], None)).token()))
+                frames.extend(part(other).map(|part| SseFrame::data(&response(encoder, vec![part], None)).token()));
             }
         }
     }

@@ -1,6 +1,6 @@
-//! How each protocol writes an answer down: whole, or as the events of a stream, in the order of the real provider.
+//! Encodes a reply in each protocol: as one JSON object, or as a stream of events in the real provider's order.
 //!
-//! What is said is decided elsewhere; a speaker only spells.
+//! It decides nothing about the content of a reply.
 
 mod anthropic;
 mod chat;
@@ -15,21 +15,21 @@ use super::endpoint::ProviderProtocol;
 use super::reply::{ModelReply, ReplyUsage};
 use super::request::MockRequest;
 
-/// The second at which everything is created: answers are the same on every run.
+/// The creation time in every answer, fixed so that answers are the same on every run.
 pub(super) const CREATED: u64 = 1_767_225_600;
 
-/// An answer, ready to be written.
+/// Encodes a reply as the protocol of its request.
 pub(super) struct AnswerEncoder<'a> {
     pub(super) request: &'a MockRequest,
     pub(super) reply: &'a ModelReply,
     pub(super) usage: ReplyUsage,
 }
 
-/// A piece of a stream.
+/// One server-sent event, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SseFrame {
     pub(super) text: String,
-    /// Whether it carries a token, and so takes its time.
+    /// True if it carries a token, and waits for the time between tokens.
     pub(super) is_token: bool,
 }
 

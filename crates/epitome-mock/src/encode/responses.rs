@@ -99,7 +99,7 @@ impl NumberedEvents {
                 self.summary(at, id, text);
             }
             ReplyPart::Call(ReplyCall { kind: CallKind::Function, input, .. }) => {
-                self.arguments(at, id, &input.to_string())
+                self.arguments(at, id, &input.to_string());
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
-//! The catalog of faults: every way in which a provider says that a request is too long, what looks like one and is
-//! none, and how an answer can break.
+//! The catalog of faults: every way a provider reports an overflow, errors that look like one and are none, and broken
+//! answers.
 //!
-//! A fault is found by its name. What it says is in `shapes.rs`; this file says when a size is too much for it.
+//! A fault is found by its name. Its words are in `shapes.rs`; this file holds the types and the lookup.
 
 mod catalog;
 mod shapes;
@@ -16,14 +16,14 @@ use super::endpoint::ProviderProtocol;
 use super::request::AnswerSeed;
 use catalog::CATALOG;
 
-/// A way to fail.
+/// One way in which a provider fails, by its name in the catalog.
 #[derive(Clone, Copy, PartialEq)]
 pub struct ProviderFault {
     row: &'static CatalogEntry,
     argument: Option<u64>,
 }
 
-/// What a fault is to a client.
+/// The class of a fault, as a client should treat it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The request is too long for the window.
@@ -38,9 +38,9 @@ pub enum FaultKind {
 struct CatalogEntry {
     name: &'static str,
     kind: FaultKind,
-    /// Whether the reserved output is counted.
+    /// True if the provider counts the reserved output against the window.
     counts_output: bool,
-    /// What comes, for people.
+    /// One line for `epitome mock --list`.
     summary: &'static str,
     act: FaultAction,
 }
@@ -51,18 +51,18 @@ impl PartialEq for CatalogEntry {
     }
 }
 
-/// What a fault does.
+/// The effect of a fault.
 #[derive(Clone, Copy)]
 enum FaultAction {
-    /// Answers something else.
+    /// Sends an error instead of the answer.
     Tell(fn(&RequestFacts<'_>) -> FaultResponse),
-    /// Answers as if nothing were wrong.
+    /// Answers with status 200 and hides that the prompt did not fit.
     Pretend(HiddenOverflow),
-    /// Answers, and does not deliver it whole.
+    /// Answers, and disturbs the delivery.
     Deliver(fn(Option<u64>) -> Delivery),
 }
 
-/// How an answer hides that the request was too long.
+/// An overflow that no status and no error reveals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HiddenOverflow {
     /// The oldest messages were left out.
@@ -73,7 +73,7 @@ pub(super) enum HiddenOverflow {
     Empty,
 }
 
-/// How an answer is delivered.
+/// The way in which an answer's bytes are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
     Whole,
@@ -87,7 +87,7 @@ pub(super) enum Delivery {
     Drip(u64),
 }
 
-/// What a fault is to be about.
+/// The numbers and names of a request that error messages quote.
 pub(super) struct RequestFacts<'a> {
     pub(super) protocol: ProviderProtocol,
     pub(super) model: &'a str,
@@ -99,21 +99,21 @@ pub(super) struct RequestFacts<'a> {
     pub(super) seed: &'a AnswerSeed,
 }
 
-/// An answer that is none.
+/// An error response, ready to be sent.
 pub(super) struct FaultResponse {
     pub(super) status: u16,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) content: FaultBody,
 }
 
-/// What is in it.
+/// The body of an error response.
 pub(super) enum FaultBody {
     Json(Value),
     Text(String),
     Stream(Vec<SseFrame>),
 }
 
-/// What comes of a fault.
+/// The effect of a fault on one request.
 pub(super) enum FaultOutcome {
     Respond(FaultResponse),
     Pretend(HiddenOverflow),
@@ -121,12 +121,12 @@ pub(super) enum FaultOutcome {
 }
 
 impl ProviderFault {
-    /// Every fault, in the order of the catalog.
+    /// Returns every fault, in the order of the catalog.
     pub fn all() -> impl Iterator<Item = ProviderFault> {
         CATALOG.iter().map(|row| ProviderFault { row, argument: None })
     }
 
-    /// The fault with this name; `=N` behind it is a number for it.
+    /// Finds a fault by its name, which may end in `=N`: the number of events or milliseconds.
     pub fn named(name: &str) -> Option<ProviderFault> {
         let (name, argument) = match name.split_once('=') {
             Some((name, argument)) => (name, Some(argument.trim().parse().ok()?)),
@@ -136,27 +136,27 @@ impl ProviderFault {
         Some(ProviderFault { row, argument })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &'static str {
         self.row.name
     }
 
-    /// What it is to a client.
+    /// Returns its class.
     pub fn kind(&self) -> FaultKind {
         self.row.kind
     }
 
-    /// What comes, in one sentence.
+    /// Returns one line about it.
     pub fn summary(&self) -> &'static str {
         self.row.summary
     }
 
-    /// Whether it counts the output that a request reserves.
+    /// Returns true if the provider counts the reserved output against the window.
     pub fn counts_output(&self) -> bool {
         self.row.counts_output
     }
 
-    /// How a protocol's own provider tells an overflow.
+    /// Returns the overflow as the protocol's own provider reports it.
     pub(super) fn of(protocol: ProviderProtocol) -> ProviderFault {
         let name = match protocol {
             ProviderProtocol::Chat => "openai",
@@ -167,7 +167,7 @@ impl ProviderFault {
         ProviderFault::named(name).expect("the catalog has it; a test looks")
     }
 
-    /// What comes of it.
+    /// Returns its effect on a request.
     pub(super) fn outcome(&self, facts: &RequestFacts<'_>) -> FaultOutcome {
         match self.row.act {
             FaultAction::Tell(tell) => FaultOutcome::Respond(tell(facts)),
@@ -178,7 +178,7 @@ impl ProviderFault {
 }
 
 impl RequestFacts<'_> {
-    /// The same with numbers that are too much, for a fault that is forced on a request that would fit.
+    /// Raises the numbers above the window, for an overflow that is forced on a request that fits.
     pub(super) fn forced(mut self, fault: &ProviderFault) -> Self {
         if fault.counts_output() && self.input < self.window {
             self.output = self.output.max(self.window - self.input + 1);
@@ -188,7 +188,7 @@ impl RequestFacts<'_> {
         self
     }
 
-    /// Input and output together.
+    /// Returns input and reserved output together.
     pub(super) fn total(&self) -> u64 {
         self.input + self.output
     }

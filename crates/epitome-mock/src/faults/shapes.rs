@@ -1,6 +1,6 @@
-//! What each fault says, word for word, with the numbers of the request in it.
+//! The words of each fault, as the providers send them, with the numbers of the request in them.
 //!
-//! The words are the providers'; nothing is added to them.
+//! Nothing is added to the providers' words.
 
 use serde_json::{Value, json};
 

@@ -16,7 +16,7 @@ pub(super) fn judge(request: &MockRequest, pedantic: bool) -> Result<(), Provide
     }
 }
 
-/// Whether a back-end with such a model has the rule.
+/// Returns true if back-ends that serve this model have the rule.
 fn is_enforced(rule: Rule, model: &str) -> bool {
     match rule {
         Rule::C6 => true,

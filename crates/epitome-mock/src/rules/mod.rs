@@ -1,7 +1,7 @@
-//! The rules of each protocol, told as its provider tells them.
+//! The rules of each protocol, in the words of its provider.
 //!
-//! What a request alone can show is judged by the library's check; this adds what only the provider can know: headers,
-//! seals it made, items it kept. The first fault is the answer, as with the real ones.
+//! The library's `check` finds what the request alone shows; this adds what only the provider knows: headers, seals it
+//! made, items it stored. The first violation is the answer, as with the real providers.
 
 mod anthropic;
 mod chat;
@@ -15,7 +15,7 @@ use super::prompt::CountedPrompt;
 use super::rejection::ProviderRejection;
 use super::request::MockRequest;
 
-/// Judges a request by everything that does not need its prompt.
+/// Checks everything about a request that does not need its prompt.
 pub(super) fn judge(request: &MockRequest, pedantic: bool) -> Result<(), ProviderRejection> {
     if request.model().is_empty() {
         return Err(missing_model(request.protocol()));
@@ -28,7 +28,7 @@ pub(super) fn judge(request: &MockRequest, pedantic: bool) -> Result<(), Provide
     }
 }
 
-/// Judges the seals of a request.
+/// Checks signatures and encrypted content against the prompt they were made for.
 pub(super) fn judge_seals(request: &MockRequest, prompt: &CountedPrompt) -> Result<(), ProviderRejection> {
     match request.protocol() {
         ProviderProtocol::Responses => responses::judge_seals(request),
