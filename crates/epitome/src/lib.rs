@@ -150,6 +150,7 @@ pub mod policy;
 pub mod render;
 pub mod session;
 pub mod summary;
+pub mod table;
 pub mod thread;
 pub mod wire;
 

@@ -152,8 +152,7 @@ pub struct UnknownCounter(String);
 type Row = (String, Model);
 
 static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
-    let written: Written =
-        toml::from_str(include_str!("../../data/models.toml")).expect("data/models.toml is checked by a test");
+    let written: Written = crate::embedded_table!("models.toml");
     written.model.into_iter().flat_map(WrittenModel::rows).collect()
 });
 

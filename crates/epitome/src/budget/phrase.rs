@@ -5,9 +5,11 @@
 
 use super::tokens::Tokens;
 
-/// A sentence to look for.
-pub(super) struct Phrase<'a> {
-    parts: Vec<Part<'a>>,
+/// A sentence to look for, in lower case.
+#[derive(serde::Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Phrase {
+    parts: Vec<Part>,
 }
 
 /// The numbers that a sentence named.
@@ -19,31 +21,50 @@ pub(super) struct Captured {
     pub(super) output: Option<Tokens>,
 }
 
-enum Part<'a> {
-    Words(&'a str),
-    Number(&'a str),
+enum Part {
+    Words(Box<str>),
+    Number(Number),
     Gap,
 }
 
-impl<'a> Phrase<'a> {
+#[derive(Clone, Copy)]
+enum Number {
+    Limit,
+    Used,
+    Input,
+    Output,
+}
+
+impl TryFrom<String> for Phrase {
+    type Error = String;
+
+    fn try_from(sentence: String) -> Result<Phrase, String> {
+        match sentence.chars().any(char::is_uppercase) {
+            true => Err(format!("{sentence:?} is not in lower case")),
+            false => Phrase::parse(&sentence),
+        }
+    }
+}
+
+impl Phrase {
     /// Reads a sentence of the table.
-    pub(super) fn parse(sentence: &'a str) -> Phrase<'a> {
+    fn parse(sentence: &str) -> Result<Phrase, String> {
         let mut parts = Vec::new();
         let mut rest = sentence;
         while let Some(at) = rest.find(['{', '…']) {
-            parts.extend((at > 0).then(|| Part::Words(&rest[..at])));
+            parts.extend((at > 0).then(|| Part::Words(rest[..at].into())));
             let (part, after) = match rest[at..].strip_prefix('…') {
                 Some(after) => (Part::Gap, after),
-                None => rest[at + 1..]
-                    .split_once('}')
-                    .map(|(name, after)| (Part::Number(name), after))
-                    .unwrap_or((Part::Gap, "")),
+                None => {
+                    let (name, after) = rest[at + 1..].split_once('}').ok_or("a `{` is not closed")?;
+                    (Part::Number(Number::named(name)?), after)
+                }
             };
             parts.push(part);
             rest = after;
         }
-        parts.extend((!rest.is_empty()).then_some(Part::Words(rest)));
-        Phrase { parts }
+        parts.extend((!rest.is_empty()).then(|| Part::Words(rest.into())));
+        Ok(Phrase { parts })
     }
 
     /// The numbers of the first place in a text where the whole sentence stands.
@@ -51,7 +72,7 @@ impl<'a> Phrase<'a> {
         let Some(Part::Words(first)) = self.parts.first() else {
             return None;
         };
-        text.match_indices(first).find_map(|(at, _)| self.read(&text[at..]))
+        text.match_indices(&**first).find_map(|(at, _)| self.read(&text[at..]))
     }
 
     fn read(&self, text: &str) -> Option<Captured> {
@@ -59,13 +80,13 @@ impl<'a> Phrase<'a> {
         let mut rest = text;
         let mut gap = false;
         for part in &self.parts {
-            rest = match *part {
-                Part::Words(words) if gap => &rest[rest.find(words)? + words.len()..],
-                Part::Words(words) => rest.strip_prefix(words)?,
+            rest = match part {
+                Part::Words(words) if gap => &rest[rest.find(&**words)? + words.len()..],
+                Part::Words(words) => rest.strip_prefix(&**words)?,
                 Part::Number(name) => {
                     let from = if gap { rest.find(|c: char| c.is_ascii_digit())? } else { 0 };
                     let (number, after) = split_number(&rest[from..])?;
-                    captured.take(name, number);
+                    captured.take(*name, number);
                     after
                 }
                 Part::Gap => rest,
@@ -76,14 +97,25 @@ impl<'a> Phrase<'a> {
     }
 }
 
-impl Captured {
-    fn take(&mut self, name: &str, number: Tokens) {
+impl Number {
+    fn named(name: &str) -> Result<Number, String> {
         match name {
-            "limit" => self.limit = Some(number),
-            "used" => self.used = Some(number),
-            "input" => self.input = Some(self.input.unwrap_or_default() + number),
-            "output" => self.output = Some(number),
-            _ => {}
+            "limit" => Ok(Number::Limit),
+            "used" => Ok(Number::Used),
+            "input" => Ok(Number::Input),
+            "output" => Ok(Number::Output),
+            _ => Err(format!("`{{{name}}}` is not a number: use {{limit}}, {{used}}, {{input}} or {{output}}")),
+        }
+    }
+}
+
+impl Captured {
+    fn take(&mut self, name: Number, number: Tokens) {
+        match name {
+            Number::Limit => self.limit = Some(number),
+            Number::Used => self.used = Some(number),
+            Number::Input => self.input = Some(self.input.unwrap_or_default() + number),
+            Number::Output => self.output = Some(number),
         }
     }
 }
@@ -101,7 +133,7 @@ mod tests {
     use super::*;
 
     fn find(sentence: &str, text: &str) -> Option<[Option<u64>; 4]> {
-        let Captured { limit, used, input, output } = Phrase::parse(sentence).find(text)?;
+        let Captured { limit, used, input, output } = Phrase::parse(sentence).unwrap().find(text)?;
         Some([limit, used, input, output].map(|number| number.map(Tokens::get)))
     }
 
@@ -118,6 +150,17 @@ mod tests {
             ("over {used}", "over 99999999999999999999999999", None),
         ] {
             assert_eq!(find(sentence, text), found, "{sentence:?} in {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_that_could_never_be_found_is_refused() {
+        for (sentence, reason) in [
+            ("Too long", "\"Too long\" is not in lower case"),
+            ("over {used", "a `{` is not closed"),
+            ("over {most}", "`{most}` is not a number: use {limit}, {used}, {input} or {output}"),
+        ] {
+            assert_eq!(Phrase::try_from(sentence.to_owned()).err().as_deref(), Some(reason));
         }
     }
 }

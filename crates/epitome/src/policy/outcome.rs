@@ -4,12 +4,47 @@
 //! file, a log, hits of a search) tells of other things than the call, and is not read for failures.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::meaning::Meaning;
 use super::tools::{ToolClass, Tools};
+use crate::table::{LowerList, WordList};
 use crate::thread::{Outcome, Thread, ToolCall, ToolResult};
+
+/// The words of `data/outcome.toml`, which says where each list is looked for.
+static WORDS: LazyLock<OutcomeWords> = LazyLock::new(|| crate::embedded_table!("outcome.toml"));
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutcomeWords {
+    looking_up: LowerList,
+    showing: WordList,
+    showing_subcommands: BTreeMap<String, WordList>,
+    host_status: LowerList,
+    status_words: LowerList,
+    exit_fields: WordList,
+    inner: WordList,
+    beside_code: WordList,
+    failed_states: LowerList,
+    partial_states: LowerList,
+    good_states: LowerList,
+    refused: LowerList,
+    broken_off: LowerList,
+    timed_out: LowerList,
+    cut_short: LowerList,
+    failures: LowerList,
+    nothing_to_show: LowerList,
+    failed_lines: WordList,
+    good_lines: WordList,
+    shells: WordList,
+    counted_bad: LowerList,
+    counted_good: LowerList,
+    tallies: WordList,
+}
 
 /// How a tool call ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,86 +158,13 @@ fn report(text: &str, pipes: bool) -> Ending {
 
 // --- What a call is ------------------------------------------------------------------------------------------------
 
-/// Verbs with which tools are named that look something up.
-const LOOKING_UP: [&str; 14] = [
-    "get", "list", "read", "fetch", "search", "find", "show", "view", "describe", "query", "lookup", "retrieve",
-    "download", "recall",
-];
-
 /// Whether a tool is named after looking something up: `get_issue`, `mcp__tracker__listIssues`.
 fn looks_up(tool: &str) -> bool {
     let name = tool.rsplit("__").next().unwrap_or(tool).rsplit('.').next().unwrap_or(tool);
     let end = name.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(name.len());
     let first = if end == 0 { name.to_ascii_lowercase() } else { name[..end].to_owned() };
-    LOOKING_UP.contains(&first.as_str())
+    WORDS.looking_up.contains(&first)
 }
-
-/// Programs that show text, and those that do nothing to it.
-const SHOWING: [&str; 50] = [
-    "cat",
-    "head",
-    "tail",
-    "sed",
-    "awk",
-    "nl",
-    "less",
-    "more",
-    "bat",
-    "type",
-    "grep",
-    "egrep",
-    "fgrep",
-    "rg",
-    "ag",
-    "ack",
-    "find",
-    "fd",
-    "ls",
-    "dir",
-    "tree",
-    "wc",
-    "sort",
-    "uniq",
-    "cut",
-    "tr",
-    "column",
-    "jq",
-    "yq",
-    "xxd",
-    "hexdump",
-    "strings",
-    "diff",
-    "cd",
-    "pwd",
-    "echo",
-    "printf",
-    "export",
-    "set",
-    "source",
-    "journalctl",
-    "dmesg",
-    "zcat",
-    "stat",
-    "file",
-    "which",
-    "env",
-    "date",
-    "true",
-    "sleep",
-];
-/// Programs with subcommands that show text.
-const SHOWING_SUBCOMMANDS: [(&str, &[&str]); 7] = [
-    (
-        "git",
-        &["log", "show", "diff", "status", "blame", "grep", "branch", "ls-files", "cat-file", "reflog", "shortlog"],
-    ),
-    ("gh", &["run", "pr", "issue", "api", "release", "search"]),
-    ("docker", &["logs", "ps", "inspect", "images"]),
-    ("kubectl", &["logs", "get", "describe", "events"]),
-    ("systemctl", &["status"]),
-    ("svn", &["log", "diff", "cat"]),
-    ("hg", &["log", "diff", "cat"]),
-];
 
 /// Whether all that a shell command does is to show text: every program in it shows text.
 fn only_shows(command: &str) -> bool {
@@ -214,11 +176,12 @@ fn shows(command: &str) -> bool {
     let mut words = command.split_whitespace().filter(|word| !word.contains('='));
     let Some(program) = words.next().map(|word| word.rsplit('/').next().unwrap_or(word)) else { return true };
     // What follows a redirection sign is `1`, as in `2>&1`, or a file.
-    if SHOWING.contains(&program) || program.starts_with('#') || program.bytes().all(|byte| byte.is_ascii_digit()) {
+    if WORDS.showing.contains(program) || program.starts_with('#') || program.bytes().all(|byte| byte.is_ascii_digit())
+    {
         return true;
     }
     let subcommand = words.find(|word| !word.starts_with('-')).unwrap_or_default();
-    SHOWING_SUBCOMMANDS.iter().any(|(name, shown)| *name == program && shown.contains(&subcommand))
+    WORDS.showing_subcommands.get(program).is_some_and(|shown| shown.contains(subcommand))
 }
 
 /// Whether a shell command's status is not that of the program it is about.
@@ -243,38 +206,6 @@ const EDGE_BYTES: usize = 400;
 /// Longer lines are not a host's.
 const HOST_LINE_BYTES_MAX: usize = 160;
 
-/// How lines begin, in lower case, with which hosts tell an exit status.
-const HOST_STATUS: [&str; 16] = [
-    "exit code",
-    "exit_code",
-    "exitcode",
-    "exit status:",
-    "(exit code",
-    "[exit code",
-    "[exit status",
-    "process exited with",
-    "command exited with",
-    "command failed with exit",
-    "command finished with exit",
-    "command execution was not successful",
-    "command executed",
-    "<returncode>",
-    "<exit_code>",
-    "returncode:",
-];
-/// Words before an exit status inside a line, in lower case.
-const STATUS_WORDS: [&str; 9] = [
-    "exit code",
-    "exit status",
-    "exited with code",
-    "exited with status",
-    "exited with exit code",
-    "exit_code",
-    "exitcode",
-    "returncode",
-    "return code",
-];
-
 fn by_status(code: i32) -> Ending {
     let outcome = if code == 0 { Outcome::Success } else { Outcome::Failure };
     Ending { outcome: Some(outcome), exit: Some(code) }
@@ -282,8 +213,7 @@ fn by_status(code: i32) -> Ending {
 
 /// The status that a host tells on a line of its own, at either end of an output.
 fn host_status(text: &str) -> Option<i32> {
-    let told = |line: &&str| HOST_STATUS.iter().any(|start| begins(line, start));
-    edge_lines(text).find(told).and_then(status_in)
+    edge_lines(text).find(|line| WORDS.host_status.starts_ignoring_case(line)).and_then(status_in)
 }
 
 /// A status that is told at the end of an output, whoever tells it; the last one counts.
@@ -303,7 +233,7 @@ fn edge_lines(text: &str) -> impl Iterator<Item = &str> {
 /// The number behind the words for an exit status.
 fn status_in(line: &str) -> Option<i32> {
     let lower = line.to_ascii_lowercase();
-    STATUS_WORDS.iter().chain(&["exited with"]).find_map(|words| {
+    WORDS.status_words.iter().find_map(|words| {
         let rest = lower.split_once(words)?.1;
         let rest = rest.trim_start_matches([' ', ':', '=', '>', '"', '\'', '`']);
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
@@ -324,31 +254,6 @@ enum Fields {
     /// Those, and the states and codes of what was done.
     All,
 }
-
-const EXIT_FIELDS: [&str; 7] =
-    ["exit_code", "exitCode", "returncode", "return_code", "returnCode", "exit_status", "exitStatus"];
-/// Fields that hold an envelope of their own.
-const INNER: [&str; 6] = ["metadata", "meta", "result", "details", "outcome", "response"];
-/// Fields beside which `code` and `exit` are the status of a command.
-const BESIDE_CODE: [&str; 9] = ["stdout", "stderr", "output", "signal", "message", "msg", "error", "cmd", "command"];
-const FAILED_STATES: [&str; 14] = [
-    "failed",
-    "failure",
-    "fail",
-    "error",
-    "errored",
-    "rejected",
-    "denied",
-    "timeout",
-    "timed_out",
-    "crashed",
-    "cancelled",
-    "canceled",
-    "aborted",
-    "killed",
-];
-const PARTIAL_STATES: [&str; 6] = ["partial", "incomplete", "interrupted", "in_progress", "running", "truncated"];
-const GOOD_STATES: [&str; 8] = ["success", "succeeded", "successful", "ok", "completed", "complete", "passed", "done"];
 
 fn json(text: &str, fields: Fields) -> Option<Ending> {
     if !text.starts_with(['{', '[']) || text.len() > JSON_BYTES_MAX {
@@ -393,7 +298,7 @@ fn in_object(object: &Map<String, Value>, fields: Fields) -> Option<Ending> {
         () if fields == Fields::All => state_of(object),
         () => None,
     };
-    let inner = || INNER.iter().find_map(|name| in_object(object.get(*name)?.as_object()?, fields));
+    let inner = || WORDS.inner.iter().find_map(|name| in_object(object.get(name)?.as_object()?, fields));
     let own = told.map(Ending::from);
     // What is inside tells the exit status, where there is one.
     if own.is_none_or(|ending| !ending.failed()) { inner().or(own) } else { own }
@@ -401,8 +306,8 @@ fn in_object(object: &Map<String, Value>, fields: Fields) -> Option<Ending> {
 
 fn exit_field(object: &Map<String, Value>) -> Option<i32> {
     let number = |name: &str| object.get(name)?.as_i64().and_then(|code| i32::try_from(code).ok());
-    let named = EXIT_FIELDS.iter().find_map(|name| number(name));
-    let beside = BESIDE_CODE.iter().any(|name| object.contains_key(*name));
+    let named = WORDS.exit_fields.iter().find_map(number);
+    let beside = WORDS.beside_code.iter().any(|name| object.contains_key(name));
     named.or_else(|| {
         number("code").or_else(|| number("exit")).filter(|_| beside).map(|code| match code {
             // Some interfaces answer with HTTP's codes.
@@ -416,9 +321,9 @@ fn state_of(object: &Map<String, Value>) -> Option<Outcome> {
     let word = ["status", "state", "outcome", "conclusion", "result", "type"].iter().find_map(|name| {
         let word = object.get(*name)?.as_str()?.trim().to_ascii_lowercase().replace([' ', '-'], "_");
         let outcome = match () {
-            () if FAILED_STATES.contains(&word.as_str()) => Outcome::Failure,
-            () if PARTIAL_STATES.contains(&word.as_str()) => Outcome::Partial,
-            () if GOOD_STATES.contains(&word.as_str()) => Outcome::Success,
+            () if WORDS.failed_states.contains(&word) => Outcome::Failure,
+            () if WORDS.partial_states.contains(&word) => Outcome::Partial,
+            () if WORDS.good_states.contains(&word) => Outcome::Success,
             () => return None,
         };
         Some(outcome)
@@ -443,120 +348,42 @@ fn says_something(value: &Value) -> bool {
 
 // --- Words of hosts ------------------------------------------------------------------------------------------------
 
-/// How an output begins, in lower case, when the call was not made: the user or a rule refused it.
-const REFUSED: [&str; 12] = [
-    "the user doesn't want to proceed",
-    "the user doesn't want to take this action",
-    "user rejected",
-    "user denied",
-    "user declined",
-    "the user rejected",
-    "the user denied",
-    "the user declined",
-    "tool use was rejected",
-    "permission to use",
-    "rejected by user",
-    "<tool_use_error>",
-];
-/// How an output begins, in lower case, when the call was broken off.
-const BROKEN_OFF: [&str; 8] = [
-    "[request interrupted by user",
-    "request interrupted by user",
-    "interrupted by user",
-    "aborted by user",
-    "user aborted the command",
-    "command was aborted",
-    "command aborted",
-    "(command cancelled)",
-];
-/// Words of a short line at either end, in lower case, that say that the time was up.
-const TIMED_OUT: [&str; 8] = [
-    "timed out after",
-    "command timed out",
-    "execution timed out",
-    "operation timed out",
-    "request timed out",
-    "exceeding timeout",
-    "timeout exceeded",
-    "deadline exceeded",
-];
-/// Words of a short line at either end, in lower case, that say that not all of it is there.
-const CUT_SHORT: [&str; 4] = ["[output truncated", "output was truncated", "[truncated", "<response clipped>"];
-
 fn refused(text: &str) -> Option<Ending> {
-    if REFUSED.iter().any(|start| begins(text, start)) {
+    if WORDS.refused.starts_ignoring_case(text) {
         return Some(Outcome::Failure.into());
     }
-    BROKEN_OFF.iter().any(|start| begins(text, start)).then(|| Outcome::Partial.into())
+    WORDS.broken_off.starts_ignoring_case(text).then(|| Outcome::Partial.into())
 }
 
 /// Whether the time was up, or somebody broke the call off.
 fn stopped(text: &str) -> Option<Ending> {
     let lines = || edge_lines(text).map(str::to_ascii_lowercase);
-    let timed_out =
-        |line: String| TIMED_OUT.iter().any(|words| line.contains(words)) || line == "timed out" || line == "timeout";
+    let timed_out = |line: String| WORDS.timed_out.stands_in(&line) || line == "timed out" || line == "timeout";
     if lines().any(timed_out) {
         return Some(Outcome::Failure.into());
     }
-    let broken_off = |line: String| BROKEN_OFF.iter().any(|start| line.starts_with(start)) || line == "^c";
+    let broken_off = |line: String| WORDS.broken_off.starts(&line) || line == "^c";
     lines().any(broken_off).then(|| Outcome::Partial.into())
 }
 
 fn cut_short(text: &str) -> Option<Ending> {
-    let is_cut = |line: &str| CUT_SHORT.iter().any(|words| line.to_ascii_lowercase().contains(words));
+    let is_cut = |line: &str| WORDS.cut_short.stands_in(&line.to_ascii_lowercase());
     edge_lines(text).any(is_cut).then(|| Outcome::Partial.into())
-}
-
-/// Whether a text begins with words that are given in lower case.
-fn begins(text: &str, words: &str) -> bool {
-    text.get(..words.len()).is_some_and(|start| start.eq_ignore_ascii_case(words))
 }
 
 // --- Failures in words ---------------------------------------------------------------------------------------------
 
 /// The longest answer of a tool that shows things and had nothing to show.
 const SHORT_ANSWER_BYTES_MAX: usize = 300;
-/// How an output begins, in lower case, that reports a failure.
-const FAILURES: [&str; 18] = [
-    "error:",
-    "error[",
-    "error -",
-    "error while",
-    "error executing",
-    "error running",
-    "error occurred",
-    "an error occurred",
-    "fatal:",
-    "traceback (most recent call last)",
-    "panic:",
-    "exception:",
-    "uncaught ",
-    "unhandled ",
-    "command failed",
-    "failed to ",
-    "permission denied",
-    "request failed",
-];
-/// How a tool begins, in lower case, that had nothing to show.
-const NOTHING_TO_SHOW: [&str; 8] = [
-    "file does not exist",
-    "no such file",
-    "file not found",
-    "enoent",
-    "eacces",
-    "eisdir",
-    "string to replace not found",
-    "cannot read",
-];
 
 fn leading_failure(text: &str) -> Option<Ending> {
-    FAILURES.iter().any(|start| begins(text, start)).then(|| Outcome::Failure.into())
+    WORDS.failures.starts_ignoring_case(text).then(|| Outcome::Failure.into())
 }
 
 /// A short answer that reports a failure: what is shown of a file or a log is longer, or begins otherwise.
 fn shown_failure(text: &str) -> Option<Ending> {
     let is_short = text.len() <= SHORT_ANSWER_BYTES_MAX && text.lines().count() <= 3;
-    let fails = || FAILURES.iter().chain(&NOTHING_TO_SHOW).any(|start| begins(text, start));
+    let fails = || WORDS.failures.starts_ignoring_case(text) || WORDS.nothing_to_show.starts_ignoring_case(text);
     (is_short && fails()).then(|| Outcome::Failure.into())
 }
 
@@ -610,78 +437,25 @@ fn plain(line: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// How lines begin that report a failure, as the tools spell them.
-const FAILED_LINES: [&str; 36] = [
-    "test result: FAILED",
-    "error: could not compile",
-    "error: aborting due to",
-    "error: test failed",
-    "error: process didn't exit successfully",
-    "error: build failed",
-    "error[E",
-    "FAILED ",
-    "FAIL\t",
-    "FAIL ",
-    "FAIL: ",
-    "--- FAIL:",
-    "ERROR tests/",
-    "panic: ",
-    "Traceback (most recent call last):",
-    "[INFO] BUILD FAILURE",
-    "[ERROR] BUILD FAILURE",
-    "BUILD FAILED",
-    "BUILD FAILURE",
-    "Build FAILED",
-    "FAILURE: Build failed",
-    "FAILURES!",
-    "** BUILD FAILED **",
-    "** TEST FAILED **",
-    "npm ERR!",
-    "npm error ",
-    "error Command failed with exit code",
-    "ELIFECYCLE",
-    "ninja: build stopped",
-    "collect2: error",
-    "ld: symbol(s) not found",
-    "Node.js v",
-    "fatal: ",
-    "error: failed to ",
-    "ERROR: failed to ",
-    "CONFLICT (",
-];
-/// How lines begin that report that all went well.
-const GOOD_LINES: [&str; 8] = [
-    "test result: ok.",
-    "[INFO] BUILD SUCCESS",
-    "BUILD SUCCESSFUL",
-    "Build succeeded.",
-    "** BUILD SUCCEEDED **",
-    "** TEST SUCCEEDED **",
-    "ok  \t",
-    "OK (",
-];
-/// Shells, which name themselves before what they could not do.
-const SHELLS: [&str; 6] = ["bash: ", "sh: ", "zsh: ", "/bin/sh: ", "/bin/bash: ", "-bash: "];
-
 fn line_verdict(line: &str) -> Option<Outcome> {
     let line = line.trim_start_matches([' ', '>']).trim_end();
     if line.is_empty() || line.len() > 400 {
         return None;
     }
-    if FAILED_LINES.iter().any(|start| line.starts_with(start))
+    if WORDS.failed_lines.starts(line)
         || line == "FAIL"
         || line == "FAILED"
         || is_compiler_error(line)
         || is_make_error(line)
         || line.starts_with("thread '") && line.contains("panicked at")
-        || SHELLS.iter().any(|shell| line.starts_with(shell)) && line.ends_with("not found")
+        || WORDS.shells.starts(line) && line.ends_with("not found")
     {
         return Some(Outcome::Failure);
     }
     if let Some(outcome) = counted(line) {
         return Some(outcome);
     }
-    (line == "OK" || GOOD_LINES.iter().any(|start| line.starts_with(start))).then_some(Outcome::Success)
+    (line == "OK" || WORDS.good_lines.starts(line)).then_some(Outcome::Success)
 }
 
 /// `main.c:3:5: error: …`, `src/a.ts(3,5): error TS2322: …`, `src/a.ts:3:5 - error TS2322: …`.
@@ -703,18 +477,14 @@ fn is_make_error(line: &str) -> bool {
     rest.and_then(|rest| rest.split_once(": *** ")).is_some_and(|(level, _)| level.is_empty() || level.starts_with('['))
 }
 
-/// Words for what did not go well, and for what did, in lower case.
-const COUNTED_BAD: [&str; 6] = ["failed", "failing", "failure", "error", "errored", "timed out"];
-const COUNTED_GOOD: [&str; 3] = ["passed", "passing", "succeeded"];
-
 /// The verdict of a line that counts: `3 passed, 2 failed`, `Tests run: 5, Failures: 1`, `✖ 3 problems (2 errors)`.
 fn counted(line: &str) -> Option<Outcome> {
     if !is_tally(line) {
         return None;
     }
     let lower = line.to_ascii_lowercase();
-    let counts = |words: &[&str]| -> Vec<u64> { words.iter().flat_map(|word| counts_of(&lower, word)).collect() };
-    let (bad, good) = (counts(&COUNTED_BAD), counts(&COUNTED_GOOD));
+    let counts = |words: &LowerList| -> Vec<u64> { words.iter().flat_map(|word| counts_of(&lower, word)).collect() };
+    let (bad, good) = (counts(&WORDS.counted_bad), counts(&WORDS.counted_good));
     match () {
         () if bad.iter().any(|count| *count > 0) => Some(Outcome::Failure),
         () if !bad.is_empty() || good.iter().any(|count| *count > 0) => Some(Outcome::Success),
@@ -741,23 +511,6 @@ fn counts_of(lower: &str, word: &str) -> Vec<u64> {
     lower.match_indices(word).filter_map(count).collect()
 }
 
-/// How the tallies of test runs and linters begin.
-const TALLIES: [&str; 14] = [
-    "Tests:",
-    "Tests ",
-    "Test Suites:",
-    "Test Files ",
-    "Tests run:",
-    "[ERROR] Tests run:",
-    "[INFO] Tests run:",
-    "FAILED (",
-    "Failed!",
-    "Passed!",
-    "✖ ",
-    "Found ",
-    "===",
-    "Suites:",
-];
 /// The most words of a tally that begins with a number.
 const TALLY_WORDS_MAX: usize = 14;
 
@@ -766,7 +519,7 @@ fn is_tally(line: &str) -> bool {
     let begins_with_count = line.starts_with(|c: char| c.is_ascii_digit())
         && line.split_whitespace().count() <= TALLY_WORDS_MAX
         && ["passed", "failed", "passing", "failing", "examples,"].iter().any(|word| line.contains(word));
-    begins_with_count || TALLIES.iter().any(|start| line.starts_with(start))
+    begins_with_count || WORDS.tallies.starts(line)
 }
 
 #[cfg(test)]

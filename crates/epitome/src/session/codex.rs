@@ -12,7 +12,7 @@ use super::ids::Ids;
 use super::lines::Line;
 use super::reading::{Reading, Visible, text_of};
 use super::{Compacted, CompactedItem, Format, LogMessage, Session};
-use crate::thread::{CODEX_CONTEXT, NewMessage, Part, Raw, Role};
+use crate::thread::{NewMessage, Part, Raw, Role, is_codex_context};
 use crate::wire::{Dialect, Voice, decode_message, say};
 
 /// How many bytes of user messages a compaction without a history of its own keeps (20 000 tokens of four bytes).
@@ -349,7 +349,7 @@ fn middle_cut(text: &str, bytes_max: usize) -> String {
 
 fn opens_turn(message: &NewMessage) -> bool {
     let text = text_of(&message.parts);
-    message.role == Role::User && !CODEX_CONTEXT.iter().any(|prefix| text.trim_start().starts_with(prefix))
+    message.role == Role::User && !is_codex_context(text.trim_start())
 }
 
 /// Whether Codex itself puts such a message into the first prompt after a compaction.

@@ -4,6 +4,8 @@
 //! nobody said are dropped and reported. Only the model's own part comes out of here: what code extracted is merged by
 //! code and is not the model's to change.
 
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use thiserror::Error;
@@ -12,6 +14,7 @@ use super::evidence::Evidence;
 use super::state::Delta;
 use super::{Decision, OpenItem, PlanItem, Priority, Quote, StructuredSummary};
 use crate::budget::{TokenCounter, Tokens};
+use crate::table::{LowerList, WordList};
 use crate::thread::Span;
 
 /// What a model sent back.
@@ -226,42 +229,24 @@ fn is_tool_call(value: &Value) -> bool {
 }
 
 fn is_tool_markup(text: &str) -> bool {
-    ["<tool_call", "<function_call", "<invoke", "<|tool", "[TOOL_CALLS]"].iter().any(|mark| text.contains(mark))
+    WORDS.tool_marks.stands_in(text)
 }
 
 /// Whether a short text declines what was asked, in a language models decline in.
 pub(super) fn is_refusal(text: &str) -> bool {
     let text = text.trim().to_lowercase().replace('’', "'");
-    text.chars().count() < 600 && REFUSALS.iter().any(|start| text.starts_with(start))
+    text.chars().count() < 600 && WORDS.refusals.starts(&text)
 }
 
-/// How refusals begin.
-const REFUSALS: [&str; 24] = [
-    "i'm sorry",
-    "i am sorry",
-    "sorry, ",
-    "i can't",
-    "i cannot",
-    "i can not",
-    "i'm unable",
-    "i am unable",
-    "i'm not able",
-    "i won't",
-    "i must decline",
-    "as an ai",
-    "je suis désolé",
-    "je ne peux pas",
-    "es tut mir leid",
-    "ich kann nicht",
-    "ich kann dir",
-    "lo siento",
-    "no puedo",
-    "desculpe",
-    "извините",
-    "抱歉",
-    "对不起",
-    "申し訳",
-];
+/// The words of `data/answer.toml`.
+static WORDS: LazyLock<AnswerWords> = LazyLock::new(|| crate::embedded_table!("answer.toml"));
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerWords {
+    refusals: LowerList,
+    tool_marks: WordList,
+}
 
 /// A value in which fields that say nothing are absent.
 fn without_nulls(value: Value) -> Value {

@@ -3,8 +3,12 @@
 //! Found by words of obligation in the languages people write to agents in. A constraint is always the user's own
 //! sentence, whole; nothing is rephrased.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::table::LowerList;
 
 /// Shorter sentences bind nothing, unless they are two words.
 const SENTENCE_CHARS_MIN: usize = 6;
@@ -13,45 +17,21 @@ const PHRASE_CHARS_MIN: usize = 4;
 /// Longer ones are prose.
 const SENTENCE_CHARS_MAX: usize = 600;
 
-/// Words of obligation, language by language.
-const BINDING: &str = include_str!("binding.txt");
-static OBLIGATIONS: LazyLock<Obligations> = LazyLock::new(|| Obligations::parse(BINDING));
+/// The words of `data/constraints.toml`, which says what each list is for.
+static WORDS: LazyLock<ConstraintWords> = LazyLock::new(|| crate::embedded_table!("constraints.toml"));
 
-/// Words that may stand before what a sentence orders.
-const LEAD_INS: [&str; 9] = ["please", "pls", "and", "but", "also", "so", "ok", "okay", "then"];
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConstraintWords {
+    lead_ins: LowerList,
+    answering: LowerList,
+    telling: LowerList,
+    deciding: LowerList,
+    obligations: Obligations,
+}
 
 /// The most words of a ban, as in "no new dependencies please".
 const BAN_WORDS_MAX: usize = 8;
-/// Words that follow a "no" which answers or tells, in English or Spanish, but does not ban.
-const ANSWERING: [&str; 56] = [
-    "problem", "problems", "worries", "worry", "idea", "need", "one", "thanks", "thank", "luck", "rush", "doubt",
-    "way", "wonder", "reason", "longer", "matter", "clue", "hurry", "biggie", "it", "it's", "its", "that", "that's",
-    "this", "i", "i'm", "we", "you", "the", "there", "they", "he", "she", "not", "wait", "just", "go", "please",
-    "error", "errors", "output", "response", "result", "results", "funciona", "sé", "es", "está", "hay", "ha", "puedo",
-    "entiendo", "veo", "me",
-];
-/// Words of a "no" that tells how things are.
-const TELLING: [&str; 29] = [
-    "is", "are", "was", "were", "has", "have", "had", "do", "does", "did", "can", "will", "would", "found", "fail",
-    "fails", "failed", "pass", "passes", "passed", "work", "works", "worked", "yet", "now", "anymore", "seems",
-    "needed", "happened",
-];
-
-/// Words with which an agent announces what it decided.
-const DECIDING: [&str; 12] = [
-    "decided to",
-    "decided not to",
-    "decided against",
-    "decision:",
-    "going with",
-    "let's go with",
-    "we chose",
-    "i chose",
-    "the root cause is",
-    "the fix is",
-    "entschieden",
-    "решил",
-];
 
 /// The sentences of a user's message that bind.
 pub fn constraints(text: &str) -> impl Iterator<Item = &str> {
@@ -62,21 +42,23 @@ pub fn constraints(text: &str) -> impl Iterator<Item = &str> {
 pub fn decisions(text: &str) -> impl Iterator<Item = &str> {
     sentences(text).filter(|sentence| {
         let lower = sentence.to_lowercase();
-        DECIDING.iter().any(|words| has_words(&lower, words))
+        WORDS.deciding.iter().any(|words| has_words(&lower, words))
     })
 }
 
 fn binds(sentence: &str) -> bool {
     let lower = sentence.to_lowercase().replace('’', "'");
     let opening = opening(&lower);
-    OBLIGATIONS.bind(&lower, opening) || stops(opening) || bans(opening)
+    WORDS.obligations.bind(&lower, opening) || stops(opening) || bans(opening)
 }
 
 /// A sentence from its first word that is not a bullet or a lead-in.
 fn opening(lower: &str) -> &str {
     let mut rest = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
-    while let Some(after) = LEAD_INS.iter().find_map(|word| rest.strip_prefix(word)?.strip_prefix([' ', ','])) {
-        rest = after.trim_start();
+    let lead_in_end =
+        |text: &str| WORDS.lead_ins.prefixes_of(text).map(str::len).find(|end| text[*end..].starts_with([' ', ',']));
+    while let Some(end) = lead_in_end(rest) {
+        rest = rest[end + 1..].trim_start();
     }
     rest
 }
@@ -93,8 +75,8 @@ fn bans(opening: &str) -> bool {
     let words: Vec<&str> = words_of(banned).collect();
     (1..=BAN_WORDS_MAX).contains(&words.len())
         && !banned.ends_with('?')
-        && !ANSWERING.contains(&words[0])
-        && !words.iter().any(|word| TELLING.contains(word))
+        && !WORDS.answering.contains(words[0])
+        && !words.iter().any(|word| WORDS.telling.contains(word))
 }
 
 fn words_of(text: &str) -> impl Iterator<Item = &str> {
@@ -103,28 +85,30 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// The words of the table, by where they are looked for.
+/// Words of obligation of all languages, by where they are looked for.
+#[derive(Default, Deserialize)]
+#[serde(from = "BTreeMap<String, LowerList>")]
 struct Obligations {
     /// Whole words, by their first letter.
-    whole: HashMap<char, Vec<&'static str>>,
-    anywhere: Vec<&'static str>,
-    opening: Vec<&'static str>,
+    whole: HashMap<char, Vec<Box<str>>>,
+    anywhere: Vec<Box<str>>,
+    opening: Vec<Box<str>>,
+}
+
+impl From<BTreeMap<String, LowerList>> for Obligations {
+    fn from(languages: BTreeMap<String, LowerList>) -> Obligations {
+        let mut obligations = Obligations::default();
+        languages.values().flat_map(|words| words.iter()).for_each(|words| obligations.add(words));
+        obligations
+    }
 }
 
 impl Obligations {
-    fn parse(table: &'static str) -> Obligations {
-        let mut found = Obligations { whole: HashMap::new(), anywhere: Vec::new(), opening: Vec::new() };
-        for (_, words) in rows(table) {
-            words.split(", ").for_each(|words| found.add(words));
-        }
-        found
-    }
-
-    fn add(&mut self, words: &'static str) {
+    fn add(&mut self, words: &str) {
         match (words.strip_prefix('~'), words.strip_prefix('^'), words.chars().next()) {
-            (Some(piece), _, _) => self.anywhere.push(piece),
-            (_, Some(first), _) => self.opening.push(first),
-            (_, _, Some(letter)) => self.whole.entry(letter).or_default().push(words),
+            (Some(piece), _, _) => self.anywhere.push(piece.into()),
+            (_, Some(first), _) => self.opening.push(first.into()),
+            (_, _, Some(letter)) => self.whole.entry(letter).or_default().push(words.into()),
             _ => {}
         }
     }
@@ -133,13 +117,8 @@ impl Obligations {
         let begins = |rest: &str| self.whole.get(&rest.chars().next()?)?.iter().find(|words| begins_with(rest, words));
         word_starts(lower).any(|at| begins(&lower[at..]).is_some())
             || self.opening.iter().any(|words| begins_with(opening, words))
-            || !lower.is_ascii() && self.anywhere.iter().any(|word| lower.contains(word))
+            || !lower.is_ascii() && self.anywhere.iter().any(|word| lower.contains(&**word))
     }
-}
-
-/// The languages of a table with their words; comments and blank lines are not rows.
-fn rows(table: &str) -> impl Iterator<Item = (&str, &str)> {
-    table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(": "))
 }
 
 /// Where the words of a text begin.
@@ -205,59 +184,38 @@ fn sentence_end(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::BTreeMap;
 
-    use super::{BINDING, constraints, rows};
+    use serde::Deserialize;
+
+    use super::constraints;
+    use crate::table::LowerList;
 
     fn check(text: &str, expect: &[&str]) {
         assert_eq!(constraints(text).collect::<Vec<_>>(), expect, "{text:?}");
     }
 
-    /// A language, a sentence that binds, and one that does not.
-    const SENTENCES: [(&str, &str, &str); 33] = [
-        ("English", "Never delete the database.", "The tests of the parser are green."),
-        ("German", "Lösche niemals die Datenbank.", "Die Tests sind jetzt grün."),
-        ("French", "Ne supprime pas la base de données.", "Cela ne marche pas, peux-tu regarder ?"),
-        ("Spanish", "Nunca borres la base de datos.", "Gracias, las pruebas pasan."),
-        ("Portuguese", "Nunca apague o banco de dados.", "Obrigado, os testes passam."),
-        ("Italian", "Non cancellare mai il database.", "Grazie, i test passano."),
-        ("Polish", "Nigdy nie usuwaj bazy danych.", "Testy są już zielone, dzięki."),
-        ("Russian", "Никогда не удаляй базу данных.", "Спасибо, тесты проходят."),
-        ("Chinese", "不要删除数据库。", "测试已经通过了，谢谢。"),
-        ("Japanese", "データベースを絶対に削除しないでください。", "テストは通りました。"),
-        ("Korean", "데이터베이스를 절대 삭제하지 마세요.", "테스트가 통과했습니다."),
-        ("Dutch", "Verwijder nooit de database.", "De tests werken nu, dank je."),
-        ("Swedish", "Ta aldrig bort databasen.", "Han kör sin server lokalt, och det fungerar inte."),
-        ("Danish", "Du må ikke slette databasen.", "Det virker ikke på hans maskine."),
-        ("Norwegian", "Databasen må aldri slettes.", "Hun kjører sin egen server."),
-        ("Finnish", "Älä poista tietokantaa.", "Testi kaatuu, kun palvelin on alhaalla."),
-        ("Vietnamese", "Đừng xóa cơ sở dữ liệu.", "Ngày mai chạy lại kiểm thử nhé."),
-        ("Indonesian", "Jangan hapus basis data.", "Tes sudah berjalan dengan baik."),
-        ("Malay", "Pangkalan data mesti sentiasa disimpan.", "Ujian itu sudah lulus."),
-        ("Turkish", "Veritabanını asla silme.", "Her zamanki gibi testler geçti."),
-        ("Arabic", "لا تحذف قاعدة البيانات.", "شكرا، الاختبارات تعمل الآن."),
-        ("Hindi", "डेटाबेस को मत हटाना।", "मेरा मतलब यह टेस्ट था।"),
-        ("Bengali", "কখনো ডাটাবেস মুছে ফেলবেন না।", "পরীক্ষাটি এখন কাজ করছে।"),
-        ("Thai", "ห้ามลบฐานข้อมูล", "ต้องการดูตัวอย่างที่ถูกต้อง"),
-        ("Hebrew", "אל תמחק את מסד הנתונים.", "הבדיקות עוברות עכשיו, תודה."),
-        ("Ukrainian", "Ніколи не видаляй базу даних.", "Дякую, тести проходять."),
-        ("Greek", "Μην διαγράψεις τη βάση δεδομένων.", "Πότε τρέχουν τα τεστ;"),
-        ("Czech", "Nikdy nemaž databázi.", "Testy už procházejí, díky."),
-        ("Slovak", "Databázu nesmieš vymazať.", "Testy už prechádzajú, vďaka."),
-        ("Hungarian", "Soha ne töröld az adatbázist.", "A tesztek most zöldek."),
-        ("Romanian", "Nu șterge niciodată baza de date.", "Mai rulează testele o dată, te rog."),
-        ("Bulgarian", "Никога не изтривай базата данни.", "Тестовете минават, благодаря."),
-        ("Persian", "هرگز پایگاه داده را حذف نکن.", "ممنون، تست‌ها اجرا شدند."),
-    ];
+    #[derive(Deserialize)]
+    struct Sentences {
+        binding: String,
+        harmless: String,
+    }
+
+    #[derive(Deserialize)]
+    struct Languages {
+        obligations: BTreeMap<String, LowerList>,
+    }
 
     #[test]
     fn a_prohibition_is_found_in_every_language_of_the_table_and_a_report_in_none() {
-        for (_, binding, harmless) in SENTENCES {
+        let cases: BTreeMap<String, Sentences> =
+            toml::from_str(include_str!("../../../../testdata/constraints.toml")).unwrap();
+        for Sentences { binding, harmless } in cases.values() {
             check(binding, &[binding]);
             check(harmless, &[]);
         }
-        let tried: BTreeSet<&str> = SENTENCES.iter().map(|(language, ..)| *language).collect();
-        assert_eq!(tried, rows(BINDING).map(|(language, _)| language).collect());
+        let Languages { obligations } = crate::embedded_table!("constraints.toml");
+        assert!(cases.keys().eq(obligations.keys()), "each language of the table is tried");
     }
 
     #[test]

@@ -5,10 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use super::request::Earlier;
 use super::transcript::is_user_speech;
 use super::{Quote, StructuredSummary};
+use crate::table::LowerList;
 use crate::thread::{Message, Part, Span, Speaker, Thread, pieces};
 
 /// Who said what.
@@ -248,41 +252,18 @@ fn quotations(text: &str) -> (Vec<&str>, String) {
 /// Whether a text speaks of the user, in a language many conversations are held in.
 fn names_user(text: &str) -> bool {
     let text = text.to_lowercase();
-    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
-    USER_WORDS.iter().any(|word| words.contains(word)) || USER_STEMS.iter().any(|stem| text.contains(stem))
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| USER.words.contains(word)) || USER.stems.stands_in(&text)
 }
 
-/// Words for the user, as whole words.
-const USER_WORDS: [&str; 12] = [
-    "user",
-    "human",
-    "customer",
-    "utilisateur",
-    "utilisatrice",
-    "nutzer",
-    "nutzerin",
-    "usuario",
-    "usuaria",
-    "usuário",
-    "utente",
-    "gebruiker",
-];
+/// Words for the user: `data/user.toml`.
+static USER: LazyLock<UserWords> = LazyLock::new(|| crate::embedded_table!("user.toml"));
 
-/// Words for the user that are inflected, or written without spaces around them.
-const USER_STEMS: [&str; 12] = [
-    "benutzer",
-    "användar",
-    "użytkownik",
-    "пользовател",
-    "користувач",
-    "kullanıcı",
-    "用户",
-    "用戶",
-    "ユーザ",
-    "사용자",
-    "المستخدم",
-    "người dùng",
-];
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserWords {
+    words: LowerList,
+    stems: LowerList,
+}
 
 #[cfg(test)]
 mod tests {
