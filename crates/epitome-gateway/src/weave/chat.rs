@@ -4,13 +4,13 @@
 //! none of ours begins with, and with the first of its arguments at the latest.
 
 use bytes::Bytes;
-use epitome::wire::{RawFields, may_spell, set_field, splice};
+use epitome::wire::{RawFields, may_spell, set_field, splice, without_field};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Own;
-use super::edit::{elements, exchanged, fields, list, text_at, with_data, without_field, written};
+use super::edit::{elements, exchanged, fields, list, text_at, with_data, written};
 use crate::sse::Event;
 
 /// What the client has been sent of an answer, and what is withheld of the one at hand.

@@ -1,8 +1,7 @@
-//! Editing what a provider sent: an event with other data, an object without a field. Everything else stays as it was.
+//! Editing what a provider sent: an event with other data, a field with another value. Everything else stays as it was.
 
 use bytes::Bytes;
 use epitome::wire::{RawFields, set_field, splice};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::sse::Event;
@@ -32,7 +31,7 @@ fn place_of(raw: &Bytes, data: &[u8]) -> Option<usize> {
 
 /// The fields of an object; none of anything else.
 pub(super) fn fields(object: &str) -> Option<RawFields<'_>> {
-    serde_json::from_str(object).ok()
+    RawFields::of(object)
 }
 
 /// The elements of a list; none of anything else.
@@ -48,17 +47,6 @@ pub(super) fn text(json: &RawValue) -> Option<String> {
 /// The text of a field.
 pub(super) fn text_at(object: &str, key: &str) -> Option<String> {
     text(fields(object)?.get(key)?)
-}
-
-/// An object without one of its fields.
-pub(super) fn without_field(object: &str, key: &str) -> String {
-    let Some(fields) = fields(object) else { return object.to_owned() };
-    let kept: Vec<String> = fields
-        .iter()
-        .filter(|(name, _)| *name != key)
-        .map(|(name, value)| format!("{}:{}", Value::from(name), value.get()))
-        .collect();
-    format!("{{{}}}", kept.join(","))
 }
 
 /// An object with a field set, if it has that field.

@@ -3,13 +3,12 @@
 //! What was sent before stays byte for byte, so the provider finds all of it in its cache.
 
 use epitome::thread::{Media, MediaKind, MediaSource};
-use epitome::wire::{Dialect, RawFields, item_id, set_field, splice, without_id};
+use epitome::wire::{Dialect, RawFields, extend_list, item_id, set_field, splice, without_id};
 use epitome_runtime::model::ModelAnswer;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::edit::text_at;
-use super::inject::extended;
 use crate::tools::Outcome;
 
 /// An answer that calls nothing but ours, and what came of the calls, in their order: items for the end of the request.
@@ -34,8 +33,8 @@ pub(super) fn with_items(dialect: Dialect, request: &str, items: &[String]) -> O
     let key = if dialect == Dialect::Responses { "input" } else { "messages" };
     let before = fields.get(key)?.get();
     match before.starts_with('"') {
-        true => Some(set_field(request, key, &extended(&as_list(before), &items.join(",")))),
-        false => Some(splice(request, before, &extended(before, &items.join(",")))),
+        true => Some(set_field(request, key, &extend_list(&as_list(before), &items.join(",")))),
+        false => Some(splice(request, before, &extend_list(before, &items.join(",")))),
     }
 }
 

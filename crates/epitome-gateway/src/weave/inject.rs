@@ -6,7 +6,7 @@
 //! request that has no tools and wants none gets none. No cache mark is added, and none is moved: the client's last mark
 //! stays on the client's last tool, and ours stand behind it.
 
-use epitome::wire::{Dialect, RawFields, set_field, splice};
+use epitome::wire::{Dialect, RawFields, extend_list, set_field, splice};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ pub fn inject(body: &str, dialect: Dialect, tools: &[Tool]) -> Option<Injected> 
     let written = tools.iter().map(|tool| definition(dialect, tool)).collect::<Option<Vec<String>>>()?.join(",");
     let body = match list {
         _ if tools.is_empty() => return None,
-        Some(list) => splice(body, list, &extended(list, &written)),
+        Some(list) => splice(body, list, &extend_list(list, &written)),
         None => set_field(body, "tools", &format!("[{written}]")),
     };
     Some(Injected { body, tools })
@@ -80,13 +80,6 @@ pub(super) fn tool_name(tool: &str) -> Option<String> {
     let tool: Value = serde_json::from_str(tool).ok()?;
     let name = ["/name", "/function/name", "/custom/name"].iter().find_map(|path| tool.pointer(path)?.as_str());
     name.map(str::to_owned)
-}
-
-/// A list's text with more at its end; what was there stays as it was, its white space included.
-pub(super) fn extended(list: &str, more: &str) -> String {
-    let inside = list.strip_suffix(']').unwrap_or(list).trim_end();
-    let comma = if inside.ends_with('[') { "" } else { "," };
-    format!("{inside}{comma}{more}{}", &list[inside.len()..])
 }
 
 fn definition(dialect: Dialect, tool: &Tool) -> Option<String> {

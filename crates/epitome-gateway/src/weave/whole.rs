@@ -1,14 +1,14 @@
 //! Answers that come whole: what several of them say, in the last one's body.
 
 use bytes::Bytes;
-use epitome::wire::{Dialect, set_field, splice};
+use epitome::wire::{Dialect, set_field, splice, without_field};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Own;
 use super::anthropic::{BlockHead, message_binds, stopped as stopped_message};
 use super::chat::stopped as stopped_choice;
-use super::edit::{elements, fields, list, without_field};
+use super::edit::{elements, fields, list};
 use super::inject::tool_name;
 use super::responses::{shown_items, without_own_tools};
 

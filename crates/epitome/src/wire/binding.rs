@@ -3,9 +3,7 @@
 //! After an edit such a request is only taken when it asks for mismatched blocks to be dropped, on every later request
 //! of the thread. The field and the header that permits it go together.
 
-use super::compose::set_field;
-use super::decode::RawFields;
-use crate::thread::offset_range;
+use super::splice::{RawFields, set_field, splice};
 
 /// Models that bind thinking to its prefix, by how their names go on after `claude-`.
 const BOUND: [&str; 7] = ["fable-5-1", "fable-5-2", "mythos-5-1", "mythos-5-2", "opus-5-5", "sonnet-5-5", "haiku-5-5"];
@@ -23,8 +21,7 @@ pub fn drop_mismatched_thinking(request: &str) -> Option<String> {
     let fields: RawFields<'_> = serde_json::from_str(request).ok()?;
     let thinking = fields.get("thinking").filter(|value| value.get().starts_with('{'))?.get();
     let asked = set_field(thinking, "block_binding", r#"{"prefix_mismatch_behavior":"drop_block"}"#);
-    let range = offset_range(request, thinking);
-    Some(format!("{}{asked}{}", &request[..range.start], &request[range.end..]))
+    Some(splice(request, thinking, &asked))
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::Dialect;
 use super::cache_mark::MarkLifetime;
-use super::decode::RawFields;
 use super::media::media;
-use crate::thread::{Message, Part, Raw, Role, offset_range};
+use super::splice::{RawFields, extend_list, quoted, set_field, splice, without_field};
+use crate::thread::{Message, Part, Raw, Role};
 
 /// In whose name a new message speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -98,8 +98,7 @@ fn without_audio(raw: &str, text: &str) -> String {
     let words = match serde_json::from_str::<Value>(content) {
         Ok(Value::String(before)) => quoted(&format!("{before}\n{text}")),
         Ok(Value::Array(blocks)) if !blocks.is_empty() => {
-            let open = content.trim_end().strip_suffix(']').unwrap_or(content);
-            format!("{open},{}]", text_block(Dialect::Chat, Role::Assistant, text))
+            extend_list(content, &text_block(Dialect::Chat, Role::Assistant, text))
         }
         _ => quoted(text),
     };
@@ -293,13 +292,7 @@ pub fn item_id(raw: &str) -> Option<String> {
 
 /// A Responses item without the provider's id, which only means something beside the reasoning that was dropped.
 pub fn without_id(raw: &str) -> String {
-    let Ok(fields) = serde_json::from_str::<RawFields<'_>>(raw) else { return raw.to_owned() };
-    let kept: Vec<String> = fields
-        .iter()
-        .filter(|(key, _)| *key != "id")
-        .map(|(key, value)| format!("{}:{}", quoted(key), value.get()))
-        .collect();
-    format!("{{{}}}", kept.join(","))
+    without_field(raw, "id")
 }
 
 /// An Anthropic message with a cache mark on its last block; as it was when it cannot carry one.
@@ -324,41 +317,4 @@ fn marked(raw: &str, mark: &str) -> Option<String> {
     };
     (can_carry && block.get("cache_control").is_none_or(Value::is_null))
         .then(|| splice(raw, last, &set_field(last, "cache_control", mark)))
-}
-
-fn quoted(text: &str) -> String {
-    Value::String(text.to_owned()).to_string()
-}
-
-/// An object's text with one field set; everything else stays as it was, byte for byte.
-pub fn set_field(object: &str, key: &str, value: &str) -> String {
-    let Ok(fields) = serde_json::from_str::<RawFields<'_>>(object) else { return object.to_owned() };
-    match fields.get(key) {
-        Some(old) => splice(object, old.get(), value),
-        None => {
-            let end = object.rfind('}').unwrap_or(object.len());
-            let comma = if fields.iter().next().is_some() { "," } else { "" };
-            format!("{}{comma}{}:{value}{}", object[..end].trim_end(), quoted(key), &object[end..])
-        }
-    }
-}
-
-/// An object's text without one of its fields; everything else stays as it was, byte for byte.
-pub fn without_field(object: &str, key: &str) -> String {
-    let Ok(fields) = serde_json::from_str::<RawFields<'_>>(object) else { return object.to_owned() };
-    let Some(value) = fields.get(key) else { return object.to_owned() };
-    let value = offset_range(object, value.get());
-    let name = object[..value.start].rfind('"').and_then(|end| object[..end].rfind('"')).unwrap_or(value.start);
-    let (before, after) = (object[..name].trim_end(), object[value.end..].trim_start());
-    match (before.strip_suffix(','), after.strip_prefix(',')) {
-        (_, Some(after)) => format!("{before}{after}"),
-        (Some(before), None) => format!("{before}{after}"),
-        (None, None) => format!("{before}{after}"),
-    }
-}
-
-/// `outer` with `inner`, borrowed from it, exchanged.
-pub fn splice(outer: &str, inner: &str, with: &str) -> String {
-    let range = offset_range(outer, inner);
-    format!("{}{with}{}", &outer[..range.start], &outer[range.end..])
 }

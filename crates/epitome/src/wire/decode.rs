@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::Dialect;
 use super::media::{media, spoken};
+use super::splice::RawFields;
 use crate::thread::{
     Media, NewMessage, Opaque, Outcome, Part, Raw, Reasoning, ResultForm, Role, Seal, ToolCall, ToolResult,
     offset_range,
@@ -81,42 +82,6 @@ fn raw_elements(raw: &Raw, key: &str) -> Vec<Raw> {
 fn raw_field(raw: &Raw, key: &str) -> Option<Raw> {
     let fields = serde_json::from_str::<RawFields<'_>>(raw.as_str()).ok()?;
     fields.get(key).map(|value| raw.slice(offset_range(raw.as_str(), value.get())))
-}
-
-/// The fields of an object, borrowed from its text.
-#[derive(Debug)]
-pub struct RawFields<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'a> RawFields<'a> {
-    /// The last field of a name, as JSON readers see it.
-    pub fn get(&self, key: &str) -> Option<&'a RawValue> {
-        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| *value)
-    }
-
-    /// All fields, in their order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), *value))
-    }
-}
-
-impl<'de: 'a, 'a> serde::Deserialize<'de> for RawFields<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields<'a>(std::marker::PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> serde::de::Visitor<'de> for Fields<'a> {
-            type Value = RawFields<'a>;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    fields.push(entry);
-                }
-                Ok(RawFields(fields))
-            }
-        }
-        deserializer.deserialize_map(Fields(std::marker::PhantomData))
-    }
 }
 
 /// The JSON of something, cut out of the message when it is asked for.

@@ -8,15 +8,12 @@ use serde_json::{Map, Value};
 use super::Dialect;
 use super::binding::{binds_thinking, drop_mismatched_thinking};
 use super::cache_mark::{MarkLifetime, cache_marks};
-use super::decode::{RawFields, decode_message};
+use super::decode::decode_message;
+use super::splice::{RawFields, elements, rest_of_list, rest_of_object};
 use crate::thread::{NewMessage, Raw, offset_range};
 
 /// The fields that a request has its messages in.
 const LISTS: [&str; 2] = ["messages", "input"];
-/// What stands for the part of a list that was read before.
-const LIST_BEGINNING: &str = "[0";
-/// What stands for the part of a request that was read before.
-const OBJECT_BEGINNING: &str = "{\"\":0";
 
 /// A request or a bare message list.
 #[derive(Clone, Debug)]
@@ -114,17 +111,9 @@ impl Document {
     /// again. `None` when it does not, or when reading all of it is needed to tell.
     pub fn read_on(source: &Raw, before: &Document) -> Option<Document> {
         let shared = before.shared_with(source.as_str().as_bytes())?;
-        let rest = &source.as_str()[shared..];
-        // What is left of the list, with a beginning of its own, and what is left of the request behind it.
-        let list = format!("{LIST_BEGINNING}{rest}");
-        let mut lists = serde_json::Deserializer::from_str(&list).into_iter::<Vec<&RawValue>>();
-        let newer = lists.next()?.ok()?;
-        let list_end = shared + lists.byte_offset() - LIST_BEGINNING.len();
+        let (newer, list_end) = rest_of_list(source.as_str(), shared)?;
         let moved = |raw: &Raw| source.slice(offset_range(before.source.as_str(), raw.as_str()));
-        let newer = newer[1..].iter().map(|item| {
-            let range = offset_range(&list, item.get());
-            source.slice(shared + range.start - LIST_BEGINNING.len()..shared + range.end - LIST_BEGINNING.len())
-        });
+        let newer = newer.into_iter().map(|range| source.slice(range));
         let items: Vec<Raw> = before.items.iter().map(moved).chain(newer).collect();
         let list_at = before
             .fields
@@ -152,15 +141,8 @@ impl Document {
             };
             self.fields[list_at + 1..].iter().map(|(key, value)| (key.clone(), moved(value))).collect()
         } else {
-            let object = format!("{OBJECT_BEGINNING}{behind}");
-            let read: RawFields<'_> = serde_json::from_str(&object).ok()?;
-            let found = |value: &RawValue| {
-                let range = offset_range(&object, value.get());
-                source.slice(
-                    list_end + range.start - OBJECT_BEGINNING.len()..list_end + range.end - OBJECT_BEGINNING.len(),
-                )
-            };
-            read.iter().skip(1).map(|(key, value)| (key.into(), found(value))).collect()
+            let read = rest_of_object(source.as_str(), list_end)?;
+            read.into_iter().map(|(key, range)| (key, source.slice(range))).collect()
         };
         let has_a_list = fields.iter().any(|(key, _)| LISTS.contains(&&**key));
         (!has_a_list).then_some(fields)
@@ -367,41 +349,6 @@ fn pieces(source: &Raw, items: &[&RawValue]) -> Vec<Raw> {
     items.iter().map(|item| source.slice(offset_range(source.as_str(), item.get()))).collect()
 }
 
-/// The elements of a list. That it is JSON is known, so that only strings and brackets need to be looked at.
-fn elements(list: &RawValue) -> Vec<&str> {
-    let (text, bytes) = (list.get(), list.get().as_bytes());
-    let (mut found, mut depth, mut from, mut at) = (Vec::new(), 0, 1, 0);
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => at = string_end(bytes, at + 1),
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth -= 1,
-            _ => {}
-        }
-        let is_last = depth == 0;
-        if is_last || (depth == 1 && bytes[at] == b',') {
-            let element = text[from..at].trim_ascii();
-            if !(is_last && element.is_empty()) {
-                found.push(element);
-            }
-            from = at + 1;
-        }
-        at += 1;
-    }
-    found
-}
-
-/// Where the quote stands that ends a string.
-fn string_end(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(next) = memchr::memchr2(b'"', b'\\', &bytes[at..]) {
-        if bytes[at + next] == b'"' {
-            return at + next;
-        }
-        at += next + 2;
-    }
-    bytes.len() - 1
-}
-
 /// The last field of a name, as JSON readers see it, unless it is null.
 fn last_of<'a>(fields: &'a [(Box<str>, Raw)], key: &str) -> Option<&'a Raw> {
     let last = fields.iter().rev().find(|(own, _)| **own == *key);
@@ -480,24 +427,7 @@ fn has_object(value: &Value, is_it: &dyn Fn(&Map<String, Value>) -> bool, depth:
 
 #[cfg(test)]
 mod tests {
-    use serde_json::value::RawValue;
-
-    use super::{Dialect, Document, Item, Raw, elements};
-
-    #[test]
-    fn a_list_is_taken_apart_as_its_reader_would() {
-        for text in [
-            "[]",
-            "[ ]",
-            "[1]",
-            r#"[ {"a":[1,{"b":"],[\"\\"}]} , "x,\\" , null,[[],[ ]] , "" ]"#,
-            r#"["\\\"",{"k]":"v}"},-1.5e3,true,"\u005d\ud83d\ude00 é"]"#,
-        ] {
-            let list: &RawValue = serde_json::from_str(text).unwrap();
-            let read: Vec<&RawValue> = serde_json::from_str(text).unwrap();
-            assert_eq!(elements(list), read.iter().map(|one| one.get()).collect::<Vec<_>>(), "{text}");
-        }
-    }
+    use super::{Dialect, Document, Item, Raw};
 
     #[test]
     fn a_request_that_goes_on_is_the_same_as_one_that_is_read_from_its_beginning() {

@@ -8,12 +8,14 @@ mod decode;
 mod dialect;
 mod document;
 mod media;
+mod splice;
 
 pub use binding::{BINDING_HEADER, binds_thinking, drop_mismatched_thinking};
-pub use cache_mark::{MarkLifetime, cache_marks, count_marks, has_letter_escapes, may_spell, unmarked};
+pub use cache_mark::{MarkLifetime, cache_marks, count_marks, unmarked};
 pub use check::{Place, Reach, Rule, Severity, Tail, Violation, check};
-pub use compose::{PartEdit, Voice, edit, item_id, mark_cached, say, set_field, splice, without_field, without_id};
-pub use decode::{RawFields, decode_message, media_in};
+pub use compose::{PartEdit, Voice, edit, item_id, mark_cached, say, without_id};
+pub use decode::{decode_message, media_in};
 pub use dialect::Dialect;
 pub use document::{Document, DocumentError, Item, Layout};
 pub use media::media;
+pub use splice::{RawFields, extend_list, has_letter_escapes, may_spell, set_field, splice, without_field};
