@@ -1,9 +1,6 @@
 //! The id of a request: the client's own where it is a plain name, a new one otherwise.
 
 use std::fmt;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -34,7 +31,7 @@ impl RequestId {
     #[allow(clippy::new_without_default, reason = "no two are equal")]
     pub fn new() -> Self {
         let mut buffer = uuid::Uuid::encode_buffer();
-        let text = new_uuid().simple().encode_lower(&mut buffer);
+        let text = uuid::Uuid::now_v7().simple().encode_lower(&mut buffer);
         let bytes = Bytes::copy_from_slice(text.as_bytes());
         RequestId(HeaderValue::from_maybe_shared(bytes).unwrap_or_else(|_| HeaderValue::from_static("none")))
     }
@@ -48,24 +45,6 @@ impl RequestId {
     pub fn header(&self) -> HeaderValue {
         self.0.clone()
     }
-}
-
-/// Bytes that nobody knows.
-fn secret<const N: usize>() -> [u8; N] {
-    let secret = epitome_runtime::vault::random_secret();
-    std::array::from_fn(|at| secret[at])
-}
-
-/// A name that nobody else has, without asking the system for random numbers each time.
-fn new_uuid() -> uuid::Uuid {
-    static COUNT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(u64::from_le_bytes(secret())));
-    static PROCESS: LazyLock<[u8; 2]> = LazyLock::new(secret);
-    let mut random = [0; 10];
-    random[..2].copy_from_slice(&*PROCESS);
-    random[2..].copy_from_slice(&COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-    uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
 }
 
 fn is_plain(value: &HeaderValue) -> bool {
@@ -100,6 +79,7 @@ mod tests {
         for odd in ["", "a b", "{\"a\":1}", &"x".repeat(CHARS_MAX + 1)] {
             assert_eq!(of(odd).len(), 32, "{odd:?}");
         }
-        assert_ne!(RequestId::new(), RequestId::new());
+        let drawn: Vec<String> = (0..100).map(|_| RequestId::new().to_string()).collect();
+        assert!(drawn.is_sorted() && drawn.windows(2).all(|two| two[0] != two[1]), "{drawn:?}");
     }
 }

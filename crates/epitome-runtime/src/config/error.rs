@@ -79,22 +79,6 @@ fn hint(nearest: &Option<String>) -> String {
 /// The candidate that is nearest to what was written, if one is near at all.
 pub(super) fn nearest<'a>(written: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let far = 2.max(written.len() / 3);
-    let near = candidates.map(|candidate| (distance(written, candidate), candidate));
+    let near = candidates.map(|candidate| (strsim::levenshtein(written, candidate), candidate));
     near.filter(|(distance, _)| *distance <= far).min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
-}
-
-/// How many letters have to be put in, taken out or changed.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, a) in one.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = at + 1;
-        for (place, b) in other.iter().enumerate() {
-            let changed = corner + usize::from(a != *b);
-            corner = row[place + 1];
-            row[place + 1] = changed.min(corner + 1).min(row[place] + 1);
-        }
-    }
-    row[other.len()]
 }

@@ -2,8 +2,6 @@
 //!
 //! The same compaction of the same session at the same stamp gets the same ids.
 
-use std::fmt::Write;
-
 /// Draws ids from a seed; each is different from the last.
 #[derive(Clone, Debug)]
 pub(super) struct Ids {
@@ -22,38 +20,29 @@ impl Ids {
         Ids { hasher, drawn: 0 }
     }
 
-    fn draw(&mut self) -> [u8; 16] {
+    fn draw(&mut self) -> blake3::Hash {
         self.drawn += 1;
         let mut hasher = self.hasher.clone();
         hasher.update(&self.drawn.to_le_bytes());
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-        bytes
+        hasher.finalize()
     }
 
     /// A UUID of version 8, the one whose bits are free.
     pub(super) fn uuid(&mut self) -> String {
-        let mut bytes = self.draw();
+        let mut bytes = *self.draw().as_bytes();
         bytes[6] = bytes[6] & 0x0f | 0x80;
         bytes[8] = bytes[8] & 0x3f | 0x80;
-        let hex = hex(&bytes);
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        let hex = blake3::Hash::from_bytes(bytes).to_hex();
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..32])
     }
 
     /// Eight hexadecimal digits that are not taken yet.
     pub(super) fn short(&mut self, taken: impl Fn(&str) -> bool) -> String {
         loop {
-            let id = hex(&self.draw()[..4]);
+            let id = self.draw().to_hex()[..8].to_owned();
             if !taken(&id) {
                 return id;
             }
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }
