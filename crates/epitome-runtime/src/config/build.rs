@@ -157,20 +157,6 @@ impl Config {
         })
     }
 
-    /// The model that answers, where one is configured.
-    pub fn answerer(&self, environment: &Environment) -> Result<Option<Arc<dyn Model>>, BuildError> {
-        let Some(url) = &self.model.url else { return Ok(None) };
-        let missing = BuildError::NoModel { missing: "model.name" };
-        let asked = Asked {
-            section: "model",
-            url,
-            name: self.model.name.as_deref(),
-            dialect: self.model.dialect,
-            key: self.model.key.as_ref().map(|key| ("model.key", key)),
-        };
-        self.client(&asked, environment, missing).map(Some)
-    }
-
     fn summary_model(&self, environment: &Environment) -> Result<Arc<dyn Model>, BuildError> {
         let known = self.summarizer_model().ok_or(BuildError::NoModel { missing: "summarizer.url" })?;
         let missing = BuildError::NoModel { missing: "summarizer.name" };

@@ -1,7 +1,7 @@
 //! Tokens and the budget: what a prompt costs and what it may cost.
 //!
 //! A [`TokenCounter`] prices text; [`Overhead`] and [`ImageRule`] price what is around and between it; [`Model`] and
-//! [`Window`] say how much there may be; [`TokenBudget`] and [`Threshold`] say when it is too much; [`Calibration`] and
+//! [`Window`] say how much there may be; [`Threshold`] says when it is too much; [`Calibration`] and
 //! [`classify`] learn from what the provider answered.
 
 mod bpe;
@@ -20,7 +20,6 @@ mod recount;
 mod scaled;
 mod settled;
 mod threshold;
-mod token_budget;
 #[cfg(feature = "tokenizer-json")]
 mod tokenizer_json;
 mod tokens;
@@ -42,7 +41,6 @@ pub(crate) use recount::Recount;
 pub use scaled::Scaled;
 pub use settled::{ProvenWindow, SettledWindow, WindowHints, WindowProof, WindowSource};
 pub use threshold::{Threshold, ThresholdError};
-pub use token_budget::TokenBudget;
 #[cfg(feature = "tokenizer-json")]
 pub use tokenizer_json::{TokenizerJson, TokenizerJsonError};
 pub use tokens::{Count, CountSource, TokenCounter, Tokens};

@@ -37,23 +37,6 @@ struct CallSite {
     answered: bool,
 }
 
-/// How an incoming history relates to a known thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
-    /// It goes on from the thread's end; its messages from here on are new.
-    Continue {
-        /// The place of the first new message.
-        from: usize,
-    },
-    /// It leaves the thread before its end.
-    Fork {
-        /// The place of the first message that differs.
-        at: usize,
-    },
-    /// It shares nothing with the thread.
-    New,
-}
-
 impl Default for Thread {
     fn default() -> Self {
         Thread::new()
@@ -321,17 +304,6 @@ impl Thread {
         thread.chain = self.chain.clone();
         thread.turn = self.turn;
         thread
-    }
-
-    /// How an incoming history, given by its ids, relates to this thread. Looks from the newest message back.
-    pub fn relate(&self, incoming: &[MessageId]) -> Relation {
-        let shared = (0..incoming.len().min(self.len())).rev().find(|at| self.messages[*at].id == incoming[*at]);
-        match shared.map(|at| at + 1) {
-            Some(from) if from == self.len() => Relation::Continue { from },
-            Some(at) => Relation::Fork { at },
-            None if self.is_empty() => Relation::Continue { from: 0 },
-            None => Relation::New,
-        }
     }
 
     /// How many messages it has.

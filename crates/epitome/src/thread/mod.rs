@@ -16,7 +16,7 @@ pub use evicted::{Evicted, Restored};
 pub use exchange::{Cut, Exchange, Span};
 pub use harness::{HarnessText, Speaker, own_words, pieces};
 pub(crate) use harness::{is_codex_context, outside_reminders};
-pub use log::{Relation, Thread};
+pub use log::Thread;
 pub use media::{Extent, Media, MediaKind, MediaSource};
 pub use message::{Message, MessageId, NewMessage, Opaque, Part, Reasoning, Role, Seal, ToolCall};
 pub use raw::Raw;
