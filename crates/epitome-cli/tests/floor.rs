@@ -99,14 +99,18 @@ fn a_list_with_more_system_messages_than_the_window_holds_is_compacted() {
 fn a_list_of_twice_the_length_takes_about_twice_the_time_even_where_it_cannot_be_done() {
     let bench = Bench::new().holding("one.json", list(400, true, 0)).holding("two.json", list(800, true, 0));
     let time = |file: &str| {
-        let once = || {
-            let begun = Instant::now();
-            bench.run(&["compact", file, "--budget", "1", "--dry-run"]).ended(4);
-            begun.elapsed()
-        };
-        (0..3).map(|_| once()).min().unwrap()
+        let begun = Instant::now();
+        bench.run(&["compact", file, "--budget", "1", "--dry-run"]).ended(4);
+        begun.elapsed()
     };
-    let (one, two) = (time("one.json"), time("two.json"));
-    // What a process takes to begin is in both; a quadratic search would make it four times as long.
-    assert!(two <= one * 3 + Duration::from_millis(100), "{one:?}, {two:?}");
+    // What a process takes to begin is in both; a quadratic search would make it four times as long. The machine may be
+    // busy with something else for a while: in turns, the fastest of each, until they agree.
+    let (mut one, mut two) = (Duration::MAX, Duration::MAX);
+    for round in 1..=12 {
+        (one, two) = (one.min(time("one.json")), two.min(time("two.json")));
+        if round >= 3 && two <= one * 3 + Duration::from_millis(100) {
+            return;
+        }
+    }
+    panic!("{one:?} for the one, {two:?} for the list of twice its length");
 }

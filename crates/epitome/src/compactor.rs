@@ -103,7 +103,7 @@ pub struct BelowFloor {
 /// ```
 /// use epitome::{Limit, compact, policy::preset};
 ///
-/// # let history: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"note {at}: keep the tests green"}},{{"role":"assistant","content":"Noted, {at}."}}"#)).collect();
+/// # let history: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"Go on with module {at}."}},{{"role":"assistant","content":"Module {at} is ported and parses its header."}}"#)).collect();
 /// # let request = format!(r#"{{"model":"gpt-4o","messages":[{}]}}"#, history.join(","));
 /// let policy = preset("ladder").unwrap();
 /// let compacted = compact(&request, &policy, Limit::window(8_000))?;

@@ -8,7 +8,7 @@
 //! use epitome::{Limit, compact, policy::preset};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let turns: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"note {at}: keep the tests green"}},{{"role":"assistant","content":"Noted, {at}."}}"#)).collect();
+//! # let turns: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"Go on with module {at}."}},{{"role":"assistant","content":"Module {at} is ported and parses its header."}}"#)).collect();
 //! # let request = format!(r#"{{"model":"gpt-4o","messages":[{}]}}"#, turns.join(","));
 //! let policy = preset("ladder").ok_or("no such preset")?;
 //! let compacted = compact(&request, &policy, Limit::window(8_000))?;
@@ -38,7 +38,7 @@
 //! ```
 //! # use epitome::{Limit, compact, policy::preset};
 //! use epitome::summary::Fate;
-//! # let turns: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"note {at}: never touch main.c"}},{{"role":"assistant","content":"Noted, {at}."}}"#)).collect();
+//! # let turns: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"Go on with module {at}."}},{{"role":"assistant","content":"Module {at} is ported and parses its header."}}"#)).collect();
 //! # let session = format!("[{}]", turns.join(","));
 //! let compacted = compact(&session, &preset("claude-code").unwrap(), Limit::budget(2_000))?;
 //! let Some(compaction) = compacted.compaction else { panic!("it is larger than that") };
@@ -55,7 +55,7 @@
 //!
 //! ```
 //! use epitome::{Compactor, Conversation, Limit, embedded, plan::PlanOptions, policy::preset};
-//! # let turns: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"note {at}: keep the tests green"}},{{"role":"assistant","content":"Noted, {at}."}}"#)).collect();
+//! # let turns: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"Go on with module {at}."}},{{"role":"assistant","content":"Module {at} is ported and parses its header."}}"#)).collect();
 //! # let session = format!("[{}]", turns.join(","));
 //!
 //! let conversation = Conversation::read(&session)?;
@@ -78,7 +78,7 @@
 //! use epitome::summary::{Finish, Progress, Reply, StructuredSummary};
 //! # use epitome::{Compactor, Conversation, Limit, plan::PlanOptions, policy::preset};
 //! # fn ask(system: Option<&str>, question: &str) -> String { r#"{"goal":"Keep the tests green."}"#.into() }
-//! # let turns: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"note {at}: keep the tests green"}},{{"role":"assistant","content":"Noted, {at}."}}"#)).collect();
+//! # let turns: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"Go on with module {at}."}},{{"role":"assistant","content":"Module {at} is ported and parses its header."}}"#)).collect();
 //! # let session = format!("[{}]", turns.join(","));
 //!
 //! let mut writer = |planner: &Planner<'_>, draft: &Draft| -> Result<Option<StructuredSummary>, std::io::Error> {
