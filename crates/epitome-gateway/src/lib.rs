@@ -18,9 +18,12 @@ pub mod mcp;
 pub mod policy;
 pub mod proxy;
 pub mod refusal;
+mod running;
 pub mod serve;
 pub mod settings;
 pub mod sse;
 pub mod tools;
 mod upstream;
 pub mod weave;
+
+pub use running::{RunningGateway, StopReport};

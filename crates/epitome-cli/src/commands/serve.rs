@@ -2,21 +2,15 @@
 //!
 //! Everything that can be wrong is found out before it listens. What it says goes to standard error.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use epitome::policy::{Policy, Preset, preset};
-use epitome_gateway::caller::Caller;
-use epitome_gateway::ledger::{Ledger, PriceList};
-use epitome_gateway::mcp::{Hosts, http_service};
+use epitome::policy::preset;
 use epitome_gateway::policy::usual;
-use epitome_gateway::proxy::Relay;
-use epitome_gateway::serve::{Ended, Gateway, ListenError, Listening, Metrics, Openness, Stop};
+use epitome_gateway::serve::{Gateway, ListenError, Listening, Openness};
 use epitome_gateway::settings::{Settings, SettingsError, Takes};
-use epitome_gateway::tools::Caps;
 use epitome_mock::{MockServer, MockSettings};
 use epitome_runtime::config::{LogFormat, Provider};
 use epitome_runtime::engine::{Engine, EngineError};
@@ -77,36 +71,20 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
         opening.abort();
         return Err(error.into());
     }
-    let worker = engine.work();
     if !log_json {
         say(&welcome(&listening, &settings, &configured, is_open));
         say(&demo.as_ref().map(|_| Demo::loop_at(&listening.url())).unwrap_or_default());
     }
-    let metrics = Arc::new(Metrics::new());
-    let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()).hearing(engine.bus()));
-    let proxy =
-        Relay::new(Arc::clone(&settings), engine.clone(), policies(), Arc::clone(&metrics), Arc::clone(&ledger));
-    // Who may ask, and by which name, is decided before a request comes there.
-    let who = |parts: &http::request::Parts| parts.extensions.get::<Caller>().map(Caller::access);
-    let mcp = Some(http_service(engine.clone(), Caps::default(), Hosts::Any, who));
-    let relay = proxy.clone();
-    let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp };
-    let mut stop = Stop::on_signals();
-    let ended = gateway.serve(listening, stop.clone()).await;
-    if !relay.ended(LOG_WAIT).await {
+    let report = Gateway::start(settings, engine, compactions, listening).stop_on_signals(LOG_WAIT).await;
+    if !report.is_log_complete {
         say("The newest messages of some threads are not in the store; their clients will send them again.\n");
     }
-    // A model may take its time for a summary; whoever says it twice does not wait. The job is taken up again later.
-    tokio::select! {
-        () = worker.stop() => {}
-        () = stop.at_once() => {}
-    }
-    if let Err(error) = ledger.flush().await {
+    if let Err(error) = &report.ledger {
         say(&format!("The newest entries of the ledger are not written: {error}.\n"));
     }
     opening.abort();
     drop(exporter);
-    Ok(farewell(ended))
+    Ok(farewell(report.cut))
 }
 
 /// Opens the store, as often as it takes, and again when it is lost. That it is sealed with a key that is not configured is
@@ -136,11 +114,6 @@ fn keep_open(
         };
         store.keep_open(adopt).await;
     })
-}
-
-/// The policies that a request may name.
-fn policies() -> BTreeMap<String, Policy> {
-    Preset::ALL.iter().filter_map(|known| Some((known.name.to_owned(), preset(known.name)?))).collect()
 }
 
 fn flags(args: &Serve) -> Flags {
@@ -230,12 +203,12 @@ impl Demo {
     }
 }
 
-fn farewell(ended: Ended) -> Answer {
-    let text = match ended.cut {
+fn farewell(cut: usize) -> Answer {
+    let text = match cut {
         0 => "Stopped; every answer was finished.\n".to_owned(),
         cut => format!("Stopped; {cut} answer{} cut off.\n", plural(cut)),
     };
-    Answer::new(text, json!({"cut": ended.cut}))
+    Answer::new(text, json!({"cut": cut}))
 }
 
 fn say(text: &str) {

@@ -24,20 +24,6 @@ impl Stop {
         (Stopper(sender), Stop(receiver))
     }
 
-    /// One that the first SIGTERM or SIGINT begins, and the second one ends.
-    pub fn on_signals() -> Stop {
-        let (stopper, stop) = Stop::pair();
-        tokio::spawn(async move {
-            signaled().await;
-            stopper.finish();
-            signaled().await;
-            stopper.at_once();
-            // Whoever listens shall not think that nobody tells any more.
-            std::future::pending::<()>().await;
-        });
-        stop
-    }
-
     /// Whether nothing new is begun any more.
     pub fn is_finishing(&self) -> bool {
         *self.0.borrow() >= Stage::Finishing

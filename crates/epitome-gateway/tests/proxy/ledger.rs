@@ -22,7 +22,7 @@ fn plan() -> Plan {
 async fn entries(gate: &Gate, thread: &str, count: usize) -> Vec<Value> {
     let began = std::time::Instant::now();
     loop {
-        gate.ledger.flush().await.unwrap();
+        gate.running.ledger().flush().await.unwrap();
         let got = gate.send("GET", &format!("/api/threads/{thread}/ledger?limit=200"), &[], Vec::new()).await;
         let entries = match got.status {
             200 => got.json()["entries"].as_array().unwrap().clone(),

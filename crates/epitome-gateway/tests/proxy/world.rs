@@ -1,26 +1,22 @@
 //! A gateway and a provider, both running, and the door to them.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use epitome::budget::Tokens;
-use epitome::policy::{Preset, preset};
-use epitome_gateway::ledger::{Ledger, PriceList};
-use epitome_gateway::proxy::Relay;
-use epitome_gateway::serve::{Ended, Gateway, Listening, Metrics, Openness, Stop, Stopper};
+use epitome_gateway::RunningGateway;
+use epitome_gateway::serve::{Gateway, Listening, Openness};
 use epitome_gateway::settings::{Family, Settings, Takes, ToolRules, Upstream};
 use epitome_mock::{MockServer, MockSettings, RecordedRequest};
-use epitome_runtime::engine::{Engine, Parts, Worker};
+use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::store::{Memory, Sqlite, Store};
 use epitome_runtime::summarize::Summarizer;
 use epitome_runtime::vault::Keys;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
 
 /// How long anything may take that should be quick.
 pub const SOON: Duration = Duration::from_secs(20);
@@ -47,11 +43,7 @@ pub struct Gate {
     pub address: SocketAddr,
     /// Whoever talks to it, on connections that are kept.
     pub client: reqwest::Client,
-    pub relay: Relay,
-    pub ledger: Arc<Ledger>,
-    pub stopper: Stopper,
-    pub worker: Worker,
-    pub task: JoinHandle<Ended>,
+    pub running: RunningGateway,
 }
 
 /// What came back.
@@ -159,19 +151,10 @@ impl Gate {
     /// Serves what an engine keeps, as these settings say.
     pub async fn of(settings: Settings, engine: Engine) -> Gate {
         let listening = Listening::on(&settings, Openness::Local).await.unwrap();
-        let (address, (stopper, stop)) = (listening.address(), Stop::pair());
-        let settings = Arc::new(settings);
-        let metrics = Arc::new(Metrics::new());
-        let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()).hearing(engine.bus()));
-        let policies: BTreeMap<_, _> =
-            Preset::ALL.iter().filter_map(|known| Some((known.name.to_owned(), preset(known.name)?))).collect();
-        let relay = Relay::new(settings.clone(), engine.clone(), policies, metrics.clone(), ledger.clone());
-        let proxy = relay.clone();
-        let worker = engine.work();
+        let address = listening.address();
         let compactions = Arc::new(epitome_runtime::event::Metrics::new());
-        let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp: None };
-        let task = tokio::spawn(gateway.serve(listening, stop));
-        Gate { address, client: client(), relay, ledger, stopper, worker, task }
+        let running = Gateway::start(Arc::new(settings), engine, compactions, listening);
+        Gate { address, client: client(), running }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -232,16 +215,14 @@ impl Gate {
 
     /// Waits until everything is written down that is known of the requests so far.
     pub async fn flush(&self) {
-        assert!(self.relay.flush(SOON).await, "what is known of requests is not written down");
+        assert!(self.running.relay().flush(SOON).await, "what is known of requests is not written down");
     }
 
     /// Stops it, and waits until what is under way beside requests is done.
     pub async fn stop(self) {
-        self.stopper.finish();
-        let _ = tokio::time::timeout(SOON, self.task).await.expect("it ends");
-        assert!(self.relay.ended(SOON).await, "what came is not in the log");
-        self.worker.stop().await;
-        self.ledger.flush().await.unwrap();
+        let report = tokio::time::timeout(SOON * 2, self.running.stop(SOON)).await.expect("it ends");
+        assert!(report.is_log_complete, "what came is not in the log");
+        report.ledger.unwrap();
     }
 }
 
