@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::cli;
-use crate::desk;
 use crate::failure::{Exit, Failure};
+use crate::open_store;
 use crate::progress::Progress;
 use crate::settings::{Configured, Flags};
 
@@ -92,7 +92,7 @@ impl<'a> Author<'a> {
         }
         let summarizer = configured.config().summarizer(&configured.environment)?;
         let host = configured.config().summarizer_model().map(|known| known.url.host());
-        let runtime = summarizer.model().map(|_| desk::runtime()).transpose()?;
+        let runtime = summarizer.model().map(|_| open_store::runtime()).transpose()?;
         Ok(Author { summarizer, host, runtime, call, progress, heard: RefCell::default() })
     }
 

@@ -1,34 +1,69 @@
-//! What can be typed: verbs, options, and an example for each. What it means is the commands' affair.
+//! The command line as it is typed: verbs, options, and an example for each. The commands decide what it means.
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use epitome::budget::{Tokens, UnknownAmount};
 use epitome::session::Format;
 use epitome::wire::Dialect;
 use epitome_mock::ProviderFault;
 
-/// The exit codes, as `--help` tells them.
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  it is done, or there was nothing to do
-  1  `check` or `store check` found errors
-  2  the command line, the configuration or the policy is wrong
-  3  the input or the store cannot be read
-  4  it cannot be done: the budget is below the floor, the format cannot say it, or no model wrote the summary; nothing
-     was written
-  5  the output or the store cannot be written; the file is as it was
+use crate::failure::Exit;
+use crate::screen::{ColorArg, WIDTH_MIN};
 
-Example:
-  epitome compact session.jsonl --budget 20000";
+/// Returns what `--help` ends with: every exit code, and an example.
+fn exit_codes() -> String {
+    let code = |exit: Exit| format!("  {}  {}\n", exit as u8, exit.meaning());
+    let codes: String = Exit::ALL.into_iter().map(code).collect();
+    format!("Exit codes:\n{codes}\nExample:\n  epitome compact session.jsonl --budget 20k")
+}
 
-/// Context compaction for recorded agent sessions: see what fills a context, make it smaller, lose nothing.
+/// Reads a number of tokens or bytes as people write it: 12000, 12k, 1.5m, 12_000.
+fn amount(text: &str) -> Result<u64, UnknownAmount> {
+    text.parse::<Tokens>().map(Tokens::get)
+}
+
+/// Reads the size of an answer that holds more than its own frame.
+fn read_tokens(text: &str) -> Result<u64, String> {
+    let tokens = amount(text).map_err(|error| error.to_string())?;
+    if tokens < READ_TOKENS_MIN { Err(format!("the least is {READ_TOKENS_MIN} tokens")) } else { Ok(tokens) }
+}
+
+/// The fewest tokens of an answer of read_artifact.
+const READ_TOKENS_MIN: u64 = 200;
+
+/// Reads a width that leaves something to read.
+fn width(text: &str) -> Result<usize, String> {
+    let width = text.parse().map_err(|_| format!("`{text}` is not a number of columns"))?;
+    if width < WIDTH_MIN { Err(format!("the least is {WIDTH_MIN} columns")) } else { Ok(width) }
+}
+
+/// Reads an amount of what is held in memory.
+fn size(text: &str) -> Result<usize, UnknownAmount> {
+    amount(text).map(|amount| amount as usize)
+}
+
+/// Reads how many rows to list: at least one.
+fn rows(text: &str) -> Result<usize, String> {
+    let count = amount(text).map_err(|_| format!("`{text}` is not a number"))?;
+    if count == 0 { Err("there is nothing to list below 1".to_owned()) } else { Ok(count as usize) }
+}
+
+/// Context compaction for LLM agents: see what fills a context, make it smaller, lose nothing
 #[derive(Debug, Parser)]
-#[command(name = "epitome", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "epitome", version, after_help = exit_codes(), max_term_width = 100)]
 pub struct Cli {
     /// Print one JSON object instead of text, errors included
     #[arg(long, global = true)]
     pub json: bool,
-    /// The configuration file, in the place of the one that would be found
+    /// When to color: auto, always or never; `NO_COLOR` and `CLICOLOR_FORCE` count under auto
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
+    #[arg(hide_possible_values = true)]
+    pub color: ColorArg,
+    /// Cut the rows of tables at N columns; the terminal's width by default, and no cut in a pipe
+    #[arg(long, global = true, value_name = "N", value_parser = width)]
+    pub width: Option<usize>,
+    /// Use this configuration file
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// What to do
@@ -42,7 +77,8 @@ pub enum Verb {
     /// Make a session smaller and write it back in its own format
     ///
     /// Session files (Claude Code, Codex, pi) get a compaction appended; nothing that was in them is changed. Message
-    /// lists are written to OUT, by default NAME.compacted.EXT beside the file. What leaves the prompt is kept under
+    /// lists are written to OUT, by default NAME.compacted.EXT beside the file; a file that exists is not replaced without
+    /// `--overwrite`. What leaves the prompt is kept under
     /// .epitome/ beside the file, and `epitome read` gives it back.
     #[command(after_help = "\
 Examples:
@@ -130,7 +166,7 @@ Examples:
     /// Show what requests through the gateway cost, and what they would have cost without it
     ///
     /// By day; with a thread, request by request. Amounts are in US dollars where the model's price is known and in
-    /// uncached input tokens where it is not. What is below zero was dearer with the gateway than without.
+    /// uncached input tokens where it is not. What is below zero cost more with the gateway than without.
     #[command(after_help = "\
 Examples:
   epitome ledger --since 2026-11-01
@@ -157,11 +193,11 @@ Examples:
   epitome store migrate
   epitome store vacuum
   epitome store rotate")]
-    Store(StoreArgs),
-    /// Stand in front of any provider, so that an agent's prompt never outgrows its window
+    Store(StoreCommand),
+    /// Run a proxy that keeps prompts within the context window
     ///
     /// Point an agent's base URL at it and change nothing else. Requests that fit pass byte for byte; others are compacted,
-    /// and what left can be read back. An interrupt stops it: answers under way are finished, a second one ends them.
+    /// and what left can be read back. Ctrl-C stops it: answers under way are finished, a second one ends them.
     #[command(after_help = "\
 Examples:
   epitome serve
@@ -175,9 +211,9 @@ Examples:
     /// Compact threads in the background until stopped
     #[command(after_help = "Example:\n  epitome work --store postgres://epitome@db.example.com/epitome")]
     Work(Work),
-    /// Serve what left the prompts to an MCP client, on standard input and output
+    /// Run an MCP server that lets agents search and read removed content
     ///
-    /// The tools are read_artifact, recall and compact; artifacts are resources too. Standard output carries the protocol
+    /// It speaks on standard input and output. The tools are read_artifact, recall and compact; artifacts are resources too. Standard output carries the protocol
     /// and nothing else.
     #[command(after_help = "\
 Examples:
@@ -207,8 +243,7 @@ Examples:
 pub struct Input {
     /// The session, request or message list; `-` reads standard input
     pub file: PathBuf,
-    /// Its format, when it is not the one it looks like: pi-events, pi-tree, claude-code, codex, chat, responses,
-    /// anthropic or ai-sdk
+    /// Input format (detected if omitted): pi-events, pi-tree, claude-code, codex, chat, responses, anthropic or ai-sdk
     #[arg(long, visible_alias = "dialect", value_name = "FORMAT")]
     pub format: Option<Format>,
     /// Carry lines that are not JSON along unread instead of stopping at them
@@ -239,13 +274,13 @@ pub struct Aim {
     /// The model that will read the result: sets the window and the tokenizer
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// The context window in tokens
-    #[arg(long, value_name = "TOKENS", conflicts_with = "model")]
+    /// The context window in tokens, such as 200k; overrides what is known of the model
+    #[arg(long, value_name = "TOKENS", value_parser = amount)]
     pub window: Option<u64>,
-    /// The compacted messages fit in this many tokens, system prompt excluded, nothing else reserved
-    #[arg(long, value_name = "TOKENS")]
+    /// Maximum tokens for the compacted messages (system prompt not counted)
+    #[arg(long, value_name = "TOKENS", value_parser = amount)]
     pub budget: Option<u64>,
-    /// Only the first N messages exist
+    /// Ignore everything after message N
     #[arg(long, value_name = "N")]
     pub until: Option<usize>,
     /// What the summary should look at
@@ -280,6 +315,9 @@ pub struct Compact {
     /// Where to write; `-` is standard output
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub overwrite: bool,
     /// Who writes the summary
     #[command(flatten)]
     pub author: Author,
@@ -364,6 +402,9 @@ pub struct Branch {
     /// Where to write; `-` is standard output; NAME.branch.EXT beside the file by default
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+    /// Replace OUT if it exists
+    #[arg(long, visible_alias = "force")]
+    pub overwrite: bool,
 }
 
 /// `epitome check`.
@@ -372,7 +413,7 @@ pub struct Check {
     /// The session, request or message list; `-` reads standard input
     #[arg(required_unless_present = "rules")]
     pub file: Option<PathBuf>,
-    /// Whose rules: chat, responses, anthropic or ai-sdk
+    /// StoreArgs rules: chat, responses, anthropic or ai-sdk
     #[arg(long, value_name = "DIALECT")]
     pub dialect: Option<Dialect>,
     /// Calls of the last exchange may still be unanswered; session files are judged so in any case
@@ -468,13 +509,13 @@ pub struct TrustArgs {
     pub remove: bool,
 }
 
-/// Which store, and whose threads.
+/// Which store, and store_args threads.
 #[derive(Debug, Args)]
-pub struct Whose {
-    /// The store, in the place of the configured one: sqlite:PATH or postgres://…
+pub struct StoreArgs {
+    /// The store, instead of the configured one: sqlite:PATH or postgres://…
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
-    /// The tenant, in the place of the configured one
+    /// The tenant, instead of the configured one
     #[arg(long, value_name = "ID")]
     pub tenant: Option<String>,
 }
@@ -488,7 +529,7 @@ pub struct Import {
     /// The thread's id; by default the session's own, or the file's name
     #[arg(long, value_name = "ID")]
     pub thread: Option<String>,
-    /// The format, when it is not the one it looks like
+    /// Input format (detected if omitted)
     #[arg(long, visible_alias = "dialect", value_name = "FORMAT")]
     pub format: Option<Format>,
     /// Carry lines that are not JSON along unread instead of stopping at them
@@ -496,7 +537,7 @@ pub struct Import {
     pub skip_bad_lines: bool,
     /// Which store
     #[command(flatten)]
-    pub whose: Whose,
+    pub store_args: StoreArgs,
 }
 
 /// `epitome export`.
@@ -507,13 +548,16 @@ pub struct Export {
     /// Where to write; standard output by default
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+    /// Replace OUT if it exists
+    #[arg(long, visible_alias = "force")]
+    pub overwrite: bool,
     /// `jsonl` writes the log, one message a line, with its place, id and role; `documents` everything that is kept beside
     /// the messages (pins, memory, answers, ledger entries), one a line
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<ExportFormat>,
     /// Which store
     #[command(flatten)]
-    pub whose: Whose,
+    pub store_args: StoreArgs,
 }
 
 /// How a thread is written that is not written as the file it came from.
@@ -529,11 +573,11 @@ pub enum ExportFormat {
 #[derive(Debug, Args)]
 pub struct Threads {
     /// The most threads to list, newest first
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = rows)]
     pub limit: usize,
     /// Which store
     #[command(flatten)]
-    pub whose: Whose,
+    pub store_args: StoreArgs,
 }
 
 /// `epitome log`.
@@ -545,7 +589,7 @@ pub struct Log {
     #[arg(long, value_name = "MESSAGE")]
     pub from: Option<String>,
     /// The most rows
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = rows)]
     pub limit: usize,
     /// The events instead of the messages
     #[arg(long, conflicts_with = "plans")]
@@ -558,7 +602,7 @@ pub struct Log {
     pub full: bool,
     /// Which store
     #[command(flatten)]
-    pub whose: Whose,
+    pub store_args: StoreArgs,
 }
 
 /// `epitome ledger`.
@@ -573,11 +617,11 @@ pub struct Ledger {
     #[arg(long, value_name = "REQUEST", requires = "thread")]
     pub after: Option<String>,
     /// The most requests to list
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = rows)]
     pub limit: usize,
     /// Which store
     #[command(flatten)]
-    pub whose: Whose,
+    pub store_args: StoreArgs,
 }
 
 /// `epitome models`.
@@ -592,7 +636,7 @@ pub struct ModelsArgs {
     /// Only what was learned of this upstream, such as http://127.0.0.1:4010
     #[arg(long, global = true, value_name = "URL")]
     pub upstream: Option<String>,
-    /// The store, in the place of the configured one: sqlite:PATH or postgres://…
+    /// The store, instead of the configured one: sqlite:PATH or postgres://…
     #[arg(long, global = true, value_name = "URL")]
     pub store: Option<String>,
 }
@@ -621,20 +665,20 @@ pub struct Recall {
     #[arg(required = true)]
     pub query: Vec<String>,
     /// The most tokens of the answer; by default as configured
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "TOKENS", value_parser = amount)]
     pub tokens: Option<u64>,
     /// Which store
     #[command(flatten)]
-    pub whose: Whose,
+    pub store_args: StoreArgs,
 }
 
 /// `epitome store`.
 #[derive(Debug, Args)]
-pub struct StoreArgs {
+pub struct StoreCommand {
     /// What to do
     #[command(subcommand)]
     pub verb: StoreVerb,
-    /// The store, in the place of the configured one: sqlite:PATH or postgres://…
+    /// The store, instead of the configured one: sqlite:PATH or postgres://…
     #[arg(long, global = true, value_name = "URL")]
     pub store: Option<String>,
 }
@@ -663,7 +707,7 @@ pub enum StoreVerb {
 /// `epitome work`.
 #[derive(Debug, Args)]
 pub struct Work {
-    /// The store, in the place of the configured one: sqlite:PATH or postgres://…
+    /// The store, instead of the configured one: sqlite:PATH or postgres://…
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
 }
@@ -679,7 +723,7 @@ pub struct Serve {
     #[arg(long = "upstream", value_name = "WHAT=URL")]
     pub upstreams: Vec<String>,
     /// The most tokens of a prompt, where that is less than the model's window
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "TOKENS", value_parser = amount)]
     pub budget: Option<u64>,
     /// Whether requests get the gateway's own tools: on or off
     #[arg(long, value_name = "SWITCH")]
@@ -696,7 +740,7 @@ pub struct Serve {
     /// The certificate's key, as PEM
     #[arg(long, value_name = "FILE")]
     pub tls_key: Option<String>,
-    /// The store, in the place of the configured one: sqlite:PATH, postgres://… or memory:
+    /// The store, instead of the configured one: sqlite:PATH, postgres://… or memory:
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
     /// Listen beyond this machine without keys: whoever reaches it can read every thread
@@ -714,11 +758,11 @@ pub struct Mcp {
     #[arg(long, value_name = "ID")]
     pub thread: Option<String>,
     /// The most tokens of an answer of read_artifact
-    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u64).range(200..))]
+    #[arg(long, value_name = "TOKENS", default_value_t = 4000, value_parser = read_tokens)]
     pub read_tokens: u64,
     /// Which store
     #[command(flatten)]
-    pub whose: Whose,
+    pub store_args: StoreArgs,
 }
 
 /// `epitome mock`.
@@ -731,7 +775,7 @@ pub struct Mock {
     #[arg(long)]
     pub list: bool,
     /// The window of models that name none themselves, in tokens; by default what is known of the model
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = amount)]
     pub window: Option<u64>,
     /// How an overflow is told, by its name in the catalog; by default as the protocol's own provider does
     #[arg(long, value_name = "NAME")]
@@ -746,7 +790,7 @@ pub struct Mock {
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Work")]
     pub work: u64,
     /// About how many bytes each of these calls puts out
-    #[arg(long, value_name = "BYTES", default_value_t = 6000, help_heading = "Work")]
+    #[arg(long, value_name = "BYTES", default_value_t = 6000, value_parser = size, help_heading = "Work")]
     pub work_bytes: usize,
     /// The file to read where no tool runs commands
     #[arg(long, value_name = "FILE", help_heading = "Work")]
@@ -761,7 +805,7 @@ pub struct Mock {
     #[arg(long, value_name = "MS", default_value_t = 0, help_heading = "Timing")]
     pub itl_ms: u64,
     /// The tokens of a plain answer; 0 is a short sentence
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Timing")]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = size, help_heading = "Timing")]
     pub answer_tokens: usize,
     /// Read the body and answer, without rules, counts or records
     #[arg(long, help_heading = "Timing")]

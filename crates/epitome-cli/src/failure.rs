@@ -23,6 +23,25 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Every way to end, by its code.
+    pub const ALL: [Exit; 6] =
+        [Exit::Fine, Exit::Violations, Exit::Usage, Exit::Unreadable, Exit::CannotFit, Exit::CannotWrite];
+
+    /// Returns the meaning of the code, as `--help` prints it.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Exit::Fine => "done, or there was nothing to do",
+            Exit::Violations => "`check`, `policy check`, `store check` or `store rotate` found errors",
+            Exit::Usage => "the command line, the configuration or the policy is wrong",
+            Exit::Unreadable => "the input or the store cannot be read",
+            Exit::CannotFit => {
+                "it cannot be done: the budget is below the floor, the format cannot express it, no model wrote\n     \
+                 the summary, the thread exists with other content, or the port is in use; nothing was written"
+            }
+            Exit::CannotWrite => "the output or the store cannot be written; the file is as it was",
+        }
+    }
+
     fn kind(self) -> &'static str {
         match self {
             Exit::Fine => "fine",

@@ -4,20 +4,21 @@
 
 mod author;
 mod cli;
+mod clock;
 mod commands;
-mod desk;
+mod excerpt;
 mod failure;
 mod find;
+mod nearest;
 mod numbers;
 mod open;
-mod paint;
+mod open_store;
 mod planning;
 mod progress;
 mod receipt;
+mod screen;
 mod settings;
-mod sketch;
 mod source;
-mod stamp;
 mod store;
 mod table;
 mod telemetry;
@@ -26,27 +27,43 @@ mod write;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use cli::Cli;
 use failure::{Answer, Exit, Failure, words};
-use paint::Paint;
+use screen::Screen;
 
 /// Requests come and go by the thousand, each with many small things.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
-    let exit = match commands::run(&cli, Paint::for_stdout()) {
+    let exit = match commands::run(&cli, Screen::of_stdout(cli.color, cli.width)) {
         Ok(answer) => print_answer(&answer, cli.json),
         Err(failure) => print_failure(&failure, cli.json),
     };
     ExitCode::from(exit as u8)
+}
+
+/// Parses the command line. Help and errors of it are colored before anything is parsed, so `--color` is looked for here.
+fn parse() -> Result<Cli, clap::Error> {
+    let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let asked = args.iter().enumerate().find_map(|(at, arg)| match arg.strip_prefix("--color") {
+        Some("") => args.get(at + 1).map(String::as_str),
+        Some(value) => value.strip_prefix('='),
+        None => None,
+    });
+    let color = match asked {
+        Some("always") => clap::ColorChoice::Always,
+        Some("never") => clap::ColorChoice::Never,
+        _ => clap::ColorChoice::Auto,
+    };
+    Cli::from_arg_matches(&Cli::command().color(color).try_get_matches()?)
 }
 
 /// Help and version are answers; everything else is a mistake on the command line.
@@ -67,7 +84,7 @@ fn print_answer(answer: &Answer, json: bool) -> Exit {
     let said = if json { format!("{:#}\n", answer.json) } else { answer.text.clone() };
     let printed = match &answer.data {
         None => print(io::stdout().lock(), &said),
-        Some(data) => print(io::stdout().lock(), data).and_then(|()| print(io::stderr().lock(), &said)),
+        Some(data) => print(io::stdout().lock(), data).and_then(|()| print(anstream::stderr().lock(), &said)),
     };
     match printed {
         Ok(()) => answer.exit,

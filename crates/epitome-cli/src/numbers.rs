@@ -12,11 +12,11 @@ use crate::find::reference;
 use crate::store::{Chain, Record, Store, file_name};
 
 /// Where the message of a number is.
-pub enum Whereabouts {
+pub enum NumberedMessage {
     /// In the file: its place in the log, from 0.
-    Logged(usize),
+    InFile(usize),
     /// In the artifact folder: its JSON.
-    Kept(String),
+    Stored(String),
 }
 
 /// Gives the messages of a compacted list the numbers they had; answers whether the numbers are known.
@@ -34,7 +34,7 @@ pub fn restore(session: &mut Session, store: &Store, path: &Path) -> bool {
 }
 
 /// Finds the message of a reference such as `m41`.
-pub fn locate(session: &Session, store: &Store, path: &Path, id: &str) -> Result<Whereabouts, Failure> {
+pub fn locate(session: &Session, store: &Store, path: &Path, id: &str) -> Result<NumberedMessage, Failure> {
     let number = reference(id, 'm').unwrap_or(0);
     if !matches!(session.format(), Format::List(_)) {
         return by_place(session, number);
@@ -45,7 +45,7 @@ pub fn locate(session: &Session, store: &Store, path: &Path, id: &str) -> Result
     }
     let Some(numbers) = chain.numbers(session) else { return Err(unknown(id, store, path, &chain)) };
     if let Some(kept) = chain.kept(id) {
-        return store.message(kept).map(Whereabouts::Kept).ok_or_else(|| {
+        return store.message(kept).map(NumberedMessage::Stored).ok_or_else(|| {
             Failure::new(
                 Exit::Unreadable,
                 format!("{id} left the prompt, and {} does not hold it any more.", store.dir().display()),
@@ -57,7 +57,7 @@ pub fn locate(session: &Session, store: &Store, path: &Path, id: &str) -> Result
     let newest = chain.newest();
     let is_shortened = newest.is_some_and(|record| record.edited.contains_key(id));
     match numbers.iter().position(|known| *known == number) {
-        Some(at) if number > 0 && !is_shortened => Ok(Whereabouts::Logged(at)),
+        Some(at) if number > 0 && !is_shortened => Ok(NumberedMessage::InFile(at)),
         _ if number == 0 || number >= newest.map_or(0, Record::next_number) && !is_shortened => {
             let last = numbers.iter().max().copied().unwrap_or(0);
             Err(no_such(number, last))
@@ -66,10 +66,10 @@ pub fn locate(session: &Session, store: &Store, path: &Path, id: &str) -> Result
     }
 }
 
-fn by_place(session: &Session, number: usize) -> Result<Whereabouts, Failure> {
+fn by_place(session: &Session, number: usize) -> Result<NumberedMessage, Failure> {
     let count = session.log().len();
     let at = number.checked_sub(1).filter(|at| *at < count);
-    at.map(Whereabouts::Logged).ok_or_else(|| no_such(number, count))
+    at.map(NumberedMessage::InFile).ok_or_else(|| no_such(number, count))
 }
 
 fn no_such(number: usize, last: usize) -> Failure {
@@ -88,10 +88,10 @@ fn unknown(id: &str, store: &Store, path: &Path, chain: &Chain) -> Failure {
         .hint("Name the folder with `--artifacts DIR`: it is `.epitome` beside the file that was compacted. A message of the list itself can be read by its id; `epitome show` lists them.")
 }
 
-/// A number of a round whose record is not there.
+/// A number of a round store_args record is not there.
 fn left_before(id: &str, store: &Store, path: &Path) -> Failure {
     let (name, dir) = (path.display(), store.dir().display());
-    Failure::new(Exit::Unreadable, format!("{id} left {name} in a compaction whose record is not in {dir}.")).hint(
+    Failure::new(Exit::Unreadable, format!("{id} left {name} in a compaction store_args record is not in {dir}.")).hint(
         "Name the folder that has it with `--artifacts DIR`: it is `.epitome` beside the file that was compacted then.",
     )
 }

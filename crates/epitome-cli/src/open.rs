@@ -5,8 +5,9 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use epitome::budget::{CountSource, TokenCounter, Tokens};
+use epitome::budget::{Cautious, CountSource, TokenCounter, Tokens};
 use epitome::session::{Format, ReadOptions, Session, SessionError};
+use epitome::thread::{NewMessage, Role};
 use epitome::wire::DocumentError;
 pub use epitome::{Conversation, CountFor};
 
@@ -90,14 +91,44 @@ pub fn session(file: &File, input: &Input) -> Result<Session, Failure> {
 pub fn open(input: &Input, count_for: CountFor, until: Option<usize>) -> Result<Opened, Failure> {
     let file = read(&input.file)?;
     let mut session = session(&file, input)?;
+    if session.context().is_empty() || !holds_message(&session) {
+        return Err(no_message(&file, &session, input));
+    }
     // The session has the text; a second copy of a large file is not worth its memory.
     let File { path, seen, .. } = file;
     if let Some(until) = until.filter(|until| *until < session.context().len()) {
         session = until_message(&path, session, input, until)?;
     }
     let is_numbered = numbers::restore(&mut session, &Store::of(input.artifacts.as_deref(), &path), &path);
+    // One file has one total, whichever verb is asked: all count on the safe side.
+    let count_for = CountFor { cautious: true, ..count_for };
     let conversation = Conversation::until(session, count_for, until.unwrap_or(usize::MAX));
     Ok(Opened { path, seen, conversation, is_numbered })
+}
+
+/// The tokens of what the model of a session sees now, as every verb counts them.
+pub fn total(session: &Session) -> Tokens {
+    let count_for = CountFor { cautious: true, ..CountFor::default() };
+    Conversation::new(session.clone(), count_for).thread.total()
+}
+
+/// Whether anything in a file is a message: an object of anybody's is read as one without role and content.
+pub fn holds_message(session: &Session) -> bool {
+    let said = |message: &NewMessage| message.role != Role::Other || !message.parts.is_empty();
+    session.log().iter().any(|logged| said(&logged.message))
+}
+
+/// Why a file that can be read is of no use: nothing in it is a message, or not in the format that was named.
+fn no_message(file: &File, session: &Session, input: &Input) -> Failure {
+    let (name, format) = (file.path.display(), session.format().description());
+    let options = ReadOptions { format: None, skip_bad_lines: true };
+    let detected = input.format.and_then(|_| Session::read(&file.text, &options).ok());
+    match detected.filter(|detected| !detected.context().is_empty()) {
+        Some(detected) => Failure::new(Exit::Unreadable, format!("{name} holds no message when read as {format}."))
+            .hint(format!("It looks like {}; leave `--format` out.", detected.format().description())),
+        None => Failure::new(Exit::Unreadable, format!("{name} holds no message."))
+            .hint("Name a session file, a request or a list of messages."),
+    }
 }
 
 /// A session that ends with the message at a place of its context. A list keeps its text: its messages are picked.
@@ -141,6 +172,9 @@ pub fn source_name(source: CountSource) -> String {
 /// Where counts come from, in words.
 pub fn provenance(counter: &dyn TokenCounter, model: Option<&str>) -> String {
     let source = source_name(counter.source());
+    if counter.name() == Cautious.name() {
+        return "a rough, high estimate; `--model` makes it better".to_owned();
+    }
     match model {
         Some(model) => format!("{}, {source}, for {model}", counter.name()),
         None => format!("{}, {source}, no model named", counter.name()),

@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::author::{Author, By};
 use crate::cli::Planned;
 use crate::failure::{Exit, Failure, words};
+use crate::nearest::did_you_mean;
 use crate::open::{CountFor, Opened, open};
 use crate::settings::Configured;
 
@@ -170,7 +171,7 @@ pub fn window(
     let hints = WindowHints {
         told: told.map(Tokens::new),
         told_model,
-        configured: model.window.map(Tokens::new),
+        configured: model.window,
         model: own.model.or(model.name.as_deref()),
         ..own
     };
@@ -186,8 +187,11 @@ pub fn policy(named: Option<&str>) -> Result<Policy, Failure> {
     let path = Path::new(named);
     if !path.exists() && !named.contains(['/', '.']) {
         let names: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name).collect();
-        return Err(Failure::new(Exit::Usage, format!("There is no policy called `{named}`."))
-            .hint(format!("The presets are {}; a file is named by its path.", names.join(", "))));
+        return Err(Failure::new(Exit::Usage, format!("There is no policy called `{named}`.")).hint(format!(
+            "{}The presets are {}; a file is named by its path.",
+            did_you_mean(named, &names),
+            names.join(", ")
+        )));
     }
     let toml = std::fs::read_to_string(path).map_err(|error| Failure::unreadable(path, words(&error)))?;
     Policy::parse(&toml).map_err(|error| {

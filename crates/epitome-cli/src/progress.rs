@@ -6,8 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::screen::cut_to;
+
 /// What takes less than this is not worth a word.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The columns that the line takes, and that are blank again after it.
+const LINE_COLUMNS: usize = 72;
 
 /// A line that shows after a while and goes when it is dropped.
 pub struct Progress {
@@ -30,10 +35,11 @@ impl Progress {
             while waits.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 seconds += 1;
                 let what = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let _ = write!(std::io::stderr(), "\r\x1b[K{what} … {seconds} s");
+                let line = cut_to(&format!("{what} … {seconds} s"), LINE_COLUMNS);
+                let _ = write!(std::io::stderr(), "\r{line:<LINE_COLUMNS$}");
             }
             if seconds > 0 {
-                let _ = write!(std::io::stderr(), "\r\x1b[K");
+                let _ = write!(std::io::stderr(), "\r{:LINE_COLUMNS$}\r", "");
             }
         });
         Progress { what, done: Some(done), shower: Some(shower) }

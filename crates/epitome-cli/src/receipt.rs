@@ -2,18 +2,15 @@
 
 use epitome::budget::Tokens;
 use epitome::plan::{Plan, Step};
-use epitome::session::{Notice, NoticeKind, Session};
+use epitome::session::{Notice, Session};
 use epitome::summary::{Fate, Kind, Receipt};
 use epitome::thread::Thread;
 use serde_json::{Value, json};
 
 use crate::open::Opened;
-use crate::paint::Paint;
 use crate::planning::{Job, Made};
+use crate::screen::Screen;
 use crate::table::{Side, table};
-
-/// The most notices that are printed one by one.
-const NOTICES_MAX: usize = 8;
 
 /// The kinds of items, in the order in which they are listed to people, with their plurals.
 const KINDS: [(Kind, &str); 15] = [
@@ -35,12 +32,12 @@ const KINDS: [(Kind, &str); 15] = [
 ];
 
 /// One line about the file.
-pub fn headline(opened: &Opened, paint: Paint) -> String {
+pub fn headline(opened: &Opened, screen: Screen) -> String {
     let count = opened.thread.len();
     let turns = opened.thread.turn();
     format!(
         "{}: {}, {count} message{} in {turns} turn{}\n",
-        paint.head(&opened.path.display().to_string()),
+        screen.head(&opened.path.display().to_string()),
         opened.session.format().description(),
         plural(count),
         plural(turns as usize),
@@ -82,10 +79,10 @@ pub fn percent(part: u64, whole: u64) -> String {
 }
 
 /// The receipt for people, without where it was written.
-pub fn text(job: &Job, made: &Made, paint: Paint) -> String {
+pub fn text(job: &Job, made: &Made, screen: Screen) -> String {
     let opened = &job.opened;
     let (before, after) = (made.context.tokens_before, made.context.tokens_after);
-    let mut out = headline(opened, paint);
+    let mut out = headline(opened, screen);
     let (counted, policy) = (opened.provenance(), &made.compaction.plan.policy);
     out.push_str(&format!("counted by {counted}; policy {policy}{}\n", made.by.text()));
     if let Some(window) = &job.window {
@@ -101,11 +98,11 @@ pub fn text(job: &Job, made: &Made, paint: Paint) -> String {
             format!("{}, of at most {}", percent(after, before), job.limit),
         ],
     ];
-    out.push_str(&table(&[Side::Left, Side::Right, Side::Left], &rows));
+    out.push_str(&table(&[Side::Left, Side::Right, Side::Left], &rows, screen));
     out.push('\n');
-    out.push_str(&steps(&made.compaction.plan, paint));
+    out.push_str(&steps(&made.compaction.plan, screen));
     out.push('\n');
-    out.push_str(&items(&made.compaction.receipt, paint));
+    out.push_str(&items(&made.compaction.receipt, screen));
     for warning in &made.compaction.plan.warnings {
         out.push_str(&format!("\n  {warning}\n"));
     }
@@ -113,12 +110,12 @@ pub fn text(job: &Job, made: &Made, paint: Paint) -> String {
 }
 
 /// What each rung bought.
-pub fn steps(plan: &Plan, paint: Paint) -> String {
+pub fn steps(plan: &Plan, screen: Screen) -> String {
     let mut rows =
         vec![vec!["rung".to_owned(), "touched".to_owned(), "freed".to_owned(), "left".to_owned(), String::new()]];
     rows.extend(plan.steps.iter().map(step));
     let sides = [Side::Left, Side::Right, Side::Right, Side::Right, Side::Left];
-    headed(&table(&sides, &rows), paint)
+    headed(&table(&sides, &rows, screen), screen)
 }
 
 fn step(step: &Step) -> Vec<String> {
@@ -126,17 +123,17 @@ fn step(step: &Step) -> Vec<String> {
     vec![rung.to_owned(), step.touched.to_string(), step.freed.to_string(), step.after.to_string(), step.note.clone()]
 }
 
-/// A table whose first line is a heading.
-pub fn headed(table: &str, paint: Paint) -> String {
+/// A table store_args first line is a heading.
+pub fn headed(table: &str, screen: Screen) -> String {
     match table.split_once('\n') {
-        Some((head, rest)) => format!("{}\n{rest}", paint.dim(head)),
+        Some((head, rest)) => format!("{}\n{rest}", screen.dim(head)),
         None => table.to_owned(),
     }
 }
 
 /// What became of every kind of item.
-fn items(receipt: &Receipt, paint: Paint) -> String {
-    let titles = ["items", "in the prompt", "to be read back", "lost"];
+fn items(receipt: &Receipt, screen: Screen) -> String {
+    let titles = ["items", "in the prompt", "removed, still readable", "lost"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     for (kind, name) in KINDS {
         let fates = [Fate::Retained, Fate::Recoverable, Fate::Lost].map(|fate| receipt.of_kind(kind, fate).count());
@@ -147,7 +144,7 @@ fn items(receipt: &Receipt, paint: Paint) -> String {
     if rows.len() == 1 {
         return String::new();
     }
-    headed(&table(&[Side::Left, Side::Right, Side::Right, Side::Right], &rows), paint)
+    headed(&table(&[Side::Left, Side::Right, Side::Right, Side::Right], &rows, screen), screen)
 }
 
 /// A message to try reading back.
@@ -159,23 +156,25 @@ pub fn example_reference(made: &Made, thread: &Thread) -> Option<String> {
     entry.map(|entry| entry.reference.clone()).or_else(first)
 }
 
-/// What is odd about a file, for people.
-pub fn notices(session: &Session, paint: Paint) -> String {
-    let mut notices: Vec<&Notice> = session.notices().iter().collect();
-    if notices.is_empty() {
+/// Returns what is odd about a file, for people: one line for each kind of oddity, with the first place it is at.
+pub fn notices(session: &Session, screen: Screen) -> String {
+    let mut kinds: Vec<(&Notice, usize)> = Vec::new();
+    for notice in session.notices() {
+        match kinds.iter_mut().find(|(first, _)| first.kind == notice.kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((notice, 1)),
+        }
+    }
+    if kinds.is_empty() {
         return String::new();
     }
-    // What can be there a thousand times must not hide what is there once.
-    let is_frequent = |notice: &&Notice| {
-        matches!(notice.kind, NoticeKind::UnansweredCall | NoticeKind::EmptyMessage | NoticeKind::DuplicateId)
-    };
-    notices.sort_by_key(is_frequent);
-    let mut out = format!("\n{}\n", paint.dim("  notices"));
-    for notice in notices.iter().take(NOTICES_MAX) {
-        out.push_str(&format!("  {notice}\n"));
+    let mut out = format!("\n{}\n", screen.dim("  notices"));
+    for (first, count) in &kinds {
+        let more = if *count > 1 { format!(" (and {} more like this)", count - 1) } else { String::new() };
+        out.push_str(&format!("  {first}{more}\n"));
     }
-    if notices.len() > NOTICES_MAX {
-        out.push_str(&format!("  And {} more; `--json` lists them all.\n", notices.len() - NOTICES_MAX));
+    if kinds.iter().any(|(_, count)| *count > 1) {
+        out.push_str("  `--json` lists them all.\n");
     }
     out
 }

@@ -4,13 +4,17 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use epitome_runtime::artifact::PlaceError;
 use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Origin, Sources, SummarizerKind};
 use epitome_runtime::store::StoreError;
 
-use crate::desk::{LOCKED, ROOM, WRITABLE};
 use crate::failure::{Exit, Failure, sentence};
+use crate::open_store::{LOCKED, ROOM, WRITABLE};
+
+/// Whether it was told that a file is not trusted.
+static TOLD: Once = Once::new();
 
 /// A configuration, and the environment that its secrets are read from.
 pub struct Configured {
@@ -42,8 +46,8 @@ impl Configured {
             Sources { file: file.map(Path::to_owned), environment: environment.clone(), folder, flags: flags.0 };
         let loaded = Config::load(&sources)?;
         if let Some(sentence) = refusal(&loaded) {
-            // Nobody is left to be told when this fails.
-            let _ = writeln!(std::io::stderr(), "{sentence}");
+            // A verb may load it twice. Nobody is left to be told when writing fails.
+            TOLD.call_once(|| drop(writeln!(std::io::stderr(), "{sentence}")));
         }
         Ok(Configured { loaded, environment })
     }

@@ -9,8 +9,8 @@ use epitome_runtime::log::Document;
 use epitome_runtime::store::{DocumentKind, Write};
 use serde::{Deserialize, Serialize};
 
-use crate::desk::Desk;
 use crate::failure::Failure;
+use crate::open_store::OpenStore;
 
 /// A file of more bytes is an artifact.
 const DOCUMENT_BYTES_MAX: usize = 1 << 20;
@@ -43,23 +43,28 @@ enum Kept {
 
 impl Source {
     /// The source of a thread, if it was imported.
-    pub async fn of(desk: &Desk, thread: &ThreadId) -> Result<Option<Source>, Failure> {
-        Ok(desk.log().document(&desk.access.tenant, DocumentKind::Source, thread.as_str()).await?.0)
+    pub async fn of(open_store: &OpenStore, thread: &ThreadId) -> Result<Option<Source>, Failure> {
+        Ok(open_store.log().document(&open_store.access.tenant, DocumentKind::Source, thread.as_str()).await?.0)
     }
 
     /// The writes that keep a session's file.
-    pub async fn keep(desk: &Desk, thread: &ThreadId, file: String, session: &Session) -> Result<Vec<Write>, Failure> {
+    pub async fn keep(
+        open_store: &OpenStore,
+        thread: &ThreadId,
+        file: String,
+        session: &Session,
+    ) -> Result<Vec<Write>, Failure> {
         let text = session.source().as_str();
         let mut writes = Vec::new();
         let kept = match text.len() > DOCUMENT_BYTES_MAX {
             false => Kept::Text(text.to_owned()),
             true => {
-                let sensitivity = desk.configured.config().artifacts.sensitivity;
+                let sensitivity = open_store.configured.config().artifacts.sensitivity;
                 let tokens = epitome::budget::Tokens::ZERO;
                 let options = PutOptions { at: Moment::now(), sensitivity, ttl: None, tokens };
-                let artifacts = desk.engine.artifacts();
-                writes.push(artifacts.put(&desk.access, thread, text.as_bytes(), options).await?);
-                Kept::Artifact(artifacts.id(&desk.access.tenant, text.as_bytes()).as_str().to_owned())
+                let artifacts = open_store.engine.artifacts();
+                writes.push(artifacts.put(&open_store.access, thread, text.as_bytes(), options).await?);
+                Kept::Artifact(artifacts.id(&open_store.access.tenant, text.as_bytes()).as_str().to_owned())
             }
         };
         let source = Source {
@@ -71,8 +76,8 @@ impl Source {
             indexed: runs(session, |message| message.copy_of.is_none()),
             kept,
         };
-        writes.push(desk.log().put_document(&Document {
-            tenant: &desk.access.tenant,
+        writes.push(open_store.log().put_document(&Document {
+            tenant: &open_store.access.tenant,
             kind: DocumentKind::Source,
             name: thread.as_str(),
             value: &source,
@@ -85,10 +90,12 @@ impl Source {
     }
 
     /// The file's text.
-    pub async fn text(self, desk: &Desk) -> Result<String, Failure> {
+    pub async fn text(self, open_store: &OpenStore) -> Result<String, Failure> {
         match self.kept {
             Kept::Text(text) => Ok(text),
-            Kept::Artifact(id) => Ok(desk.engine.artifacts().read(&desk.access, &id, Moment::now()).await?.into_text()),
+            Kept::Artifact(id) => {
+                Ok(open_store.engine.artifacts().read(&open_store.access, &id, Moment::now()).await?.into_text())
+            }
         }
     }
 }

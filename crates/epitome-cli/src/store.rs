@@ -97,7 +97,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The newest record whose numbers can be gone on from.
+    /// The newest record store_args numbers can be gone on from.
     pub fn newest(&self) -> Option<&Record> {
         self.records.first().filter(|record| record.is_lasting())
     }
@@ -154,7 +154,7 @@ pub struct Stored {
 }
 
 /// What is to be kept of a compaction: objects, and where to find what in them.
-pub struct Parcel {
+pub struct RemovedContent {
     objects: BTreeMap<ArtifactId, String>,
     messages: BTreeMap<String, Kept>,
     stayed: BTreeMap<String, usize>,
@@ -164,11 +164,11 @@ pub struct Parcel {
     next: usize,
 }
 
-impl Parcel {
+impl RemovedContent {
     /// Everything that a compaction took out of a thread's prompt or changed in it. What an earlier compaction keeps as it
     /// came is not kept again in its shorter form.
     pub fn of(compaction: &Compaction, thread: &Thread, prompt: &Prompt, earlier: &Chain) -> Self {
-        let mut parcel = Parcel {
+        let mut removed = RemovedContent {
             objects: BTreeMap::new(),
             messages: BTreeMap::new(),
             stayed: BTreeMap::new(),
@@ -179,8 +179,8 @@ impl Parcel {
         };
         for (at, piece) in prompt.pieces.iter().enumerate() {
             let (places, place) = match piece {
-                Piece::Kept(place) => (&mut parcel.stayed, *place),
-                Piece::Edited { place, .. } => (&mut parcel.edited, *place),
+                Piece::Kept(place) => (&mut removed.stayed, *place),
+                Piece::Edited { place, .. } => (&mut removed.edited, *place),
                 Piece::Written { .. } => continue,
             };
             if thread.message(place).number() > 0 {
@@ -188,15 +188,15 @@ impl Parcel {
             }
         }
         // What stays in a form that an earlier compaction gave it is still not there as it came.
-        for (id, place) in parcel.stayed.clone() {
+        for (id, place) in removed.stayed.clone() {
             if earlier.kept(&id).is_some() {
-                parcel.stayed.remove(&id);
-                parcel.edited.insert(id, place);
+                removed.stayed.remove(&id);
+                removed.edited.insert(id, place);
             }
         }
         for artifact in compaction.artifacts(thread) {
-            parcel.objects.insert(artifact.id.clone(), artifact.content.to_owned());
-            parcel.parts.push(KeptPart { object: artifact.id, message: thread.reference(artifact.place) });
+            removed.objects.insert(artifact.id.clone(), artifact.content.to_owned());
+            removed.parts.push(KeptPart { object: artifact.id, message: thread.reference(artifact.place) });
         }
         let is_new = |place: &usize| earlier.kept(&thread.reference(*place)).is_none();
         // Those that left or stand in the prompt as they are.
@@ -209,11 +209,11 @@ impl Parcel {
         for record in compaction.plan.records.iter().filter(|record| record.part.is_none()) {
             let range = record.span.range();
             known[range.clone()].fill(true);
-            parcel.add_messages(&range.filter(is_new).collect::<Vec<usize>>(), thread);
+            removed.add_messages(&range.filter(is_new).collect::<Vec<usize>>(), thread);
         }
         let changed: Vec<usize> = (0..thread.len()).filter(|place| !known[*place] && is_new(place)).collect();
-        parcel.add_messages(&changed, thread);
-        parcel
+        removed.add_messages(&changed, thread);
+        removed
     }
 
     /// Messages as they came, one a line, as one object.
@@ -261,18 +261,18 @@ impl Store {
         &self.dir
     }
 
-    /// Keeps a parcel and the record of its compaction. Answers the record's id.
-    pub fn put(&self, parcel: Parcel, mut record: Record) -> Result<ArtifactId, Failure> {
+    /// Keeps a removed and the record of its compaction. Answers the record's id.
+    pub fn put(&self, removed: RemovedContent, mut record: Record) -> Result<ArtifactId, Failure> {
         self.make_folders()?;
-        for (id, content) in &parcel.objects {
+        for (id, content) in &removed.objects {
             let path = self.object(id);
             if fs::metadata(&path).is_ok_and(|meta| meta.len() == content.len() as u64) {
                 continue;
             }
             replace(&path, &[content], Origin::Nothing)?;
         }
-        (record.messages, record.stayed, record.parts) = (parcel.messages, parcel.stayed, parcel.parts);
-        (record.edited, record.unnumbered, record.next) = (parcel.edited, parcel.unnumbered, parcel.next);
+        (record.messages, record.stayed, record.parts) = (removed.messages, removed.stayed, removed.parts);
+        (record.edited, record.unnumbered, record.next) = (removed.edited, removed.unnumbered, removed.next);
         let json = serde_json::to_string_pretty(&record).unwrap_or_default();
         let id = ArtifactId::of(json.as_bytes());
         replace(&self.dir.join("compactions").join(format!("{id}.json")), &[&json], Origin::Nothing)?;

@@ -68,6 +68,17 @@ pub fn replace(path: &Path, pieces: &[&str], origin: Origin<'_>) -> Result<(), F
     temporary.take_place_of(&target).map_err(|error| fails(&error))
 }
 
+/// Refuses to replace a file that exists, unless that was asked for. Standard output, devices and pipes hold nothing, and
+/// neither does an empty file.
+pub fn may_create(path: &Path, overwrite: bool) -> Result<(), Failure> {
+    let is_taken = || fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() > 0);
+    if overwrite || path == Path::new("-") || !is_taken() {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::CannotWrite, format!("{} exists already.", path.display()))
+        .hint("Nothing was changed. Name another file with `-o`, or add `--overwrite` to replace this one."))
+}
+
 /// Refuses a folder and a file that is read-only. A rename would ask the folder only; root may open anything, but
 /// whoever took the write bits away meant it.
 pub fn may_replace(path: &Path) -> Result<(), Failure> {

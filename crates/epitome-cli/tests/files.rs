@@ -125,8 +125,8 @@ fn a_read_only_file_is_refused_and_stays_as_it_was() {
     set_mode(&bench, "out.jsonl", 0o444);
     let lines: [&[&str]; 3] = [
         &["compact", "pi-tree.jsonl", "--budget", "1500"],
-        &["compact", "pi-tree.jsonl", "--budget", "1500", "-o", "out.jsonl"],
-        &["branch", "pi-tree.jsonl", "--at", "m1", "-o", "out.jsonl"],
+        &["compact", "pi-tree.jsonl", "--budget", "1500", "-o", "out.jsonl", "--overwrite"],
+        &["branch", "pi-tree.jsonl", "--at", "m1", "-o", "out.jsonl", "--overwrite"],
     ];
     for words in lines {
         let run = bench.run(words).ended(5);
@@ -155,7 +155,7 @@ fn what_is_made_of_a_read_only_file_can_be_made_again() {
     let bench = Bench::new().with("threads/chat.json");
     set_mode(&bench, "chat.json", 0o444);
     for _ in 0..2 {
-        bench.run(&["compact", "chat.json", "--budget", "1500"]).ended(0);
+        bench.run(&["compact", "chat.json", "--budget", "1500", "--overwrite"]).ended(0);
     }
     assert_eq!(mode(&bench, "chat.compacted.json"), 0o644);
 }
@@ -165,7 +165,7 @@ fn only_a_store_that_is_new_is_hidden_from_version_control() {
     let bench = Bench::new().with("threads/chat.json");
     fs::create_dir(bench.path("mine")).unwrap();
     for folder in ["mine", "new"] {
-        bench.run(&["compact", "chat.json", "--budget", "1500", "--artifacts", folder]).ended(0);
+        bench.run(&["compact", "chat.json", "--budget", "1500", "--artifacts", folder, "--overwrite"]).ended(0);
     }
     assert!(!bench.path("mine/.gitignore").exists());
     assert_eq!(bench.text("new/.gitignore"), "*\n");
@@ -189,7 +189,7 @@ fn the_line_that_reads_something_back_works_as_it_is_printed() {
         ("chat.json", "chat.json -o - 2>&1 > /dev/null"),
     ];
     for (source, words) in lines {
-        let said = bench.shell(&format!("epitome compact --budget 1500 {words}")).ended(0).out;
+        let said = bench.shell(&format!("epitome compact --overwrite --budget 1500 {words}")).ended(0).out;
         let hint = said.lines().find_map(|line| line.strip_prefix("Read something back: "));
         let hint = hint.unwrap_or_else(|| panic!("{words}: {said}"));
         let id = hint.split_whitespace().find(|word| word.starts_with('m')).unwrap();

@@ -72,21 +72,21 @@ fn days_and_requests_are_told_with_what_was_lost() {
     let store = ["--store", "sqlite:threads.db"];
     let run = |words: &[&str]| bench.run(&[words, &store].concat()).ended(0).out;
     assert_snapshot!(run(&["ledger"]), @r"
-      day         requests  compacted  dearer  besides  as sent  cached  unit          without    paid    saved
-      2026-11-16         4          3       2        1  110 000  22 000  USD            0.3483  0.3966  -0.0483
-      2026-11-17         1          1       0        0   30 000       0  input tokens   72 000  32 000   40 000
-      all                5          4       2        1  140 000  22 000  USD            0.3483  0.3966  -0.0483
-                                                                         input tokens   72 000  32 000   40 000
+      day         requests  compacted    saved    cost  without  unit            sent  cached  extra calls  cost more
+      2026-11-16         4          3  -0.0483  0.3966   0.3483  USD           110000   22000            1          2
+      2026-11-17         1          1    40000   32000    72000  input tokens   30000       0            0          0
+      all                5          4  -0.0483  0.3966   0.3483  USD           140000   22000            1          2
+                                         40000   32000    72000  input tokens
 
     2 of the requests would not have fitted the window at all.
     ");
     assert_snapshot!(run(&["ledger", "weather"]), @r"
-    at                        model              original  as sent  cached  besides  unit          without    paid    saved
-    2026-11-16T12:00:00.000Z  claude-sonnet-4-5    60 000   60 000       0        0  USD            0.2325  0.2325   0.0000
-    2026-11-16T12:01:00.000Z  claude-sonnet-4-5    62 000   10 000       0        1  USD            0.0330  0.0750  -0.0420  compacted
-    2026-11-16T12:02:00.000Z  claude-sonnet-4-5    64 000   12 000  10 000        0  USD            0.0336  0.0180   0.0156  compacted, estimated
-    2026-11-16T12:03:00.000Z  claude-sonnet-4-5    80 000   28 000  12 000        0  USD            0.0492  0.0711  -0.0219  would not have fitted
-    2026-11-17T12:00:00.000Z  my-own-model         82 000   30 000       0        0  input tokens   72 000  32 000   40 000  would not have fitted
+    at                        model                saved    cost  without  unit          original   sent  cached  extra calls
+    2026-11-16T12:00:00.000Z  claude-sonnet-4-5   0.0000  0.2325   0.2325  USD              60000  60000       0            0
+    2026-11-16T12:01:00.000Z  claude-sonnet-4-5  -0.0420  0.0750   0.0330  USD              62000  10000       0            1  compacted
+    2026-11-16T12:02:00.000Z  claude-sonnet-4-5   0.0156  0.0180   0.0336  USD              64000  12000   10000            0  compacted, estimated
+    2026-11-16T12:03:00.000Z  claude-sonnet-4-5  -0.0219  0.0711   0.0492  USD              80000  28000   12000            0  would not have fitted
+    2026-11-17T12:00:00.000Z  my-own-model         40000   32000    72000  input tokens     82000  30000       0            0  would not have fitted
     ");
     assert_snapshot!(run(&["ledger", "--since", "2026-11-18"]), @"The tenant local has nothing in the ledger.");
     let json: serde_json::Value = serde_json::from_str(&run(&["ledger", "--json"])).unwrap();

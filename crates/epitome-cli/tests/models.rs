@@ -78,7 +78,7 @@ fn a_window_is_listed_with_where_it_is_from() {
     let listed = models.iter().find(|model| model["model"] == "gpt-4o").unwrap();
     assert_eq!((&listed["window"], &listed["from"]), (&json!(128_000), &json!("listed")));
     let text = bench.run(&[&["models"][..], &STORE].concat()).ended(0).out;
-    for words in ["Learned from answers and refusals", "local-1", "32 000", "bolt", "http://127.0.0.1:4021", "gpt-4o"] {
+    for words in ["Learned from answers and refusals", "local-1", "32000", "bolt", "http://127.0.0.1:4021", "gpt-4o"] {
         assert!(text.contains(words), "{words}: {text}");
     }
 }

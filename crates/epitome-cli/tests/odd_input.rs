@@ -55,7 +55,7 @@ fn what_is_odd_is_named_and_kept() {
 fn timed(bench: &Bench, name: &str) -> f64 {
     let once = || {
         let start = Instant::now();
-        bench.run(&["compact", name, "--budget", "600"]).ended(0);
+        bench.run(&["compact", name, "--budget", "600", "--overwrite"]).ended(0);
         start.elapsed().as_secs_f64()
     };
     (0..3).map(|_| once()).fold(f64::INFINITY, f64::min)
@@ -119,8 +119,9 @@ fn a_bad_line_in_the_middle_is_refused_with_its_number_or_skipped() {
         let refused = compact(&bench, file).ended(3);
         assert!(refused.err.contains("line 5") && refused.err.contains("--skip-bad-lines"), "{}", refused.err);
         assert_eq!(bench.text(file), text);
-        let run =
-            bench.run(&["compact", file, "--skip-bad-lines", "--budget", "6000", "-o", "out", "--force"]).ended(0);
+        let run = bench
+            .run(&["compact", file, "--skip-bad-lines", "--budget", "6000", "-o", "out", "--force", "--overwrite"])
+            .ended(0);
         assert!(run.out.contains("Line 5 is not JSON"), "{}", run.out);
         assert!(bench.text("out").contains("{\"oops\":"), "{name}: {}", bench.text("out"));
     }
@@ -159,7 +160,7 @@ fn a_budget_below_the_floor_is_refused_with_the_floor() {
             assert!(said.out.contains("the least is"), "{file}, {verb}: {}", said.out);
         }
         // The floor that is named can be reached.
-        bench.run(&["compact", name, "--budget", &floor.to_string(), "-o", "small"]).ended(0);
+        bench.run(&["compact", name, "--budget", &floor.to_string(), "-o", "small", "--overwrite"]).ended(0);
     }
 }
 
@@ -255,5 +256,5 @@ fn a_wrong_command_line_is_a_usage_error_for_people_and_programs() {
     let bench = Bench::new();
     assert_eq!(bench.run(&["compact"]).code, 2);
     assert_snapshot!(bench.run(&["compress", "x", "--json"]).whole());
-    assert_snapshot!(bench.run(&["compact", "x", "--model", "gpt-4o", "--window", "1000"]).whole());
+    assert_snapshot!(bench.run(&["count", "x", "--model", "gpt-4o", "--tokenizer", "o200k"]).whole());
 }

@@ -59,7 +59,7 @@ fn what_was_imported_is_exported_byte_for_byte() {
         let file = name(fixture);
         let id = file.replace('.', "_");
         bench.run(&["import", file, "--thread", &id]).ended(0);
-        bench.run(&["export", &id, "-o", "back"]).ended(0);
+        bench.run(&["export", &id, "-o", "back", "--overwrite"]).ended(0);
         assert!(bench.text(file) == bench.text("back"), "{file}");
         assert!(bench.run(&["export", &id]).ended(0).out == bench.text(file), "{file}");
     }
@@ -68,7 +68,7 @@ fn what_was_imported_is_exported_byte_for_byte() {
         // Not every file there is a session.
         if bench.run(&["count", path]).code == 0 {
             bench.run(&["import", path, "--thread", &id]).ended(0);
-            bench.run(&["export", &id, "-o", "back"]).ended(0);
+            bench.run(&["export", &id, "-o", "back", "--overwrite"]).ended(0);
             assert!(fs::read(path).unwrap() == fs::read(bench.path("back")).unwrap(), "{path}");
         }
     }

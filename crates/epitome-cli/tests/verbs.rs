@@ -60,7 +60,7 @@ fn a_session_is_compacted_in_place_and_keeps_every_line_it_had() {
 fn every_format_is_compacted_into_something_its_provider_takes() {
     let bench = threads();
     for name in THREADS {
-        bench.run(&["compact", name, "--budget", "1500", "-o", "small"]).ended(0);
+        bench.run(&["compact", name, "--budget", "1500", "-o", "small", "--overwrite"]).ended(0);
         bench.run(&["check", "small"]).ended(0);
         let count = bench.run(&["count", "small", "--json"]).ended(0).json();
         // With no call left in it, a list of words is the same in Chat and in the AI SDK.
@@ -97,7 +97,7 @@ fn a_list_goes_beside_the_file_unless_a_place_is_named() {
 fn what_fits_comes_out_byte_for_byte() {
     let bench = threads().with("sample/session.jsonl");
     for name in THREADS {
-        bench.run(&["compact", name, "-o", "copy"]).ended(0);
+        bench.run(&["compact", name, "-o", "copy", "--overwrite"]).ended(0);
         assert_eq!(bench.text("copy"), bench.text(name));
     }
     let before = bench.text("session.jsonl");
@@ -307,9 +307,13 @@ fn every_preset_compacts_the_sample() {
     let list = bench.run(&["policy", "list", "--json"]).json();
     for policy in list["policies"].as_array().unwrap() {
         let name = policy["name"].as_str().unwrap();
-        bench.run(&["compact", "session.jsonl", "--policy", name, "--window", "60000", "-o", "out.jsonl"]).ended(0);
+        bench
+            .run(&["compact", "session.jsonl", "--policy", name, "--window", "60000", "-o", "out.jsonl", "--overwrite"])
+            .ended(0);
         bench.run(&["check", "out.jsonl"]).ended(0);
-        bench.run(&["compact", "pi-tree.jsonl", "--policy", name, "--budget", "3000", "-o", "out.jsonl"]).ended(0);
+        bench
+            .run(&["compact", "pi-tree.jsonl", "--policy", name, "--budget", "3000", "-o", "out.jsonl", "--overwrite"])
+            .ended(0);
     }
 }
 

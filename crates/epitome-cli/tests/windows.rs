@@ -84,7 +84,7 @@ fn an_automatic_compaction_proves_the_window_it_ran_into() {
         .holding("by-hand.jsonl", claude("manual", 90_000, 60_000))
         .holding("grown.jsonl", claude("auto", 170_431, 300_000));
     let (tokens, from) = window(&bench, "auto.jsonl", &[]);
-    assert_eq!((tokens, from.as_str()), (200_000, "from the session's own compaction at 170 431"));
+    assert_eq!((tokens, from.as_str()), (200_000, "from the session's own compaction at 170431"));
     assert_eq!(window(&bench, "by-hand.jsonl", &[]).0, 1_000_000, "a compaction by hand proves nothing");
     assert_eq!(window(&bench, "grown.jsonl", &[]).0, 1_000_000, "a larger prompt was answered since");
     assert_eq!(window(&bench, "auto.jsonl", &["--window", "190000"]), (190_000, "as you said".to_owned()));
@@ -98,7 +98,7 @@ fn a_nearly_full_session_is_compacted_by_the_plain_command() {
     assert_eq!(shown["reported"], 163_827);
     let run = bench.run(&["compact", "s.jsonl"]).ended(0);
     assert!(run.out.contains("Appended"), "{}", run.out);
-    assert!(run.out.contains("window 200 000, from the session's own compaction at 170 431"), "{}", run.out);
+    assert!(run.out.contains("window 200000, from the session's own compaction at 170431"), "{}", run.out);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_session_that_fits_says_by_which_window_and_how_to_go_on() {
     let run = bench.run(&["compact", "s.jsonl"]).ended(0);
     for words in [
         "Nothing to do: ",
-        "window 272 000, the input limit of gpt-5-codex",
+        "window 272000, the input limit of gpt-5-codex",
         "compacts above ",
         "`--budget ",
         "`--window N` or `--force`",

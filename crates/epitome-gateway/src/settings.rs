@@ -123,7 +123,7 @@ impl Settings {
         Ok(Settings {
             listen: serve.listen,
             upstreams: upstreams(serve, environment)?,
-            budget: serve.budget.map(Tokens::new),
+            budget: serve.budget,
             tools: tools(serve),
             keys: keys.collect::<Result<_, _>>()?,
             keys_required: serve.keys_required,

@@ -31,7 +31,8 @@ pub struct CountFor {
     pub model: Option<String>,
     /// The counter, where the caller has one.
     pub counter: Option<Arc<dyn TokenCounter>>,
-    /// Counts on the safe side where the model is not known: a count that is too low would end in the provider's refusal.
+    /// Counts on the safe side where no model is named: a count that is too low would end in the provider's refusal. A
+    /// model that is named and not known is counted as the gateway counts it.
     pub cautious: bool,
 }
 
@@ -61,9 +62,9 @@ impl Conversation {
         let model = count_for.model.or_else(|| session.model().map(str::to_owned));
         let is_known = model.as_deref().is_some_and(|model| Model::named(model).known != Known::Fallback);
         let counter = count_for.counter.unwrap_or_else(|| match (is_known, count_for.cautious, &model) {
-            (false, true, _) => Arc::new(Cautious),
+            (false, true, None) => Arc::new(Cautious),
             // The number that the gateway says too; for a model that nobody knows it is an estimate.
-            (false, false, Some(_)) => Arc::new(Scaled::assumed(counter_for(model.as_deref()), 1.0)),
+            (false, _, Some(_)) => Arc::new(Scaled::assumed(counter_for(model.as_deref()), 1.0)),
             _ => counter_for(model.as_deref()),
         });
         let mut messages = session.messages();

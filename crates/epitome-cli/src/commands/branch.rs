@@ -6,39 +6,41 @@ use epitome::session::{Format, ReadOptions, Session, SessionError};
 use serde_json::{Value, json};
 
 use crate::cli::Branch;
+use crate::clock;
+use crate::excerpt;
 use crate::failure::{Answer, Exit, Failure};
 use crate::find::{self, reference};
-use crate::numbers::{self, Whereabouts};
+use crate::numbers::{self, NumberedMessage};
 use crate::open::{read, session};
 use crate::receipt::plural;
-use crate::sketch;
-use crate::stamp;
+use crate::screen::Screen;
 use crate::store::Store;
 use crate::table::{Side, table};
-use crate::write::{Origin, is_same_file, replace};
+use crate::write::{Origin, is_same_file, may_create, replace};
 
 /// Branches.
-pub fn run(args: &Branch) -> Result<Answer, Failure> {
+pub fn run(args: &Branch, screen: Screen) -> Result<Answer, Failure> {
     let file = read(&args.input.file)?;
     let mut session = session(&file, &args.input)?;
     let store = Store::of(args.input.artifacts.as_deref(), &args.input.file);
     let is_numbered = numbers::restore(&mut session, &store, &args.input.file);
-    let Some(at) = &args.at else { return Ok(points(&args.input.file, &session, is_numbered)) };
+    let Some(at) = &args.at else { return Ok(points(&args.input.file, &session, is_numbered, screen)) };
     let found = match reference(at, 'm') {
         None => find::message(&session, at)?,
         Some(_) => match numbers::locate(&session, &store, &args.input.file, at)? {
-            Whereabouts::Logged(place) => find::logged(&session, place),
-            Whereabouts::Kept(_) => return Err(has_left(at, &args.input.file)),
+            NumberedMessage::InFile(place) => find::logged(&session, place),
+            NumberedMessage::Stored(_) => return Err(has_left(at, &args.input.file)),
         },
     };
     let logged = found.logged.ok_or_else(|| {
         refusal(&SessionError::NotABranchPoint { line: found.line, why: "it was made by a compaction" })
     })?;
-    let text = session.branch(logged, &stamp::now()).map_err(|error| refusal(&error))?;
+    let text = session.branch(logged, &clock::now()).map_err(|error| refusal(&error))?;
     let path = args.output.clone().unwrap_or_else(|| free_name(&args.input.file));
     if path != Path::new("-") && is_same_file(&path, &args.input.file) {
         return Err(leaves_out());
     }
+    may_create(&path, args.overwrite)?;
     let mut answer = describe(&text, &session, found.line, &path);
     match path == Path::new("-") {
         true => answer.data = Some(text),
@@ -62,7 +64,7 @@ fn leaves_out() -> Failure {
 }
 
 /// Every message of the user's, before and after any compaction.
-fn points(path: &Path, session: &Session, is_numbered: bool) -> Answer {
+fn points(path: &Path, session: &Session, is_numbered: bool, screen: Screen) -> Answer {
     let users = session
         .log()
         .iter()
@@ -72,7 +74,7 @@ fn points(path: &Path, session: &Session, is_numbered: bool) -> Answer {
     let is_list = matches!(session.format(), Format::List(_)) && is_numbered;
     let label = |at: usize, line: usize| if is_list { format!("m{}", session.number(at)) } else { format!("L{line}") };
     let points: Vec<(usize, String, String)> =
-        users.map(|(at, logged)| (logged.line, label(at, logged.line), sketch::line(&logged.message.parts))).collect();
+        users.map(|(at, logged)| (logged.line, label(at, logged.line), excerpt::line(&logged.message.parts))).collect();
     let rows: Vec<Vec<String>> = points.iter().map(|(_, label, words)| vec![label.clone(), words.clone()]).collect();
     let compactions = session.compactions();
     let marks: Vec<String> = compactions.iter().map(|compaction| format!("L{}", compaction.line)).collect();
@@ -87,7 +89,7 @@ fn points(path: &Path, session: &Session, is_numbered: bool) -> Answer {
         "compactions": compactions.iter().map(|compaction| compaction.line).collect::<Vec<usize>>(),
     });
     let head = "A branch leaves at one of the user's messages; name it with `--at`.\n\n";
-    Answer::new(format!("{head}{}\n{note}", table(&[Side::Right, Side::Left], &rows)), json)
+    Answer::new(format!("{head}{}\n{note}", table(&[Side::Right, Side::Left], &rows, screen)), json)
 }
 
 fn describe(text: &str, old: &Session, line: usize, path: &Path) -> Answer {

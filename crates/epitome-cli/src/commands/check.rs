@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 use crate::cli::{Check, Input};
 use crate::failure::{Answer, Exit, Failure};
 use crate::open::{read, session};
-use crate::paint::Paint;
 use crate::receipt::{notices, notices_json, plural};
+use crate::screen::Screen;
 use crate::table::{Side, table};
 
 /// Checks.
-pub fn run(args: &Check, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &Check, screen: Screen) -> Result<Answer, Failure> {
     match &args.file {
-        Some(file) if !args.rules => check(args, file, paint),
-        _ => Ok(rules(args.dialect, paint)),
+        Some(file) if !args.rules => check(args, file, screen),
+        _ => Ok(rules(args.dialect, screen)),
     }
 }
 
-fn check(args: &Check, path: &Path, paint: Paint) -> Result<Answer, Failure> {
+fn check(args: &Check, path: &Path, screen: Screen) -> Result<Answer, Failure> {
     let file = read(path)?;
     let plain = Input { file: path.to_owned(), format: None, skip_bad_lines: args.skip_bad_lines, artifacts: None };
     let mut session = session(&file, &plain)?;
@@ -39,7 +39,7 @@ fn check(args: &Check, path: &Path, paint: Paint) -> Result<Answer, Failure> {
     let (request, lines) = request(&session);
     let closed = matches!(session.format(), Format::List(_)) && !args.open;
     let violations = epitome::wire::check(asked, &request, if closed { Tail::Closed } else { Tail::Open });
-    Ok(report(path, &session, asked, &violations, &lines, paint))
+    Ok(report(path, &session, asked, &violations, &lines, screen))
 }
 
 fn wrong_dialect(session: &Session, asked: Dialect) -> Failure {
@@ -144,7 +144,7 @@ fn report(
     dialect: Dialect,
     found: &[Violation],
     lines: &[usize],
-    paint: Paint,
+    screen: Screen,
 ) -> Answer {
     let errors = found.iter().filter(|violation| violation.severity() == Severity::Error).count();
     let line_of = |violation: &Violation| match violation.place.list() {
@@ -156,19 +156,20 @@ fn report(
         let place = line_of(violation)
             .map_or_else(|| violation.place.to_string(), |line| format!("line {line}, {}", violation.place));
         let severity = match violation.severity() {
-            Severity::Error => paint.bad("error"),
+            Severity::Error => screen.bad("error"),
             Severity::Advice => "advice".to_owned(),
         };
         text.push_str(&format!("{}, {place}: {severity} {}: {}\n", path.display(), violation.rule, violation.detail));
     }
     let advice = found.len() - errors;
     text.push_str(&match found.is_empty() {
-        true => format!("{} keeps the rules of {dialect}.\n", path.display()),
+        true => format!("{}: OK ({dialect} rules)\n", path.display()),
         false => {
-            format!("{errors} error{}, {advice} of advice; `epitome check --rules` explains them.\n", plural(errors))
+            let (error_s, warning_s) = (plural(errors), plural(advice));
+            format!("{errors} error{error_s}, {advice} warning{warning_s}; `epitome check --rules` explains them.\n")
         }
     });
-    text.push_str(&notices(session, paint));
+    text.push_str(&notices(session, screen));
     let listed = |violation: &Violation| {
         json!({
             "rule": violation.rule.name(), "severity": violation.severity().to_string(), "line": line_of(violation),
@@ -185,7 +186,7 @@ fn report(
 }
 
 /// The rules themselves.
-fn rules(dialect: Option<Dialect>, paint: Paint) -> Answer {
+fn rules(dialect: Option<Dialect>, screen: Screen) -> Answer {
     let rules: Vec<Rule> =
         Rule::ALL.iter().copied().filter(|rule| dialect.is_none_or(|asked| rule.dialect() == asked)).collect();
     let reach = |rule: &Rule| match rule.reach() {
@@ -196,7 +197,7 @@ fn rules(dialect: Option<Dialect>, paint: Paint) -> Answer {
     let row = |rule: &Rule| {
         let severity = rule.severity().to_string();
         vec![
-            paint.head(rule.name()),
+            screen.head(rule.name()),
             rule.dialect().to_string(),
             severity,
             format!("{}{}", rule.summary(), reach(rule)),
@@ -210,5 +211,5 @@ fn rules(dialect: Option<Dialect>, paint: Paint) -> Answer {
         })
     };
     let json = json!({"rules": rules.iter().map(listed).collect::<Vec<Value>>()});
-    Answer::new(table(&[Side::Left; 4], &rows), json)
+    Answer::new(table(&[Side::Left; 4], &rows, screen), json)
 }

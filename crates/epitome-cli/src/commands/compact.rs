@@ -10,27 +10,27 @@ use serde_json::{Value, json};
 
 use crate::author::{self, Author, Call};
 use crate::cli::{Compact, Input};
+use crate::clock;
 use crate::failure::{Answer, Exit, Failure};
 use crate::open::{Opened, unreadable};
-use crate::paint::Paint;
 use crate::planning::{Job, Made};
 use crate::progress::Progress;
 use crate::receipt::{self, plural};
+use crate::screen::Screen;
 use crate::settings::Configured;
-use crate::stamp;
-use crate::store::{Chain, Numbering, Parcel, Record, Store, Stored, file_name, tips};
-use crate::write::{Origin, is_same_file, may_replace, replace};
+use crate::store::{Chain, Numbering, Record, RemovedContent, Store, Stored, file_name, tips};
+use crate::write::{Origin, is_same_file, may_create, may_replace, replace};
 
 /// Compacts.
-pub fn run(args: &Compact, config: Option<&Path>, paint: Paint, progress: &Progress) -> Result<Answer, Failure> {
+pub fn run(args: &Compact, config: Option<&Path>, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
     let configured = Configured::load(config, author::flags(&args.author))?;
     let call = if args.dry_run { Call::DryRun } else { Call::Allowed };
     let job = Job::new(&args.planned, &configured)?;
     let author = Author::of(configured, &args.author, call, progress)?;
     let target = Target::of(args, &job)?;
     match job.run(&author)? {
-        None => fits(&job, args, &target, paint),
-        Some(made) => write(&job, &made, args, &target, paint),
+        None => fits(&job, args, &target, screen),
+        Some(made) => write(&job, &made, args, &target, screen),
     }
 }
 
@@ -59,7 +59,8 @@ impl Target {
         match is_same_file(&out, source) {
             true if args.planned.aim.until.is_some() && !args.dry_run => Err(leaves_out()),
             true if !stdin => Ok(Target::InPlace),
-            _ => Ok(Target::File(out)),
+            _ if args.dry_run => Ok(Target::File(out)),
+            _ => may_create(&out, args.overwrite).map(|()| Target::File(out)),
         }
     }
 
@@ -91,9 +92,9 @@ fn compacted_name(path: &Path) -> PathBuf {
 }
 
 /// Nothing to do: a copy that was asked for is the same, byte for byte.
-fn fits(job: &Job, args: &Compact, target: &Target, paint: Paint) -> Result<Answer, Failure> {
+fn fits(job: &Job, args: &Compact, target: &Target, screen: Screen) -> Result<Answer, Failure> {
     let opened = &job.opened;
-    let mut text = receipt::headline(opened, paint);
+    let mut text = receipt::headline(opened, screen);
     text.push_str(&nothing_to_do(job));
     let mut json = receipt::file_json(opened);
     json["compacted"] = json!(false);
@@ -112,7 +113,7 @@ fn fits(job: &Job, args: &Compact, target: &Target, paint: Paint) -> Result<Answ
             answer.json["written"] = json!({"to": path.display().to_string()});
         }
     }
-    answer.text.push_str(&receipt::notices(&opened.session, paint));
+    answer.text.push_str(&receipt::notices(&opened.session, screen));
     Ok(answer)
 }
 
@@ -144,18 +145,18 @@ fn written(session: &Session, compacted: &Compacted, path: &Path, stamp: &str) -
     session.write(compacted, stamp).map_err(|error| unreadable(path, &error))
 }
 
-fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) -> Result<Answer, Failure> {
+fn write(job: &Job, made: &Made, args: &Compact, target: &Target, screen: Screen) -> Result<Answer, Failure> {
     let opened = &job.opened;
-    let stamp = stamp::now();
+    let stamp = clock::now();
     let written = written(&opened.session, &made.context, &opened.path, &stamp)?;
     let store = Store::of(args.planned.input.artifacts.as_deref(), &opened.path);
     let is_list = matches!(opened.session.format(), Format::List(_));
     let chain = if is_list { store.chain_for(&opened.session, &file_name(&opened.path)) } else { Chain::default() };
     // Numbers that cannot be gone on from are not mixed with those of this round.
     let chain = if chain.newest().is_some() { chain } else { Chain::default() };
-    let parcel = Parcel::of(&made.compaction, &opened.thread, &made.prompt, &chain);
-    let stored = parcel.size();
-    let mut answer = Answer::new(receipt::text(job, made, paint), receipt::json(job, made));
+    let removed = RemovedContent::of(&made.compaction, &opened.thread, &made.prompt, &chain);
+    let stored = removed.size();
+    let mut answer = Answer::new(receipt::text(job, made, screen), receipt::json(job, made));
     answer.json["compacted"] = json!(true);
     answer.json["dry_run"] = json!(args.dry_run);
     if !args.dry_run {
@@ -163,7 +164,7 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
         let tip = tip(&opened.session, &written);
         let earlier = chain.newest().and_then(|record| record.tip.clone());
         let record = Record { tip, earlier, ..record(opened.path.as_path(), target, made, stamp) };
-        let id = store.put(parcel, record)?;
+        let id = store.put(removed, record)?;
         answer.json["record"] = json!(id);
         answer.data = put(&opened.session, &written, target, opened)?;
     }
@@ -171,7 +172,7 @@ fn write(job: &Job, made: &Made, args: &Compact, target: &Target, paint: Paint) 
     answer.json["written"] = whereabouts_json(opened.path.as_path(), target, &written);
     answer.json["artifacts"] =
         json!({"dir": store.dir().display().to_string(), "objects": stored.objects, "bytes": stored.bytes});
-    answer.text.push_str(&receipt::notices(&opened.session, paint));
+    answer.text.push_str(&receipt::notices(&opened.session, screen));
     Ok(answer)
 }
 

@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 
 use crate::cli::{ConfigArgs, ConfigVerb, TrustArgs};
 use crate::failure::{Answer, Exit, Failure, words};
-use crate::paint::Paint;
 use crate::receipt::headed;
+use crate::screen::Screen;
 use crate::settings::{Configured, Flags, environment};
 use crate::table::{Side, table};
 
 /// Does what was asked of the configuration.
-pub fn run(args: &ConfigArgs, config: Option<&Path>, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &ConfigArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
     match &args.verb {
-        ConfigVerb::Show => show(config, paint),
-        ConfigVerb::Trust(args) => trust(args),
+        ConfigVerb::Show => show(config, screen),
+        ConfigVerb::Trust(args) => trust(args, screen),
     }
 }
 
 /// Lists, removes or adds a trusted file.
-fn trust(args: &TrustArgs) -> Result<Answer, Failure> {
+fn trust(args: &TrustArgs, screen: Screen) -> Result<Answer, Failure> {
     let homeless = || {
         Failure::new(Exit::Usage, "There is no place for your list of trusted files.")
             .hint("Set HOME or XDG_STATE_HOME; a file that `--config` names needs no trust.")
@@ -45,7 +45,7 @@ fn trust(args: &TrustArgs) -> Result<Answer, Failure> {
     let rows: Vec<Vec<String>> = accepted.iter().map(|(key, value)| vec![(*key).to_owned(), value.clone()]).collect();
     let said = match rows.is_empty() {
         true => format!("{name} is trusted; nothing in it needed that.\n"),
-        false => format!("{name} is trusted and may set:\n\n{}", table(&[Side::Left, Side::Left], &rows)),
+        false => format!("{name} is trusted and may set:\n\n{}", table(&[Side::Left, Side::Left], &rows, screen)),
     };
     let settings: serde_json::Map<String, Value> =
         accepted.into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();
@@ -87,7 +87,7 @@ fn guarded_settings(file: &Path) -> Result<Vec<(&'static str, String)>, Failure>
     Ok(in_file.map(|(name, value, _)| (*name, value.clone())).collect())
 }
 
-fn show(config: Option<&Path>, paint: Paint) -> Result<Answer, Failure> {
+fn show(config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
     let loaded = Configured::load(config, Flags::default())?.loaded;
     let mut rows = vec![["setting", "value", "from"].map(str::to_owned).to_vec()];
     rows.extend(loaded.explain().iter().map(|(key, value, origin)| {
@@ -96,10 +96,10 @@ fn show(config: Option<&Path>, paint: Paint) -> Result<Answer, Failure> {
     }));
     let file = loaded.file.as_ref().map(|path| path.display().to_string());
     let head = match &file {
-        Some(path) => format!("{}\n\n", paint.head(path)),
+        Some(path) => format!("{}\n\n", screen.head(path)),
         None => "No configuration file was found.\n\n".to_owned(),
     };
-    let text = head + &headed(&table(&[Side::Left, Side::Left, Side::Left], &rows), paint);
+    let text = head + &headed(&table(&[Side::Left, Side::Left, Side::Left], &rows, screen), screen);
     let settings: Vec<Value> = loaded.explain().iter().map(setting).collect();
     Ok(Answer::new(text, json!({"file": file, "settings": settings})))
 }

@@ -11,14 +11,14 @@ use serde_json::json;
 use crate::cli::Count;
 use crate::failure::{Answer, Exit, Failure, words};
 use crate::open::{CountFor, Opened, open};
-use crate::paint::Paint;
 use crate::receipt::{file_json, headline, notices, notices_json, percent, plural};
+use crate::screen::Screen;
 use crate::table::{Side, table};
 
 /// Counts.
-pub fn run(args: &Count, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &Count, screen: Screen) -> Result<Answer, Failure> {
     let counter = args.tokenizer.as_deref().map(tokenizer).transpose()?;
-    let opened = open(&args.input, CountFor { model: args.model.clone(), counter, cautious: false }, None)?;
+    let opened = open(&args.input, CountFor { model: args.model.clone(), counter, ..CountFor::default() }, None)?;
     let roles = by_role(&opened);
     let fixed = opened.fixed();
     let total = opened.thread.total() + fixed.total();
@@ -36,9 +36,9 @@ pub fn run(args: &Count, paint: Paint) -> Result<Answer, Failure> {
         }
     }
     row("total", total, format!("counted by {}", opened.provenance()));
-    let mut text = headline(&opened, paint);
+    let mut text = headline(&opened, screen);
     text.push('\n');
-    text.push_str(&table(&[Side::Left, Side::Right, Side::Right, Side::Left], &rows));
+    text.push_str(&table(&[Side::Left, Side::Right, Side::Right, Side::Left], &rows, screen));
     let mut json = file_json(&opened);
     json["roles"] = roles
         .iter()
@@ -55,7 +55,7 @@ pub fn run(args: &Count, paint: Paint) -> Result<Answer, Failure> {
         text.push_str(&format!("\nThe provider last reported {reported} tokens, on line {}.\n", usage.line));
         json["reported"] = json!({"input": usage.input, "output": usage.output, "line": usage.line});
     }
-    text.push_str(&notices(&opened.session, paint));
+    text.push_str(&notices(&opened.session, screen));
     json["notices"] = notices_json(&opened.session);
     Ok(Answer::new(text, json))
 }

@@ -1,43 +1,45 @@
 //! `epitome diff`: what a compaction removed, moved and kept, and the prompt it left.
 
-use std::collections::HashMap;
 use std::path::Path;
 
-use epitome::plan::{Action, Compaction};
-use epitome::render::{layout, render};
-use epitome::session::{ContextMessage, Session};
+use epitome::plan::Shape;
+use epitome::render::Piece as Rendered;
+use epitome::session::{CompactedItem, Session};
 use epitome::thread::Part;
 use serde_json::{Value, json};
 
 use super::compact::nothing_to_do;
 use super::plan::reason;
 use crate::cli::Diff;
+use crate::excerpt;
 use crate::failure::{Answer, Exit, Failure};
 use crate::find::before_compaction;
 use crate::open::{CountFor, Opened, open};
-use crate::paint::Paint;
-use crate::planning::Job;
+use crate::planning::{Job, Made};
 use crate::receipt::{self, plural};
+use crate::screen::Screen;
 use crate::settings::Configured;
-use crate::sketch;
+use crate::table::{Side, table};
 
 /// Runs of changes of one kind longer than this are told in one line.
 const RUN_MAX: usize = 3;
 
 /// Shows the difference.
-pub fn run(args: &Diff, config: Option<&Path>, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &Diff, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
     if args.planned.aim.is_empty() {
         let opened = open(&args.planned.input, CountFor::default(), None)?;
         if let Some(before) = before_compaction(&opened.session) {
-            return Ok(recorded(&opened, &before, args.full, paint));
+            return Ok(recorded(&opened, &before, args.full, screen));
         }
     }
-    planned(args, &Configured::for_file(config)?, paint)
+    planned(args, &Configured::for_file(config)?, screen)
 }
 
 /// What became of one message.
 struct Change {
+    /// `-` removed, `~` shortened or moved out, `+` added, a blank where it is as it was.
     mark: char,
+    /// What `epitome read` takes for it.
     label: String,
     who: String,
     words: String,
@@ -47,184 +49,227 @@ struct Change {
 }
 
 /// The compaction that would be made.
-fn planned(args: &Diff, configured: &Configured, paint: Paint) -> Result<Answer, Failure> {
+fn planned(args: &Diff, configured: &Configured, screen: Screen) -> Result<Answer, Failure> {
     let job = Job::new(&args.planned, configured)?;
     let Some(made) = job.preview()? else {
-        let text = receipt::headline(&job.opened, paint) + &nothing_to_do(&job);
+        let text = receipt::headline(&job.opened, screen) + &nothing_to_do(&job);
         let mut json = receipt::file_json(&job.opened);
         json["changes"] = json!([]);
         return Ok(Answer::new(text, json));
     };
-    let thread = &job.opened.thread;
-    let mut changes = changes_of(&job.opened, &made.compaction);
-    if let Some(summary) = made.compaction.summaries.first() {
-        changes.push(said(&summary.text, summary.tokens.get()));
-    }
-    let before = render(thread, None, &job.policy, job.opened.meter(), &[]);
-    let prompts = (layout(&before, thread), layout(&made.prompt, thread));
-    let mut text = receipt::headline(&job.opened, paint);
+    let changes = planned_changes(&job.opened, &made);
+    let mut text = receipt::headline(&job.opened, screen);
     text.push_str("The compaction that would be made:\n");
     let exit = if made.fits(job.limit) { Exit::Fine } else { Exit::CannotFit };
     if exit == Exit::CannotFit {
-        text.push_str(&format!("{}\n", paint.bad(&job.below_floor().sentence)));
+        text.push_str(&format!("{}\n", screen.bad(&job.below_floor().sentence)));
     }
-    Ok(Answer { exit, ..answer(text, receipt::file_json(&job.opened), &changes, prompts, args.full, paint) })
+    Ok(Answer { exit, ..answer(text, receipt::file_json(&job.opened), &changes, args.full, screen) })
 }
 
-fn changes_of(opened: &Opened, compaction: &Compaction) -> Vec<Change> {
+/// Something in the prompt after a compaction.
+enum Piece<'a> {
+    /// The message at this place, as it was.
+    Kept(usize),
+    /// The message at this place, changed.
+    Edited(usize),
+    /// New words.
+    Written(&'a str),
+}
+
+/// The prompt as it will be read from the file that is written. A session that can only say "this summary, then
+/// everything from here on" loses what the plan keeps before that point, so the plan's own records do not tell.
+fn pieces<'m>(opened: &Opened, made: &'m Made) -> Vec<Piece<'m>> {
+    if opened.session.shape() == Shape::Free {
+        let rendered = made.prompt.pieces.iter();
+        return rendered
+            .map(|piece| match piece {
+                Rendered::Kept(place) => Piece::Kept(*place),
+                Rendered::Edited { place, .. } => Piece::Edited(*place),
+                Rendered::Written { text, .. } => Piece::Written(text),
+            })
+            .collect();
+    }
+    let items = made.context.items.iter();
+    items
+        .map(|item| match item {
+            CompactedItem::Kept(place) => Piece::Kept(*place),
+            CompactedItem::Edited(place, _) => Piece::Edited(*place),
+            CompactedItem::Said { text, .. } => Piece::Written(text),
+        })
+        .collect()
+}
+
+/// Every message of the thread in its order, with what is written before the message that it will stand before.
+fn planned_changes(opened: &Opened, made: &Made) -> Vec<Change> {
     let thread = &opened.thread;
-    let mut notes: HashMap<usize, (char, String)> = HashMap::new();
-    for record in &compaction.plan.records {
-        match (&record.action, record.part) {
-            (action, Some(part)) => {
-                notes.insert(part.place, ('~', reason(action)));
-            }
-            (Action::Summarize { kept, .. }, None) => {
-                let gone = record.span.range().filter(|place| !kept.contains(&thread.message(*place).id()));
-                notes.extend(gone.map(|place| (place, ('-', String::new()))));
-            }
-            (_, None) => notes.extend(record.span.range().map(|place| (place, ('-', "dropped".to_owned())))),
+    let meter = opened.meter();
+    let mut marks = vec![('-', String::new()); thread.len()];
+    let mut written: Vec<(usize, &str)> = Vec::new();
+    let mut next = thread.len();
+    for piece in pieces(opened, made).iter().rev() {
+        match piece {
+            Piece::Kept(place) => (next, marks[*place]) = (*place, (' ', String::new())),
+            Piece::Edited(place) => (next, marks[*place]) = (*place, ('~', edit_reason(made, *place))),
+            Piece::Written(text) => written.push((next, text)),
         }
     }
-    let change = |place: usize| {
+    let mut changes = Vec::new();
+    for place in 0..=thread.len() {
+        let here = written.iter().rev().filter(|(before, _)| *before == place);
+        changes.extend(here.map(|(_, text)| added("new", text, meter.text_message(text).get())));
+        let Some((mark, note)) = marks.get(place).cloned() else { break };
         let message = thread.message(place);
-        let (mark, note) = notes.remove(&place).unwrap_or((' ', String::new()));
-        Change {
+        changes.push(Change {
             mark,
             label: opened.label(place),
             who: message.role().name().to_owned(),
-            words: sketch::line(message.parts()),
-            whole: sketch::whole(message.parts()),
+            words: excerpt::line(message.parts()),
+            whole: excerpt::full_text(message.parts()),
             tokens: message.tokens().get(),
             note,
-        }
-    };
-    (0..thread.len()).map(change).collect()
+        });
+    }
+    changes
 }
 
-fn said(summary: &str, tokens: u64) -> Change {
+/// Why a message is not in the prompt as it was.
+fn edit_reason(made: &Made, place: usize) -> String {
+    let records = made.compaction.plan.records.iter();
+    let mut own = records.filter(|record| record.part.is_some_and(|part| part.place == place));
+    own.next().map_or_else(String::new, |record| reason(&record.action))
+}
+
+fn added(label: &str, text: &str, tokens: u64) -> Change {
     Change {
         mark: '+',
-        label: "summary".to_owned(),
-        who: String::new(),
-        words: sketch::begin(summary),
-        whole: summary.to_owned(),
+        label: label.to_owned(),
+        who: "summary".to_owned(),
+        words: excerpt::first_words(text),
+        whole: text.to_owned(),
         tokens,
         note: String::new(),
     }
 }
 
 /// The newest compaction in the file.
-fn recorded(opened: &Opened, before: &Session, full: bool, paint: Paint) -> Answer {
+fn recorded(opened: &Opened, before: &Session, full: bool, screen: Screen) -> Answer {
     let session = &opened.session;
     let Some(compaction) = session.compactions().last() else { unreachable!("there is something before it") };
     let log = session.log();
-    // What is kept is there itself, or as a copy of its own.
-    let stays: HashMap<usize, usize> =
-        compaction.after.iter().map(|at| (log[*at].copy_of.unwrap_or(*at), *at)).collect();
+    // A message that stays is there itself, as a copy that names it, or, in a format whose compactions write the whole
+    // history anew, as another message of the same words.
+    let mut after: Vec<usize> = compaction.after.clone();
+    let mut take = |is_it: &dyn Fn(usize) -> bool| {
+        let found = after.iter().position(|at| is_it(*at))?;
+        Some(after.remove(found))
+    };
+    let by_id: Vec<Option<usize>> = before
+        .context()
+        .iter()
+        .map(|seen| seen.logged.and_then(|own| take(&|at| log[at].copy_of.unwrap_or(at) == own)))
+        .collect();
     let meter = opened.meter();
     let mut changes: Vec<Change> = Vec::new();
-    for seen in before.context() {
-        let now = seen.logged.and_then(|at| stays.get(&at)).map(|at| &log[*at].message);
+    for (seen, found) in before.context().iter().zip(by_id) {
+        let is_same = |at: usize| {
+            log[at].message.role == seen.message.role && same_words(&log[at].message.parts, &seen.message.parts)
+        };
+        let now = found.or_else(|| take(&is_same)).map(|at| &log[at].message);
         let (mark, note) = match now {
             None => ('-', String::new()),
             Some(now) if same_words(&now.parts, &seen.message.parts) => (' ', String::new()),
-            Some(now) => ('~', format!("now: {}", sketch::line(&now.parts))),
+            Some(now) => ('~', format!("now: {}", excerpt::line(&now.parts))),
         };
         changes.push(Change {
             mark,
             label: session.reference(seen),
             who: seen.message.role.name().to_owned(),
-            words: sketch::line(&seen.message.parts),
-            whole: sketch::whole(&seen.message.parts),
+            words: excerpt::line(&seen.message.parts),
+            whole: excerpt::full_text(&seen.message.parts),
             tokens: meter.message(&meter.parts(&seen.message)).get(),
             note,
         });
     }
-    changes.push(said(&compaction.summary, meter.text_message(&compaction.summary).get()));
-    let mut text = receipt::headline(opened, paint);
+    // What was written stands where the first messages left; a compaction that only shortened results wrote nothing, and
+    // its summary is that of the one before.
+    let is_new = !changes.iter().any(|change| change.mark != '-' && change.whole.contains(&compaction.summary));
+    let first_left = changes.iter().position(|change| change.mark == '-').unwrap_or(0);
+    let stays = changes[first_left..].iter().position(|change| change.mark != '-');
+    let place = stays.map_or(changes.len(), |stays| first_left + stays);
+    let label = format!("L{}", compaction.line);
+    if is_new {
+        changes.insert(place, added(&label, &compaction.summary, meter.text_message(&compaction.summary).get()));
+    }
+    let mut text = receipt::headline(opened, screen);
     text.push_str(&format!("The newest compaction, on line {}:\n", compaction.line));
     let mut json = receipt::file_json(opened);
     json["line"] = json!(compaction.line);
-    let prompts = (listing(before.context()), listing(session.context()));
-    answer(text, json, &changes, prompts, full, paint)
+    answer(text, json, &changes, full, screen)
 }
 
 /// Whether two messages say the same, whatever the ids around it.
 fn same_words(one: &[Part], other: &[Part]) -> bool {
-    sketch::whole(one) == sketch::whole(other)
+    excerpt::full_text(one) == excerpt::full_text(other)
 }
 
-/// A context, one line for each message.
-fn listing(context: &[ContextMessage]) -> String {
-    let line = |(at, seen): (usize, &ContextMessage)| {
-        let who = if seen.message.summary { "summary" } else { seen.message.role.name() };
-        format!("{at:02} {who} L{} {}", seen.line, sketch::line(&seen.message.parts))
-    };
-    context.iter().enumerate().map(line).collect::<Vec<String>>().join("\n")
-}
-
-fn answer(
-    head: String,
-    mut json: Value,
-    changes: &[Change],
-    prompts: (String, String),
-    full: bool,
-    paint: Paint,
-) -> Answer {
+fn answer(head: String, mut json: Value, changes: &[Change], full: bool, screen: Screen) -> Answer {
     let mut text = head;
     for (mark, name) in [('-', "removed"), ('~', "shortened or moved out"), (' ', "kept"), ('+', "added")] {
         let of_kind: Vec<&Change> = changes.iter().filter(|change| change.mark == mark).collect();
         let tokens: u64 = of_kind.iter().map(|change| change.tokens).sum();
         let count = of_kind.len();
-        let tokens = epitome::budget::Tokens::new(tokens);
-        text.push_str(&format!("  {mark} {count} message{} {name}, {tokens} tokens\n", plural(count)));
+        let line = format!("  {mark} {count} message{} {name}, {tokens} tokens", plural(count));
+        text.push_str(&format!("{}\n", screen.marked(mark, &line)));
         json[name.split(' ').next().unwrap_or(name)] = json!({"messages": count, "tokens": tokens});
     }
-    text.push('\n');
-    for run in changes.chunk_by(|a, b| a.mark == b.mark) {
-        text.push_str(&told(run, full, paint));
-    }
-    let (before, after) = prompts;
-    if full {
-        text.push_str(&format!("\n{}\n{before}\n", paint.head("The prompt before")));
-    }
-    text.push_str(&format!("\n{}\n{after}\n", paint.head("The prompt after")));
+    text.push_str("\nThe prompt after it is every line without a `-`; `epitome read` takes the names.\n\n");
+    text.push_str(&if full { whole(changes, screen) } else { listing(changes, screen) });
     let listed = |change: &Change| json!({"mark": change.mark, "message": change.label, "role": change.who, "tokens": change.tokens, "note": change.note});
     json["changes"] = changes.iter().map(listed).collect();
-    json["prompt"] = json!({"before": before.lines().collect::<Vec<_>>(), "after": after.lines().collect::<Vec<_>>()});
+    json["prompt"] = json!({"before": prompt(changes, '+'), "after": prompt(changes, '-')});
     Answer::new(text, json)
 }
 
-/// A run of changes of one kind.
-fn told(run: &[Change], full: bool, paint: Paint) -> String {
-    if full {
-        return run
-            .iter()
-            .map(|change| format!("{}\n{}\n", paint.head(&line(change)), indented(&change.whole)))
-            .collect();
-    }
-    match run {
-        [first, .., last] if run.len() > RUN_MAX && first.mark != '~' => {
-            let tokens: u64 = run.iter().map(|change| change.tokens).sum();
-            let count = run.len() - 2;
-            let between = epitome::budget::Tokens::new(tokens - first.tokens - last.tokens);
-            format!("{}{} … {count} more, {between} tokens\n{}", line_end(first), first.mark, line_end(last))
+/// A prompt for programs, one line for each message: all but those of a mark.
+fn prompt(changes: &[Change], without: char) -> Vec<String> {
+    let there = changes.iter().filter(|change| change.mark != without);
+    there.map(|change| format!("{} {} {}", change.label, change.who, change.words)).collect()
+}
+
+/// The changes in a table, long runs of one kind told in a line.
+fn listing(changes: &[Change], screen: Screen) -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for run in changes.chunk_by(|a, b| a.mark == b.mark) {
+        match run {
+            [first, between @ .., last] if run.len() > RUN_MAX && first.mark != '~' => {
+                let tokens: u64 = between.iter().map(|change| change.tokens).sum();
+                let more = format!("… {} more", between.len());
+                rows.push(row(first));
+                rows.push(vec![first.mark.to_string(), String::new(), String::new(), tokens.to_string(), more]);
+                rows.push(row(last));
+            }
+            _ => rows.extend(run.iter().map(row)),
         }
-        _ => run.iter().map(line_end).collect(),
     }
+    let sides = [Side::Left, Side::Left, Side::Left, Side::Right, Side::Left];
+    let lines = table(&sides, &rows, screen);
+    let marked = rows.iter().zip(lines.lines());
+    marked.map(|(row, line)| format!("{}\n", screen.marked(row[0].chars().next().unwrap_or(' '), line))).collect()
 }
 
-fn line_end(change: &Change) -> String {
-    format!("{}\n", line(change))
-}
-
-fn line(change: &Change) -> String {
+fn row(change: &Change) -> Vec<String> {
     let note = if change.note.is_empty() { String::new() } else { format!(" ({})", change.note) };
-    let who = if change.who.is_empty() { String::new() } else { format!(" {}", change.who) };
-    format!("{} {}{who} {}{note}", change.mark, change.label, change.words)
+    let words = format!("{}{note}", change.words);
+    vec![change.mark.to_string(), change.label.clone(), change.who.clone(), change.tokens.to_string(), words]
 }
 
-fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("    {line}\n")).collect()
+/// Every change with its text whole.
+fn whole(changes: &[Change], screen: Screen) -> String {
+    let one = |change: &Change| {
+        let line = format!("  {}", row(change)[..4].join("  "));
+        let text: String = change.whole.lines().map(|line| format!("      {line}\n")).collect();
+        format!("{}\n{text}", screen.marked(change.mark, &line))
+    };
+    changes.iter().map(one).collect()
 }

@@ -9,11 +9,11 @@ use epitome_runtime::upkeep::documents_of;
 use serde_json::{Value, json};
 
 use crate::cli::{Export, ExportFormat};
-use crate::desk::{Absent, Desk, wait};
 use crate::failure::{Answer, Exit, Failure};
+use crate::open_store::{IfMissing, OpenStore, wait};
 use crate::receipt::plural;
 use crate::source::Source;
-use crate::write::{Origin, replace};
+use crate::write::{Origin, may_create, replace};
 
 /// Messages are read so many at once.
 const PAGE: u64 = 512;
@@ -21,12 +21,15 @@ const PAGE: u64 = 512;
 /// Exports.
 pub fn run(args: &Export, config: Option<&Path>) -> Result<Answer, Failure> {
     wait(async {
-        let desk = Desk::open(config, &args.whose, Absent::Refuse).await?;
-        let row = desk.thread(&args.thread).await?;
+        args.output.as_deref().map_or(Ok(()), |out| may_create(out, args.overwrite))?;
+        let open_store = OpenStore::open(config, &args.store_args, IfMissing::Fail).await?;
+        let row = open_store.thread(&args.thread).await?;
         let (what, data) = match args.format {
-            Some(ExportFormat::Jsonl) => ("the log, one message a line", lines(&desk, &row).await?),
-            Some(ExportFormat::Documents) => ("what is kept beside them, one a line", documents(&desk, &row).await?),
-            None => written(&desk, &row).await?,
+            Some(ExportFormat::Jsonl) => ("the log, one message a line", lines(&open_store, &row).await?),
+            Some(ExportFormat::Documents) => {
+                ("what is kept beside them, one a line", documents(&open_store, &row).await?)
+            }
+            None => written(&open_store, &row).await?,
         };
         let count = row.length as usize;
         let mut answer = Answer::new(
@@ -45,18 +48,18 @@ pub fn run(args: &Export, config: Option<&Path>) -> Result<Answer, Failure> {
 }
 
 /// The imported file while nothing was added to it, else a message list.
-async fn written(desk: &Desk, row: &ThreadRow) -> Result<(&'static str, String), Failure> {
-    let source = Source::of(desk, &row.key.thread).await?;
+async fn written(open_store: &OpenStore, row: &ThreadRow) -> Result<(&'static str, String), Failure> {
+    let source = Source::of(open_store, &row.key.thread).await?;
     if source.as_ref().is_some_and(|source| row.length <= source.messages)
         && let Some(source) = source
     {
-        return Ok(("the file it was imported from", source.text(desk).await?));
+        return Ok(("the file it was imported from", source.text(open_store).await?));
     }
     let Some(dialect) = wire_dialect(row) else { return Err(foreign(row)) };
-    let entries = entries(desk, row).await?;
+    let entries = entries(open_store, row).await?;
     let kept = source.as_ref().map_or(0, |source| source.messages as usize);
     if let Some(source) = source
-        && let Ok(document) = Document::decode(&source.text(desk).await?, Some(dialect))
+        && let Ok(document) = Document::decode(&source.text(open_store).await?, Some(dialect))
         && document.items().len() == kept
     {
         let new = entries[kept..].iter().map(|entry| Item::Written(entry.message.raw.as_str().to_owned()));
@@ -77,25 +80,25 @@ fn list(entries: &[Entry]) -> String {
     format!("[\n{}\n]\n", items.join(",\n"))
 }
 
-async fn entries(desk: &Desk, row: &ThreadRow) -> Result<Vec<Entry>, Failure> {
+async fn entries(open_store: &OpenStore, row: &ThreadRow) -> Result<Vec<Entry>, Failure> {
     let mut entries = Vec::new();
     for start in (0..row.length).step_by(PAGE as usize) {
-        entries.extend(desk.log().read(row, start..(start + PAGE).min(row.length)).await?);
+        entries.extend(open_store.log().read(row, start..(start + PAGE).min(row.length)).await?);
     }
     Ok(entries)
 }
 
-async fn lines(desk: &Desk, row: &ThreadRow) -> Result<String, Failure> {
-    Ok(entries(desk, row).await?.iter().map(line).collect())
+async fn lines(open_store: &OpenStore, row: &ThreadRow) -> Result<String, Failure> {
+    Ok(entries(open_store, row).await?.iter().map(line).collect())
 }
 
 /// Everything that is kept beside the messages, of every kind: its kind, its name in the store and its content.
-async fn documents(desk: &Desk, row: &ThreadRow) -> Result<String, Failure> {
+async fn documents(open_store: &OpenStore, row: &ThreadRow) -> Result<String, Failure> {
     let line = |(key, content): (epitome_runtime::store::DocumentKey, Vec<u8>)| {
         let content: Value = serde_json::from_slice(&content).unwrap_or_default();
         json!({"kind": key.kind.name(), "name": key.name, "content": content}).to_string() + "\n"
     };
-    Ok(documents_of(desk.log(), &row.key).await?.into_iter().map(line).collect())
+    Ok(documents_of(open_store.log(), &row.key).await?.into_iter().map(line).collect())
 }
 
 /// One message with its place, id and role, and its JSON as it came.

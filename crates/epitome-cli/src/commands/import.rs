@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use epitome::budget::{Meter, Tokens};
+use epitome::budget::Meter;
 use epitome::session::{Format, LogMessage, ReadOptions, Session};
 use epitome::thread::{NewMessage, Thread};
 use epitome_runtime::ids::{Moment, ThreadId, ThreadKey};
@@ -15,12 +15,12 @@ use epitome_runtime::store::{IndexRow, MessageRow, ThreadRow, Write};
 use serde_json::{Value, json};
 
 use crate::cli::Import;
-use crate::desk::{Absent, Desk, thread_id, wait};
 use crate::failure::{Answer, Exit, Failure};
-use crate::open::{read, unreadable};
-use crate::paint::Paint;
+use crate::open::{self, read, unreadable};
+use crate::open_store::{IfMissing, OpenStore, thread_id, wait};
 use crate::progress::Progress;
 use crate::receipt::{notices, notices_json, plural};
+use crate::screen::Screen;
 use crate::source::Source;
 
 /// So many messages are written at once, or as many as have so many bytes.
@@ -28,22 +28,22 @@ const BATCH_MESSAGES_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
 /// Imports.
-pub fn run(args: &Import, config: Option<&Path>, paint: Paint, progress: &Progress) -> Result<Answer, Failure> {
+pub fn run(args: &Import, config: Option<&Path>, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
     if args.thread.is_some() && args.files.len() > 1 {
         return Err(Failure::new(Exit::Usage, "`--thread` names one thread, and there are several files.")
             .hint("Import them one by one, or without `--thread`."));
     }
     wait(async {
-        let desk = Desk::open(config, &args.whose, Absent::Make).await?;
+        let open_store = OpenStore::open(config, &args.store_args, IfMissing::Create).await?;
         let mut text = String::new();
         let mut imported: Vec<Value> = Vec::new();
         for path in &args.files {
             progress.now(format!("Importing {}", path.display()));
-            let file = Imported::from(&desk, args, path, progress).await?;
-            text.push_str(&file.text(paint));
+            let file = Imported::from(&open_store, args, path, progress).await?;
+            text.push_str(&file.text(screen));
             imported.push(file.json());
         }
-        let store = desk.configured.config().store.url.to_string();
+        let store = open_store.configured.config().store.url.to_string();
         Ok(Answer::new(text, json!({"store": store, "imported": imported})))
     })
 }
@@ -59,39 +59,45 @@ struct Imported {
 }
 
 impl Imported {
-    async fn from(desk: &Desk, args: &Import, path: &Path, progress: &Progress) -> Result<Imported, Failure> {
+    async fn from(
+        open_store: &OpenStore,
+        args: &Import,
+        path: &Path,
+        progress: &Progress,
+    ) -> Result<Imported, Failure> {
         let session = session(args, path)?;
-        let key = ThreadKey::new(desk.access.tenant.clone(), id(args.thread.as_deref(), path, &session)?);
-        let (row, is_new) = claimed(desk, &key, path, &session).await?;
+        let key = ThreadKey::new(open_store.access.tenant.clone(), id(args.thread.as_deref(), path, &session)?);
+        let (row, is_new) = claimed(open_store, &key, path, &session).await?;
         let appended = (session.log().len() as u64).saturating_sub(row.length);
         if appended > 0 {
-            append(desk, &row, &session, progress).await?;
+            append(open_store, &row, &session, progress).await?;
         }
-        let row = desk.thread(key.thread.as_str()).await?;
+        let row = open_store.thread(key.thread.as_str()).await?;
         Ok(Imported { path: path.to_owned(), session, row, appended, is_new })
     }
 
-    fn text(&self, paint: Paint) -> String {
-        let (name, thread) = (self.path.display(), paint.head(self.row.key.thread.as_str()));
-        let (messages, tokens) = (self.session.log().len(), Tokens::new(self.row.tokens));
+    fn text(&self, screen: Screen) -> String {
+        let (name, thread) = (self.path.display(), screen.head(self.row.key.thread.as_str()));
+        let (messages, tokens) = (self.session.log().len(), open::total(&self.session));
         let said = match (self.is_new, self.appended) {
             (false, 0) => format!("{name} is in the store already, as thread {thread}: there is nothing to do.\n"),
             (false, rest) => {
-                format!("{name} was half imported; the other {rest} messages are in thread {thread} now.\n")
+                let (s, are) = (plural(rest as usize), if rest == 1 { "is" } else { "are" });
+                format!("{name} was half imported; the other {rest} message{s} {are} in thread {thread} now.\n")
             }
             (true, _) => format!(
-                "{name}: {}, {messages} message{}, {tokens} tokens, is thread {thread} now.\n",
+                "{name}: {}, {messages} message{}, {tokens} tokens in the context, is thread {thread} now.\n",
                 self.session.format().description(),
                 plural(messages),
             ),
         };
-        said + &notices(&self.session, paint)
+        said + &notices(&self.session, screen)
     }
 
     fn json(&self) -> Value {
         json!({
             "file": self.path.display().to_string(), "thread": self.row.key.thread,
-            "format": self.session.format().name(), "messages": self.session.log().len(), "tokens": self.row.tokens,
+            "format": self.session.format().name(), "messages": self.session.log().len(), "tokens": open::total(&self.session), "log_tokens": self.row.tokens,
             "appended": self.appended, "new": self.is_new, "notices": notices_json(&self.session),
         })
     }
@@ -100,10 +106,10 @@ impl Imported {
 fn session(args: &Import, path: &Path) -> Result<Session, Failure> {
     let options = ReadOptions { format: args.format, skip_bad_lines: args.skip_bad_lines };
     let session = Session::read(&read(path)?.text, &options).map_err(|error| unreadable(path, &error))?;
-    match session.log().is_empty() {
-        true => Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", path.display()))),
-        false => Ok(session),
+    if !open::holds_message(&session) {
+        return Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", path.display())));
     }
+    Ok(session)
 }
 
 /// The thread's id: as it was named, as the agent knows the session, or as the file is called.
@@ -121,26 +127,31 @@ fn id(named: Option<&str>, path: &Path, session: &Session) -> Result<ThreadId, F
 }
 
 /// The thread of a file: a new one with its source, or the one that it was imported into before.
-async fn claimed(desk: &Desk, key: &ThreadKey, path: &Path, session: &Session) -> Result<(ThreadRow, bool), Failure> {
-    if let Some(row) = desk.log().thread(key).await? {
-        let same = match Source::of(desk, &key.thread).await? {
-            Some(source) => source.text(desk).await? == session.source().as_str(),
+async fn claimed(
+    open_store: &OpenStore,
+    key: &ThreadKey,
+    path: &Path,
+    session: &Session,
+) -> Result<(ThreadRow, bool), Failure> {
+    if let Some(row) = open_store.log().thread(key).await? {
+        let same = match Source::of(open_store, &key.thread).await? {
+            Some(source) => source.text(open_store).await? == session.source().as_str(),
             None => false,
         };
         return if same { Ok((row, false)) } else { Err(taken(path, &key.thread)) };
     }
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let writes = Source::keep(desk, &key.thread, file, session).await?;
-    desk.log().apply(&writes).await?;
+    let writes = Source::keep(open_store, &key.thread, file, session).await?;
+    open_store.log().apply(&writes).await?;
     let new = NewThread {
         scope: String::new(),
         key: key.clone(),
         dialect: session.format().name().to_owned(),
-        counter: desk.engine.counter_label().to_owned(),
+        counter: open_store.engine.counter_label().to_owned(),
         at: Moment::now(),
         labels: Value::Null,
     };
-    Ok((desk.log().create(new).await?, true))
+    Ok((open_store.log().create(new).await?, true))
 }
 
 fn taken(path: &Path, thread: &ThreadId) -> Failure {
@@ -152,31 +163,36 @@ fn taken(path: &Path, thread: &ThreadId) -> Failure {
 }
 
 /// Appends the messages of a session that its thread does not have, each batch with its index.
-async fn append(desk: &Desk, row: &ThreadRow, session: &Session, progress: &Progress) -> Result<(), Failure> {
-    let intake = Intake { desk, row, session, thread: &thread_of(desk, session), now: Moment::now() };
+async fn append(
+    open_store: &OpenStore,
+    row: &ThreadRow,
+    session: &Session,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    let intake = Intake { open_store, row, session, thread: &thread_of(open_store, session), now: Moment::now() };
     let count = session.log().len();
     let mut next = usize::try_from(row.length).unwrap_or(count);
     while next < count {
         progress.now(format!("Importing message {} of {count}", next + 1));
         let batch = intake.batch(next);
         next += batch.rows.len();
-        desk.log().apply(&batch.into_writes(row)).await?;
+        open_store.log().apply(&batch.into_writes(row)).await?;
     }
     Ok(())
 }
 
-fn thread_of(desk: &Desk, session: &Session) -> Thread {
+fn thread_of(open_store: &OpenStore, session: &Session) -> Thread {
     let numbered =
         |(at, logged): (usize, &LogMessage)| NewMessage { number: Some(at + 1), ..NewMessage::clone(&logged.message) };
     let messages = session.log().iter().enumerate().map(numbered).collect();
     let mut thread = Thread::new();
-    thread.extend(messages, &Meter::new(&**desk.engine.counter(), session.counting_dialect()));
+    thread.extend(messages, &Meter::new(&**open_store.engine.counter(), session.counting_dialect()));
     thread
 }
 
 /// A session on its way into a thread.
 struct Intake<'a> {
-    desk: &'a Desk,
+    open_store: &'a OpenStore,
     row: &'a ThreadRow,
     session: &'a Session,
     thread: &'a Thread,
@@ -212,13 +228,14 @@ impl Intake<'_> {
             return Vec::new();
         }
         let words = words_of(self.thread.message(at).parts());
-        index_rows(self.desk.log().vault(), &self.row.key.tenant, at as u64, &words)
+        index_rows(self.open_store.log().vault(), &self.row.key.tenant, at as u64, &words)
     }
 
     fn message(&self, at: usize) -> MessageRow {
-        let (log, message) = (self.desk.log(), self.thread.message(at));
+        let (log, message) = (self.open_store.log(), self.thread.message(at));
         // An import that goes on may count otherwise than it did when it began.
-        let counter = Some(self.desk.engine.counter_label()).filter(|label| !log.is_counted_with(self.row, label));
+        let counter =
+            Some(self.open_store.engine.counter_label()).filter(|label| !log.is_counted_with(self.row, label));
         if let Format::List(_) = self.session.format() {
             return log.message_row(&self.row.key, message, &[], counter, self.now);
         }

@@ -9,11 +9,11 @@ use epitome_runtime::store::{PlanRow, ThreadRow};
 use serde_json::{Value, json};
 
 use crate::cli::Log;
-use crate::desk::{Absent, Desk, wait};
 use crate::failure::{Answer, Exit, Failure};
 use crate::find::reference;
-use crate::paint::Paint;
+use crate::open_store::{IfMissing, OpenStore, wait};
 use crate::receipt::{headed, plural};
+use crate::screen::Screen;
 use crate::source::Source;
 use crate::table::{Side, table};
 
@@ -21,27 +21,27 @@ use crate::table::{Side, table};
 const WORDS_MAX: usize = 72;
 
 /// Shows a thread.
-pub fn run(args: &Log, config: Option<&Path>, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &Log, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
     wait(async {
-        let desk = Desk::open(config, &args.whose, Absent::Refuse).await?;
-        let row = desk.thread(&args.thread).await?;
+        let open_store = OpenStore::open(config, &args.store_args, IfMissing::Fail).await?;
+        let row = open_store.thread(&args.thread).await?;
         let mut answer = match () {
-            () if args.events => events(&desk, &row, args, paint).await?,
-            () if args.plans => plans(&desk, &row, args, paint).await?,
-            () => messages(&desk, &row, args, paint).await?,
+            () if args.events => events(&open_store, &row, args, screen).await?,
+            () if args.plans => plans(&open_store, &row, args, screen).await?,
+            () => messages(&open_store, &row, args, screen).await?,
         };
-        answer.text = headline(&row, paint) + &answer.text;
+        answer.text = headline(&row, screen) + &answer.text;
         answer.json["thread"] = json!(row.key.thread);
         answer.json["dialect"] = json!(row.dialect);
         Ok(answer)
     })
 }
 
-fn headline(row: &ThreadRow, paint: Paint) -> String {
+fn headline(row: &ThreadRow, screen: Screen) -> String {
     let (messages, plans) = (row.length as usize, row.version as usize);
     format!(
         "{}: {}, {messages} message{}, {} tokens, {plans} plan{}\n\n",
-        paint.head(row.key.thread.as_str()),
+        screen.head(row.key.thread.as_str()),
         row.dialect,
         plural(messages),
         Tokens::new(row.tokens),
@@ -49,17 +49,17 @@ fn headline(row: &ThreadRow, paint: Paint) -> String {
     )
 }
 
-async fn messages(desk: &Desk, row: &ThreadRow, args: &Log, paint: Paint) -> Result<Answer, Failure> {
+async fn messages(open_store: &OpenStore, row: &ThreadRow, args: &Log, screen: Screen) -> Result<Answer, Failure> {
     let places = places(row, args)?;
-    let left = left(desk, row).await?;
-    let entries = desk.log().read(row, places.clone()).await?;
+    let left = left(open_store, row).await?;
+    let entries = open_store.log().read(row, places.clone()).await?;
     let has_left = |entry: &Entry| left.iter().any(|(first, end)| (*first..*end).contains(&entry.place));
     let mut text = match args.full {
-        true => entries.iter().map(|entry| whole(entry, has_left(entry), paint)).collect(),
+        true => entries.iter().map(|entry| whole(entry, has_left(entry), screen)).collect(),
         false => {
             let mut rows = vec![["", "role", "tokens", "", "says"].map(str::to_owned).to_vec()];
             rows.extend(entries.iter().map(|entry| line(entry, has_left(entry))));
-            headed(&table(&[Side::Right, Side::Left, Side::Right, Side::Left, Side::Left], &rows), paint)
+            headed(&table(&[Side::Right, Side::Left, Side::Right, Side::Left, Side::Left], &rows, screen), screen)
         }
     };
     if places.end < row.length {
@@ -81,10 +81,10 @@ fn places(row: &ThreadRow, args: &Log) -> Result<Range<u64>, Failure> {
 }
 
 /// The runs of messages that left the prompt: by a plan, or before they were imported.
-async fn left(desk: &Desk, row: &ThreadRow) -> Result<Vec<(u64, u64)>, Failure> {
-    let mut left = Source::of(desk, &row.key.thread).await?.map(|source| source.left).unwrap_or_default();
+async fn left(open_store: &OpenStore, row: &ThreadRow) -> Result<Vec<(u64, u64)>, Failure> {
+    let mut left = Source::of(open_store, &row.key.thread).await?.map(|source| source.left).unwrap_or_default();
     for version in 1..=row.version {
-        if let Some(plan) = desk.log().store().plan(&row.key, Some(version)).await? {
+        if let Some(plan) = open_store.log().store().plan(&row.key, Some(version)).await? {
             left.extend(plan.compacted);
         }
     }
@@ -114,10 +114,10 @@ fn first_words(text: &str) -> String {
     words
 }
 
-fn whole(entry: &Entry, has_left: bool, paint: Paint) -> String {
+fn whole(entry: &Entry, has_left: bool, screen: Screen) -> String {
     let left = if has_left { ", left the prompt" } else { "" };
     let head = format!("m{} {}, {} tokens{left}", entry.place + 1, entry.message.role.name(), tokens(entry));
-    format!("{}\n{}\n\n", paint.dim(&head), entry.words().trim_end())
+    format!("{}\n{}\n\n", screen.dim(&head), entry.words().trim_end())
 }
 
 fn message_json(entry: &Entry, has_left: bool) -> Value {
@@ -128,10 +128,10 @@ fn message_json(entry: &Entry, has_left: bool) -> Value {
     })
 }
 
-async fn plans(desk: &Desk, row: &ThreadRow, args: &Log, paint: Paint) -> Result<Answer, Failure> {
+async fn plans(open_store: &OpenStore, row: &ThreadRow, args: &Log, screen: Screen) -> Result<Answer, Failure> {
     let mut found: Vec<PlanRow> = Vec::new();
     for version in (1..=row.version).take(args.limit) {
-        found.extend(desk.log().store().plan(&row.key, Some(version)).await?);
+        found.extend(open_store.log().store().plan(&row.key, Some(version)).await?);
     }
     if found.is_empty() {
         return Ok(Answer::new("It was never compacted.\n", json!({"plans": []})));
@@ -141,7 +141,7 @@ async fn plans(desk: &Desk, row: &ThreadRow, args: &Log, paint: Paint) -> Result
     rows.extend(found.iter().map(plan_line));
     let sides = [Side::Right, Side::Left, Side::Left, Side::Right, Side::Right, Side::Left];
     let json: Vec<Value> = found.iter().map(plan_json).collect();
-    Ok(Answer::new(headed(&table(&sides, &rows), paint), json!({"plans": json})))
+    Ok(Answer::new(headed(&table(&sides, &rows, screen), screen), json!({"plans": json})))
 }
 
 fn plan_line(plan: &PlanRow) -> Vec<String> {
@@ -167,8 +167,8 @@ fn plan_json(plan: &PlanRow) -> Value {
     })
 }
 
-async fn events(desk: &Desk, row: &ThreadRow, args: &Log, paint: Paint) -> Result<Answer, Failure> {
-    let found = desk.log().events(&row.key, 0, args.limit).await?;
+async fn events(open_store: &OpenStore, row: &ThreadRow, args: &Log, screen: Screen) -> Result<Answer, Failure> {
+    let found = open_store.log().events(&row.key, 0, args.limit).await?;
     if found.is_empty() {
         return Ok(Answer::new("Nothing has happened to it.\n", json!({"events": []})));
     }
@@ -186,5 +186,5 @@ async fn events(desk: &Desk, row: &ThreadRow, args: &Log, paint: Paint) -> Resul
     }));
     let sides = [Side::Right, Side::Left, Side::Left, Side::Right, Side::Right, Side::Left];
     let json: Vec<Value> = found.iter().map(|(number, event)| json!({"number": number, "event": event})).collect();
-    Ok(Answer::new(headed(&table(&sides, &rows), paint), json!({"events": json})))
+    Ok(Answer::new(headed(&table(&sides, &rows, screen), screen), json!({"events": json})))
 }

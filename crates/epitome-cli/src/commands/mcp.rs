@@ -13,8 +13,8 @@ use epitome_runtime::artifact::Access;
 use serde_json::json;
 
 use crate::cli::Mcp;
-use crate::desk::{Desk, runtime, thread_id};
 use crate::failure::{Answer, Exit, Failure, sentence};
+use crate::open_store::{OpenStore, runtime, thread_id};
 use crate::progress::Progress;
 use crate::settings::{Configured, Flags};
 use crate::telemetry;
@@ -32,18 +32,19 @@ pub fn run(args: &Mcp, config: Option<&Path>, json: bool, progress: Progress) ->
 
 async fn serve(args: &Mcp, config: Option<&Path>, json: bool) -> Result<(), Failure> {
     let thread = args.thread.as_deref().map(thread_id).transpose()?;
-    let whose = &args.whose;
-    let flags = Flags::default().with("store.url", whose.store.as_ref()).with("tenant.id", whose.tenant.as_ref());
+    let store_args = &args.store_args;
+    let flags =
+        Flags::default().with("store.url", store_args.store.as_ref()).with("tenant.id", store_args.tenant.as_ref());
     let configured = Configured::load(config, flags)?;
     let exporter = telemetry::start(&configured, json)?;
     let parts = configured.config().parts(&configured.environment).await?;
     if let Some(writer) = configured.summary_writer().filter(|_| !json) {
         let _ = io::Write::write_all(&mut io::stderr(), writer.as_bytes());
     }
-    let desk = Desk::over(configured, parts).await?;
-    let session = Session { access: Access::owner(desk.access.tenant.clone(), "mcp"), thread };
+    let open_store = OpenStore::over(configured, parts).await?;
+    let session = Session { access: Access::owner(open_store.access.tenant.clone(), "mcp"), thread };
     let caps = Caps { read_tokens_max: Tokens::new(args.read_tokens) };
-    let server = Server::new(desk.engine.clone(), caps, session);
+    let server = Server::new(open_store.engine.clone(), caps, session);
     let served = tokio::select! {
         served = serve_stdio(server) => served,
         () = signaled() => Ok(()),

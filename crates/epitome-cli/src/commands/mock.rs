@@ -11,8 +11,8 @@ use epitome_mock::{MockServer, MockSettings, MockWork, ProviderFault, Timing};
 use serde_json::json;
 
 use crate::cli;
-use crate::desk::wait;
 use crate::failure::{Answer, Exit, Failure, words};
+use crate::open_store::wait;
 use crate::progress::Progress;
 use crate::receipt::plural;
 
@@ -68,7 +68,7 @@ fn cannot_listen(listen: SocketAddr, error: &io::Error) -> Failure {
 fn welcome(mock: &MockServer) -> String {
     let url = mock.url();
     format!(
-        "Mock provider on {url}; an interrupt stops it.\n  OPENAI_BASE_URL={url}/v1\n  ANTHROPIC_BASE_URL={url}\n  \
+        "Mock provider on {url}; press Ctrl-C to stop.\n  OPENAI_BASE_URL={url}/v1\n  ANTHROPIC_BASE_URL={url}\n  \
          GOOGLE_GEMINI_BASE_URL={url}\n  {url}/mock/stats shows what was used and which rules were broken.\n"
     )
 }

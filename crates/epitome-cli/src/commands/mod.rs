@@ -25,39 +25,82 @@ mod store;
 mod threads;
 mod work;
 
-use crate::cli::{Cli, Verb};
+use std::io::Write as _;
+use std::path::Path;
+
+use epitome::budget::Known;
+
+use crate::cli::{Aim, Cli, Verb};
 use crate::failure::{Answer, Failure};
-use crate::paint::Paint;
+use crate::nearest::check_model;
+use crate::planning;
 use crate::progress::Progress;
+use crate::screen::Screen;
+use crate::settings::Configured;
 
 /// Does what was asked.
-pub fn run(cli: &Cli, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(cli: &Cli, screen: Screen) -> Result<Answer, Failure> {
     let config = cli.config.as_deref();
     let progress = Progress::of(subject(&cli.verb));
+    warn_of_unknown_model(&cli.verb, config)?;
     match &cli.verb {
-        Verb::Compact(args) => compact::run(args, config, paint, &progress),
-        Verb::Show(args) => show::run(args, config, paint),
-        Verb::Plan(args) => plan::run(args, config, paint),
-        Verb::Diff(args) => diff::run(args, config, paint),
+        Verb::Compact(args) => compact::run(args, config, screen, &progress),
+        Verb::Show(args) => show::run(args, config, screen),
+        Verb::Plan(args) => plan::run(args, config, screen),
+        Verb::Diff(args) => diff::run(args, config, screen),
         Verb::Read(args) => read::run(args),
-        Verb::Branch(args) => branch::run(args),
-        Verb::Check(args) => check::run(args, paint),
-        Verb::Count(args) => count::run(args, paint),
-        Verb::Policy(args) => policy::run(args, paint),
-        Verb::Config(args) => self::config::run(args, config, paint),
-        Verb::Import(args) => import::run(args, config, paint, &progress),
+        Verb::Branch(args) => branch::run(args, screen),
+        Verb::Check(args) => check::run(args, screen),
+        Verb::Count(args) => count::run(args, screen),
+        Verb::Policy(args) => policy::run(args, screen),
+        Verb::Config(args) => self::config::run(args, config, screen),
+        Verb::Import(args) => import::run(args, config, screen, &progress),
         Verb::Export(args) => export::run(args, config),
-        Verb::Threads(args) => threads::run(args, config, paint),
-        Verb::Log(args) => log::run(args, config, paint),
-        Verb::Models(args) => models::run(args, config, paint),
-        Verb::Ledger(args) => ledger::run(args, config, paint),
+        Verb::Threads(args) => threads::run(args, config, screen),
+        Verb::Log(args) => log::run(args, config, screen),
+        Verb::Models(args) => models::run(args, config, screen),
+        Verb::Ledger(args) => ledger::run(args, config, screen),
         Verb::Recall(args) => recall::run(args, config),
-        Verb::Store(args) => store::run(args, config, paint, &progress),
+        Verb::Store(args) => store::run(args, config, screen, &progress),
         Verb::Serve(args) => serve::run(args, config, cli.json, progress),
         Verb::Work(args) => work::run(args, config, cli.json, progress),
         Verb::Mcp(args) => mcp::run(args, config, cli.json, progress),
         Verb::Mock(args) => mock::run(args, progress),
     }
+}
+
+/// Refuses a mistyped model, and says of one that nobody knows what is assumed.
+fn warn_of_unknown_model(verb: &Verb, config: Option<&Path>) -> Result<(), Failure> {
+    let (model, window, policy) = match verb {
+        Verb::Compact(args) => aimed(&args.planned.aim),
+        Verb::Plan(args) => aimed(&args.aim),
+        Verb::Diff(args) => aimed(&args.planned.aim),
+        Verb::Show(args) => (args.model.as_deref(), None, None),
+        Verb::Count(args) => (args.model.as_deref(), None, None),
+        _ => return Ok(()),
+    };
+    let Some(model) = model.filter(|_| window.is_none()) else { return Ok(()) };
+    if check_model(model)? != Known::Fallback {
+        return Ok(());
+    }
+    let configured = Configured::for_file(config)?;
+    let assumed = match policy {
+        Some(name) => planning::policy(Some(name))?,
+        None => configured.config().compaction_policy()?,
+    };
+    let window = configured.config().model.window.unwrap_or(assumed.trigger.window);
+    // Nobody is left to be told when this fails.
+    let _ = writeln!(
+        std::io::stderr(),
+        "notice: the model `{model}` is not known; its window is taken as {window} tokens and counts are estimates. \
+         Set `--window N` if you know better."
+    );
+    Ok(())
+}
+
+/// The model, the window and the policy that a compaction is asked for.
+fn aimed(aim: &Aim) -> (Option<&str>, Option<u64>, Option<&str>) {
+    (aim.model.as_deref(), aim.window, aim.policy.as_deref())
 }
 
 /// What a verb does at first.

@@ -9,9 +9,9 @@ use super::compact::nothing_to_do;
 use crate::cli::Planned;
 use crate::failure::{Answer, Exit, Failure};
 use crate::open::Opened;
-use crate::paint::Paint;
 use crate::planning::{Job, Made};
 use crate::receipt::{self, headed};
+use crate::screen::Screen;
 use crate::settings::Configured;
 use crate::table::{Side, table};
 
@@ -19,32 +19,32 @@ use crate::table::{Side, table};
 const RECORDS_MAX: usize = 24;
 
 /// Plans.
-pub fn run(args: &Planned, config: Option<&Path>, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &Planned, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
     let job = Job::new(args, &Configured::for_file(config)?)?;
-    let Some(made) = job.preview()? else { return Ok(nothing(&job, paint)) };
+    let Some(made) = job.preview()? else { return Ok(nothing(&job, screen)) };
     let plan = &made.compaction.plan;
-    let mut text = receipt::headline(&job.opened, paint);
+    let mut text = receipt::headline(&job.opened, screen);
     text.push_str(&room(&job));
     text.push_str(&format!("policy {}: {} tokens become {}\n\n", plan.policy, plan.before, plan.after));
-    text.push_str(&receipt::steps(plan, paint));
+    text.push_str(&receipt::steps(plan, screen));
     text.push('\n');
-    text.push_str(&records(&plan.records, &job.opened, paint));
+    text.push_str(&records(&plan.records, &job.opened, screen));
     if plan.tail_from < job.opened.thread.len() {
-        text.push_str(&format!("\n  The tail begins at {}.\n", job.opened.label(plan.tail_from)));
+        text.push_str(&format!("\n  Messages from {} on are kept as they are.\n", job.opened.label(plan.tail_from)));
     }
     for warning in &plan.warnings {
         text.push_str(&format!("  {warning}\n"));
     }
     let exit = if made.fits(job.limit) { Exit::Fine } else { Exit::CannotFit };
     if exit == Exit::CannotFit {
-        text.push_str(&format!("\n  {}\n", paint.bad(&job.below_floor().sentence)));
+        text.push_str(&format!("\n  {}\n", screen.bad(&job.below_floor().sentence)));
     }
-    text.push_str(&receipt::notices(&job.opened.session, paint));
+    text.push_str(&receipt::notices(&job.opened.session, screen));
     Ok(Answer { exit, ..Answer::new(text, to_json(&job, &made)) })
 }
 
-fn nothing(job: &Job, paint: Paint) -> Answer {
-    let mut text = receipt::headline(&job.opened, paint);
+fn nothing(job: &Job, screen: Screen) -> Answer {
+    let mut text = receipt::headline(&job.opened, screen);
     text.push_str(&nothing_to_do(job));
     let mut json = receipt::file_json(&job.opened);
     json["compacted"] = json!(false);
@@ -56,7 +56,7 @@ fn nothing(job: &Job, paint: Paint) -> Answer {
 fn room(job: &Job) -> String {
     let window = job.window.as_ref().map(|window| format!("window {}, {}; ", window.tokens, window.source));
     format!(
-        "{}compacts above {}, down to {}, must stay within {}; counted by {}\n",
+        "{}compacts above {} tokens, down to {}; hard limit {}; counted by {}\n",
         window.unwrap_or_default(),
         job.room.trigger,
         job.room.target,
@@ -65,10 +65,11 @@ fn room(job: &Job) -> String {
     )
 }
 
-fn records(records: &[Record], opened: &Opened, paint: Paint) -> String {
+fn records(records: &[Record], opened: &Opened, screen: Screen) -> String {
     let mut rows = vec![["what", "by", "tokens", "becomes", "why"].map(str::to_owned).to_vec()];
     rows.extend(records.iter().take(RECORDS_MAX).map(|one| record(one, opened)));
-    let mut out = headed(&table(&[Side::Left, Side::Left, Side::Right, Side::Right, Side::Left], &rows), paint);
+    let mut out =
+        headed(&table(&[Side::Left, Side::Left, Side::Right, Side::Right, Side::Left], &rows, screen), screen);
     if records.len() > RECORDS_MAX {
         out.push_str(&format!("  and {} more; `--json` lists them all\n", records.len() - RECORDS_MAX));
     }

@@ -7,27 +7,27 @@ use serde_json::{Value, json};
 
 use crate::cli::{PolicyArgs, PolicyVerb};
 use crate::failure::{Answer, Exit, Failure, words};
-use crate::paint::Paint;
 use crate::planning;
+use crate::screen::Screen;
 use crate::table::{Side, table};
 
 /// Does what was asked of policies.
-pub fn run(args: &PolicyArgs, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &PolicyArgs, screen: Screen) -> Result<Answer, Failure> {
     match &args.verb {
-        PolicyVerb::List => Ok(list(paint)),
+        PolicyVerb::List => Ok(list(screen)),
         PolicyVerb::Show { name } => show(name),
         PolicyVerb::Check { file } => check(file),
     }
 }
 
-fn list(paint: Paint) -> Answer {
+fn list(screen: Screen) -> Answer {
     let policies: Vec<Policy> = Preset::ALL.iter().map(Preset::policy).collect();
-    let row = |policy: &Policy| vec![paint.head(&policy.name), policy.about.clone()];
+    let row = |policy: &Policy| vec![screen.head(&policy.name), policy.about.clone()];
     let rows: Vec<Vec<String>> = policies.iter().map(row).collect();
     let listed = |policy: &Policy| json!({"name": policy.name, "version": policy.version, "about": policy.about});
     let json = json!({"policies": policies.iter().map(listed).collect::<Vec<Value>>(), "default": policies[0].name});
     let note = format!("\nThe default is {}; a policy file is named by its path.\n", policies[0].name);
-    Answer::new(table(&[Side::Left, Side::Left], &rows) + &note, json)
+    Answer::new(table(&[Side::Left, Side::Left], &rows, screen) + &note, json)
 }
 
 fn show(name: &str) -> Result<Answer, Failure> {

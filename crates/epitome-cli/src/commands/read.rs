@@ -7,11 +7,12 @@ use epitome::wire::{Dialect, decode_message};
 use serde_json::{Value, json};
 
 use crate::cli::Read;
+use crate::excerpt;
 use crate::failure::{Answer, Exit, Failure};
 use crate::find::{self, reference};
-use crate::numbers::{self, Whereabouts};
+use crate::numbers::{self, NumberedMessage};
 use crate::open::{read, session};
-use crate::sketch;
+use crate::receipt::plural;
 use crate::store::Store;
 
 /// Something that was found.
@@ -56,13 +57,13 @@ fn message(args: &Read, session: &Session, store: &Store) -> Result<Found, Failu
     let found = match reference(&args.id, 'm') {
         None => find::message(session, &args.id)?,
         Some(_) => match numbers::locate(session, store, &args.input.file, &args.id)? {
-            Whereabouts::Kept(raw) => return Ok(decoded(session.counting_dialect(), raw)),
-            Whereabouts::Logged(at) => find::logged(session, at),
+            NumberedMessage::Stored(raw) => return Ok(decoded(session.counting_dialect(), raw)),
+            NumberedMessage::InFile(at) => find::logged(session, at),
         },
     };
     Ok(Found {
         json: json!({"kind": "message", "role": found.message.role.name(), "line": found.line}),
-        text: sketch::whole(&found.message.parts),
+        text: excerpt::full_text(&found.message.parts),
         raw: Some(found.message.raw.as_str().to_owned()),
     })
 }
@@ -70,7 +71,7 @@ fn message(args: &Read, session: &Session, store: &Store) -> Result<Found, Failu
 fn decoded(dialect: Dialect, raw: String) -> Found {
     let message = decode_message(dialect, &Raw::whole(raw.as_str()));
     let json = json!({"kind": "message", "role": message.role.name()});
-    Found { json, text: sketch::whole(&message.parts), raw: Some(raw) }
+    Found { json, text: excerpt::full_text(&message.parts), raw: Some(raw) }
 }
 
 fn select(args: &Read, text: &str, mut json: Value) -> Result<Answer, Failure> {
@@ -93,7 +94,7 @@ fn select(args: &Read, text: &str, mut json: Value) -> Result<Answer, Failure> {
     let hits: Vec<(usize, &str)> = within.filter(|(_, line)| line.contains(wanted.as_str())).collect();
     json["matches"] = hits.iter().map(|(number, line)| json!({"line": number, "text": line})).collect();
     let text = match hits.is_empty() {
-        true => format!("None of its {} lines holds `{wanted}`.\n", lines.len()),
+        true => format!("`{wanted}` is in none of its {} line{}.\n", lines.len(), plural(lines.len())),
         false => hits.iter().map(|(number, line)| format!("{number}: {line}\n")).collect(),
     };
     Ok(Answer::new(text, json))

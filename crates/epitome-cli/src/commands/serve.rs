@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::cli::Serve;
 use crate::failure::{Answer, Exit, Failure, sentence};
+use crate::planning;
 use crate::progress::Progress;
 use crate::receipt::plural;
 use crate::settings::{Configured, Flags};
@@ -46,6 +47,9 @@ pub fn run(args: &Serve, config: Option<&Path>, json: bool, progress: Progress) 
 }
 
 async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer, Failure> {
+    if let Some(policy) = &args.policy {
+        planning::policy(Some(policy))?;
+    }
     let demo = if args.demo { Some(Demo::start()?) } else { None };
     let configured = Configured::load(config, demo.iter().fold(flags(args), |flags, demo| demo.lay_over(flags, args)))?;
     let log_json = json || configured.config().serve.log == LogFormat::Json;
@@ -138,10 +142,10 @@ fn welcome(listening: &Listening, settings: &Settings, configured: &Configured, 
     let url = listening.url();
     let store = &configured.config().store.url;
     let threads = match is_open {
-        true => format!("threads are kept in {store}"),
+        true => format!("store: {store}"),
         false => format!("{store} cannot be opened yet, so requests go out as they came"),
     };
-    let mut text = format!("Listening on {url}; {threads}. An interrupt stops it.\n\n");
+    let mut text = format!("Listening on {url}; {threads}. Press Ctrl-C to stop.\n\n");
     for upstream in &settings.upstreams {
         let key = if upstream.key.is_some() { ", with a key of the gateway's" } else { "" };
         let address = upstream.url.to_string();
@@ -181,7 +185,7 @@ impl Demo {
             .with("serve.budget", Some(budget))
     }
 
-    /// A loop for another terminal: an agent whose history grows.
+    /// A loop for another terminal: an agent store_args history grows.
     fn loop_at(url: &str) -> String {
         format!(
             r#"This is a demonstration: a mock provider answers. Paste this into another terminal and watch the tokens:
@@ -205,8 +209,8 @@ impl Demo {
 
 fn farewell(cut: usize) -> Answer {
     let text = match cut {
-        0 => "Stopped; every answer was finished.\n".to_owned(),
-        cut => format!("Stopped; {cut} answer{} cut off.\n", plural(cut)),
+        0 => "Stopped. All requests completed.\n".to_owned(),
+        cut => format!("Stopped. {cut} request{} cut off.\n", plural(cut)),
     };
     Answer::new(text, json!({"cut": cut}))
 }

@@ -10,13 +10,13 @@ use epitome::thread::{Message, Part};
 use serde_json::{Value, json};
 
 use crate::cli::Show;
+use crate::excerpt::{self, Kind};
 use crate::failure::{Answer, Failure};
 use crate::open::{CountFor, Opened, open};
-use crate::paint::Paint;
 use crate::planning;
 use crate::receipt::{self, headed, percent, plural};
+use crate::screen::Screen;
 use crate::settings::Configured;
-use crate::sketch::{self, Kind};
 use crate::table::{Side, table};
 
 /// Results below this size are not worth calling duplicates.
@@ -26,31 +26,32 @@ const DUPLICATE_TOKENS_MIN: u64 = 20;
 const BAR_WIDTH: usize = 24;
 
 /// Shows.
-pub fn run(args: &Show, config: Option<&Path>, paint: Paint) -> Result<Answer, Failure> {
+pub fn run(args: &Show, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
     let opened = open(&args.input, CountFor { model: args.model.clone(), ..CountFor::default() }, None)?;
     let configured = Configured::for_file(config)?;
     let policy = configured.config().compaction_policy()?;
     let window = planning::window(&opened, &policy, None, args.model.as_deref(), &configured);
     let view = View::of(&opened);
-    let mut text = receipt::headline(&opened, paint);
+    let mut text = receipt::headline(&opened, screen);
     text.push_str(&view.totals(&opened));
     let reported = opened.reported().map(|size| format!("the provider reported {size} for the whole prompt; "));
     text.push_str(&format!("{}window {}, {}\n", reported.unwrap_or_default(), window.tokens, window.source));
-    text.push_str(&format!("\n  {}\n", paint.strip(&view.amounts)));
-    text.push_str(&view.kinds_table(paint));
+    let caption = screen.dim("the context from oldest to newest, by kind:");
+    text.push_str(&format!("\n  {caption}\n  {}\n", screen.strip(&view.amounts)));
+    text.push_str(&view.kinds_table(screen));
     for section in [
-        view.tools_table(args.top, paint),
-        view.turns_table(args.top, paint),
-        view.largest_table(args.top, paint),
-        view.duplicates_table(args.top, paint),
-        compactions_table(&opened, paint),
+        view.tools_table(args.top, screen),
+        view.turns_table(args.top, screen),
+        view.largest_table(args.top, screen),
+        view.duplicates_table(args.top, screen),
+        compactions_table(&opened, screen),
     ] {
         if !section.is_empty() {
             text.push('\n');
             text.push_str(&section);
         }
     }
-    text.push_str(&receipt::notices(&opened.session, paint));
+    text.push_str(&receipt::notices(&opened.session, screen));
     let mut json = view.to_json(&opened, args.top);
     json["window"] = json!({"tokens": window.tokens, "from": window.source.to_string()});
     Ok(Answer::new(text, json))
@@ -92,7 +93,7 @@ struct Duplicate {
 impl<'a> View<'a> {
     fn of(opened: &'a Opened) -> Self {
         let messages = opened.thread.messages();
-        let amounts: Vec<(Kind, u64)> = messages.iter().flat_map(|message| sketch::kinds(message)).collect();
+        let amounts: Vec<(Kind, u64)> = messages.iter().flat_map(|message| excerpt::tokens_by_kind(message)).collect();
         let mut kinds = BTreeMap::new();
         for (kind, tokens) in &amounts {
             *kinds.entry(*kind).or_default() += tokens;
@@ -111,7 +112,7 @@ impl<'a> View<'a> {
         format!("{total} tokens{beside}; counted by {}\n", opened.provenance())
     }
 
-    fn kinds_table(&self, paint: Paint) -> String {
+    fn kinds_table(&self, screen: Screen) -> String {
         let total = self.opened.thread.total().get();
         let mut kinds: Vec<(Kind, u64)> = self.kinds.iter().map(|(kind, tokens)| (*kind, *tokens)).collect();
         kinds.sort_by_key(|(kind, tokens)| (Reverse(*tokens), *kind));
@@ -120,15 +121,15 @@ impl<'a> View<'a> {
                 kind.name().to_owned(),
                 Tokens::new(*tokens).to_string(),
                 percent(*tokens, total),
-                paint.mark(*kind),
-                paint.bar(*tokens, total, BAR_WIDTH),
+                screen.mark(*kind),
+                screen.bar(*tokens, total, BAR_WIDTH),
             ]
         };
         let rows: Vec<Vec<String>> = kinds.iter().map(row).collect();
-        format!("\n{}", table(&[Side::Left, Side::Right, Side::Right, Side::Left, Side::Left], &rows))
+        format!("\n{}", table(&[Side::Left, Side::Right, Side::Right, Side::Left, Side::Left], &rows, screen))
     }
 
-    fn tools_table(&self, top: usize, paint: Paint) -> String {
+    fn tools_table(&self, top: usize, screen: Screen) -> String {
         let total = self.opened.thread.total().get();
         let row = |(name, tool): &(String, Tool)| {
             let tokens = Tokens::new(tool.tokens).to_string();
@@ -140,10 +141,10 @@ impl<'a> View<'a> {
             ]
         };
         let rows: Vec<Vec<String>> = self.tools.iter().take(top).map(row).collect();
-        titled("tools, with their results", &[Side::Left, Side::Right, Side::Right, Side::Left], rows, paint)
+        titled("tools, with their results", &[Side::Left, Side::Right, Side::Right, Side::Left], rows, screen)
     }
 
-    fn turns_table(&self, top: usize, paint: Paint) -> String {
+    fn turns_table(&self, top: usize, screen: Screen) -> String {
         let total = self.opened.thread.total().get();
         let row = |turn: &Turn| {
             let tokens = Tokens::new(turn.tokens).to_string();
@@ -151,22 +152,22 @@ impl<'a> View<'a> {
             vec![format!("turn {}", turn.number), tokens, percent(turn.tokens, total), count, turn.words.clone()]
         };
         let rows: Vec<Vec<String>> = self.turns.iter().take(top).map(row).collect();
-        titled("largest turns", &[Side::Left, Side::Right, Side::Right, Side::Right, Side::Left], rows, paint)
+        titled("largest turns", &[Side::Left, Side::Right, Side::Right, Side::Right, Side::Left], rows, screen)
     }
 
-    fn largest_table(&self, top: usize, paint: Paint) -> String {
+    fn largest_table(&self, top: usize, screen: Screen) -> String {
         let total = self.opened.thread.total().get();
         let row = |place: &usize| {
             let message = self.opened.thread.message(*place);
             let tokens = message.tokens();
-            let (role, words) = (who(message), sketch::line(message.parts()));
+            let (role, words) = (who(message), excerpt::line(message.parts()));
             vec![self.label(*place), tokens.to_string(), percent(tokens.get(), total), role, words]
         };
         let rows: Vec<Vec<String>> = self.largest.iter().take(top).map(row).collect();
-        titled("largest messages", &[Side::Left, Side::Right, Side::Right, Side::Left, Side::Left], rows, paint)
+        titled("largest messages", &[Side::Left, Side::Right, Side::Right, Side::Left, Side::Left], rows, screen)
     }
 
-    fn duplicates_table(&self, top: usize, paint: Paint) -> String {
+    fn duplicates_table(&self, top: usize, screen: Screen) -> String {
         let row = |duplicate: &Duplicate| {
             let places: Vec<String> = duplicate.places.iter().map(|place| self.label(*place)).collect();
             let wasted = Tokens::new(duplicate.wasted());
@@ -177,7 +178,7 @@ impl<'a> View<'a> {
             "the same result again, and what the repeats cost",
             &[Side::Left, Side::Right, Side::Left, Side::Left],
             rows,
-            paint,
+            screen,
         )
     }
 
@@ -209,7 +210,7 @@ impl<'a> View<'a> {
             .collect();
         let largest = self.largest.iter().take(top).map(|place| {
             let message = opened.thread.message(*place);
-            json!({"id": self.label(*place), "tokens": message.tokens(), "role": message.role().name(), "words": sketch::line(message.parts())})
+            json!({"id": self.label(*place), "tokens": message.tokens(), "role": message.role().name(), "words": excerpt::line(message.parts())})
         });
         json["largest"] = largest.collect();
         let duplicates = self.duplicates.iter().map(|duplicate| {
@@ -229,10 +230,10 @@ impl Duplicate {
     }
 }
 
-fn titled(title: &str, sides: &[Side], rows: Vec<Vec<String>>, paint: Paint) -> String {
+fn titled(title: &str, sides: &[Side], rows: Vec<Vec<String>>, screen: Screen) -> String {
     match rows.is_empty() {
         true => String::new(),
-        false => headed(&format!("  {title}\n{}", table(sides, &rows)), paint),
+        false => headed(&format!("  {title}\n{}", table(sides, &rows, screen)), screen),
     }
 }
 
@@ -269,7 +270,7 @@ fn turns(opened: &Opened) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for message in opened.thread.messages() {
         if turns.last().is_none_or(|turn| turn.number != message.turn()) {
-            let words = if message.opens_turn() { sketch::line(message.parts()) } else { String::new() };
+            let words = if message.opens_turn() { excerpt::line(message.parts()) } else { String::new() };
             turns.push(Turn { number: message.turn(), messages: 0, tokens: 0, words });
         }
         if let Some(turn) = turns.last_mut() {
@@ -287,7 +288,7 @@ fn duplicates(opened: &Opened) -> Vec<Duplicate> {
         for (part, result) in message.results() {
             let tokens = message.part_tokens(part).get();
             if tokens >= DUPLICATE_TOKENS_MIN {
-                let new = || Duplicate { places: Vec::new(), tokens, words: sketch::begin(&result.text) };
+                let new = || Duplicate { places: Vec::new(), tokens, words: excerpt::first_words(&result.text) };
                 same.entry(&result.text).or_insert_with(new).places.push(place);
             }
         }
@@ -297,7 +298,7 @@ fn duplicates(opened: &Opened) -> Vec<Duplicate> {
     duplicates
 }
 
-fn compactions_table(opened: &Opened, paint: Paint) -> String {
+fn compactions_table(opened: &Opened, screen: Screen) -> String {
     let log = opened.session.log();
     let tokens = |places: &[usize]| -> Tokens {
         let meter = opened.meter();
@@ -309,14 +310,18 @@ fn compactions_table(opened: &Opened, paint: Paint) -> String {
         let summary = if made { Tokens::ZERO } else { opened.meter().text_message(&compaction.summary) };
         vec![
             format!("L{}", compaction.line),
-            format!("{} messages, {} tokens", before.len(), tokens(before)),
+            counted(before.len(), tokens(before)),
             "became".to_owned(),
-            format!("{} messages, {} tokens", after.len() + usize::from(!made), tokens(after) + summary),
-            sketch::begin(&compaction.summary),
+            counted(after.len() + usize::from(!made), tokens(after) + summary),
+            excerpt::first_words(&compaction.summary),
         ]
     };
     let rows: Vec<Vec<String>> = opened.session.compactions().iter().map(row).collect();
-    titled("compactions: what the model saw before and after", &[Side::Left; 5], rows, paint)
+    titled("compactions: what the model saw before and after", &[Side::Left; 5], rows, screen)
+}
+
+fn counted(messages: usize, tokens: Tokens) -> String {
+    format!("{messages} message{}, {tokens} tokens", plural(messages))
 }
 
 fn compaction_json(compaction: &Compaction) -> Value {

@@ -7,36 +7,36 @@ use epitome_runtime::ids::Moment;
 use epitome_runtime::upkeep::{Checked, Rotated, check, expire, rotate};
 use serde_json::json;
 
-use crate::cli::{StoreArgs, StoreVerb, Whose};
-use crate::desk::{Absent, Desk, wait};
+use crate::cli::{StoreArgs, StoreCommand, StoreVerb};
 use crate::failure::{Answer, Exit, Failure};
-use crate::paint::Paint;
+use crate::open_store::{IfMissing, OpenStore, wait};
 use crate::progress::Progress;
 use crate::receipt::plural;
+use crate::screen::Screen;
 use crate::settings::{Configured, Flags};
 
 /// Does what was asked of the store.
-pub fn run(args: &StoreArgs, config: Option<&Path>, paint: Paint, progress: &Progress) -> Result<Answer, Failure> {
+pub fn run(args: &StoreCommand, config: Option<&Path>, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
     wait(async {
         match args.verb {
-            StoreVerb::Check => checked(&opened(args, config).await?, paint, progress).await,
+            StoreVerb::Check => checked(&opened(args, config).await?, screen, progress).await,
             StoreVerb::Migrate => migrated(args, config).await,
             StoreVerb::Vacuum => vacuumed(&opened(args, config).await?, progress).await,
-            StoreVerb::Rotate => rotated(&opened(args, config).await?, paint, progress).await,
+            StoreVerb::Rotate => rotated(&opened(args, config).await?, screen, progress).await,
         }
     })
 }
 
-async fn opened(args: &StoreArgs, config: Option<&Path>) -> Result<Desk, Failure> {
-    let whose = Whose { store: args.store.clone(), tenant: None };
-    Desk::open(config, &whose, Absent::Refuse).await
+async fn opened(args: &StoreCommand, config: Option<&Path>) -> Result<OpenStore, Failure> {
+    let store_args = StoreArgs { store: args.store.clone(), tenant: None };
+    OpenStore::open(config, &store_args, IfMissing::Fail).await
 }
 
-fn name(desk: &Desk) -> String {
-    desk.configured.config().store.url.to_string()
+fn name(open_store: &OpenStore) -> String {
+    open_store.configured.config().store.url.to_string()
 }
 
-async fn migrated(args: &StoreArgs, config: Option<&Path>) -> Result<Answer, Failure> {
+async fn migrated(args: &StoreCommand, config: Option<&Path>) -> Result<Answer, Failure> {
     let configured = Configured::load(config, Flags::default().with("store.url", args.store.as_ref()))?;
     let store = configured.config().store.url.to_string();
     let Some((found, known)) = configured.config().schema().await? else {
@@ -50,18 +50,18 @@ async fn migrated(args: &StoreArgs, config: Option<&Path>) -> Result<Answer, Fai
     Ok(Answer::new(text, json!({"store": store, "from": found, "to": known})))
 }
 
-async fn checked(desk: &Desk, paint: Paint, progress: &Progress) -> Result<Answer, Failure> {
-    let checked = check(desk.log(), desk.engine.artifacts(), &mut |what| progress.now(what)).await?;
+async fn checked(open_store: &OpenStore, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
+    let checked = check(open_store.log(), open_store.engine.artifacts(), &mut |what| progress.now(what)).await?;
     let Checked { tenants, threads, messages, plans, documents, findings, .. } = &checked;
     let looked_at = [(*threads, "thread"), (*messages, "message"), (*plans, "plan"), (*documents, "document")];
     let mut answer = Answer::new(
         format!("Looked at {}.\n", amounts(&looked_at)),
         json!({
-            "store": name(desk), "tenants": tenants, "threads": threads, "messages": messages, "plans": plans, "documents": documents,
+            "store": name(open_store), "tenants": tenants, "threads": threads, "messages": messages, "plans": plans, "documents": documents,
             "findings": findings,
         }),
     );
-    answer.text.push_str(&listed(findings, "All is well.", paint));
+    answer.text.push_str(&listed(findings, "All is well.", screen));
     if !findings.is_empty() {
         answer.exit = Exit::Violations;
     }
@@ -79,16 +79,16 @@ fn amounts(things: &[(u64, &str)]) -> String {
 }
 
 /// Sentences, each on its line; a word where there is none.
-fn listed(sentences: &[String], none: &str, paint: Paint) -> String {
+fn listed(sentences: &[String], none: &str, screen: Screen) -> String {
     match sentences.is_empty() {
         true => format!("{none}\n"),
-        false => sentences.iter().map(|sentence| format!("{}\n", paint.bad(sentence))).collect(),
+        false => sentences.iter().map(|sentence| format!("{}\n", screen.bad(sentence))).collect(),
     }
 }
 
-async fn rotated(desk: &Desk, paint: Paint, progress: &Progress) -> Result<Answer, Failure> {
-    let rotated = rotate(desk.log(), desk.engine.artifacts(), &mut |what| progress.now(what)).await?;
-    let key = desk.log().vault().current_key_id().unwrap_or_default();
+async fn rotated(open_store: &OpenStore, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
+    let rotated = rotate(open_store.log(), open_store.engine.artifacts(), &mut |what| progress.now(what)).await?;
+    let key = open_store.log().vault().current_key_id().unwrap_or_default();
     let Rotated { messages, plans, events, labels, documents, artifacts, indexed, renamed, left, .. } = &rotated;
     let sealed = [
         (*messages, "message"),
@@ -110,41 +110,41 @@ async fn rotated(desk: &Desk, paint: Paint, progress: &Progress) -> Result<Answe
     let mut answer = Answer::new(
         text,
         json!({
-            "store": name(desk), "key": key, "messages": messages, "plans": plans, "events": events, "labels": labels,
+            "store": name(open_store), "key": key, "messages": messages, "plans": plans, "events": events, "labels": labels,
             "documents": documents, "artifacts": artifacts, "indexed": indexed, "renamed": renamed, "left": left,
         }),
     );
-    answer.text.push_str(&listed(left, "No older key is needed any more.", paint));
+    answer.text.push_str(&listed(left, "No older key is needed any more.", screen));
     if !left.is_empty() {
         answer.exit = Exit::Violations;
     }
     Ok(answer)
 }
 
-async fn vacuumed(desk: &Desk, progress: &Progress) -> Result<Answer, Failure> {
+async fn vacuumed(open_store: &OpenStore, progress: &Progress) -> Result<Answer, Failure> {
     let now = Moment::now();
-    let before = size(desk);
+    let before = size(open_store);
     progress.now("Removing expired artifacts");
-    let swept = desk.engine.artifacts().sweep(now).await?;
+    let swept = open_store.engine.artifacts().sweep(now).await?;
     progress.now("Removing expired documents and finished jobs");
-    let removed = expire(desk.log(), now).await?;
-    let given_back = before.zip(size(desk)).map(|(before, after)| before.saturating_sub(after));
+    let removed = expire(open_store.log(), now).await?;
+    let given_back = before.zip(size(open_store)).map(|(before, after)| before.saturating_sub(after));
     let artifacts = amounts(&[(swept.expired + swept.unreferenced, "artifact")]);
-    let rows = amounts(&[(removed, "expired document or finished job")]);
-    let mut text = format!("Removed {rows}, and {artifacts} of {} bytes.\n", swept.bytes);
+    let rows = if removed == 1 { "expired document or finished job" } else { "expired documents and finished jobs" };
+    let mut text = format!("Removed {removed} {rows}, and {artifacts} of {} bytes.\n", swept.bytes);
     if let Some(bytes) = given_back {
         text.push_str(&format!("The store gave {bytes} bytes back.\n"));
     }
     let json = json!({
-        "store": name(desk), "removed": removed, "expired_artifacts": swept.expired, "unreferenced_artifacts": swept.unreferenced,
+        "store": name(open_store), "removed": removed, "expired_artifacts": swept.expired, "unreferenced_artifacts": swept.unreferenced,
         "artifact_bytes": swept.bytes, "bytes_given_back": given_back,
     });
     Ok(Answer::new(text, json))
 }
 
 /// The bytes of a store that is a file.
-fn size(desk: &Desk) -> Option<u64> {
-    match &desk.configured.config().store.url {
+fn size(open_store: &OpenStore) -> Option<u64> {
+    match &open_store.configured.config().store.url {
         StoreUrl::Sqlite(path) => {
             let mut log = path.clone().into_os_string();
             log.push("-wal");

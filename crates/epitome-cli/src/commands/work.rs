@@ -11,8 +11,8 @@ use epitome_runtime::event::{Event, EventKind, JsonLines, Listener};
 use serde_json::json;
 
 use crate::cli::Work;
-use crate::desk::{Desk, wait};
 use crate::failure::{Answer, Exit, Failure};
+use crate::open_store::{OpenStore, wait};
 use crate::progress::Progress;
 use crate::receipt::plural;
 use crate::settings::{Configured, Flags};
@@ -33,9 +33,9 @@ pub fn run(args: &Work, config: Option<&Path>, json: bool, progress: Progress) -
         }
         let store = configured.config().store.url.to_string();
         let writer = configured.summary_writer().unwrap_or_default();
-        let desk = Desk::over(configured, parts).await?;
-        say(json, &format!("Working on {store}; an interrupt stops it.\n{writer}"));
-        let worker = desk.engine.work();
+        let open_store = OpenStore::over(configured, parts).await?;
+        say(json, &format!("Working on {store}; press Ctrl-C to stop.\n{writer}"));
+        let worker = open_store.engine.work();
         signaled().await;
         say(json, "Finishing what is under way.\n");
         worker.stop().await;

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use epitome::budget::Tokens;
 use epitome::policy::preset;
 use object_store::ObjectStore;
 use zeroize::Zeroizing;
@@ -148,7 +147,7 @@ impl Config {
         let patience = Duration::from_secs(self.summarizer.timeout_s);
         let mut model = ModelSummarizer::new(self.summary_model(environment)?, patience);
         if let Some(window) = self.model.window.filter(|_| self.model.name.as_deref() == Some(model.id())) {
-            model = model.with_window(Tokens::new(window));
+            model = model.with_window(window);
         }
         let model = Arc::new(model);
         Ok(match self.summarizer.kind {
@@ -259,7 +258,7 @@ impl Config {
         };
         Ok(Settings {
             model: self.model.name.clone(),
-            window: self.model.window.map(Tokens::new),
+            window: self.model.window,
             background,
             jobs: Jobs {
                 concurrency: usize::try_from(self.jobs.concurrency).unwrap_or(usize::MAX),
@@ -272,7 +271,7 @@ impl Config {
                 ttl: self.artifacts.ttl_days.map(|days| Duration::from_secs(days * DAY_S)),
                 sensitivity: self.artifacts.sensitivity,
             },
-            recall_tokens: Tokens::new(self.recall.tokens_max),
+            recall_tokens: self.recall.tokens_max,
             summary_cache: Duration::from_secs(self.summarizer.cache_days * DAY_S),
             ..Settings::new(self.compaction_policy()?)
         })
@@ -291,8 +290,8 @@ impl Config {
         rehydrate.enabled = told.enabled.unwrap_or(rehydrate.enabled);
         let artifacts = told.artifacts_max.and_then(|most| usize::try_from(most).ok());
         rehydrate.artifacts_max = artifacts.unwrap_or(rehydrate.artifacts_max);
-        rehydrate.tokens_max = told.tokens_max.map_or(rehydrate.tokens_max, Tokens::new);
-        rehydrate.total = told.total.map_or(rehydrate.total, Tokens::new);
+        rehydrate.tokens_max = told.tokens_max.unwrap_or(rehydrate.tokens_max);
+        rehydrate.total = told.total.unwrap_or(rehydrate.total);
         let turns = told.cooldown_turns.and_then(|turns| u32::try_from(turns).ok());
         rehydrate.cooldown_turns = turns.unwrap_or(rehydrate.cooldown_turns);
         Ok(policy)

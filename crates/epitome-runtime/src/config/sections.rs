@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use epitome::budget::Tokens;
 use epitome::wire::Dialect;
 
 use super::address::{ArtifactsUrl, HttpUrl, ModelUrl, StoreUrl};
@@ -78,6 +79,8 @@ macro_rules! sections {
 const DAY_S: u64 = 86_400;
 const CENTURY_DAYS: u64 = 36_500;
 const TOKENS: u64 = 10_000_000;
+/// A prompt below this has no room for a summary and an answer's worth of messages.
+const BUDGET_MIN: u64 = 500;
 
 sections! {
     /// What lasts: threads, plans, events and jobs.
@@ -119,7 +122,7 @@ sections! {
         /// Its key: `env:NAME`, `file:PATH`, or the key itself.
         guarded key: Option<SecretSource> = "";
         /// The tokens of its window, where it is not a known model.
-        free window: Option<u64> = "" in (1, TOKENS);
+        free window: Option<Tokens> = "" in (1, TOKENS);
         /// Seconds to wait for the connection.
         free connect_timeout_s: u64 = "10" in (1, DAY_S);
         /// Seconds to wait for the first byte of a stream.
@@ -171,16 +174,16 @@ sections! {
         /// The most artifacts in one turn.
         free artifacts_max: Option<u64> = "" in (0, 1000);
         /// The most tokens of one artifact.
-        free tokens_max: Option<u64> = "" in (0, TOKENS);
+        free tokens_max: Option<Tokens> = "" in (0, TOKENS);
         /// The most tokens together.
-        free total: Option<u64> = "" in (0, TOKENS);
+        free total: Option<Tokens> = "" in (0, TOKENS);
         /// Turns before the same artifact may come again.
         free cooldown_turns: Option<u64> = "" in (0, 1_000_000);
     }
     /// Searching what was compacted.
     recall: Recall {
         /// The most tokens of one answer.
-        free tokens_max: u64 = "2000" in (1, TOKENS);
+        free tokens_max: Tokens = "2000" in (1, TOKENS);
     }
     /// Whom to tell.
     events: Events {
@@ -198,7 +201,7 @@ sections! {
         /// Keys that providers are sent in the place of the client's own, each as `WHAT=SECRET`; SECRET is `env:NAME`, `file:PATH` or the key itself.
         guarded upstream_keys: Vec<RoutedSecret> = "";
         /// The most tokens of a prompt, where that is less than the model's window.
-        free budget: Option<u64> = "" in (1, TOKENS);
+        free budget: Option<Tokens> = "" in (BUDGET_MIN, TOKENS);
         /// Whether requests get the gateway's own tools: `off` or `on`.
         free tools: Switch = "off";
         /// The same for single clients, such as `claude-code=on`.

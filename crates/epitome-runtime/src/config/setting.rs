@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use epitome::budget::Tokens;
 use epitome::policy::Preset;
 use epitome::wire::Dialect;
 
@@ -197,6 +198,28 @@ impl Setting for u64 {
 
     fn allowed(frame: &Frame<'_>) -> String {
         format!("a whole number from {} to {}", frame.range.0, frame.range.1)
+    }
+
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for Tokens {
+    const SHAPE: Shape = Shape::Text;
+    const REACHES_OUT: bool = false;
+
+    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
+        let tokens = match given {
+            Given::Whole(number) => Tokens::new(*number),
+            Given::Text(text) => text.parse().ok()?,
+            _ => return None,
+        };
+        (frame.range.0..=frame.range.1).contains(&tokens.get()).then_some(tokens)
+    }
+
+    fn allowed(frame: &Frame<'_>) -> String {
+        format!("a number of tokens from {} to {}, such as 12000, 12k, 1.5m or 12_000", frame.range.0, frame.range.1)
     }
 
     fn shown(&self) -> String {

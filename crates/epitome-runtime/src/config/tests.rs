@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use epitome::budget::Tokens;
 use epitome::wire::Dialect;
 
 use super::*;
@@ -114,7 +115,7 @@ enabled = false
     assert_eq!(config.keys.current, Some(SecretSource::File("/home/ann/key".into())));
     assert_eq!(config.keys.older.len(), 2);
     assert_eq!(config.policy.source(), PolicySource::File(&folder.0.join("mine.toml")));
-    assert_eq!((config.model.dialect, config.model.window), (Dialect::Anthropic, Some(200_000)));
+    assert_eq!((config.model.dialect, config.model.window), (Dialect::Anthropic, Some(Tokens::new(200_000))));
     assert_eq!(config.summarizer.kind, SummarizerKind::ModelWithFallback);
     assert_eq!((config.rehydrate.enabled, config.rehydrate.total), (Some(false), None));
 }

@@ -43,5 +43,5 @@ pub use settled::{ProvenWindow, SettledWindow, WindowHints, WindowProof, WindowS
 pub use threshold::{Threshold, ThresholdError};
 #[cfg(feature = "tokenizer-json")]
 pub use tokenizer_json::{TokenizerJson, TokenizerJsonError};
-pub use tokens::{Count, CountSource, TokenCounter, Tokens};
+pub use tokens::{Count, CountSource, TokenCounter, Tokens, UnknownAmount};
 pub use windows::Window;

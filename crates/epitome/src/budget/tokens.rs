@@ -3,6 +3,7 @@
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -68,17 +69,51 @@ impl Sum for Tokens {
     }
 }
 
+/// Plain digits: every shell, spreadsheet and flag takes them back.
 impl fmt::Display for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.to_string();
-        for (at, digit) in digits.chars().enumerate() {
-            if at > 0 && (digits.len() - at).is_multiple_of(3) {
-                f.write_str(" ")?;
-            }
-            write!(f, "{digit}")?;
-        }
-        Ok(())
+        self.0.fmt(f)
     }
+}
+
+/// An amount that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a number of tokens; write 12000, 12k, 1.5m, 12_000 or 12,000")]
+pub struct UnknownAmount(String);
+
+/// Reads an amount as people write it: `12000`, `12_000`, `12,000`, `12k`, `1.5m`.
+///
+/// A comma only separates groups of three digits, because `1,5` may mean either one and a half or fifteen. A fraction
+/// needs a suffix and must come out whole.
+impl FromStr for Tokens {
+    type Err = UnknownAmount;
+
+    fn from_str(text: &str) -> Result<Self, UnknownAmount> {
+        parse_amount(text.trim()).map(Tokens).ok_or_else(|| UnknownAmount(text.to_owned()))
+    }
+}
+
+fn parse_amount(text: &str) -> Option<u64> {
+    let (number, decimals_max) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 3),
+        None => text.strip_suffix(['m', 'M']).map_or((text, 0), |number| (number, 6)),
+    };
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+    let is_split = whole.len() < number.len();
+    if decimals.len() > decimals_max || is_split && decimals.is_empty() {
+        return None;
+    }
+    let digits = ungrouped(whole)? + decimals + &"0".repeat(decimals_max - decimals.len());
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    if is_plain { digits.parse().ok() } else { None }
+}
+
+/// The digits without what groups them; `None` where a comma does not stand before three digits.
+fn ungrouped(whole: &str) -> Option<String> {
+    let groups: Vec<&str> = whole.split(',').collect();
+    let is_grouped = groups.len() == 1 || groups[0].len() <= 3 && groups[1..].iter().all(|group| group.len() == 3);
+    let is_closed = whole.starts_with(|c: char| c.is_ascii_digit()) && whole.ends_with(|c: char| c.is_ascii_digit());
+    (is_grouped && is_closed).then(|| whole.replace(['_', ','], ""))
 }
 
 /// Where a count came from, from most to least trustworthy.
@@ -121,4 +156,65 @@ pub trait TokenCounter: Send + Sync {
 
     /// The counter's name, as a policy or a person writes it.
     fn name(&self) -> &str;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_is_read_as_people_write_it() {
+        let read = [
+            ("12000", 12_000),
+            ("12k", 12_000),
+            ("12K", 12_000),
+            ("1.5m", 1_500_000),
+            ("0.25M", 250_000),
+            ("1.024k", 1_024),
+            ("12_000", 12_000),
+            ("12,000", 12_000),
+            ("1,000,000", 1_000_000),
+            ("1_000k", 1_000_000),
+            (" 7 ", 7),
+            ("0", 0),
+        ];
+        for (text, tokens) in read {
+            assert_eq!(text.parse(), Ok(Tokens::new(tokens)), "{text}");
+            let written = Tokens::new(tokens).to_string();
+            assert_eq!(written.parse(), Ok(Tokens::new(tokens)), "what is printed can be given back");
+        }
+    }
+
+    #[test]
+    fn an_amount_that_could_mean_two_things_is_refused_with_the_forms() {
+        let refused = [
+            "",
+            "k",
+            "12 000",
+            "1,5",
+            "12,00",
+            "1234,000",
+            ",000",
+            "1.5",
+            "1.0005k",
+            "1.k",
+            ".5m",
+            "-1",
+            "+1",
+            "1e6",
+            "12kk",
+            "0x10",
+            "_1",
+            "1_",
+            "1,",
+            "99999999999999999999",
+            "99999999999999999999m",
+            "twelve",
+            "1٣",
+        ];
+        for text in refused {
+            let error = text.parse::<Tokens>().expect_err(text).to_string();
+            assert!(error.contains("12k") && error.contains("12,000"), "{error}");
+        }
+    }
 }

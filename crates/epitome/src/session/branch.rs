@@ -66,9 +66,9 @@ fn codex_header(line: &str, id: &str, stamp: &str) -> String {
 
 fn check(logged: &LogMessage) -> Result<(), SessionError> {
     let why = if !logged.message.opens_turn() {
-        "a branch leaves at a message the user wrote, and this is none"
+        "it is not a user message"
     } else if logged.sidechain {
-        "the message belongs to a sub-agent"
+        "it belongs to a sub-agent"
     } else {
         return Ok(());
     };

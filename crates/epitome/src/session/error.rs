@@ -40,7 +40,7 @@ pub enum SessionError {
         count: usize,
     },
     /// A branch can only leave at a user message.
-    #[error("A branch cannot leave at line {line}: {why}.")]
+    #[error("Cannot branch at line {line}: {why}.")]
     NotABranchPoint {
         /// The line of the message.
         line: usize,

@@ -156,7 +156,7 @@ impl<'a> Calls<'a> {
         let mut open: Vec<(usize, &str)> = self.open.into_iter().map(|(id, line)| (line, id)).collect();
         open.sort_unstable();
         for (line, id) in open {
-            let what = format!("makes the call `{id}`, which is never answered");
+            let what = format!("makes the call `{id}`, which has no result");
             notices.push(Notice::new(line, NoticeKind::UnansweredCall, what));
         }
         let mut again: Vec<(&str, Made)> = self.made.into_iter().filter(|(id, made)| made.is_odd(id)).collect();

@@ -50,10 +50,7 @@ fn a_branch_of_a_list_is_the_list_up_to_its_message() {
     let session = read(&Fixture::ChatList.text("u1 a1 t1 a1 u2 a2"));
     assert_eq!(seen(&read(&branch_at(&session, "u2"))), "u1 a1 t1 a1 u2");
     let refused = session.branch(1, STAMP).expect_err("an answer is no place to leave at");
-    assert_eq!(
-        refused.to_string(),
-        "A branch cannot leave at line 3: a branch leaves at a message the user wrote, and this is none."
-    );
+    assert_eq!(refused.to_string(), "Cannot branch at line 3: it is not a user message.");
     let beyond = session.branch(99, STAMP).expect_err("there is no such message");
     assert_eq!(beyond.to_string(), "There is no message 99: the session has 6, counted from 0.");
 }

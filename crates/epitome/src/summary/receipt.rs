@@ -90,7 +90,7 @@ impl Receipt {
         let mut receipt = Receipt::default();
         let said = Said::in_texts([prompt]);
         for (kind, text, place) in list(items) {
-            let fate = match said.contains(text) {
+            let fate = match said.contains(text) || is_escaped(text, &said) {
                 true => Fate::Retained,
                 false if place.is_some() => Fate::Recoverable,
                 false => Fate::Lost,
@@ -165,6 +165,14 @@ fn list(items: &StructuredSummary) -> Vec<(Kind, &str, Option<usize>)> {
     list
 }
 
+/// Whether an item stands in the prompt as JSON writes it: the arguments of a call that was kept have their quotes
+/// escaped.
+fn is_escaped(text: &str, said: &Said<'_>) -> bool {
+    let json = serde_json::Value::from(text).to_string();
+    let escaped = &json[1..json.len() - 1];
+    escaped != text && said.contains(escaped)
+}
+
 /// The last two pieces of a path: what identifies a file when a common root is left out.
 fn file_name(path: &str) -> &str {
     match path.match_indices('/').rev().nth(1) {
@@ -178,5 +186,21 @@ fn short(text: &str) -> String {
     match line.char_indices().nth(ITEM_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::structured::CommandFact;
+    use super::*;
+
+    #[test]
+    fn a_command_is_in_the_prompt_that_keeps_its_call_with_escaped_quotes() {
+        let command = r#"go test -v 2>&1 | grep -E "^(ok |FAIL)""#.to_owned();
+        let prompt = serde_json::json!({ "command": command, "timeout": 60 }).to_string();
+        let commands = vec![CommandFact { command, exit: None, failed: false, place: 40 }];
+        let items = StructuredSummary { commands, ..StructuredSummary::default() };
+        assert_eq!(Receipt::of(&items, &prompt).count(Fate::Retained), 1);
+        assert_eq!(Receipt::of(&items, "something else").count(Fate::Recoverable), 1);
     }
 }

@@ -111,7 +111,7 @@ fn oddities_are_carried_and_named_with_their_lines() {
             "Line 2 has a role that is not known; it is carried.",
             "Line 3 repeats the id `2` of line 2; the later entry counts.",
             "Line 3 is a message without content.",
-            "Line 4 makes the call `k1`, which is never answered.",
+            "Line 4 makes the call `k1`, which has no result.",
             "Line 5 answers the call `k9`, which was not made before it.",
             "Line 6 follows the entry `gone`, which is not in the file.",
             "Line 7 is an entry of the type `from_the_future`, which is not known; it is carried.",

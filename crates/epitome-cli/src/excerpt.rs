@@ -2,7 +2,7 @@
 
 use epitome::thread::{Media, Message, Part, Role};
 
-/// The longest piece of text in a sketch, in characters.
+/// The longest piece of text in a excerpt, in characters.
 const WORDS_MAX: usize = 64;
 
 /// What a piece of a context is.
@@ -74,7 +74,7 @@ impl Kind {
 }
 
 /// The tokens of a message by kind; what the provider adds goes with the first part.
-pub fn kinds(message: &Message) -> Vec<(Kind, u64)> {
+pub fn tokens_by_kind(message: &Message) -> Vec<(Kind, u64)> {
     let parts = message.parts().iter().enumerate();
     let mut kinds: Vec<(Kind, u64)> =
         parts.map(|(at, part)| (kind(message, part), message.part_tokens(at).get())).collect();
@@ -120,20 +120,20 @@ pub fn line(parts: &[Part]) -> String {
 
 fn part_line(part: &Part) -> String {
     match part {
-        Part::Text(text) => begin(text),
-        Part::Media(media) => begin(&format!("{} {media}", media.kind.label().to_lowercase())),
+        Part::Text(text) => first_words(text),
+        Part::Media(media) => first_words(&format!("{} {media}", media.kind.label().to_lowercase())),
         Part::Reasoning(_) => "reasoning".to_owned(),
-        Part::ToolCall(call) => format!("{} {}", call.name, begin(&call.arguments)),
+        Part::ToolCall(call) => format!("{} {}", call.name, first_words(&call.arguments)),
         Part::ToolResult(result) if result.text.is_empty() && !result.media.is_empty() => {
-            begin(&named(&result.media).join(" "))
+            first_words(&named(&result.media).join(" "))
         }
-        Part::ToolResult(result) => begin(&result.text),
+        Part::ToolResult(result) => first_words(&result.text),
         Part::Opaque(opaque) => format!("[{}]", opaque.kind),
     }
 }
 
 /// The beginning of a text on one line.
-pub fn begin(text: &str) -> String {
+pub fn first_words(text: &str) -> String {
     let mut out = String::new();
     for (count, word) in text.split_whitespace().enumerate() {
         if count > 0 {
@@ -151,7 +151,7 @@ pub fn begin(text: &str) -> String {
 }
 
 /// Everything a message says, for reading.
-pub fn whole(parts: &[Part]) -> String {
+pub fn full_text(parts: &[Part]) -> String {
     let pieces: Vec<String> = parts.iter().map(part_whole).collect();
     pieces.join("\n")
 }

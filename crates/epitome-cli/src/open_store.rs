@@ -1,4 +1,4 @@
-//! The desk: the configured store, opened, for the verbs that work on it.
+//! The open_store: the configured store, opened, for the verbs that work on it.
 //!
 //! A store that is only looked at is not made when it is not there.
 
@@ -13,12 +13,18 @@ use epitome_runtime::store::{StoreError, ThreadRow};
 use epitome_runtime::upkeep::UpkeepError;
 use tokio::runtime::Runtime;
 
-use crate::cli::Whose;
+use crate::cli::StoreArgs;
 use crate::failure::{Exit, Failure, sentence};
 use crate::settings::{Configured, Flags};
 
+/// Threads are asked for so many at once.
+const PAGE: usize = 500;
+
+/// The fewest characters of an id that stand for the whole of it.
+const PREFIX_CHARS_MIN: usize = 4;
+
 /// The configured store, opened.
-pub struct Desk {
+pub struct OpenStore {
     /// The engine over it.
     pub engine: Engine,
     /// Who works at it.
@@ -29,11 +35,11 @@ pub struct Desk {
 
 /// What to do with a store that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absent {
-    /// It is made.
-    Make,
+pub enum IfMissing {
+    /// It is created.
+    Create,
     /// It is an error.
-    Refuse,
+    Fail,
 }
 
 /// Does work that waits for others.
@@ -47,21 +53,22 @@ pub fn runtime() -> Result<Runtime, Failure> {
     runtime.map_err(|error| Failure::new(Exit::CannotFit, format!("No threads can be started: {error}.")))
 }
 
-impl Desk {
+impl OpenStore {
     /// Opens the store that the flags and the configuration name.
-    pub async fn open(config: Option<&Path>, whose: &Whose, absent: Absent) -> Result<Desk, Failure> {
-        let flags = Flags::default().with("store.url", whose.store.as_ref()).with("tenant.id", whose.tenant.as_ref());
+    pub async fn open(config: Option<&Path>, store_args: &StoreArgs, absent: IfMissing) -> Result<OpenStore, Failure> {
+        let flags =
+            Flags::default().with("store.url", store_args.store.as_ref()).with("tenant.id", store_args.tenant.as_ref());
         let configured = Configured::load(config, flags)?;
         is_there(&configured, absent)?;
         let parts = configured.config().storage(&configured.environment).await?;
-        Desk::over(configured, parts).await
+        OpenStore::over(configured, parts).await
     }
 
-    /// A desk over what an engine is made of.
-    pub async fn over(configured: Configured, parts: Parts) -> Result<Desk, Failure> {
+    /// A open_store over what an engine is made of.
+    pub async fn over(configured: Configured, parts: Parts) -> Result<OpenStore, Failure> {
         let engine = Engine::new(parts).await?;
         let access = Access::new(configured.config().tenant.id.clone(), "command line", Permissions::all());
-        Ok(Desk { engine, access, configured })
+        Ok(OpenStore { engine, access, configured })
     }
 
     /// The log.
@@ -74,11 +81,36 @@ impl Desk {
         Ok(ThreadKey::new(self.access.tenant.clone(), thread_id(thread)?))
     }
 
-    /// A thread that has to be there.
+    /// Every thread of the tenant, by id.
+    pub async fn threads(&self) -> Result<Vec<ThreadRow>, Failure> {
+        let mut rows: Vec<ThreadRow> = Vec::new();
+        loop {
+            let after = rows.last().map(|row| row.key.thread.clone());
+            let page = self.log().store().threads(&self.access.tenant, after.as_ref(), PAGE).await?;
+            let is_last = page.len() < PAGE;
+            rows.extend(page);
+            if is_last {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// A thread that has to be there, by its id or the beginning of it.
     pub async fn thread(&self, thread: &str) -> Result<ThreadRow, Failure> {
         let key = self.key(thread)?;
-        let absent = || LogError::NoThread { thread: key.thread.clone() };
-        Ok(self.log().thread(&key).await?.ok_or_else(absent)?)
+        if let Some(row) = self.log().thread(&key).await? {
+            return Ok(row);
+        }
+        let mut rows = self.threads().await?;
+        rows.retain(|row| thread.len() >= PREFIX_CHARS_MIN && row.key.thread.as_str().starts_with(thread));
+        match rows.len() {
+            0 => Err(LogError::NoThread { thread: key.thread }.into()),
+            1 => Ok(rows.remove(0)),
+            count => {
+                let sentence = format!("`{thread}` is the beginning of {count} threads.");
+                Err(Failure::new(Exit::Usage, sentence).hint("Give more of it; `epitome threads` lists them."))
+            }
+        }
     }
 }
 
@@ -88,9 +120,9 @@ pub fn thread_id(text: &str) -> Result<ThreadId, Failure> {
 }
 
 /// Refuses a file that is not there, where it would be made only to find it empty.
-fn is_there(configured: &Configured, absent: Absent) -> Result<(), Failure> {
+fn is_there(configured: &Configured, absent: IfMissing) -> Result<(), Failure> {
     match &configured.config().store.url {
-        StoreUrl::Sqlite(path) if absent == Absent::Refuse && !path.exists() => {
+        StoreUrl::Sqlite(path) if absent == IfMissing::Fail && !path.exists() => {
             Err(Failure::new(Exit::Unreadable, format!("There is no store at {}.", path.display()))
                 .hint("`epitome import FILE` makes one; `--store` names another one."))
         }
@@ -102,7 +134,7 @@ impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         match &error {
             LogError::NoThread { .. } => {
-                Failure::new(Exit::Usage, sentence(&error)).hint("`epitome threads` lists those that there are.")
+                Failure::new(Exit::Usage, sentence(&error)).hint("`epitome threads` lists them.")
             }
             LogError::Sealed { .. } => Failure::new(Exit::Unreadable, sentence(&error))
                 .hint("Name the key it was sealed with in `keys.current` or `keys.older`."),

@@ -1,0 +1,202 @@
+//! What people read in a terminal: one total for one file, rows that fit, colors on demand, and files that are not lost.
+
+mod bench;
+
+use bench::{Bench, Run};
+use serde_json::Value;
+
+fn tokens(run: Run, pointer: &str) -> u64 {
+    let json = run.ended(0).json();
+    json.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer}: {json}"))
+}
+
+#[test]
+fn a_file_has_one_total_whichever_verb_is_asked() {
+    for (file, name) in [("sample/session.jsonl", "session.jsonl"), ("threads/chat.json", "chat.json")] {
+        let bench = Bench::new().with(file);
+        let total = tokens(bench.run(&["show", name, "--json"]), "/tokens");
+        let others = [
+            tokens(bench.run(&["count", name, "--json"]), "/tokens"),
+            tokens(bench.run(&["plan", name, "--budget", "2000", "--json"]), "/tokens"),
+            tokens(bench.run(&["compact", name, "--budget", "2000", "--dry-run", "--json"]), "/before"),
+            tokens(bench.run(&["diff", name, "--budget", "2000", "--json"]), "/tokens"),
+            tokens(bench.run(&["import", name, "--store", "sqlite:s.db", "--json"]), "/imported/0/tokens"),
+        ];
+        assert_eq!(others, [total; 5], "{name}");
+    }
+}
+
+#[test]
+fn a_diff_tells_the_same_before_and_after_the_compaction() {
+    for (file, name) in [("sample/session.jsonl", "session.jsonl"), ("sessions/pi-tree.jsonl", "pi-tree.jsonl")] {
+        let bench = Bench::new().with(file);
+        let counts = |run: Run| {
+            let json = run.ended(0).json();
+            ["removed", "shortened", "kept", "added"].map(|kind| json[kind]["messages"].as_u64().unwrap())
+        };
+        let before = counts(bench.run(&["diff", name, "--budget", "3000", "--json"]));
+        bench.run(&["compact", name, "--budget", "3000"]).ended(0);
+        assert_eq!(counts(bench.run(&["diff", name, "--json"])), before, "{name}");
+        assert!(before[0] > 0 && before[3] == 1, "{before:?}");
+    }
+}
+
+#[test]
+fn the_names_in_a_diff_are_those_that_read_takes() {
+    let bench = Bench::new().with("sample/session.jsonl");
+    bench.run(&["compact", "session.jsonl", "--budget", "9000"]).ended(0);
+    let diff = bench.run(&["diff", "session.jsonl", "--json"]).ended(0).json();
+    for change in diff["changes"].as_array().unwrap().iter().step_by(17) {
+        bench.run(&["read", "session.jsonl", change["message"].as_str().unwrap()]).ended(0);
+    }
+}
+
+#[test]
+fn an_existing_file_is_not_replaced_unless_that_was_asked_for() {
+    let bench = Bench::new().with("threads/chat.json").with("sessions/pi-tree.jsonl").holding("out", "precious");
+    bench.run(&["import", "chat.json", "--thread", "t", "--store", "sqlite:s.db"]).ended(0);
+    let commands: [&[&str]; 4] = [
+        &["compact", "chat.json", "--budget", "1500", "-o", "out"],
+        &["compact", "chat.json", "-o", "out"],
+        &["branch", "pi-tree.jsonl", "--at", "m1", "-o", "out"],
+        &["export", "t", "--store", "sqlite:s.db", "-o", "out"],
+    ];
+    for command in commands {
+        let refused = bench.run(command).ended(5);
+        assert!(refused.err.contains("out exists already.") && refused.err.contains("--overwrite"), "{}", refused.err);
+        assert_eq!(bench.text("out"), "precious");
+    }
+    for command in commands {
+        bench.run(&[command, &["--overwrite"]].concat()).ended(0);
+        assert_ne!(bench.text("out"), "precious");
+    }
+    // The default name is no exception, an empty file holds nothing, and a dry run writes nothing.
+    bench.run(&["compact", "chat.json", "--budget", "1500"]).ended(0);
+    bench.run(&["compact", "chat.json", "--budget", "1500"]).ended(5);
+    bench.run(&["compact", "chat.json", "--budget", "1500", "--dry-run"]).ended(0);
+    let bench = bench.holding("empty", "");
+    bench.run(&["compact", "chat.json", "--budget", "1500", "-o", "empty"]).ended(0);
+}
+
+#[test]
+fn amounts_are_typed_as_people_write_them() {
+    let bench = Bench::new().with("sample/session.jsonl");
+    let limit = |amount: &str| {
+        tokens(bench.run(&["compact", "session.jsonl", "--budget", amount, "--dry-run", "--json"]), "/limit")
+    };
+    for amount in ["12000", "12k", "12_000", "12,000", "0.012m"] {
+        assert_eq!(limit(amount), limit("12000"), "{amount}");
+    }
+    let refused = bench.run(&["plan", "session.jsonl", "--window", "12 000"]).ended(2);
+    assert!(refused.err.contains("12000, 12k, 1.5m, 12_000 or 12,000"), "{}", refused.err);
+    let configured = bench.run_with(&[("EPITOME_MODEL_WINDOW", "1.5m")], &["config", "show", "--json"]).ended(0);
+    assert!(configured.out.contains("1500000"), "{}", configured.out);
+    let wrong = bench.run_with(&[("EPITOME_SERVE_BUDGET", "lots")], &["config", "show"]).ended(2);
+    assert!(wrong.err.contains("12k"), "{}", wrong.err);
+    let small = bench.run_with(&[("EPITOME_SERVE_BUDGET", "10")], &["config", "show"]).ended(2);
+    assert!(small.err.contains("from 500"), "{}", small.err);
+}
+
+#[test]
+fn a_mistyped_model_is_refused_and_an_unknown_one_is_told_of() {
+    let bench = Bench::new().with("threads/chat.json");
+    let bench = {
+        let text = bench.text("chat.json");
+        bench.holding("threads.json", text)
+    };
+    for verb in ["show", "plan", "count", "diff", "compact"] {
+        let refused = bench.run(&[verb, "chat.json", "--model", "gtp-4o"]).ended(2);
+        assert!(refused.err.contains("did you mean `gpt-4o`?"), "{}", refused.err);
+        let told = bench.run(&[verb, "chat.json", "--model", "our-own-model"]).ended(0);
+        assert!(told.err.contains("`our-own-model` is not known; its window is taken as"), "{verb}: {}", told.err);
+        assert_eq!(told.err.lines().count(), 1, "{}", told.err);
+        assert_eq!(bench.run(&[verb, "threads.json", "--model", "gpt-4o"]).ended(0).err, "");
+    }
+    let named = bench.run(&["plan", "chat.json", "--model", "gtp-4o", "--window", "64k"]).ended(0);
+    assert!(named.out.contains("window 64000") && named.err.is_empty(), "{}", named.whole());
+}
+
+#[test]
+fn a_mistyped_policy_is_refused_with_the_nearest_name() {
+    let bench = Bench::new().with("threads/chat.json");
+    for command in
+        [&["plan", "chat.json", "--policy", "laddr"][..], &["serve", "--policy", "laddr", "--store", "memory:"]]
+    {
+        let refused = bench.run(command).ended(2);
+        assert!(refused.err.contains("Did you mean `ladder`?"), "{}", refused.err);
+    }
+}
+
+#[test]
+fn rows_fit_the_width_that_is_asked_for_and_a_pipe_gets_everything() {
+    let bench = Bench::new().with("sample/session.jsonl").with("threads/chat.json");
+    for file in ["session.jsonl", "chat.json"] {
+        bench.run(&["import", file, "--store", "sqlite:s.db"]).ended(0);
+    }
+    let commands: [&[&str]; 5] = [
+        &["show", "session.jsonl"],
+        &["diff", "session.jsonl", "--budget", "9000"],
+        &["threads", "--store", "sqlite:s.db"],
+        &["log", "chat", "--store", "sqlite:s.db"],
+        &["config", "show"],
+    ];
+    for command in commands {
+        let whole = bench.run(command).ended(0).out;
+        assert!(!whole.contains('\u{1b}'), "{command:?}");
+        assert!(whole.lines().any(|line| line.chars().count() > 60), "{command:?} needs cutting");
+        let cut = bench.run(&[command, &["--width", "60"]].concat()).ended(0).out;
+        let rows = cut.lines().filter(|line| line.starts_with("  "));
+        for row in rows {
+            assert!(row.chars().count() <= 60, "{command:?}: {row}");
+        }
+        assert!(cut.contains('…'), "{command:?}");
+    }
+    bench.run(&["show", "session.jsonl", "--width", "3"]).ended(2);
+}
+
+#[test]
+fn colors_come_when_asked_for_and_never_otherwise() {
+    let bench = Bench::new().with("threads/chat.json");
+    let diff = ["diff", "chat.json", "--budget", "1500"];
+    let colored = |variables: &[(&str, &str)], color: &[&str]| {
+        bench.run_with(variables, &[&diff[..], color].concat()).ended(0).out.contains("\u{1b}[31m")
+    };
+    let forced = ("CLICOLOR_FORCE", "1");
+    assert!(!colored(&[], &[]) && colored(&[], &["--color", "always"]) && colored(&[forced], &[]));
+    assert!(!colored(&[forced], &["--color=never"]) && !colored(&[forced, ("NO_COLOR", "1")], &[]));
+    let plain = bench.run(&diff).ended(0).out;
+    let lines = |text: &str| text.lines().count();
+    assert_eq!(lines(&bench.run(&[&diff[..], &["--color", "always"]].concat()).out), lines(&plain));
+    bench.run(&["show", "chat.json", "--color", "sometimes"]).ended(2);
+}
+
+#[test]
+fn what_holds_no_message_is_unreadable_for_every_verb() {
+    let bench =
+        Bench::new().with("sample/session.jsonl").holding("object.json", r#"{"a":1}"#).holding("list.json", "[]");
+    for verb in ["show", "count", "plan", "compact", "diff", "import"] {
+        for file in ["object.json", "list.json"] {
+            let refused = bench.run(&[verb, file]).ended(3);
+            assert!(refused.err.contains(&format!("{file} holds no message")), "{verb}: {}", refused.err);
+        }
+    }
+    let other = bench.run(&["show", "session.jsonl", "--format", "codex"]).ended(3);
+    assert!(other.err.contains("It looks like a Claude Code transcript"), "{}", other.err);
+}
+
+#[test]
+fn a_thread_is_found_by_the_beginning_of_its_id_and_missed_alike_by_every_verb() {
+    let bench = Bench::new().with("threads/chat.json").with("sample/session.jsonl");
+    let store = ["--store", "sqlite:s.db"];
+    let run = |words: &[&str]| bench.run(&[words, &store].concat());
+    run(&["import", "chat.json", "--thread", "greenhouse-1"]).ended(0);
+    run(&["import", "session.jsonl", "--thread", "greenhouse-2"]).ended(0);
+    for verb in ["log", "ledger", "export"] {
+        assert!(run(&[verb, "NOPE"]).ended(2).err.contains("NOPE"), "{verb}");
+        assert!(run(&[verb, "green"]).ended(2).err.contains("the beginning of 2 threads"), "{verb}");
+    }
+    run(&["log", "greenhouse-"]).ended(2);
+    assert_eq!(run(&["export", "greenhouse-1"]).ended(0).out, bench.text("chat.json"));
+    assert!(run(&["threads"]).ended(0).out.contains("Bed 4 is drying out."));
+    run(&["threads", "--limit", "0"]).ended(2);
+}
