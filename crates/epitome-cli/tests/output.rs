@@ -1,5 +1,7 @@
 //! What people read in a terminal: one total for one file, rows that fit, colors on demand, and files that are not lost.
 
+#![allow(clippy::unwrap_used)]
+
 mod bench;
 
 use bench::{Bench, Run};
