@@ -132,7 +132,7 @@ fn terminal_width() -> Option<usize> {
 /// The columns that a text takes, without its colors.
 pub fn columns(text: &str) -> usize {
     let plain = anstream::adapter::strip_str(text);
-    plain.map(|piece| piece.width()).sum()
+    plain.map(unicode_width::UnicodeWidthStr::width).sum()
 }
 
 /// A plain text in so many columns; what does not fit gives way to `…`.

@@ -71,9 +71,9 @@ mod tests {
     #[test]
     fn the_widest_words_give_way_and_numbers_stay() {
         check(None, "  m1  12000  Never touch the migrations in production  Read a file whose name is long\n");
-        check(Some(80), "  m1  12000  Never touch the migrations in p…  Read a file whose name is long\n");
-        check(Some(60), "  m1  12000  Never touch the migra…  Read a file whose name…\n");
-        check(Some(40), "  m1  12000  Never touch…  Read a file…\n");
+        check(Some(80), "  m1  12000  Never touch the migrations in prod…  Read a file whose name is long\n");
+        check(Some(60), "  m1  12000  Never touch the migrat…  Read a file whose nam…\n");
+        check(Some(40), "  m1  12000  Never touch…   Read a file…\n");
     }
 
     #[test]

@@ -53,7 +53,7 @@ fn a_model_is_taken_from_the_configuration_and_a_flag_counts_before_it() {
     let toml = "[summarizer]\nkind = \"model\"\nurl = \"script:script.toml\"\n";
     let bench = bench(&good()).holding("epitome.toml", toml);
     bench.run(&["config", "trust"]).ended(0);
-    let to = ["-o", "out.jsonl", "--json"];
+    let to = ["-o", "out.jsonl", "--overwrite", "--json"];
     let json = compact(&bench, &to).ended(0).json();
     assert_eq!((json["summary"]["by"].as_str(), json["summary"]["model"].as_str()), (Some("model"), Some("scribe-1")));
     let json = compact(&bench, &[&to[..], &["--summarizer", "embedded"]].concat()).ended(0).json();

@@ -59,7 +59,7 @@ fn what_is_wrong_at_the_start_is_a_sentence_on_standard_error() {
     for (words, code, says) in [
         (vec!["mcp", "--thread", "no name"], 2, "\"no name\" is not a name"),
         (vec!["mcp", "--store", "mysql://x"], 2, "mysql://x"),
-        (vec!["mcp", "--read-tokens", "3"], 2, "3 is not in 200.."),
+        (vec!["mcp", "--read-tokens", "3"], 2, "the least is 200 tokens"),
         (vec!["mcp", "--store", "postgres://nobody@127.0.0.1:1/x"], 3, "127.0.0.1"),
         (vec!["mcp", "--config", "nowhere.toml"], 3, "nowhere.toml"),
     ] {

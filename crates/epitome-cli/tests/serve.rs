@@ -92,7 +92,7 @@ fn a_demonstration_shows_a_compaction_and_ends_well() {
     assert!(serving.ask("GET", "/api/threads", "").contains("\"client\""));
     let (code, said) = serving.end();
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("OPENAI_BASE_URL=http://127.0.0.1:") && said.contains("every answer was finished"), "{said}");
+    assert!(said.contains("OPENAI_BASE_URL=http://127.0.0.1:") && said.contains("All requests completed."), "{said}");
 }
 
 /// Requests of three dialects, with and without tools, system prompts and images.

@@ -80,7 +80,7 @@ fn a_cloned_folder_gets_no_key_no_session_and_no_store_from_any_verb() {
     let stranger = Stranger::listen();
     let bench = cloned(&stranger);
     let verbs: [&[&str]; 9] = [
-        &["compact", "session.jsonl", "--budget", "12000", "-o", "out.jsonl"],
+        &["compact", "session.jsonl", "--budget", "12000", "-o", "out.jsonl", "--overwrite"],
         &["compact", "session.jsonl", "--budget", "12000", "--dry-run"],
         &["plan", "session.jsonl", "--budget", "12000"],
         &["diff", "session.jsonl", "--budget", "12000"],
@@ -129,7 +129,7 @@ fn a_folder_that_was_trusted_is_followed_until_its_file_changes_or_the_trust_is_
     let shown = bench.run_with(&[KEY], &["config", "trust"]).ended(0).out;
     assert!(shown.contains("model.url") && shown.contains(&stranger.url), "what is accepted is shown: {shown}");
     assert!(shown.contains("env:OPENAI_API_KEY") && !shown.contains("sk-very"), "{shown}");
-    let run = compact(&bench, &["-o", "out.jsonl"]).ended(0);
+    let run = compact(&bench, &["-o", "out.jsonl", "--overwrite"]).ended(0);
     assert!(!run.err.contains("not trusted"), "{}", run.err);
     let heard = stranger.heard();
     assert!(heard.iter().any(|request| request.contains("sk-very-secret")), "{heard:?}");
@@ -138,7 +138,7 @@ fn a_folder_that_was_trusted_is_followed_until_its_file_changes_or_the_trust_is_
     assert_eq!(listed["files"][0]["current"], true, "{listed}");
     let changed = stranger.config().replace("pi", "amp");
     std::fs::write(bench.path("epitome.toml"), changed).unwrap();
-    let run = compact(&bench, &["-o", "out.jsonl"]).ended(0);
+    let run = compact(&bench, &["-o", "out.jsonl", "--overwrite"]).ended(0);
     assert!(run.err.contains("is not trusted"), "{}", run.err);
     assert_eq!(bench.run(&["config", "trust", "--list", "--json"]).ended(0).json()["files"][0]["current"], false);
     assert_eq!(stranger.heard(), Vec::<String>::new());
@@ -146,7 +146,7 @@ fn a_folder_that_was_trusted_is_followed_until_its_file_changes_or_the_trust_is_
     bench.run(&["config", "trust"]).ended(0);
     bench.run(&["config", "trust", "--remove"]).ended(0);
     bench.run(&["config", "trust", "--remove"]).ended(2);
-    compact(&bench, &["-o", "out.jsonl"]).ended(0);
+    compact(&bench, &["-o", "out.jsonl", "--overwrite"]).ended(0);
     assert_eq!(stranger.heard(), Vec::<String>::new());
 }
 
@@ -157,7 +157,9 @@ fn the_same_file_in_another_folder_is_not_trusted() {
     bench.run(&["config", "trust"]).ended(0);
     let elsewhere = cloned(&stranger);
     let home = bench.path(".").display().to_string();
-    let run = elsewhere.run_with(&[KEY, ("HOME", &home)], &[&COMPACT[..], &["-o", "out.jsonl"]].concat()).ended(0);
+    let run = elsewhere
+        .run_with(&[KEY, ("HOME", &home)], &[&COMPACT[..], &["-o", "out.jsonl", "--overwrite"]].concat())
+        .ended(0);
     assert!(run.err.contains("is not trusted"), "{}", run.err);
     assert_eq!(stranger.heard(), Vec::<String>::new());
 }
@@ -185,7 +187,7 @@ fn whoever_is_called_is_named_before_the_call_and_in_the_receipt() {
     let stranger = Stranger::listen();
     let bench = cloned(&stranger);
     let host = stranger.url.strip_prefix("http://").unwrap();
-    let typed = ["--model-url", &stranger.url, "--summarizer-model", "big-1", "-o", "out.jsonl"];
+    let typed = ["--model-url", &stranger.url, "--summarizer-model", "big-1", "-o", "out.jsonl", "--overwrite"];
     let run = compact(&bench, &typed).ended(0);
     assert!(run.err.contains(&format!("Asking big-1 at {host} for a summary.")), "{}", run.err);
     assert!(run.out.contains(&format!("not by big-1 at {host}")), "{}", run.out);
@@ -199,7 +201,8 @@ fn what_the_user_says_counts_without_trust() {
     let named = cloned(&stranger);
     std::fs::rename(named.path("epitome.toml"), named.path("mine.toml")).unwrap();
     let called = |bench: &Bench, variables: &[(&str, &str)], words: &[&str]| {
-        let run = bench.run_with(variables, &[&COMPACT[..], &["-o", "out.jsonl"], words].concat()).ended(0);
+        let run =
+            bench.run_with(variables, &[&COMPACT[..], &["-o", "out.jsonl", "--overwrite"], words].concat()).ended(0);
         assert!(!run.err.contains("not trusted"), "{}", run.err);
         assert!(stranger.heard().iter().any(|request| request.contains("sk-very-secret")), "{}", run.err);
     };

@@ -304,7 +304,7 @@ fn a_step_counts_what_is_new_and_nothing_else_however_long_the_thread() {
                 if policy.clear.eager && thread.messages().last().is_some_and(|message| message.opens_turn()) {
                     continue;
                 }
-                let verdict = Planner::new(&thread, &policy, meter, room, &PlanOptions::default()).decide();
+                let verdict = Planner::new(&thread, policy, meter, room, &PlanOptions::default()).decide();
                 hold!(matches!(verdict, Verdict::Fits { .. }), "{}: it acts", policy.name);
                 let spent = (tally.bytes.load(Relaxed) - before.0, tally.calls.load(Relaxed) - before.1);
                 hold!(spent == alone, "{}: a step counted {spent:?} for a message of {alone:?}", policy.name);
