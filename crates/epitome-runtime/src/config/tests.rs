@@ -162,6 +162,7 @@ fn every_setting_can_be_given_as_a_variable() {
         "serve.keys_required" => "true",
         "serve.tls_certificate" | "serve.tls_key" => "some",
         "serve.log" => "json",
+        "serve.budget" => "1700",
         "serve.persist" => "after-answer",
         _ => "17",
     };
