@@ -58,6 +58,12 @@ impl Screen {
         Screen { color: choice != ColorChoice::Never, width: width.or_else(terminal_width) }
     }
 
+    /// Returns a screen without colors, whatever terminal the tests run in.
+    #[cfg(test)]
+    pub fn plain(width: Option<usize>) -> Self {
+        Screen { color: false, width }
+    }
+
     /// Returns a text as a heading.
     pub fn head(self, text: &str) -> String {
         self.styled(Style::new().bold(), text)

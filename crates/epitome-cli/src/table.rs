@@ -59,13 +59,12 @@ fn line(sides: &[Side], widths: &[usize], row: &[String], screen: Screen) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::screen::ColorArg;
 
     fn check(width: Option<usize>, expected: &str) {
         let rows = [["m1", "12000", "Never touch the migrations in production", "Read a file whose name is long"]];
         let rows: Vec<Vec<String>> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
         let sides = [Side::Left, Side::Right, Side::Left, Side::Left];
-        assert_eq!(table(&sides, &rows, Screen::of_stdout(ColorArg::Never, width)), expected);
+        assert_eq!(table(&sides, &rows, Screen::plain(width)), expected);
     }
 
     #[test]
@@ -79,7 +78,7 @@ mod tests {
     #[test]
     fn wide_letters_take_two_columns() {
         let rows = vec![vec!["迁移不要碰".to_owned(), "a".to_owned()], vec!["abc".to_owned(), "b".to_owned()]];
-        let screen = Screen::of_stdout(ColorArg::Never, None);
+        let screen = Screen::plain(None);
         assert_eq!(table(&[Side::Left, Side::Left], &rows, screen), "  迁移不要碰  a\n  abc         b\n");
     }
 }
