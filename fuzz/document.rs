@@ -1,7 +1,8 @@
 //! What must hold of any text that is a message list.
 
 use epitome::budget::{Characters, Meter, Tokens};
-use epitome::plan::{PlanOptions, Planner, Room};
+use epitome::plan::Room;
+use epitome::planner::{PlanOptions, Planner};
 use epitome::policy::Preset;
 use epitome::thread::Thread;
 use epitome::wire::{Dialect, Document, Item};

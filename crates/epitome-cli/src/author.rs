@@ -8,7 +8,8 @@ use std::io::Write as _;
 
 use epitome::Fitted;
 use epitome::budget::TokenCounter;
-use epitome::plan::{Action, Draft, Planner, Record};
+use epitome::plan::{Action, Record};
+use epitome::planner::{Draft, Planner};
 use epitome::summary::{Dialogue, StructuredSummary};
 use epitome::wire::Dialect;
 use epitome_runtime::config::{Config, SecretSource};

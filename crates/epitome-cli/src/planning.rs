@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use epitome::budget::{SettledWindow, Tokens, WindowHints, counter_named};
-use epitome::plan::{PlanOptions, Room};
+use epitome::plan::Room;
+use epitome::planner::PlanOptions;
 use epitome::policy::{Policy, Preset, preset};
 use epitome::{BelowFloor, Compactor, CompactorError, Fitted, Limit};
 use serde_json::json;

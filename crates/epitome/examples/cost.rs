@@ -17,7 +17,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use epitome::budget::{Bpe, Meter, Tokens};
-use epitome::plan::{Cache, Compaction, PlanOptions, Planner, Room};
+use epitome::plan::{Compaction, Room};
+use epitome::planner::{Cache, PlanOptions, Planner};
 use epitome::policy::{Policy, preset};
 use epitome::render::render;
 use epitome::thread::{NewMessage, Raw, Thread};

@@ -10,7 +10,8 @@ use std::io::{self, Write as _};
 use std::time::Instant;
 
 use epitome::budget::{Bpe, Meter, TokenCounter, Tokens};
-use epitome::plan::{Compaction, PlanOptions, Planner, Room, Verdict};
+use epitome::plan::{Compaction, Room};
+use epitome::planner::{PlanOptions, Planner, Verdict};
 use epitome::policy::{Policy, preset};
 use epitome::render::render;
 use epitome::thread::{Raw, Thread};

@@ -17,7 +17,8 @@ use std::convert::Infallible;
 
 use crate::budget::{SettledWindow, Tokens, WindowHints};
 use crate::conversation::Conversation;
-use crate::plan::{Compaction, Draft, OPEN_MEDIA, PlanOptions, Planner, Room, Shape, Verdict, open_media_shortfall};
+use crate::plan::{Compaction, Room};
+use crate::planner::{Draft, OPEN_MEDIA, PlanOptions, Planner, Shape, Verdict, open_media_shortfall};
 use crate::policy::Policy;
 use crate::render::{Piece, Prompt};
 use crate::session::{Compacted as CompactedContext, CompactedItem, SessionError, Trigger, Written};

@@ -29,7 +29,7 @@
 //! |---|---|
 //! | [`Conversation`] | a session, request or list, read and counted, with what stands beside its messages |
 //! | [`Compactor`] | a conversation with a policy and a limit: finds the plan whose written result fits |
-//! | [`plan::Planner`] | a thread with everything that decides one plan of it |
+//! | [`planner::Planner`] | a thread with everything that decides one plan of it |
 //!
 //! # Examples
 //!
@@ -54,7 +54,7 @@
 //! Pin words that every later prompt must hold, and say what the summary should look at:
 //!
 //! ```
-//! use epitome::{Compactor, Conversation, Limit, embedded, plan::PlanOptions, policy::preset};
+//! use epitome::{Compactor, Conversation, Limit, embedded, planner::PlanOptions, policy::preset};
 //! # let turns: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"Go on with module {at}."}},{{"role":"assistant","content":"Module {at} is ported and parses its header."}}"#)).collect();
 //! # let session = format!("[{}]", turns.join(","));
 //!
@@ -74,9 +74,9 @@
 //! Let a model of yours write the summary. The crate never calls one: it returns the request, and checks the answer:
 //!
 //! ```
-//! use epitome::plan::{Draft, Planner, Questions};
+//! use epitome::planner::{Draft, Planner, Questions};
 //! use epitome::summary::{Finish, Progress, Reply, StructuredSummary};
-//! # use epitome::{Compactor, Conversation, Limit, plan::PlanOptions, policy::preset};
+//! # use epitome::{Compactor, Conversation, Limit, planner::PlanOptions, policy::preset};
 //! # fn ask(system: Option<&str>, question: &str) -> String { r#"{"goal":"Keep the tests green."}"#.into() }
 //! # let turns: Vec<String> = (0..400).map(|at| format!(r#"{{"role":"user","content":"Go on with module {at}."}},{{"role":"assistant","content":"Module {at} is ported and parses its header."}}"#)).collect();
 //! # let session = format!("[{}]", turns.join(","));
@@ -107,7 +107,8 @@
 //! use std::sync::Arc;
 //!
 //! use epitome::budget::{Meter, Tokens, counter_for};
-//! use epitome::plan::{PlanOptions, Planner, Room};
+//! use epitome::plan::Room;
+//! use epitome::planner::{PlanOptions, Planner};
 //! use epitome::thread::{Raw, Thread};
 //! use epitome::wire::{Dialect, decode_message};
 //! use epitome::policy::preset;
@@ -143,9 +144,11 @@
 
 mod compactor;
 mod conversation;
+mod message;
 
 pub mod budget;
 pub mod plan;
+pub mod planner;
 pub mod policy;
 pub mod render;
 pub mod session;

@@ -1,7 +1,7 @@
 //! The front door: `epitome::compact` on every format, and the compactor behind it.
 
 use epitome::budget::Tokens;
-use epitome::plan::PlanOptions;
+use epitome::planner::PlanOptions;
 use epitome::policy::{Preset, preset};
 use epitome::session::{Format, Session};
 use epitome::wire::{Dialect, Severity, Tail, check};

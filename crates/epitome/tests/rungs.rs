@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::collections::BTreeMap;
 
 use epitome::budget::{Bpe, Meter, Tokens};
-use epitome::plan::{
-    Action, Cache, Cleared, Compaction, OwnProposal, PlanOptions, Planner, Record, Room, Verdict, normalize,
-};
+use epitome::plan::{Action, Cleared, Compaction, Record, Room, normalize};
+use epitome::planner::{Cache, OwnProposal, PlanOptions, Planner, Verdict};
 use epitome::policy::{Policy, ReadBy, preset};
 use epitome::render::{layout, render};
 use epitome::thread::{Determinism, Durability, Thread};
@@ -263,7 +262,7 @@ fn a_compaction_that_reached_its_floor_is_not_tried_again_until_the_thread_has_g
 fn drop_wins_over_externalize_over_summarize_over_clear_and_the_loser_is_a_warning() {
     let (_, thread) = thread(&reads());
     let span = thread.span(1..3).unwrap();
-    let part = Some(epitome::plan::Part { place: 2, part: 0 });
+    let part = Some(epitome::plan::PartPlace { place: 2, part: 0 });
     let artifact = epitome::plan::ArtifactId::of(b"x");
     let record = |part, action| Record {
         rung: epitome::policy::Rung::Clear,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use epitome::plan::Shape;
+use epitome::planner::Shape;
 use epitome::render::Piece as Rendered;
 use epitome::session::{CompactedItem, Session};
 use epitome::thread::Part;

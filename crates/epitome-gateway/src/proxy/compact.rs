@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use epitome::budget::{Meter, Tokens};
-use epitome::plan::{PlanOptions, Planner, Room, Verdict};
+use epitome::plan::Room;
+use epitome::planner::{PlanOptions, Planner, Verdict};
 use epitome::thread::{Raw, Role, Thread};
 use epitome::wire::{Voice, decode_message, may_spell, say};
 use epitome_runtime::engine::Engine;

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use epitome::budget::Tokens;
-use epitome::plan::{Action, Artifact, Compaction, Draft, Plan, Step as RungStep, Verdict};
+use epitome::plan::{Action, Artifact, Compaction, Plan, Step as RungStep};
+use epitome::planner::{Draft, Verdict};
 use epitome::policy::{Form, Rung};
 use epitome::summary::{Caps, Dialogue, State, StructuredSummary};
 use epitome::thread::Thread;

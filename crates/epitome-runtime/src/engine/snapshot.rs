@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use epitome::budget::{Meter, TokenCounter, Tokens};
-use epitome::plan::{Compaction, PlanOptions, Planner, Room};
+use epitome::plan::{Compaction, Room};
+use epitome::planner::{PlanOptions, Planner};
 use epitome::policy::Policy;
 use epitome::render::Rehydrated;
 use epitome::thread::{Raw, Thread};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epitome::budget::{Meter, Tokens};
-use epitome::plan::{Cache, Compaction, PlanOptions, Planner, Room, Shortfall, open_media_shortfall};
+use epitome::plan::{Compaction, Room, Shortfall};
+use epitome::planner::{Cache, PlanOptions, Planner, open_media_shortfall};
 use epitome::render::{Piece, Rehydrated};
 use epitome::thread::{Determinism, Raw};
 use epitome::wire::Item;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epitome::budget::Meter;
-use epitome::plan::PlanOptions;
+use epitome::planner::PlanOptions;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use uuid::Uuid;

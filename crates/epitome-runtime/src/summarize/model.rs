@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use epitome::budget::{Meter, TokenCounter, Tokens, Window, counter_for};
-use epitome::plan::{Draft, Planner, Questions};
+use epitome::planner::{Draft, Planner, Questions};
 use epitome::summary::{AnswerError, Dialogue, Progress, Prompt, Reply, State};
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, Voice, decode_message, say};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 use super::media::{fixed_tokens, opaque_tokens};
-use super::{Count, CountSource, FixedOverhead, ImageRule, Overhead, TokenCounter, Tokens};
-use crate::thread::{Media, Message, NewMessage, Part, Raw, ResultForm, ToolResult};
+use super::{Count, FixedOverhead, ImageRule, Overhead, TokenCounter, Tokens};
+use crate::message::{Media, NewMessage, Part, Raw, ResultForm, ToolResult};
 use crate::wire::{Dialect, decode_message};
 
 /// Texts below this size are not worth a second thread.
@@ -126,11 +126,6 @@ impl<'a> Meter<'a> {
     /// The tokens of the media in a tool result.
     pub fn media_of(&self, result: &ToolResult) -> Tokens {
         result.media.iter().map(|media| self.media(media).tokens).sum()
-    }
-
-    /// Where the count of a message comes from: as trustworthy as the least trustworthy part of it.
-    pub fn source_of(&self, message: &Message) -> CountSource {
-        message.media().map(|media| self.media(media).source).fold(self.counter.source(), CountSource::max)
     }
 
     /// The tokens of each part of many messages, counted on as many threads as help.

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::Room;
 use super::record::{Action, ArtifactId, Record};
+use super::room::Room;
 use crate::budget::Tokens;
 use crate::policy::Rung;
 use crate::summary::{Receipt, Summary};

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::compaction::Compaction;
-use super::record::{Action, Part, Record};
+use super::record::{Action, PartPlace, Record};
 use crate::thread::{MessageId, Thread};
 
 impl Compaction {
@@ -62,7 +62,7 @@ impl Shift {
         let (span, part) = match (&old.action, old.part) {
             (_, Some(part)) => {
                 let place = self.moved(part.place);
-                (small.span(place..place + 1)?, Some(Part { place, ..part }))
+                (small.span(place..place + 1)?, Some(PartPlace { place, ..part }))
             }
             (Action::Summarize { .. }, None) => {
                 let loaded = self.stayed.iter().filter(|stays| **stays).count();

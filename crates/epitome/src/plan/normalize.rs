@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::record::{Part, Record};
+use super::record::{PartPlace, Record};
 
 /// Resolves conflicts by precedence. The result is in thread order, and normalizing it again changes nothing.
 pub fn normalize(records: Vec<Record>) -> (Vec<Record>, Vec<String>) {
@@ -30,7 +30,7 @@ pub fn normalize(records: Vec<Record>) -> (Vec<Record>, Vec<String>) {
 struct Claims {
     records: Vec<Record>,
     spans: HashMap<usize, usize>,
-    parts: HashMap<Part, usize>,
+    parts: HashMap<PartPlace, usize>,
     touched: HashMap<usize, usize>,
 }
 

@@ -164,7 +164,7 @@ pub struct Record {
     pub span: Span,
     /// Which part, when only one part of a single message is meant.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub part: Option<Part>,
+    pub part: Option<PartPlace>,
     /// What becomes of it.
     #[serde(flatten)]
     pub action: Action,
@@ -176,7 +176,7 @@ pub struct Record {
 
 /// One part of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Part {
+pub struct PartPlace {
     /// The message's place in the thread.
     pub place: usize,
     /// The part's place in the message.

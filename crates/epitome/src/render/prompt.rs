@@ -101,7 +101,7 @@ fn hidden(thread: &Thread, place: usize, dialect: Dialect) -> Option<Piece> {
             _ => None,
         })
         .collect();
-    edit(dialect, message, &edits).map(|json| Piece::Edited { place, json })
+    edit(dialect, message.body(), &edits).map(|json| Piece::Edited { place, json })
 }
 
 /// Everything that is said in a prompt, to look items up in.
@@ -302,7 +302,7 @@ impl<'a> Renderer<'a> {
         if edits.is_empty() {
             let piece = self.unbound(place, message).unwrap_or(Piece::Kept(place));
             self.pieces.push(piece);
-        } else if let Some(json) = edit(self.dialect, message, &edits) {
+        } else if let Some(json) = edit(self.dialect, message.body(), &edits) {
             self.pieces.push(Piece::Edited { place, json });
         }
         self.note_reasoning(message, stripped);

@@ -8,7 +8,7 @@ use super::error::SessionError;
 use super::fields::{Fields, quoted, with_fields};
 use super::ids::Ids;
 use super::{Body, Format, LogMessage, Session};
-use crate::thread::offset_range;
+use crate::message::offset_range;
 use crate::wire::Item;
 
 impl Session {

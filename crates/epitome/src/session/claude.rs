@@ -13,7 +13,7 @@ use super::lines::Line;
 use super::notice::{Notice, NoticeKind, duplicate_ids};
 use super::reading::{Reading, Visible, text_of};
 use super::{Compacted, CompactedItem, Format, Session};
-use crate::thread::{Part, Raw, Role};
+use crate::message::{Part, Raw, Role};
 use crate::wire::{Dialect, Voice, decode_message};
 
 /// The model of messages that Claude Code wrote itself.

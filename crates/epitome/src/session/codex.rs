@@ -12,7 +12,7 @@ use super::ids::Ids;
 use super::lines::Line;
 use super::reading::{Reading, Visible, text_of};
 use super::{Compacted, CompactedItem, Format, LogMessage, Session};
-use crate::thread::{NewMessage, Part, Raw, Role, is_codex_context};
+use crate::message::{NewMessage, Part, Raw, Role, is_codex_context};
 use crate::wire::{Dialect, Voice, decode_message, say};
 
 /// How many bytes of user messages a compaction without a history of its own keeps (20 000 tokens of four bytes).

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::thread::Raw;
+use crate::message::Raw;
 use crate::wire::RawFields;
 
 /// An object's fields, borrowed from its text.

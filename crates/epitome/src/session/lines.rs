@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 
 use super::error::SessionError;
 use super::notice::{Notice, NoticeKind};
-use crate::thread::Raw;
+use crate::message::Raw;
 
 /// One line that is not blank.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use super::fields::Fields;
 use super::lines::{self, Line};
 use super::notice::Notice;
 use super::reading::Reading;
+use crate::message::{Part, Raw, Role, offset_range};
 use crate::summary::is_rendered;
-use crate::thread::{Part, Raw, Role, offset_range};
 use crate::wire::{Dialect, Document, Item, Layout, decode_message};
 
 /// A list as a document.

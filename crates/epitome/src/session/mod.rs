@@ -36,8 +36,8 @@ pub use write::{Compacted, CompactedItem, Trigger, Written};
 
 use self::lines::Line;
 use self::reading::{Facts, Mark, Reading, Visible};
-use crate::plan::Shape;
-use crate::thread::{NewMessage, Raw};
+use crate::message::{NewMessage, Raw};
+use crate::planner::Shape;
 use crate::wire::{Dialect, Layout};
 
 /// A session file, read.

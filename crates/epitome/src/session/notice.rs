@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::LogMessage;
 use super::known::is_known_part;
-use crate::thread::{Opaque, Part, Role};
+use crate::message::{Opaque, Part, Role};
 
 /// The most characters of a type's name that are told.
 const NAME_CHARS_MAX: usize = 60;

@@ -6,9 +6,9 @@
 //! counted on from the largest number that the list names.
 
 use super::LogMessage;
+use crate::message::{NewMessage, Part};
 use crate::render::is_stand_in;
 use crate::summary::is_rendered;
-use crate::thread::{NewMessage, Part};
 
 /// Longer numbers are somebody's words, not ours.
 const DIGITS_MAX: usize = 7;

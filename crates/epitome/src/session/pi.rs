@@ -15,7 +15,7 @@ use super::notice::{Notice, NoticeKind, duplicate_ids};
 use super::pi_message;
 use super::reading::{Reading, Visible};
 use super::{Compacted, CompactedItem, Format, Session};
-use crate::thread::{NewMessage, Part, Raw, Role};
+use crate::message::{NewMessage, Part, Raw, Role};
 
 /// What pi's loader goes by.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::Format;
-use crate::thread::{Media, NewMessage, Opaque, Outcome, Part, Raw, Reasoning, Role, Seal, ToolCall, ToolResult};
+use crate::message::{Media, NewMessage, Opaque, Outcome, Part, Raw, Reasoning, Role, Seal, ToolCall, ToolResult};
 use crate::wire::media;
 
 /// A message, or an entry that stands for one, and whether the model is shown it.

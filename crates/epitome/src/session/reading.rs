@@ -8,7 +8,7 @@ use super::known::is_known_entry;
 use super::lines::Line;
 use super::notice::{Tally, of_type};
 use super::{Entry, EntryKind, Format, LogMessage};
-use crate::thread::{NewMessage, Part, Raw};
+use crate::message::{NewMessage, Part, Raw};
 
 /// A session as its reader found it.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use super::claude::SYNTHETIC;
 use super::fields::Fields;
 use super::{Body, Session};
-use crate::thread::Role;
+use crate::message::Role;
 
 /// The provider's last report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

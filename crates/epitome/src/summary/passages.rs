@@ -13,10 +13,9 @@ use super::notes::FIRST_IN_FULL;
 use super::section::Section;
 use super::slots;
 use super::structured::Request;
+use crate::message::outside_reminders;
 use crate::policy::{Slot, ToolClass, Tools};
-use crate::thread::{
-    HarnessText, Message, Part, Role, Speaker, Thread, ToolCall, ToolResult, outside_reminders, pieces,
-};
+use crate::thread::{HarnessText, Message, Part, Role, Speaker, Thread, ToolCall, ToolResult, pieces};
 
 /// Whose words a passage holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

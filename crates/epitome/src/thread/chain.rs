@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use blake3::Hasher;
 use serde_json::Value;
 
-use super::media::Media;
-use super::message::{MessageId, NewMessage, Part, Role};
+use super::message::MessageId;
+use crate::message::{Media, NewMessage, Part, Role};
 
 /// Keys that say how to treat content, not what it is.
 const MARKS: [&str; 4] =

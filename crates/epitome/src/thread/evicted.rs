@@ -5,9 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{MessageId, NewMessage, Part, Role};
-use super::raw::Raw;
+use super::message::MessageId;
+
 use crate::budget::Tokens;
+use crate::message::{NewMessage, Part, Raw, Role};
 
 /// What stands for messages that are not loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,12 +7,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::chain::Chain;
-use super::envelope::ToolResult;
 use super::evicted::{Evicted, Restored};
 use super::exchange::{Cut, Exchange, Span};
-use super::message::{Message, MessageId, NewMessage, Part, Role, ToolCall};
-use super::raw::Raw;
+use super::message::{Message, MessageId};
 use crate::budget::{Meter, Tokens};
+use crate::message::{NewMessage, Part, Raw, Role, ToolCall, ToolResult};
 use crate::wire::{Dialect, decode_message};
 
 /// An append-only log of messages.

@@ -1,16 +1,11 @@
-//! A message: one immutable entry of a thread, typed, with the raw JSON it came as.
-//!
-//! A message never knows how to write itself; that is the wire's affair.
+//! A message: one immutable entry of a thread, with its id, its turn and its counts.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::envelope::ToolResult;
-use super::harness::{is_harness_only, own_words};
-use super::media::Media;
-use super::raw::Raw;
 use crate::budget::Tokens;
+use crate::message::{Media, NewMessage, Part, Raw, Role, ToolCall, ToolResult, own_words};
 
 /// Identifies a message by its content and its place: the hash of its parent's id and its own canonical content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,140 +65,6 @@ impl<'de> Deserialize<'de> for MessageId {
     }
 }
 
-/// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// The operator: system and developer messages.
-    System,
-    /// The person, or whoever stands in for one.
-    User,
-    /// The model.
-    Assistant,
-    /// A tool.
-    Tool,
-    /// A role this library does not know; carried through untouched.
-    Other,
-}
-
-impl Role {
-    /// The role's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
-            Role::Other => "other",
-        }
-    }
-}
-
-/// One piece of a message.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Part {
-    /// Words.
-    Text(Box<str>),
-    /// A picture, a document, a recording or a file.
-    Media(Media),
-    /// The model's thinking.
-    Reasoning(Reasoning),
-    /// The model asks for a tool.
-    ToolCall(ToolCall),
-    /// A tool answers.
-    ToolResult(ToolResult),
-    /// Something this library does not know; carried through untouched.
-    Opaque(Opaque),
-}
-
-impl Part {
-    /// The media in it: itself, or what a tool result holds.
-    pub fn media(&self) -> &[Media] {
-        match self {
-            Part::Media(media) => std::slice::from_ref(media),
-            Part::ToolResult(result) => &result.media,
-            _ => &[],
-        }
-    }
-}
-
-/// The model's thinking, and who can still read it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reasoning {
-    /// What is readable of it.
-    pub text: Box<str>,
-    /// Whether the provider signed or encrypted it, so that it is immutable or absent.
-    pub seal: Seal,
-}
-
-/// How a provider binds reasoning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seal {
-    /// Plain text.
-    Open,
-    /// Readable, with a signature over it.
-    Signed,
-    /// Unreadable.
-    Encrypted,
-}
-
-/// The model asks for a tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolCall {
-    /// The provider's id of the call, which its result repeats.
-    pub id: Box<str>,
-    /// The tool's name.
-    pub name: Box<str>,
-    /// The arguments as JSON text (or, for free-form tools, as text).
-    pub arguments: Box<str>,
-}
-
-/// Something this library does not know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opaque {
-    /// Its `type`, where it has one.
-    pub kind: Box<str>,
-    /// Its JSON.
-    pub json: Raw,
-}
-
-/// A message that has not been given its place yet.
-#[derive(Clone, Debug)]
-pub struct NewMessage {
-    /// Who speaks.
-    pub role: Role,
-    /// What is said.
-    pub parts: Vec<Part>,
-    /// The JSON it came as.
-    pub raw: Raw,
-    /// The name of the speaker, where one is given.
-    pub name: Option<Box<str>>,
-    /// The provider's id of the response this message is a piece of: pieces of one response are one exchange.
-    pub response: Option<Box<str>>,
-    /// Whether this is what an earlier compaction left behind.
-    pub summary: bool,
-    /// The number that people and summaries call it by, from 1; `None`: its place in the thread.
-    pub number: Option<usize>,
-}
-
-impl NewMessage {
-    /// A message with nothing special about it.
-    pub fn new(role: Role, parts: Vec<Part>, raw: Raw) -> Self {
-        NewMessage { role, parts, raw, name: None, response: None, summary: false, number: None }
-    }
-
-    /// Whether a person says something in it: a user message that is not only tool results or a harness's text, nor a
-    /// summary.
-    pub fn opens_turn(&self) -> bool {
-        let says = |part: &Part| match part {
-            Part::ToolResult(_) => false,
-            Part::Text(text) => !is_harness_only(text),
-            _ => true,
-        };
-        self.role == Role::User && !self.summary && (self.parts.is_empty() || self.parts.iter().any(says))
-    }
-}
-
 /// One immutable entry of a thread.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -233,6 +94,11 @@ impl Message {
     /// The id: content and place.
     pub fn id(&self) -> MessageId {
         self.id
+    }
+
+    /// The message as it was before it had a place.
+    pub(crate) fn body(&self) -> &NewMessage {
+        &self.body
     }
 
     /// Who speaks.

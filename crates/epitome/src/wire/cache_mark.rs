@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde_json::value::RawValue;
 
 use super::splice::{RawFields, around, field_ranges, may_spell};
-use crate::thread::offset_range;
+use crate::message::offset_range;
 
 /// The field that is a mark, and the one that other providers have for it.
 const NAMES: [&str; 2] = [MARK, "prompt_cache_breakpoint"];

@@ -9,7 +9,7 @@ use super::Dialect;
 use super::cache_mark::MarkLifetime;
 use super::media::media;
 use super::splice::{RawFields, extend_list, quoted, set_field, splice, without_field};
-use crate::thread::{Message, Part, Raw, Role};
+use crate::message::{NewMessage, Part, Raw, Role};
 
 /// In whose name a new message speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -65,12 +65,12 @@ pub fn say(dialect: Dialect, voice: Voice, text: &str) -> String {
 }
 
 /// A kept message with some of its parts exchanged; `None` when nothing is left of it.
-pub fn edit(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) -> Option<String> {
+pub fn edit(dialect: Dialect, message: &NewMessage, edits: &[(usize, PartEdit)]) -> Option<String> {
     if let Some(json) = edit_whole(dialect, message, edits) {
         return json;
     }
     let called = edit_calls(dialect, message, edits);
-    let raw = called.as_deref().unwrap_or(message.raw().as_str());
+    let raw = called.as_deref().unwrap_or(message.raw.as_str());
     let mut rest: Vec<(usize, PartEdit)> = match called {
         Some(_) => edits.iter().filter(|(_, edit)| !matches!(edit, PartEdit::Arguments(_))).cloned().collect(),
         None => edits.to_vec(),
@@ -84,10 +84,10 @@ pub fn edit(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) ->
 }
 
 /// The part that is what a Chat assistant said aloud: it stands beside the content, the last of all.
-fn spoken_part(dialect: Dialect, message: &Message) -> Option<usize> {
+fn spoken_part(dialect: Dialect, message: &NewMessage) -> Option<usize> {
     let is_spoken = |part: &Part| matches!(part, Part::Media(media) if &*media.shape == "audio");
-    let last = message.parts().len().checked_sub(1)?;
-    (dialect == Dialect::Chat && message.role() == Role::Assistant && is_spoken(&message.parts()[last])).then_some(last)
+    let last = message.parts.len().checked_sub(1)?;
+    (dialect == Dialect::Chat && message.role == Role::Assistant && is_spoken(&message.parts[last])).then_some(last)
 }
 
 /// A Chat message with words at the end of its content in the place of what was said aloud.
@@ -106,7 +106,7 @@ fn without_audio(raw: &str, text: &str) -> String {
 }
 
 /// Chat keeps its calls beside the content: the message with their arguments exchanged.
-fn edit_calls(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) -> Option<String> {
+fn edit_calls(dialect: Dialect, message: &NewMessage, edits: &[(usize, PartEdit)]) -> Option<String> {
     let exchanged: Vec<(usize, &str)> = edits
         .iter()
         .filter_map(|(part, edit)| match edit {
@@ -117,7 +117,7 @@ fn edit_calls(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) 
     if dialect != Dialect::Chat || exchanged.is_empty() {
         return None;
     }
-    let raw = message.raw().as_str();
+    let raw = message.raw.as_str();
     let fields: RawFields<'_> = serde_json::from_str(raw).ok()?;
     let list = fields.get("tool_calls")?;
     let calls: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
@@ -132,8 +132,8 @@ fn edit_calls(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) 
     Some(splice(raw, list.get(), &format!("[{}]", written.join(","))))
 }
 
-fn calls_before(message: &Message, part: usize) -> usize {
-    message.parts()[..part].iter().filter(|part| matches!(part, Part::ToolCall(_))).count()
+fn calls_before(message: &NewMessage, part: usize) -> usize {
+    message.parts[..part].iter().filter(|part| matches!(part, Part::ToolCall(_))).count()
 }
 
 fn chat_call(call: &str, arguments: &str) -> String {
@@ -144,7 +144,7 @@ fn chat_call(call: &str, arguments: &str) -> String {
     }
 }
 
-fn edit_content(dialect: Dialect, message: &Message, raw: &str, edits: &[(usize, PartEdit)]) -> Option<String> {
+fn edit_content(dialect: Dialect, message: &NewMessage, raw: &str, edits: &[(usize, PartEdit)]) -> Option<String> {
     if edits.is_empty() {
         return Some(raw.to_owned());
     }
@@ -160,13 +160,13 @@ fn edit_content(dialect: Dialect, message: &Message, raw: &str, edits: &[(usize,
         match edits.iter().find(|(part, _)| *part == at + first) {
             None => kept.push(block.get().to_owned()),
             Some((_, PartEdit::Remove)) => {}
-            Some((_, PartEdit::Words(text))) => kept.push(text_block(dialect, message.role(), text)),
+            Some((_, PartEdit::Words(text))) => kept.push(text_block(dialect, message.role, text)),
             Some((_, PartEdit::Result(text))) => kept.push(result_block(dialect, block.get(), text)),
             Some((_, PartEdit::ResultWords(text))) => kept.push(worded_block(dialect, block.get(), text)),
             Some((_, PartEdit::Arguments(json))) => kept.push(call_block(dialect, block.get(), json)),
         }
     }
-    let has_calls = message.calls().next().is_some() && dialect == Dialect::Chat;
+    let has_calls = message.parts.iter().any(|part| matches!(part, Part::ToolCall(_))) && dialect == Dialect::Chat;
     match (kept.is_empty(), has_calls) {
         (true, false) => None,
         (true, true) => Some(splice(raw, content.get(), "null")),
@@ -175,9 +175,9 @@ fn edit_content(dialect: Dialect, message: &Message, raw: &str, edits: &[(usize,
 }
 
 /// Messages that hold a single part outside a list of blocks.
-fn edit_whole(dialect: Dialect, message: &Message, edits: &[(usize, PartEdit)]) -> Option<Option<String>> {
-    let raw = message.raw().as_str();
-    let field = match (dialect, message.parts()) {
+fn edit_whole(dialect: Dialect, message: &NewMessage, edits: &[(usize, PartEdit)]) -> Option<Option<String>> {
+    let raw = message.raw.as_str();
+    let field = match (dialect, &message.parts[..]) {
         (Dialect::Chat, [Part::ToolResult(_)]) => "content",
         (Dialect::Responses, [Part::ToolResult(_)]) => "output",
         (Dialect::Responses, [Part::ToolCall(_)]) => match edits {
@@ -250,8 +250,8 @@ fn edit_string(raw: &str, content: &RawValue, edits: &[(usize, PartEdit)]) -> Op
 }
 
 /// The part that the first content block became: Chat keeps its reasoning beside the content.
-fn first_block(dialect: Dialect, message: &Message) -> usize {
-    usize::from(dialect == Dialect::Chat && matches!(message.parts().first(), Some(Part::Reasoning(_))))
+fn first_block(dialect: Dialect, message: &NewMessage) -> usize {
+    usize::from(dialect == Dialect::Chat && matches!(message.parts.first(), Some(Part::Reasoning(_))))
 }
 
 fn text_block(dialect: Dialect, role: Role, text: &str) -> String {

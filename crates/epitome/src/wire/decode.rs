@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::Dialect;
 use super::media::{media, spoken};
 use super::splice::RawFields;
-use crate::thread::{
+use crate::message::{
     Media, NewMessage, Opaque, Outcome, Part, Raw, Reasoning, ResultForm, Role, Seal, ToolCall, ToolResult,
     offset_range,
 };

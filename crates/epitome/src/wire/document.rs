@@ -10,7 +10,7 @@ use super::binding::{binds_thinking, drop_mismatched_thinking};
 use super::cache_mark::{MarkLifetime, cache_marks};
 use super::decode::decode_message;
 use super::splice::{RawFields, elements, rest_of_list, rest_of_object};
-use crate::thread::{NewMessage, Raw, offset_range};
+use crate::message::{NewMessage, Raw, offset_range};
 
 /// The fields that a request has its messages in.
 const LISTS: [&str; 2] = ["messages", "input"];

@@ -5,8 +5,7 @@
 
 use serde_json::Value;
 
-use crate::budget::{ImageDetail, extent_of, is_base64, media_type_of};
-use crate::thread::{Media, MediaKind, MediaSource, Raw};
+use crate::message::{ImageDetail, Media, MediaKind, MediaSource, Raw, extent_of, is_base64, media_type_of};
 
 /// Fields that hold what a provider sealed, not what somebody attached.
 const SEALED: [&str; 4] = ["encrypted_content", "encrypted_index", "signature", "thinkingSignature"];

@@ -22,7 +22,7 @@ use std::ops::Range;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::thread::offset_range;
+use crate::message::offset_range;
 
 /// The fields of an object, borrowed from its text.
 #[derive(Debug)]

@@ -8,7 +8,8 @@ mod shapes;
 use std::sync::Arc;
 
 use epitome::budget::{Bpe, CountSource, Meter, Tokens};
-use epitome::plan::{Compaction, OPEN_MEDIA, PlanOptions, Planner, Room, Verdict, content_of, open_media_shortfall};
+use epitome::plan::{Compaction, Room, content_of};
+use epitome::planner::{OPEN_MEDIA, PlanOptions, Planner, Verdict, open_media_shortfall};
 use epitome::policy::{Policy, Preset};
 use epitome::render::render;
 use epitome::summary::{Fate, Kind};
@@ -94,7 +95,7 @@ fn no_shape_is_counted_by_the_length_of_its_base64() {
 }
 
 #[test]
-fn a_message_is_as_sure_of_its_count_as_the_least_sure_of_its_parts() {
+fn a_count_of_media_says_whether_it_is_exact_or_estimated() {
     let with = |block: Value| {
         let message = json!({"role": "user", "content": [{"type": "text", "text": "Look."}, block]});
         thread(&document(Dialect::Anthropic, &[message]))
@@ -103,7 +104,8 @@ fn a_message_is_as_sure_of_its_count_as_the_least_sure_of_its_parts() {
     let png = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": files::png()}});
     for (block, source) in [(pdf, CountSource::Estimated), (png, CountSource::Exact)] {
         let thread = with(block);
-        assert_eq!(meter(Dialect::Anthropic).source_of(thread.message(0)), source);
+        let media = thread.message(0).media().next().unwrap();
+        assert_eq!(meter(Dialect::Anthropic).media(media).source, source);
     }
 }
 

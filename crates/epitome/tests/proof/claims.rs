@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::collections::BTreeSet;
 
 use epitome::budget::Tokens;
-use epitome::plan::{Action, ArtifactId, Compaction, PlanOptions, Planner, Verdict, is_valid_for, normalize};
+use epitome::plan::{Action, ArtifactId, Compaction, Plan, Record, normalize};
+use epitome::planner::{PlanOptions, Planner, Verdict};
 use epitome::render::{Piece, Prompt};
 use epitome::thread::{Part, Thread};
 use epitome::wire::{Severity, Tail, check};
@@ -201,4 +202,12 @@ fn collect(value: &Value, out: &mut String) {
         Value::Object(fields) => fields.values().for_each(|item| collect(item, out)),
         _ => {}
     }
+}
+
+/// Whether a plan still names messages of a thread: plans survive appends and evictions, and nothing else.
+pub fn is_valid_for(plan: &Plan, thread: &Thread) -> bool {
+    let newest = plan.covers.checked_sub(1).filter(|at| *at < thread.len()).map(|at| thread.message(at).id());
+    plan.covers <= thread.len()
+        && (plan.covers == 0 || newest == Some(plan.tip) || thread.evicted().is_some_and(|gone| gone.id == plan.tip))
+        && plan.records.iter().all(|record: &Record| record.span.range().end <= plan.covers)
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use epitome::budget::Tokens;
-use epitome::plan::{PlanOptions, Room};
+use epitome::plan::Room;
+use epitome::planner::PlanOptions;
 use epitome::summary::RequestState;
 use epitome::thread::Thread;
 use epitome::wire::Dialect;

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use epitome::budget::Tokens;
-use epitome::plan::{Compaction, PlanOptions, Planner, Room, Verdict};
+use epitome::plan::{Compaction, Room};
+use epitome::planner::{PlanOptions, Planner, Verdict};
 use epitome::policy::Policy;
 use epitome::render::layout;
 use epitome::wire::{Dialect, Document};

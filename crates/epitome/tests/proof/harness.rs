@@ -1,7 +1,7 @@
 //! What a harness puts into a user's message is never told as the user's: in every preset, in the form in which it reaches
 //! a provider.
 
-use epitome::plan::PlanOptions;
+use epitome::planner::PlanOptions;
 use epitome::wire::Dialect;
 use serde_json::{Value, json};
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use epitome::plan::{Compaction, Draft, PlanOptions, Planner, Questions, Room, Verdict};
+use epitome::plan::{Compaction, Room};
+use epitome::planner::{Draft, PlanOptions, Planner, Questions, Verdict};
 use epitome::summary::{Author, Fate, Finish, Kind, Progress, Reply, StructuredSummary};
 use epitome::wire::Dialect;
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! A run that failed is never told as done: through the default ladder, in every dialect.
 
-use epitome::plan::{PlanOptions, Room};
+use epitome::plan::Room;
+use epitome::planner::PlanOptions;
 use epitome::policy::preset;
 use epitome::wire::Dialect;
 use serde_json::{Value, json};

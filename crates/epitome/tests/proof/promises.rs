@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use epitome::budget::{Threshold, Tokens};
-use epitome::plan::{Compaction, PlanOptions, Planner, Room, Verdict};
+use epitome::plan::{Compaction, Room};
+use epitome::planner::{PlanOptions, Planner, Verdict};
 use epitome::policy::preset;
 use epitome::render::{Piece, layout};
 use epitome::summary::Digest;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use epitome::budget::{Characters, CountSource, Meter, TokenCounter, Tokens};
-use epitome::plan::{PlanOptions, Planner, Room, Shape, Verdict};
+use epitome::plan::Room;
+use epitome::planner::{PlanOptions, Planner, Shape, Verdict};
 use epitome::thread::Thread;
 use epitome::wire::{Dialect, Item};
 use proptest::prelude::*;
@@ -228,7 +229,7 @@ fn what_is_not_loaded_changes_neither_the_prompt_nor_what_must_hold() {
                 if let Some(((small, moved), compaction)) = evicted {
                     full = Some((thread, compaction.clone()));
                     hold!(moved.prompt_tokens(&small) == compaction.plan.after, "it counts otherwise");
-                    hold!(epitome::plan::is_valid_for(&moved.plan, &small), "it is not valid for what is loaded");
+                    hold!(crate::claims::is_valid_for(&moved.plan, &small), "it is not valid for what is loaded");
                     (thread, previous) = (small, Some(moved));
                 }
             }

@@ -1,7 +1,8 @@
 //! A policy means what it says: what it protects stays as long as the limit allows it, and what gave way is named.
 
 use epitome::budget::Tokens;
-use epitome::plan::{Compaction, PlanOptions, Room};
+use epitome::plan::{Compaction, Room};
+use epitome::planner::PlanOptions;
 use epitome::wire::Dialect;
 use serde_json::{Value, json};
 

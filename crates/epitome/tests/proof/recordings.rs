@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use epitome::budget::Tokens;
-use epitome::plan::{PlanOptions, Planner, Room, Verdict};
+use epitome::plan::Room;
+use epitome::planner::{PlanOptions, Planner, Verdict};
 use epitome::wire::{Dialect, Document, Item};
 use serde_json::Value;
 

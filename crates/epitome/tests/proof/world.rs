@@ -3,7 +3,8 @@
 use std::sync::{Arc, LazyLock};
 
 use epitome::budget::{Meter, TokenCounter, Tokens, counter_named};
-use epitome::plan::{Compaction, PlanOptions, Planner, Room};
+use epitome::plan::{Compaction, Room};
+use epitome::planner::{PlanOptions, Planner};
 use epitome::policy::{Policy, Preset};
 use epitome::render::{Prompt, render};
 use epitome::thread::{Raw, Thread};

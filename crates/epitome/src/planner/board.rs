@@ -3,15 +3,14 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::budget::Room;
-use super::planner::{PlanOptions, Planner};
-use super::record::{Action, ArtifactId, Part, Record};
 use super::tail::{Protection, Tail};
+use super::{PlanOptions, Planner};
 use crate::budget::{Meter, Tokens};
+use crate::plan::{Action, ArtifactId, PartPlace, Record, Room, part_content};
 use crate::policy::{Policy, Rung};
 use crate::render::{repaired_tokens, stand_in};
 use crate::summary::PendingSummary;
-use crate::thread::{Part as MessagePart, ResultForm, Thread};
+use crate::thread::{Part, ResultForm, Thread};
 
 /// A plan in the making.
 pub struct Board<'a> {
@@ -36,7 +35,7 @@ pub struct Board<'a> {
     /// What the messages up to each place cost once a provider can take them.
     totals: Vec<Tokens>,
     /// The parts that a record is about already.
-    taken: HashSet<Part>,
+    taken: HashSet<PartPlace>,
     /// The messages that left the prompt as part of a span.
     gone: Vec<bool>,
 }
@@ -137,7 +136,7 @@ impl<'a> Board<'a> {
 
     /// Whether a part has been dealt with.
     pub fn is_taken(&self, place: usize, part: usize) -> bool {
-        self.taken.contains(&Part { place, part })
+        self.taken.contains(&PartPlace { place, part })
     }
 
     /// The tokens of the messages in a range as planned so far.
@@ -160,28 +159,28 @@ impl<'a> Board<'a> {
         let record = Record {
             rung,
             span: self.thread.span(place..place + 1)?,
-            part: Some(Part { place, part }),
+            part: Some(PartPlace { place, part }),
             action,
             before,
             after: Tokens::ZERO,
         };
         // What its provider takes as one object only cannot become words.
-        if matches!(&message.parts()[part], MessagePart::ToolResult(result) if result.form == ResultForm::Fixed) {
+        if matches!(&message.parts()[part], Part::ToolResult(result) if result.form == ResultForm::Fixed) {
             return None;
         }
         let words = stand_in(self.thread, &record, &self.policy.tools, self.meter);
         let after = match &message.parts()[part] {
-            MessagePart::ToolResult(result) if record.keeps_media() => {
+            Part::ToolResult(result) if record.keeps_media() => {
                 self.meter.text_result(&words) + self.meter.media_of(result)
             }
-            MessagePart::ToolResult(_) => self.meter.text_result(&words),
+            Part::ToolResult(_) => self.meter.text_result(&words),
             _ => self.meter.text(&words),
         };
         if after >= before || self.is_taken(place, part) {
             return None;
         }
         self.total = self.total - before + after;
-        self.taken.insert(Part { place, part });
+        self.taken.insert(PartPlace { place, part });
         self.records.push(Record { after, ..record });
         Some(before - after)
     }
@@ -212,7 +211,7 @@ impl<'a> Board<'a> {
 
     /// The artifact that a part's content would become.
     pub fn artifact(&self, place: usize, part: usize) -> Option<ArtifactId> {
-        let content = super::part_content(self.thread, place, part)?.as_bytes();
+        let content = part_content(self.thread, place, part)?.as_bytes();
         Some(match &self.options.artifact_key {
             Some(key) => ArtifactId::keyed(key, content),
             None => ArtifactId::of(content),

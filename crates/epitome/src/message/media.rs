@@ -5,7 +5,6 @@
 use std::fmt;
 
 use super::raw::Raw;
-use crate::budget::{ImageDetail, ImageSize};
 
 /// A picture, a document, a recording or any other file in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +64,25 @@ pub enum Extent {
     Pages(u32),
     /// A recording's length.
     Milliseconds(u64),
+}
+
+/// Width and height in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageSize {
+    /// Pixels from left to right.
+    pub width: u32,
+    /// Pixels from top to bottom.
+    pub height: u32,
+}
+
+/// How closely a model is asked to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ImageDetail {
+    /// A small copy at a fixed price.
+    Low,
+    /// In tiles.
+    #[default]
+    High,
 }
 
 impl MediaKind {

@@ -14,18 +14,25 @@
 //! A [`Draft`] borrows nothing: it can wait for a model while the thread grows, and any planner of the same thread, policy
 //! and options finishes it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
-use std::sync::Arc;
+mod board;
+mod decide;
+mod draft;
+mod options;
+mod price;
+mod rungs;
+mod tail;
 
-use super::budget::Room;
-use super::compaction::Compaction;
-use super::draft::Draft;
-use super::price::Cache;
+pub use decide::open_media_shortfall;
+pub use draft::{Draft, Questions};
+pub use options::{OwnProposal, OwnRung, PlanOptions, Shape};
+pub use price::{Cache, Worth};
+pub use tail::OPEN_MEDIA;
+
 use crate::budget::{Meter, Tokens};
+use crate::plan::{Compaction, Room};
 use crate::policy::Policy;
 use crate::render::{Prompt, Rehydrated, render};
-use crate::thread::{Determinism, Thread};
+use crate::thread::Thread;
 
 /// A thread with everything that decides its plan.
 #[derive(Clone, Copy)]
@@ -40,59 +47,6 @@ pub struct Planner<'a> {
     pub room: Room,
     /// The caller's options.
     pub options: &'a PlanOptions,
-}
-
-/// The caller's options for a plan. The default asks for nothing special.
-#[derive(Clone, Default)]
-pub struct PlanOptions {
-    /// The compaction that the thread is under.
-    pub previous: Option<Arc<Compaction>>,
-    /// The number of compactions the thread went through before, where `previous` does not tell.
-    pub rounds_before: u32,
-    /// Act even below the trigger.
-    pub force: bool,
-    /// The prompts that the thread's format can express.
-    pub shape: Shape,
-    /// Words that every later prompt must hold, besides the policy's.
-    pub pins: Vec<String>,
-    /// The user's instructions for the summary.
-    pub instructions: Option<String>,
-    /// The state of the provider's cache.
-    pub cache: Cache,
-    /// The state of tool results' sources now, by call id. A replayable result is cleared only while they match.
-    pub current: BTreeMap<String, Determinism>,
-    /// Content was brought back in this turn: nothing is moved out or dropped.
-    pub rehydrated: bool,
-    /// The key that artifacts are addressed under, so that nobody can guess an id from its content; plain hashes without it.
-    pub artifact_key: Option<[u8; 32]>,
-    /// The places where the tail may begin, where the format has rules of its own for that.
-    pub cuts: Option<BTreeSet<usize>>,
-    /// The caller's own rung, climbed after the free ones.
-    pub own: Option<OwnRung>,
-}
-
-/// A caller's own rung: given the thread and the places it may touch, names parts and what should stand there.
-pub type OwnRung = Arc<dyn Fn(&Thread, Range<usize>) -> Vec<OwnProposal> + Send + Sync>;
-
-/// One part that a caller's own rung wants cleared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnProposal {
-    /// The message's place.
-    pub place: usize,
-    /// The part's place in it.
-    pub part: usize,
-    /// The words that should stand there.
-    pub placeholder: String,
-}
-
-/// The prompts that a format can express.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shape {
-    /// Any.
-    #[default]
-    Free,
-    /// One summary, then a verbatim tail.
-    SummaryThenTail,
 }
 
 /// The planner's decision.
@@ -139,23 +93,5 @@ impl<'a> Planner<'a> {
     /// Renders the thread under a compaction, with content that was brought back for this one request.
     pub fn render(&self, compaction: Option<&Compaction>, rehydrated: &[Rehydrated]) -> Prompt {
         render(self.thread, compaction, self.policy, self.meter, rehydrated)
-    }
-}
-
-impl PlanOptions {
-    /// Returns the number that a compaction made now would have in its thread, from 1.
-    pub(super) fn round(&self) -> u32 {
-        self.previous.as_ref().map_or(self.rounds_before, |previous| previous.plan.round) + 1
-    }
-}
-
-impl std::fmt::Debug for PlanOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PlanOptions")
-            .field("force", &self.force)
-            .field("shape", &self.shape)
-            .field("pins", &self.pins.len())
-            .field("round", &self.round())
-            .finish_non_exhaustive()
     }
 }

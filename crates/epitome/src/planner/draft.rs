@@ -3,11 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::compaction::{Compaction, Plan, Shortfall, Step};
-use super::planner::Planner;
-use super::record::Action;
+use super::Planner;
 use super::tail::{OPEN_MEDIA, open_media_tokens};
 use crate::budget::Tokens;
+use crate::plan::{Action, Compaction, Plan, Shortfall, Step};
 use crate::policy::Rung;
 use crate::render::{Piece, Prompt, said_in};
 use crate::summary::{

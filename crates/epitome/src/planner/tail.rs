@@ -1,6 +1,6 @@
 //! The tail: the newest exchanges, which stay verbatim.
 
-use super::planner::{PlanOptions, Shape};
+use super::{PlanOptions, Shape};
 use crate::budget::{Meter, Tokens};
 use crate::policy::{Policy, Protect, Rung};
 use crate::thread::{Message, Part, ResultForm, Role, Thread};

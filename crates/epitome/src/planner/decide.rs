@@ -3,16 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::board::Board;
-use super::budget::Room;
-use super::compaction::{Compaction, Plan, Shortfall, Step};
 use super::draft::Draft;
-use super::normalize::normalize;
-use super::planner::{OwnProposal, PlanOptions, Planner, Shape, Verdict};
 use super::price::Worth;
-use super::record::{Action, Cleared, Record};
 use super::rungs::climb;
 use super::tail::{OPEN_MEDIA, Protection, Tail, open_media_tokens, open_tokens, system_most};
+use super::{OwnProposal, PlanOptions, Planner, Shape, Verdict};
 use crate::budget::{Meter, Tokens};
+use crate::plan::{Action, Cleared, Compaction, Plan, Room, Shortfall, Step, normalize};
 use crate::policy::{Policy, Rung};
 use crate::thread::{Role, Thread};
 
@@ -325,12 +322,4 @@ fn shortfall(board: &Board<'_>) -> Option<Shortfall> {
     ];
     let parts = named.into_iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
     Some(Shortfall { over, floor: board.total, parts: parts.map(|(name, tokens)| (name.to_owned(), tokens)).collect() })
-}
-
-/// Whether a record still names messages of a thread: plans survive appends and nothing else.
-pub fn is_valid_for(plan: &Plan, thread: &Thread) -> bool {
-    let newest = plan.covers.checked_sub(1).filter(|at| *at < thread.len()).map(|at| thread.message(at).id());
-    plan.covers <= thread.len()
-        && (plan.covers == 0 || newest == Some(plan.tip) || thread.evicted().is_some_and(|gone| gone.id == plan.tip))
-        && plan.records.iter().all(|record: &Record| record.span.range().end <= plan.covers)
 }

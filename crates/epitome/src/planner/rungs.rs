@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::Shape;
 use super::board::Board;
-use super::compaction::Step;
-use super::planner::Shape;
-use super::record::{Action, Cleared, Record};
 use crate::budget::Tokens;
+use crate::plan::{Action, Cleared, Record, Step};
 use crate::policy::{Meaning, Rung, ToolClass};
 use crate::render::stand_in;
 use crate::summary::{PendingSummary, all_words, keywords};

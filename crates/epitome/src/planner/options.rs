@@ -1,0 +1,80 @@
+//! The caller's options for a plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::price::Cache;
+use crate::plan::Compaction;
+use crate::thread::{Determinism, Thread};
+
+/// The caller's options for a plan. The default asks for nothing special.
+#[derive(Clone, Default)]
+pub struct PlanOptions {
+    /// The compaction that the thread is under.
+    pub previous: Option<Arc<Compaction>>,
+    /// The number of compactions the thread went through before, where `previous` does not tell.
+    pub rounds_before: u32,
+    /// Act even below the trigger.
+    pub force: bool,
+    /// The prompts that the thread's format can express.
+    pub shape: Shape,
+    /// Words that every later prompt must hold, besides the policy's.
+    pub pins: Vec<String>,
+    /// The user's instructions for the summary.
+    pub instructions: Option<String>,
+    /// The state of the provider's cache.
+    pub cache: Cache,
+    /// The state of tool results' sources now, by call id. A replayable result is cleared only while they match.
+    pub current: BTreeMap<String, Determinism>,
+    /// Content was brought back in this turn: nothing is moved out or dropped.
+    pub rehydrated: bool,
+    /// The key that artifacts are addressed under, so that nobody can guess an id from its content; plain hashes without it.
+    pub artifact_key: Option<[u8; 32]>,
+    /// The places where the tail may begin, where the format has rules of its own for that.
+    pub cuts: Option<BTreeSet<usize>>,
+    /// The caller's own rung, climbed after the free ones.
+    pub own: Option<OwnRung>,
+}
+
+/// A caller's own rung: given the thread and the places it may touch, names parts and what should stand there.
+pub type OwnRung = Arc<dyn Fn(&Thread, Range<usize>) -> Vec<OwnProposal> + Send + Sync>;
+
+/// One part that a caller's own rung wants cleared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnProposal {
+    /// The message's place.
+    pub place: usize,
+    /// The part's place in it.
+    pub part: usize,
+    /// The words that should stand there.
+    pub placeholder: String,
+}
+
+/// The prompts that a format can express.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// Any.
+    #[default]
+    Free,
+    /// One summary, then a verbatim tail.
+    SummaryThenTail,
+}
+
+impl PlanOptions {
+    /// Returns the number that a compaction made now would have in its thread, from 1.
+    pub(super) fn round(&self) -> u32 {
+        self.previous.as_ref().map_or(self.rounds_before, |previous| previous.plan.round) + 1
+    }
+}
+
+impl std::fmt::Debug for PlanOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlanOptions")
+            .field("force", &self.force)
+            .field("shape", &self.shape)
+            .field("pins", &self.pins.len())
+            .field("round", &self.round())
+            .finish_non_exhaustive()
+    }
+}
