@@ -3,7 +3,7 @@
 use epitome::budget::Tokens;
 use epitome::plan::{Plan, Step};
 use epitome::session::{Notice, Session};
-use epitome::summary::{Fate, Kind, Receipt};
+use epitome::summary::{Fate, ItemKind, Receipt};
 use epitome::thread::Thread;
 use serde_json::{Value, json};
 
@@ -13,22 +13,22 @@ use crate::screen::Screen;
 use crate::table::{Side, table};
 
 /// The kinds of items, in the order in which they are listed to people, with their plurals.
-const KINDS: [(Kind, &str); 15] = [
-    (Kind::Pin, "pins"),
-    (Kind::Constraint, "constraints"),
-    (Kind::Request, "requests"),
-    (Kind::Goal, "goals"),
-    (Kind::Fact, "facts"),
-    (Kind::Decision, "decisions"),
-    (Kind::Plan, "plan items"),
-    (Kind::OpenItem, "open items"),
-    (Kind::File, "files"),
-    (Kind::Command, "commands"),
-    (Kind::Error, "errors"),
-    (Kind::Url, "addresses"),
-    (Kind::Media, "images and files"),
-    (Kind::Outcome, "tool outcomes"),
-    (Kind::Value, "values"),
+const KINDS: [(ItemKind, &str); 15] = [
+    (ItemKind::Pin, "pins"),
+    (ItemKind::Constraint, "constraints"),
+    (ItemKind::Request, "requests"),
+    (ItemKind::Goal, "goals"),
+    (ItemKind::Fact, "facts"),
+    (ItemKind::Decision, "decisions"),
+    (ItemKind::Plan, "plan items"),
+    (ItemKind::OpenItem, "open items"),
+    (ItemKind::File, "files"),
+    (ItemKind::Command, "commands"),
+    (ItemKind::Error, "errors"),
+    (ItemKind::Url, "addresses"),
+    (ItemKind::Media, "images and files"),
+    (ItemKind::Outcome, "tool outcomes"),
+    (ItemKind::Value, "values"),
 ];
 
 /// One line about the file.

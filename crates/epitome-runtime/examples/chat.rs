@@ -60,7 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let row = thread.row();
     println!("\nthe log: {} messages, {} compactions; nothing of it is lost", row.length, row.version);
     println!("the memory block: {} entries, the older ones folded", thread.memory().await?.entries().len());
-    let state = engine.log().document::<epitome::summary::State>(
+    let state = engine.log().document::<epitome::summary::WorkstreamState>(
         &row.key.tenant,
         epitome_runtime::store::DocumentKind::State,
         row.key.thread.as_str(),

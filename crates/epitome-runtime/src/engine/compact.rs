@@ -8,8 +8,8 @@ use std::sync::Arc;
 use epitome::budget::Tokens;
 use epitome::plan::{Action, Artifact, Compaction, Plan, Step as RungStep};
 use epitome::planner::{Draft, Verdict};
-use epitome::policy::{Form, Rung};
-use epitome::summary::{Caps, Dialogue, State, StructuredSummary};
+use epitome::policy::{Rung, SummaryForm};
+use epitome::summary::{Dialogue, StateCaps, StructuredSummary, WorkstreamState};
 use epitome::thread::Thread;
 use futures_util::StreamExt as _;
 use tracing::Instrument as _;
@@ -164,7 +164,7 @@ impl Engine {
         snapshot: &Arc<Snapshot>,
         draft: &Arc<Draft>,
         how: &How,
-        state: &Option<(State, u64)>,
+        state: &Option<(WorkstreamState, u64)>,
     ) -> Result<Option<Prose>, NotCompacted> {
         let Some(model) = self.inner.summarizer.model().filter(|_| !how.embedded_only) else { return Ok(None) };
         let mut smaller = 0;
@@ -291,7 +291,7 @@ impl Engine {
         access: &Access,
         snapshot: &Snapshot,
         how: How,
-        state: Option<(State, u64)>,
+        state: Option<(WorkstreamState, u64)>,
         prose: Option<Prose>,
         finished: Finished,
     ) -> Result<Committed, NotCompacted> {
@@ -377,8 +377,8 @@ impl Engine {
     }
 
     /// The workstream state, where the policy keeps one.
-    async fn state(&self, snapshot: &Snapshot) -> Option<(State, u64)> {
-        if snapshot.policy.summarize.form != Form::Workstream {
+    async fn state(&self, snapshot: &Snapshot) -> Option<(WorkstreamState, u64)> {
+        if snapshot.policy.summarize.form != SummaryForm::Workstream {
             return None;
         }
         let found =
@@ -392,11 +392,17 @@ impl Engine {
         }
     }
 
-    fn merged(&self, snapshot: &Snapshot, state: (State, u64), prose: Option<Prose>, at: Moment) -> Option<Write> {
+    fn merged(
+        &self,
+        snapshot: &Snapshot,
+        state: (WorkstreamState, u64),
+        prose: Option<Prose>,
+        at: Moment,
+    ) -> Option<Write> {
         let (mut state, version) = state;
         let deltas = prose.map(|prose| prose.deltas).filter(|deltas| !deltas.is_empty())?;
         for delta in deltas {
-            let fallen = state.merge(delta, &Caps::default());
+            let fallen = state.merge(delta, &StateCaps::default());
             tracing::debug!(count = fallen.len(), "entries left the workstream state");
         }
         let name = snapshot.key.thread.as_str();
@@ -457,7 +463,7 @@ fn question(
     draft: &Draft,
     model: &ModelSummarizer,
     frame: Option<Frame>,
-    state: Option<&State>,
+    state: Option<&WorkstreamState>,
     smaller: u32,
 ) -> Option<(Dialogue, Put)> {
     let pending = draft.pending()?;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use epitome::budget::{TokenCounter, Tokens, truncate};
-use epitome::policy::Rehydrate;
+use epitome::policy::RehydrateRules;
 use epitome::render::Rehydrated;
 use epitome::thread::{Role, Thread};
 use serde::{Deserialize, Serialize};
@@ -110,7 +110,7 @@ pub struct Call<'h> {
 }
 
 /// What the newest messages call for, in the order of their strength, each once; what is cooling down left out.
-pub fn called_for<'h>(thread: &Thread, hints: &'h [Hint], turn: &TurnContext, rules: &Rehydrate) -> Vec<Call<'h>> {
+pub fn called_for<'h>(thread: &Thread, hints: &'h [Hint], turn: &TurnContext, rules: &RehydrateRules) -> Vec<Call<'h>> {
     if !rules.enabled || hints.is_empty() {
         return Vec::new();
     }
@@ -221,7 +221,7 @@ pub struct Allowance {
 
 impl Allowance {
     /// What the policy allows, within what the prompt has room for.
-    pub fn of(rules: &Rehydrate, room: Tokens) -> Self {
+    pub fn of(rules: &RehydrateRules, room: Tokens) -> Self {
         Allowance { each: rules.tokens_max, left: rules.total.min(room) }
     }
 

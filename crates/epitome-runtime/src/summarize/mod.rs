@@ -10,7 +10,7 @@ pub use model::{Frame, ModelSummarizer, Put, cache_name};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use epitome::summary::{Delta, StructuredSummary};
+use epitome::summary::{StateDelta, StructuredSummary};
 use serde::{Deserialize, Serialize};
 
 use crate::model::Usage;
@@ -49,7 +49,7 @@ pub struct Prose {
     pub summary: StructuredSummary,
     /// What is new in the workstream state.
     #[serde(default)]
-    pub deltas: Vec<Delta>,
+    pub deltas: Vec<StateDelta>,
 }
 
 /// What was spent on a summary.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use epitome::budget::{Meter, TokenCounter, Tokens, Window, counter_for};
 use epitome::planner::{Draft, Planner, Questions};
-use epitome::summary::{AnswerError, Dialogue, Progress, Prompt, Reply, State};
+use epitome::summary::{AnswerError, Dialogue, Progress, Reply, SummaryPrompt, WorkstreamState};
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, Voice, decode_message, say};
 use serde::{Deserialize, Serialize};
@@ -130,7 +130,7 @@ impl ModelSummarizer {
         planner: &Planner<'_>,
         draft: &Draft,
         put: &Put,
-        state: Option<&State>,
+        state: Option<&WorkstreamState>,
         smaller: u32,
     ) -> Option<Dialogue> {
         let appended = matches!(put, Put::Appended { .. });
@@ -229,7 +229,7 @@ impl ModelSummarizer {
         messages + meter.fixed(request.system.as_deref(), request.tools.as_deref()).total()
     }
 
-    fn request(&self, prompt: &Prompt, put: &Put, output: Tokens) -> ModelPrompt {
+    fn request(&self, prompt: &SummaryPrompt, put: &Put, output: Tokens) -> ModelPrompt {
         let dialect = self.model.dialect();
         let question = say(dialect, Voice::User, &prompt.message);
         let max_output = Some(output.min(self.answer_max()));

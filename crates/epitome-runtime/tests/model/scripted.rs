@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use epitome::budget::{Bpe, Meter, Overflow, Tokens};
-use epitome::summary::{Brief, Finish, Reply as Said, SummaryRequest, read_answer};
+use epitome::summary::{Finish, Reply as Said, SummaryBrief, SummaryRequest, read_answer};
 use epitome::thread::{Raw, Thread};
 use epitome::wire::{Dialect, Voice, decode_message, say};
 use epitome_runtime::model::{Model, ModelAnswer, ModelError, ModelPrompt, Piece, ScriptError, Scripted, Usage};
@@ -92,7 +92,7 @@ fn summary_request() -> SummaryRequest {
     let message = decode_message(Dialect::Chat, &Raw::whole(say(Dialect::Chat, Voice::User, "Is it cold in Bern?")));
     thread.append(message, &Meter::new(&Bpe::O200k, Dialect::Chat));
     let span = thread.span(0..1).unwrap();
-    SummaryRequest::new(&Brief::new(&thread, &span, "ladder@1", "scripted-1"))
+    SummaryRequest::new(&SummaryBrief::new(&thread, &span, "ladder@1", "scripted-1"))
 }
 
 #[tokio::test]

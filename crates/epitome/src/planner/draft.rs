@@ -10,8 +10,8 @@ use crate::plan::{Action, Compaction, Plan, Shortfall, Step};
 use crate::policy::Rung;
 use crate::render::{Piece, Prompt, said_in};
 use crate::summary::{
-    Brief, Dialogue, Earlier, Limits, Pending, PendingSummary, Receipt, Said, State, StructuredSummary, Summary,
-    extract, merge, summarize,
+    Dialogue, Earlier, PendingSummary, Receipt, RequestLimits, StructuredSummary, Summary, SummaryBrief,
+    SummaryContext, TextIndex, WorkstreamState, extract, merge, summarize,
 };
 use crate::thread::{Media, Part, Raw, Thread};
 use crate::wire::decode_message;
@@ -27,7 +27,7 @@ pub struct Questions<'a> {
     /// The most characters of a transcript in one question, where the policy allows more than the model takes.
     pub chunk_chars_max: Option<usize>,
     /// The workstream state, where one is kept.
-    pub state: Option<&'a State>,
+    pub state: Option<&'a WorkstreamState>,
     /// Whether the question goes to the end of the agent's own request.
     pub appended: bool,
 }
@@ -74,13 +74,13 @@ impl Planner<'_> {
             Some(words) => format!("{}{words}", policy.summarize.focus),
             None => String::new(),
         };
-        let mut brief = Brief::new(self.thread, &pending.span, &label, questions.model);
+        let mut brief = SummaryBrief::new(self.thread, &pending.span, &label, questions.model);
         brief.earlier = earlier.filter(|written| !written.is_empty()).map(Earlier::Summary);
         brief.state = questions.state;
         brief.instructions = &instructions;
         brief.tools = &policy.tools;
         brief.shows = &shows;
-        brief.limits = Limits {
+        brief.limits = RequestLimits {
             output: pending.limit,
             part_chars_max: policy.summarize.part_chars_max,
             chunk_chars_max: questions
@@ -99,7 +99,7 @@ impl Planner<'_> {
         };
         order.pins = self.pins();
         let summarized = |order: &PendingSummary| {
-            let pending = Pending { thread: self.thread, policy: self.policy, meter: self.meter, order };
+            let pending = SummaryContext { thread: self.thread, policy: self.policy, meter: self.meter, order };
             vec![summarize(&pending, written.clone())]
         };
         // Above the trigger it would act again at once.
@@ -139,7 +139,7 @@ impl Planner<'_> {
         let mut compaction = Compaction { plan: plan.clone(), summaries, receipt: Receipt::default() };
         let mut prompt = self.render(Some(&compaction), &[]);
         let mut said = said_in(&prompt, self.thread);
-        let stands = Said::in_texts([said.as_str()]);
+        let stands = TextIndex::in_texts([said.as_str()]);
         let must_stay = items.pins.iter().chain(items.constraints.iter().map(|quote| &quote.text));
         let missing: Vec<String> = must_stay.filter(|text| !stands.contains(text)).cloned().collect();
         if !missing.is_empty() {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Tokens;
-use crate::policy::Price;
+use crate::policy::CachePrices;
 
 /// What is known of the provider's prompt cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub struct Worth {
 
 impl Worth {
     /// The worth of going from `before` to `after` tokens when all after `unchanged` is written anew.
-    pub fn of(price: &Price, cache: Cache, before: Tokens, after: Tokens, unchanged: Tokens) -> Worth {
+    pub fn of(price: &CachePrices, cache: Cache, before: Tokens, after: Tokens, unchanged: Tokens) -> Worth {
         let warm = matches!(cache, Cache::Warm { age_s } if age_s < price.ttl_s);
         let rewritten = (after - unchanged).get() as f64;
         let rebilled = if warm { rewritten * (price.write - price.read) } else { 0.0 };
@@ -48,11 +48,11 @@ impl Worth {
 mod tests {
     use super::{Cache, Worth};
     use crate::budget::Tokens;
-    use crate::policy::Price;
+    use crate::policy::CachePrices;
 
     #[test]
     fn a_small_gain_does_not_pay_while_the_cache_is_warm_and_does_when_it_has_expired() {
-        let price = Price::default();
+        let price = CachePrices::default();
         let worth =
             |cache, after| Worth::of(&price, cache, Tokens::new(100_000), Tokens::new(after), Tokens::new(1000));
         let warm = Cache::Warm { age_s: 10 };

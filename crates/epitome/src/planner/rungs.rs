@@ -6,7 +6,7 @@ use super::Shape;
 use super::board::Board;
 use crate::budget::Tokens;
 use crate::plan::{Action, Cleared, Record, Step};
-use crate::policy::{Meaning, Rung, ToolClass};
+use crate::policy::{CallMeaning, Rung, ToolClass};
 use crate::render::stand_in;
 use crate::summary::{PendingSummary, all_words, keywords};
 use crate::thread::{Durability, MessageId, Part, ResultForm, Span, Thread, ToolResult};
@@ -119,7 +119,7 @@ fn supersede(board: &mut Board<'_>) -> usize {
 
 /// What the thread's calls mean, and the newest that touched each path.
 struct Calls {
-    meanings: HashMap<Box<str>, (usize, Meaning)>,
+    meanings: HashMap<Box<str>, (usize, CallMeaning)>,
     newest: HashMap<String, (usize, MessageId)>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{PlanOptions, Shape};
 use crate::budget::{Meter, Tokens};
-use crate::policy::{Policy, Protect, Rung};
+use crate::policy::{Policy, ProtectRules, Rung};
 use crate::thread::{Message, Part, ResultForm, Role, Thread};
 
 /// The most of a prompt that a single request takes as a message of its own.
@@ -307,7 +307,7 @@ fn held_before(thread: &Thread, from: usize, target: Tokens) -> Vec<usize> {
 }
 
 /// The first user message, unless it alone would fill most of the prompt.
-fn first_task(thread: &Thread, protect: &Protect, target: Tokens) -> Option<usize> {
+fn first_task(thread: &Thread, protect: &ProtectRules, target: Tokens) -> Option<usize> {
     if !protect.first_task {
         return None;
     }
@@ -319,7 +319,7 @@ fn first_task(thread: &Thread, protect: &Protect, target: Tokens) -> Option<usiz
 }
 
 /// The earliest start that any of the policy's rules asks for.
-fn wanted_start(thread: &Thread, protect: &Protect, target: Tokens) -> usize {
+fn wanted_start(thread: &Thread, protect: &ProtectRules, target: Tokens) -> usize {
     let end = thread.len();
     let by_turns = match protect.recent_turns {
         0 => end,

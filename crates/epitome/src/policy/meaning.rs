@@ -4,13 +4,13 @@
 
 use serde_json::Value;
 
-use super::slot::Slot;
+use super::slot::ArgumentKind;
 use super::tools::{ToolClass, Tools};
 use crate::thread::ToolCall;
 
 /// What a tool call means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Meaning {
+pub struct CallMeaning {
     /// What kind of thing it does.
     pub class: Option<ToolClass>,
     /// The paths it names.
@@ -25,8 +25,8 @@ pub struct Meaning {
 
 impl Tools {
     /// What a call means.
-    pub fn meaning(&self, call: &ToolCall) -> Meaning {
-        let mut meaning = Meaning { class: self.class(&call.name), ..Meaning::default() };
+    pub fn meaning(&self, call: &ToolCall) -> CallMeaning {
+        let mut meaning = CallMeaning { class: self.class(&call.name), ..CallMeaning::default() };
         match serde_json::from_str::<Value>(&call.arguments) {
             Ok(Value::Object(arguments)) => {
                 for (key, value) in &arguments {
@@ -42,17 +42,17 @@ impl Tools {
     }
 }
 
-impl Meaning {
+impl CallMeaning {
     fn note(&mut self, key: &str, value: &Value) {
         if let Some(text) = value.as_str() {
-            match Slot::of(key) {
-                Slot::Path if !text.contains('\n') => self.paths.push(text.to_owned()),
-                Slot::Command => self.command = Some(text.to_owned()),
-                Slot::Asked => self.query = Some(text.to_owned()),
+            match ArgumentKind::of(key) {
+                ArgumentKind::Path if !text.contains('\n') => self.paths.push(text.to_owned()),
+                ArgumentKind::Command => self.command = Some(text.to_owned()),
+                ArgumentKind::Query => self.query = Some(text.to_owned()),
                 _ => {}
             }
             self.patched(text);
-        } else if let (Slot::Command, Some(words)) = (Slot::of(key), value.as_array()) {
+        } else if let (ArgumentKind::Command, Some(words)) = (ArgumentKind::of(key), value.as_array()) {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
             // `bash -lc "…"`: the command is what the shell is given.
             self.command = Some(match words[..] {

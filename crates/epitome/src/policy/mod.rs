@@ -11,12 +11,12 @@ mod slot;
 mod tools;
 
 pub use error::PolicyError;
-pub use meaning::Meaning;
-pub use outcome::Ending;
+pub use meaning::CallMeaning;
+pub use outcome::CallEnding;
 pub use preset::{Preset, preset};
 pub use schema::{
-    Clear, Counting, Externalize, Form, Layout, Place, Policy, Price, Protect, ReadBy, Rehydrate, Reserve, Rung,
-    Summarize, TailLimit, Target, Trigger, Trim,
+    CachePrices, ClearRules, CountRules, ExternalizeRules, Policy, ProtectRules, ReadBy, RehydrateRules, ReserveRules,
+    Rung, SummarizeRules, SummaryForm, SummaryLayout, SummaryPlace, TailLimits, TargetRules, TriggerRules, TrimRules,
 };
-pub use slot::Slot;
+pub use slot::ArgumentKind;
 pub use tools::{ReplayCost, ToolClass, ToolRule, Tools};

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::meaning::Meaning;
+use super::meaning::CallMeaning;
 use super::tools::{ToolClass, Tools};
 use crate::table::{LowerList, WordList};
 use crate::thread::{Outcome, Thread, ToolCall, ToolResult};
@@ -48,44 +48,44 @@ struct OutcomeWords {
 
 /// How a tool call ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ending {
+pub struct CallEnding {
     /// The outcome; `None`: nothing tells.
     pub outcome: Option<Outcome>,
     /// The exit status, where it is told.
     pub exit: Option<i32>,
 }
 
-impl Ending {
+impl CallEnding {
     /// Whether it failed.
     pub fn failed(self) -> bool {
         self.outcome == Some(Outcome::Failure)
     }
 }
 
-impl From<Outcome> for Ending {
+impl From<Outcome> for CallEnding {
     fn from(outcome: Outcome) -> Self {
-        Ending { outcome: Some(outcome), exit: None }
+        CallEnding { outcome: Some(outcome), exit: None }
     }
 }
 
 impl Tools {
     /// How the call behind a result at a place of a thread ended.
-    pub fn ending_at(&self, thread: &Thread, place: usize, result: &ToolResult) -> Ending {
+    pub fn ending_at(&self, thread: &Thread, place: usize, result: &ToolResult) -> CallEnding {
         self.ending(thread.call_of(place, result), result)
     }
 
     /// How a call ended, by its result.
-    pub fn ending(&self, call: Option<&ToolCall>, result: &ToolResult) -> Ending {
+    pub fn ending(&self, call: Option<&ToolCall>, result: &ToolResult) -> CallEnding {
         let meaning = match call {
             Some(call) => self.meaning(call),
-            None => Meaning { class: self.class(&result.tool), ..Meaning::default() },
+            None => CallMeaning { class: self.class(&result.tool), ..CallMeaning::default() },
         };
         let name = call.map_or(&*result.tool, |call| &*call.name);
         let told = Output::of(&meaning, name).read(&result.text);
         match (result.outcome, told.outcome) {
             // A declared failure is the host's own word; a declared success often only means that there was an answer.
-            (Some(Outcome::Failure), _) => Ending { outcome: Some(Outcome::Failure), ..told },
-            (declared, None) => Ending { outcome: declared, ..told },
+            (Some(Outcome::Failure), _) => CallEnding { outcome: Some(Outcome::Failure), ..told },
+            (declared, None) => CallEnding { outcome: declared, ..told },
             (_, Some(_)) => told,
         }
     }
@@ -105,7 +105,7 @@ enum Output {
 }
 
 impl Output {
-    fn of(meaning: &Meaning, tool: &str) -> Output {
+    fn of(meaning: &CallMeaning, tool: &str) -> Output {
         match (meaning.class, meaning.command.as_deref()) {
             (Some(ToolClass::Read | ToolClass::Write | ToolClass::Patch | ToolClass::Plan), _) => Output::Shown,
             (Some(ToolClass::Search | ToolClass::MemoryRead), _) => Output::Shown,
@@ -117,7 +117,7 @@ impl Output {
         }
     }
 
-    fn read(self, text: &str) -> Ending {
+    fn read(self, text: &str) -> CallEnding {
         let text = text.trim();
         match self {
             Output::Shown => refused(text).or_else(|| shown_failure(text)).unwrap_or_default(),
@@ -138,19 +138,19 @@ impl Output {
     }
 }
 
-fn report(text: &str, pipes: bool) -> Ending {
+fn report(text: &str, pipes: bool) -> CallEnding {
     if let Some(ending) = refused(text).or_else(|| json(text, Fields::All)) {
         return ending;
     }
     match host_status(text).or_else(|| status_nearby(text)).map(by_status) {
         // The status of a pipe is that of its last command: `make test | tail` ends well whatever the tests do.
         Some(ending) if pipes && ending.exit == Some(0) && verdict(text) == Some(Outcome::Failure) => {
-            Ending { outcome: Some(Outcome::Failure), exit: None }
+            CallEnding { outcome: Some(Outcome::Failure), exit: None }
         }
         Some(ending) => ending,
         None => {
             let failure = leading_failure(text).or_else(|| stopped(text));
-            let verdict = verdict(text).map(Ending::from);
+            let verdict = verdict(text).map(CallEnding::from);
             failure.or(verdict).or_else(|| cut_short(text)).unwrap_or_default()
         }
     }
@@ -206,9 +206,9 @@ const EDGE_BYTES: usize = 400;
 /// Longer lines are not a host's.
 const HOST_LINE_BYTES_MAX: usize = 160;
 
-fn by_status(code: i32) -> Ending {
+fn by_status(code: i32) -> CallEnding {
     let outcome = if code == 0 { Outcome::Success } else { Outcome::Failure };
-    Ending { outcome: Some(outcome), exit: Some(code) }
+    CallEnding { outcome: Some(outcome), exit: Some(code) }
 }
 
 /// The status that a host tells on a line of its own, at either end of an output.
@@ -255,7 +255,7 @@ enum Fields {
     All,
 }
 
-fn json(text: &str, fields: Fields) -> Option<Ending> {
+fn json(text: &str, fields: Fields) -> Option<CallEnding> {
     if !text.starts_with(['{', '[']) || text.len() > JSON_BYTES_MAX {
         return None;
     }
@@ -277,7 +277,7 @@ fn severity(outcome: Outcome) -> u8 {
     }
 }
 
-fn in_object(object: &Map<String, Value>, fields: Fields) -> Option<Ending> {
+fn in_object(object: &Map<String, Value>, fields: Fields) -> Option<CallEnding> {
     if fields == Fields::All
         && let Some(code) = exit_field(object)
     {
@@ -299,7 +299,7 @@ fn in_object(object: &Map<String, Value>, fields: Fields) -> Option<Ending> {
         () => None,
     };
     let inner = || WORDS.inner.iter().find_map(|name| in_object(object.get(name)?.as_object()?, fields));
-    let own = told.map(Ending::from);
+    let own = told.map(CallEnding::from);
     // What is inside tells the exit status, where there is one.
     if own.is_none_or(|ending| !ending.failed()) { inner().or(own) } else { own }
 }
@@ -348,7 +348,7 @@ fn says_something(value: &Value) -> bool {
 
 // --- Words of hosts ------------------------------------------------------------------------------------------------
 
-fn refused(text: &str) -> Option<Ending> {
+fn refused(text: &str) -> Option<CallEnding> {
     if WORDS.refused.starts_ignoring_case(text) {
         return Some(Outcome::Failure.into());
     }
@@ -356,7 +356,7 @@ fn refused(text: &str) -> Option<Ending> {
 }
 
 /// Whether the time was up, or somebody broke the call off.
-fn stopped(text: &str) -> Option<Ending> {
+fn stopped(text: &str) -> Option<CallEnding> {
     let lines = || edge_lines(text).map(str::to_ascii_lowercase);
     let timed_out = |line: String| WORDS.timed_out.stands_in(&line) || line == "timed out" || line == "timeout";
     if lines().any(timed_out) {
@@ -366,7 +366,7 @@ fn stopped(text: &str) -> Option<Ending> {
     lines().any(broken_off).then(|| Outcome::Partial.into())
 }
 
-fn cut_short(text: &str) -> Option<Ending> {
+fn cut_short(text: &str) -> Option<CallEnding> {
     let is_cut = |line: &str| WORDS.cut_short.stands_in(&line.to_ascii_lowercase());
     edge_lines(text).any(is_cut).then(|| Outcome::Partial.into())
 }
@@ -376,19 +376,19 @@ fn cut_short(text: &str) -> Option<Ending> {
 /// The longest answer of a tool that shows things and had nothing to show.
 const SHORT_ANSWER_BYTES_MAX: usize = 300;
 
-fn leading_failure(text: &str) -> Option<Ending> {
+fn leading_failure(text: &str) -> Option<CallEnding> {
     WORDS.failures.starts_ignoring_case(text).then(|| Outcome::Failure.into())
 }
 
 /// A short answer that reports a failure: what is shown of a file or a log is longer, or begins otherwise.
-fn shown_failure(text: &str) -> Option<Ending> {
+fn shown_failure(text: &str) -> Option<CallEnding> {
     let is_short = text.len() <= SHORT_ANSWER_BYTES_MAX && text.lines().count() <= 3;
     let fails = || WORDS.failures.starts_ignoring_case(text) || WORDS.nothing_to_show.starts_ignoring_case(text);
     (is_short && fails()).then(|| Outcome::Failure.into())
 }
 
 /// A shell, or a program that was to show a file, says in one line that it could not.
-fn shell_failure(text: &str) -> Option<Ending> {
+fn shell_failure(text: &str) -> Option<CallEnding> {
     let line = text.lines().next().unwrap_or_default();
     let is_only = text.lines().count() <= 2 && line.len() <= SHORT_ANSWER_BYTES_MAX;
     let says = line.ends_with("No such file or directory")

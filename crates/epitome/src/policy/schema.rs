@@ -19,64 +19,64 @@ pub struct Policy {
     pub about: String,
     /// Which counter to use.
     #[serde(default)]
-    pub count: Counting,
+    pub count: CountRules,
     /// When to act.
-    pub trigger: Trigger,
+    pub trigger: TriggerRules,
     /// What of the window is not for messages.
     #[serde(default)]
-    pub reserve: Reserve,
+    pub reserve: ReserveRules,
     /// How deep to go.
     #[serde(default)]
-    pub target: Target,
+    pub target: TargetRules,
     /// What stays.
     #[serde(default)]
-    pub protect: Protect,
+    pub protect: ProtectRules,
     /// The rungs, in the order they are climbed.
     pub rungs: Vec<Rung>,
     /// The externalize rung.
     #[serde(default)]
-    pub externalize: Externalize,
+    pub externalize: ExternalizeRules,
     /// The clear rung.
     #[serde(default)]
-    pub clear: Clear,
+    pub clear: ClearRules,
     /// The summarize rung.
     #[serde(default)]
-    pub summarize: Summarize,
+    pub summarize: SummarizeRules,
     /// The trim rung.
     #[serde(default)]
-    pub trim: Trim,
+    pub trim: TrimRules,
     /// Where and as whom the summary speaks.
     #[serde(default)]
-    pub render: Layout,
+    pub render: SummaryLayout,
     /// What the prompt cache costs.
     #[serde(default)]
-    pub price: Price,
+    pub price: CachePrices,
     /// What is known of tools.
     #[serde(default)]
     pub tools: Tools,
     /// How moved-out content comes back by itself.
     #[serde(default)]
-    pub rehydrate: Rehydrate,
+    pub rehydrate: RehydrateRules,
 }
 
 /// Which counter to use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Counting {
+pub struct CountRules {
     /// `auto` takes the model's own; else `o200k`, `cl100k`, `estimate`, `chars/4` or `chars/3`.
     pub tokenizer: String,
 }
 
-impl Default for Counting {
+impl Default for CountRules {
     fn default() -> Self {
-        Counting { tokenizer: "auto".into() }
+        CountRules { tokenizer: "auto".into() }
     }
 }
 
 /// When to act.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Trigger {
+pub struct TriggerRules {
     /// Whether to act without being asked.
     #[serde(default = "yes")]
     pub auto: bool,
@@ -101,7 +101,7 @@ fn window() -> Tokens {
 /// What of the window is not for messages, besides the system prompt and the tool schemas, which are counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Reserve {
+pub struct ReserveRules {
     /// For the answer and for being wrong.
     pub safety: Tokens,
     /// For content that is brought back.
@@ -111,21 +111,21 @@ pub struct Reserve {
 /// How deep to go.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Target {
+pub struct TargetRules {
     /// The low-water mark, as a share of the trigger.
     pub low_water: f64,
 }
 
-impl Default for Target {
+impl Default for TargetRules {
     fn default() -> Self {
-        Target { low_water: 0.5 }
+        TargetRules { low_water: 0.5 }
     }
 }
 
 /// What stays verbatim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Protect {
+pub struct ProtectRules {
     /// The newest turns.
     pub recent_turns: u32,
     /// The newest messages.
@@ -137,7 +137,7 @@ pub struct Protect {
     /// The most that the rules above may keep, as a share of the target; a larger tail is cut inside its turn.
     pub tail_max: f64,
     /// The fewest and the most tokens of `recent_share`.
-    pub tail_limit: Option<TailLimit>,
+    pub tail_limit: Option<TailLimits>,
     /// The first thing the user asked for.
     pub first_task: bool,
     /// Words that every prompt must hold.
@@ -147,16 +147,16 @@ pub struct Protect {
 /// Bounds of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TailLimit {
+pub struct TailLimits {
     /// At least.
     pub min: Tokens,
     /// At most.
     pub max: Tokens,
 }
 
-impl Default for Protect {
+impl Default for ProtectRules {
     fn default() -> Self {
-        Protect {
+        ProtectRules {
             recent_turns: 0,
             recent_messages: 0,
             recent_tokens: Tokens::ZERO,
@@ -207,7 +207,7 @@ impl Rung {
 /// The externalize rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Externalize {
+pub struct ExternalizeRules {
     /// Results from this size on move out.
     pub tokens_min: Tokens,
     /// How much of the beginning stays as a preview.
@@ -234,16 +234,16 @@ impl ReadBy {
     }
 }
 
-impl Default for Externalize {
+impl Default for ExternalizeRules {
     fn default() -> Self {
-        Externalize { tokens_min: Tokens::new(1000), preview: Tokens::new(60), by: ReadBy::Tool }
+        ExternalizeRules { tokens_min: Tokens::new(1000), preview: Tokens::new(60), by: ReadBy::Tool }
     }
 }
 
 /// The clear rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Clear {
+pub struct ClearRules {
     /// The newest tokens of tool output that are never cleared.
     pub protect: Tokens,
     /// Clear only when at least this much is gained.
@@ -262,9 +262,9 @@ pub struct Clear {
     pub eager: bool,
 }
 
-impl Default for Clear {
+impl Default for ClearRules {
     fn default() -> Self {
-        Clear {
+        ClearRules {
             protect: Tokens::ZERO,
             minimum: Tokens::ZERO,
             skip_turns: 0,
@@ -280,7 +280,7 @@ impl Default for Clear {
 /// The summarize rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Summarize {
+pub struct SummarizeRules {
     /// The summary's size as a share of what it stands for.
     pub ratio: f64,
     /// The most tokens a summary may take; 0: no bound of its own.
@@ -289,7 +289,7 @@ pub struct Summarize {
     /// placeholders would be most of what is left.
     pub first_below: f64,
     /// How the summary is laid out.
-    pub form: Form,
+    pub form: SummaryForm,
     /// User messages of the span that stay verbatim, newest first, up to this many tokens.
     pub user_messages: Tokens,
     /// The most characters of one part that a model's summarizer is shown.
@@ -302,13 +302,13 @@ pub struct Summarize {
     pub focus: String,
 }
 
-impl Default for Summarize {
+impl Default for SummarizeRules {
     fn default() -> Self {
-        Summarize {
+        SummarizeRules {
             ratio: 0.25,
             tokens_max: Tokens::ZERO,
             first_below: 0.35,
-            form: Form::Structured,
+            form: SummaryForm::Structured,
             user_messages: Tokens::ZERO,
             part_chars_max: 2000,
             chunk_chars_max: 120_000,
@@ -321,7 +321,7 @@ impl Default for Summarize {
 /// How a summary is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Form {
+pub enum SummaryForm {
     /// Sections of facts, decisions, open items, artifacts and outcomes.
     Structured,
     /// Structured, with the digest of what tools did and an inventory of what was hidden.
@@ -337,20 +337,20 @@ pub enum Form {
 /// The trim rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Trim {
+pub struct TrimRules {
     /// What stays of a trimmed part, head and tail together.
     pub keep: Tokens,
     /// The same as a share of the target; the smaller of the two counts.
     pub keep_share: f64,
 }
 
-impl Default for Trim {
+impl Default for TrimRules {
     fn default() -> Self {
-        Trim { keep: Tokens::new(2000), keep_share: 0.06 }
+        TrimRules { keep: Tokens::new(2000), keep_share: 0.06 }
     }
 }
 
-impl Trim {
+impl TrimRules {
     /// What stays of a trimmed part of a prompt that is brought down to `target`.
     pub fn clip(&self, target: Tokens) -> Tokens {
         self.keep.min(target.share(self.keep_share)).max(Tokens::new(24))
@@ -360,11 +360,11 @@ impl Trim {
 /// Where and as whom the summary speaks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Layout {
+pub struct SummaryLayout {
     /// In whose name. A dialect that forbids it gets the user's.
     pub role: Voice,
     /// At which place.
-    pub place: Place,
+    pub place: SummaryPlace,
     /// Words in front of the summary.
     pub prefix: String,
     /// Words after it.
@@ -375,18 +375,18 @@ pub struct Layout {
     pub checkpoints: bool,
 }
 
-impl Layout {
+impl SummaryLayout {
     /// A summary's text with the policy's words around it.
     pub fn dressed(&self, text: &str) -> String {
         format!("{}{text}{}", self.prefix, self.suffix)
     }
 }
 
-impl Default for Layout {
+impl Default for SummaryLayout {
     fn default() -> Self {
-        Layout {
+        SummaryLayout {
             role: Voice::Assistant,
-            place: Place::Span,
+            place: SummaryPlace::Span,
             prefix: String::new(),
             suffix: String::new(),
             question: String::new(),
@@ -398,7 +398,7 @@ impl Default for Layout {
 /// Where a summary stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum SummaryPlace {
     /// At the first position of its span.
     Span,
     /// At the end of its span: after whatever of it stayed, before the tail.
@@ -408,7 +408,7 @@ pub enum Place {
 /// What the prompt cache costs, relative to uncached input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Price {
+pub struct CachePrices {
     /// A cached token.
     pub read: f64,
     /// A token written to the cache.
@@ -419,16 +419,16 @@ pub struct Price {
     pub calls_expected: u32,
 }
 
-impl Default for Price {
+impl Default for CachePrices {
     fn default() -> Self {
-        Price { read: 0.1, write: 1.25, ttl_s: 300, calls_expected: 20 }
+        CachePrices { read: 0.1, write: 1.25, ttl_s: 300, calls_expected: 20 }
     }
 }
 
 /// How moved-out content comes back by itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Rehydrate {
+pub struct RehydrateRules {
     /// Whether it does.
     pub enabled: bool,
     /// The most artifacts in one turn.
@@ -441,9 +441,9 @@ pub struct Rehydrate {
     pub cooldown_turns: u32,
 }
 
-impl Default for Rehydrate {
+impl Default for RehydrateRules {
     fn default() -> Self {
-        Rehydrate {
+        RehydrateRules {
             enabled: true,
             artifacts_max: 3,
             tokens_max: Tokens::new(4000),

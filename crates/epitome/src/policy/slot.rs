@@ -4,24 +4,24 @@
 
 /// What one argument of a call holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slot {
+pub enum ArgumentKind {
     /// The file it is about.
     Path,
     /// The command it runs.
     Command,
     /// Text the agent put into a file or sent somewhere.
-    Wrote,
+    Written,
     /// Text an edit took out.
     Replaced,
     /// What the agent looked for.
-    Asked,
+    Query,
     /// Numbers, switches and descriptions of the call itself.
-    Aside,
+    Setting,
 }
 
-const NAMES: [(Slot, &[&str]); 5] = [
+const NAMES: [(ArgumentKind, &[&str]); 5] = [
     (
-        Slot::Path,
+        ArgumentKind::Path,
         &[
             "path",
             "file_path",
@@ -35,11 +35,11 @@ const NAMES: [(Slot, &[&str]); 5] = [
             "uri",
         ],
     ),
-    (Slot::Command, &["command", "commands", "cmd", "script", "code"]),
-    (Slot::Replaced, &["old_string", "old_str", "oldtext", "old_text"]),
-    (Slot::Asked, &["pattern", "query", "glob", "regex", "search", "url"]),
+    (ArgumentKind::Command, &["command", "commands", "cmd", "script", "code"]),
+    (ArgumentKind::Replaced, &["old_string", "old_str", "oldtext", "old_text"]),
+    (ArgumentKind::Query, &["pattern", "query", "glob", "regex", "search", "url"]),
     (
-        Slot::Aside,
+        ArgumentKind::Setting,
         &[
             "description",
             "timeout",
@@ -55,10 +55,10 @@ const NAMES: [(Slot, &[&str]); 5] = [
     ),
 ];
 
-impl Slot {
+impl ArgumentKind {
     /// What the argument called `name` holds.
-    pub fn of(name: &str) -> Slot {
+    pub fn of(name: &str) -> ArgumentKind {
         let row = NAMES.iter().find(|(_, names)| names.iter().any(|known| known.eq_ignore_ascii_case(name)));
-        row.map_or(Slot::Wrote, |(slot, _)| *slot)
+        row.map_or(ArgumentKind::Written, |(slot, _)| *slot)
     }
 }

@@ -6,7 +6,7 @@ use super::repair::{Repair, repairs, retold, retold_voice};
 use super::stand_in::stand_in;
 use crate::budget::{Meter, Tokens};
 use crate::plan::{Action, Compaction, Record};
-use crate::policy::{Place, Policy};
+use crate::policy::{Policy, SummaryPlace};
 use crate::summary::{STILL_HOLDS, all_words};
 use crate::thread::{Message, Part, Raw, Role, Thread};
 use crate::wire::{
@@ -228,13 +228,13 @@ impl<'a> Renderer<'a> {
             Action::Summarize { summary, kept } => {
                 let stays: Vec<usize> =
                     record.span.range().filter(|place| kept.contains(&self.thread.message(*place).id())).collect();
-                if self.policy.render.place == Place::Span {
+                if self.policy.render.place == SummaryPlace::Span {
                     self.summary(*summary, record);
                 }
                 for place in stays {
                     self.message(place);
                 }
-                if self.policy.render.place == Place::Cut {
+                if self.policy.render.place == SummaryPlace::Cut {
                     self.summary(*summary, record);
                 }
             }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::budget::{Meter, Tokens, truncate};
 use crate::plan::{Action, Cleared, Record, part_content};
-use crate::policy::{Ending, ReadBy, Tools};
+use crate::policy::{CallEnding, ReadBy, Tools};
 use crate::summary::{GAP, middle_out};
 use crate::thread::{Media, MediaKind, MessageId, Part, Thread, ToolResult};
 
@@ -147,7 +147,7 @@ fn shorten(value: &mut Value, keep: Tokens, meter: Meter<'_>) {
 }
 
 /// The tool and how its call ended, where that is known: `[bash: failure]`, `[read]`.
-fn heading(result: &ToolResult, ending: Ending) -> String {
+fn heading(result: &ToolResult, ending: CallEnding) -> String {
     let tool = if result.tool.is_empty() { "tool" } else { &result.tool };
     match ending.outcome {
         Some(outcome) => format!("[{tool}: {outcome}]"),

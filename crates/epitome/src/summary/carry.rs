@@ -6,9 +6,9 @@ use super::constraint::constraints;
 use super::form::{heading, heading_of};
 use super::section::Section;
 use super::structured::{
-    Decision, ErrorFact, OpenItem, PlanItem, Priority, Quote, Request, RequestState, StructuredSummary, ToolOutcome,
+    Decision, ErrorFact, OpenItem, PlanItem, Priority, Quote, RequestState, StructuredSummary, ToolOutcome, UserRequest,
 };
-use crate::policy::Form;
+use crate::policy::SummaryForm;
 use crate::thread::{Outcome, own_words};
 
 /// What stands before the request that was open.
@@ -17,7 +17,7 @@ const LATEST: &str = "Latest request (m";
 /// Adds the items of an earlier summary's text, which stands at a place of the log.
 pub fn carry_over(text: &str, place: usize, facts: &mut StructuredSummary) {
     let first = facts.requests.len();
-    let workstream = text.lines().any(|line| heading(Form::Workstream, Section::Facts) == Some(line));
+    let workstream = text.lines().any(|line| heading(SummaryForm::Workstream, Section::Facts) == Some(line));
     for (section, body) in sections(text) {
         match section {
             Some(Section::Pins) => {
@@ -43,7 +43,7 @@ pub fn carry_over(text: &str, place: usize, facts: &mut StructuredSummary) {
         }
     }
     for at in first..facts.requests.len() {
-        let Request { text, place, .. } = facts.requests[at].clone();
+        let UserRequest { text, place, .. } = facts.requests[at].clone();
         constraints(&text).for_each(|sentence| constrain(facts, sentence, place));
     }
     facts.rounds += 1;
@@ -124,7 +124,7 @@ fn add_open(facts: &mut StructuredSummary, request: Option<(usize, RequestState,
 fn add_request(facts: &mut StructuredSummary, text: &str, place: usize, state: RequestState) {
     let text = own_words(text).map(str::trim).collect::<Vec<_>>().join("\n");
     if !text.is_empty() && facts.requests.iter().all(|known| known.text != text) {
-        facts.requests.push(Request { text, place, turn: 0, state });
+        facts.requests.push(UserRequest { text, place, turn: 0, state });
     }
 }
 

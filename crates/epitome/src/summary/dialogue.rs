@@ -8,10 +8,10 @@
 //! It calls nobody, waits for nothing and counts no attempts: how often to ask again is the caller's to say, and the
 //! embedded summarizer needs no answer at all.
 
-use super::answer::{AnswerError, Dropped, Prose, Reply, read};
+use super::answer::{AnswerError, InventedItem, ModelProse, Reply, read};
 use super::evidence::Evidence;
-use super::request::{Brief, Earlier, Prompt, SummaryRequest, turn_request};
-use super::state::Delta;
+use super::request::{Earlier, SummaryBrief, SummaryPrompt, SummaryRequest, turn_request};
+use super::state::StateDelta;
 use super::{Quote, StructuredSummary, TurnContext};
 use crate::budget::{TokenCounter, Tokens};
 use crate::thread::Span;
@@ -27,9 +27,9 @@ pub struct Dialogue {
     earlier: String,
     rollup: Tokens,
     phase: Phase,
-    prose: Option<Prose>,
-    delta: Vec<Delta>,
-    dropped: Vec<Dropped>,
+    prose: Option<ModelProse>,
+    delta: Vec<StateDelta>,
+    dropped: Vec<InventedItem>,
 }
 
 /// Where a dialogue is.
@@ -38,7 +38,7 @@ enum Phase {
     /// At a chunk.
     Step(usize),
     /// At the only question, put at the end of the agent's own request.
-    Appended(Prompt),
+    Appended(SummaryPrompt),
     /// At the rolling up of what came of the steps before this one.
     RollUp(usize),
     /// Past the end.
@@ -49,33 +49,33 @@ enum Phase {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
     /// Fine; ask this next.
-    Ask(Prompt),
+    Ask(SummaryPrompt),
     /// Fine but too long; ask for a shorter one.
-    RollUp(Prompt),
+    RollUp(SummaryPrompt),
     /// The summary is there.
-    Done(Box<Summarized>),
+    Done(Box<ModelSummary>),
     /// The answer cannot be used. Ask again, or summarize without a model.
     Refused(AnswerError),
 }
 
 /// What a dialogue led to: the model's part of a summary, to be merged with what code extracted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Summarized {
+pub struct ModelSummary {
     /// The model's part.
     pub summary: StructuredSummary,
     /// What is new in the workstream state, a delta for each step, to be merged in this order.
-    pub deltas: Vec<Delta>,
+    pub deltas: Vec<StateDelta>,
     /// What was taken out because it quotes what nobody said.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<InventedItem>,
 }
 
 impl Dialogue {
     /// A dialogue that shows the model a transcript.
-    pub fn new(brief: &Brief<'_>) -> Self {
+    pub fn new(brief: &SummaryBrief<'_>) -> Self {
         let spans: Vec<&Span> = [Some(brief.span), brief.turn_prefix].into_iter().flatten().collect();
         let earlier = match brief.earlier {
             Some(Earlier::Text(text)) => text.to_owned(),
-            Some(Earlier::Summary(summary)) => Prose::of(summary).to_json(),
+            Some(Earlier::Summary(summary)) => ModelProse::of(summary).to_json(),
             None => String::new(),
         };
         Dialogue {
@@ -94,7 +94,7 @@ impl Dialogue {
     }
 
     /// A dialogue with the agent's own model, at the end of the agent's own request: one question instead of chunks.
-    pub fn appended(brief: &Brief<'_>) -> Self {
+    pub fn appended(brief: &SummaryBrief<'_>) -> Self {
         let mut dialogue = Dialogue::new(brief);
         let end = brief.turn_prefix.unwrap_or(brief.span).range().end;
         let kept = brief.thread.messages().get(end).map(|message| message.text());
@@ -108,7 +108,7 @@ impl Dialogue {
     }
 
     /// What to ask now; `None` when it is over.
-    pub fn prompt(&self) -> Option<Prompt> {
+    pub fn prompt(&self) -> Option<SummaryPrompt> {
         match &self.phase {
             Phase::Step(step) => self.request.prompt(*step, self.prose.as_ref()),
             Phase::Appended(prompt) => Some(prompt.clone()),
@@ -126,7 +126,11 @@ impl Dialogue {
         }
     }
 
-    fn checked(&self, reply: &Reply<'_>, counter: &dyn TokenCounter) -> Result<(Prose, Vec<Dropped>), AnswerError> {
+    fn checked(
+        &self,
+        reply: &Reply<'_>,
+        counter: &dyn TokenCounter,
+    ) -> Result<(ModelProse, Vec<InventedItem>), AnswerError> {
         let replaced = match (&self.phase, &self.prose) {
             (Phase::Over, _) => return Err(AnswerError::Unasked),
             (Phase::RollUp(next), Some(long)) if *next < self.request.steps.len() => Some(long.tokens(counter)),
@@ -153,7 +157,7 @@ impl Dialogue {
         }
     }
 
-    fn take(&mut self, mut prose: Prose, dropped: Vec<Dropped>, counter: &dyn TokenCounter) -> Progress {
+    fn take(&mut self, mut prose: ModelProse, dropped: Vec<InventedItem>, counter: &dyn TokenCounter) -> Progress {
         self.dropped.extend(dropped);
         self.delta.push(std::mem::take(&mut prose.state));
         self.keep_words(&mut prose);
@@ -173,7 +177,7 @@ impl Dialogue {
     }
 
     /// Words of the user and notes on the current turn add up over the steps: no step may forget them.
-    fn keep_words(&self, prose: &mut Prose) {
+    fn keep_words(&self, prose: &mut ModelProse) {
         let Some(before) = &self.prose else { return };
         for words in
             before.user_words.iter().filter(|words| !prose.user_words.contains(words)).cloned().collect::<Vec<_>>()
@@ -193,7 +197,7 @@ impl Dialogue {
         }
     }
 
-    fn finish(&mut self) -> Summarized {
+    fn finish(&mut self) -> ModelSummary {
         let mut prose = self.prose.take().unwrap_or_default();
         let notes = std::mem::take(&mut prose.turn_progress);
         let mut summary = prose.into_summary(&self.span, &self.evidence);
@@ -201,16 +205,16 @@ impl Dialogue {
             notes.into_iter().map(|note| Quote { place: self.evidence.place(note.message), text: note.text }).collect();
         summary.turn_context = self.turn.take().map(|request| TurnContext { request, progress });
         let deltas = std::mem::take(&mut self.delta).into_iter().filter(|delta| !delta.is_empty()).collect();
-        Summarized { summary, deltas, dropped: std::mem::take(&mut self.dropped) }
+        ModelSummary { summary, deltas, dropped: std::mem::take(&mut self.dropped) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Dialogue, Progress, Summarized};
+    use super::{Dialogue, ModelSummary, Progress};
     use crate::budget::Tokens;
     use crate::summary::answer::{AnswerError, Finish, Reply};
-    use crate::summary::request::{Brief, Limits};
+    use crate::summary::request::{RequestLimits, SummaryBrief};
     use crate::summary::testing::{Fours, thread};
     use crate::thread::Thread;
 
@@ -223,7 +227,7 @@ mod tests {
     }
 
     /// Lets a scripted model answer until the end; tells the steps in letters.
-    fn drive(dialogue: &mut Dialogue, script: &[&str]) -> (String, Result<Summarized, AnswerError>) {
+    fn drive(dialogue: &mut Dialogue, script: &[&str]) -> (String, Result<ModelSummary, AnswerError>) {
         let mut told = String::new();
         for text in script {
             assert!(dialogue.prompt().is_some(), "asked after {told}");
@@ -237,19 +241,20 @@ mod tests {
         panic!("the script is too short after {told}");
     }
 
-    fn limits(chunk_chars_max: usize, rollup: u64) -> Limits {
-        Limits { chunk_chars_max, rollup: Tokens::new(rollup), ..Limits::default() }
+    fn limits(chunk_chars_max: usize, rollup: u64) -> RequestLimits {
+        RequestLimits { chunk_chars_max, rollup: Tokens::new(rollup), ..RequestLimits::default() }
     }
 
-    fn with(thread: &Thread, limits: Limits, script: &[&str]) -> (String, Result<Summarized, AnswerError>) {
+    fn with(thread: &Thread, limits: RequestLimits, script: &[&str]) -> (String, Result<ModelSummary, AnswerError>) {
         let span = thread.span(0..thread.len()).unwrap();
-        let mut dialogue = Dialogue::new(&Brief { limits, ..Brief::new(thread, &span, "p", "m") });
+        let mut dialogue = Dialogue::new(&SummaryBrief { limits, ..SummaryBrief::new(thread, &span, "p", "m") });
         drive(&mut dialogue, script)
     }
 
     #[test]
     fn one_chunk_is_one_question() {
-        let (told, done) = with(&long_thread(3), Limits::default(), &[r#"{"goal":"Klären","user_words":["Frage 1"]}"#]);
+        let (told, done) =
+            with(&long_thread(3), RequestLimits::default(), &[r#"{"goal":"Klären","user_words":["Frage 1"]}"#]);
         let done = done.unwrap();
         assert_eq!(told, "D");
         assert_eq!(done.summary.goal.as_deref(), Some("Klären"));
@@ -275,8 +280,10 @@ mod tests {
     fn a_step_is_given_the_answer_of_the_one_before() {
         let thread = long_thread(5);
         let span = thread.span(0..10).unwrap();
-        let mut dialogue =
-            Dialogue::new(&Brief { limits: limits(1500, 80_000), ..Brief::new(&thread, &span, "p", "m") });
+        let mut dialogue = Dialogue::new(&SummaryBrief {
+            limits: limits(1500, 80_000),
+            ..SummaryBrief::new(&thread, &span, "p", "m")
+        });
         let Progress::Ask(prompt) =
             dialogue.answer(&Reply { text: r#"{"goal":"目标"}"#, finish: Finish::Stop }, &Fours)
         else {
@@ -307,7 +314,7 @@ mod tests {
     #[test]
     fn a_summary_must_be_smaller_than_what_it_replaces() {
         let answer = format!(r#"{{"goal":"{}"}}"#, "mehr Worte als vorher ".repeat(10));
-        let (told, refused) = with(&thread("user: kurz\nassistant: ja"), Limits::default(), &[&answer]);
+        let (told, refused) = with(&thread("user: kurz\nassistant: ja"), RequestLimits::default(), &[&answer]);
         assert_eq!(told, "X");
         assert!(matches!(refused, Err(AnswerError::NotSmaller { .. })));
     }
@@ -316,7 +323,7 @@ mod tests {
     fn a_refused_answer_changes_nothing_and_the_same_question_can_be_asked_again() {
         let thread = long_thread(3);
         let span = thread.span(0..6).unwrap();
-        let mut dialogue = Dialogue::new(&Brief::new(&thread, &span, "p", "m"));
+        let mut dialogue = Dialogue::new(&SummaryBrief::new(&thread, &span, "p", "m"));
         let asked = dialogue.prompt();
         for (text, finish) in [
             ("", Finish::Stop),
@@ -340,10 +347,10 @@ mod tests {
         ));
         let span = thread.span(0..2).unwrap();
         let prefix = thread.span(2..5).unwrap();
-        let mut dialogue = Dialogue::new(&Brief {
+        let mut dialogue = Dialogue::new(&SummaryBrief {
             turn_prefix: Some(&prefix),
             instructions: "fokus",
-            ..Brief::new(&thread, &span, "p", "m")
+            ..SummaryBrief::new(&thread, &span, "p", "m")
         });
         let message = dialogue.prompt().unwrap().message;
         assert!(message.contains("<epitome-turn>\n[2] user:\nBaue die Seite") && message.contains("fokus"));
@@ -360,8 +367,10 @@ mod tests {
     fn the_same_model_is_asked_once_at_the_end_of_its_own_request() {
         let thread = long_thread(4);
         let span = thread.span(0..6).unwrap();
-        let mut dialogue =
-            Dialogue::appended(&Brief { limits: limits(1500, 80_000), ..Brief::new(&thread, &span, "p", "m") });
+        let mut dialogue = Dialogue::appended(&SummaryBrief {
+            limits: limits(1500, 80_000),
+            ..SummaryBrief::new(&thread, &span, "p", "m")
+        });
         let prompt = dialogue.prompt().unwrap();
         assert!(
             prompt.system.is_none()

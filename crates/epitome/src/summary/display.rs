@@ -77,14 +77,14 @@ fn bare(text: &str, chars_max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::{DISPLAY_CHARS_MAX, display};
-    use crate::summary::{FileFact, OpenItem, Priority, Quote, Request, RequestState, StructuredSummary};
+    use crate::summary::{FileFact, OpenItem, Priority, Quote, RequestState, StructuredSummary, UserRequest};
 
     fn quote(text: &str) -> Quote {
         Quote { text: text.into(), place: 0 }
     }
 
     fn summary(asked: &str, done: &str, open: &str) -> StructuredSummary {
-        let request = Request { text: asked.into(), place: 0, turn: 1, state: RequestState::Open };
+        let request = UserRequest { text: asked.into(), place: 0, turn: 1, state: RequestState::Open };
         let item = OpenItem { description: open.into(), context: String::new(), priority: Priority::High };
         let later = OpenItem { description: "later".into(), context: String::new(), priority: Priority::Low };
         StructuredSummary {

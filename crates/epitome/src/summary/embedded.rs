@@ -12,14 +12,14 @@ use super::extract::{extract, settle_requests, turn_context};
 use super::form::{closing, heading, title};
 use super::merge::{forget_revised, merge, merge_model, without_written};
 use super::notes::notes;
-use super::passages::{Arguments, Past, cut};
-use super::pending::Pending;
-use super::said::Said;
+use super::passages::{Arguments, Passages, cut};
+use super::pending::SummaryContext;
+use super::said::TextIndex;
 use super::section::Section;
 use super::select::{self, Pick};
 use super::structured::{OpenItem, Quote, RequestState, StructuredSummary};
 use crate::budget::{Recount, Tokens, longest};
-use crate::policy::Form;
+use crate::policy::SummaryForm;
 use crate::thread::Message;
 
 /// Shares of the limit.
@@ -55,13 +55,13 @@ pub struct Summary {
     /// The tokens of the message that holds it.
     pub tokens: Tokens,
     /// Who wrote it.
-    pub author: Author,
+    pub author: SummaryAuthor,
 }
 
 /// Who wrote a summary.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Author {
+pub enum SummaryAuthor {
     /// The embedded summarizer.
     Embedded,
     /// A model, with the facts carried by code.
@@ -69,8 +69,8 @@ pub enum Author {
 }
 
 /// Summarizes a pending span within its limit.
-pub fn summarize(pending: &Pending<'_>, model: Option<StructuredSummary>) -> Summary {
-    let author = if model.is_some() { Author::Model } else { Author::Embedded };
+pub fn summarize(pending: &SummaryContext<'_>, model: Option<StructuredSummary>) -> Summary {
+    let author = if model.is_some() { SummaryAuthor::Model } else { SummaryAuthor::Embedded };
     // What no model has revised since still stands.
     let revises = model.is_some();
     let written = model.unwrap_or_else(|| pending.order.written.clone());
@@ -81,7 +81,7 @@ pub fn summarize(pending: &Pending<'_>, model: Option<StructuredSummary>) -> Sum
 
 /// What code extracted, with what a model wrote and what earlier rounds held; a model that was asked now has revised what
 /// earlier ones wrote.
-fn items(pending: &Pending<'_>, written: &StructuredSummary, revises: bool) -> StructuredSummary {
+fn items(pending: &SummaryContext<'_>, written: &StructuredSummary, revises: bool) -> StructuredSummary {
     let mut items = extract(pending.thread, pending.order.span.range(), &pending.policy.tools);
     if revises {
         forget_revised(&mut items, written, &summary_places(pending));
@@ -109,23 +109,23 @@ fn items(pending: &Pending<'_>, written: &StructuredSummary, revises: bool) -> S
 }
 
 /// The places of the log where what earlier compactions left behind stands as text.
-fn summary_places(pending: &Pending<'_>) -> Vec<usize> {
+fn summary_places(pending: &SummaryContext<'_>) -> Vec<usize> {
     let messages = pending.order.span.range().map(|place| pending.thread.message(place));
     messages.filter(|message| message.is_summary()).map(Message::log_place).collect()
 }
 
 /// Writes a summary section by section, within the limit.
 struct Writer<'p, 'a> {
-    pending: &'p Pending<'a>,
+    pending: &'p SummaryContext<'a>,
     items: &'p StructuredSummary,
     /// Whether a model wrote some of the items.
     is_written: bool,
-    form: Form,
+    form: SummaryForm,
     limit: Tokens,
     out: String,
     counted: RefCell<Recount<'a>>,
     /// What stands in the prompt beside the summary.
-    beside: Said<'p>,
+    beside: TextIndex<'p>,
     /// Messages whose words are quoted whole, by their places in the log.
     whole: HashSet<usize>,
     /// The heading that is open: two sections may share one.
@@ -133,7 +133,7 @@ struct Writer<'p, 'a> {
 }
 
 impl<'p, 'a> Writer<'p, 'a> {
-    fn new(pending: &'p Pending<'a>, items: &'p StructuredSummary, is_written: bool) -> Self {
+    fn new(pending: &'p SummaryContext<'a>, items: &'p StructuredSummary, is_written: bool) -> Self {
         let form = pending.policy.summarize.form;
         let limit = pending.order.limit - pending.meter.text_message(&pending.dressed(""));
         Writer {
@@ -144,7 +144,7 @@ impl<'p, 'a> Writer<'p, 'a> {
             limit,
             out: title(form, pending.order.span.turns(), pending.order.round),
             counted: RefCell::new(Recount::new(pending.meter.counter())),
-            beside: Said::in_texts(pending.order.beside.iter().map(String::as_str)),
+            beside: TextIndex::in_texts(pending.order.beside.iter().map(String::as_str)),
             whole: HashSet::new(),
             open: "",
         }
@@ -456,11 +456,11 @@ impl<'p, 'a> Writer<'p, 'a> {
     }
 
     fn digest(&mut self) {
-        if !matches!(self.form, Form::Digest | Form::Session) {
+        if !matches!(self.form, SummaryForm::Digest | SummaryForm::Session) {
             return;
         }
         let lines = match self.form {
-            Form::Session => super::digest::table(self.items),
+            SummaryForm::Session => super::digest::table(self.items),
             _ => super::digest::inventory(
                 self.pending.thread,
                 self.pending.order.span.range(),
@@ -509,7 +509,7 @@ impl<'p, 'a> Writer<'p, 'a> {
     }
 
     /// The notes of as many picks, best first, as the limit holds.
-    fn largest_fit(&self, past: &Past<'_>, picks: &[Pick<'_>], limit: Tokens) -> String {
+    fn largest_fit(&self, past: &Passages<'_>, picks: &[Pick<'_>], limit: Tokens) -> String {
         let written = |most: usize| notes(past, &picks[..most], self.form);
         let cost = |most: usize| self.recount(&format!("{}{}", self.out, written(most)));
         written(longest(picks.len(), limit, |most, _| cost(most)))

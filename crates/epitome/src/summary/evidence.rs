@@ -18,14 +18,14 @@ use crate::thread::{Message, Part, Span, Speaker, Thread, pieces};
 /// Who said what.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    user: Vec<Said>,
+    user: Vec<UserText>,
     others: String,
     turns: BTreeMap<usize, u32>,
 }
 
 /// Something a person said.
 #[derive(Clone, Debug)]
-struct Said {
+struct UserText {
     text: String,
     folded: String,
     place: usize,
@@ -89,7 +89,7 @@ impl Evidence {
     }
 
     fn user(&mut self, text: &str, place: usize) {
-        self.user.push(Said { text: text.to_owned(), folded: folded(text), place });
+        self.user.push(UserText { text: text.to_owned(), folded: folded(text), place });
     }
 
     fn other(&mut self, text: &str) {
@@ -138,7 +138,7 @@ impl Evidence {
     }
 }
 
-impl Said {
+impl UserText {
     /// The sentences around a piece of the folded form, as they were written.
     fn sentence(&self, from: usize, to: usize) -> &str {
         let piece = self.piece(from, to);

@@ -8,10 +8,10 @@ use std::ops::Range;
 use super::command::error_line;
 use super::constraint::constraints;
 use super::structured::{
-    CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, Request, RequestState,
-    StructuredSummary, ToolOutcome, TurnContext,
+    CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestState, StructuredSummary,
+    ToolOutcome, TurnContext, UserRequest,
 };
-use crate::policy::{Ending, Meaning, ToolClass, Tools};
+use crate::policy::{CallEnding, CallMeaning, ToolClass, Tools};
 use crate::thread::{Media, Message, Role, Thread, ToolCall, ToolResult, own_words};
 
 /// User messages longer than this are pasted material, not orders.
@@ -64,7 +64,7 @@ pub fn media_line(media: &Media) -> String {
 /// What was met on the way, by its name.
 #[derive(Default)]
 struct Known<'t> {
-    calls: HashMap<&'t str, (&'t ToolCall, Meaning)>,
+    calls: HashMap<&'t str, (&'t ToolCall, CallMeaning)>,
     /// Places among the files.
     files: HashMap<String, usize>,
     constraints: HashSet<String>,
@@ -126,7 +126,7 @@ fn note_request(facts: &mut StructuredSummary, known: &mut Known<'_>, thread: &T
         Some(next) if next.opens_turn() && next.log_place() == place + 1 => RequestState::Superseded,
         _ => RequestState::Answered,
     };
-    facts.requests.push(Request { text: text.to_owned(), place, turn: message.turn(), state });
+    facts.requests.push(UserRequest { text: text.to_owned(), place, turn: message.turn(), state });
 }
 
 /// The newest request is open; one that is answered in full by a later turn is not.
@@ -162,7 +162,7 @@ fn note_calls<'t>(
     }
 }
 
-fn note_file(facts: &mut StructuredSummary, known: &mut Known<'_>, path: &str, meaning: &Meaning, place: usize) {
+fn note_file(facts: &mut StructuredSummary, known: &mut Known<'_>, path: &str, meaning: &CallMeaning, place: usize) {
     let at = *known.files.entry(path.to_owned()).or_insert_with(|| {
         facts.files.push(FileFact { path: path.to_owned(), read: None, written: None, patched: None });
         facts.files.len() - 1
@@ -204,14 +204,14 @@ fn note_result(
     known: &mut Known<'_>,
     message: &Message,
     result: &ToolResult,
-    ending: Ending,
+    ending: CallEnding,
     tools: &Tools,
 ) {
     let place = message.log_place();
     let call = known.calls.get(&*result.call_id);
     let failed = ending.failed();
     let about = call.map_or_else(|| result.tool.to_string(), |(call, meaning)| subject(call, meaning));
-    if let Some((_, Meaning { command: Some(command), .. })) = call {
+    if let Some((_, CallMeaning { command: Some(command), .. })) = call {
         facts.commands.push(CommandFact { command: command.clone(), exit: ending.exit, failed, place });
     }
     if failed {
@@ -227,7 +227,7 @@ fn note_result(
 }
 
 /// What a call is about, so that a later success can be told to have fixed an earlier failure.
-fn subject(call: &ToolCall, meaning: &Meaning) -> String {
+fn subject(call: &ToolCall, meaning: &CallMeaning) -> String {
     match (&meaning.command, meaning.paths.first()) {
         (Some(command), _) => first_line(command).to_owned(),
         (None, Some(path)) => format!("{} {path}", call.name),
@@ -235,7 +235,13 @@ fn subject(call: &ToolCall, meaning: &Meaning) -> String {
     }
 }
 
-fn note_outcome(facts: &mut StructuredSummary, message: &Message, result: &ToolResult, ending: Ending, tools: &Tools) {
+fn note_outcome(
+    facts: &mut StructuredSummary,
+    message: &Message,
+    result: &ToolResult,
+    ending: CallEnding,
+    tools: &Tools,
+) {
     let mut key_fields: BTreeMap<String, String> = result.key_fields.clone();
     if let Some(rule) = tools.rule(&result.tool)
         && let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&result.text)

@@ -3,22 +3,22 @@
 use std::sync::LazyLock;
 
 use super::section::Section;
-use crate::policy::{Form, Preset};
+use crate::policy::{Preset, SummaryForm};
 
 /// Bumped when the layout of a rendered summary changes.
 pub const RENDER_VERSION: &str = "v1.0";
 
 /// The heading of a section in a form; `None` where the form leaves the section out.
-pub fn heading(form: Form, section: Section) -> Option<&'static str> {
+pub fn heading(form: SummaryForm, section: Section) -> Option<&'static str> {
     match form {
-        Form::Structured | Form::Digest => structured(form, section),
-        Form::Session => session(section),
-        Form::Workstream => workstream(section),
-        Form::Handoff => handoff(section),
+        SummaryForm::Structured | SummaryForm::Digest => structured(form, section),
+        SummaryForm::Session => session(section),
+        SummaryForm::Workstream => workstream(section),
+        SummaryForm::Handoff => handoff(section),
     }
 }
 
-fn structured(form: Form, section: Section) -> Option<&'static str> {
+fn structured(form: SummaryForm, section: Section) -> Option<&'static str> {
     Some(match section {
         Section::Pins => "## Pinned",
         Section::Constraints => "## Constraints",
@@ -35,7 +35,7 @@ fn structured(form: Form, section: Section) -> Option<&'static str> {
         Section::Artifacts => "## Moved out",
         Section::Media => "## Images and files left out",
         Section::Hidden => "## Hidden messages",
-        Section::Digest if form == Form::Digest => "## Compaction digest",
+        Section::Digest if form == SummaryForm::Digest => "## Compaction digest",
         Section::Digest => return None,
         Section::Files => "## Files, with lines from them",
         Section::Notes => "## The work so far, in order",
@@ -111,18 +111,18 @@ pub fn heading_of(line: &str) -> Option<Section> {
     if line == STILL_HOLDS {
         return Some(Section::Pins);
     }
-    let forms = [Form::Digest, Form::Session, Form::Workstream, Form::Handoff];
+    let forms = [SummaryForm::Digest, SummaryForm::Session, SummaryForm::Workstream, SummaryForm::Handoff];
     forms.iter().find_map(|form| Section::ALL.into_iter().find(|section| heading(*form, *section) == Some(line)))
 }
 
 /// The line that opens a summary, with the turns it stands for and the round.
-pub fn title(form: Form, turns: (u32, u32), round: u32) -> String {
+pub fn title(form: SummaryForm, turns: (u32, u32), round: u32) -> String {
     match form {
-        Form::Structured | Form::Digest => {
+        SummaryForm::Structured | SummaryForm::Digest => {
             format!("[Context Summary - Turns {}-{}]\n[Summary {RENDER_VERSION}]", turns.0, turns.1)
         }
-        Form::Session => format!("## Session Summary (Compaction Round {round})"),
-        Form::Workstream | Form::Handoff => String::new(),
+        SummaryForm::Session => format!("## Session Summary (Compaction Round {round})"),
+        SummaryForm::Workstream | SummaryForm::Handoff => String::new(),
     }
 }
 
@@ -154,9 +154,9 @@ fn is_titled(text: &str) -> bool {
 }
 
 /// The line that closes a summary.
-pub fn closing(form: Form, round: u32) -> Option<String> {
+pub fn closing(form: SummaryForm, round: u32) -> Option<String> {
     match (form, round) {
-        (Form::Session, 2..) => {
+        (SummaryForm::Session, 2..) => {
             let rounds = round - 1;
             let s = if rounds == 1 { "" } else { "s" };
             Some(format!("This summary includes what {rounds} earlier round{s} held."))

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::answer::is_refusal;
 use super::fence::{clipped, fenced, one_line};
-use super::request::Prompt;
+use super::request::SummaryPrompt;
 
 /// Entries and the summary of those before them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,13 +19,13 @@ pub struct MemoryBlock {
     /// The entries since, oldest first.
     entries: Vec<String>,
     /// When to fold.
-    rhythm: Rhythm,
+    rhythm: FoldRules,
 }
 
 /// When a memory block folds, and how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Rhythm {
+pub struct FoldRules {
     /// At how many entries a fold is due.
     pub trigger: usize,
     /// How many of the oldest are folded.
@@ -34,9 +34,9 @@ pub struct Rhythm {
     pub summary_chars_max: usize,
 }
 
-impl Default for Rhythm {
+impl Default for FoldRules {
     fn default() -> Self {
-        Rhythm { trigger: 15, oldest: 10, summary_chars_max: 4000 }
+        FoldRules { trigger: 15, oldest: 10, summary_chars_max: 4000 }
     }
 }
 
@@ -44,7 +44,7 @@ impl Default for Rhythm {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryRequest {
     /// What to ask.
-    pub prompt: Prompt,
+    pub prompt: SummaryPrompt,
     /// How many of the oldest entries it covers.
     covers: usize,
     /// The hash of what it covers.
@@ -76,7 +76,7 @@ pub enum FoldError {
 
 impl MemoryBlock {
     /// An empty block.
-    pub fn new(rhythm: Rhythm) -> Self {
+    pub fn new(rhythm: FoldRules) -> Self {
         MemoryBlock { rhythm, ..MemoryBlock::default() }
     }
 
@@ -105,7 +105,7 @@ impl MemoryBlock {
         is_due.then(|| MemoryRequest { prompt: self.prompt(covers), covers, of: self.hash(covers) })
     }
 
-    fn prompt(&self, covers: usize) -> Prompt {
+    fn prompt(&self, covers: usize) -> SummaryPrompt {
         let entries: Vec<String> = self.entries[..covers].iter().map(|entry| format!("- {entry}")).collect();
         let mut sections = Vec::new();
         if !self.summary.is_empty() {
@@ -113,7 +113,7 @@ impl MemoryBlock {
         }
         sections.push(fenced("entries", &clipped(&entries.join("\n"), self.rhythm.summary_chars_max * 8)));
         sections.push(format!("Answer in at most {} characters of plain text.", self.rhythm.summary_chars_max));
-        Prompt { system: Some(FOLD.into()), message: sections.join("\n\n") }
+        SummaryPrompt { system: Some(FOLD.into()), message: sections.join("\n\n") }
     }
 
     fn hash(&self, covers: usize) -> String {
@@ -209,7 +209,7 @@ fn newest_fitting(lines: &[String], chars_max: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{FoldError, MemoryBlock, Rhythm};
+    use super::{FoldError, FoldRules, MemoryBlock};
 
     fn block(entries: usize) -> MemoryBlock {
         let mut block = MemoryBlock::default();
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn folding_without_a_model_is_bounded_and_says_what_it_lost() {
-        let rhythm = Rhythm { summary_chars_max: 300, ..Rhythm::default() };
+        let rhythm = FoldRules { summary_chars_max: 300, ..FoldRules::default() };
         let mut block = MemoryBlock::new(rhythm);
         let mut lost = 0;
         for n in 0..200 {

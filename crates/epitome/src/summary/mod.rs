@@ -37,29 +37,32 @@ mod transcript;
 mod value;
 mod wording;
 
-pub use answer::{AnswerError, Dropped, Finish, Note, NotedDecision, NotedItem, Prose, Reply, read as read_answer};
+pub use answer::{
+    AnswerError, Finish, InventedItem, ModelProse, ProseDecision, ProseItem, ProseNote, Reply, read as read_answer,
+};
 pub use cache_key::{CacheKey, ContentHash};
 pub use clip::{GAP, clip_bytes, middle_out};
-pub use dialogue::{Dialogue, Progress, Summarized};
+pub use dialogue::{Dialogue, ModelSummary, Progress};
 pub use digest::Digest;
 pub use display::{DISPLAY_CHARS_MAX, display};
-pub use embedded::{Author, Summary, summarize};
+pub use embedded::{Summary, SummaryAuthor, summarize};
 pub use evidence::Evidence;
 pub use extract::extract;
 pub use form::RENDER_VERSION;
 pub(crate) use form::{STILL_HOLDS, is_rendered};
 pub use keywords::keywords;
-pub use memory::{FoldError, MemoryBlock, MemoryRequest, PlainFold, Rhythm};
+pub use memory::{FoldError, FoldRules, MemoryBlock, MemoryRequest, PlainFold};
 pub(crate) use merge::merge;
 pub(crate) use pending::all_words;
-pub use pending::{Pending, PendingSummary};
-pub use receipt::{Entry, Fate, Kind, Receipt};
-pub use request::{Brief, Earlier, Limits, Prompt, Step, SummaryRequest};
-pub(crate) use said::Said;
+pub use pending::{PendingSummary, SummaryContext};
+pub use receipt::{Fate, ItemKind, Receipt, ReceiptEntry};
+pub use request::{Earlier, RequestLimits, SummaryBrief, SummaryPrompt, SummaryRequest, TranscriptChunk};
+pub(crate) use said::TextIndex;
 pub use state::{
-    Caps, Contribution, Delta, Fallen, KeyDecision, MadeThing, Question, State, StateList, Task, TaskStatus,
+    AgentContribution, EvictedEntry, KeyDecision, MadeArtifact, StateCaps, StateDelta, StateList, StateQuestion,
+    StateTask, TaskStatus, WorkstreamState,
 };
 pub use structured::{
-    ArtifactNote, CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, Request,
-    RequestState, SCHEMA_VERSION, StructuredSummary, ToolOutcome, TurnContext,
+    ArtifactNote, CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestState,
+    SCHEMA_VERSION, StructuredSummary, ToolOutcome, TurnContext, UserRequest,
 };

@@ -5,16 +5,16 @@
 use std::fmt::Write;
 
 use super::form::heading;
-use super::passages::{Kind, Past, Source};
+use super::passages::{Passages, Source, SourceKind};
 use super::section::Section;
 use super::select::Pick;
-use crate::policy::Form;
+use crate::policy::SummaryForm;
 
 /// What stands before the whole path of the first file, when a directory is left out of them all.
 pub(super) const FIRST_IN_FULL: &str = "(the first in full is ";
 
 /// Renders picks under their sources, in the order of the past.
-pub(crate) fn notes(past: &Past<'_>, picks: &[Pick<'_>], form: Form) -> String {
+pub(crate) fn notes(past: &Passages<'_>, picks: &[Pick<'_>], form: SummaryForm) -> String {
     let mut picks: Vec<&Pick<'_>> = picks.iter().collect();
     picks.sort_by_key(|pick| {
         let source = &past.sources[pick.source];
@@ -49,13 +49,13 @@ fn line(out: &mut String, pick: &Pick<'_>, is_next: bool) {
 
 fn section(source: &Source) -> Section {
     match source.kind {
-        Kind::Request => Section::Requests,
-        Kind::File => Section::Files,
-        Kind::Note | Kind::Command | Kind::Call => Section::Notes,
+        SourceKind::Request => Section::Requests,
+        SourceKind::File => Section::Files,
+        SourceKind::Note | SourceKind::Command | SourceKind::Call => Section::Notes,
     }
 }
 
-fn open_section(out: &mut String, past: &Past<'_>, form: Form, section: Section, first: &Source) {
+fn open_section(out: &mut String, past: &Passages<'_>, form: SummaryForm, section: Section, first: &Source) {
     let _ = match section {
         Section::Requests => writeln!(out, "\nFrom other messages of the user:"),
         Section::Files if !past.root.is_empty() && !first.label.starts_with(['/', '~']) => {
@@ -68,11 +68,11 @@ fn open_section(out: &mut String, past: &Past<'_>, form: Form, section: Section,
 
 fn label(out: &mut String, source: &Source, text: &str) {
     let _ = match source.kind {
-        Kind::Note | Kind::Request => writeln!(out, "{} {text}", source.label),
-        Kind::File => writeln!(out, "{}{}:", source.label, touched(source)),
-        Kind::Command | Kind::Call => writeln!(out, "{}", source.label),
+        SourceKind::Note | SourceKind::Request => writeln!(out, "{} {text}", source.label),
+        SourceKind::File => writeln!(out, "{}{}:", source.label, touched(source)),
+        SourceKind::Command | SourceKind::Call => writeln!(out, "{}", source.label),
     };
-    if !matches!(source.kind, Kind::Note | Kind::Request) && !text.is_empty() {
+    if !matches!(source.kind, SourceKind::Note | SourceKind::Request) && !text.is_empty() {
         let _ = writeln!(out, "{text}");
     }
 }

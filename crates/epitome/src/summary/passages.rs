@@ -12,14 +12,14 @@ use super::form::is_rendered;
 use super::notes::FIRST_IN_FULL;
 use super::section::Section;
 use super::slots;
-use super::structured::Request;
+use super::structured::UserRequest;
 use crate::message::outside_reminders;
-use crate::policy::{Slot, ToolClass, Tools};
+use crate::policy::{ArgumentKind, ToolClass, Tools};
 use crate::thread::{HarnessText, Message, Part, Role, Speaker, Thread, ToolCall, ToolResult, pieces};
 
 /// Whose words a passage holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Voice {
+pub(crate) enum TextOrigin {
     /// The user's.
     User,
     /// The agent's.
@@ -32,29 +32,29 @@ pub(crate) enum Voice {
     Echo,
 }
 
-impl Voice {
+impl TextOrigin {
     pub(crate) fn is_printed(self) -> bool {
-        matches!(self, Voice::Tool | Voice::Echo)
+        matches!(self, TextOrigin::Tool | TextOrigin::Echo)
     }
 }
 
 /// A stretch of text with one origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Passage<'a> {
-    pub(crate) voice: Voice,
+    pub(crate) voice: TextOrigin,
     pub(crate) text: &'a str,
     pub(crate) message: usize,
     /// What of the call it is, for the voice `Call`.
-    pub(crate) slot: Option<Slot>,
+    pub(crate) slot: Option<ArgumentKind>,
     /// Whether its heading says it already.
     pub(crate) is_heading: bool,
-    /// The heading it is shown under: an index into `Past::sources`.
+    /// The heading it is shown under: an index into `Passages::sources`.
     pub(crate) source: usize,
 }
 
 /// What passages are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SourceKind {
     Request,
     Note,
     File,
@@ -65,7 +65,7 @@ pub(crate) enum Kind {
 /// A heading, and when its thing was first and last touched.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SourceKind,
     pub(crate) label: String,
     pub(crate) first: usize,
     pub(crate) last: usize,
@@ -76,14 +76,14 @@ pub(crate) struct Source {
 
 /// All passages of a thread with their headings.
 #[derive(Default)]
-pub(crate) struct Past<'a> {
+pub(crate) struct Passages<'a> {
     pub(crate) passages: Vec<Passage<'a>>,
     pub(crate) sources: Vec<Source>,
     /// The directory nearly all files are in, left out of their labels.
     pub(crate) root: String,
 }
 
-impl Past<'_> {
+impl Passages<'_> {
     /// Forgets the oldest passages when there is more text than `bytes`: what was said and what tools printed have half
     /// of it each, and what one leaves is the other's.
     pub(crate) fn keep_newest(&mut self, bytes: usize) {
@@ -124,9 +124,9 @@ pub(crate) fn cut<'a>(
     thread: &'a Thread,
     arguments: &'a Arguments,
     tools: &'a Tools,
-    requests: &'a [Request],
-) -> Past<'a> {
-    let past = Past { root: root(arguments), ..Past::default() };
+    requests: &'a [UserRequest],
+) -> Passages<'a> {
+    let past = Passages { root: root(arguments), ..Passages::default() };
     let mut cutter = Cutter { past, tools, calls: HashMap::new(), files: HashMap::new(), named: HashMap::new() };
     if let Some(evicted) = thread.evicted() {
         cutter.unloaded(evicted.at, thread, requests);
@@ -138,7 +138,7 @@ pub(crate) fn cut<'a>(
 }
 
 struct Cutter<'a> {
-    past: Past<'a>,
+    past: Passages<'a>,
     tools: &'a Tools,
     /// Source and class of each call by its id.
     calls: HashMap<&'a str, (usize, Option<ToolClass>)>,
@@ -177,8 +177,8 @@ impl<'a> Cutter<'a> {
             }
             Role::User => self.speech(at, label, text),
             _ => {
-                let source = self.source(Kind::Note, label, at);
-                self.passage(Voice::Agent, text, at, source);
+                let source = self.source(SourceKind::Note, label, at);
+                self.passage(TextOrigin::Agent, text, at, source);
             }
         }
     }
@@ -187,12 +187,12 @@ impl<'a> Cutter<'a> {
     fn speech(&mut self, at: usize, label: String, text: &'a str) {
         for (speaker, piece) in pieces(text) {
             let (kind, voice, label) = match speaker {
-                Speaker::User => (Kind::Request, Voice::User, label.clone()),
+                Speaker::User => (SourceKind::Request, TextOrigin::User, label.clone()),
                 Speaker::Harness(HarnessText::Notice) => continue,
                 Speaker::Harness(HarnessText::Output) => {
-                    (Kind::Call, Voice::Tool, label.trim_end_matches(':').to_owned())
+                    (SourceKind::Call, TextOrigin::Tool, label.trim_end_matches(':').to_owned())
                 }
-                Speaker::Harness(HarnessText::Summary) => (Kind::Note, Voice::Agent, "earlier:".to_owned()),
+                Speaker::Harness(HarnessText::Summary) => (SourceKind::Note, TextOrigin::Agent, "earlier:".to_owned()),
             };
             let source = self.source(kind, label, at);
             self.passage(voice, piece, at, source);
@@ -200,12 +200,12 @@ impl<'a> Cutter<'a> {
     }
 
     /// The user's words in messages that are not loaded.
-    fn unloaded(&mut self, at: usize, thread: &Thread, requests: &'a [Request]) {
+    fn unloaded(&mut self, at: usize, thread: &Thread, requests: &'a [UserRequest]) {
         let loaded: HashSet<usize> =
             thread.messages().iter().filter(|m| m.opens_turn()).map(|m| m.log_place()).collect();
         for request in requests.iter().filter(|request| !loaded.contains(&request.place)) {
-            let source = self.source(Kind::Request, format!("m{}:", request.place + 1), at);
-            self.passage(Voice::User, &request.text, at, source);
+            let source = self.source(SourceKind::Request, format!("m{}:", request.place + 1), at);
+            self.passage(TextOrigin::User, &request.text, at, source);
         }
     }
 
@@ -216,8 +216,8 @@ impl<'a> Cutter<'a> {
                 Some(Section::Files) => self.blocks(at, body, Cutter::file_heading),
                 Some(Section::Notes) => self.blocks(at, body, Cutter::note_heading),
                 None if !is_ours && !body.trim().is_empty() => {
-                    let source = self.source(Kind::Note, "earlier:".to_owned(), at);
-                    self.passage(Voice::Agent, body, at, source);
+                    let source = self.source(SourceKind::Note, "earlier:".to_owned(), at);
+                    self.passage(TextOrigin::Agent, body, at, source);
                 }
                 _ => {}
             }
@@ -247,8 +247,8 @@ impl<'a> Cutter<'a> {
         if text.trim().is_empty() || text.trim_start().starts_with(FIRST_IN_FULL) {
             return;
         }
-        let source = source.unwrap_or_else(|| self.source(Kind::Note, "earlier:".to_owned(), at));
-        self.passage(Voice::Agent, text.trim_end(), at, source);
+        let source = source.unwrap_or_else(|| self.source(SourceKind::Note, "earlier:".to_owned(), at));
+        self.passage(TextOrigin::Agent, text.trim_end(), at, source);
     }
 
     /// `src/lib.rs (read m11):`
@@ -276,13 +276,13 @@ impl<'a> Cutter<'a> {
         let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
         match rest {
             _ if rest.starts_with(": ") => {
-                let source = self.source(Kind::Note, format!("{}:", &line[..=digits]), at);
+                let source = self.source(SourceKind::Note, format!("{}:", &line[..=digits]), at);
                 Some((source, digits + 3))
             }
-            _ if rest.starts_with(" $ ") => Some((self.source(Kind::Command, line.to_owned(), at), usize::MAX)),
-            "" => Some((self.source(Kind::Call, line.to_owned(), at), usize::MAX)),
+            _ if rest.starts_with(" $ ") => Some((self.source(SourceKind::Command, line.to_owned(), at), usize::MAX)),
+            "" => Some((self.source(SourceKind::Call, line.to_owned(), at), usize::MAX)),
             _ if rest.strip_prefix(' ').is_some_and(is_name) => {
-                Some((self.source(Kind::Call, line.to_owned(), at), usize::MAX))
+                Some((self.source(SourceKind::Call, line.to_owned(), at), usize::MAX))
             }
             _ => None,
         }
@@ -292,7 +292,7 @@ impl<'a> Cutter<'a> {
         let class = self.tools.class(&call.name);
         let mut command = None;
         slots::strings(arguments, &mut |slot, text| {
-            if slot == Slot::Command {
+            if slot == ArgumentKind::Command {
                 command.get_or_insert(text);
             }
         });
@@ -302,19 +302,19 @@ impl<'a> Cutter<'a> {
         let source = match (file, command) {
             (Some(path), _) => self.file(path, at),
             (None, Some(command)) => {
-                self.source(Kind::Command, format!("m{} $ {}", message.number(), first_line(command)), at)
+                self.source(SourceKind::Command, format!("m{} $ {}", message.number(), first_line(command)), at)
             }
-            (None, None) => self.source(Kind::Call, format!("m{} {}", message.number(), call.name), at),
+            (None, None) => self.source(SourceKind::Call, format!("m{} {}", message.number(), call.name), at),
         };
         let class = if file.is_some() && class == Some(ToolClass::Exec) { Some(ToolClass::Read) } else { class };
         self.touch(source, class, at, message.number());
         self.calls.insert(&call.id, (source, class));
         slots::strings(arguments, &mut |slot, text| {
             if !text.trim().is_empty() {
-                self.passage(Voice::Call, text, at, source);
+                self.passage(TextOrigin::Call, text, at, source);
                 if let Some(passage) = self.past.passages.last_mut() {
                     passage.slot = Some(slot);
-                    passage.is_heading = slot == Slot::Path && file.is_some();
+                    passage.is_heading = slot == ArgumentKind::Path && file.is_some();
                 }
             }
         });
@@ -323,13 +323,13 @@ impl<'a> Cutter<'a> {
     fn result(&mut self, at: usize, message: &'a Message, result: &'a ToolResult) {
         let known = self.calls.get(&*result.call_id).copied();
         let (source, class) =
-            known.unwrap_or_else(|| (self.source(Kind::Call, format!("m{}", message.number()), at), None));
+            known.unwrap_or_else(|| (self.source(SourceKind::Call, format!("m{}", message.number()), at), None));
         match class {
             Some(ToolClass::Search | ToolClass::Exec) => self.found(&result.text, at, source),
             Some(ToolClass::Patch | ToolClass::Write | ToolClass::Plan) => {
-                self.unless_blank(Voice::Echo, &result.text, at, source);
+                self.unless_blank(TextOrigin::Echo, &result.text, at, source);
             }
-            _ => self.unless_blank(Voice::Tool, &result.text, at, source),
+            _ => self.unless_blank(TextOrigin::Tool, &result.text, at, source),
         }
     }
 
@@ -339,28 +339,28 @@ impl<'a> Cutter<'a> {
         let mut start = 0;
         for line in text.split_inclusive('\n') {
             if let Some((path, hit)) = slots::hit(line) {
-                self.unless_blank(Voice::Tool, &text[rest..start], at, source);
+                self.unless_blank(TextOrigin::Tool, &text[rest..start], at, source);
                 let file = self.file(path, at);
-                self.unless_blank(Voice::Tool, hit, at, file);
+                self.unless_blank(TextOrigin::Tool, hit, at, file);
                 rest = start + line.len();
             }
             start += line.len();
         }
-        self.unless_blank(Voice::Tool, &text[rest..], at, source);
+        self.unless_blank(TextOrigin::Tool, &text[rest..], at, source);
     }
 
     /// What a tool printed, without what the agent's host put into it.
-    fn unless_blank(&mut self, voice: Voice, text: &'a str, at: usize, source: usize) {
+    fn unless_blank(&mut self, voice: TextOrigin, text: &'a str, at: usize, source: usize) {
         for text in outside_reminders(text).filter(|text| !text.trim().is_empty()) {
             self.passage(voice, text, at, source);
         }
     }
 
-    fn passage(&mut self, voice: Voice, text: &'a str, at: usize, source: usize) {
+    fn passage(&mut self, voice: TextOrigin, text: &'a str, at: usize, source: usize) {
         self.past.passages.push(Passage { voice, text, message: at, slot: None, is_heading: false, source });
     }
 
-    fn source(&mut self, kind: Kind, label: String, at: usize) -> usize {
+    fn source(&mut self, kind: SourceKind, label: String, at: usize) -> usize {
         self.past.sources.push(Source { kind, label, first: at, last: at, edited: None, read: None });
         self.past.sources.len() - 1
     }
@@ -375,7 +375,7 @@ impl<'a> Cutter<'a> {
             return source;
         }
         let short = path.strip_prefix(self.past.root.as_str()).filter(|rest| rest.contains('/'));
-        let source = self.source(Kind::File, short.unwrap_or(path).to_owned(), at);
+        let source = self.source(SourceKind::File, short.unwrap_or(path).to_owned(), at);
         self.files.insert(path, source);
         self.named.entry(name_of(path)).or_default().push((path, source));
         source

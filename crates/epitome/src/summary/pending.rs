@@ -1,6 +1,6 @@
 //! A summary that is still to be written: its span, its limit, and what stays in the prompt beside it.
 //!
-//! [`PendingSummary`] is the order, as data that can be kept while a model is asked. [`Pending`] is that order beside the
+//! [`PendingSummary`] is the order, as data that can be kept while a model is asked. [`SummaryContext`] is that order beside the
 //! thread it is about.
 
 use std::collections::HashSet;
@@ -39,7 +39,7 @@ pub struct PendingSummary {
 
 /// A summary to be written, with the thread it is about.
 #[derive(Clone, Copy)]
-pub struct Pending<'a> {
+pub struct SummaryContext<'a> {
     /// The thread.
     pub thread: &'a Thread,
     /// The policy.
@@ -50,7 +50,7 @@ pub struct Pending<'a> {
     pub order: &'a PendingSummary,
 }
 
-impl Pending<'_> {
+impl SummaryContext<'_> {
     /// Whether a message stands in the prompt whole.
     pub fn keeps(&self, place: usize) -> bool {
         self.order.whole.contains(&place)

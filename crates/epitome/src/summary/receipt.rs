@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::extract::media_line;
-use super::said::Said;
+use super::said::TextIndex;
 use super::structured::{OpenItem, Quote, StructuredSummary};
 use crate::thread::{Media, Thread};
 
@@ -24,7 +24,7 @@ pub enum Fate {
 /// What kind of thing an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ItemKind {
     /// A pin.
     Pin,
     /// A constraint.
@@ -60,9 +60,9 @@ pub enum Kind {
 
 /// One item of the receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct ReceiptEntry {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ItemKind,
     /// The item, shortened.
     pub item: String,
     /// What became of it.
@@ -75,7 +75,7 @@ pub struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// Item by item.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ReceiptEntry>,
     /// Items that a summary had dropped and code carried over verbatim.
     pub repaired: usize,
 }
@@ -88,7 +88,7 @@ impl Receipt {
     /// the log itself lacks it.
     pub fn of(items: &StructuredSummary, prompt: &str) -> Receipt {
         let mut receipt = Receipt::default();
-        let said = Said::in_texts([prompt]);
+        let said = TextIndex::in_texts([prompt]);
         for (kind, text, place) in list(items) {
             let fate = match said.contains(text) || is_escaped(text, &said) {
                 true => Fate::Retained,
@@ -96,7 +96,7 @@ impl Receipt {
                 false => Fate::Lost,
             };
             let reference = place.map_or_else(String::new, |place| format!("m{}", place + 1));
-            receipt.entries.push(Entry { kind, item: short(text), fate, reference });
+            receipt.entries.push(ReceiptEntry { kind, item: short(text), fate, reference });
         }
         receipt
     }
@@ -110,12 +110,12 @@ impl Receipt {
             for media in message.media() {
                 let fate = if shown(at, media) { Fate::Retained } else { Fate::Recoverable };
                 let (item, reference) = (short(&media_line(media)), thread.reference(at));
-                self.entries.push(Entry { kind: Kind::Media, item, fate, reference });
+                self.entries.push(ReceiptEntry { kind: ItemKind::Media, item, fate, reference });
             }
         }
         for Quote { text, place } in earlier.iter().filter(|quote| !loaded.contains(&quote.place)) {
             let (item, reference) = (short(text), format!("m{}", place + 1));
-            self.entries.push(Entry { kind: Kind::Media, item, fate: Fate::Recoverable, reference });
+            self.entries.push(ReceiptEntry { kind: ItemKind::Media, item, fate: Fate::Recoverable, reference });
         }
     }
 
@@ -125,49 +125,49 @@ impl Receipt {
     }
 
     /// The items of a kind that met a fate.
-    pub fn of_kind(&self, kind: Kind, fate: Fate) -> impl Iterator<Item = &Entry> {
+    pub fn of_kind(&self, kind: ItemKind, fate: Fate) -> impl Iterator<Item = &ReceiptEntry> {
         self.entries.iter().filter(move |entry| entry.kind == kind && entry.fate == fate)
     }
 
     /// Pins and constraints that are not in the prompt: there must be none.
-    pub fn broken(&self) -> impl Iterator<Item = &Entry> {
+    pub fn broken(&self) -> impl Iterator<Item = &ReceiptEntry> {
         self.entries
             .iter()
-            .filter(|entry| matches!(entry.kind, Kind::Pin | Kind::Constraint) && entry.fate != Fate::Retained)
+            .filter(|entry| matches!(entry.kind, ItemKind::Pin | ItemKind::Constraint) && entry.fate != Fate::Retained)
     }
 }
 
-fn list(items: &StructuredSummary) -> Vec<(Kind, &str, Option<usize>)> {
-    let mut list: Vec<(Kind, &str, Option<usize>)> = Vec::new();
-    list.extend(items.pins.iter().map(|pin| (Kind::Pin, pin.as_str(), None)));
-    list.extend(items.constraints.iter().map(|quote| (Kind::Constraint, quote.text.as_str(), Some(quote.place))));
-    list.extend(items.requests.iter().map(|request| (Kind::Request, request.text.as_str(), Some(request.place))));
+fn list(items: &StructuredSummary) -> Vec<(ItemKind, &str, Option<usize>)> {
+    let mut list: Vec<(ItemKind, &str, Option<usize>)> = Vec::new();
+    list.extend(items.pins.iter().map(|pin| (ItemKind::Pin, pin.as_str(), None)));
+    list.extend(items.constraints.iter().map(|quote| (ItemKind::Constraint, quote.text.as_str(), Some(quote.place))));
+    list.extend(items.requests.iter().map(|request| (ItemKind::Request, request.text.as_str(), Some(request.place))));
     // What a model wrote stands in no message.
-    list.extend(items.goal.iter().map(|goal| (Kind::Goal, goal.as_str(), None)));
-    list.extend(items.facts.iter().map(|fact| (Kind::Fact, fact.text.as_str(), Some(fact.place))));
+    list.extend(items.goal.iter().map(|goal| (ItemKind::Goal, goal.as_str(), None)));
+    list.extend(items.facts.iter().map(|fact| (ItemKind::Fact, fact.text.as_str(), Some(fact.place))));
     let is_planned = |item: &&OpenItem| items.current_plan.iter().any(|planned| planned.text == item.description);
     let open = items.open_items.iter().filter(|item| !is_planned(item));
-    list.extend(open.map(|item| (Kind::OpenItem, item.description.as_str(), None)));
+    list.extend(open.map(|item| (ItemKind::OpenItem, item.description.as_str(), None)));
     list.extend(
-        items.decisions.iter().map(|decision| (Kind::Decision, decision.decision.as_str(), Some(decision.place))),
+        items.decisions.iter().map(|decision| (ItemKind::Decision, decision.decision.as_str(), Some(decision.place))),
     );
-    list.extend(items.files.iter().map(|file| (Kind::File, file_name(&file.path), Some(file.last()))));
+    list.extend(items.files.iter().map(|file| (ItemKind::File, file_name(&file.path), Some(file.last()))));
     list.extend(
         items
             .commands
             .iter()
-            .map(|command| (Kind::Command, super::extract::first_line(&command.command), Some(command.place))),
+            .map(|command| (ItemKind::Command, super::extract::first_line(&command.command), Some(command.place))),
     );
-    list.extend(items.errors.iter().map(|error| (Kind::Error, error.line.as_str(), Some(error.place))));
-    list.extend(items.values.iter().map(|value| (Kind::Value, value.text.as_str(), Some(value.place))));
-    list.extend(items.urls.iter().map(|url| (Kind::Url, url.text.as_str(), Some(url.place))));
-    list.extend(items.current_plan.iter().map(|item| (Kind::Plan, item.text.as_str(), Some(item.place))));
+    list.extend(items.errors.iter().map(|error| (ItemKind::Error, error.line.as_str(), Some(error.place))));
+    list.extend(items.values.iter().map(|value| (ItemKind::Value, value.text.as_str(), Some(value.place))));
+    list.extend(items.urls.iter().map(|url| (ItemKind::Url, url.text.as_str(), Some(url.place))));
+    list.extend(items.current_plan.iter().map(|item| (ItemKind::Plan, item.text.as_str(), Some(item.place))));
     list
 }
 
 /// Whether an item stands in the prompt as JSON writes it: the arguments of a call that was kept have their quotes
 /// escaped.
-fn is_escaped(text: &str, said: &Said<'_>) -> bool {
+fn is_escaped(text: &str, said: &TextIndex<'_>) -> bool {
     let json = serde_json::Value::from(text).to_string();
     let escaped = &json[1..json.len() - 1];
     escaped != text && said.contains(escaped)

@@ -9,11 +9,11 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::answer::Prose;
+use super::answer::ModelProse;
 use super::cache_key::{CacheKey, ContentHash};
 use super::fence::{clipped, fenced, one_line};
-use super::state::State;
-use super::transcript::{Entry, HEADING_CHARS_MAX, entries};
+use super::state::WorkstreamState;
+use super::transcript::{HEADING_CHARS_MAX, TranscriptEntry, entries};
 use super::wording::{self, WithState};
 use super::{Quote, StructuredSummary};
 use crate::budget::Tokens;
@@ -22,7 +22,7 @@ use crate::thread::{Span, Thread};
 
 /// What a summary is to be made of, and how.
 #[derive(Clone, Copy)]
-pub struct Brief<'a> {
+pub struct SummaryBrief<'a> {
     /// The thread.
     pub thread: &'a Thread,
     /// The messages that leave.
@@ -32,7 +32,7 @@ pub struct Brief<'a> {
     /// The summary of what left before.
     pub earlier: Option<Earlier<'a>>,
     /// The workstream state, where one is kept: the answer then has a delta of it.
-    pub state: Option<&'a State>,
+    pub state: Option<&'a WorkstreamState>,
     /// The person's wishes for the summary; empty: none.
     pub instructions: &'a str,
     /// What is known of tools: it tells how calls ended.
@@ -40,17 +40,17 @@ pub struct Brief<'a> {
     /// Whether a tool's calls and results are shown, by its name.
     pub shows: &'a dyn Fn(&str) -> bool,
     /// How large things may get.
-    pub limits: Limits,
+    pub limits: RequestLimits,
     /// The policy's name and version.
     pub policy: &'a str,
     /// The model that is asked.
     pub model: &'a str,
 }
 
-impl<'a> Brief<'a> {
+impl<'a> SummaryBrief<'a> {
     /// A brief with nothing special about it: every tool is shown.
     pub fn new(thread: &'a Thread, span: &'a Span, policy: &'a str, model: &'a str) -> Self {
-        Brief {
+        SummaryBrief {
             thread,
             span,
             turn_prefix: None,
@@ -59,7 +59,7 @@ impl<'a> Brief<'a> {
             instructions: "",
             tools: usual_tools(),
             shows: &|_| true,
-            limits: Limits::default(),
+            limits: RequestLimits::default(),
             policy,
             model,
         }
@@ -84,7 +84,7 @@ pub enum Earlier<'a> {
 /// How large things may get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct RequestLimits {
     /// The most tokens of an answer.
     pub output: Tokens,
     /// The most characters of one part of a message.
@@ -95,9 +95,9 @@ pub struct Limits {
     pub rollup: Tokens,
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     fn default() -> Self {
-        Limits {
+        RequestLimits {
             output: Tokens::new(8192),
             part_chars_max: 2000,
             chunk_chars_max: 120_000,
@@ -108,7 +108,7 @@ impl Default for Limits {
 
 /// One request to a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prompt {
+pub struct SummaryPrompt {
     /// The system prompt; `None`: the message goes to the end of the agent's own request, whose prefix stays as it is.
     pub system: Option<String>,
     /// The user message.
@@ -121,7 +121,7 @@ pub struct SummaryRequest {
     /// What the model is told about its work, the schema included.
     pub system: String,
     /// The steps, in order. Never empty.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TranscriptChunk>,
     /// The schema of an answer, for providers that enforce one.
     pub schema: Value,
     /// The most tokens of an answer.
@@ -138,7 +138,7 @@ pub struct SummaryRequest {
 
 /// One chunk of the transcript.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct TranscriptChunk {
     /// What is shown of the span.
     pub transcript: String,
     /// What is shown of the beginning of the current turn.
@@ -147,7 +147,7 @@ pub struct Step {
 
 impl SummaryRequest {
     /// The request that a brief amounts to.
-    pub fn new(brief: &Brief<'_>) -> Self {
+    pub fn new(brief: &SummaryBrief<'_>) -> Self {
         let chunk = brief.limits.chunk_chars_max;
         let with_state = if brief.state.is_some() { WithState::Yes } else { WithState::No };
         let schema = wording::schema(with_state);
@@ -167,9 +167,9 @@ impl SummaryRequest {
     }
 
     /// What to ask at a step, given the summary that the steps before it led to; `None` past the last.
-    pub fn prompt(&self, step: usize, so_far: Option<&Prose>) -> Option<Prompt> {
+    pub fn prompt(&self, step: usize, so_far: Option<&ModelProse>) -> Option<SummaryPrompt> {
         let chunk = self.steps.get(step)?;
-        let so_far = so_far.map_or_else(|| self.earlier.clone(), Prose::to_json);
+        let so_far = so_far.map_or_else(|| self.earlier.clone(), ModelProse::to_json);
         let count = self.steps.len();
         let part = (count > 1).then(|| format!("Part {} of {count} of the material.", step + 1));
         let sections = [
@@ -181,23 +181,23 @@ impl SummaryRequest {
             section(wording::WISHES, "wishes", &self.wishes),
             Some(wording::ANSWER.to_owned()),
         ];
-        Some(Prompt { system: Some(self.system.clone()), message: joined(sections) })
+        Some(SummaryPrompt { system: Some(self.system.clone()), message: joined(sections) })
     }
 
     /// What to ask when a summary has become too long.
-    pub fn roll_up(&self, prose: &Prose) -> Prompt {
+    pub fn roll_up(&self, prose: &ModelProse) -> SummaryPrompt {
         let sections = [
             section(wording::ROLL_UP, "summary", &prose.to_json()),
             section(wording::WISHES, "wishes", &self.wishes),
             Some(wording::ANSWER.to_owned()),
         ];
-        Prompt { system: Some(self.system.clone()), message: joined(sections) }
+        SummaryPrompt { system: Some(self.system.clone()), message: joined(sections) }
     }
 
     /// What to append to the agent's own request when the summarizer is the same model: the transcript is then the
     /// prefix that is cached already. `kept` is the first message that stays, if one does. The tools and every other
     /// setting of the request must stay as they are, or the cache is lost; the schema is in the words for that reason.
-    pub fn appended(&self, kept: Option<&str>) -> Prompt {
+    pub fn appended(&self, kept: Option<&str>) -> SummaryPrompt {
         let until = kept.map(|text| one_line(text, KEPT_CHARS_MAX)).filter(|text| !text.is_empty());
         let until = until.map(|text| {
             format!(
@@ -213,7 +213,7 @@ impl SummaryRequest {
             section(wording::WISHES, "wishes", &self.wishes),
             Some(wording::ANSWER.to_owned()),
         ];
-        Prompt { system: None, message: joined(sections) }
+        SummaryPrompt { system: None, message: joined(sections) }
     }
 }
 
@@ -234,19 +234,19 @@ fn material(tag: &str, text: &str) -> Option<String> {
 
 fn earlier_text(earlier: Option<Earlier<'_>>) -> String {
     match earlier {
-        Some(Earlier::Summary(summary)) if Prose::of(summary).is_empty() => String::new(),
-        Some(Earlier::Summary(summary)) => Prose::of(summary).to_json(),
+        Some(Earlier::Summary(summary)) if ModelProse::of(summary).is_empty() => String::new(),
+        Some(Earlier::Summary(summary)) => ModelProse::of(summary).to_json(),
         Some(Earlier::Text(text)) => text.trim().to_owned(),
         None => String::new(),
     }
 }
 
-fn state_text(state: &State) -> String {
+fn state_text(state: &WorkstreamState) -> String {
     if state.is_empty() { "(nothing yet)".to_owned() } else { state.render() }
 }
 
 /// All that the answer depends on and that the other fields of the key do not name.
-fn content(brief: &Brief<'_>) -> ContentHash {
+fn content(brief: &SummaryBrief<'_>) -> ContentHash {
     let prefix = brief.turn_prefix.map(|span| ContentHash::of(span).to_string()).unwrap_or_default();
     let is_shown =
         |place: usize| brief.span.contains(place) || brief.turn_prefix.is_some_and(|span| span.contains(place));
@@ -265,17 +265,17 @@ fn content(brief: &Brief<'_>) -> ContentHash {
 }
 
 /// The transcript in chunks. A part never outgrows its chunk.
-fn steps(brief: &Brief<'_>) -> Vec<Step> {
+fn steps(brief: &SummaryBrief<'_>) -> Vec<TranscriptChunk> {
     let chunk_max = brief.limits.chunk_chars_max.max(CHUNK_CHARS_MIN);
     let part_max = brief.limits.part_chars_max.min(chunk_max - HEADING_CHARS_MAX);
     let shown = |span: &Span| entries(brief.thread, span, part_max, brief.tools, brief.shows);
-    let mut steps = Vec::from([Step::default()]);
+    let mut steps = Vec::from([TranscriptChunk::default()]);
     let mut chars = 0;
     let turn = brief.turn_prefix.map(shown).unwrap_or_default();
     let both = shown(brief.span).into_iter().map(|entry| (Section::Span, entry));
     for (section, entry) in both.chain(turn.into_iter().map(|entry| (Section::Turn, entry))) {
         if chars > 0 && chars + entry.chars() > chunk_max {
-            steps.push(Step::default());
+            steps.push(TranscriptChunk::default());
             chars = 0;
         }
         chars += entry.chars();
@@ -295,8 +295,8 @@ enum Section {
     Turn,
 }
 
-impl Step {
-    fn add(&mut self, section: Section, entry: &Entry) {
+impl TranscriptChunk {
+    fn add(&mut self, section: Section, entry: &TranscriptEntry) {
         match section {
             Section::Span => self.transcript.push_str(entry.as_str()),
             Section::Turn => self.turn.push_str(entry.as_str()),
@@ -313,14 +313,14 @@ pub(super) fn turn_request(thread: &Thread, prefix: &Span) -> Option<Quote> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Brief, Earlier, Limits, SummaryRequest};
+    use super::{Earlier, RequestLimits, SummaryBrief, SummaryRequest};
     use crate::summary::testing::thread;
-    use crate::summary::{State, StructuredSummary};
+    use crate::summary::{StructuredSummary, WorkstreamState};
 
-    fn request(lines: &str, change: impl FnOnce(&mut Brief<'_>)) -> SummaryRequest {
+    fn request(lines: &str, change: impl FnOnce(&mut SummaryBrief<'_>)) -> SummaryRequest {
         let thread = thread(lines);
         let span = thread.span(0..thread.len()).unwrap();
-        let mut brief = Brief::new(&thread, &span, "ladder@1", "m");
+        let mut brief = SummaryBrief::new(&thread, &span, "ladder@1", "m");
         change(&mut brief);
         SummaryRequest::new(&brief)
     }
@@ -370,7 +370,8 @@ mod tests {
         let lines: String = (0..60).map(|n| format!("user: 第{n}条 {}\n", "言葉と words ".repeat(40))).collect();
         for (part, chunk) in [(2000, 3000), (200, 1000), (9000, 1500), (2000, 120_000)] {
             let request = request(&lines, |brief| {
-                brief.limits = Limits { part_chars_max: part, chunk_chars_max: chunk, ..Limits::default() };
+                brief.limits =
+                    RequestLimits { part_chars_max: part, chunk_chars_max: chunk, ..RequestLimits::default() };
             });
             assert!(
                 request.steps.iter().all(|step| (1..=chunk).contains(&step.transcript.chars().count())),
@@ -384,10 +385,10 @@ mod tests {
 
     #[test]
     fn the_key_changes_with_what_is_asked_and_only_then() {
-        let key = |change: fn(&mut Brief<'_>)| request("user: a\nassistant: b", change).cache_key;
+        let key = |change: fn(&mut SummaryBrief<'_>)| request("user: a\nassistant: b", change).cache_key;
         let base = key(|_| {});
         assert_eq!(base, key(|_| {}));
-        let changes: [fn(&mut Brief<'_>); 5] = [
+        let changes: [fn(&mut SummaryBrief<'_>); 5] = [
             |brief| brief.instructions = "x",
             |brief| brief.earlier = Some(Earlier::Text("x")),
             |brief| brief.limits.part_chars_max = 7,
@@ -399,12 +400,13 @@ mod tests {
 
     #[test]
     fn a_state_is_asked_for_only_where_one_is_kept() {
-        let state = State::default();
+        let state = WorkstreamState::default();
         let with = request("user: a", |_| {});
         assert!(with.schema["properties"].get("state").is_none());
         let thread = thread("user: a");
         let span = thread.span(0..1).unwrap();
-        let request = SummaryRequest::new(&Brief { state: Some(&state), ..Brief::new(&thread, &span, "p", "m") });
+        let request =
+            SummaryRequest::new(&SummaryBrief { state: Some(&state), ..SummaryBrief::new(&thread, &span, "p", "m") });
         assert!(request.schema["properties"].get("state").is_some());
         assert!(request.prompt(0, None).unwrap().message.contains("<epitome-state>\n(nothing yet)"));
     }
@@ -422,7 +424,8 @@ mod tests {
         let empty = StructuredSummary::default();
         let thread = thread("user: a");
         let span = thread.span(0..1).unwrap();
-        let brief = Brief { earlier: Some(Earlier::Summary(&empty)), ..Brief::new(&thread, &span, "p", "m") };
+        let brief =
+            SummaryBrief { earlier: Some(Earlier::Summary(&empty)), ..SummaryBrief::new(&thread, &span, "p", "m") };
         assert!(!SummaryRequest::new(&brief).prompt(0, None).unwrap().message.contains("epitome-summary"));
     }
 }

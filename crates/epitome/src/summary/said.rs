@@ -1,4 +1,4 @@
-//! Said: whether words stand in some texts, asked again and again.
+//! TextIndex: whether words stand in some texts, asked again and again.
 //!
 //! About every fourth place of the texts, picked by what stands there, is remembered; words that hold such a place
 //! themselves are looked up by it. Answers are exact: only the way to them is short.
@@ -9,7 +9,7 @@ const WINDOW_BYTES: usize = 8;
 const TRIES_MAX: usize = 4;
 
 /// Texts in which words are looked up.
-pub(crate) struct Said<'t> {
+pub(crate) struct TextIndex<'t> {
     texts: Vec<&'t str>,
     /// Where each text would begin if they stood one after the other.
     starts: Vec<usize>,
@@ -17,9 +17,9 @@ pub(crate) struct Said<'t> {
     places: Vec<(u32, u32)>,
 }
 
-impl<'t> Said<'t> {
+impl<'t> TextIndex<'t> {
     /// Remembers places of these texts.
-    pub(crate) fn in_texts(texts: impl IntoIterator<Item = &'t str>) -> Said<'t> {
+    pub(crate) fn in_texts(texts: impl IntoIterator<Item = &'t str>) -> TextIndex<'t> {
         let texts: Vec<&str> = texts.into_iter().collect();
         let (mut places, mut starts, mut start) = (Vec::new(), Vec::with_capacity(texts.len()), 0);
         for text in &texts {
@@ -29,7 +29,7 @@ impl<'t> Said<'t> {
         }
         assert!(u32::try_from(start).is_ok(), "a prompt is smaller than four gigabytes");
         places.sort_unstable();
-        Said { texts, starts, places }
+        TextIndex { texts, starts, places }
     }
 
     /// Whether words stand in one of the texts.
@@ -68,7 +68,7 @@ fn remembered(text: &str) -> impl Iterator<Item = (u32, usize)> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::Said;
+    use super::TextIndex;
 
     proptest! {
         #[test]
@@ -77,7 +77,7 @@ mod tests {
             words in "[ab]{0,40}|[a-d é世]{0,12}",
             (text, from, len) in (0usize..4, 0usize..300, 0usize..120),
         ) {
-            let said = Said::in_texts(texts.iter().map(String::as_str));
+            let said = TextIndex::in_texts(texts.iter().map(String::as_str));
             let piece: String = texts.get(text).map(|text| text.chars().skip(from).take(len).collect()).unwrap_or_default();
             for words in [words, piece.clone(), format!("{piece}b")] {
                 let plainly = texts.iter().any(|text| text.contains(&words));

@@ -7,8 +7,8 @@
 use super::guess::guess;
 use super::lexicon::{Feature, Lexicon, Shape, fingerprint};
 use super::lines::{self, Piece};
-use super::passages::{Kind, Passage, Past, Voice};
-use crate::policy::Slot;
+use super::passages::{Passage, Passages, SourceKind, TextOrigin};
+use crate::policy::ArgumentKind;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::Range;
@@ -56,7 +56,7 @@ pub struct Pick<'a> {
 /// Passages marked in `is_kept` stay in the prompt and are not quoted; `covered` is all text that
 /// stays.
 pub fn select<'a>(
-    past: &Past<'a>,
+    past: &Passages<'a>,
     is_kept: &[bool],
     covered: &[&str],
     focus: &str,
@@ -118,7 +118,7 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn of(past: &Past<'a>, is_kept: &[bool]) -> Reading<'a> {
+    fn of(past: &Passages<'a>, is_kept: &[bool]) -> Reading<'a> {
         let bytes: usize = past.passages.iter().map(|passage| passage.text.len()).sum();
         let mut reading = Reading {
             lexicon: Lexicon::for_text(bytes),
@@ -133,14 +133,15 @@ impl<'a> Reading<'a> {
         for (passage, &is_kept) in past.passages.iter().zip(is_kept) {
             let weight = weight(passage) * recency.at(passage.message);
             // The first line of a command is its heading.
-            let is_command = passage.slot == Some(Slot::Command) && past.sources[passage.source].kind == Kind::Command;
+            let is_command =
+                passage.slot == Some(ArgumentKind::Command) && past.sources[passage.source].kind == SourceKind::Command;
             reading.passage(passage, weight, is_kept || passage.is_heading, is_command);
         }
         for (at, source) in past.sources.iter().enumerate() {
             let features = reading.scan(&source.label, 0.0);
             let favor = (CALL * recency.at(source.last)).sqrt();
             reading.labels.push(Label { tokens: guess(&source.label) + 1.0, favor, features });
-            if matches!(source.kind, Kind::File | Kind::Command) {
+            if matches!(source.kind, SourceKind::File | SourceKind::Command) {
                 reading.lines.push(Line {
                     text: "",
                     source: at,
@@ -255,7 +256,7 @@ struct Recency {
 }
 
 impl Recency {
-    fn of(past: &Past<'_>) -> Recency {
+    fn of(past: &Passages<'_>) -> Recency {
         let newest = past.passages.last().map_or(0, |passage| passage.message);
         Recency { newest, fade: newest as f32 * FADE + 1.0 }
     }
@@ -268,12 +269,12 @@ impl Recency {
 /// What a mention in this passage weighs, were it the newest.
 fn weight(passage: &Passage<'_>) -> f32 {
     match (passage.voice, passage.slot) {
-        (Voice::User, _) => USER,
-        (Voice::Agent, _) => AGENT,
-        (Voice::Call, Some(Slot::Replaced)) => REPLACED,
-        (Voice::Call, _) => CALL,
-        (Voice::Tool, _) => TOOL,
-        (Voice::Echo, _) => ECHO,
+        (TextOrigin::User, _) => USER,
+        (TextOrigin::Agent, _) => AGENT,
+        (TextOrigin::Call, Some(ArgumentKind::Replaced)) => REPLACED,
+        (TextOrigin::Call, _) => CALL,
+        (TextOrigin::Tool, _) => TOOL,
+        (TextOrigin::Echo, _) => ECHO,
     }
 }
 
@@ -303,7 +304,7 @@ impl Worth {
 }
 
 struct Greedy<'p, 'a> {
-    past: &'p Past<'a>,
+    past: &'p Passages<'a>,
     pool: Vec<Feature>,
     lines: Vec<Line<'a>>,
     labels: Vec<Label>,

@@ -2,22 +2,22 @@
 
 use serde_json::Value;
 
-use crate::policy::Slot;
+use crate::policy::ArgumentKind;
 
 /// Calls `visit` with every string of the arguments and what it holds.
-pub fn strings<'a>(arguments: &'a Value, visit: &mut dyn FnMut(Slot, &'a str)) {
-    walk(arguments, Slot::Wrote, visit);
+pub fn strings<'a>(arguments: &'a Value, visit: &mut dyn FnMut(ArgumentKind, &'a str)) {
+    walk(arguments, ArgumentKind::Written, visit);
 }
 
-fn walk<'a>(value: &'a Value, slot_here: Slot, visit: &mut dyn FnMut(Slot, &'a str)) {
+fn walk<'a>(value: &'a Value, slot_here: ArgumentKind, visit: &mut dyn FnMut(ArgumentKind, &'a str)) {
     match value {
         Value::String(text) => visit(slot_here, text),
         // ["bash", "-lc", "make"]: the last word of an argument vector is the command.
-        Value::Array(items) if slot_here == Slot::Command => {
+        Value::Array(items) if slot_here == ArgumentKind::Command => {
             items.last().into_iter().for_each(|item| walk(item, slot_here, visit));
         }
         Value::Array(items) => items.iter().for_each(|item| walk(item, slot_here, visit)),
-        Value::Object(fields) => fields.iter().for_each(|(key, item)| walk(item, Slot::of(key), visit)),
+        Value::Object(fields) => fields.iter().for_each(|(key, item)| walk(item, ArgumentKind::of(key), visit)),
         _ => {}
     }
 }
@@ -26,7 +26,7 @@ fn walk<'a>(value: &'a Value, slot_here: Slot, visit: &mut dyn FnMut(Slot, &'a s
 pub fn path(arguments: &Value) -> Option<&str> {
     let mut found = None;
     strings(arguments, &mut |slot, text| {
-        if slot == Slot::Path && found.is_none() {
+        if slot == ArgumentKind::Path && found.is_none() {
             found = Some(text);
         }
     });

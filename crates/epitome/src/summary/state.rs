@@ -11,25 +11,25 @@ use super::fence::one_line;
 /// What matters now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct State {
+pub struct WorkstreamState {
     /// What was decided, oldest first, as in every list here.
     pub decisions: Vec<KeyDecision>,
     /// What the work must keep to.
     pub constraints: Vec<String>,
     /// What is to be done.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<StateTask>,
     /// What nobody has answered yet, and what was answered lately.
-    pub questions: Vec<Question>,
+    pub questions: Vec<StateQuestion>,
     /// What could go wrong.
     pub risks: Vec<String>,
     /// What was made.
-    pub artifacts: Vec<MadeThing>,
+    pub artifacts: Vec<MadeArtifact>,
     /// Who of several agents did what.
-    pub contributions: Vec<Contribution>,
+    pub contributions: Vec<AgentContribution>,
 }
 
-/// What a summarizer found new or changed: lists as in [`State`], each entry an addition or an update.
-pub type Delta = State;
+/// What a summarizer found new or changed: lists as in [`WorkstreamState`], each entry an addition or an update.
+pub type StateDelta = WorkstreamState;
 
 /// A decision that later work rests on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct KeyDecision {
 /// Something to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Task {
+pub struct StateTask {
     /// Its id, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -91,7 +91,7 @@ impl TaskStatus {
 /// A question and, once there is one, its answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Question {
+pub struct StateQuestion {
     /// The question.
     pub text: String,
     /// The answer.
@@ -102,7 +102,7 @@ pub struct Question {
 /// Something that was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct MadeThing {
+pub struct MadeArtifact {
     /// Its name, path or id.
     pub name: String,
     /// What it is.
@@ -112,7 +112,7 @@ pub struct MadeThing {
 /// What one of several agents did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Contribution {
+pub struct AgentContribution {
     /// Who.
     pub agent: String,
     /// What.
@@ -122,7 +122,7 @@ pub struct Contribution {
 /// How long each list may get.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Caps {
+pub struct StateCaps {
     /// Decisions.
     pub decisions_max: usize,
     /// Constraints.
@@ -139,9 +139,9 @@ pub struct Caps {
     pub contributions_max: usize,
 }
 
-impl Default for Caps {
+impl Default for StateCaps {
     fn default() -> Self {
-        Caps {
+        StateCaps {
             decisions_max: 8,
             constraints_max: 6,
             tasks_max: 10,
@@ -175,18 +175,18 @@ pub enum StateList {
 
 /// An entry that its list's cap pushed out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fallen {
+pub struct EvictedEntry {
     /// Which list it was in.
     pub list: StateList,
     /// The entry, as it is rendered.
     pub text: String,
 }
 
-impl State {
+impl WorkstreamState {
     /// Takes in what is new: an entry that says the same as an old one replaces it, and the newest stand last. Over a
     /// cap, finished tasks and answered questions leave first, then the oldest. What left is returned.
     #[must_use = "what fell out is lost unless it is reported"]
-    pub fn merge(&mut self, delta: Delta, caps: &Caps) -> Vec<Fallen> {
+    pub fn merge(&mut self, delta: StateDelta, caps: &StateCaps) -> Vec<EvictedEntry> {
         let mut fallen = merge(StateList::Decisions, &mut self.decisions, delta.decisions, caps.decisions_max);
         fallen.extend(merge(StateList::Constraints, &mut self.constraints, delta.constraints, caps.constraints_max));
         fallen.extend(merge(StateList::Tasks, &mut self.tasks, delta.tasks, caps.tasks_max));
@@ -204,7 +204,7 @@ impl State {
 
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        *self == State::default()
+        *self == WorkstreamState::default()
     }
 
     /// The state as text: a heading for each list that has entries, an entry to a line.
@@ -235,7 +235,7 @@ impl State {
 }
 
 /// What the lists have in common.
-trait Entry {
+trait StateEntry {
     /// Whether two entries speak of the same thing.
     fn is_same(&self, other: &Self) -> bool;
 
@@ -255,7 +255,7 @@ trait Entry {
     }
 }
 
-fn merge<T: Entry>(list: StateList, old: &mut Vec<T>, new: Vec<T>, max: usize) -> Vec<Fallen> {
+fn merge<T: StateEntry>(list: StateList, old: &mut Vec<T>, new: Vec<T>, max: usize) -> Vec<EvictedEntry> {
     for mut entry in new.into_iter().filter(|entry| !entry.line().trim().is_empty()) {
         if let Some(at) = old.iter().position(|other| other.is_same(&entry)) {
             entry.inherit(old.remove(at));
@@ -264,18 +264,18 @@ fn merge<T: Entry>(list: StateList, old: &mut Vec<T>, new: Vec<T>, max: usize) -
     }
     let mut fallen = Vec::new();
     while old.len() > max {
-        let at = old.iter().position(Entry::is_settled).unwrap_or(0);
-        fallen.push(Fallen { list, text: old.remove(at).line() });
+        let at = old.iter().position(StateEntry::is_settled).unwrap_or(0);
+        fallen.push(EvictedEntry { list, text: old.remove(at).line() });
     }
     fallen
 }
 
-fn section<T: Entry>(heading: &str, list: &[T]) -> Option<String> {
+fn section<T: StateEntry>(heading: &str, list: &[T]) -> Option<String> {
     let lines: Vec<String> = list.iter().map(|entry| format!("- {}", one_line(&entry.line(), usize::MAX))).collect();
     (!lines.is_empty()).then(|| format!("{heading}:\n{}\n", lines.join("\n")))
 }
 
-fn retain<T: Entry>(list: &mut Vec<T>, allows: &dyn Fn(&str) -> bool) -> Vec<String> {
+fn retain<T: StateEntry>(list: &mut Vec<T>, allows: &dyn Fn(&str) -> bool) -> Vec<String> {
     list.extract_if(.., |entry| !allows(&entry.line())).map(|entry| entry.line()).collect()
 }
 
@@ -293,7 +293,7 @@ fn with_note(text: &str, note: &str) -> String {
     if note.trim().is_empty() { text.to_owned() } else { format!("{text} ({note})") }
 }
 
-impl Entry for String {
+impl StateEntry for String {
     fn is_same(&self, other: &Self) -> bool {
         same(self, other)
     }
@@ -303,7 +303,7 @@ impl Entry for String {
     }
 }
 
-impl Entry for KeyDecision {
+impl StateEntry for KeyDecision {
     fn is_same(&self, other: &Self) -> bool {
         same(&self.text, &other.text)
     }
@@ -319,7 +319,7 @@ impl Entry for KeyDecision {
     }
 }
 
-impl Entry for Task {
+impl StateEntry for StateTask {
     fn is_same(&self, other: &Self) -> bool {
         match (&self.id, &other.id) {
             (Some(one), Some(other)) => one == other,
@@ -348,7 +348,7 @@ impl Entry for Task {
     }
 }
 
-impl Entry for Question {
+impl StateEntry for StateQuestion {
     fn is_same(&self, other: &Self) -> bool {
         same(&self.text, &other.text)
     }
@@ -369,7 +369,7 @@ impl Entry for Question {
     }
 }
 
-impl Entry for MadeThing {
+impl StateEntry for MadeArtifact {
     fn is_same(&self, other: &Self) -> bool {
         self.name.trim() == other.name.trim()
     }
@@ -385,7 +385,7 @@ impl Entry for MadeThing {
     }
 }
 
-impl Entry for Contribution {
+impl StateEntry for AgentContribution {
     fn is_same(&self, other: &Self) -> bool {
         same(&self.agent, &other.agent) && same(&self.text, &other.text)
     }
@@ -397,23 +397,23 @@ impl Entry for Contribution {
 
 #[cfg(test)]
 mod tests {
-    use super::{Caps, Delta, Question, State, StateList, Task, TaskStatus};
+    use super::{StateCaps, StateDelta, StateList, StateQuestion, StateTask, TaskStatus, WorkstreamState};
 
-    fn task(id: &str, text: &str, status: TaskStatus) -> Task {
-        Task { id: (!id.is_empty()).then(|| id.into()), text: text.into(), status }
+    fn task(id: &str, text: &str, status: TaskStatus) -> StateTask {
+        StateTask { id: (!id.is_empty()).then(|| id.into()), text: text.into(), status }
     }
 
-    fn tasks(list: Vec<Task>) -> Delta {
-        Delta { tasks: list, ..Delta::default() }
+    fn tasks(list: Vec<StateTask>) -> StateDelta {
+        StateDelta { tasks: list, ..StateDelta::default() }
     }
 
-    fn fallen(state: &mut State, delta: Delta) -> Vec<String> {
-        state.merge(delta, &Caps::default()).into_iter().map(|fallen| fallen.text).collect()
+    fn fallen(state: &mut WorkstreamState, delta: StateDelta) -> Vec<String> {
+        state.merge(delta, &StateCaps::default()).into_iter().map(|fallen| fallen.text).collect()
     }
 
     #[test]
     fn the_same_thing_said_again_is_one_entry_and_the_newest_wins() {
-        let mut state = State::default();
+        let mut state = WorkstreamState::default();
         let first = tasks(vec![task("", "Écrire les tests", TaskStatus::Open), task("T1", "部署", TaskStatus::Open)]);
         let again = tasks(vec![task("T1", "", TaskStatus::Doing), task("", "écrire  les tests!", TaskStatus::Done)]);
         assert!(fallen(&mut state, first).is_empty() && fallen(&mut state, again).is_empty());
@@ -422,23 +422,23 @@ mod tests {
 
     #[test]
     fn finished_tasks_and_answered_questions_leave_before_open_ones() {
-        let mut state = State::default();
-        let mut list: Vec<Task> = (0..10).map(|n| task("", &format!("task {n}"), TaskStatus::Open)).collect();
+        let mut state = WorkstreamState::default();
+        let mut list: Vec<StateTask> = (0..10).map(|n| task("", &format!("task {n}"), TaskStatus::Open)).collect();
         list[4].status = TaskStatus::Done;
         assert!(fallen(&mut state, tasks(list)).is_empty());
         let more = tasks(vec![task("", "new 1", TaskStatus::Open), task("", "new 2", TaskStatus::Open)]);
         assert_eq!(fallen(&mut state, more), ["[done] task 4", "[open] task 0"]);
-        let question = |n: usize| Question { text: format!("why {n}?"), answer: (n == 2).then(|| "so".into()) };
-        let questions = Delta { questions: (0..6).map(question).collect(), ..Delta::default() };
+        let question = |n: usize| StateQuestion { text: format!("why {n}?"), answer: (n == 2).then(|| "so".into()) };
+        let questions = StateDelta { questions: (0..6).map(question).collect(), ..StateDelta::default() };
         assert_eq!(fallen(&mut state, questions), ["why 2? → so"]);
     }
 
     #[test]
     fn no_list_outgrows_its_cap_and_nothing_leaves_unreported() {
-        let mut state = State::default();
+        let mut state = WorkstreamState::default();
         let texts = |name: &str| (0..20).map(|n| format!("{name} {n}")).collect::<Vec<_>>();
-        let delta = Delta { constraints: texts("規則"), risks: texts("risk"), ..Delta::default() };
-        let gone = state.merge(delta, &Caps::default());
+        let delta = StateDelta { constraints: texts("規則"), risks: texts("risk"), ..StateDelta::default() };
+        let gone = state.merge(delta, &StateCaps::default());
         assert_eq!((state.constraints.len(), state.risks.len(), gone.len()), (6, 5, 14 + 15));
         assert_eq!(gone.iter().filter(|fallen| fallen.list == StateList::Constraints).count(), 14);
         assert_eq!(state.constraints[0], "規則 14");
@@ -446,9 +446,9 @@ mod tests {
 
     #[test]
     fn a_delta_with_nothing_in_it_changes_nothing() {
-        let mut state = State { constraints: vec!["No network.".into()], ..State::default() };
+        let mut state = WorkstreamState { constraints: vec!["No network.".into()], ..WorkstreamState::default() };
         let before = state.clone();
-        let empty: Delta =
+        let empty: StateDelta =
             serde_json::from_str(r#"{"constraints":[" "],"tasks":[{"status":"done"}],"unheard":1}"#).unwrap();
         assert!(fallen(&mut state, empty).is_empty());
         assert_eq!(state, before);
@@ -456,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_status_nobody_knows_reads_as_open() {
-        let delta: Delta = serde_json::from_str(r#"{"tasks":[{"text":"a","status":"pondered"}]}"#).unwrap();
+        let delta: StateDelta = serde_json::from_str(r#"{"tasks":[{"text":"a","status":"pondered"}]}"#).unwrap();
         assert_eq!(delta.tasks[0].status, TaskStatus::Open);
     }
 }

@@ -23,7 +23,7 @@ pub struct StructuredSummary {
     /// What the user demanded or corrected, verbatim.
     pub constraints: Vec<Quote>,
     /// What the user asked for, oldest first.
-    pub requests: Vec<Request>,
+    pub requests: Vec<UserRequest>,
     /// Stable things learned.
     pub facts: Vec<Quote>,
     /// What was decided and why.
@@ -80,7 +80,7 @@ pub struct Quote {
 
 /// Something the user asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct UserRequest {
     /// The words.
     pub text: String,
     /// The place of the message.

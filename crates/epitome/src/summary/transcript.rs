@@ -15,9 +15,9 @@ pub(super) const HEADING_CHARS_MAX: usize = SPEAKER_CHARS_MAX + 32;
 
 /// What is shown of one part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry(String);
+pub(super) struct TranscriptEntry(String);
 
-impl Entry {
+impl TranscriptEntry {
     /// The entry's text, heading first.
     pub(super) fn as_str(&self) -> &str {
         &self.0
@@ -30,7 +30,7 @@ impl Entry {
 
     fn new(place: usize, heading: &str, text: &str, chars_max: usize) -> Self {
         let heading = one_line(&defused(heading), SPEAKER_CHARS_MAX);
-        Entry(format!("[{place}] {heading}:\n{}\n", clipped(&unnumbered(&defused(text.trim())), chars_max)))
+        TranscriptEntry(format!("[{place}] {heading}:\n{}\n", clipped(&unnumbered(&defused(text.trim())), chars_max)))
     }
 }
 
@@ -41,13 +41,15 @@ pub(super) fn entries(
     chars_max: usize,
     tools: &Tools,
     shows: &dyn Fn(&str) -> bool,
-) -> Vec<Entry> {
+) -> Vec<TranscriptEntry> {
     let mut found = Vec::new();
     for at in span.range() {
         let message = thread.message(at);
         let place = message.log_place();
         match thread.hidden(at) {
-            Some(replacement) => found.push(Entry::new(place, "hidden, in its place", replacement, chars_max)),
+            Some(replacement) => {
+                found.push(TranscriptEntry::new(place, "hidden, in its place", replacement, chars_max))
+            }
             None => {
                 let outcome = |result: &ToolResult| tools.ending_at(thread, at, result).outcome;
                 for part in message.parts() {
@@ -64,14 +66,14 @@ pub(super) fn entries(
 
 /// A text of a user's message: the person's words, and apart from them what the harness put there. Its notices are left
 /// out; they come again.
-fn speech(place: usize, text: &str, chars_max: usize) -> Vec<Entry> {
+fn speech(place: usize, text: &str, chars_max: usize) -> Vec<TranscriptEntry> {
     let said = pieces(text).into_iter().filter_map(|(speaker, piece)| match speaker {
         Speaker::User => Some(("user", piece)),
         Speaker::Harness(HarnessText::Notice) => None,
         Speaker::Harness(HarnessText::Output) => Some(("harness, command output", piece)),
         Speaker::Harness(HarnessText::Summary) => Some(("earlier summary", piece)),
     });
-    said.map(|(heading, piece)| Entry::new(place, heading, piece, chars_max)).collect()
+    said.map(|(heading, piece)| TranscriptEntry::new(place, heading, piece, chars_max)).collect()
 }
 
 fn entry(
@@ -81,8 +83,8 @@ fn entry(
     chars_max: usize,
     outcome: &dyn Fn(&ToolResult) -> Option<Outcome>,
     shows: &dyn Fn(&str) -> bool,
-) -> Option<Entry> {
-    let entry = |heading: &str, text: &str| Some(Entry::new(place, heading, text, chars_max));
+) -> Option<TranscriptEntry> {
+    let entry = |heading: &str, text: &str| Some(TranscriptEntry::new(place, heading, text, chars_max));
     match part {
         Part::Text(text) if text.trim().is_empty() => None,
         Part::Text(text) => entry(speaker(message), text),

@@ -12,7 +12,7 @@ use epitome::plan::{Compaction, Room, content_of};
 use epitome::planner::{OPEN_MEDIA, PlanOptions, Planner, Verdict, open_media_shortfall};
 use epitome::policy::{Policy, Preset};
 use epitome::render::render;
-use epitome::summary::{Fate, Kind};
+use epitome::summary::{Fate, ItemKind};
 use epitome::thread::{Part, Raw, ResultForm, Thread};
 use epitome::wire::{Dialect, Document, Severity, Tail, check, decode_message};
 use serde_json::{Value, json};
@@ -125,7 +125,8 @@ fn media_that_nobody_has_answered_stays_byte_for_byte_under_every_policy_and_pre
                 for media in thread.messages().iter().flat_map(|message| message.media()) {
                     assert!(prompt.contains(media.json.as_str()), "{claim}: {:.300}", media.json.as_str());
                 }
-                let entries: Vec<_> = made.receipt.entries.iter().filter(|entry| entry.kind == Kind::Media).collect();
+                let entries: Vec<_> =
+                    made.receipt.entries.iter().filter(|entry| entry.kind == ItemKind::Media).collect();
                 assert!(entries.iter().all(|entry| entry.fate == Fate::Retained) && !entries.is_empty(), "{claim}");
             }
         }
@@ -172,7 +173,7 @@ fn media_that_was_answered_leaves_with_name_type_and_size_and_the_receipt_tells_
             };
             let messages = sent(&document, &thread, &made, &policy, &claim);
             let prompt = messages.concat();
-            let entry = made.receipt.entries.iter().find(|entry| entry.kind == Kind::Media);
+            let entry = made.receipt.entries.iter().find(|entry| entry.kind == ItemKind::Media);
             let entry = entry.unwrap_or_else(|| panic!("{claim}: the receipt does not know it"));
             assert_eq!(entry.reference, thread.reference(at), "{claim}");
             if prompt.contains(media.json.as_str()) {
@@ -232,8 +233,8 @@ fn a_second_round_still_names_what_left_in_the_first() {
         let prompt = sent(&grown, &after, &again, &policy, shape.claim);
         let is_shown = prompt.concat().contains(media.json.as_str());
         assert!(is_shown || json_text(&prompt).contains(&media.to_string()), "{}", shape.claim);
-        assert!(again.receipt.of_kind(Kind::Media, Fate::Lost).next().is_none(), "{}", shape.claim);
-        assert!(again.receipt.entries.iter().any(|entry| entry.kind == Kind::Media), "{}", shape.claim);
+        assert!(again.receipt.of_kind(ItemKind::Media, Fate::Lost).next().is_none(), "{}", shape.claim);
+        assert!(again.receipt.entries.iter().any(|entry| entry.kind == ItemKind::Media), "{}", shape.claim);
     }
 }
 

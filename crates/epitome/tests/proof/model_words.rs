@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epitome::plan::{Compaction, Room};
 use epitome::planner::{Draft, PlanOptions, Planner, Questions, Verdict};
-use epitome::summary::{Author, Fate, Finish, Kind, Progress, Reply, StructuredSummary};
+use epitome::summary::{Fate, Finish, ItemKind, Progress, Reply, StructuredSummary, SummaryAuthor};
 use epitome::wire::Dialect;
 use serde_json::{Value, json};
 
@@ -108,8 +108,8 @@ fn goal_open_items_decisions_and_findings_of_a_model_are_in_the_prompt_of_every_
         }
         assert!(said.contains(CONSTRAINT), "{name}: {said}");
         let receipt = &compaction.receipt;
-        assert_eq!(receipt.of_kind(Kind::Goal, Fate::Retained).count(), 1, "{name}");
-        assert_eq!(receipt.of_kind(Kind::OpenItem, Fate::Retained).count(), 2, "{name}");
+        assert_eq!(receipt.of_kind(ItemKind::Goal, Fate::Retained).count(), 1, "{name}");
+        assert_eq!(receipt.of_kind(ItemKind::OpenItem, Fate::Retained).count(), 2, "{name}");
         assert_eq!(receipt.count(Fate::Lost), 0, "{name}: {receipt:?}");
     }
 }
@@ -129,8 +129,8 @@ fn what_does_not_fit_of_a_models_words_is_in_the_receipt() {
     let model = answered(&planner, &draft, under, &json!({"goal": "Notes.", "open_items": items}));
     let compaction = planner.finish(draft, Some(model));
     let (kept, lost) = (
-        compaction.receipt.of_kind(Kind::OpenItem, Fate::Retained).count(),
-        compaction.receipt.of_kind(Kind::OpenItem, Fate::Lost).count(),
+        compaction.receipt.of_kind(ItemKind::OpenItem, Fate::Retained).count(),
+        compaction.receipt.of_kind(ItemKind::OpenItem, Fate::Lost).count(),
     );
     assert!(kept > 0 && lost > 0 && kept + lost == 80, "{kept} kept, {lost} told as lost");
 }
@@ -189,7 +189,7 @@ fn a_round_without_a_model_keeps_the_last_models_words_and_the_next_model_replac
         assert!(said.contains(&format!("Bring the parts into order, stage {stage}.")), "round {round}: {said}");
         assert!(said.contains(&format!("Finding {stage}: the shapes agree.")), "round {round}: {said}");
         assert_eq!(said.contains("Finding 1: the shapes agree."), stage == 1, "round {round}: {said}");
-        let author = if is_asked { Author::Model } else { Author::Embedded };
+        let author = if is_asked { SummaryAuthor::Model } else { SummaryAuthor::Embedded };
         assert_eq!(compaction.summaries[0].author, author);
         previous = Some(compaction);
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use epitome::budget::{Bpe, Meter, TokenCounter, Tokens};
-use epitome::summary::{Brief, SummaryRequest};
+use epitome::summary::{SummaryBrief, SummaryRequest};
 use epitome::thread::{NewMessage, Part, Raw, Thread};
 use epitome::wire::{Dialect, Voice, decode_message, say};
 use serde_json::{Value, json};
@@ -216,7 +216,7 @@ static SUMMARY_OPENING: LazyLock<String> = LazyLock::new(|| {
     let message = decode_message(Dialect::Chat, &Raw::whole(say(Dialect::Chat, Voice::User, "-")));
     thread.append(message, &Meter::new(&Bpe::O200k, Dialect::Chat));
     let span = thread.span(0..1).expect("one message is a span");
-    let request = SummaryRequest::new(&Brief::new(&thread, &span, "", ""));
+    let request = SummaryRequest::new(&SummaryBrief::new(&thread, &span, "", ""));
     request.system.lines().next().unwrap_or_default().to_owned()
 });
 

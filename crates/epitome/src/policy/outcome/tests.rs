@@ -1,6 +1,6 @@
 //! What outputs tell, shape by shape, both ways.
 
-use super::Ending;
+use super::CallEnding;
 use crate::policy::Tools;
 use crate::thread::{Outcome, ToolCall, ToolResult};
 
@@ -8,13 +8,13 @@ const FAILED: Option<Outcome> = Some(Outcome::Failure);
 const WELL: Option<Outcome> = Some(Outcome::Success);
 const PART: Option<Outcome> = Some(Outcome::Partial);
 
-fn ending(tool: &str, arguments: &str, text: &str, declared: Option<Outcome>) -> Ending {
+fn ending(tool: &str, arguments: &str, text: &str, declared: Option<Outcome>) -> CallEnding {
     let call = ToolCall { id: "c".into(), name: tool.into(), arguments: arguments.into() };
     Tools::default().ending(Some(&call), &ToolResult::new("c", text, declared))
 }
 
 /// What the output of a command tells.
-fn ran(command: &str, text: &str) -> Ending {
+fn ran(command: &str, text: &str) -> CallEnding {
     ending("bash", &serde_json::json!({ "command": command }).to_string(), text, None)
 }
 
@@ -49,7 +49,7 @@ fn an_exit_status_is_read_in_every_spelling() {
     ];
     for (text, code) in cases {
         let outcome = if code == 0 { WELL } else { FAILED };
-        assert_eq!(ran("make all", text), Ending { outcome, exit: Some(code) }, "{text:?}");
+        assert_eq!(ran("make all", text), CallEnding { outcome, exit: Some(code) }, "{text:?}");
     }
     let long = format!("{filler}Exit code: 101");
     assert_eq!(ran("cargo test", &long).exit, Some(101), "at the end of a long output");
