@@ -89,7 +89,7 @@ impl<'a> Author<'a> {
         progress: &'a Progress,
     ) -> Result<Self, Failure> {
         if args.model_url.is_some() && args.summarizer_key_env.is_none() {
-            configured.loaded.config.summarizer.key = usual_key(&configured);
+            configured.loaded.config.0.summarizer.key = usual_key(&configured);
         }
         let summarizer = configured.config().summarizer(&configured.environment)?;
         let host = configured.config().summarizer_model().map(|known| known.url.host());

@@ -6,8 +6,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
+use epitome_gateway::settings::{GatewayConfig, Serve};
 use epitome_runtime::artifact::PlaceError;
-use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Origin, Sources, SummarizerKind};
+use epitome_runtime::config::{
+    BuildError, Config, ConfigError, Environment, Explained, Loaded, Origin, Sources, SummarizerKind,
+};
 use epitome_runtime::store::StoreError;
 
 use crate::failure::{Exit, Failure, sentence};
@@ -16,10 +19,13 @@ use crate::open_store::{LOCKED, ROOM, WRITABLE};
 /// Whether it was told that a file is not trusted.
 static TOLD: Once = Once::new();
 
+/// The settings of the runtime and of the gateway, from one file.
+pub type AllSettings = Loaded<(Config, GatewayConfig)>;
+
 /// A configuration, and the environment that its secrets are read from.
 pub struct Configured {
     /// The configuration and where its values came from.
-    pub loaded: Loaded,
+    pub loaded: AllSettings,
     /// The environment.
     pub environment: Environment,
 }
@@ -44,7 +50,7 @@ impl Configured {
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
         let sources =
             Sources { file: file.map(Path::to_owned), environment: environment.clone(), folder, flags: flags.0 };
-        let loaded = Config::load(&sources)?;
+        let loaded = AllSettings::load(&sources)?;
         if let Some(sentence) = refusal(&loaded) {
             // A verb may load it twice. Nobody is left to be told when writing fails.
             TOLD.call_once(|| drop(writeln!(std::io::stderr(), "{sentence}")));
@@ -57,9 +63,14 @@ impl Configured {
         Configured::load(file, Flags::default().with("store.url", Some("memory:")))
     }
 
-    /// The values.
+    /// The runtime's settings.
     pub fn config(&self) -> &Config {
-        &self.loaded.config
+        &self.loaded.config.0
+    }
+
+    /// The gateway's settings.
+    pub fn serve(&self) -> &Serve {
+        &self.loaded.config.1.serve
     }
 
     /// A line that names the model that will be asked for summaries, and where; none where none is asked.
@@ -72,16 +83,13 @@ impl Configured {
 
     /// Whether nobody said which policy is wanted.
     pub fn names_no_policy(&self) -> bool {
-        let is_default = |key: &str| {
-            let mut all = self.loaded.explain().iter();
-            all.any(|(name, _, origin)| *name == key && *origin == Origin::Default)
-        };
-        is_default("policy.name") && self.config().policy.path.is_none()
+        let is_default = |setting: &Explained| setting.key.name == "policy.name" && setting.origin == Origin::Default;
+        self.loaded.explained.iter().any(is_default) && self.config().policy.path.is_none()
     }
 }
 
 /// What of a folder's file does not count, and how to change that.
-fn refusal(loaded: &Loaded) -> Option<String> {
+fn refusal(loaded: &AllSettings) -> Option<String> {
     let file = loaded.file.as_ref().filter(|_| !loaded.refused.is_empty())?;
     let names: Vec<String> = loaded.refused.iter().map(|name| format!("`{name}`")).collect();
     Some(format!(

@@ -104,7 +104,11 @@ impl Callers {
     /// The callers that the settings know.
     pub fn of(settings: &Settings) -> Self {
         let keys = settings.keys.iter().map(|key| (key.secret.reveal(), key.tenant.clone()));
-        Callers { keys: KeyFinder::new(keys), are_required: settings.keys_required, tenant: settings.tenant.clone() }
+        Callers {
+            keys: KeyFinder::new(keys),
+            are_required: settings.serve.keys_required,
+            tenant: settings.tenant.clone(),
+        }
     }
 
     /// Whether there are any keys.
@@ -252,13 +256,14 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::settings::ApiKey;
+    use crate::settings::{ApiKey, Serve};
 
     fn callers(keys: &[(&str, &str)], are_required: bool) -> Callers {
         let keys = keys
             .iter()
             .map(|(tenant, secret)| ApiKey { tenant: tenant.parse().expect("a name"), secret: Secret::new(secret) });
-        Callers::of(&Settings { keys: keys.collect(), keys_required: are_required, ..Settings::default() })
+        let serve = Serve { keys_required: are_required, ..Serve::default() };
+        Callers::of(&Settings { serve, keys: keys.collect(), ..Settings::default() })
     }
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {

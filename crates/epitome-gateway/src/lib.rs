@@ -19,18 +19,15 @@
 //! use std::time::Duration;
 //!
 //! use epitome_gateway::serve::{Gateway, Listening, Openness};
-//! use epitome_gateway::settings::{Family, Settings, Takes, Upstream};
+//! use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
 //! use epitome_runtime::engine::{Engine, Parts};
 //! use epitome_runtime::event::Metrics;
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let openai = Upstream { takes: Takes::Family(Family::OpenAi), url: "https://api.openai.com".parse()?, key: None };
-//! let settings = Settings {
-//!     listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-//!     upstreams: vec![openai],
-//!     ..Settings::default()
-//! };
+//! let openai = Upstream { route: UpstreamRoute::Provider(Provider::OpenAi), url: "https://api.openai.com".parse()?, key: None };
+//! let serve = Serve { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..Serve::default() };
+//! let settings = Settings { serve, upstreams: vec![openai], ..Settings::default() };
 //! let engine = Engine::new(Parts::in_memory(Default::default())).await?;
 //! let listening = Listening::on(&settings, Openness::Local).await?;
 //! println!("export OPENAI_BASE_URL={}/v1", listening.url());
@@ -52,16 +49,17 @@
 //! # use std::time::Duration;
 //! # use epitome::budget::Tokens;
 //! # use epitome_gateway::serve::{Gateway, Listening, Openness};
-//! # use epitome_gateway::settings::{Family, Settings, Takes, ToolRules, Upstream};
+//! # use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
 //! # use epitome_mock::{MockServer, MockSettings};
 //! # use epitome_runtime::engine::{Engine, Parts};
 //! # use epitome_runtime::event::Metrics;
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mock = MockServer::start(MockSettings::default())?;
-//! # let openai = Upstream { takes: Takes::Family(Family::OpenAi), url: mock.url().parse()?, key: None };
+//! # let openai = Upstream { route: UpstreamRoute::Provider(Provider::OpenAi), url: mock.url().parse()?, key: None };
 //! # let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-//! let settings = Settings { budget: Some(Tokens::new(2_000)), upstreams: vec![openai], listen, ..Settings::default() };
+//! let serve = Serve { budget: Some(Tokens::new(2_000)), listen, ..Serve::default() };
+//! let settings = Settings { serve, upstreams: vec![openai], ..Settings::default() };
 //! # let engine = Engine::new(Parts::in_memory(Default::default())).await?;
 //! # let listening = Listening::on(&settings, Openness::Local).await?;
 //! let url = format!("{}/v1/chat/completions", listening.url());
@@ -92,15 +90,16 @@
 //! # use std::time::Duration;
 //! # use epitome::budget::Tokens;
 //! # use epitome_gateway::serve::{Gateway, Listening, Openness};
-//! # use epitome_gateway::settings::{Family, Settings, Takes, ToolRules, Upstream};
+//! # use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
 //! # use epitome_mock::{MockServer, MockSettings};
 //! # use epitome_runtime::engine::{Engine, Parts};
 //! # use epitome_runtime::event::Metrics;
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let mock = MockServer::start(MockSettings::default())?;
-//! # let openai = Upstream { takes: Takes::Family(Family::OpenAi), url: mock.url().parse()?, key: None };
-//! # let settings = Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)), upstreams: vec![openai], ..Settings::default() };
+//! # let openai = Upstream { route: UpstreamRoute::Provider(Provider::OpenAi), url: mock.url().parse()?, key: None };
+//! # let serve = Serve { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..Serve::default() };
+//! # let settings = Settings { serve, upstreams: vec![openai], ..Settings::default() };
 //! # let engine = Engine::new(Parts::in_memory(Default::default())).await?;
 //! # let listening = Listening::on(&settings, Openness::Local).await?;
 //! # let url = format!("{}/v1/chat/completions", listening.url());

@@ -9,7 +9,7 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 
 use crate::caller::Unknown;
-use crate::settings::Family;
+use crate::settings::Provider;
 
 /// The header that says that the gateway refused, and why.
 pub const REFUSED_HEADER: HeaderName = HeaderName::from_static("x-epitome-refused");
@@ -133,7 +133,7 @@ impl Refusal {
     }
 
     /// It as an answer that a client of this family understands.
-    pub fn response(&self, family: Family) -> Response<Full<Bytes>> {
+    pub fn response(&self, family: Provider) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(self.body(family).to_string())));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
@@ -147,17 +147,17 @@ impl Refusal {
         response
     }
 
-    fn body(&self, family: Family) -> Value {
+    fn body(&self, family: Provider) -> Value {
         let (message, status) = (self.to_string(), self.status());
         match family {
-            Family::OpenAi => {
+            Provider::OpenAi => {
                 let (kind, code) = openai_kind(self);
                 json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
             }
-            Family::Anthropic => {
+            Provider::Anthropic => {
                 json!({"type": "error", "error": {"type": anthropic_kind(status), "message": message}})
             }
-            Family::Gemini => {
+            Provider::Gemini => {
                 json!({"error": {"code": status.as_u16(), "message": message, "status": gemini_kind(status)}})
             }
         }
@@ -201,16 +201,16 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_has_the_shape_of_the_provider_that_was_meant() {
         let cases = [
-            (Refusal::Unknown(Unknown::NoKey), Family::OpenAi, "/error/code", "invalid_api_key"),
-            (Refusal::Unknown(Unknown::WrongKey), Family::Anthropic, "/error/type", "authentication_error"),
-            (Refusal::Unknown(Unknown::NoKey), Family::Gemini, "/error/status", "UNAUTHENTICATED"),
-            (Refusal::Busy { max: 2 }, Family::Anthropic, "/error/type", "overloaded_error"),
-            (Refusal::BodyTooLarge { max: 2 }, Family::Anthropic, "/error/type", "request_too_large"),
-            (Refusal::BodyTooLarge { max: 2 }, Family::OpenAi, "/error/type", "invalid_request_error"),
-            (Refusal::OutOfMemory { max: 2 }, Family::Anthropic, "/error/type", "overloaded_error"),
-            (Refusal::OutOfMemory { max: 2 }, Family::OpenAi, "/error/code", "body_memory"),
-            (Refusal::OutOfMemory { max: 2 }, Family::Gemini, "/error/status", "UNAVAILABLE"),
-            (Refusal::Timeout { host: "h".into(), seconds: 1 }, Family::Gemini, "/error/status", "DEADLINE_EXCEEDED"),
+            (Refusal::Unknown(Unknown::NoKey), Provider::OpenAi, "/error/code", "invalid_api_key"),
+            (Refusal::Unknown(Unknown::WrongKey), Provider::Anthropic, "/error/type", "authentication_error"),
+            (Refusal::Unknown(Unknown::NoKey), Provider::Gemini, "/error/status", "UNAUTHENTICATED"),
+            (Refusal::Busy { max: 2 }, Provider::Anthropic, "/error/type", "overloaded_error"),
+            (Refusal::BodyTooLarge { max: 2 }, Provider::Anthropic, "/error/type", "request_too_large"),
+            (Refusal::BodyTooLarge { max: 2 }, Provider::OpenAi, "/error/type", "invalid_request_error"),
+            (Refusal::OutOfMemory { max: 2 }, Provider::Anthropic, "/error/type", "overloaded_error"),
+            (Refusal::OutOfMemory { max: 2 }, Provider::OpenAi, "/error/code", "body_memory"),
+            (Refusal::OutOfMemory { max: 2 }, Provider::Gemini, "/error/status", "UNAVAILABLE"),
+            (Refusal::Timeout { host: "h".into(), seconds: 1 }, Provider::Gemini, "/error/status", "DEADLINE_EXCEEDED"),
         ];
         for (refusal, family, place, expected) in cases {
             let response = refusal.response(family);

@@ -9,7 +9,7 @@ use epitome::wire::{Dialect, Voice, say};
 use epitome_gateway::ledger::{Ledger, PriceList};
 use epitome_gateway::proxy::Relay;
 use epitome_gateway::serve::{Gateway, Listening, Metrics, Openness, Stop};
-use epitome_gateway::settings::{Family, Settings, Takes, Upstream};
+use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
 use epitome_runtime::engine::{Engine, Parts, Settings as EngineSettings};
 use serde_json::{Value, json};
 
@@ -23,10 +23,10 @@ fn model_url() -> String {
 async fn gateway() -> String {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url: http::Uri = model_url().trim_end_matches("/v1").parse().unwrap();
-    let upstream = |family| Upstream { takes: Takes::Family(family), url: url.clone(), key: None };
+    let upstream = |family| Upstream { route: UpstreamRoute::Provider(family), url: url.clone(), key: None };
     let settings = Arc::new(Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        upstreams: vec![upstream(Family::OpenAi), upstream(Family::Anthropic)],
+        serve: Serve { listen: "127.0.0.1:0".parse().unwrap(), ..Serve::default() },
+        upstreams: vec![upstream(Provider::OpenAi), upstream(Provider::Anthropic)],
         ..Settings::default()
     });
     let engine = Engine::new(Parts::in_memory(EngineSettings::new(epitome_gateway::policy::usual()))).await.unwrap();

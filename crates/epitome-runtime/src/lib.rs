@@ -108,6 +108,7 @@ pub mod event;
 pub mod ids;
 pub mod log;
 pub mod model;
+mod named_enum;
 pub mod recall;
 pub mod rehydrate;
 pub mod store;

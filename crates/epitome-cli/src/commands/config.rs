@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
-use epitome_runtime::config::{Config, FOLDER_FILE, Guard, KEYS, Loaded, Origin, Sources, TrustedFiles};
+use epitome_runtime::config::{Explained, FOLDER_FILE, Guard, Origin, Sources, TrustedFiles};
 use serde_json::{Value, json};
 
 use crate::cli::{ConfigArgs, ConfigVerb, TrustArgs};
 use crate::failure::{Answer, Exit, Failure, words};
 use crate::receipt::headed;
 use crate::screen::Screen;
-use crate::settings::{Configured, Flags, environment};
+use crate::settings::{AllSettings, Configured, Flags, environment};
 use crate::table::{Side, table};
 
 /// Does what was asked of the configuration.
@@ -80,19 +80,18 @@ fn guarded_settings(file: &Path) -> Result<Vec<(&'static str, String)>, Failure>
     let home = ["HOME", "XDG_DATA_HOME"].into_iter().filter_map(|name| environment.get_key_value(name));
     let home = home.map(|(name, text)| (name.clone(), text.clone())).collect();
     let sources = Sources { file: Some(file.to_owned()), environment: home, folder, ..Sources::default() };
-    let loaded: Loaded = Config::load(&sources)?;
-    let is_guarded = |name: &str| KEYS.iter().any(|key| key.name == name && key.guard == Guard::Guarded);
-    let in_file =
-        loaded.explain().iter().filter(|(name, _, origin)| is_guarded(name) && matches!(origin, Origin::File { .. }));
-    Ok(in_file.map(|(name, value, _)| (*name, value.clone())).collect())
+    let explained = AllSettings::load(&sources)?.explained.into_iter();
+    let guarded = explained
+        .filter(|setting| setting.key.guard == Guard::Guarded && matches!(setting.origin, Origin::File { .. }));
+    Ok(guarded.map(|setting| (setting.key.name, setting.value)).collect())
 }
 
 fn show(config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
     let loaded = Configured::load(config, Flags::default())?.loaded;
     let mut rows = vec![["setting", "value", "from"].map(str::to_owned).to_vec()];
-    rows.extend(loaded.explain().iter().map(|(key, value, origin)| {
-        let value = if value.is_empty() { "none" } else { value };
-        vec![(*key).to_owned(), value.to_owned(), origin.to_string()]
+    rows.extend(loaded.explained.iter().map(|setting| {
+        let value = if setting.value.is_empty() { "none" } else { &setting.value };
+        vec![setting.key.name.to_owned(), value.to_owned(), setting.origin.to_string()]
     }));
     let file = loaded.file.as_ref().map(|path| path.display().to_string());
     let head = match &file {
@@ -100,13 +99,13 @@ fn show(config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
         None => "No configuration file was found.\n\n".to_owned(),
     };
     let text = head + &headed(&table(&[Side::Left, Side::Left, Side::Left], &rows, screen), screen);
-    let settings: Vec<Value> = loaded.explain().iter().map(setting).collect();
+    let settings: Vec<Value> = loaded.explained.iter().map(setting_json).collect();
     Ok(Answer::new(text, json!({"file": file, "settings": settings})))
 }
 
-fn setting((key, value, origin): &(&'static str, String, Origin)) -> Value {
-    let value = Some(value).filter(|value| !value.is_empty());
-    json!({"setting": key, "value": value, "from": from(origin)})
+fn setting_json(setting: &Explained) -> Value {
+    let value = Some(&setting.value).filter(|value| !value.is_empty());
+    json!({"setting": setting.key.name, "value": value, "from": from(&setting.origin)})
 }
 
 fn from(origin: &Origin) -> Value {

@@ -10,9 +10,8 @@ use std::time::Duration;
 use epitome::policy::preset;
 use epitome_gateway::policy::usual;
 use epitome_gateway::serve::{Gateway, ListenError, Listening, Openness};
-use epitome_gateway::settings::{Settings, SettingsError, Takes};
+use epitome_gateway::settings::{LogFormat, Provider, Settings, SettingsError};
 use epitome_mock::{MockServer, MockSettings};
-use epitome_runtime::config::{LogFormat, Provider};
 use epitome_runtime::engine::{Engine, EngineError};
 use epitome_runtime::log::LogError;
 use epitome_runtime::store::{Patient, Recovering, Store, StoreError};
@@ -52,16 +51,19 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     }
     let demo = if args.demo { Some(Demo::start()?) } else { None };
     let configured = Configured::load(config, demo.iter().fold(flags(args), |flags, demo| demo.lay_over(flags, args)))?;
-    let log_json = json || configured.config().serve.log == LogFormat::Json;
+    let log_json = json || configured.serve().log == LogFormat::Json;
     let exporter = telemetry::start(&configured, log_json)?;
-    let settings = Arc::new(Settings::of(configured.config(), &configured.environment)?);
+    let tenant = configured.config().tenant.id.clone();
+    let settings = Arc::new(Settings::new(configured.serve().clone(), tenant, &configured.environment)?);
     let openness = if args.insecure { Openness::Anybody } else { Openness::Local };
     let listening = Listening::on(&settings, openness).await?;
     let compactions = Arc::new(epitome_runtime::event::Metrics::new());
-    let store = configured.config().recovering_store()?;
+    let store_wait = settings.serve.store_patience_ms.0;
+    // Less than a request waits, so that the reason for the wait is known.
+    let store = configured.config().recovering_store(store_wait * 3 / 4)?;
     let mut parts = configured.config().parts_over(Arc::new(store.clone()), &configured.environment)?;
     parts.bus = parts.bus.with_listener(compactions.clone());
-    parts.settings.store_patience = settings.limits.store_patience;
+    parts.settings.store_patience = store_wait;
     if configured.names_no_policy() {
         parts.settings.policy.target = usual().target;
     }
@@ -149,18 +151,11 @@ fn welcome(listening: &Listening, settings: &Settings, configured: &Configured, 
     for upstream in &settings.upstreams {
         let key = if upstream.key.is_some() { ", with a key of the gateway's" } else { "" };
         let address = upstream.url.to_string();
-        text.push_str(&format!("  {:<12} {}{key}\n", named(&upstream.takes), address.trim_end_matches('/')));
+        text.push_str(&format!("  {:<12} {}{key}\n", upstream.route, address.trim_end_matches('/')));
     }
     text.extend(configured.summary_writer().map(|line| format!("\n{line}")));
     text.push_str(&format!("\n  export OPENAI_BASE_URL={url}/v1\n  export ANTHROPIC_BASE_URL={url}\n\n"));
     text
-}
-
-fn named(takes: &Takes) -> &str {
-    match takes {
-        Takes::Path(text) | Takes::Model(text) => text,
-        Takes::Family(family) => family.name(),
-    }
 }
 
 /// The most tokens of a prompt in a demonstration: little enough to be reached soon.

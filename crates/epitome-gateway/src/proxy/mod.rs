@@ -68,7 +68,7 @@ use crate::identity::{Lines, Scope};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote, Metrics, Proxy, crew};
-use crate::settings::{Family, Settings};
+use crate::settings::{Provider, Settings};
 use crate::upstream::{self, Lent, UpBody, Upstreams};
 
 /// The most answers that are kept at hand for whoever goes on from them.
@@ -135,8 +135,8 @@ impl Relay {
     ) -> Self {
         let inner = Inner {
             callers: Callers::of(&settings),
-            upstreams: Upstreams::new(settings.upstreams.clone(), &settings.limits),
-            lines: Lines::new(settings.limits.memory_bytes_max),
+            upstreams: Upstreams::new(settings.upstreams.clone(), &settings.serve),
+            lines: Lines::new(settings.serve.memory_mb_max.0),
             engines: Mutex::default(),
             suspicions: Suspicions::default(),
             answers: Mutex::default(),
@@ -145,7 +145,7 @@ impl Relay {
             store_rests: AtomicI64::new(i64::MIN),
             beside: Beside::default(),
             remembered: Arc::default(),
-            body_memory: BodyMemory::new(settings.limits.body_memory_bytes_max),
+            body_memory: BodyMemory::new(settings.serve.body_memory_mb_max.0),
             unpacking: Arc::new(Semaphore::new(crew::seats())),
             started: Instant::now(),
             work: Handle::current(),
@@ -190,7 +190,7 @@ impl Proxy for Relay {
                 let family = head.family;
                 (Arc::clone(&self.inner).answer(head, parts, body, &call, memory).await, family)
             }
-            Err(refusal) => (Err(refusal), Family::of(parts.uri.path(), &parts.headers)),
+            Err(refusal) => (Err(refusal), Provider::of(parts.uri.path(), &parts.headers)),
         };
         match answered {
             Ok(response) => response,
@@ -220,8 +220,8 @@ impl Inner {
         let Some(dialect) = head.endpoint.dialect() else {
             return Box::pin(self.pass_through(&head, parts, body)).await;
         };
-        let limits = &self.settings.limits;
-        let packed = body::take(body, limits.body_bytes_max, limits.body_timeout, &self.body_memory).await?;
+        let serve = &self.settings.serve;
+        let packed = body::take(body, serve.body_mb_max.0, serve.body_timeout_s.0, &self.body_memory).await?;
         self.metrics.request_bytes(packed.len() as u64);
         let is_read = !head.wishes.bypass || self.upstreams.are_by_model();
         let readable = if is_read { self.readable(&parts.headers, &packed).await } else { Ok(None) };
@@ -360,8 +360,8 @@ impl Inner {
             let way = Way::new(head, self.onward_for(head, None)?, parts);
             return Ok(self.unread(self.sent_on(&way, body.boxed_unsync(), |_| {}).await?));
         }
-        let limits = &self.settings.limits;
-        let packed = body::take(body, limits.body_bytes_max, limits.body_timeout, &self.body_memory).await?;
+        let serve = &self.settings.serve;
+        let packed = body::take(body, serve.body_mb_max.0, serve.body_timeout_s.0, &self.body_memory).await?;
         let plain = self.readable(&parts.headers, &packed).await.ok().flatten();
         let model = plain.as_deref().and_then(asked::model);
         let way = Way::new(head, self.onward_for(head, model.as_deref())?, parts);
@@ -400,7 +400,7 @@ impl Inner {
     fn unread(&self, mut response: Response<Lent>) -> Response<Passing> {
         upstream::without_connection(response.headers_mut());
         let (parts, body) = response.into_parts();
-        Response::from_parts(parts, Passing::unread(body, self.settings.limits.idle_timeout))
+        Response::from_parts(parts, Passing::unread(body, self.settings.serve.idle_timeout_s.0))
     }
 
     fn store_rests(&self) -> bool {
@@ -410,7 +410,7 @@ impl Inner {
 
     /// A store that took as long as it may before it failed is left alone for a while; one that says no at once is not.
     fn store_failed_after(&self, begun: Instant) {
-        if begun.elapsed() >= self.settings.limits.store_patience / 2 {
+        if begun.elapsed() >= self.settings.serve.store_patience_ms.0 / 2 {
             self.store_failed();
         }
     }

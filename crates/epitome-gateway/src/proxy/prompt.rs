@@ -82,8 +82,10 @@ impl Inner {
             thread.learn_overflow(&turn.served, *counted, error).await;
         }
         let pins = line.facts().pins.clone();
-        let asked =
-            StepRequest { pins, ..turn.step(&pressure, self.settings.budget, self.suspicions.window(&turn.served)) };
+        let asked = StepRequest {
+            pins,
+            ..turn.step(&pressure, self.settings.serve.budget, self.suspicions.window(&turn.served))
+        };
         let step = thread.prepare_step(&asked).await?;
         thread.note_call();
         // A plan that was swapped in since the last prompt fills the provider's cache anew.

@@ -122,7 +122,7 @@ impl Inner {
         let served = way.onward.upstream.served(&caller.tenant, asked.model());
         let scope = way.head.scope(&client)?;
         let (caller, wishes, original) = (caller.clone(), wishes.clone(), original.clone());
-        let store_wait = StoreWait::new(self.settings.limits.store_patience);
+        let store_wait = StoreWait::new(self.settings.serve.store_patience_ms.0);
         Some(Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before, store_wait })
     }
 
@@ -164,7 +164,7 @@ impl Inner {
         upstream: &Upstream,
         before: Option<&Before>,
     ) -> bool {
-        let may_get_tools = wishes.tools.unwrap_or(self.settings.tools.are_given());
+        let may_get_tools = wishes.tools.unwrap_or(self.settings.serve.gives_tools());
         let plain = before.filter(|before| before.is_plain);
         let seen = plain.and_then(|before| before.asked.document.shared_with(body)).unwrap_or(0);
         if wishes.bypass || may_get_tools || body.len() > ASIDE_BYTES || glance::is_telling(&body[seen..]) {
@@ -190,7 +190,7 @@ impl Inner {
             served: Some(served.clone()),
             max_output,
             window: self.suspicions.window(served),
-            budget: wishes.budget.or(self.settings.budget),
+            budget: wishes.budget.or(self.settings.serve.budget),
             ..StepRequest::default()
         };
         engine.room_for(&step, Dialect::Anthropic).trigger
@@ -266,14 +266,12 @@ impl Inner {
 
     /// Whether a request gets the gateway's own tools.
     fn gives_tools(&self, client: &Client, wishes: &Wishes, asked: &Asked) -> bool {
-        let rules = &self.settings.tools;
-        let by_client = || rules.clients.iter().find(|(name, _)| name == client.name).map(|(_, on)| *on);
         // Who has no tools at all is not given ours unless they ask for them: titles and summaries are such requests.
         let is_list_of_some = |tools: &str| {
             serde_json::from_str::<Vec<serde::de::IgnoredAny>>(tools).map_or(true, |tools| !tools.is_empty())
         };
         let has_any = asked.document.tools().is_some_and(|tools| is_list_of_some(tools.as_str()));
-        wishes.tools.unwrap_or_else(|| has_any && by_client().unwrap_or(rules.others))
+        wishes.tools.unwrap_or_else(|| has_any && self.settings.serve.gives_tools_to(client.name))
     }
 
     /// The engine for a policy and a model. A prompt without our tools does not speak of them.

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use epitome::budget::{Overflow, Tokens, Window};
 use epitome::wire::BINDING_HEADER;
-use epitome_runtime::config::Persist;
 use epitome_runtime::model::{ModelError, Usage};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Response};
@@ -26,6 +25,7 @@ use super::weaving::{self, Weaving, Woven};
 use super::{Inner, headers};
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote};
+use crate::settings::Persist;
 use crate::upstream::{self, Lent};
 
 /// How often a prompt that the provider refuses is made smaller.
@@ -108,7 +108,7 @@ impl Inner {
                 false if pressure.retries > 0 => Care::Some(u64::MAX),
                 false => Care::Some(least_counted(&turn, &sending)),
             };
-            let (answer, error) = Answer::begin(response, ear, care, self.settings.limits.idle_timeout).await;
+            let (answer, error) = Answer::begin(response, ear, care, self.settings.serve.idle_timeout_s.0).await;
             let counted = match sending.counted.or_else(|| turn.known_tokens()) {
                 Some(counted) if turn.wishes.pins.is_empty() => Some(counted),
                 counted => {
@@ -387,7 +387,7 @@ impl Inner {
 
     /// Brings what came into the log while the provider thinks.
     pub(super) fn settling(self: &Arc<Self>, turn: &Arc<Turn>) -> Settling {
-        if self.settings.persist == Persist::BeforeAnswer || self.has_to_be_found(turn) {
+        if self.settings.serve.persist == Persist::BeforeAnswer || self.has_to_be_found(turn) {
             return Settling::Begun(self.work.spawn(Arc::clone(self).settled_at_last(Arc::clone(turn))));
         }
         // A provider that has answered by then is not to wait for anybody.
@@ -450,7 +450,7 @@ impl Inner {
 
     /// What the last piece of an answer waits for: that the messages of its request are in the store.
     fn hold_for_messages(&self, turn: &Arc<Turn>, settling: Option<Settling>) -> Option<Hold> {
-        let Some(Settling::Begun(settling)) = settling.filter(|_| self.settings.persist == Persist::BeforeAnswer)
+        let Some(Settling::Begun(settling)) = settling.filter(|_| self.settings.serve.persist == Persist::BeforeAnswer)
         else {
             return None;
         };
@@ -464,7 +464,7 @@ impl Inner {
 
     /// Records a request that is over. What the end of its answer waits for: that all of it is in the store.
     fn record_at_end(self: &Arc<Self>, turn: Arc<Turn>, mut gone: Gone) -> Option<Hold> {
-        if self.settings.persist == Persist::AfterAnswer || self.store_rests() {
+        if self.settings.serve.persist == Persist::AfterAnswer || self.store_rests() {
             self.gather(|gathered| gathered.over.push((turn, gone)));
             return None;
         }
@@ -516,7 +516,7 @@ impl Inner {
             }
             None => {
                 let at_end = Box::new(move |end| ended(end, Vec::new()));
-                answer.pass_on(self.settings.limits.idle_timeout, hold, at_end)
+                answer.pass_on(self.settings.serve.idle_timeout_s.0, hold, at_end)
             }
         };
         response.body_mut().note = Some(note);

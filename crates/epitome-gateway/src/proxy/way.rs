@@ -17,7 +17,7 @@ use crate::caller::{Admitted, Caller};
 use crate::identity::{Client, Named, Scope};
 use crate::refusal::Refusal;
 use crate::serve::is_local;
-use crate::settings::{Family, Upstream};
+use crate::settings::{Provider, Upstream};
 use crate::upstream::{self, UpBody};
 
 /// The head of a request, understood.
@@ -30,7 +30,7 @@ pub(super) struct Head {
     /// The path and the headers without the gateway's own keys, where they had some.
     keyless_path: Option<PathAndQuery>,
     keyless_headers: Option<HeaderMap>,
-    pub family: Family,
+    pub family: Provider,
     pub caller: Caller,
     pub wishes: Wishes,
     pub endpoint: Endpoint,
@@ -156,7 +156,7 @@ impl Inner {
     /// Understands the head of a request.
     pub(super) fn head(&self, parts: &Parts) -> Result<Head, Refusal> {
         let headers = parts.headers.clone();
-        let family = Family::of(parts.uri.path(), &headers);
+        let family = Provider::of(parts.uri.path(), &headers);
         let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         let admitted = self.callers.of_proxied(&headers, &path).map_err(Refusal::Unknown)?;
         let Admitted { caller, headers: keyless_headers, path: keyless_path } = admitted;

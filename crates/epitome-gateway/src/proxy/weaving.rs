@@ -106,7 +106,7 @@ impl Weaving {
                 // What is too large to be looked into goes on as it came.
                 Ok(false) => {
                     answer.put_back(body.into());
-                    let (idle, usage) = (self.relay.settings.limits.idle_timeout, weaver.usage().to_vec());
+                    let (idle, usage) = (self.relay.settings.serve.idle_timeout_s.0, weaver.usage().to_vec());
                     let at_end = self.at_end;
                     return answer.pass_on(idle, None, Box::new(move |end| at_end(end, usage)));
                 }
@@ -155,7 +155,7 @@ impl Weaving {
     }
 
     fn stream(self, mut answer: Answer) -> Response<Passing> {
-        let idle = self.relay.settings.limits.idle_timeout;
+        let idle = self.relay.settings.serve.idle_timeout_s.0;
         let (send, receive) = mpsc::channel(PIECES_MAX);
         let mut parts = answer.parts.clone();
         parts.headers.remove(CONTENT_LENGTH);
@@ -263,7 +263,7 @@ impl Weaving {
         let body = upstream::whole(body.into());
         let response = self.relay.sent_on(&self.way, body, |headers| self.edit(headers)).await?;
         let ear = Ear::new(self.turn.asked.dialect(), response.headers());
-        Ok(Answer::begin(response, ear, Care::All, self.relay.settings.limits.idle_timeout).await)
+        Ok(Answer::begin(response, ear, Care::All, self.relay.settings.serve.idle_timeout_s.0).await)
     }
 
     /// The request made smaller, with everything since the first one behind it, after the provider found it too long.

@@ -40,7 +40,7 @@ use crate::api::Api;
 use crate::body_memory::{BodyMemory, Room};
 use crate::caller::Callers;
 use crate::refusal::Refusal;
-use crate::settings::{Family, Settings};
+use crate::settings::{Provider, Settings};
 
 /// How long to wait for what was learned of models before the first connection is taken.
 const LESSONS_WAIT: Duration = Duration::from_millis(500);
@@ -187,8 +187,8 @@ impl<P: Proxy> Gateway<P> {
 fn http(settings: &Settings) -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(settings.limits.head_timeout)
-        .max_header_size(settings.limits.head_bytes_max)
+        .header_read_timeout(settings.serve.head_timeout_s.0)
+        .max_header_size(settings.serve.head_kb_max.0)
         .preserve_header_case(true);
     http
 }
@@ -204,7 +204,7 @@ impl<P: Proxy> Shared<P> {
     ) {
         let _ = stream.set_nodelay(true);
         let Some(tls) = tls else { return self.requests(stream, peer, http, watcher).await };
-        let handshake = tokio::time::timeout(self.settings.limits.head_timeout, tls.accept(stream));
+        let handshake = tokio::time::timeout(self.settings.serve.head_timeout_s.0, tls.accept(stream));
         match handshake.await {
             Ok(Ok(stream)) => self.requests(stream, peer, http, watcher).await,
             Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS connection was made"),
@@ -274,7 +274,7 @@ impl<P: Proxy> Shared<P> {
         mut account: Account,
         memory: &P::Memory,
     ) -> Response<Answer<P::Body>> {
-        let max = self.settings.limits.requests_max;
+        let max = usize::try_from(self.settings.serve.requests_max).unwrap_or(usize::MAX);
         account.slot = Slot::take(&self.slots, max);
         if account.slot.is_none() {
             return self.refused(&Refusal::Busy { max }, &request, &id, account);
@@ -295,7 +295,7 @@ impl<P: Proxy> Shared<P> {
         mut account: Account,
     ) -> Response<Answer<P::Body>> {
         self.metrics.refused(refusal.name());
-        let mut response = refusal.response(Family::of(request.uri().path(), request.headers()));
+        let mut response = refusal.response(Provider::of(request.uri().path(), request.headers()));
         response.headers_mut().insert(PROXIED_REQUEST_ID, id.header());
         account.status = Some(response.status());
         response.map(|body| Answer::own(axum::body::Body::new(body), account))
@@ -367,7 +367,7 @@ impl<P: Proxy> Shared<P> {
 
     /// Waits for what is under way, up to the grace; then cuts it off.
     async fn finish(&self, graceful: GracefulShutdown, mut tasks: JoinSet<()>, mut stop: Stop) -> Ended {
-        let grace = self.settings.limits.shutdown_grace;
+        let grace = self.settings.serve.shutdown_grace_s.0;
         tokio::select! {
             () = graceful.shutdown() => {}
             () = tokio::time::sleep(grace) => {}

@@ -71,7 +71,7 @@ impl std::fmt::Debug for Tls {
 impl Listening {
     /// Listens where the settings say.
     pub async fn on(settings: &Settings, openness: Openness) -> Result<Listening, ListenError> {
-        let address = settings.listen;
+        let address = settings.serve.listen;
         let is_open = !address.ip().is_loopback() && settings.keys.is_empty();
         if is_open && openness == Openness::Local {
             return Err(ListenError::Open { address });

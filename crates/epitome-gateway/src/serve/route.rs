@@ -42,9 +42,8 @@ impl Route {
 
 #[cfg(test)]
 mod tests {
-    use epitome_runtime::config::OWN_PATHS;
-
     use super::*;
+    use crate::settings::OWN_PATHS;
 
     #[test]
     fn what_the_configuration_knows_as_the_gateways_own_is_and_nothing_else() {

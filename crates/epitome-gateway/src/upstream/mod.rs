@@ -25,7 +25,7 @@ use crate::caller::PROVIDER_KEY_HEADERS;
 use crate::proxy::wishes::is_ours;
 use crate::refusal::Refusal;
 use crate::serve::crew;
-use crate::settings::{Family, Limits, Takes, Upstream};
+use crate::settings::{Provider, Serve, Upstream, UpstreamRoute};
 
 /// What goes up: whole, or as it comes.
 pub type UpBody = UnsyncBoxBody<Bytes, hyper::Error>;
@@ -54,19 +54,19 @@ pub struct Upstreams {
 
 impl Upstreams {
     /// The upstreams of the settings.
-    pub fn new(list: Vec<Upstream>, limits: &Limits) -> Self {
+    pub fn new(list: Vec<Upstream>, serve: &Serve) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let pools = (0..=crew::seats()).map(|_| pool(limits)).collect();
+        let pools = (0..=crew::seats()).map(|_| pool(serve)).collect();
         let list = list.into_iter().map(Arc::new).collect();
-        Upstreams { list, pools, first_byte: limits.first_byte_timeout }
+        Upstreams { list, pools, first_byte: serve.first_byte_timeout_s.0 }
     }
 
     /// Who answers: whoever takes the path, then the model, then the family.
-    pub fn of(&self, path: &str, model: Option<&str>, family: Family) -> Option<Arc<Upstream>> {
+    pub fn of(&self, path: &str, model: Option<&str>, family: Provider) -> Option<Arc<Upstream>> {
         let takes = |upstream: &&Arc<Upstream>| {
-            upstream.takes.takes_path(path)
-                || model.is_some_and(|model| upstream.takes.takes_model(model))
-                || upstream.takes == Takes::Family(family)
+            upstream.route.matches_path(path)
+                || model.is_some_and(|model| upstream.route.matches_model(model))
+                || upstream.route == UpstreamRoute::Provider(family)
         };
         // They stand in the order in which they count.
         self.list.iter().find(takes).cloned()
@@ -74,7 +74,7 @@ impl Upstreams {
 
     /// Whether the model has a say in who answers.
     pub fn are_by_model(&self) -> bool {
-        self.list.iter().any(|upstream| matches!(upstream.takes, Takes::Model(_)))
+        self.list.iter().any(|upstream| matches!(upstream.route, UpstreamRoute::Model(_)))
     }
 
     /// Sends a request that is written as its upstream wants it: a path as its address, and a host.
@@ -89,11 +89,11 @@ impl Upstreams {
     }
 }
 
-fn pool(limits: &Limits) -> Pool {
+fn pool(serve: &Serve) -> Pool {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
-    http.set_connect_timeout(Some(limits.connect_timeout));
+    http.set_connect_timeout(Some(serve.connect_timeout_s.0));
     let https = hyper_rustls::HttpsConnectorBuilder::new()
         .with_platform_verifier()
         .https_or_http()
@@ -113,7 +113,7 @@ fn reason(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// The headers that go up: the client's, less what is not the provider's. Keys of the gateway's own have left them already.
-pub fn headers(upstream: &Upstream, client: &HeaderMap, family: Family) -> HeaderMap {
+pub fn headers(upstream: &Upstream, client: &HeaderMap, family: Provider) -> HeaderMap {
     let mut headers = less(client, |name| *name == HOST || is_of_a_connection(name) || is_ours(name));
     if let Some(key) = &upstream.key {
         put_key(&mut headers, key.reveal(), family);
@@ -158,14 +158,14 @@ fn less(headers: &HeaderMap, goes: impl Fn(&HeaderName) -> bool) -> HeaderMap {
 }
 
 /// Puts the upstream's own key in the place of the client's, where its provider looks for it.
-fn put_key(headers: &mut HeaderMap, key: &str, family: Family) {
+fn put_key(headers: &mut HeaderMap, key: &str, family: Provider) {
     for name in &PROVIDER_KEY_HEADERS {
         headers.remove(name);
     }
     let (name, value) = match family {
-        Family::OpenAi => (AUTHORIZATION, format!("Bearer {key}")),
-        Family::Anthropic => (HeaderName::from_static("x-api-key"), key.to_owned()),
-        Family::Gemini => (HeaderName::from_static("x-goog-api-key"), key.to_owned()),
+        Provider::OpenAi => (AUTHORIZATION, format!("Bearer {key}")),
+        Provider::Anthropic => (HeaderName::from_static("x-api-key"), key.to_owned()),
+        Provider::Gemini => (HeaderName::from_static("x-goog-api-key"), key.to_owned()),
     };
     if let Ok(mut value) = HeaderValue::from_str(&value) {
         value.set_sensitive(true);
@@ -194,8 +194,11 @@ mod tests {
 
     #[test]
     fn what_belongs_to_a_connection_or_to_us_stays_here() {
-        let upstream =
-            Upstream { takes: Takes::Family(Family::OpenAi), url: "http://127.0.0.1:1".parse().unwrap(), key: None };
+        let upstream = Upstream {
+            route: UpstreamRoute::Provider(Provider::OpenAi),
+            url: "http://127.0.0.1:1".parse().unwrap(),
+            key: None,
+        };
         let client = HeaderMap::from_iter(
             [
                 ("host", "h"),
@@ -209,18 +212,18 @@ mod tests {
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
         );
         let names = |headers: HeaderMap| headers.keys().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(names(headers(&upstream, &client, Family::OpenAi)), ["x-z", "authorization", "x-a", "host"]);
+        assert_eq!(names(headers(&upstream, &client, Provider::OpenAi)), ["x-z", "authorization", "x-a", "host"]);
     }
 
     #[test]
     fn an_upstreams_own_key_stands_where_its_provider_looks_for_it() {
         for (family, name, value) in [
-            (Family::OpenAi, "authorization", "Bearer own"),
-            (Family::Anthropic, "x-api-key", "own"),
-            (Family::Gemini, "x-goog-api-key", "own"),
+            (Provider::OpenAi, "authorization", "Bearer own"),
+            (Provider::Anthropic, "x-api-key", "own"),
+            (Provider::Gemini, "x-goog-api-key", "own"),
         ] {
             let url = "http://127.0.0.1:1".parse().unwrap();
-            let upstream = Upstream { takes: Takes::Family(family), url, key: Some(Secret::new("own")) };
+            let upstream = Upstream { route: UpstreamRoute::Provider(family), url, key: Some(Secret::new("own")) };
             let client = PROVIDER_KEY_HEADERS.map(|name| (name, HeaderValue::from_static("theirs")));
             let sent = headers(&upstream, &client.into_iter().collect(), family);
             let all: Vec<_> = sent.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();

@@ -294,7 +294,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::settings::{Family, Takes};
+    use crate::settings::{Provider, UpstreamRoute};
 
     const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
     const CUT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi";
@@ -329,12 +329,12 @@ mod tests {
                 });
             }
         });
-        let upstream = Upstream { takes: Takes::Family(Family::OpenAi), url, key: None };
+        let upstream = Upstream { route: UpstreamRoute::Provider(Provider::OpenAi), url, key: None };
         (Arc::new(upstream), heard)
     }
 
     fn pool() -> Pool {
-        super::super::pool(&crate::settings::Limits::default())
+        super::super::pool(&crate::settings::Serve::default())
     }
 
     async fn ask(pool: &Pool, upstream: &Arc<Upstream>) -> Response<Lent> {

@@ -125,7 +125,7 @@ fn what_is_announced_takes_nothing_before_it_comes() {
         const CONNECTIONS: usize = 40;
         const SENT: usize = 30_000;
         let (upstream, _) = silent().await;
-        let gate = gate(&upstream, |settings| settings.limits.body_timeout = Duration::from_secs(2)).await;
+        let gate = gate(&upstream, |settings| settings.serve.body_timeout_s.0 = Duration::from_secs(2)).await;
         let piece = vec![b' '; SENT / 3];
         let (peak, statuses) = peak_of("40 bodies of 30 KB, 63 MB announced", async {
             let mut streams = Vec::new();
@@ -159,8 +159,8 @@ fn all_bodies_together_take_what_they_may_and_the_others_are_told_to_come_back()
         const CONNECTIONS: usize = 40;
         let (upstream, taken) = silent().await;
         let gate = gate(&upstream, |settings| {
-            settings.limits.body_timeout = Duration::from_secs(3);
-            settings.limits.body_memory_bytes_max = 8 * MB;
+            settings.serve.body_timeout_s.0 = Duration::from_secs(3);
+            settings.serve.body_memory_mb_max.0 = 8 * MB;
         })
         .await;
         let (peak, statuses) = peak_of("40 bodies of 4 MB within 8 MB", async {
@@ -234,7 +234,7 @@ fn a_packed_body_takes_what_is_worth_reading_of_it_and_all_of_them_what_they_may
             assert!(bombs.iter().all(|(_, packed)| packed.len() < 200_000), "they are small on the wire");
             for (packing, packed) in bombs {
                 let (upstream, taken) = silent().await;
-                let gate = gate(&upstream, |settings| settings.limits.body_memory_bytes_max = LIMIT).await;
+                let gate = gate(&upstream, |settings| settings.serve.body_memory_mb_max.0 = LIMIT).await;
                 let (peak, _streams) = peak_of(&format!("{EACH} bodies of {bytes} bytes in {packing}"), async {
                     let mut streams = Vec::new();
                     for _ in 0..EACH {

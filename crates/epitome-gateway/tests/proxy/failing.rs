@@ -24,7 +24,7 @@ fn plan(store: &Arc<FaultyStore>) -> Plan {
         .window(40_000)
         .budget(8_000)
         .store(store.clone())
-        .settings(|settings| settings.limits.store_patience = Duration::from_millis(300))
+        .settings(|settings| settings.serve.store_patience_ms.0 = Duration::from_millis(300))
 }
 
 /// Sends a request, and again while the gateway goes without its store: one that did not answer is left alone for some
@@ -102,7 +102,7 @@ async fn one_request_waits_once_in_total_for_a_store_that_hangs() {
         // New, at hand and small, at hand and grown over its budget, and compacted already.
         for (before, more) in [(0, 14_000), (3_000, 300), (3_000, 12_000), (14_000, 300)] {
             let store = faulty();
-            let plan = plan(&store).settings(|settings| settings.limits.store_patience = patience);
+            let plan = plan(&store).settings(|settings| settings.serve.store_patience_ms.0 = patience);
             let world = plan.start().await;
             let mut talk = Talk::about(dialect, "A task.").grown(before);
             let began = Instant::now();
@@ -237,7 +237,7 @@ async fn a_slow_summarizer_keeps_nobody_waiting() {
             .budget(8_000)
             .summarizer(summarizer)
             .engine(|engine| engine.background = Background::On { wait: Duration::from_millis(400) })
-            .settings(|settings| settings.limits.store_patience = Duration::from_millis(400))
+            .settings(|settings| settings.serve.store_patience_ms.0 = Duration::from_millis(400))
             .start()
             .await;
         let talk = Talk::new(Dialect::Chat).grown(14_000);

@@ -76,8 +76,8 @@ async fn an_upstream_that_is_not_there_is_told_as_a_bad_gateway() {
 async fn an_upstream_that_never_answers_is_given_up() {
     let world = Plan::new()
         .settings(|settings| {
-            settings.limits.first_byte_timeout = Duration::from_millis(300);
-            settings.limits.idle_timeout = Duration::from_millis(300);
+            settings.serve.first_byte_timeout_s.0 = Duration::from_millis(300);
+            settings.serve.idle_timeout_s.0 = Duration::from_millis(300);
         })
         .start()
         .await;
@@ -218,7 +218,7 @@ async fn what_is_no_request_is_the_providers_to_judge() {
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_refused_and_the_provider_hears_nothing() {
-    let world = Plan::new().settings(|settings| settings.limits.body_bytes_max = 64 << 10).start().await;
+    let world = Plan::new().settings(|settings| settings.serve.body_mb_max.0 = 64 << 10).start().await;
     for dialect in DIALECTS {
         let got = Talk::new(dialect).grown(40_000).send(&world.gate).await;
         assert_eq!((got.status, got.told("refused")), (413, Some("body_too_large")), "{}", got.text());
@@ -229,7 +229,7 @@ async fn a_body_over_the_limit_is_refused_and_the_provider_hears_nothing() {
 
 #[tokio::test]
 async fn where_there_is_no_memory_to_read_a_body_it_goes_out_as_it_came() {
-    let world = Plan::new().settings(|settings| settings.limits.body_memory_bytes_max = 100 << 10).start().await;
+    let world = Plan::new().settings(|settings| settings.serve.body_memory_mb_max.0 = 100 << 10).start().await;
     for dialect in DIALECTS {
         let talk = Talk::new(dialect).grown(20_000);
         assert!((40 << 10..80 << 10).contains(&talk.body().len()), "{}", talk.body().len());
@@ -246,7 +246,7 @@ async fn where_there_is_no_memory_for_a_body_its_client_is_told_to_come_back() {
     for dialect in DIALECTS {
         let line = Line::saying("", Then::Wait).await;
         let gate =
-            Plan::new().settings(|settings| settings.limits.body_memory_bytes_max = 100 << 10).gate(&line.url()).await;
+            Plan::new().settings(|settings| settings.serve.body_memory_mb_max.0 = 100 << 10).gate(&line.url()).await;
         let talk = Talk::new(dialect).grown(12_000);
         let (first, second) = (talk.send(&gate), async {
             let began = Instant::now();
@@ -274,7 +274,7 @@ async fn where_there_is_no_memory_for_a_body_its_client_is_told_to_come_back() {
 #[tokio::test]
 async fn a_body_that_never_comes_is_not_waited_for() {
     let world =
-        Plan::new().settings(|settings| settings.limits.body_timeout = Duration::from_millis(300)).start().await;
+        Plan::new().settings(|settings| settings.serve.body_timeout_s.0 = Duration::from_millis(300)).start().await;
     let mut stream = world.gate.connect().await;
     let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{\"model\"";
     stream.write_all(head.as_bytes()).await.unwrap();

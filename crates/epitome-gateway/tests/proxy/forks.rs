@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epitome::wire::Dialect;
-use epitome_runtime::config::Persist;
+use epitome_gateway::settings::Persist;
 use epitome_runtime::store::Memory;
 use epitome_testkit::FaultyStore;
 use serde_json::{Value, json};
@@ -55,8 +55,8 @@ async fn leave_at_once(dialect: Dialect, persist: Persist, tokens: usize) {
         .budget(6_000)
         .store(store.clone())
         .settings(|settings| {
-            settings.persist = persist;
-            settings.limits.store_patience = Duration::from_secs(20);
+            settings.serve.persist = persist;
+            settings.serve.store_patience_ms.0 = Duration::from_secs(20);
         })
         .start()
         .await;

@@ -314,7 +314,7 @@ async fn many_samples_at_once_are_one_thread_and_one_prompt() {
 
 #[tokio::test]
 async fn threads_that_are_let_go_of_come_back_as_they_were() {
-    let world = plan().settings(|settings| settings.limits.memory_bytes_max = 1).start().await;
+    let world = plan().settings(|settings| settings.serve.memory_mb_max.0 = 1).start().await;
     let mut talks: Vec<Talk> = (0..3).map(|number| Talk::about(Dialect::Chat, &format!("Task {number}."))).collect();
     let mut threads = vec![None; 3];
     let mut before: Vec<Option<(u64, bytes::Bytes)>> = vec![None; 3];

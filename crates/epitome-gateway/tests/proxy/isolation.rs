@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use epitome::wire::Dialect;
-use epitome_gateway::settings::{ApiKey, ToolRules};
+use epitome_gateway::settings::{ApiKey, Switch};
 use epitome_mock::{MockServer, MockWork};
 use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::ids::{Moment, TenantId};
@@ -451,7 +451,7 @@ fn town_plan() -> Plan {
     let work = MockWork { turns: 10_000, bytes: 1_500, gateway_tools: true, ..MockWork::default() };
     Plan::new().window(9_000).budget(4_000).mock(|mock| mock.work = work).settings(|settings| {
         settings.keys = keys.into();
-        settings.tools = ToolRules { others: true, clients: Vec::new() };
+        settings.serve.tools = Switch::On;
     })
 }
 

@@ -78,7 +78,7 @@ async fn gate(line: &Line, keys_required: bool) -> Gate {
     let keys = [("acme", ACME), ("bolt", BOLT)].map(key);
     let settings = move |settings: &mut epitome_gateway::settings::Settings| {
         settings.keys = keys.into();
-        settings.keys_required = keys_required;
+        settings.serve.keys_required = keys_required;
     };
     Plan::new().settings(settings).gate(&line.url()).await
 }

@@ -1,7 +1,7 @@
 //! The gateway's own tools: answered inside, invisible outside, and not spoken of where they are off.
 
 use epitome::wire::Dialect;
-use epitome_gateway::settings::ToolRules;
+use epitome_gateway::settings::{ClientSwitch, Switch};
 use epitome_mock::{MockWork, RecordedRequest};
 
 use crate::talk::{DIALECTS, Talk};
@@ -108,8 +108,9 @@ async fn where_they_are_off_nobody_speaks_of_them() {
 
 #[tokio::test]
 async fn who_gets_them_is_told_by_client_by_header_and_by_having_tools() {
-    let rules = ToolRules { others: false, clients: vec![("codex".to_owned(), true), ("pi".to_owned(), false)] };
-    let world = plan().settings(|settings| settings.tools = rules).start().await;
+    let rules = [("codex", Switch::On), ("pi", Switch::Off)];
+    let rules = rules.map(|(client, switch)| ClientSwitch { client: client.to_owned(), switch });
+    let world = plan().settings(|settings| settings.serve.tools_for = rules.into()).start().await;
     let talk = Talk::new(Dialect::Responses);
     let mut bare = Talk::new(Dialect::Responses);
     bare.fields.as_object_mut().unwrap().remove("tools");

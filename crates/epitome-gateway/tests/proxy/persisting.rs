@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use epitome::wire::Dialect;
-use epitome_gateway::settings::Settings;
-use epitome_runtime::config::Persist;
+use epitome_gateway::settings::{Persist, Settings};
 use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::ids::TenantId;
 use epitome_runtime::store::{DocumentKind, Memory, Store};
@@ -116,7 +115,7 @@ async fn a_store_that_hangs_holds_the_end_of_an_answer_once_and_then_nobodys() {
             let (store, _) = slow();
             let patience = Duration::from_millis(400);
             let plan = Plan::new().store(store.clone());
-            let world = plan.settings(|settings| settings.limits.store_patience = patience).start().await;
+            let world = plan.settings(|settings| settings.serve.store_patience_ms.0 = patience).start().await;
             let mut talk = Talk::new(dialect).streaming(stream);
             talk.send(&world.gate).await.fine();
             store.fail(0, usize::MAX, StoreFault::Hung);
@@ -139,9 +138,9 @@ async fn told_so_an_answer_waits_for_nothing_and_is_written_down_soon_after() {
         let sqlite = folder.store();
         let store = Arc::new(FaultyStore::new(sqlite.clone()));
         let unhurried = |settings: &mut Settings| {
-            settings.persist = Persist::AfterAnswer;
+            settings.serve.persist = Persist::AfterAnswer;
             // Longer than the store takes: nothing is given up for it.
-            settings.limits.store_patience = SOON;
+            settings.serve.store_patience_ms.0 = SOON;
         };
         let world = Plan::new().store(store.clone()).settings(unhurried).start().await;
         // The store answers nobody while the answer comes.

@@ -76,7 +76,7 @@ async fn the_header_the_library_and_the_provider_say_the_same_number() {
     for (claim, dialect, request) in requests() {
         // Spaces say nothing to a model.
         for body in [request.to_string(), serde_json::to_string_pretty(&request).unwrap()] {
-            let world = Plan::new().settings(|settings| settings.budget = None).start().await;
+            let world = Plan::new().settings(|settings| settings.serve.budget = None).start().await;
             // Something that has to be counted on its way, and something that need not be.
             for headers in [&[][..], &[("x-epitome-budget", "100000")][..]] {
                 let got = world.post(path(dialect), headers, body.clone()).await.fine();

@@ -205,7 +205,7 @@ async fn the_clients_key_goes_on_and_a_gateways_own_key_does_not() {
     let with_keys = |keys_required| {
         Plan::new().settings(move |settings| {
             settings.keys = vec![ApiKey { tenant: "acme".parse().unwrap(), secret: Secret::new("ek-acme") }];
-            settings.keys_required = keys_required;
+            settings.serve.keys_required = keys_required;
         })
     };
     let world = Plan::new().start().await;
@@ -228,19 +228,19 @@ async fn the_clients_key_goes_on_and_a_gateways_own_key_does_not() {
 
 #[tokio::test]
 async fn upstreams_are_chosen_by_path_and_by_model() {
-    use epitome_gateway::settings::{Family, Settings, Takes, Upstream};
+    use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
     let [by_path, by_model, other] = [0, 1, 2].map(|_| MockServer::start(MockSettings::default()).unwrap());
-    let upstream = |takes, url: String| Upstream { takes, url: url.parse().unwrap(), key: None };
+    let upstream = |route, url: String| Upstream { route, url: url.parse().unwrap(), key: None };
     let settings = Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
+        serve: Serve { listen: "127.0.0.1:0".parse().unwrap(), ..Serve::default() },
         upstreams: vec![
-            upstream(Takes::Path("/groq".into()), format!("{}/v1", by_path.url())),
+            upstream(UpstreamRoute::Path("/groq".into()), format!("{}/v1", by_path.url())),
             Upstream {
                 key: Some(epitome_runtime::model::Secret::new("sk-of-the-gateway")),
-                ..upstream(Takes::Model("claude-*".into()), by_model.url())
+                ..upstream(UpstreamRoute::Model("claude-*".into()), by_model.url())
             },
-            upstream(Takes::Family(Family::OpenAi), other.url()),
-            upstream(Takes::Family(Family::Anthropic), other.url()),
+            upstream(UpstreamRoute::Provider(Provider::OpenAi), other.url()),
+            upstream(UpstreamRoute::Provider(Provider::Anthropic), other.url()),
         ],
         ..Settings::default()
     };

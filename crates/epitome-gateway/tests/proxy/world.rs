@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use epitome::budget::Tokens;
 use epitome_gateway::RunningGateway;
 use epitome_gateway::serve::{Gateway, Listening, Openness};
-use epitome_gateway::settings::{Family, Settings, Takes, ToolRules, Upstream};
+use epitome_gateway::settings::{Provider, Settings, Switch, Upstream, UpstreamRoute};
 use epitome_mock::{MockServer, MockSettings, RecordedRequest};
 use epitome_runtime::engine::{Engine, Parts};
 use epitome_runtime::store::{Memory, Sqlite, Store};
@@ -76,12 +76,12 @@ impl Plan {
 
     /// A gateway with this budget.
     pub fn budget(self, tokens: u64) -> Plan {
-        self.settings(|settings| settings.budget = Some(Tokens::new(tokens)))
+        self.settings(|settings| settings.serve.budget = Some(Tokens::new(tokens)))
     }
 
     /// A gateway that gives its own tools to everybody.
     pub fn with_tools(self) -> Plan {
-        self.settings(|settings| settings.tools = ToolRules { others: true, clients: Vec::new() })
+        self.settings(|settings| settings.serve.tools = Switch::On)
     }
 
     pub fn store(mut self, store: Arc<dyn Store>) -> Plan {
@@ -129,17 +129,18 @@ impl Plan {
 
     /// Starts a gateway before a provider that is there already.
     pub async fn gate(self, upstream: &str) -> Gate {
-        let takes = [Family::OpenAi, Family::Anthropic, Family::Gemini].map(Takes::Family);
-        let upstream = |takes| Upstream { takes, url: upstream.parse().unwrap(), key: None };
-        let mut settings = Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..self.settings };
-        settings.upstreams = takes.map(upstream).into();
+        let routes = Provider::ALL.map(UpstreamRoute::Provider);
+        let upstream = |route| Upstream { route, url: upstream.parse().unwrap(), key: None };
+        let mut settings = self.settings;
+        settings.serve.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        settings.upstreams = routes.map(upstream).into();
         let parts = Parts {
             store: self.store,
             objects: self.objects,
             summarizer: self.summarizer,
             keys: self.keys,
             ..Parts::in_memory(epitome_runtime::engine::Settings {
-                store_patience: settings.limits.store_patience,
+                store_patience: settings.serve.store_patience_ms.0,
                 ..self.engine
             })
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use epitome_gateway::serve::{Call, Ended, Gateway, Listening, Metrics, Openness, Proxy, Stop, Stopper};
-use epitome_gateway::settings::{Limits, Settings};
+use epitome_gateway::settings::{Serve, Settings};
 use epitome_runtime::engine::{Engine, Parts};
 use futures_util::StreamExt as _;
 use http::{HeaderName, Request, Response};
@@ -43,8 +43,8 @@ impl Running {
     }
 
     /// Serves what an engine keeps.
-    pub async fn of(settings: Settings, engine: Engine) -> Running {
-        let settings = Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..settings };
+    pub async fn of(mut settings: Settings, engine: Engine) -> Running {
+        settings.serve.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let listening = Listening::on(&settings, Openness::Local).await.expect("a port");
         let (address, (stopper, stop)) = (listening.address(), Stop::pair());
         let gateway = Gateway {
@@ -115,9 +115,9 @@ pub async fn said_to(running: &Running, bytes: &str) -> String {
     rest_of(&mut stream).await
 }
 
-pub fn with_limits(change: impl FnOnce(&mut Limits)) -> Settings {
+pub fn with_limits(change: impl FnOnce(&mut Serve)) -> Settings {
     let mut settings = Settings::default();
-    change(&mut settings.limits);
+    change(&mut settings.serve);
     settings
 }
 

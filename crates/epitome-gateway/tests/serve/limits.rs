@@ -8,7 +8,7 @@ use crate::fixture::{Running, SOON, rest_of, said_to, with_limits};
 
 #[tokio::test]
 async fn a_client_that_never_finishes_its_head_is_let_go() {
-    let running = Running::new(with_limits(|limits| limits.head_timeout = Duration::from_millis(200))).await;
+    let running = Running::new(with_limits(|serve| serve.head_timeout_s.0 = Duration::from_millis(200))).await;
     let mut slow = running.connect().await;
     slow.write_all(b"GET /echo HTTP/1.1\r\nHost: localhost\r\n").await.unwrap();
     let began = Instant::now();
@@ -25,14 +25,14 @@ async fn a_client_that_never_finishes_its_head_is_let_go() {
 
 #[tokio::test]
 async fn a_client_that_says_nothing_is_let_go() {
-    let running = Running::new(with_limits(|limits| limits.head_timeout = Duration::from_millis(200))).await;
+    let running = Running::new(with_limits(|serve| serve.head_timeout_s.0 = Duration::from_millis(200))).await;
     let mut silent = running.connect().await;
     assert_eq!(rest_of(&mut silent).await, "");
 }
 
 #[tokio::test]
 async fn a_head_that_is_too_large_is_refused_as_that() {
-    let running = Running::new(with_limits(|limits| limits.head_bytes_max = 16 << 10)).await;
+    let running = Running::new(with_limits(|serve| serve.head_kb_max.0 = 16 << 10)).await;
     let head = |bytes: usize| {
         format!("GET /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Long: {}\r\n\r\n", "a".repeat(bytes))
     };
@@ -69,7 +69,7 @@ async fn what_is_no_http_is_refused_and_the_rest_goes_on() {
 
 #[tokio::test]
 async fn one_request_too_many_is_told_to_come_back_and_probes_are_not() {
-    let running = Running::new(with_limits(|limits| limits.requests_max = 1)).await;
+    let running = Running::new(with_limits(|serve| serve.requests_max = 1)).await;
     let first = running.get("/endless", &[]).await;
     let second = running.get("/v1/messages", &[]).await;
     assert_eq!(second.status(), 503);
@@ -92,7 +92,7 @@ async fn one_request_too_many_is_told_to_come_back_and_probes_are_not() {
 
 #[tokio::test]
 async fn a_client_that_leaves_before_an_answer_is_forgotten() {
-    let running = Running::new(with_limits(|limits| limits.requests_max = 1)).await;
+    let running = Running::new(with_limits(|serve| serve.requests_max = 1)).await;
     let mut stream = running.connect().await;
     stream.write_all(b"GET /never HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     // Looked for with requests that take no place: one that did could be there first, and the place would be taken.

@@ -15,7 +15,10 @@ fn with_key() -> Settings {
 
 #[tokio::test]
 async fn it_refuses_to_listen_to_everybody_without_keys() {
-    let open = |settings: Settings| Settings { listen: SocketAddr::from(([0, 0, 0, 0], 0)), ..settings };
+    let open = |mut settings: Settings| {
+        settings.serve.listen = SocketAddr::from(([0, 0, 0, 0], 0));
+        settings
+    };
     let refused = Listening::on(&open(Settings::default()), Openness::Local).await.unwrap_err();
     assert!(matches!(refused, ListenError::Open { .. }), "{refused}");
     assert!(refused.to_string().contains("`serve.keys`"), "{refused}");
@@ -26,7 +29,8 @@ async fn it_refuses_to_listen_to_everybody_without_keys() {
 #[tokio::test]
 async fn a_port_that_is_taken_is_named() {
     let running = Running::new(Settings::default()).await;
-    let settings = Settings { listen: running.address, ..Settings::default() };
+    let mut settings = Settings::default();
+    settings.serve.listen = running.address;
     let error = Listening::on(&settings, Openness::Local).await.unwrap_err().to_string();
     assert!(error.contains(&running.address.to_string()), "{error}");
 }

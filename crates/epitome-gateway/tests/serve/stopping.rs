@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use crate::fixture::{Running, SOON, with_limits};
 
 fn patient() -> epitome_gateway::settings::Settings {
-    with_limits(|limits| limits.shutdown_grace = Duration::from_secs(60))
+    with_limits(|serve| serve.shutdown_grace_s.0 = Duration::from_secs(60))
 }
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn an_idle_connection_and_a_follower_of_events_do_not_keep_it() {
 
 #[tokio::test]
 async fn what_takes_longer_than_the_grace_is_cut_off_and_counted() {
-    let running = Running::new(with_limits(|limits| limits.shutdown_grace = Duration::from_millis(200))).await;
+    let running = Running::new(with_limits(|serve| serve.shutdown_grace_s.0 = Duration::from_millis(200))).await;
     let endless = running.get("/endless", &[]).await;
     running.stopper.finish();
     assert!(endless.text().await.is_err(), "a cut stream looks whole");

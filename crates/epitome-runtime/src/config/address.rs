@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use reqwest::Url;
 
 use super::secret::HIDDEN;
-use super::setting::{Frame, Given, Setting, Shape};
+use super::setting::{ReadContext, Setting, WrittenValue};
 
 /// Where threads, plans, events and jobs are kept.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,35 +48,36 @@ impl fmt::Debug for StoreUrl {
 }
 
 impl Setting for StoreUrl {
-    const SHAPE: Shape = Shape::Text;
     const REACHES_OUT: bool = true;
 
-    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
-        let Given::Text(text) = given else { return None };
+    fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
+        let text = written.text()?;
         match text.split_once(':')? {
-            ("sqlite", path) if !path.is_empty() => Some(StoreUrl::Sqlite(frame.rooted(path.trim_start_matches("//")))),
-            ("postgres" | "postgresql", _) => Url::parse(text).ok().map(|_| StoreUrl::Postgres(text.clone())),
+            ("sqlite", path) if !path.is_empty() => {
+                Some(StoreUrl::Sqlite(context.resolve(path.trim_start_matches("//"))))
+            }
+            ("postgres" | "postgresql", _) => Url::parse(text).ok().map(|_| StoreUrl::Postgres(text.to_owned())),
             ("memory", "") => Some(StoreUrl::Memory),
             _ => None,
         }
     }
 
-    fn written(given: &Given) -> String {
-        written_without_credentials(given)
+    fn quoted(written: &WrittenValue) -> String {
+        written_without_credentials(written)
     }
 
-    fn allowed(_: &Frame<'_>) -> String {
+    fn allowed(_: &ReadContext<'_>) -> String {
         "sqlite:PATH, postgres://… or memory:".to_owned()
     }
 
-    fn shown(&self) -> String {
+    fn show(&self) -> String {
         self.to_string()
     }
 }
 
 /// An address that is refused may be refused because of the credentials in it.
-fn written_without_credentials(given: &Given) -> String {
-    let written = given.written();
+fn written_without_credentials(written: &WrittenValue) -> String {
+    let written = written.quoted();
     if written.contains('@') || written.contains("password") { HIDDEN.to_owned() } else { written }
 }
 
@@ -114,32 +115,31 @@ impl fmt::Display for ArtifactsUrl {
 }
 
 impl Setting for ArtifactsUrl {
-    const SHAPE: Shape = Shape::Text;
     const REACHES_OUT: bool = true;
 
-    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
-        let Given::Text(text) = given else { return None };
+    fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
+        let text = written.text()?;
         match text.split_once(':') {
             Some(("memory", "")) => Some(ArtifactsUrl::Memory),
             Some(("s3", _)) => bucket(text),
             Some(("file", path)) if !path.is_empty() => {
-                Some(ArtifactsUrl::Folder(frame.rooted(path.strip_prefix("//").unwrap_or(path))))
+                Some(ArtifactsUrl::Folder(context.resolve(path.strip_prefix("//").unwrap_or(path))))
             }
             Some((_, rest)) if rest.starts_with("//") => None,
             _ if text.is_empty() => None,
-            _ => Some(ArtifactsUrl::Folder(frame.rooted(text))),
+            _ => Some(ArtifactsUrl::Folder(context.resolve(text))),
         }
     }
 
-    fn written(given: &Given) -> String {
-        written_without_credentials(given)
+    fn quoted(written: &WrittenValue) -> String {
+        written_without_credentials(written)
     }
 
-    fn allowed(_: &Frame<'_>) -> String {
+    fn allowed(_: &ReadContext<'_>) -> String {
         "a folder, s3://BUCKET/PREFIX without credentials, or memory:".to_owned()
     }
 
-    fn shown(&self) -> String {
+    fn show(&self) -> String {
         self.to_string()
     }
 }
@@ -166,25 +166,24 @@ impl HttpUrl {
 }
 
 impl Setting for HttpUrl {
-    const SHAPE: Shape = Shape::Text;
     const REACHES_OUT: bool = true;
 
-    fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
-        let Given::Text(text) = given else { return None };
+    fn read(written: &WrittenValue, _: &ReadContext<'_>) -> Option<Self> {
+        let text = written.text()?;
         let url = Url::parse(text).ok()?;
         let fine = matches!(url.scheme(), "http" | "https") && url.has_host() && !has_credentials(&url);
-        fine.then(|| HttpUrl(text.clone()))
+        fine.then(|| HttpUrl(text.to_owned()))
     }
 
-    fn written(given: &Given) -> String {
-        written_without_credentials(given)
+    fn quoted(written: &WrittenValue) -> String {
+        written_without_credentials(written)
     }
 
-    fn allowed(_: &Frame<'_>) -> String {
+    fn allowed(_: &ReadContext<'_>) -> String {
         "an address that begins with http:// or https:// and has no name or password in it".to_owned()
     }
 
-    fn shown(&self) -> String {
+    fn show(&self) -> String {
         self.0.clone()
     }
 }
@@ -223,26 +222,25 @@ impl fmt::Display for ModelUrl {
 }
 
 impl Setting for ModelUrl {
-    const SHAPE: Shape = Shape::Text;
     const REACHES_OUT: bool = true;
 
-    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
-        let Given::Text(text) = given else { return None };
+    fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
+        let text = written.text()?;
         match text.split_once(':') {
-            Some(("script", path)) => (!path.is_empty()).then(|| ModelUrl::Script(frame.rooted(path))),
-            _ => HttpUrl::read(given, frame).map(ModelUrl::Http),
+            Some(("script", path)) => (!path.is_empty()).then(|| ModelUrl::Script(context.resolve(path))),
+            _ => HttpUrl::read(written, context).map(ModelUrl::Http),
         }
     }
 
-    fn written(given: &Given) -> String {
-        HttpUrl::written(given)
+    fn quoted(written: &WrittenValue) -> String {
+        HttpUrl::quoted(written)
     }
 
-    fn allowed(frame: &Frame<'_>) -> String {
-        format!("{}, or script:PATH", HttpUrl::allowed(frame))
+    fn allowed(context: &ReadContext<'_>) -> String {
+        format!("{}, or script:PATH", HttpUrl::allowed(context))
     }
 
-    fn shown(&self) -> String {
+    fn show(&self) -> String {
         self.to_string()
     }
 }

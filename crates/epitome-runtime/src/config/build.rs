@@ -220,20 +220,19 @@ impl Config {
     }
 
     /// The store, which is opened when it can be: see [`Recovering::keep_open`]. An address that cannot be one is refused.
-    pub fn recovering_store(&self) -> Result<Recovering, BuildError> {
+    /// SQLite waits for another process's lock at most `busy_timeout`.
+    pub fn recovering_store(&self, busy_timeout: Duration) -> Result<Recovering, BuildError> {
         let url = self.store.url.clone();
         if let StoreUrl::Postgres(address) = &url {
             let failed = |reason: StoreError| BuildError::Store { store: url.to_string(), reason };
             check_postgres_address(address).map_err(failed)?;
         }
-        // Less than a request waits, so that it is known what it waits for.
-        let busy_timeout = Some(Duration::from_millis(self.serve.store_patience_ms) * 3 / 4);
         Ok(Recovering::new(Box::new(move || {
             let url = url.clone();
             Box::pin(async move {
                 match &url {
                     StoreUrl::Memory => Ok(Arc::new(Memory::new()) as Arc<dyn Store>),
-                    StoreUrl::Sqlite(path) => sqlite(path.clone(), busy_timeout).await,
+                    StoreUrl::Sqlite(path) => sqlite(path.clone(), Some(busy_timeout)).await,
                     StoreUrl::Postgres(url) => postgres(url).await,
                 }
             })
@@ -375,14 +374,14 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::config::Sources;
+    use crate::config::{Loaded, Sources};
 
     fn config(flags: &[(&str, &str)]) -> Config {
         let defaults = [("store.url", "memory:"), ("artifacts.url", "memory:")];
         let flags = defaults.iter().chain(flags).map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
         let sources =
             Sources { flags: flags.collect(), folder: PathBuf::from("/no/such/folder"), ..Sources::default() };
-        Config::load(&sources).expect("a configuration").config
+        Loaded::<Config>::load(&sources).expect("a configuration").config
     }
 
     fn environment() -> Environment {

@@ -1,4 +1,4 @@
-//! Layers: what the file, the environment and the flags say, before anybody asks what it means.
+//! Layers: the values that file, environment and flags give to settings, before their types read them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,8 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, nearest};
-use super::sections::KEYS;
-use super::setting::{Given, Guard, Key};
+use super::setting::{Guard, Key, WrittenValue};
 use super::trust::TrustedFiles;
 
 /// Everything that a configuration is made of, as values.
@@ -85,14 +84,15 @@ pub const FOLDER_FILE: &str = "epitome.toml";
 const OTHERS: [&str; 5] = ["EPITOME_CONFIG", "EPITOME_FULL", "EPITOME_BLESS", "EPITOME_SEED", "EPITOME_CASES"];
 const OTHERS_PREFIX: &str = "EPITOME_TEST_";
 
-/// What was said, by setting: of several the closest to the program.
-#[derive(Debug, Default)]
+/// The written values by setting; of several, the one closest to the program.
+#[derive(Debug)]
 pub(super) struct Layers {
     /// The file that was read.
     pub file: Option<PathBuf>,
     /// The settings in it that do not count, because nobody trusted it.
     pub refused: Vec<&'static str>,
-    said: BTreeMap<&'static str, (Given, Origin)>,
+    keys: Vec<&'static Key>,
+    values: BTreeMap<&'static str, (WrittenValue, Origin)>,
 }
 
 /// A configuration file, and who answers for it.
@@ -111,8 +111,13 @@ enum Extent {
 }
 
 impl Layers {
-    pub fn read(sources: &Sources) -> Result<Self, ConfigError> {
-        let mut layers = Layers::default();
+    /// Layers without a file, variables or flags.
+    pub fn empty(keys: Vec<&'static Key>) -> Self {
+        Layers { file: None, refused: Vec::new(), keys, values: BTreeMap::new() }
+    }
+
+    pub fn read(sources: &Sources, keys: Vec<&'static Key>) -> Result<Self, ConfigError> {
+        let mut layers = Layers::empty(keys);
         match find(sources) {
             Some(FileSource::Own(path)) => layers.read_file(&path, &read_text(&path)?, Extent::All)?,
             Some(FileSource::Folder(path)) => layers.read_folder_file(&path, sources)?,
@@ -123,8 +128,12 @@ impl Layers {
         Ok(layers)
     }
 
-    pub fn of(&self, key: &Key) -> Option<&(Given, Origin)> {
-        self.said.get(key.name)
+    pub fn value_of(&self, key: &Key) -> Option<&(WrittenValue, Origin)> {
+        self.values.get(key.name)
+    }
+
+    pub fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().copied().find(|key| key.name == name)
     }
 
     /// A folder's file that the user trusts takes the place of their own; of another one only the free settings count,
@@ -160,8 +169,8 @@ impl Layers {
         extent: Extent,
     ) -> Result<(), ConfigError> {
         let (name, at) = (section.get_ref(), file.origin(section.span().start));
-        if !KEYS.iter().any(|key| key.name.split('.').next() == Some(name)) {
-            return Err(unknown(name, at));
+        if !self.keys.iter().any(|key| key.name.split('.').next() == Some(name)) {
+            return Err(self.unknown(name, at));
         }
         let Some(table) = value.get_ref().as_table() else {
             return Err(ConfigError::Wrong {
@@ -173,11 +182,11 @@ impl Layers {
         };
         for (field, value) in table {
             let (name, at) = (format!("{name}.{}", field.get_ref()), file.origin(field.span().start));
-            let key = known(&name).ok_or_else(|| unknown(&name, at.clone()))?;
+            let key = self.key(&name).ok_or_else(|| self.unknown(&name, at.clone()))?;
             if extent == Extent::Free && key.guard == Guard::Guarded {
                 self.refused.push(key.name);
             } else {
-                self.said.insert(key.name, (file.given(value), at));
+                self.values.insert(key.name, (file.value(value), at));
             }
         }
         Ok(())
@@ -186,19 +195,39 @@ impl Layers {
     fn read_environment(&mut self, environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
         let ours = environment.iter().filter(|(name, text)| is_ours(name) && !text.is_empty());
         for (name, text) in ours {
-            let key = KEYS.iter().find(|key| key.variable() == *name).ok_or_else(|| unknown_variable(name))?;
-            let given = Given::from_text(key.shape, text);
-            self.said.insert(key.name, (given, Origin::Environment { name: name.clone() }));
+            let key = self.keys.iter().find(|key| key.variable() == *name);
+            let key = key.ok_or_else(|| self.unknown_variable(name))?;
+            let value = WrittenValue::from_text(key.shape, text);
+            self.values.insert(key.name, (value, Origin::Environment { name: name.clone() }));
         }
         Ok(())
     }
 
     fn read_flags(&mut self, flags: &[(String, String)]) -> Result<(), ConfigError> {
         for (name, text) in flags {
-            let key = known(name).ok_or_else(|| unknown(name, Origin::Flag))?;
-            self.said.insert(key.name, (Given::from_text(key.shape, text), Origin::Flag));
+            let key = self.key(name).ok_or_else(|| self.unknown(name, Origin::Flag))?;
+            self.values.insert(key.name, (WrittenValue::from_text(key.shape, text), Origin::Flag));
         }
         Ok(())
+    }
+
+    fn unknown_variable(&self, name: &str) -> ConfigError {
+        let variables: Vec<String> = self.keys.iter().map(|key| key.variable()).collect();
+        let nearest = nearest(name, variables.iter().map(String::as_str)).map(str::to_owned);
+        ConfigError::Unknown { name: name.to_owned(), at: Origin::Environment { name: name.to_owned() }, nearest }
+    }
+
+    /// Suggests a section for a misspelled section and a setting for a misspelled setting; a setting outside its section
+    /// is recognized by its last word.
+    fn unknown(&self, name: &str, at: Origin) -> ConfigError {
+        let names = || self.keys.iter().map(|key| key.name);
+        let in_a_section = names().find(|known| known.rsplit('.').next() == Some(name));
+        let near = || match name.contains('.') {
+            true => nearest(name, names()),
+            false => nearest(name, names().filter_map(|known| known.split('.').next())),
+        };
+        let nearest = in_a_section.or_else(near).map(str::to_owned);
+        ConfigError::Unknown { name: name.to_owned(), at, nearest }
     }
 }
 
@@ -232,28 +261,8 @@ fn read_text(path: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(unreadable)
 }
 
-fn known(name: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| key.name == name)
-}
-
 fn is_ours(variable: &str) -> bool {
     variable.starts_with("EPITOME_") && !variable.starts_with(OTHERS_PREFIX) && !OTHERS.contains(&variable)
-}
-
-fn unknown_variable(name: &str) -> ConfigError {
-    let variables: Vec<String> = KEYS.iter().map(Key::variable).collect();
-    let nearest = nearest(name, variables.iter().map(String::as_str)).map(str::to_owned);
-    ConfigError::Unknown { name: name.to_owned(), at: Origin::Environment { name: name.to_owned() }, nearest }
-}
-
-/// A misspelled section is near to a section, a misspelled setting to a setting, one outside its section to its last word.
-fn unknown(name: &str, at: Origin) -> ConfigError {
-    let sections = KEYS.iter().filter_map(|key| key.name.split('.').next());
-    let ended = KEYS.iter().find(|key| key.name.rsplit('.').next() == Some(name)).map(|key| key.name);
-    let near =
-        if name.contains('.') { nearest(name, KEYS.iter().map(|key| key.name)) } else { nearest(name, sections) };
-    let nearest = ended.or(near).map(str::to_owned);
-    ConfigError::Unknown { name: name.to_owned(), at, nearest }
 }
 
 /// A file's text, to find lines in.
@@ -277,17 +286,17 @@ impl TomlFile<'_> {
         ConfigError::Syntax { path: self.path.to_owned(), line, problem: error.message().trim().to_owned() }
     }
 
-    fn given(&self, value: &Spanned<DeValue<'_>>) -> Given {
-        let other = || Given::Other(self.text[value.span()].to_owned());
+    fn value(&self, value: &Spanned<DeValue<'_>>) -> WrittenValue {
+        let other = || WrittenValue::Other(self.text[value.span()].to_owned());
         match value.get_ref() {
-            DeValue::String(text) => Given::Text(text.to_string()),
+            DeValue::String(text) => WrittenValue::Text(text.to_string()),
             DeValue::Integer(number) => {
-                u64::from_str_radix(number.as_str(), number.radix()).map_or_else(|_| other(), Given::Whole)
+                u64::from_str_radix(number.as_str(), number.radix()).map_or_else(|_| other(), WrittenValue::Whole)
             }
-            DeValue::Boolean(flag) => Given::Flag(*flag),
+            DeValue::Boolean(flag) => WrittenValue::Flag(*flag),
             DeValue::Array(list) => {
                 let texts = list.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
-                texts.collect::<Option<Vec<_>>>().map_or_else(other, Given::List)
+                texts.collect::<Option<Vec<_>>>().map_or_else(other, WrittenValue::List)
             }
             _ => other(),
         }

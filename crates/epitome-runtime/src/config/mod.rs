@@ -1,8 +1,9 @@
 //! The configuration: one TOML file, environment variables over it, and where each value came from.
 //!
-//! Every setting stands once, in `sections`: its name, type, default and meaning. Reading, explaining and the
-//! documentation come from there. The loader reads files and nothing else of the process: the environment and the working
-//! folder come in as values. A setting that is misspelled or means nothing is an error that says where it stands.
+//! Every setting is declared once, in a table of [`sections!`]: its name, type, default and meaning. Reading, explaining and
+//! the documentation come from there. Other crates declare sections of their own, and [`Loaded::load`] reads all of them from
+//! the same file and environment. The loader reads files and nothing else of the process: the environment and the working
+//! folder are parameters. A setting that is misspelled or not allowed is an error that says where it stands.
 
 mod address;
 mod build;
@@ -10,52 +11,78 @@ mod error;
 mod layer;
 mod reader;
 mod secret;
+mod section;
 mod sections;
-mod serve;
 mod setting;
 mod trust;
 
+pub use crate::sections;
 pub use address::{ArtifactsUrl, HttpUrl, ModelUrl, StoreUrl};
 pub use build::{BuildError, Environment};
 pub use error::ConfigError;
 pub use layer::{FOLDER_FILE, Origin, Sources};
-pub use secret::{SecretError, SecretSource};
+pub use reader::{Explained, Reader};
+pub use secret::{HIDDEN, SecretError, SecretSource};
+pub use section::Sections;
 pub use sections::{
-    Artifacts, Background, Config, Events, Jobs, KEYS, Keys, Model, Policy, Recall, Rehydrate, Serve, Store,
-    Summarizer, Tenant,
+    Artifacts, Background, Config, Events, Jobs, Keys, Model, Policy, Recall, Rehydrate, Store, Summarizer, Tenant,
 };
-pub use serve::{
-    ClientSwitch, LogFormat, OWN_PATHS, Persist, Provider, Route, RoutedSecret, RoutedUrl, Switch, TenantSecret,
+pub use setting::{
+    Guard, Key, Kilobytes, Megabytes, Milliseconds, PresetName, ReadContext, Seconds, Setting, SummarizerKind,
+    ValueShape, WrittenValue, choice,
 };
-pub use setting::{Guard, Key, PresetName, SummarizerKind};
 pub use trust::{TrustedFile, TrustedFiles};
 
 use std::path::{Path, PathBuf};
 
 use layer::Layers;
-use reader::Reader;
 
 /// A configuration, and where its values came from.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct Loaded<S = Config> {
     /// The values.
-    pub config: Config,
+    pub config: S,
     /// The file that was read, where there was one.
     pub file: Option<PathBuf>,
     /// The settings of that file that do not count: it is a working folder's, and the user has not trusted it.
     pub refused: Vec<&'static str>,
-    explained: Vec<(&'static str, String, Origin)>,
+    /// Every setting, in the order of the documentation.
+    pub explained: Vec<Explained>,
+}
+
+impl<S: Sections> Loaded<S> {
+    /// Finds and reads the file, lays environment and flags over it, and checks every value.
+    pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        Loaded::read(sources, Layers::read(sources, S::keys())?)
+    }
+
+    /// Returns the defaults: no file is read, and no variable counts.
+    pub fn defaults() -> Result<Self, ConfigError> {
+        Loaded::read(&Sources::default(), Layers::empty(S::keys()))
+    }
+
+    fn read(sources: &Sources, layers: Layers) -> Result<Self, ConfigError> {
+        let mut reader = Reader::new(sources, &layers);
+        let config = S::read(&mut reader)?;
+        let explained = reader.into_explained();
+        Ok(Loaded { config, file: layers.file, refused: layers.refused, explained })
+    }
 }
 
 impl Config {
-    /// Finds and reads the file, lays environment and flags over it, and checks every value.
-    pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
-        let layers = Layers::read(sources)?;
-        let mut reader = Reader::new(sources, &layers);
-        let mut config = Config::read(&mut reader)?;
-        let explained = reader.into_explained();
-        config.policy.settle(&explained)?;
-        Ok(Loaded { config, file: layers.file, refused: layers.refused, explained })
+    /// Drops the policy file where a preset was named closer to the program; both in one place are a mistake.
+    fn resolve_policy(mut self, reader: &Reader<'_>) -> Result<Self, ConfigError> {
+        let (Some(name), Some(path)) = (reader.origin("policy.name"), reader.origin("policy.path")) else {
+            return Ok(self);
+        };
+        if *name == Origin::Default || self.policy.path.is_none() || name.rank() < path.rank() {
+            return Ok(self);
+        }
+        if name.is_same_place(path) {
+            return Err(ConfigError::TwoPolicies { name: name.clone(), path: path.clone() });
+        }
+        self.policy.path = None;
+        Ok(self)
     }
 
     /// Whom the summarizer asks: its own address and name, the model's where it has none.
@@ -74,13 +101,6 @@ impl Config {
                 key: own.key.as_ref().or(model.key.as_ref()),
             },
         })
-    }
-}
-
-impl Loaded {
-    /// Every setting, its value as it can be shown, and where it came from.
-    pub fn explain(&self) -> &[(&'static str, String, Origin)] {
-        &self.explained
     }
 }
 
@@ -112,28 +132,6 @@ impl Policy {
         match &self.path {
             Some(path) => PolicySource::File(path),
             None => PolicySource::Preset(self.name.as_str()),
-        }
-    }
-
-    /// A name that was given closer to the program than the path takes its place; both in one place are a mistake.
-    fn settle(&mut self, explained: &[(&'static str, String, Origin)]) -> Result<(), ConfigError> {
-        let origin = |key: &str| explained.iter().find(|(name, ..)| *name == key).map(|(.., origin)| origin);
-        let (Some(name), Some(path)) = (origin("policy.name"), origin("policy.path")) else { return Ok(()) };
-        if *name == Origin::Default || self.path.is_none() {
-            return Ok(());
-        }
-        match name.rank().cmp(&path.rank()) {
-            std::cmp::Ordering::Less => Ok(()),
-            std::cmp::Ordering::Greater => {
-                self.path = None;
-                Ok(())
-            }
-            // A name in a folder's file, over a path in the user's own.
-            std::cmp::Ordering::Equal if !name.is_same_place(path) => {
-                self.path = None;
-                Ok(())
-            }
-            std::cmp::Ordering::Equal => Err(ConfigError::TwoPolicies { name: name.clone(), path: path.clone() }),
         }
     }
 }

@@ -1,12 +1,11 @@
-//! The reader: takes one setting after the other out of the layers, and remembers where each came from.
+//! The reader: takes one setting after another out of the layers, and remembers where each came from.
 
 use std::path::{Path, PathBuf};
 
 use super::address::{ArtifactsUrl, StoreUrl};
 use super::error::ConfigError;
 use super::layer::{Layers, Origin, Sources};
-use super::sections::KEYS;
-use super::setting::{Frame, Given, Key, Setting};
+use super::setting::{Key, ReadContext, Setting, WrittenValue};
 
 /// The folder within the platform's data folder.
 const FOLDER: &str = "epitome";
@@ -15,58 +14,79 @@ const FOLDER: &str = "epitome";
 const DATA: &str = "$DATA";
 const BESIDE: &str = "$BESIDE";
 
-pub(super) struct Reader<'a> {
+/// One setting as it was read.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The setting.
+    pub key: &'static Key,
+    /// Its value without secrets; empty when there is none.
+    pub value: String,
+    /// Where the value came from.
+    pub origin: Origin,
+}
+
+/// Reads typed values of settings and records what it read.
+#[derive(Debug)]
+pub struct Reader<'a> {
     sources: &'a Sources,
     layers: &'a Layers,
     home: Option<PathBuf>,
-    explained: Vec<(&'static str, String, Origin)>,
+    explained: Vec<Explained>,
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(sources: &'a Sources, layers: &'a Layers) -> Self {
+    pub(super) fn new(sources: &'a Sources, layers: &'a Layers) -> Self {
         let home = sources.environment.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
         Reader { sources, layers, home, explained: Vec::new() }
     }
 
-    /// Takes the value of a setting.
+    /// Reads the value of a setting.
+    ///
+    /// # Panics
+    ///
+    /// If no section that is being loaded declares the setting.
     pub fn take<T: Setting>(&mut self, name: &'static str) -> Result<T, ConfigError> {
-        let key = KEYS.iter().find(|key| key.name == name).expect("both come from one list");
+        let key = self.layers.key(name).expect("the sections that are read are those whose keys are known");
         let (value, origin) = self.value::<T>(key)?;
-        self.explained.push((key.name, value.shown(), origin));
+        self.explained.push(Explained { key, value: value.show(), origin });
         Ok(value)
     }
 
-    /// What was taken: names, values as they can be shown, and where they came from.
-    pub fn into_explained(self) -> Vec<(&'static str, String, Origin)> {
+    /// Returns where the value of a setting that was read came from.
+    pub(super) fn origin(&self, name: &str) -> Option<&Origin> {
+        self.explained.iter().find(|setting| setting.key.name == name).map(|setting| &setting.origin)
+    }
+
+    pub(super) fn into_explained(self) -> Vec<Explained> {
         self.explained
     }
 
     fn value<T: Setting>(&self, key: &'static Key) -> Result<(T, Origin), ConfigError> {
-        let (given, origin) = match self.layers.of(key) {
-            Some((given, origin)) => (given.clone(), origin.clone()),
+        let (written, origin) = match self.layers.value_of(key) {
+            Some((written, origin)) => (written.clone(), origin.clone()),
             None => match (key.default, T::absent()) {
                 ("", Some(absent)) => return Ok((absent, Origin::Default)),
-                _ => (Given::from_text(key.shape, &self.default(key)?), Origin::Default),
+                _ => (WrittenValue::from_text(key.shape, &self.default(key)?), Origin::Default),
             },
         };
-        let frame = self.frame(key, &origin);
+        let context = self.context(key, &origin);
         let wrong = || ConfigError::Wrong {
             key: key.name.to_owned(),
-            written: T::written(&given),
+            written: T::quoted(&written),
             at: origin.clone(),
-            allowed: T::allowed(&frame),
+            allowed: T::allowed(&context),
         };
-        let value = T::read(&given, &frame).ok_or_else(wrong)?;
+        let value = T::read(&written, &context).ok_or_else(wrong)?;
         Ok((value, origin))
     }
 
     /// Relative paths begin where they are written: in the file's folder, or in the working folder.
-    fn frame<'b>(&'b self, key: &Key, origin: &'b Origin) -> Frame<'b> {
+    fn context<'b>(&'b self, key: &Key, origin: &'b Origin) -> ReadContext<'b> {
         let folder = match origin {
             Origin::File { path, .. } => path.parent().unwrap_or(Path::new(".")),
             _ => &self.sources.folder,
         };
-        Frame { range: key.range, folder, home: self.home.as_deref() }
+        ReadContext { range: key.range, folder, home: self.home.as_deref() }
     }
 
     fn default(&self, key: &'static Key) -> Result<String, ConfigError> {
@@ -79,7 +99,7 @@ impl<'a> Reader<'a> {
 
     /// Artifacts go where the store is: into its folder, into the data folder, or nowhere.
     fn beside_store(&self, key: &'static Key) -> Result<String, ConfigError> {
-        let store = KEYS.iter().find(|key| key.name == "store.url").expect("it is in the list");
+        let store = self.layers.key("store.url").expect("it is declared in the same table as the artifacts");
         let (store, _) = self.value::<StoreUrl>(store)?;
         let artifacts = match (&store, store.folder()) {
             (StoreUrl::Memory, _) => ArtifactsUrl::Memory,

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::setting::{Frame, Given, Setting, Shape};
+use super::setting::{ReadContext, Setting, WrittenValue};
 
-/// What is shown in the place of a secret.
-pub(super) const HIDDEN: &str = "***";
+/// The text that is shown instead of a secret.
+pub const HIDDEN: &str = "***";
 
 /// Where a secret is.
 #[derive(Clone, PartialEq, Eq)]
@@ -84,27 +84,26 @@ impl fmt::Debug for SecretSource {
 }
 
 impl Setting for SecretSource {
-    const SHAPE: Shape = Shape::Text;
     const REACHES_OUT: bool = true;
 
-    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
-        let Given::Text(text) = given else { return None };
+    fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
+        let text = written.text()?;
         match text.trim().split_once(':') {
             Some(("env", name)) => (!name.is_empty()).then(|| SecretSource::Environment(name.to_owned())),
-            Some(("file", path)) => (!path.is_empty()).then(|| SecretSource::File(frame.rooted(path))),
+            Some(("file", path)) => (!path.is_empty()).then(|| SecretSource::File(context.resolve(path))),
             _ => (!text.trim().is_empty()).then(|| SecretSource::Literal(text.trim().to_owned())),
         }
     }
 
-    fn written(_: &Given) -> String {
+    fn quoted(_: &WrittenValue) -> String {
         HIDDEN.to_owned()
     }
 
-    fn allowed(_: &Frame<'_>) -> String {
+    fn allowed(_: &ReadContext<'_>) -> String {
         "env:NAME, file:PATH, or the secret itself".to_owned()
     }
 
-    fn shown(&self) -> String {
+    fn show(&self) -> String {
         self.to_string()
     }
 }

@@ -1,88 +1,24 @@
-//! The sections: every setting, once.
+//! The runtime's sections: every setting, once.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use epitome::budget::Tokens;
 use epitome::wire::Dialect;
 
 use super::address::{ArtifactsUrl, HttpUrl, ModelUrl, StoreUrl};
-use super::error::ConfigError;
-use super::reader::Reader;
 use super::secret::SecretSource;
-use super::serve::{ClientSwitch, LogFormat, Persist, RoutedSecret, RoutedUrl, Switch, TenantSecret};
-use super::setting::{Guard, Key, PresetName, Setting, SummarizerKind};
+use super::setting::{PresetName, SummarizerKind};
 use crate::ids::TenantId;
 use crate::store::Sensitivity;
-
-/// Makes the structs, the table of keys and the reading of them from one list. Each setting says whether it is `free`
-/// or `guarded`: see [`Guard`].
-macro_rules! sections {
-    ($(
-        #[doc = $section_about:literal]
-        $section:ident: $Section:ident {
-            $( #[doc = $about:literal] $guard:ident $field:ident: $Type:ty = $default:literal $(in $range:expr)?; )*
-        }
-    )*) => {
-        /// What the program is told before it begins.
-        #[derive(Clone, Debug, PartialEq)]
-        #[non_exhaustive]
-        pub struct Config {
-            $( #[doc = $section_about] pub $section: $Section, )*
-        }
-
-        $(
-            #[doc = $section_about]
-            #[derive(Clone, Debug, PartialEq)]
-            #[non_exhaustive]
-            pub struct $Section {
-                $( #[doc = $about] pub $field: $Type, )*
-            }
-        )*
-
-        /// Every setting, in the order of the documentation.
-        pub static KEYS: &[Key] = &[$($(
-            Key {
-                name: concat!(stringify!($section), ".", stringify!($field)),
-                shape: <$Type as Setting>::SHAPE,
-                default: $default,
-                about: $about,
-                guard: sections!(@guard $guard),
-                range: sections!(@range $($range)?),
-            },
-        )*)*];
-
-        // A setting that names a place, a program or a secret cannot be declared free.
-        $($(
-            const _: () = assert!(
-                matches!(sections!(@guard $guard), Guard::Guarded) || !<$Type as Setting>::REACHES_OUT,
-                concat!(stringify!($section), ".", stringify!($field), " has to be guarded")
-            );
-        )*)*
-
-        impl Config {
-            pub(super) fn read(reader: &mut Reader<'_>) -> Result<Config, ConfigError> {
-                Ok(Config {
-                    $( $section: $Section {
-                        $( $field: reader.take(concat!(stringify!($section), ".", stringify!($field)))?, )*
-                    }, )*
-                })
-            }
-        }
-    };
-    (@guard free) => { Guard::Free };
-    (@guard guarded) => { Guard::Guarded };
-    (@range) => { (0, u64::MAX) };
-    (@range $range:expr) => { $range };
-}
 
 const DAY_S: u64 = 86_400;
 const CENTURY_DAYS: u64 = 36_500;
 const TOKENS: u64 = 10_000_000;
-/// A prompt below this has no room for a summary and an answer's worth of messages.
-const BUDGET_MIN: u64 = 500;
 
-sections! {
+crate::sections! {
+    /// The settings of the runtime.
+    pub struct Config, checked by Config::resolve_policy;
+
     /// What lasts: threads, plans, events and jobs.
     store: Store {
         /// Where: `sqlite:PATH`, `postgres://…` or `memory:`.
@@ -191,57 +127,6 @@ sections! {
         guarded json_lines: Option<PathBuf> = "";
         /// An OpenTelemetry collector that gets spans, such as `http://127.0.0.1:4318`.
         guarded otlp: Option<HttpUrl> = "";
-    }
-    /// The gateway.
-    serve: Serve {
-        /// Where it listens: an IP address and a port. Other than on this machine alone only with `serve.keys`.
-        guarded listen: SocketAddr = "127.0.0.1:8788";
-        /// Providers, each as `WHAT=URL`. WHAT is `openai`, `anthropic` or `gemini`, a path such as `/groq`, or a model such as `claude-*`.
-        guarded upstreams: Vec<RoutedUrl> = "";
-        /// Keys that providers are sent in the place of the client's own, each as `WHAT=SECRET`; SECRET is `env:NAME`, `file:PATH` or the key itself.
-        guarded upstream_keys: Vec<RoutedSecret> = "";
-        /// The most tokens of a prompt, where that is less than the model's window.
-        free budget: Option<Tokens> = "" in (BUDGET_MIN, TOKENS);
-        /// Whether requests get the gateway's own tools: `off` or `on`.
-        free tools: Switch = "off";
-        /// The same for single clients, such as `claude-code=on`.
-        free tools_for: Vec<ClientSwitch> = "";
-        /// Keys of the gateway's own and whose data each opens, as `TENANT=SECRET`; without any, whoever reaches it is the one tenant.
-        guarded keys: Vec<TenantSecret> = "";
-        /// Whether proxied requests need one of these keys too.
-        guarded keys_required: bool = "false";
-        /// The certificate it shows, as PEM; without it, plain HTTP.
-        guarded tls_certificate: Option<PathBuf> = "";
-        /// The certificate's key, as PEM.
-        guarded tls_key: Option<PathBuf> = "";
-        /// The largest request body in MB.
-        guarded body_mb_max: u64 = "64" in (1, 4096);
-        /// The most MB of request bodies that are held at once, of all requests together; what is over it is told to come back.
-        guarded body_memory_mb_max: u64 = "1024" in (1, 1_048_576);
-        /// The largest head of a request in KB.
-        guarded head_kb_max: u64 = "64" in (8, 1024);
-        /// The most requests at once.
-        guarded requests_max: u64 = "4096" in (1, 1_000_000);
-        /// The most MB of threads that are kept at hand.
-        guarded memory_mb_max: u64 = "256" in (1, 1_048_576);
-        /// Seconds that a client may take for a request's head, and may be idle between two requests.
-        free head_timeout_s: u64 = "30" in (1, DAY_S);
-        /// Seconds that a client may take between two pieces of its body; all of it may take ten times as long.
-        free body_timeout_s: u64 = "60" in (1, DAY_S);
-        /// Seconds to wait for the connection to a provider.
-        free connect_timeout_s: u64 = "10" in (1, DAY_S);
-        /// Seconds to wait for the head of a provider's answer.
-        free first_byte_timeout_s: u64 = "600" in (1, DAY_S);
-        /// Seconds to wait between two pieces of a provider's answer.
-        free idle_timeout_s: u64 = "600" in (1, DAY_S);
-        /// Milliseconds that one request waits for the store, all of its waits together.
-        free store_patience_ms: u64 = "2000" in (1, 1000 * DAY_S);
-        /// When a request's messages and its answer have to be in the store: `before-answer` (before the client gets the last byte of it) or `after-answer`.
-        guarded persist: Persist = "before-answer";
-        /// Seconds that answers under way may go on after it was told to stop.
-        free shutdown_grace_s: u64 = "60" in (0, DAY_S);
-        /// How it tells what it does: `text` tells warnings, `json` also one line for every request.
-        free log: LogFormat = "text";
     }
     /// Whose data it is.
     tenant: Tenant {

@@ -1,6 +1,8 @@
 //! Settings: what a value may be, and how it is read and shown.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use epitome::budget::Tokens;
 use epitome::policy::Preset;
@@ -9,151 +11,202 @@ use epitome::wire::Dialect;
 use crate::ids::TenantId;
 use crate::store::Sensitivity;
 
-/// A setting as the table knows it.
+/// A setting as the table of its section declares it.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct Key {
     /// Its section and its name.
     pub name: &'static str,
     /// The default as it would be written; empty when there is none.
     pub default: &'static str,
-    /// What it means.
+    /// The sentence for the documentation.
     pub about: &'static str,
-    /// Where it counts.
+    /// Whether a folder's file may set it.
     pub guard: Guard,
-    pub(super) shape: Shape,
-    pub(super) range: (u64, u64),
+    /// The form of its values.
+    pub shape: ValueShape,
+    /// The least and the greatest number.
+    pub range: (u64, u64),
 }
 
-/// Where a setting counts: a file that merely lies in the working folder may come from anybody, a cloned repository for
-/// one.
+/// Whether a setting counts in a file that merely lies in the working folder, and so may come from anybody, such as with a
+/// cloned repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Everywhere: the worst that a stranger can do with it is a prompt of another size or another wait.
+    /// It counts everywhere: the worst that a stranger can do with it is a prompt of another size or another wait.
     Free,
-    /// Not in a folder's file that the user has not trusted: it says where content or keys go, who is asked and in what
-    /// words, what is kept for how long, or who is let in.
+    /// It counts once the user has trusted the file: it says where content or keys go, who is asked and in what words, what
+    /// is kept for how long, or who is let in.
     Guarded,
 }
 
 impl Key {
-    /// The environment variable that overrides it.
+    /// Returns the environment variable that overrides it.
     pub fn variable(&self) -> String {
         format!("EPITOME_{}", self.name.replace('.', "_").to_uppercase())
     }
 }
 
-/// How a value is written.
+/// The form of a value in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub enum ValueShape {
+    /// A string.
     Text,
+    /// A whole number.
     Whole,
+    /// `true` or `false`.
     Flag,
+    /// A list of strings.
     List,
 }
 
-/// A value as it was written.
+/// A value as it was written, before its setting reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Given {
+pub enum WrittenValue {
+    /// A string.
     Text(String),
+    /// A whole number.
     Whole(u64),
+    /// `true` or `false`.
     Flag(bool),
+    /// A list of strings.
     List(Vec<String>),
-    /// Nothing that any setting could be; as it was written.
+    /// Something that no setting can be, as it was written.
     Other(String),
 }
 
-impl Given {
-    /// A text from outside a file: what it says depends on the setting.
-    pub(super) fn from_text(shape: Shape, text: &str) -> Given {
-        let other = || Given::Other(text.to_owned());
+impl WrittenValue {
+    /// Reads a variable, a flag or a default, whose form depends on the setting.
+    pub(super) fn from_text(shape: ValueShape, text: &str) -> WrittenValue {
+        let other = || WrittenValue::Other(text.to_owned());
         match shape {
-            Shape::Text => Given::Text(text.to_owned()),
-            Shape::Whole => text.parse().map_or_else(|_| other(), Given::Whole),
-            Shape::Flag => text.parse().map_or_else(|_| other(), Given::Flag),
-            Shape::List => Given::List(listed(text)),
+            ValueShape::Text => WrittenValue::Text(text.to_owned()),
+            ValueShape::Whole => text.parse().map_or_else(|_| other(), WrittenValue::Whole),
+            ValueShape::Flag => text.parse().map_or_else(|_| other(), WrittenValue::Flag),
+            ValueShape::List => {
+                let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+                WrittenValue::List(items.map(str::to_owned).collect())
+            }
         }
     }
 
-    /// The value as it was written, for a message.
-    pub(super) fn written(&self) -> String {
+    /// Returns the string, if it is one.
+    pub fn text(&self) -> Option<&str> {
         match self {
-            Given::Text(text) => format!("{text:?}"),
-            Given::Whole(number) => number.to_string(),
-            Given::Flag(flag) => flag.to_string(),
-            Given::List(list) => format!("{list:?}"),
-            Given::Other(text) => text.clone(),
+            WrittenValue::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the name and the value of a string of the form `NAME=VALUE`.
+    pub fn name_and_value(&self) -> Option<(&str, WrittenValue)> {
+        let (name, value) = self.text()?.split_once('=')?;
+        let (name, value) = (name.trim(), value.trim());
+        (!name.is_empty() && !value.is_empty()).then(|| (name, WrittenValue::Text(value.to_owned())))
+    }
+
+    /// Returns the value as an error message quotes it.
+    pub(super) fn quoted(&self) -> String {
+        match self {
+            WrittenValue::Text(text) => format!("{text:?}"),
+            WrittenValue::Whole(number) => number.to_string(),
+            WrittenValue::Flag(flag) => flag.to_string(),
+            WrittenValue::List(list) => format!("{list:?}"),
+            WrittenValue::Other(text) => text.clone(),
         }
     }
 }
 
-fn listed(text: &str) -> Vec<String> {
-    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+/// The circumstances in which a value is read: the bounds of a number, and where relative paths begin.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadContext<'a> {
+    pub(super) range: (u64, u64),
+    pub(super) folder: &'a Path,
+    pub(super) home: Option<&'a Path>,
 }
 
-/// What a value is read with: the bounds of a number, and where relative paths begin.
-pub(super) struct Frame<'a> {
-    pub range: (u64, u64),
-    pub folder: &'a Path,
-    pub home: Option<&'a Path>,
-}
-
-impl Frame<'_> {
-    /// The path from the folder it is written in; `~/` is the home folder.
-    pub fn rooted(&self, path: &str) -> PathBuf {
+impl ReadContext<'_> {
+    /// Resolves a path from the folder of the file it is written in; `~/` is the home folder.
+    pub fn resolve(&self, path: &str) -> PathBuf {
         match (path.strip_prefix("~/"), self.home) {
             (Some(rest), Some(home)) => home.join(rest),
             _ => self.folder.join(path),
         }
     }
+
+    fn within_range(&self, number: u64) -> Option<u64> {
+        (self.range.0..=self.range.1).contains(&number).then_some(number)
+    }
 }
 
 /// A type that a setting can have.
-pub(super) trait Setting: Sized {
-    /// How it is written.
-    const SHAPE: Shape;
+pub trait Setting: Sized {
+    /// The form of its values.
+    const SHAPE: ValueShape = ValueShape::Text;
 
-    /// Whether a value names a place, a program or a secret. A setting of such a type has to be guarded.
+    /// True for a type that names a place, a program or a secret; a setting of such a type has to be guarded.
     const REACHES_OUT: bool;
 
-    /// Reads what was written; `None` when it is not allowed.
-    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self>;
+    /// Reads a written value; `None` when it is not allowed.
+    fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self>;
 
-    /// What was written, as it can be shown in a message.
-    fn written(given: &Given) -> String {
-        given.written()
+    /// Quotes a refused value in an error message; a type that may hold a secret hides it.
+    fn quoted(written: &WrittenValue) -> String {
+        written.quoted()
     }
 
-    /// What is allowed, in words that follow "allowed is".
-    fn allowed(frame: &Frame<'_>) -> String;
+    /// Describes what is allowed, in words that follow "allowed is".
+    fn allowed(context: &ReadContext<'_>) -> String;
 
-    /// The value as it can be shown.
-    fn shown(&self) -> String;
+    /// Shows the value without its secrets, as `epitome config show` does.
+    fn show(&self) -> String;
 
-    /// The value when there is none; `None` when there has to be one.
+    /// Returns the value of a setting that nobody set and that has no default; `None` for a type that needs one.
     fn absent() -> Option<Self> {
         None
     }
 }
 
+/// Implements [`Setting`] for enums that were declared with [`named_enum!`](crate::named_enum).
+#[macro_export]
+macro_rules! setting_by_name {
+    ($($Enum:ty),+) => {$(
+        impl $crate::config::Setting for $Enum {
+            const REACHES_OUT: bool = false;
+
+            fn read(written: &$crate::config::WrittenValue, _: &$crate::config::ReadContext<'_>) -> Option<Self> {
+                let name = written.text()?;
+                <$Enum>::ALL.into_iter().find(|value| value.name() == name)
+            }
+
+            fn allowed(_: &$crate::config::ReadContext<'_>) -> String {
+                $crate::config::choice(&<$Enum>::ALL.map(<$Enum>::name))
+            }
+
+            fn show(&self) -> String {
+                self.name().to_owned()
+            }
+        }
+    )+};
+}
+
 impl<T: Setting> Setting for Option<T> {
-    const SHAPE: Shape = T::SHAPE;
+    const SHAPE: ValueShape = T::SHAPE;
     const REACHES_OUT: bool = T::REACHES_OUT;
 
-    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
-        T::read(given, frame).map(Some)
+    fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
+        T::read(written, context).map(Some)
     }
 
-    fn written(given: &Given) -> String {
-        T::written(given)
+    fn quoted(written: &WrittenValue) -> String {
+        T::quoted(written)
     }
 
-    fn allowed(frame: &Frame<'_>) -> String {
-        T::allowed(frame)
+    fn allowed(context: &ReadContext<'_>) -> String {
+        T::allowed(context)
     }
 
-    fn shown(&self) -> String {
-        self.as_ref().map(T::shown).unwrap_or_default()
+    fn show(&self) -> String {
+        self.as_ref().map(T::show).unwrap_or_default()
     }
 
     fn absent() -> Option<Self> {
@@ -162,24 +215,24 @@ impl<T: Setting> Setting for Option<T> {
 }
 
 impl<T: Setting> Setting for Vec<T> {
-    const SHAPE: Shape = Shape::List;
+    const SHAPE: ValueShape = ValueShape::List;
     const REACHES_OUT: bool = T::REACHES_OUT;
 
-    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
-        let Given::List(list) = given else { return None };
-        list.iter().map(|item| T::read(&Given::Text(item.clone()), frame)).collect()
+    fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
+        let WrittenValue::List(list) = written else { return None };
+        list.iter().map(|item| T::read(&WrittenValue::Text(item.clone()), context)).collect()
     }
 
-    fn written(given: &Given) -> String {
-        T::written(given)
+    fn quoted(written: &WrittenValue) -> String {
+        T::quoted(written)
     }
 
-    fn allowed(frame: &Frame<'_>) -> String {
-        format!("a list, each of it {}", T::allowed(frame))
+    fn allowed(context: &ReadContext<'_>) -> String {
+        format!("a list, each of it {}", T::allowed(context))
     }
 
-    fn shown(&self) -> String {
-        self.iter().map(T::shown).collect::<Vec<_>>().join(", ")
+    fn show(&self) -> String {
+        self.iter().map(T::show).collect::<Vec<_>>().join(", ")
     }
 
     fn absent() -> Option<Self> {
@@ -188,117 +241,149 @@ impl<T: Setting> Setting for Vec<T> {
 }
 
 impl Setting for u64 {
-    const SHAPE: Shape = Shape::Whole;
+    const SHAPE: ValueShape = ValueShape::Whole;
     const REACHES_OUT: bool = false;
 
-    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
-        let Given::Whole(number) = given else { return None };
-        (frame.range.0..=frame.range.1).contains(number).then_some(*number)
+    fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
+        let WrittenValue::Whole(number) = written else { return None };
+        context.within_range(*number)
     }
 
-    fn allowed(frame: &Frame<'_>) -> String {
-        format!("a whole number from {} to {}", frame.range.0, frame.range.1)
+    fn allowed(context: &ReadContext<'_>) -> String {
+        format!("a whole number from {} to {}", context.range.0, context.range.1)
     }
 
-    fn shown(&self) -> String {
+    fn show(&self) -> String {
         self.to_string()
     }
 }
 
+/// Implements [`Setting`] for a newtype that is written as a whole number of units.
+macro_rules! whole_units {
+    ($( #[doc = $about:literal] $Type:ident($Inner:ty): $from:expr, $to:expr; )+) => {$(
+        #[doc = $about]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $Type(pub $Inner);
+
+        impl Setting for $Type {
+            const SHAPE: ValueShape = u64::SHAPE;
+            const REACHES_OUT: bool = false;
+
+            fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
+                let from: fn(u64) -> $Inner = $from;
+                u64::read(written, context).map(|number| $Type(from(number)))
+            }
+
+            fn allowed(context: &ReadContext<'_>) -> String {
+                u64::allowed(context)
+            }
+
+            fn show(&self) -> String {
+                let to: fn($Inner) -> String = $to;
+                to(self.0)
+            }
+        }
+    )+};
+}
+
+whole_units! {
+    /// A time that is written in seconds.
+    Seconds(Duration): Duration::from_secs, |time| time.as_secs().to_string();
+    /// A time that is written in milliseconds.
+    Milliseconds(Duration): Duration::from_millis, |time| time.as_millis().to_string();
+    /// A number of bytes that is written in KB of 1024 bytes.
+    Kilobytes(usize): |kb| usize::try_from(kb << 10).unwrap_or(usize::MAX), |bytes| (bytes >> 10).to_string();
+    /// A number of bytes that is written in MB of 1024 KB.
+    Megabytes(usize): |mb| usize::try_from(mb << 20).unwrap_or(usize::MAX), |bytes| (bytes >> 20).to_string();
+}
+
 impl Setting for Tokens {
-    const SHAPE: Shape = Shape::Text;
     const REACHES_OUT: bool = false;
 
-    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
-        let tokens = match given {
-            Given::Whole(number) => Tokens::new(*number),
-            Given::Text(text) => text.parse().ok()?,
+    fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
+        let tokens = match written {
+            WrittenValue::Whole(number) => Tokens::new(*number),
+            WrittenValue::Text(text) => text.parse().ok()?,
             _ => return None,
         };
-        (frame.range.0..=frame.range.1).contains(&tokens.get()).then_some(tokens)
+        context.within_range(tokens.get()).map(Tokens::new)
     }
 
-    fn allowed(frame: &Frame<'_>) -> String {
-        format!("a number of tokens from {} to {}, such as 12000, 12k, 1.5m or 12_000", frame.range.0, frame.range.1)
+    fn allowed(context: &ReadContext<'_>) -> String {
+        format!(
+            "a number of tokens from {} to {}, such as 12000, 12k, 1.5m or 12_000",
+            context.range.0, context.range.1
+        )
     }
 
-    fn shown(&self) -> String {
+    fn show(&self) -> String {
         self.to_string()
     }
 }
 
 impl Setting for bool {
-    const SHAPE: Shape = Shape::Flag;
+    const SHAPE: ValueShape = ValueShape::Flag;
     const REACHES_OUT: bool = false;
 
-    fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
-        match given {
-            Given::Flag(flag) => Some(*flag),
+    fn read(written: &WrittenValue, _: &ReadContext<'_>) -> Option<Self> {
+        match written {
+            WrittenValue::Flag(flag) => Some(*flag),
             _ => None,
         }
     }
 
-    fn allowed(_: &Frame<'_>) -> String {
+    fn allowed(_: &ReadContext<'_>) -> String {
         "true or false".to_owned()
     }
 
-    fn shown(&self) -> String {
+    fn show(&self) -> String {
         self.to_string()
     }
 }
 
-/// A type that is written as a text and is read without a frame.
-macro_rules! written_as_text {
-    ($Type:ty, $allowed:expr, $read:expr, $shown:expr) => {
+/// Implements [`Setting`] for a type that is read from its text alone.
+macro_rules! setting_from_text {
+    ($Type:ty, $allowed:expr, $read:expr, $show:expr) => {
         impl Setting for $Type {
-            const SHAPE: Shape = Shape::Text;
             const REACHES_OUT: bool = false;
 
-            fn read(given: &Given, _: &Frame<'_>) -> Option<Self> {
-                let Given::Text(text) = given else { return None };
+            fn read(written: &WrittenValue, _: &ReadContext<'_>) -> Option<Self> {
                 let read: fn(&str) -> Option<Self> = $read;
-                read(text)
+                read(written.text()?)
             }
 
-            fn allowed(_: &Frame<'_>) -> String {
+            fn allowed(_: &ReadContext<'_>) -> String {
                 $allowed
             }
 
-            fn shown(&self) -> String {
-                let shown: fn(&Self) -> String = $shown;
-                shown(self)
+            fn show(&self) -> String {
+                let show: fn(&Self) -> String = $show;
+                show(self)
             }
         }
     };
 }
 
-written_as_text! {
+setting_from_text! {
     String,
     "a text that is not empty".to_owned(),
     |text| (!text.trim().is_empty()).then(|| text.to_owned()),
     Clone::clone
 }
 
-written_as_text! {
+setting_from_text! {
     TenantId,
     "a name of letters, digits, or any of . _ : @ + = -".to_owned(),
     |text| text.parse().ok(),
     ToString::to_string
 }
 
-written_as_text! {
-    Sensitivity,
-    either(Sensitivity::ALL.map(Sensitivity::name)),
-    Sensitivity::named,
-    |sensitivity| sensitivity.name().to_owned()
-}
-
 /// The dialects that providers speak.
 const SPOKEN: [Dialect; 3] = [Dialect::Chat, Dialect::Responses, Dialect::Anthropic];
 
-written_as_text! {
+setting_from_text! {
     Dialect,
-    either(SPOKEN.map(Dialect::name)),
+    choice(&SPOKEN.map(Dialect::name)),
     |text| SPOKEN.into_iter().find(|dialect| dialect.name() == text),
     |dialect| dialect.name().to_owned()
 }
@@ -314,68 +399,61 @@ impl PresetName {
     }
 }
 
-written_as_text! {
+setting_from_text! {
     PresetName,
-    either(Preset::ALL.map(|preset| preset.name)),
+    choice(&Preset::ALL.map(|preset| preset.name)),
     |text| Preset::ALL.iter().find(|preset| preset.name == text).map(|preset| PresetName(preset.name)),
     |name| name.as_str().to_owned()
 }
 
-/// Who writes summaries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SummarizerKind {
-    /// The one in this program.
-    Embedded,
-    /// A model.
-    Model,
-    /// A model, and the one in this program when that fails.
-    ModelWithFallback,
-}
-
-impl SummarizerKind {
-    /// All of them.
-    pub const ALL: [SummarizerKind; 3] =
-        [SummarizerKind::Embedded, SummarizerKind::Model, SummarizerKind::ModelWithFallback];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            SummarizerKind::Embedded => "embedded",
-            SummarizerKind::Model => "model",
-            SummarizerKind::ModelWithFallback => "model-with-fallback",
-        }
+crate::named_enum! {
+    /// Who writes summaries.
+    pub enum SummarizerKind {
+        /// The summarizer in this program.
+        Embedded = "embedded",
+        /// A model.
+        Model = "model",
+        /// A model, and the summarizer in this program when that fails.
+        ModelWithFallback = "model-with-fallback",
     }
 }
 
-written_as_text! {
-    SummarizerKind,
-    either(SummarizerKind::ALL.map(SummarizerKind::name)),
-    |text| SummarizerKind::ALL.into_iter().find(|kind| kind.name() == text),
-    |kind| kind.name().to_owned()
-}
+setting_by_name!(SummarizerKind, Sensitivity);
 
 impl Setting for PathBuf {
-    const SHAPE: Shape = Shape::Text;
     const REACHES_OUT: bool = true;
 
-    fn read(given: &Given, frame: &Frame<'_>) -> Option<Self> {
-        match given {
-            Given::Text(text) if !text.is_empty() => Some(frame.rooted(text)),
-            _ => None,
-        }
+    fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
+        written.text().filter(|text| !text.is_empty()).map(|text| context.resolve(text))
     }
 
-    fn allowed(_: &Frame<'_>) -> String {
+    fn allowed(_: &ReadContext<'_>) -> String {
         "a path".to_owned()
     }
 
-    fn shown(&self) -> String {
+    fn show(&self) -> String {
         self.display().to_string()
     }
 }
 
-/// The names as a choice: `a, b or c`.
-pub(super) fn either<const N: usize>(names: [&str; N]) -> String {
+impl Setting for SocketAddr {
+    const REACHES_OUT: bool = true;
+
+    fn read(written: &WrittenValue, _: &ReadContext<'_>) -> Option<Self> {
+        written.text()?.replace("localhost:", "127.0.0.1:").parse().ok()
+    }
+
+    fn allowed(_: &ReadContext<'_>) -> String {
+        "an IP address and a port, such as 127.0.0.1:8788 or [::1]:8788".to_owned()
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Lists names as a choice: `a, b or c`.
+pub fn choice(names: &[&str]) -> String {
     match names.split_last() {
         Some((last, [])) => (*last).to_owned(),
         Some((last, rest)) => format!("{} or {last}", rest.join(", ")),

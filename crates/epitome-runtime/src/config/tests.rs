@@ -27,7 +27,7 @@ impl Folder {
 
     /// Loads the file as one that the user named.
     fn load(&self, environment: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
-        Config::load(&Sources { file: Some("epitome.toml".into()), ..self.sources(environment) })
+        Loaded::<Config>::load(&Sources { file: Some("epitome.toml".into()), ..self.sources(environment) })
     }
 
     /// The mistake, with the folder's name taken out of it.
@@ -52,13 +52,13 @@ fn nowhere(environment: &[(&str, &str)]) -> Sources {
 }
 
 fn explained<'a>(loaded: &'a Loaded, key: &str) -> (&'a str, &'a Origin) {
-    let row = loaded.explain().iter().find(|(name, ..)| *name == key).expect("a setting");
-    (&row.1, &row.2)
+    let setting = loaded.explained.iter().find(|setting| setting.key.name == key).expect("a setting");
+    (&setting.value, &setting.origin)
 }
 
 #[test]
 fn without_a_file_everything_has_its_default_under_the_home_folder() {
-    let loaded = Config::load(&nowhere(&[("HOME", "/home/ann")])).expect("defaults");
+    let loaded = Loaded::<Config>::load(&nowhere(&[("HOME", "/home/ann")])).expect("defaults");
     let config = &loaded.config;
     assert_eq!(config.store.url, StoreUrl::Sqlite("/home/ann/.local/share/epitome/epitome.db".into()));
     assert_eq!(config.artifacts.url, ArtifactsUrl::Folder("/home/ann/.local/share/epitome/artifacts".into()));
@@ -70,14 +70,14 @@ fn without_a_file_everything_has_its_default_under_the_home_folder() {
     assert_eq!(config.summarizer.kind, SummarizerKind::Embedded);
     assert_eq!(config.tenant.id.as_str(), "local");
     assert_eq!(loaded.file, None);
-    assert!(loaded.explain().iter().all(|(.., origin)| *origin == Origin::Default));
-    assert_eq!(loaded.explain().len(), KEYS.len());
+    assert!(loaded.explained.iter().all(|setting| setting.origin == Origin::Default));
+    assert_eq!(loaded.explained.len(), Config::keys().len());
 }
 
 #[test]
 fn the_data_folder_is_the_one_that_the_platform_names() {
     let url = |environment: &[(&str, &str)]| {
-        Config::load(&nowhere(environment)).map(|loaded| loaded.config.store.url.to_string())
+        Loaded::<Config>::load(&nowhere(environment)).map(|loaded| loaded.config.store.url.to_string())
     };
     let named = url(&[("HOME", "/home/ann"), ("XDG_DATA_HOME", "/data")]);
     assert_eq!(named.as_deref(), Ok("sqlite:/data/epitome/epitome.db"));
@@ -129,7 +129,7 @@ fn the_closer_to_the_program_the_stronger_and_every_value_knows_where_it_is_from
         ("EPITOME_JOBS_BACKOFF_S", ""),
     ]);
     sources.flags.push(("jobs.concurrency".to_owned(), "8".to_owned()));
-    let loaded = Config::load(&sources).expect("a configuration");
+    let loaded = Loaded::<Config>::load(&sources).expect("a configuration");
     let jobs = &loaded.config.jobs;
     assert_eq!((jobs.backoff_s, jobs.lease_s, jobs.attempts, jobs.concurrency), (3, 60, 6, 8));
     let path = folder.0.join("epitome.toml");
@@ -153,22 +153,11 @@ fn every_setting_can_be_given_as_a_variable() {
         name if name.ends_with("name") || name.ends_with("path") || name.ends_with("id") => "some",
         "keys.current" | "keys.older" | "model.key" | "summarizer.key" => "env:KEY",
         "events.json_lines" => "some",
-        "serve.listen" => "127.0.0.1:9",
-        "serve.upstreams" => "/groq=https://example.test/v1",
-        "serve.upstream_keys" => "openai=env:KEY",
-        "serve.tools" => "on",
-        "serve.tools_for" => "codex=on",
-        "serve.keys" => "acme=env:KEY",
-        "serve.keys_required" => "true",
-        "serve.tls_certificate" | "serve.tls_key" => "some",
-        "serve.log" => "json",
-        "serve.budget" => "1700",
-        "serve.persist" => "after-answer",
         _ => "17",
     };
-    for key in KEYS {
+    for key in Config::keys() {
         let (variable, text) = (key.variable(), sample(key));
-        let loaded = Config::load(&nowhere(&[("HOME", "/h"), (&variable, text)])).expect(&variable);
+        let loaded = Loaded::<Config>::load(&nowhere(&[("HOME", "/h"), (&variable, text)])).expect(&variable);
         let (shown, origin) = explained(&loaded, key.name);
         assert_eq!(*origin, Origin::Environment { name: variable });
         assert!(shown.ends_with(text), "{}: {shown}", key.name);
@@ -188,7 +177,7 @@ fn a_file_is_looked_for_where_it_was_named_then_here_then_at_home() {
         let mut sources = nowhere(&[("HOME", "/h"), ("XDG_CONFIG_HOME", &xdg), ("EPITOME_CONFIG", variable)]);
         sources.folder = folder.to_owned();
         sources.file = file.map(Path::to_owned);
-        Config::load(&sources).map(|loaded| loaded.config.jobs.attempts)
+        Loaded::<Config>::load(&sources).map(|loaded| loaded.config.jobs.attempts)
     };
     let variable = named_file.display().to_string();
     assert_eq!(attempts(Some(&named_file), &here.0, ""), Ok(2));
@@ -205,7 +194,7 @@ fn a_folder_sets_what_is_guarded_only_while_it_is_trusted_as_it_is() {
     let state = home.0.display().to_string();
     let here = Folder::with("[store]\nurl = \"sqlite:e.db\"\n[jobs]\nattempts = 9\n[model]\nkey = \"env:K\"\n");
     let file = here.0.join("epitome.toml");
-    let load = || Config::load(&here.sources(&[("XDG_STATE_HOME", &state)])).expect("a configuration");
+    let load = || Loaded::<Config>::load(&here.sources(&[("XDG_STATE_HOME", &state)])).expect("a configuration");
     let environment = here.sources(&[("XDG_STATE_HOME", &state)]).environment;
     let trusted = || TrustedFiles::load(&environment).expect("a list").expect("a home");
     let text = || std::fs::read_to_string(&file).expect("a file");
@@ -239,7 +228,7 @@ fn a_strange_folder_does_not_unset_what_the_user_set() {
     let xdg = home.0.display().to_string();
     let load = |toml: &str| {
         let here = Folder::with(toml);
-        Config::load(&here.sources(&[("XDG_CONFIG_HOME", &xdg)])).expect("a configuration").config
+        Loaded::<Config>::load(&here.sources(&[("XDG_CONFIG_HOME", &xdg)])).expect("a configuration").config
     };
     let config = load("[jobs]\nlease_s = 5\n");
     assert_eq!((config.keys.current.is_some(), config.jobs.attempts, config.jobs.lease_s), (true, 3, 5));
@@ -249,7 +238,7 @@ fn a_strange_folder_does_not_unset_what_the_user_set() {
 
 #[test]
 fn what_names_a_place_a_secret_or_who_is_asked_is_guarded() {
-    let guarded = |name: &str| KEYS.iter().any(|key| key.name == name && key.guard == Guard::Guarded);
+    let guarded = |name: &str| Config::keys().iter().any(|key| key.name == name && key.guard == Guard::Guarded);
     for name in [
         "store.url",
         "artifacts.url",
@@ -266,18 +255,11 @@ fn what_names_a_place_a_secret_or_who_is_asked_is_guarded() {
         "summarizer.key",
         "events.json_lines",
         "events.otlp",
-        "serve.listen",
-        "serve.upstreams",
-        "serve.upstream_keys",
-        "serve.keys",
-        "serve.keys_required",
-        "serve.tls_certificate",
-        "serve.tls_key",
         "tenant.id",
     ] {
         assert!(guarded(name), "{name}");
     }
-    assert!(!guarded("policy.name") && !guarded("serve.budget") && !guarded("model.window"));
+    assert!(!guarded("policy.name") && !guarded("model.window"));
 }
 
 #[test]
@@ -324,22 +306,6 @@ fn a_mistake_is_told_with_its_place_and_what_was_meant() {
         (
             "[keys]\nolder = \"env:A\"",
             "epitome.toml, line 2: `keys.older = ***` is not allowed; allowed is a list, each of it env:NAME, file:PATH, or the secret itself",
-        ),
-        (
-            "[serve]\nlisten = \"8788\"",
-            "epitome.toml, line 2: `serve.listen = \"8788\"` is not allowed; allowed is an IP address and a port, such as 127.0.0.1:8788 or [::1]:8788",
-        ),
-        (
-            "[serve]\nupstreams = [\"opnai=https://a.test\"]",
-            "epitome.toml, line 2: `serve.upstreams = [\"opnai=https://a.test\"]` is not allowed; allowed is a list, each of it WHAT=URL, where WHAT is openai, anthropic, gemini, a path such as /groq, or a model such as gpt-5 or claude-*, and URL an address that begins with http:// or https:// and has no name or password in it",
-        ),
-        (
-            "[serve]\ntools_for = [\"codex=yes\"]",
-            "epitome.toml, line 2: `serve.tools_for = [\"codex=yes\"]` is not allowed; allowed is a list, each of it CLIENT=on or CLIENT=off",
-        ),
-        (
-            "[serve]\nrequest_max = 5",
-            "epitome.toml, line 2: there is no setting `serve.request_max`; did you mean `serve.requests_max`?",
         ),
         ("store = 5", "epitome.toml, line 1: `store = …` is not allowed; allowed is a table, written as [store]"),
         (
@@ -391,19 +357,14 @@ current = "k1:hunter2"
 older = ["k0:hunter2", "env:OLD"]
 [model]
 key = "hunter2"
-[serve]
-keys = ["acme=hunter2"]
-upstream_keys = ["/groq=hunter2"]
 "#,
     );
     let loaded = folder.load(&[("EPITOME_SUMMARIZER_KEY", "hunter2")]).expect("a configuration");
-    let shown = format!("{:?} {:?}", loaded.explain(), loaded);
+    let shown = format!("{:?} {:?}", loaded.explained, loaded);
     assert!(!shown.contains(secret), "{shown}");
     assert_eq!(explained(&loaded, "store.url").0, "postgres://ann:***@db.test/epitome");
     assert_eq!(explained(&loaded, "keys.current").0, "***");
     assert_eq!(explained(&loaded, "keys.older").0, "***, env:OLD");
-    assert_eq!(explained(&loaded, "serve.keys").0, "acme=***");
-    assert_eq!(explained(&loaded, "serve.upstream_keys").0, "/groq=***");
     let mistakes = [
         "[store]\nurl = \"mysql://ann:hunter2@db.test/epitome\"",
         "[model]\nurl = \"https://ann:hunter2@api.test\"",
@@ -412,9 +373,6 @@ upstream_keys = ["/groq=hunter2"]
         "[keys]\ncurrent = [\"hunter2\"]",
         "store = \"postgres://ann:hunter2@db.test\"",
         "[keys]\ncurent = \"hunter2\"",
-        "[serve]\nkeys = [\"=hunter2\"]",
-        "[serve]\nupstream_keys = [\"opnai=hunter2\"]",
-        "[serve]\nupstreams = [\"openai=https://ann:hunter2@a.test\"]",
     ];
     for toml in mistakes {
         let mistake = Folder::with(toml).mistake(&[]);
@@ -459,45 +417,4 @@ fn the_summarizer_asks_the_model_unless_told_otherwise_and_takes_no_key_elsewher
     assert_eq!(asked(&small), expected("https://a.test", "small", Dialect::Anthropic, Some("env:A")));
     let elsewhere = format!("{model}[summarizer]\nurl = \"https://b.test\"\ndialect = \"chat\"");
     assert_eq!(asked(&elsewhere), expected("https://b.test", "big", Dialect::Chat, None));
-}
-
-#[test]
-fn an_upstream_is_for_a_provider_a_path_or_a_model_and_a_misspelled_provider_is_none_of_them() {
-    let routes = |text: &str| {
-        let mut sources = nowhere(&[("HOME", "/h")]);
-        sources.flags.push(("serve.upstreams".to_owned(), format!("{text}=https://a.test")));
-        Config::load(&sources).ok().map(|loaded| loaded.config.serve.upstreams[0].route.clone())
-    };
-    let path = |text: &str| Some(Route::Path(text.to_owned()));
-    let model = |text: &str| Some(Route::Model(text.to_owned()));
-    assert_eq!(routes("openai"), Some(Route::Provider(Provider::OpenAi)));
-    assert_eq!(routes("gemini"), Some(Route::Provider(Provider::Gemini)));
-    assert_eq!(routes("/groq/"), path("/groq"));
-    assert_eq!(routes("/a/b"), path("/a/b"));
-    assert_eq!(routes("/apis"), path("/apis"));
-    assert_eq!(routes("claude-*"), model("claude-*"));
-    assert_eq!(routes("o3"), model("o3"));
-    for wrong in ["opnai", "OpenAI", "/", "//a", "/api", "/metrics/", "/a/../b", "a b-c", ""] {
-        assert_eq!(routes(wrong), None, "{wrong}");
-    }
-}
-
-/// The row of the documentation for a setting.
-fn row(key: &Key) -> String {
-    let default = match key.default {
-        "" => "none".to_owned(),
-        "$BESIDE" => "`artifacts` beside the store".to_owned(),
-        text => format!("`{text}`"),
-    };
-    format!("| `{}` | {default} | {} |", key.name, key.about.trim())
-}
-
-#[test]
-fn the_documentation_lists_every_setting_with_its_default_and_its_meaning() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
-    let text = std::fs::read_to_string(path).expect("docs/configuration.md");
-    let missing: Vec<String> = KEYS.iter().map(row).filter(|row| !text.lines().any(|line| line == row)).collect();
-    assert!(missing.is_empty(), "docs/configuration.md lacks\n{}", missing.join("\n"));
-    let rows = text.lines().filter(|line| line.starts_with("| `") && line.contains('.')).count();
-    assert_eq!(rows, KEYS.len(), "docs/configuration.md lists a setting that there is not");
 }

@@ -1,0 +1,43 @@
+//! Closed sets of names: an enum whose variants have the names that stand in settings, labels, headers and logs.
+
+/// Declares an enum with the name of each variant, and makes `ALL` and `name()` of it.
+///
+/// ```
+/// epitome_runtime::named_enum! {
+///     /// A color.
+///     pub enum Color {
+///         /// Red.
+///         Red = "red",
+///         /// Dark blue.
+///         DarkBlue = "dark-blue",
+///     }
+/// }
+/// assert_eq!(Color::ALL.map(Color::name), ["red", "dark-blue"]);
+/// ```
+#[macro_export]
+macro_rules! named_enum {
+    (
+        $(#[$about:meta])*
+        $vis:vis enum $Enum:ident {
+            $( $(#[$variant_about:meta])* $Variant:ident = $name:literal, )+
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        $vis enum $Enum {
+            $( $(#[$variant_about])* $Variant, )+
+        }
+
+        impl $Enum {
+            /// All of them, in the order of their declaration.
+            $vis const ALL: [Self; [$($name),+].len()] = [$(Self::$Variant),+];
+
+            /// Returns its name.
+            $vis const fn name(self) -> &'static str {
+                match self {
+                    $( Self::$Variant => $name, )+
+                }
+            }
+        }
+    };
+}
