@@ -5,12 +5,12 @@ use epitome::plan::Room;
 use epitome::planner::{PlanOptions, Planner};
 use epitome::policy::Preset;
 use epitome::thread::Thread;
-use epitome::wire::{Dialect, Document, Item};
+use epitome::wire::{Dialect, Document, PromptMessage};
 
 /// Decodes, writes back, and compacts with every preset.
 pub fn holds(text: &str, dialect: Dialect) {
     let Ok(document) = Document::decode(text, Some(dialect)) else { return };
-    let kept: Vec<Item> = (0..document.items().len()).map(Item::Kept).collect();
+    let kept: Vec<PromptMessage> = (0..document.items().len()).map(PromptMessage::Kept).collect();
     assert_eq!(document.encode(&kept), text);
     if let Some((_, shorter)) = kept.split_last()
         && let Ok(before) = Document::decode(&document.encode(shorter), Some(dialect))

@@ -7,9 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use epitome::plan::{ArtifactId, Compaction};
-use epitome::render::{Piece, Prompt};
+use epitome::render::Prompt;
 use epitome::session::Session;
 use epitome::thread::Thread;
+use epitome::wire::PromptMessage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -177,11 +178,11 @@ impl RemovedContent {
             parts: Vec::new(),
             next: next_number(thread, earlier),
         };
-        for (at, piece) in prompt.pieces.iter().enumerate() {
-            let (places, place) = match piece {
-                Piece::Kept(place) => (&mut removed.stayed, *place),
-                Piece::Edited { place, .. } => (&mut removed.edited, *place),
-                Piece::Written { .. } => continue,
+        for (at, message) in prompt.messages.iter().enumerate() {
+            let (places, place) = match message {
+                PromptMessage::Kept(place) => (&mut removed.stayed, *place),
+                PromptMessage::Edited { place, .. } => (&mut removed.edited, *place),
+                PromptMessage::Written { .. } => continue,
             };
             if thread.message(place).number() > 0 {
                 places.insert(thread.reference(place), at + 1);
@@ -201,8 +202,8 @@ impl RemovedContent {
         let is_new = |place: &usize| earlier.kept(&thread.reference(*place)).is_none();
         // Those that left or stand in the prompt as they are.
         let mut known = vec![false; thread.len()];
-        for piece in &prompt.pieces {
-            if let Piece::Kept(place) = piece {
+        for message in &prompt.messages {
+            if let PromptMessage::Kept(place) = message {
                 known[*place] = true;
             }
         }

@@ -163,7 +163,7 @@ fn compact(input: String, policy: &Policy) -> (String, Laps) {
     let compaction = planner.finish(*draft, None);
     laps.lap("summary");
     let prompt = render(&thread, Some(&compaction), policy, meter, &[]);
-    let bytes = document.encode(&prompt.items(&thread));
+    let bytes = document.encode(&prompt.marked_messages(&thread));
     laps.lap("render");
     assert!(compaction.plan.shortfall.is_none(), "the prompt fits");
     (bytes, laps)

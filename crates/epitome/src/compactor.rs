@@ -20,10 +20,10 @@ use crate::conversation::Conversation;
 use crate::plan::{Compaction, Room};
 use crate::planner::{Draft, OPEN_MEDIA, PlanOptions, Planner, Shape, Verdict, open_media_shortfall};
 use crate::policy::Policy;
-use crate::render::{Piece, Prompt};
-use crate::session::{Compacted as CompactedContext, CompactedItem, SessionError, Trigger, Written};
+use crate::render::Prompt;
+use crate::session::{CompactedContext, SessionError, Trigger, Written};
 use crate::summary::StructuredSummary;
-use crate::wire::{Item, Voice};
+use crate::wire::{PromptMessage, Voice};
 
 /// The shares of the limit that are aimed for when the policy's own target does not fit.
 const TIGHTER_SHARES: [f64; 3] = [0.75, 0.5, 0.25];
@@ -366,21 +366,21 @@ impl<'a> Compactor<'a> {
         let Conversation { session, thread, .. } = self.conversation;
         let meter = self.conversation.meter();
         let summary = compaction.summaries.first().map(|summary| summary.text.clone()).unwrap_or_default();
-        let (items, after) = match session.shape() {
+        let (messages, after) = match session.shape() {
             Shape::SummaryThenTail => {
                 let tail = compaction.plan.tail_from..thread.len();
                 let text = session.format().worded(&summary);
                 let after = meter.text_message(&text) + thread.tokens(tail.clone());
-                let said = CompactedItem::Said { voice: Voice::User, text, summary: true };
-                (std::iter::once(said).chain(tail.map(CompactedItem::Kept)).collect(), after)
+                let summary = PromptMessage::summary(Voice::User, text);
+                (std::iter::once(summary).chain(tail.map(PromptMessage::Kept)).collect(), after)
             }
             Shape::Free if self.conversation.is_list() => {
-                (prompt.items(thread).into_iter().map(listed).collect(), prompt.tokens(thread, meter))
+                (prompt.marked_messages(thread), prompt.tokens(thread, meter))
             }
-            Shape::Free => (prompt.pieces.iter().map(said_or_kept).collect(), prompt.tokens(thread, meter)),
+            Shape::Free => (prompt.messages.clone(), prompt.tokens(thread, meter)),
         };
         let (tokens_before, tokens_after) = (thread.total().get(), after.get());
-        CompactedContext { items, summary, tokens_before, tokens_after, trigger: Trigger::Manual }
+        CompactedContext { messages, summary, tokens_before, tokens_after, trigger: Trigger::Manual }
     }
 
     /// Returns the error for messages of which nothing can shrink.
@@ -456,24 +456,6 @@ impl Fitted {
         self.compaction.plan.room = Room::exactly(limit);
         self.compaction.plan.shortfall = None;
         self
-    }
-}
-
-fn listed(item: Item) -> CompactedItem {
-    match item {
-        Item::Kept(place) => CompactedItem::Kept(place),
-        // A list takes the JSON as it is, whatever place it is said to come from.
-        Item::Written(json) => CompactedItem::Edited(0, json),
-    }
-}
-
-fn said_or_kept(piece: &Piece) -> CompactedItem {
-    match piece {
-        Piece::Kept(place) => CompactedItem::Kept(*place),
-        Piece::Edited { place, json } => CompactedItem::Edited(*place, json.clone()),
-        Piece::Written { voice, text, summary } => {
-            CompactedItem::Said { voice: *voice, text: text.clone(), summary: *summary }
-        }
     }
 }
 

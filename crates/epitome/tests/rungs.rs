@@ -108,7 +108,7 @@ fn large_results_move_out_oldest_first_until_the_target_is_reached() {
     let compaction = forced(&thread, &policy, target);
     assert_eq!(touched(&compaction), [(3, "externalize"), (5, "externalize")]);
     let prompt = render(&thread, Some(&compaction), &policy, meter(), &[]);
-    let sent: Value = serde_json::from_str(&document.encode(&prompt.items(&thread))).unwrap();
+    let sent: Value = serde_json::from_str(&document.encode(&prompt.marked_messages(&thread))).unwrap();
     let artifact = &compaction.artifacts(&thread)[0];
     assert_eq!(artifact.content, long("alpha"));
     let words = sent[2]["content"].as_str().unwrap();

@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use epitome::plan::ArtifactId;
-use epitome::session::{Compacted, CompactedItem, Format, ReadOptions, Session, Trigger, Written};
+use epitome::session::{CompactedContext, Format, ReadOptions, Session, Trigger, Written};
+use epitome::wire::PromptMessage;
 use serde_json::{Value, json};
 
 use crate::author::{self, Author, Call};
@@ -135,13 +136,18 @@ fn untouched(job: &Job) -> Result<String, Failure> {
     if count == session.context().len() {
         return Ok(session.source().as_str().to_owned());
     }
-    let items = (0..count).map(CompactedItem::Kept).collect();
-    let compacted =
-        Compacted { items, summary: String::new(), tokens_before: 0, tokens_after: 0, trigger: Trigger::Manual };
+    let messages = (0..count).map(PromptMessage::Kept).collect();
+    let compacted = CompactedContext {
+        messages,
+        summary: String::new(),
+        tokens_before: 0,
+        tokens_after: 0,
+        trigger: Trigger::Manual,
+    };
     Ok(written(session, &compacted, &job.opened.path, "")?.apply(session.source().as_str()))
 }
 
-fn written(session: &Session, compacted: &Compacted, path: &Path, stamp: &str) -> Result<Written, Failure> {
+fn written(session: &Session, compacted: &CompactedContext, path: &Path, stamp: &str) -> Result<Written, Failure> {
     session.write(compacted, stamp).map_err(|error| unreadable(path, &error))
 }
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use epitome::planner::Shape;
-use epitome::render::Piece as Rendered;
-use epitome::session::{CompactedItem, Session};
+use epitome::session::Session;
 use epitome::thread::Part;
+use epitome::wire::PromptMessage;
 use serde_json::{Value, json};
 
 use super::compact::nothing_to_do;
@@ -67,39 +67,6 @@ fn planned(args: &Diff, configured: &Configured, screen: Screen) -> Result<Answe
     Ok(Answer { exit, ..answer(text, receipt::file_json(&job.opened), &changes, args.full, screen) })
 }
 
-/// Something in the prompt after a compaction.
-enum Piece<'a> {
-    /// The message at this place, as it was.
-    Kept(usize),
-    /// The message at this place, changed.
-    Edited(usize),
-    /// New words.
-    Written(&'a str),
-}
-
-/// The prompt as it will be read from the file that is written. A session that can only say "this summary, then
-/// everything from here on" loses what the plan keeps before that point, so the plan's own records do not tell.
-fn pieces<'m>(opened: &Opened, made: &'m Made) -> Vec<Piece<'m>> {
-    if opened.session.shape() == Shape::Free {
-        let rendered = made.prompt.pieces.iter();
-        return rendered
-            .map(|piece| match piece {
-                Rendered::Kept(place) => Piece::Kept(*place),
-                Rendered::Edited { place, .. } => Piece::Edited(*place),
-                Rendered::Written { text, .. } => Piece::Written(text),
-            })
-            .collect();
-    }
-    let items = made.context.items.iter();
-    items
-        .map(|item| match item {
-            CompactedItem::Kept(place) => Piece::Kept(*place),
-            CompactedItem::Edited(place, _) => Piece::Edited(*place),
-            CompactedItem::Said { text, .. } => Piece::Written(text),
-        })
-        .collect()
-}
-
 /// Every message of the thread in its order, with what is written before the message that it will stand before.
 fn planned_changes(opened: &Opened, made: &Made) -> Vec<Change> {
     let thread = &opened.thread;
@@ -107,11 +74,17 @@ fn planned_changes(opened: &Opened, made: &Made) -> Vec<Change> {
     let mut marks = vec![('-', String::new()); thread.len()];
     let mut written: Vec<(usize, &str)> = Vec::new();
     let mut next = thread.len();
-    for piece in pieces(opened, made).iter().rev() {
-        match piece {
-            Piece::Kept(place) => (next, marks[*place]) = (*place, (' ', String::new())),
-            Piece::Edited(place) => (next, marks[*place]) = (*place, ('~', edit_reason(made, *place))),
-            Piece::Written(text) => written.push((next, text)),
+    // The prompt as it will be read from the file that is written. A session that can only say "this summary, then everything
+    // from here on" loses what the plan keeps before that point, so the plan's own records do not tell.
+    let messages = match opened.session.shape() {
+        Shape::Free => &made.prompt.messages,
+        Shape::SummaryThenTail => &made.context.messages,
+    };
+    for message in messages.iter().rev() {
+        match message {
+            PromptMessage::Kept(place) => (next, marks[*place]) = (*place, (' ', String::new())),
+            PromptMessage::Edited { place, .. } => (next, marks[*place]) = (*place, ('~', edit_reason(made, *place))),
+            PromptMessage::Written { text, .. } => written.push((next, text)),
         }
     }
     let mut changes = Vec::new();

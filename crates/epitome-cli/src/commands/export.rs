@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use epitome::wire::{Document, Item};
+use epitome::wire::{Document, PromptMessage};
 use epitome_runtime::log::{Entry, wire_dialect};
 use epitome_runtime::store::ThreadRow;
 use epitome_runtime::upkeep::documents_of;
@@ -62,8 +62,9 @@ async fn written(open_store: &OpenStore, row: &ThreadRow) -> Result<(&'static st
         && let Ok(document) = Document::decode(&source.text(open_store).await?, Some(dialect))
         && document.items().len() == kept
     {
-        let new = entries[kept..].iter().map(|entry| Item::Written(entry.message.raw.as_str().to_owned()));
-        let items: Vec<Item> = (0..kept).map(Item::Kept).chain(new).collect();
+        let added = entries.iter().enumerate().skip(kept);
+        let added = added.map(|(place, entry)| PromptMessage::Edited { place, json: entry.message.raw.to_string() });
+        let items: Vec<PromptMessage> = (0..kept).map(PromptMessage::Kept).chain(added).collect();
         return Ok(("the file it was imported from, with what was added", document.encode(&items)));
     }
     Ok(("a message list", list(&entries)))

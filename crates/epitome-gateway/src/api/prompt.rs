@@ -4,8 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use epitome::budget::Meter;
 use epitome::plan::Compaction;
-use epitome::render::{Piece, render};
+use epitome::render::render;
 use epitome::thread::Thread;
+use epitome::wire::PromptMessage;
 use epitome_runtime::engine::OpenThread;
 use epitome_runtime::log::wire_dialect;
 use schemars::JsonSchema;
@@ -85,18 +86,18 @@ fn rendered(api: &Api, open: &OpenThread, plan: Option<&Compaction>) -> Result<P
     let meter = Meter::new(&**api.engine().counter(), dialect);
     let prompt = render(thread, plan, &api.engine().settings().policy, meter, &[]);
     let tokens = prompt.tokens(thread, meter).get();
-    let pieces = prompt.pieces.iter().zip(prompt.to_json(thread)).map(|(piece, json)| view(thread, piece, json));
+    let pieces = prompt.messages.iter().zip(prompt.to_json(thread)).map(|(message, json)| view(thread, message, json));
     let pieces = pieces.collect::<Result<_, _>>()?;
     Ok(Prompt { dialect: dialect.name().to_owned(), version: row.version, tokens, messages: row.length, pieces })
 }
 
-fn view(thread: &Thread, piece: &Piece, json: String) -> Result<PromptPiece, ApiError> {
+fn view(thread: &Thread, message: &PromptMessage, json: String) -> Result<PromptPiece, ApiError> {
     let number = |place: usize| Some(thread.message(place).number() as u64);
-    let (kind, number) = match piece {
-        Piece::Kept(place) => (PieceKind::Kept, number(*place)),
-        Piece::Edited { place, .. } => (PieceKind::Edited, number(*place)),
-        Piece::Written { summary: true, .. } => (PieceKind::Summary, None),
-        Piece::Written { .. } => (PieceKind::Note, None),
+    let (kind, number) = match message {
+        PromptMessage::Kept(place) => (PieceKind::Kept, number(*place)),
+        PromptMessage::Edited { place, .. } => (PieceKind::Edited, number(*place)),
+        PromptMessage::Written { summary: true, .. } => (PieceKind::Summary, None),
+        PromptMessage::Written { .. } => (PieceKind::Note, None),
     };
     let message = RawValue::from_string(json).map_err(|_| ApiError::Unreadable)?;
     Ok(PromptPiece { kind, number, message })

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use epitome::thread::Raw;
-use epitome::wire::{Dialect, Document, Item, Layout, has_letter_escapes, may_spell, set_field};
+use epitome::wire::{Dialect, Document, Layout, PromptMessage, has_letter_escapes, may_spell, set_field};
 use serde::Deserialize;
 
 use super::glance;
@@ -249,9 +249,11 @@ fn with_summaries(document: &Document) -> Option<Document> {
     if document.dialect() != Dialect::Responses || !document.items().iter().any(|item| is_ours(item).is_some()) {
         return None;
     }
-    let items = document.items().iter().enumerate();
-    let items: Vec<Item> = items.map(|(at, item)| is_ours(item).map_or(Item::Kept(at), Item::Written)).collect();
-    Document::decode(&document.encode(&items), Some(document.dialect())).ok()
+    let messages = document.items().iter().enumerate().map(|(place, item)| match is_ours(item) {
+        Some(json) => PromptMessage::Edited { place, json },
+        None => PromptMessage::Kept(place),
+    });
+    Document::decode(&document.encode(&messages.collect::<Vec<_>>()), Some(document.dialect())).ok()
 }
 
 /// How many items stand before the thread.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use epitome::budget::Tokens;
 use epitome::summary::Fate;
-use epitome::wire::{Dialect, Item, MarkLifetime, cache_marks, mark_cached, set_field, without_field};
+use epitome::wire::{Dialect, MarkLifetime, PromptMessage, cache_marks, set_field, without_field};
 use epitome_runtime::engine::{EngineError, OpenThread, Saved, Step, StepRequest};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
 use epitome_runtime::log::LogError;
@@ -348,21 +348,22 @@ fn rendered(turn: &Turn, step: &Step, pressure: &Pressure, fits_as_it_is: bool) 
     let mut body = match is_plain {
         true => asked.document.source().to_string(),
         false => {
-            let head = (0..asked.head).map(Item::Kept);
-            let (items, has_newest) = step.items(asked.messages());
+            let head = (0..asked.head).map(PromptMessage::Kept);
+            let (messages, has_newest) = step.messages_on(asked.messages());
             let is_larger = step.tokens >= step.whole() && step.rehydrated.is_empty();
             if (is_larger || !has_newest) && fits_as_it_is && pressure.harder == 0 {
                 let told = Told { failed_open: Some("floor"), plan: 0, receipt: None, after: told.before, ..told };
                 let counted = Some(step.whole() + step.fixed);
                 return Sending { counted, ..Sending::original(turn, told) };
             }
-            let shifted = items.into_iter().map(|item| match item {
-                Item::Kept(place) => Item::Kept(place + asked.head),
+            let shifted = messages.into_iter().map(|message| match message {
+                PromptMessage::Kept(place) => PromptMessage::Kept(place + asked.head),
+                PromptMessage::Edited { place, json } => PromptMessage::Edited { place: place + asked.head, json },
                 written => written,
             });
-            let mut items: Vec<Item> = head.chain(shifted).collect();
-            keep_marks(turn, &mut items);
-            asked.document.encode(&items)
+            let mut messages: Vec<PromptMessage> = head.chain(shifted).collect();
+            keep_marks(turn, &mut messages);
+            asked.document.encode(&messages)
         }
     };
     if asked.is_completed && !is_plain {
@@ -384,17 +385,18 @@ fn rendered(turn: &Turn, step: &Step, pressure: &Pressure, fits_as_it_is: bool) 
 
 /// A cache mark of the client's whose block has left goes to the summary: what stands before it stays the same until the
 /// next compaction.
-fn keep_marks(turn: &Turn, items: &mut [Item]) {
+fn keep_marks(turn: &Turn, messages: &mut [PromptMessage]) {
     if turn.asked.dialect() != Dialect::Anthropic {
         return;
     }
     let document = &turn.asked.document;
     let sent: Vec<Vec<MarkLifetime>> = document.items().iter().map(|item| cache_marks(item.as_str())).collect();
-    let now: Vec<Vec<MarkLifetime>> = items
+    let kept = |place: usize| document.items()[place].as_str();
+    let now: Vec<Vec<MarkLifetime>> = messages
         .iter()
-        .map(|item| match item {
-            Item::Kept(place) => sent[*place].clone(),
-            Item::Written(json) => cache_marks(json),
+        .map(|message| match message {
+            PromptMessage::Kept(place) => sent[*place].clone(),
+            changed => cache_marks(&changed.json(Dialect::Anthropic, kept)),
         })
         .collect();
     let (before, automatic) = (document.marks_before(), document.automatic_mark());
@@ -404,20 +406,16 @@ fn keep_marks(turn: &Turn, items: &mut [Item]) {
     if marks(&sent) == 0 || marks(&now) >= MARKS_MAX {
         return;
     }
-    let last_written = items.iter().rposition(|item| matches!(item, Item::Written(_)));
-    let first_kept = items.iter().position(|item| matches!(item, Item::Kept(_)));
-    let summary = match (last_written, first_kept) {
-        (Some(last), Some(first)) if last > first => {
-            items[..last + 1].iter().position(|item| matches!(item, Item::Written(_)))
-        }
+    let last_changed = messages.iter().rposition(|message| !message.is_kept());
+    let first_kept = messages.iter().position(PromptMessage::is_kept);
+    let summary = match (last_changed, first_kept) {
+        (Some(last), Some(first)) if last > first => messages.iter().position(|message| !message.is_kept()),
         (last, _) => last,
     };
-    if let Some(at) = summary
-        && let Item::Written(json) = &mut items[at]
-    {
+    if let Some(at) = summary {
         let behind: Vec<MarkLifetime> = now[at..].iter().flatten().copied().chain(automatic).collect();
         let before: Vec<MarkLifetime> = before.into_iter().chain(now[..at].iter().flatten().copied()).collect();
-        *json = mark_cached(json, lifetime_between(&before, &behind, sent.iter().flatten()));
+        messages[at] = messages[at].marked(lifetime_between(&before, &behind, sent.iter().flatten()), kept);
     }
 }
 

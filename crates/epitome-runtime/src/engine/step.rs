@@ -7,9 +7,9 @@ use std::time::Duration;
 use epitome::budget::{Meter, Tokens};
 use epitome::plan::{Compaction, Room, Shortfall};
 use epitome::planner::{Cache, PlanOptions, Planner, open_media_shortfall};
-use epitome::render::{Piece, Rehydrated};
+use epitome::render::Rehydrated;
 use epitome::thread::{Determinism, Raw};
-use epitome::wire::Item;
+use epitome::wire::PromptMessage;
 
 use super::compact::{Committed, How, NotCompacted};
 use super::error::EngineError;
@@ -126,28 +126,28 @@ impl Step {
     }
 
     /// The messages as they are written now, by their places in the log: what the plan leaves alone is kept byte for
-    /// byte, and what it changes is changed in this writing. The places of kept items are places in the log. Whether the
-    /// newest message is among them is told besides.
-    pub fn items(&self, written: &[Raw]) -> (Vec<Item>, bool) {
+    /// byte, and what it changes is changed in this writing. Places are places in the log. Also tells whether the newest
+    /// message is among them.
+    pub fn messages_on(&self, written: &[Raw]) -> (Vec<PromptMessage>, bool) {
         let thread = self.snapshot.thread.rewritten(self.snapshot.dialect, &|place| written.get(place).cloned());
         let planner = Planner { thread: &thread, ..self.snapshot.planner() };
         let prompt = planner.render(self.compaction(), &self.rehydrated);
-        let placed = |item| match item {
-            Item::Kept(place) => {
-                let message = thread.message(place);
-                match written.get(message.log_place()) {
-                    Some(raw) if raw.as_str() == message.raw().as_str() => Item::Kept(message.log_place()),
-                    _ => Item::Written(message.raw().to_string()),
+        let in_log = |message| match message {
+            PromptMessage::Kept(place) => {
+                let (place, raw) = (thread.message(place).log_place(), thread.message(place).raw());
+                match written.get(place) {
+                    Some(same) if same.as_str() == raw.as_str() => PromptMessage::Kept(place),
+                    _ => PromptMessage::Edited { place, json: raw.to_string() },
                 }
             }
-            written => written,
+            PromptMessage::Edited { place, json } => {
+                PromptMessage::Edited { place: thread.message(place).log_place(), json }
+            }
+            new => new,
         };
         let newest = thread.len().checked_sub(1);
-        let has_newest = prompt.pieces.iter().any(|piece| match piece {
-            Piece::Kept(place) | Piece::Edited { place, .. } => Some(*place) == newest,
-            Piece::Written { .. } => false,
-        });
-        (prompt.items(&thread).into_iter().map(placed).collect(), has_newest)
+        let has_newest = newest.is_some() && prompt.messages.iter().any(|message| message.place() == newest);
+        (prompt.marked_messages(&thread).into_iter().map(in_log).collect(), has_newest)
     }
 
     /// The prompt, ready to be asked.

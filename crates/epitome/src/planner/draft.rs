@@ -8,13 +8,13 @@ use super::tail::{OPEN_MEDIA, open_media_tokens};
 use crate::budget::Tokens;
 use crate::plan::{Action, Compaction, Plan, Shortfall, Step};
 use crate::policy::Rung;
-use crate::render::{Piece, Prompt, said_in};
+use crate::render::{Prompt, said_in};
 use crate::summary::{
     Dialogue, Earlier, PendingSummary, Receipt, RequestLimits, StructuredSummary, Summary, SummaryBrief,
     SummaryContext, TextIndex, WorkstreamState, extract, merge, summarize,
 };
 use crate::thread::{Media, Part, Raw, Thread};
-use crate::wire::decode_message;
+use crate::wire::{PromptMessage, decode_message};
 
 /// The most rounds in which a summary shrinks because its prompt came out larger than planned.
 const SHRINK_ROUNDS_MAX: usize = 2;
@@ -220,15 +220,15 @@ enum Shown {
 /// What a prompt has of each message, as far as its media go.
 fn media_in(prompt: &Prompt) -> HashMap<usize, Shown> {
     let mut shown = HashMap::new();
-    for piece in &prompt.pieces {
-        match piece {
-            Piece::Kept(place) => shown.insert(*place, Shown::Whole),
-            Piece::Edited { place, json } => {
-                let message = decode_message(prompt.dialect, &Raw::whole(json.as_str()));
-                let media = message.parts.iter().flat_map(Part::media);
+    for message in &prompt.messages {
+        match message {
+            PromptMessage::Kept(place) => shown.insert(*place, Shown::Whole),
+            PromptMessage::Edited { place, json } => {
+                let edited = decode_message(prompt.dialect, &Raw::whole(json.as_str()));
+                let media = edited.parts.iter().flat_map(Part::media);
                 shown.insert(*place, Shown::Edited(media.map(|media| media.json.to_string()).collect()))
             }
-            Piece::Written { .. } => None,
+            PromptMessage::Written { .. } => None,
         };
     }
     shown

@@ -1,25 +1,25 @@
 //! The layout of a prompt: one line for each message, for people and for golden files.
 
-use super::prompt::{Piece, Prompt};
+use super::prompt::Prompt;
 use crate::thread::{Part, Raw, Role, Thread};
-use crate::wire::{Voice, decode_message};
+use crate::wire::{PromptMessage, Voice, decode_message};
 
 /// How much of a message's words a line shows.
 const WORDS_MAX: usize = 72;
 
 /// One line for each message of a prompt: its number, who speaks, and how it begins.
 pub fn layout(prompt: &Prompt, thread: &Thread) -> String {
-    let mut lines = Vec::with_capacity(prompt.pieces.len());
-    for (at, piece) in prompt.pieces.iter().enumerate() {
-        let line = match piece {
-            Piece::Kept(place) => {
+    let mut lines = Vec::with_capacity(prompt.messages.len());
+    for (at, message) in prompt.messages.iter().enumerate() {
+        let line = match message {
+            PromptMessage::Kept(place) => {
                 kept(thread.message(*place).role(), thread.message(*place).parts(), &thread.reference(*place), "")
             }
-            Piece::Edited { place, json } => {
+            PromptMessage::Edited { place, json } => {
                 let now = decode_message(prompt.dialect, &Raw::whole(json.as_str()));
                 kept(now.role, &now.parts, &thread.reference(*place), "~")
             }
-            Piece::Written { voice, text, summary } => written(*voice, text, *summary),
+            PromptMessage::Written { voice, text, summary, .. } => written(*voice, text, *summary),
         };
         lines.push(format!("{at:02} {line}"));
     }

@@ -9,6 +9,6 @@ mod stand_in;
 
 pub use layout::layout;
 pub(crate) use prompt::said_in;
-pub use prompt::{Piece, Prompt, Rehydrated, render};
+pub use prompt::{Prompt, Rehydrated, render};
 pub(crate) use repair::repaired_tokens;
 pub use stand_in::{is_stand_in, stand_in};

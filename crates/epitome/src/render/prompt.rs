@@ -1,5 +1,6 @@
-//! The prompt: pieces in order, each either a kept message or something written.
+//! The prompt: a thread under a compaction, message by message.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::repair::{Repair, repairs, retold, retold_voice};
@@ -10,42 +11,19 @@ use crate::policy::{Policy, SummaryPlace};
 use crate::summary::{STILL_HOLDS, all_words};
 use crate::thread::{Message, Part, Raw, Role, Thread};
 use crate::wire::{
-    Dialect, Item, MarkLifetime, PartEdit, Voice, cache_marks, edit, item_id, mark_cached, say, without_id,
+    Dialect, MarkLifetime, PartEdit, PromptMessage, Voice, cache_marks, decode_message, edit, item_id, say, without_id,
 };
 
 /// The most cache marks a provider takes.
 const MARKS_MAX: usize = 4;
-
-/// One piece of a prompt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// A message, byte for byte.
-    Kept(usize),
-    /// A message with something in it exchanged.
-    Edited {
-        /// The message's place.
-        place: usize,
-        /// Its JSON in the dialect.
-        json: String,
-    },
-    /// Something new.
-    Written {
-        /// In whose name.
-        voice: Voice,
-        /// The words.
-        text: String,
-        /// Whether it is a summary.
-        summary: bool,
-    },
-}
 
 /// What the model gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
     /// The dialect.
     pub dialect: Dialect,
-    /// Its pieces, in order.
-    pub pieces: Vec<Piece>,
+    /// Its messages, in order. Their places are those of the thread.
+    pub messages: Vec<PromptMessage>,
     marks: Vec<(usize, MarkLifetime)>,
 }
 
@@ -73,7 +51,7 @@ pub fn render(
         Some(compaction) if !compaction.plan.records.is_empty() => {
             Renderer::new(thread, compaction, policy, dialect, meter).render()
         }
-        _ => Prompt { dialect, pieces: untouched(thread, dialect), marks: Vec::new() },
+        _ => Prompt { dialect, messages: untouched(thread, dialect), marks: Vec::new() },
     };
     prompt.rehydrate(thread, rehydrated);
     if policy.render.checkpoints {
@@ -83,12 +61,12 @@ pub fn render(
 }
 
 /// All messages as they are, hidden ones replaced.
-fn untouched(thread: &Thread, dialect: Dialect) -> Vec<Piece> {
-    (0..thread.len()).map(|place| hidden(thread, place, dialect).unwrap_or(Piece::Kept(place))).collect()
+fn untouched(thread: &Thread, dialect: Dialect) -> Vec<PromptMessage> {
+    (0..thread.len()).map(|place| hidden(thread, place, dialect).unwrap_or(PromptMessage::Kept(place))).collect()
 }
 
 /// What stands for a hidden message.
-fn hidden(thread: &Thread, place: usize, dialect: Dialect) -> Option<Piece> {
+fn hidden(thread: &Thread, place: usize, dialect: Dialect) -> Option<PromptMessage> {
     let words = thread.hidden(place)?.to_owned();
     let message = thread.message(place);
     let edits: Vec<(usize, PartEdit)> = message
@@ -101,18 +79,18 @@ fn hidden(thread: &Thread, place: usize, dialect: Dialect) -> Option<Piece> {
             _ => None,
         })
         .collect();
-    edit(dialect, message.body(), &edits).map(|json| Piece::Edited { place, json })
+    edit(dialect, message.body(), &edits).map(|json| PromptMessage::Edited { place, json })
 }
 
 /// Everything that is said in a prompt, to look items up in.
 pub(crate) fn said_in(prompt: &Prompt, thread: &Thread) -> String {
     let mut words = String::new();
-    for piece in &prompt.pieces {
-        match piece {
-            Piece::Kept(place) => words.push_str(&all_words(thread, *place)),
+    for message in &prompt.messages {
+        match message {
+            PromptMessage::Kept(place) => words.push_str(&all_words(thread, *place)),
             // The strings of an edited message, unescaped: its JSON would hide line breaks.
-            Piece::Edited { json, .. } => words.push_str(&json_words(json)),
-            Piece::Written { text, .. } => words.push_str(text),
+            PromptMessage::Edited { json, .. } => words.push_str(&json_words(json)),
+            PromptMessage::Written { text, .. } => words.push_str(text),
         }
         words.push('\n');
     }
@@ -150,8 +128,8 @@ struct Renderer<'a> {
     spans: BTreeMap<usize, &'a Record>,
     /// What must become of each message, whatever the plan says.
     repairs: Vec<Repair>,
-    pieces: Vec<Piece>,
-    /// Reasoning before this piece was left out: ids that belong to it go as well.
+    messages: Vec<PromptMessage>,
+    /// Reasoning before the next message was left out: ids that belong to it go as well.
     unreasoned: bool,
     /// The ids of Responses items that were sent.
     item_ids: HashSet<String>,
@@ -185,7 +163,7 @@ impl<'a> Renderer<'a> {
             parts,
             spans,
             repairs,
-            pieces: Vec::new(),
+            messages: Vec::new(),
             unreasoned: false,
             item_ids: HashSet::new(),
         }
@@ -212,14 +190,15 @@ impl<'a> Renderer<'a> {
             self.carried();
         }
         self.user_first();
-        Prompt { dialect: self.dialect, pieces: self.pieces, marks: Vec::new() }
+        Prompt { dialect: self.dialect, messages: self.messages, marks: Vec::new() }
     }
 
     /// What must be in every prompt and would not be otherwise.
     fn carried(&mut self) {
         let carried = &self.compaction.plan.carried;
         if !carried.is_empty() {
-            self.say(Voice::User, format!("{STILL_HOLDS}\n- {}", carried.join("\n- ")), false);
+            let text = format!("{STILL_HOLDS}\n- {}", carried.join("\n- "));
+            self.messages.push(PromptMessage::note(Voice::User, text));
         }
     }
 
@@ -240,7 +219,7 @@ impl<'a> Renderer<'a> {
             }
             _ => {
                 let text = stand_in(self.thread, record, &self.policy.tools, self.meter);
-                self.say(Voice::User, text, false);
+                self.messages.push(PromptMessage::note(Voice::User, text));
             }
         }
     }
@@ -249,11 +228,11 @@ impl<'a> Renderer<'a> {
         let Some(summary) = self.compaction.summaries.get(summary) else { return };
         let layout = &self.policy.render;
         if !layout.question.is_empty() {
-            self.say(Voice::User, layout.question.clone(), false);
+            self.messages.push(PromptMessage::note(Voice::User, &*layout.question));
         }
         let text = layout.dressed(&summary.text);
         let voice = self.allowed_voice(layout.role, record);
-        self.say(voice, text, true);
+        self.messages.push(PromptMessage::summary(voice, text));
     }
 
     /// The voice that the policy wants, unless the dialect forbids it here.
@@ -263,7 +242,7 @@ impl<'a> Renderer<'a> {
                 // What came after the plan was made must not change what was written before it.
                 let end = record.span.range().end;
                 let next = (end < self.compaction.plan.covers).then(|| self.thread.message(end));
-                let before = self.pieces.iter().rev().find_map(|piece| self.voice_of(piece));
+                let before = self.messages.iter().rev().find_map(|message| self.voice_of(message));
                 let fits = before == Some(Role::User) && next.is_some_and(|next| next.role() == Role::User);
                 if fits { Voice::Assistant } else { Voice::User }
             }
@@ -272,24 +251,20 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    fn voice_of(&self, piece: &Piece) -> Option<Role> {
-        let role = match piece {
-            Piece::Kept(place) | Piece::Edited { place, .. } => self.thread.message(*place).role(),
-            Piece::Written { voice: Voice::User, .. } => Role::User,
-            Piece::Written { voice: Voice::Assistant, .. } => Role::Assistant,
-            Piece::Written { voice: Voice::System, .. } => Role::System,
+    fn voice_of(&self, message: &PromptMessage) -> Option<Role> {
+        let role = match message {
+            PromptMessage::Kept(place) | PromptMessage::Edited { place, .. } => self.thread.message(*place).role(),
+            PromptMessage::Written { voice: Voice::User, .. } => Role::User,
+            PromptMessage::Written { voice: Voice::Assistant, .. } => Role::Assistant,
+            PromptMessage::Written { voice: Voice::System, .. } => Role::System,
         };
         (role != Role::System).then_some(role)
     }
 
-    fn say(&mut self, voice: Voice, text: String, summary: bool) {
-        self.pieces.push(Piece::Written { voice, text, summary });
-    }
-
     fn message(&mut self, place: usize) {
         let message = self.thread.message(place);
-        if let Some(piece) = hidden(self.thread, place, self.dialect) {
-            self.pieces.push(piece);
+        if let Some(replacement) = hidden(self.thread, place, self.dialect) {
+            self.messages.push(replacement);
             return;
         }
         let stripped = match &self.repairs[place] {
@@ -300,10 +275,10 @@ impl<'a> Renderer<'a> {
         };
         let edits = self.edits(place, message);
         if edits.is_empty() {
-            let piece = self.unbound(place, message).unwrap_or(Piece::Kept(place));
-            self.pieces.push(piece);
+            let kept = self.unbound(place, message).unwrap_or(PromptMessage::Kept(place));
+            self.messages.push(kept);
         } else if let Some(json) = edit(self.dialect, message.body(), &edits) {
-            self.pieces.push(Piece::Edited { place, json });
+            self.messages.push(PromptMessage::Edited { place, json });
         }
         self.note_reasoning(message, stripped);
     }
@@ -324,17 +299,17 @@ impl<'a> Renderer<'a> {
         };
         let words = retold(self.thread, place, records.iter().filter_map(stand_in).collect());
         let json = say(self.dialect, retold_voice(self.thread.message(place)), &words);
-        self.pieces.push(Piece::Edited { place, json });
+        self.messages.push(PromptMessage::Edited { place, json });
     }
 
     /// A Responses item without its id, where the id belongs to reasoning that was left out or was used before.
-    fn unbound(&mut self, place: usize, message: &Message) -> Option<Piece> {
+    fn unbound(&mut self, place: usize, message: &Message) -> Option<PromptMessage> {
         if self.dialect != Dialect::Responses {
             return None;
         }
         let orphaned = self.unreasoned && message.role() == Role::Assistant;
         let repeated = item_id(message.raw().as_str()).is_some_and(|id| !self.item_ids.insert(id));
-        (orphaned || repeated).then(|| Piece::Edited { place, json: without_id(message.raw().as_str()) })
+        (orphaned || repeated).then(|| PromptMessage::Edited { place, json: without_id(message.raw().as_str()) })
     }
 
     fn edits(&self, place: usize, message: &Message) -> Vec<(usize, PartEdit)> {
@@ -364,31 +339,32 @@ impl<'a> Renderer<'a> {
         if self.dialect == Dialect::Anthropic {
             self.system_as_user();
         }
-        let first = self.pieces.iter().position(|piece| self.voice_of(piece).is_some());
+        let first = self.messages.iter().position(|message| self.voice_of(message).is_some());
         if let Some(first) = first
-            && self.voice_of(&self.pieces[first]) != Some(Role::User)
+            && self.voice_of(&self.messages[first]) != Some(Role::User)
             && !self.starts_with_system_as_user()
         {
             let text = "[The earlier part of this conversation is not shown.]".to_owned();
-            self.pieces.insert(first, Piece::Written { voice: Voice::User, text, summary: false });
+            self.messages.insert(first, PromptMessage::note(Voice::User, text));
         }
     }
 }
 
 impl Renderer<'_> {
     fn starts_with_system_as_user(&self) -> bool {
-        self.dialect == Dialect::Anthropic && self.pieces.first().is_some_and(|piece| self.voice_of(piece).is_none())
+        self.dialect == Dialect::Anthropic
+            && self.messages.first().is_some_and(|message| self.voice_of(message).is_none())
     }
 
     /// Anthropic takes no system message at the front of the list: there it speaks as the user.
     fn system_as_user(&mut self) {
-        for piece in &mut self.pieces {
-            match piece {
-                Piece::Kept(place) | Piece::Edited { place, .. }
+        for message in &mut self.messages {
+            match message {
+                PromptMessage::Kept(place) | PromptMessage::Edited { place, .. }
                     if self.thread.message(*place).role() == Role::System =>
                 {
                     let json = say(self.dialect, Voice::User, &self.thread.message(*place).text());
-                    *piece = Piece::Edited { place: *place, json };
+                    *message = PromptMessage::Edited { place: *place, json };
                 }
                 _ => break,
             }
@@ -401,48 +377,32 @@ fn is_reasoning(part: &Part) -> bool {
 }
 
 impl Prompt {
-    /// The pieces as items of a document whose messages are the thread's.
-    pub fn items(&self, thread: &Thread) -> Vec<Item> {
-        self.pieces.iter().enumerate().map(|(at, piece)| self.item(thread, at, piece)).collect()
-    }
-
-    fn item(&self, thread: &Thread, at: usize, piece: &Piece) -> Item {
-        let mark = self.marks.iter().find(|(marked, _)| *marked == at);
-        match (piece, mark) {
-            (Piece::Kept(place), None) => Item::Kept(*place),
-            (piece, None) => Item::Written(self.json(thread, piece)),
-            (piece, Some((_, lifetime))) => Item::Written(mark_cached(&self.json(thread, piece), *lifetime)),
+    /// Returns its messages with their cache marks, for a document whose items are the thread's messages.
+    pub fn marked_messages(&self, thread: &Thread) -> Vec<PromptMessage> {
+        let mut messages = self.messages.clone();
+        for (at, lifetime) in &self.marks {
+            messages[*at] = messages[*at].marked(*lifetime, |place| thread.message(place).raw().as_str());
         }
+        messages
     }
 
-    /// The JSON of each piece; kept messages are shared, not copied.
+    /// Returns the JSON of each message; kept ones are shared, not copied.
     pub fn to_raw(&self, thread: &Thread) -> Vec<Raw> {
-        let items = self.items(thread).into_iter();
-        items
-            .map(|item| match item {
-                Item::Kept(place) => thread.message(place).raw().clone(),
-                Item::Written(json) => Raw::from(json),
-            })
-            .collect()
+        let raw = |message: PromptMessage| match message {
+            PromptMessage::Kept(place) => thread.message(place).raw().clone(),
+            PromptMessage::Edited { json, .. } => Raw::from(json),
+            other => Raw::from(self.json(thread, &other).into_owned()),
+        };
+        self.marked_messages(thread).into_iter().map(raw).collect()
     }
 
-    /// The JSON of each piece.
+    /// Returns the JSON of each message.
     pub fn to_json(&self, thread: &Thread) -> Vec<String> {
-        let items = self.items(thread).into_iter();
-        items
-            .map(|item| match item {
-                Item::Kept(place) => thread.message(place).raw().as_str().to_owned(),
-                Item::Written(json) => json,
-            })
-            .collect()
+        self.to_raw(thread).iter().map(ToString::to_string).collect()
     }
 
-    fn json(&self, thread: &Thread, piece: &Piece) -> String {
-        match piece {
-            Piece::Kept(place) => thread.message(*place).raw().as_str().to_owned(),
-            Piece::Edited { json, .. } => json.clone(),
-            Piece::Written { voice, text, .. } => say(self.dialect, *voice, text),
-        }
+    fn json<'a>(&self, thread: &'a Thread, message: &'a PromptMessage) -> Cow<'a, str> {
+        message.json(self.dialect, |place| thread.message(place).raw().as_str())
     }
 
     /// Puts brought-back content before the message that opened the current turn.
@@ -451,37 +411,29 @@ impl Prompt {
             return;
         }
         let opens = thread.turn_start();
-        let at = self
-            .pieces
-            .iter()
-            .position(|piece| matches!(piece, Piece::Kept(p) | Piece::Edited { place: p, .. } if *p >= opens));
-        let at = at.unwrap_or(self.pieces.len());
-        let pieces = rehydrated.iter().map(|content| Piece::Written {
-            voice: Voice::User,
-            text: format!(
-                "[Brought back for this request: {}{}]\n{}",
-                content.reference,
-                if content.truncated { ", cut" } else { "" },
-                content.content
-            ),
-            summary: false,
+        let is_newer = |message: &PromptMessage| message.place().is_some_and(|place| place >= opens);
+        let at = self.messages.iter().position(is_newer).unwrap_or(self.messages.len());
+        let notes = rehydrated.iter().map(|content| {
+            let cut = if content.truncated { ", cut" } else { "" };
+            let text = format!("[Brought back for this request: {}{cut}]\n{}", content.reference, content.content);
+            PromptMessage::note(Voice::User, text)
         });
-        self.pieces.splice(at..at, pieces);
+        self.messages.splice(at..at, notes);
     }
 
     /// Cache checkpoints: one before the tail, one at its end, as far as the provider's limit allows.
     fn place_marks(&mut self, thread: &Thread, compaction: Option<&Compaction>) {
-        if self.dialect != Dialect::Anthropic || self.pieces.is_empty() {
+        if self.dialect != Dialect::Anthropic || self.messages.is_empty() {
             return;
         }
         let set: Vec<Vec<MarkLifetime>> =
-            self.pieces.iter().map(|piece| cache_marks(&self.json(thread, piece))).collect();
+            self.messages.iter().map(|message| cache_marks(&self.json(thread, message))).collect();
         let tail = compaction.map_or(0, |compaction| compaction.plan.tail_from);
-        let before = self.pieces.iter().rposition(|piece| match piece {
-            Piece::Kept(place) | Piece::Edited { place, .. } => *place < tail,
-            Piece::Written { summary, .. } => *summary,
+        let before = self.messages.iter().rposition(|message| match message {
+            PromptMessage::Kept(place) | PromptMessage::Edited { place, .. } => *place < tail,
+            PromptMessage::Written { summary, .. } => *summary,
         });
-        let wanted = before.into_iter().chain([self.pieces.len() - 1]);
+        let wanted = before.into_iter().chain([self.messages.len() - 1]);
         // None that lasts an hour may come behind one that does not.
         let lifetime = |at: usize| match set[at..].iter().flatten().any(|mark| *mark == MarkLifetime::Long) {
             true => MarkLifetime::Long,
@@ -499,16 +451,16 @@ impl Prompt {
     /// Its tokens, when those of the message with this summary are known.
     pub(crate) fn tokens_knowing(&self, thread: &Thread, meter: Meter<'_>, known: Option<(&str, Tokens)>) -> Tokens {
         let mut total = Tokens::ZERO;
-        for piece in &self.pieces {
-            total += match piece {
-                Piece::Kept(place) => thread.message(*place).tokens(),
-                Piece::Written { text, .. } => match known {
+        for message in &self.messages {
+            total += match message {
+                PromptMessage::Kept(place) => thread.message(*place).tokens(),
+                PromptMessage::Written { text, .. } => match known {
                     Some((same, tokens)) if same == text => tokens,
                     _ => meter.text_message(text),
                 },
-                Piece::Edited { json, .. } => {
+                PromptMessage::Edited { json, .. } => {
                     let raw = crate::thread::Raw::whole(json.as_str());
-                    let message = crate::wire::decode_message(self.dialect, &raw);
+                    let message = decode_message(self.dialect, &raw);
                     meter.message(&meter.parts(&message))
                 }
             };

@@ -9,7 +9,7 @@ use super::fields::{Fields, quoted, with_fields};
 use super::ids::Ids;
 use super::{Body, Format, LogMessage, Session};
 use crate::message::offset_range;
-use crate::wire::Item;
+use crate::wire::PromptMessage;
 
 impl Session {
     /// The session up to and including the message at this place of the log, as a new text.
@@ -18,7 +18,7 @@ impl Session {
         let logged = self.log.get(at).ok_or(SessionError::NoSuchMessage { index: at, count })?;
         check(logged)?;
         if let Body::List(list) = &self.body {
-            let items: Vec<Item> = (0..=at).map(Item::Kept).collect();
+            let items: Vec<PromptMessage> = (0..=at).map(PromptMessage::Kept).collect();
             return Ok(list.encode(&items));
         }
         let source = self.source.as_str();

@@ -12,9 +12,9 @@ use super::ids::Ids;
 use super::lines::Line;
 use super::notice::{Notice, NoticeKind, duplicate_ids};
 use super::reading::{Reading, Visible, text_of};
-use super::{Compacted, CompactedItem, Format, Session};
+use super::{CompactedContext, Format, Session};
 use crate::message::{Part, Raw, Role};
-use crate::wire::{Dialect, Voice, decode_message};
+use crate::wire::{Dialect, PromptMessage, Voice, decode_message};
 
 /// The model of messages that Claude Code wrote itself.
 pub(super) const SYNTHETIC: &str = "<synthetic>";
@@ -211,7 +211,13 @@ impl Claude {
     /// The lines that record a compaction: a boundary, and the compacted context chained after it, the kept messages as
     /// copies. Copies bear new ids, because the loader joins entries of one response by theirs, and report the context's
     /// new size, because Claude Code takes the newest report for it.
-    pub(super) fn write(&self, session: &Session, compacted: &Compacted, stamp: &str, ids: &mut Ids) -> Vec<String> {
+    pub(super) fn write(
+        &self,
+        session: &Session,
+        compacted: &CompactedContext,
+        stamp: &str,
+        ids: &mut Ids,
+    ) -> Vec<String> {
         let leaf = (0..self.nodes.len()).rev().find(|at| self.is_turn(*at));
         let setting = leaf.map(|at| setting(session.entries()[at].raw.as_str())).unwrap_or_default();
         let logical = leaf.and_then(|at| self.nodes[at].uuid.as_deref());
@@ -225,7 +231,7 @@ impl Claude {
         let mut lines = vec![with_fields(&boundary.to_string(), &setting)];
         let mut copies =
             Copies { session, setting, stamp, parent: uuid, renamed: HashMap::new(), tokens: compacted.tokens_after };
-        lines.extend(compacted.items.iter().map(|item| copies.line(item, ids)));
+        lines.extend(compacted.messages.iter().map(|message| copies.line(message, ids)));
         lines
     }
 }
@@ -247,12 +253,12 @@ struct Copies<'a> {
 }
 
 impl Copies<'_> {
-    fn line(&mut self, item: &CompactedItem, ids: &mut Ids) -> String {
+    fn line(&mut self, message: &PromptMessage, ids: &mut Ids) -> String {
         let uuid = ids.uuid();
-        let line = match item {
-            CompactedItem::Kept(at) => self.copy(*at, None, &uuid, ids),
-            CompactedItem::Edited(at, json) => self.copy(*at, Some(json), &uuid, ids),
-            CompactedItem::Said { voice, text, summary } => self.said(*voice, text, *summary, &uuid),
+        let line = match message {
+            PromptMessage::Kept(place) => self.copy(*place, None, &uuid, ids),
+            PromptMessage::Edited { place, json } => self.copy(*place, Some(json), &uuid, ids),
+            PromptMessage::Written { voice, text, summary, .. } => self.said(*voice, text, *summary, &uuid),
         };
         self.parent = uuid;
         line

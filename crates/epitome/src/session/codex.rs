@@ -3,6 +3,7 @@
 //! A `compacted` line replaces the history before it. Roll-backs are followed; what Codex adds to a prompt anew each
 //! time is shown only where the file has it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use super::fields::{Fields, quoted, with_fields};
 use super::ids::Ids;
 use super::lines::Line;
 use super::reading::{Reading, Visible, text_of};
-use super::{Compacted, CompactedItem, Format, LogMessage, Session};
+use super::{CompactedContext, Format, LogMessage, Session};
 use crate::message::{NewMessage, Part, Raw, Role, is_codex_context};
 use crate::wire::{Dialect, Voice, decode_message, say};
 
@@ -46,7 +47,7 @@ pub(super) struct Report {
 #[derive(Clone, Debug)]
 enum Node {
     Item { log: usize, opens_turn: bool },
-    Compacted { message: String, history: Option<Vec<Raw>> },
+    CompactedContext { message: String, history: Option<Vec<Raw>> },
     RolledBack(usize),
     TurnStarted,
     Note,
@@ -145,8 +146,8 @@ impl Codex {
         for at in self.base(upto).unwrap_or(0)..upto {
             match &self.nodes[at] {
                 Node::Item { log, .. } => history.push(Visible::Logged(*log)),
-                Node::Compacted { message, history: Some(items) } => history = replaced(at, message, items, log),
-                Node::Compacted { message, history: None } => history = rebuilt(at, message, &history, log),
+                Node::CompactedContext { message, history: Some(items) } => history = replaced(at, message, items, log),
+                Node::CompactedContext { message, history: None } => history = rebuilt(at, message, &history, log),
                 Node::RolledBack(turns) => self.roll_back(&mut history, *turns, log),
                 Node::TurnStarted | Node::Note => {}
             }
@@ -163,14 +164,14 @@ impl Codex {
             match &self.nodes[at] {
                 Node::RolledBack(turns) => undone += turns,
                 Node::Item { opens_turn, .. } => is_turn |= opens_turn,
-                Node::Compacted { history: Some(_), .. } => found = found.or(Some(at)),
+                Node::CompactedContext { history: Some(_), .. } => found = found.or(Some(at)),
                 Node::TurnStarted if undone == 0 && found.is_some() => return found,
                 Node::TurnStarted => {
                     undone -= usize::from(undone > 0 && is_turn);
                     found = None;
                     is_turn = false;
                 }
-                Node::Compacted { .. } | Node::Note => {}
+                Node::CompactedContext { .. } | Node::Note => {}
             }
         }
         found.filter(|_| undone == 0)
@@ -192,8 +193,16 @@ impl Codex {
 
 impl Codex {
     /// The lines that record a compaction: the replaced history, and its size, which Codex takes from the newest report.
-    pub(super) fn write(&self, session: &Session, compacted: &Compacted, stamp: &str, ids: &mut Ids) -> Vec<String> {
-        let items: Vec<String> = compacted.items.iter().map(|item| item_json(session, item)).collect();
+    pub(super) fn write(
+        &self,
+        session: &Session,
+        compacted: &CompactedContext,
+        stamp: &str,
+        ids: &mut Ids,
+    ) -> Vec<String> {
+        let kept = |at: usize| session.context()[at].message.raw.as_str();
+        let items: Vec<Cow<'_, str>> =
+            compacted.messages.iter().map(|message| message.json(Dialect::Responses, kept)).collect();
         let payload = json!({
             "message": compacted.summary, "replacement_history": null, "window_id": null,
             "epitome": {"tokens_before": compacted.tokens_before, "tokens_after": compacted.tokens_after, "trigger": compacted.trigger.name()},
@@ -223,14 +232,6 @@ impl Codex {
         let mut info = told.unwrap_or_else(|| json!({"total_token_usage": nothing, "model_context_window": null}));
         info["last_token_usage"] = last;
         info
-    }
-}
-
-fn item_json(session: &Session, item: &CompactedItem) -> String {
-    match item {
-        CompactedItem::Kept(at) => session.context()[*at].message.raw.as_str().to_owned(),
-        CompactedItem::Edited(_, json) => json.clone(),
-        CompactedItem::Said { voice, text, .. } => say(Dialect::Responses, *voice, text),
     }
 }
 
@@ -278,7 +279,7 @@ fn read_compacted(line: &Line, raw: &Raw, payload: &Fields<'_>, reading: &mut Re
     });
     let before = payload.inner("epitome").and_then(|own| own.number("tokens_before"));
     reading.compaction(line, message.clone(), before);
-    Node::Compacted { message, history }
+    Node::CompactedContext { message, history }
 }
 
 fn read_meta(raw: &Raw, payload: &Fields<'_>, reading: &mut Reading) {

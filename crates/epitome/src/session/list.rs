@@ -9,7 +9,7 @@ use super::notice::Notice;
 use super::reading::Reading;
 use crate::message::{Part, Raw, Role, offset_range};
 use crate::summary::is_rendered;
-use crate::wire::{Dialect, Document, Item, Layout, decode_message};
+use crate::wire::{Dialect, Document, Layout, PromptMessage, decode_message};
 
 /// A list as a document.
 #[derive(Clone, Debug)]
@@ -68,9 +68,9 @@ impl List {
     }
 
     /// The text with these items in the place of its own. Lines that are not JSON come last.
-    pub(super) fn encode(&self, items: &[Item]) -> String {
+    pub(super) fn encode(&self, messages: &[PromptMessage]) -> String {
         let broken: Vec<&str> = self.broken.iter().map(Raw::as_str).collect();
-        self.document.encode(items) + &broken.join("\n")
+        self.document.encode(messages) + &broken.join("\n")
     }
 }
 

@@ -14,8 +14,9 @@ use super::lines::Line;
 use super::notice::{Notice, NoticeKind, duplicate_ids};
 use super::pi_message;
 use super::reading::{Reading, Visible};
-use super::{Compacted, CompactedItem, Format, Session};
+use super::{CompactedContext, Format, Session};
 use crate::message::{NewMessage, Part, Raw, Role};
+use crate::wire::PromptMessage;
 
 /// What pi's loader goes by.
 #[derive(Clone, Debug)]
@@ -154,11 +155,11 @@ impl Pi {
     pub(super) fn write(
         &self,
         session: &Session,
-        compacted: &Compacted,
+        compacted: &CompactedContext,
         stamp: &str,
         ids: &mut Ids,
     ) -> Result<String, SessionError> {
-        let keep = self.keep_from(session, tail_start(session, &compacted.items)?)?;
+        let keep = self.keep_from(session, tail_start(session, &compacted.messages)?)?;
         let mut entry = json!({"type": "compaction"});
         if self.format == Format::PiTree {
             let id = ids.short(|id| self.nodes.iter().any(|node| node.id.as_deref() == Some(id)));
@@ -223,13 +224,13 @@ pub(super) enum Tail {
 }
 
 /// Where the kept messages begin in a context of one summary and a tail.
-fn tail_start(session: &Session, items: &[CompactedItem]) -> Result<usize, SessionError> {
-    let [CompactedItem::Said { summary: true, .. }, tail @ ..] = items else {
+fn tail_start(session: &Session, messages: &[PromptMessage]) -> Result<usize, SessionError> {
+    let [PromptMessage::Written { summary: true, .. }, tail @ ..] = messages else {
         return Err(session.not_expressible("it must begin with one summary"));
     };
     let count = session.context().len();
     let start = count.saturating_sub(tail.len());
-    let expected = (start..count).map(CompactedItem::Kept);
+    let expected = (start..count).map(PromptMessage::Kept);
     if tail.len() <= count && tail.iter().cloned().eq(expected) {
         Ok(start)
     } else {

@@ -7,7 +7,7 @@ mod properties;
 mod recorded;
 
 use super::*;
-use crate::wire::Voice;
+use crate::wire::{PromptMessage, Voice};
 use fixtures::{Fixture, STAMP, compacted, read, seen};
 
 /// Example sessions in pi's first format, and what the model sees.
@@ -98,8 +98,8 @@ fn free_formats_take_edits_and_words_anywhere_and_pi_refuses_them() {
     for fixture in Fixture::ALL {
         let session = read(&fixture.text("u1 a1 t1 a1 u2 a2 u3 a3"));
         let mut new = compacted(&session, 2);
-        new.items.insert(1, CompactedItem::Kept(0));
-        new.items.push(CompactedItem::Said { voice: Voice::User, text: "u9".into(), summary: false });
+        new.messages.insert(1, PromptMessage::Kept(0));
+        new.messages.push(PromptMessage::note(Voice::User, "u9"));
         match (session.shape(), session.write(&new, STAMP)) {
             (Shape::Free, written) => {
                 let text = written.expect("it can be written").apply(session.source().as_str());
@@ -124,7 +124,7 @@ fn an_edited_message_is_read_back_as_edited() {
         let session = read(&fixture.text("u1 a1 u2 a2"));
         let mut new = compacted(&session, 1);
         let json = session.context()[2].message.raw.as_str().replace("u2", "u7");
-        new.items.insert(1, CompactedItem::Edited(2, json));
+        new.messages.insert(1, PromptMessage::Edited { place: 2, json });
         let text = session.write(&new, STAMP).expect("it can be written").apply(session.source().as_str());
         assert_eq!(seen(&read(&text)), "[sum] u7 a2", "{fixture:?}");
     }
@@ -214,7 +214,7 @@ fn claude_code_shows_what_the_user_said_while_the_model_worked() {
     let mut new = compacted(&session, 2);
     let kept = session.write(&new, STAMP).expect("it can be written").apply(session.source().as_str());
     assert_eq!(seen(&read(&kept)), "[sum] u2 a1");
-    new.items[1] = CompactedItem::Edited(1, r#"{"role":"user","content":"u9"}"#.into());
+    new.messages[1] = PromptMessage::Edited { place: 1, json: r#"{"role":"user","content":"u9"}"#.into() };
     let edited = session.write(&new, STAMP).expect("it can be written").apply(session.source().as_str());
     assert_eq!(seen(&read(&edited)), "[sum] u9 a1");
 }

@@ -6,13 +6,13 @@
 use super::error::SessionError;
 use super::ids::Ids;
 use super::{Body, Session, codex};
-use crate::wire::{Item, Voice, say};
+use crate::wire::PromptMessage;
 
 /// A compacted context, to be written into the session it was made for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compacted {
-    /// What the model shall see, in its order.
-    pub items: Vec<CompactedItem>,
+pub struct CompactedContext {
+    /// What the model shall see, in its order, in the session's dialect; places are those of the session's context.
+    pub messages: Vec<PromptMessage>,
     /// The bare summary, for formats that keep it in a field of its own.
     pub summary: String,
     /// The size of the context before.
@@ -21,24 +21,6 @@ pub struct Compacted {
     pub tokens_after: u64,
     /// Who asked for it.
     pub trigger: Trigger,
-}
-
-/// One message of a compacted context.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CompactedItem {
-    /// The message at this place of the context, as it is.
-    Kept(usize),
-    /// The message at this place of the context, with this JSON in the session's dialect instead of its own.
-    Edited(usize, String),
-    /// A new message.
-    Said {
-        /// In whose name it speaks.
-        voice: Voice,
-        /// Its words. pi's loaders take the bare summary instead and word it themselves.
-        text: String,
-        /// Whether it is what the compaction leaves behind.
-        summary: bool,
-    },
 }
 
 /// Who asked for a compaction.
@@ -82,11 +64,11 @@ impl Written {
 impl Session {
     /// Writes a compacted context in the session's own format; reading the result gives that context. `stamp` is the
     /// present time in RFC 3339.
-    pub fn write(&self, compacted: &Compacted, stamp: &str) -> Result<Written, SessionError> {
+    pub fn write(&self, compacted: &CompactedContext, stamp: &str) -> Result<Written, SessionError> {
         self.check_places(compacted)?;
         let mut ids = Ids::new(&[self.tip(), stamp, &compacted.summary]);
         let lines = match &self.body {
-            Body::List(_) => return Ok(Written::Replace(self.write_list(compacted))),
+            Body::List(list) => return Ok(Written::Replace(list.encode(&compacted.messages))),
             Body::Pi(pi) => vec![pi.write(self, compacted, stamp, &mut ids)?],
             Body::Claude(claude) => claude.write(self, compacted, stamp, &mut ids),
             Body::Codex(codex) => codex.write(self, compacted, stamp, &mut ids),
@@ -120,26 +102,12 @@ impl Session {
         self.entries.last().map_or("", |entry| entry.raw.as_str())
     }
 
-    fn check_places(&self, compacted: &Compacted) -> Result<(), SessionError> {
+    fn check_places(&self, compacted: &CompactedContext) -> Result<(), SessionError> {
         let count = self.context.len();
-        let places = compacted.items.iter().filter_map(|item| match item {
-            CompactedItem::Kept(at) | CompactedItem::Edited(at, _) => Some(*at),
-            CompactedItem::Said { .. } => None,
-        });
-        match places.into_iter().find(|at| *at >= count) {
+        let mut places = compacted.messages.iter().filter_map(PromptMessage::place);
+        match places.find(|at| *at >= count) {
             Some(index) => Err(SessionError::NoSuchMessage { index, count }),
             None => Ok(()),
         }
-    }
-
-    fn write_list(&self, compacted: &Compacted) -> String {
-        let Body::List(list) = &self.body else { unreachable!("the caller looked") };
-        let written = |item: &CompactedItem| match item {
-            CompactedItem::Kept(at) => Item::Kept(*at),
-            CompactedItem::Edited(_, json) => Item::Written(json.clone()),
-            CompactedItem::Said { voice, text, .. } => Item::Written(say(list.dialect(), *voice, text)),
-        };
-        let items: Vec<Item> = compacted.items.iter().map(written).collect();
-        list.encode(&items)
     }
 }

@@ -1,6 +1,6 @@
 //! A document: a request, a list or lines of messages, held as it came and written back byte for byte where kept.
 //!
-//! It does not know what a plan is: it is told, item by item, what to keep and what to write instead.
+//! It knows nothing of plans: the caller says, message by message, what to keep and what to write instead.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -9,6 +9,7 @@ use super::Dialect;
 use super::binding::{binds_thinking, drop_mismatched_thinking};
 use super::cache_mark::{MarkLifetime, cache_marks};
 use super::decode::decode_message;
+use super::prompt_message::PromptMessage;
 use super::splice::{RawFields, elements, rest_of_list, rest_of_object};
 use crate::message::{NewMessage, Raw, offset_range};
 
@@ -38,15 +39,6 @@ pub enum Layout {
     List,
     /// One message a line.
     Lines,
-}
-
-/// One item of a document to be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
-    /// The item at this place, byte for byte.
-    Kept(usize),
-    /// New JSON.
-    Written(String),
 }
 
 /// Why a text is not a document.
@@ -278,22 +270,22 @@ impl Document {
         self.items.iter().map(|raw| decode_message(self.dialect, raw)).collect()
     }
 
-    /// The document with these items in the place of its own. With nothing changed it is the source, byte for byte. A
+    /// Returns the document with these messages instead of its own. With nothing changed it is the source, byte for byte. A
     /// changed request to a model that binds thinking to its prefix asks for blocks of another prefix to be dropped; it
     /// then needs [`BINDING_HEADER`](super::BINDING_HEADER).
-    pub fn encode(&self, items: &[Item]) -> String {
-        if self.is_whole(items) {
+    pub fn encode(&self, messages: &[PromptMessage]) -> String {
+        if self.is_whole(messages) {
             return self.source.as_str().to_owned();
         }
         let separator = self.separator();
         let (before, after) = self.around();
         let mut out = String::with_capacity(self.source.len() / 2);
         out.push_str(before);
-        for (at, item) in items.iter().enumerate() {
+        for (at, message) in messages.iter().enumerate() {
             if at > 0 {
                 out.push_str(separator);
             }
-            out.push_str(self.item_text(item));
+            out.push_str(&message.json(self.dialect, |place| self.items[place].as_str()));
         }
         out.push_str(after);
         match self.binds_thinking() {
@@ -307,15 +299,8 @@ impl Document {
         self.dialect == Dialect::Anthropic && self.model().is_some_and(binds_thinking)
     }
 
-    fn item_text<'a>(&'a self, item: &'a Item) -> &'a str {
-        match item {
-            Item::Kept(at) => self.items[*at].as_str(),
-            Item::Written(json) => json,
-        }
-    }
-
-    fn is_whole(&self, items: &[Item]) -> bool {
-        items.len() == self.items.len() && items.iter().enumerate().all(|(at, item)| *item == Item::Kept(at))
+    fn is_whole(&self, messages: &[PromptMessage]) -> bool {
+        messages.iter().cloned().eq((0..self.items.len()).map(PromptMessage::Kept))
     }
 
     /// The text before the first item and after the last.
@@ -427,7 +412,7 @@ fn has_object(value: &Value, is_it: &dyn Fn(&Map<String, Value>) -> bool, depth:
 
 #[cfg(test)]
 mod tests {
-    use super::{Dialect, Document, Item, Raw};
+    use super::{Dialect, Document, PromptMessage, Raw};
 
     #[test]
     fn a_request_that_goes_on_is_the_same_as_one_that_is_read_from_its_beginning() {
@@ -468,11 +453,11 @@ mod tests {
                 r#"{{"model":"{model}","system":"s","thinking":{{"type":"adaptive"}},"messages":[{{"role":"user","content":"a"}},{{"role":"user","content":"b"}}]}}"#
             )
         };
-        let asks = |model: &str, items: &[Item]| {
+        let asks = |model: &str, items: &[PromptMessage]| {
             Document::decode(&request(model), None).unwrap().encode(items).contains("drop_block")
         };
-        assert!(asks("claude-opus-5-5", &[Item::Kept(1)]));
-        assert!(!asks("claude-opus-5-5", &[Item::Kept(0), Item::Kept(1)]), "nothing changed");
-        assert!(!asks("claude-opus-4-6", &[Item::Kept(1)]), "not bound");
+        assert!(asks("claude-opus-5-5", &[PromptMessage::Kept(1)]));
+        assert!(!asks("claude-opus-5-5", &[PromptMessage::Kept(0), PromptMessage::Kept(1)]), "nothing changed");
+        assert!(!asks("claude-opus-4-6", &[PromptMessage::Kept(1)]), "not bound");
     }
 }

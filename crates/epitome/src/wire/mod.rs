@@ -8,6 +8,7 @@ mod decode;
 mod dialect;
 mod document;
 mod media;
+mod prompt_message;
 mod splice;
 
 pub use binding::{BINDING_HEADER, binds_thinking, drop_mismatched_thinking};
@@ -16,6 +17,7 @@ pub use check::{Place, Reach, Rule, Severity, Tail, Violation, check};
 pub use compose::{PartEdit, Voice, edit, item_id, mark_cached, say, without_id};
 pub use decode::{decode_message, media_in};
 pub use dialect::Dialect;
-pub use document::{Document, DocumentError, Item, Layout};
+pub use document::{Document, DocumentError, Layout};
 pub use media::media;
+pub use prompt_message::PromptMessage;
 pub use splice::{RawFields, extend_list, has_letter_escapes, may_spell, set_field, splice, without_field};

@@ -43,7 +43,7 @@ fn act(thread: &Thread, policy: &Policy, room: Room, dialect: Dialect) -> Option
 fn sent(document: &Document, thread: &Thread, made: &Compaction, policy: &Policy, claim: &str) -> Vec<String> {
     let dialect = document.dialect();
     let prompt = render(thread, Some(made), policy, meter(dialect), &[]);
-    let whole = document.encode(&prompt.items(thread));
+    let whole = document.encode(&prompt.marked_messages(thread));
     let broken: Vec<_> = check(dialect, &serde_json::from_str(&whole).unwrap(), Tail::Open)
         .into_iter()
         .filter(|v| v.rule.severity() == Severity::Error)

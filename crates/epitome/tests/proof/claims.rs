@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use epitome::budget::Tokens;
 use epitome::plan::{Action, ArtifactId, Compaction, Plan, Record, normalize};
 use epitome::planner::{PlanOptions, Planner, Verdict};
-use epitome::render::{Piece, Prompt};
+use epitome::render::Prompt;
 use epitome::thread::{Part, Thread};
-use epitome::wire::{Severity, Tail, check};
+use epitome::wire::{PromptMessage, Severity, Tail, check};
 use serde_json::Value;
 
 use crate::world::{Under, World, prompt, recount};
@@ -64,11 +64,9 @@ pub fn readable_back(thread: &Thread, compaction: &Compaction, rendered: &Prompt
 /// A message that is not in the prompt has a record, unless it says nothing at all.
 fn gone_is_named(thread: &Thread, compaction: &Compaction, rendered: &Prompt) -> Held {
     let mut seen = BTreeSet::new();
-    for piece in &rendered.pieces {
-        if let Piece::Kept(place) | Piece::Edited { place, .. } = piece {
-            hold!(seen.last().is_none_or(|last| last <= place), "messages are out of order at m{}", place + 1);
-            seen.insert(*place);
-        }
+    for place in rendered.messages.iter().filter_map(PromptMessage::place) {
+        hold!(seen.last().is_none_or(|last| *last <= place), "messages are out of order at m{}", place + 1);
+        seen.insert(place);
     }
     for place in (0..thread.len()).filter(|place| !seen.contains(place)) {
         let named = compaction.plan.records.iter().any(|record| record.covers(place, None));

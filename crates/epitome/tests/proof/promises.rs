@@ -6,10 +6,10 @@ use epitome::budget::{Threshold, Tokens};
 use epitome::plan::{Compaction, Room};
 use epitome::planner::{PlanOptions, Planner, Verdict};
 use epitome::policy::preset;
-use epitome::render::{Piece, layout};
+use epitome::render::layout;
 use epitome::summary::Digest;
 use epitome::thread::Role;
-use epitome::wire::Dialect;
+use epitome::wire::{Dialect, PromptMessage};
 use serde_json::{Value, json};
 
 use crate::claims::{compaction_holds, words};
@@ -96,7 +96,7 @@ fn timeline_case_3_below_the_threshold_nothing_changes_unless_forced() {
     let verdict = Planner::new(&world.thread, &under.policy, meter, room, &PlanOptions::default()).decide();
     assert!(matches!(verdict, Verdict::Fits { .. }), "{verdict:?}");
     let rendered = prompt(&world.thread, None, &under, Dialect::Chat);
-    assert_eq!(world.document.encode(&rendered.items(&world.thread)), world.text);
+    assert_eq!(world.document.encode(&rendered.marked_messages(&world.thread)), world.text);
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn timeline_case_7_cache_checkpoints_are_in_the_prompt_after_a_compaction() {
     let json = rendered.to_json(&world.thread);
     let marked: Vec<usize> = (0..json.len()).filter(|at| json[*at].contains("cache_control")).collect();
     let summary = rendered
-        .pieces
+        .messages
         .iter()
-        .position(|piece| matches!(piece, Piece::Written { summary: true, .. }))
+        .position(|message| matches!(message, PromptMessage::Written { summary: true, .. }))
         .expect("a summary");
     assert_eq!(marked, [summary, json.len() - 1], "one before the tail and one at its end");
 }

@@ -8,7 +8,7 @@ use epitome::budget::{Characters, CountSource, Meter, TokenCounter, Tokens};
 use epitome::plan::Room;
 use epitome::planner::{PlanOptions, Planner, Shape, Verdict};
 use epitome::thread::Thread;
-use epitome::wire::{Dialect, Item};
+use epitome::wire::{Dialect, PromptMessage};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -100,8 +100,8 @@ fn under_budget_the_bytes_that_go_out_are_the_bytes_that_came_in() {
         let mut plain = under.policy.clone();
         plain.render.checkpoints = false;
         let untouched = epitome::render::render(&world.thread, None, &plain, under.meter(world.dialect), &[]);
-        let items = untouched.items(&world.thread);
-        hold!(items.iter().enumerate().all(|(at, item)| *item == Item::Kept(at)), "something was touched");
+        let items = untouched.marked_messages(&world.thread);
+        hold!(items.iter().enumerate().all(|(at, item)| *item == PromptMessage::Kept(at)), "something was touched");
         hold!(world.document.encode(&items) == world.text, "other bytes");
         Ok(())
     });

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use epitome::budget::Tokens;
 use epitome::plan::Room;
 use epitome::planner::{PlanOptions, Planner, Verdict};
-use epitome::wire::{Dialect, Document, Item};
+use epitome::wire::{Dialect, Document, PromptMessage};
 use serde_json::Value;
 
 use crate::claims::compaction_holds;
@@ -45,7 +45,7 @@ fn every_recording_under_budget_goes_out_as_it_came_in() {
     for (path, text) in recordings() {
         let document =
             Document::decode(&text, Some(Dialect::Chat)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let kept: Vec<Item> = (0..document.items().len()).map(Item::Kept).collect();
+        let kept: Vec<PromptMessage> = (0..document.items().len()).map(PromptMessage::Kept).collect();
         assert_eq!(document.encode(&kept), text, "{}", path.display());
         let under = &PRESETS[2];
         let world = World::read(text, Dialect::Chat, under);

@@ -3,7 +3,7 @@
 use epitome::policy::{Policy, Preset};
 use epitome::session::{Format, ReadOptions, Session};
 use epitome::thread::Raw;
-use epitome::wire::{Dialect, Document, Item, decode_message};
+use epitome::wire::{Dialect, Document, PromptMessage, decode_message};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -128,7 +128,7 @@ fn texts() -> impl Strategy<Value = String> {
 fn no_text_makes_a_document_panic_and_what_is_read_is_written_back() {
     forall(1500, &(texts(), prop::option::of(select(&Dialect::ALL[..]))), |(text, dialect)| {
         let Ok(document) = Document::decode(&text, dialect) else { return Ok(()) };
-        let kept: Vec<Item> = (0..document.items().len()).map(Item::Kept).collect();
+        let kept: Vec<PromptMessage> = (0..document.items().len()).map(PromptMessage::Kept).collect();
         hold!(document.encode(&kept) == text, "other bytes");
         hold!(document.messages().len() == kept.len(), "a message went missing");
         let _ = document.encode(&kept[..kept.len() / 2]);

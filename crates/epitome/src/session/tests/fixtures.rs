@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::session::reading::text_of;
-use crate::session::{Compacted, CompactedItem, Format, ReadOptions, Session, Trigger};
+use crate::session::{CompactedContext, Format, ReadOptions, Session, Trigger};
 use crate::thread::{NewMessage, Part, Role};
-use crate::wire::Voice;
+use crate::wire::{PromptMessage, Voice};
 
 /// The time at which tests write.
 pub(super) const STAMP: &str = "2031-02-03T04:05:06.000Z";
@@ -138,11 +138,17 @@ pub(super) fn name(message: &NewMessage) -> String {
 }
 
 /// A summary and the last messages.
-pub(super) fn compacted(session: &Session, tail: usize) -> Compacted {
+pub(super) fn compacted(session: &Session, tail: usize) -> CompactedContext {
     let count = session.context().len();
-    let summary = CompactedItem::Said { voice: Voice::User, text: "sum".into(), summary: true };
-    let items = std::iter::once(summary).chain((count - tail..count).map(CompactedItem::Kept)).collect();
-    Compacted { items, summary: "sum".into(), tokens_before: 1000, tokens_after: 100, trigger: Trigger::Manual }
+    let summary = PromptMessage::summary(Voice::User, "sum");
+    let messages = std::iter::once(summary).chain((count - tail..count).map(PromptMessage::Kept)).collect();
+    CompactedContext {
+        messages,
+        summary: "sum".into(),
+        tokens_before: 1000,
+        tokens_after: 100,
+        trigger: Trigger::Manual,
+    }
 }
 
 fn words(script: &str, seed: usize) -> Vec<Word<'_>> {

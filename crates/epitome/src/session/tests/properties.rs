@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::fixtures::{Fixture, STAMP, compacted, name, read};
-use crate::session::{CompactedItem, Session, Shape};
+use crate::session::{Session, Shape};
+use crate::wire::PromptMessage;
 
 /// A conversation in the notation: turns with so many rounds of so many calls.
 fn script() -> impl Strategy<Value = String> {
@@ -19,10 +20,10 @@ fn script() -> impl Strategy<Value = String> {
 }
 
 /// The names of what a compacted context holds.
-fn names(session: &Session, items: &[CompactedItem]) -> Vec<String> {
-    let of = |item: &CompactedItem| match item {
-        CompactedItem::Kept(at) | CompactedItem::Edited(at, _) => name(&session.context()[*at].message),
-        CompactedItem::Said { .. } => "[sum]".to_owned(),
+fn names(session: &Session, items: &[PromptMessage]) -> Vec<String> {
+    let of = |item: &PromptMessage| match item {
+        PromptMessage::Kept(at) | PromptMessage::Edited { place: at, .. } => name(&session.context()[*at].message),
+        PromptMessage::Written { .. } => "[sum]".to_owned(),
     };
     items.iter().map(of).collect()
 }
@@ -40,15 +41,15 @@ proptest! {
             }
             let mut new = compacted(&session, count - start);
             if session.shape() == Shape::Free {
-                new.items.retain(|item| !matches!(item, CompactedItem::Kept(at) if !kept[*at % kept.len()]));
+                new.messages.retain(|item| !matches!(item, PromptMessage::Kept(at) if !kept[*at % kept.len()]));
             }
             let written = session.write(&new, STAMP).expect("it can be written");
             prop_assert_eq!(&written, &session.write(&new, STAMP).expect("it can be written"));
             let again = read(&written.apply(session.source().as_str()));
             let found: Vec<String> = again.context().iter().map(|seen| name(&seen.message)).collect();
-            prop_assert_eq!(found, names(&session, &new.items), "{:?}", fixture);
-            for (item, seen) in new.items.iter().zip(again.context()) {
-                if let CompactedItem::Kept(at) = item {
+            prop_assert_eq!(found, names(&session, &new.messages), "{:?}", fixture);
+            for (item, seen) in new.messages.iter().zip(again.context()) {
+                if let PromptMessage::Kept(at) = item {
                     prop_assert_eq!(&session.context()[*at].message.parts, &seen.message.parts, "{:?}", fixture);
                 }
             }
