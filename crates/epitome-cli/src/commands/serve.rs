@@ -14,7 +14,7 @@ use epitome_gateway::settings::{LogFormat, Provider, Settings, SettingsError};
 use epitome_mock::{MockServer, MockSettings};
 use epitome_runtime::engine::{Engine, EngineError};
 use epitome_runtime::log::LogError;
-use epitome_runtime::store::{Patient, Recovering, Store, StoreError};
+use epitome_runtime::store::{RecoveringStore, Store, StoreError, TimeoutStore};
 use serde_json::json;
 
 use crate::cli::Serve;
@@ -63,7 +63,7 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     let store = configured.config().recovering_store(store_wait * 3 / 4)?;
     let mut parts = configured.config().parts_over(Arc::new(store.clone()), &configured.environment)?;
     parts.bus = parts.bus.with_listener(compactions.clone());
-    parts.settings.store_patience = store_wait;
+    parts.settings.store_timeout = store_wait;
     if configured.names_no_policy() {
         parts.settings.policy.target = usual().target;
     }
@@ -96,17 +96,17 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
 /// Opens the store, as often as it takes, and again when it is lost. That it is sealed with a key that is not configured is
 /// noted.
 fn keep_open(
-    store: &Recovering,
+    store: &RecoveringStore,
     engine: &Engine,
     sealed: &Arc<Mutex<Option<LogError>>>,
 ) -> tokio::task::JoinHandle<()> {
     let (store, engine, sealed) = (store.clone(), engine.clone(), Arc::clone(sealed));
-    let patience = engine.settings().store_patience;
+    let timeout = engine.settings().store_timeout;
     tokio::spawn(async move {
         let adopt = |opened: Arc<dyn Store>| {
             let (engine, sealed) = (engine.clone(), Arc::clone(&sealed));
             async move {
-                match engine.adopt_store(Arc::new(Patient::new(opened, patience))).await {
+                match engine.adopt_store(Arc::new(TimeoutStore::new(opened, timeout))).await {
                     Ok(()) => Ok(()),
                     Err(EngineError::Log(LogError::Store(error))) => Err(error),
                     Err(EngineError::Log(error @ LogError::Sealed { .. })) => {

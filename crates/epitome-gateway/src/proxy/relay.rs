@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use epitome::budget::{Overflow, Tokens, Window};
 use epitome::wire::BINDING_HEADER;
-use epitome_runtime::model::{ModelError, Usage};
+use epitome_runtime::model::{ModelError, OverflowRetry, Usage};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Response};
 use tokio::sync::oneshot;
@@ -28,12 +28,6 @@ use crate::serve::{Call, LogNote};
 use crate::settings::Persist;
 use crate::upstream::{self, Lent};
 
-/// How often a prompt that the provider refuses is made smaller.
-const HARDER_MAX: u8 = 3;
-/// What is left free when the answer's limit is lowered to what fits.
-const OUTPUT_MARGIN: Tokens = Tokens::new(16);
-/// The least output that is worth asking for.
-const OUTPUT_MIN: Tokens = Tokens::new(64);
 /// A smaller prompt is not too long for anybody who does not say so.
 pub(super) const UNSAID_MIN: Tokens = Tokens::new(1500);
 /// More bytes than a token of plain text has.
@@ -236,20 +230,20 @@ impl Pressure {
         let ModelError::Overflow { overflow, .. } = error else { return None };
         let retries = self.retries + 1;
         let refused = Some((error.clone(), counted));
-        let output = overflow.output_that_fits(OUTPUT_MARGIN).filter(|output| *output >= OUTPUT_MIN);
-        if let Some(output) = output.filter(|output| self.output.is_none_or(|asked| *output < asked)) {
-            return Some(Pressure { output: Some(output), refused, retries, ..self.clone() });
-        }
-        if self.harder >= HARDER_MAX || turn.asked.messages().is_empty() {
-            return None;
-        }
+        let harder = match OverflowRetry::after(error, self.harder, self.output) {
+            OverflowRetry::LowerOutput(output) => {
+                return Some(Pressure { output: Some(output), refused, retries, ..self.clone() });
+            }
+            OverflowRetry::CompactHarder(harder) if !turn.asked.messages().is_empty() => harder,
+            OverflowRetry::CompactHarder(_) | OverflowRetry::GiveUp => return None,
+        };
         // Who names no limit has one below what it was sent.
         let window = match overflow.limit() {
             Some(_) => self.window,
             None => Some(self.window.unwrap_or(counted)),
         };
         let named = overflow.limit().or(self.named);
-        Some(Pressure { harder: self.harder + 1, refused, window, named, retries, ..self.clone() })
+        Some(Pressure { harder, refused, window, named, retries, ..self.clone() })
     }
 }
 

@@ -140,7 +140,7 @@ impl Plan {
             summarizer: self.summarizer,
             keys: self.keys,
             ..Parts::in_memory(epitome_runtime::engine::Settings {
-                store_patience: settings.serve.store_patience_ms.0,
+                store_timeout: settings.serve.store_patience_ms.0,
                 ..self.engine
             })
         };

@@ -63,8 +63,8 @@ impl House {
     async fn engine_of(&self, store: &Path, window: u64, keys: Keys) -> Outcome<Engine> {
         let ladder = preset("ladder").ok_or("there is a preset called ladder")?;
         // What is made here in one piece may take longer than a program would wait for.
-        let store_patience = Duration::from_secs(120);
-        let settings = Settings { window: Some(Tokens::new(window)), store_patience, ..Settings::new(ladder) };
+        let store_timeout = Duration::from_secs(120);
+        let settings = Settings { window: Some(Tokens::new(window)), store_timeout, ..Settings::new(ladder) };
         let mut parts = Parts::in_memory(settings);
         parts.store = Arc::new(Sqlite::open(store)?);
         parts.objects = Arc::new(LocalFileSystem::new_with_prefix(self.folder.join("objects"))?);

@@ -39,7 +39,7 @@ use denied::Refusal;
 use objects::Objects;
 
 /// How long one answer of the object store is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The most bytes that sealing adds to content.
 const SEAL_BYTES_MAX: u64 = 512;
 /// The name and content of the object that is written to see whether one can be. It is in no tenant's folder.
@@ -97,13 +97,13 @@ pub struct Artifacts {
 impl Artifacts {
     /// Bytes go to `objects`, metadata to `store`, and the vault seals.
     pub fn new(objects: Arc<dyn ObjectStore>, store: Arc<dyn Store>, vault: Vault) -> Self {
-        Artifacts { objects: Objects::new(objects, PATIENCE), store, vault }
+        Artifacts { objects: Objects::new(objects, TIMEOUT), store, vault }
     }
 
     /// The same, waiting no longer than this for one answer of the object store.
     #[must_use]
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Artifacts { objects: self.objects.with_patience(patience), ..self }
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Artifacts { objects: self.objects.with_timeout(timeout), ..self }
     }
 
     /// Writes a small object that belongs to nobody, to see whether bytes can be written.

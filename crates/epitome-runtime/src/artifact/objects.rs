@@ -110,16 +110,16 @@ impl From<ObjectMeta> for Listed {
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     store: Arc<dyn ObjectStore>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Objects {
-    pub(super) fn new(store: Arc<dyn ObjectStore>, patience: Duration) -> Self {
-        Objects { store, patience }
+    pub(super) fn new(store: Arc<dyn ObjectStore>, timeout: Duration) -> Self {
+        Objects { store, timeout }
     }
 
-    pub(super) fn with_patience(self, patience: Duration) -> Self {
-        Objects { patience, ..self }
+    pub(super) fn with_timeout(self, timeout: Duration) -> Self {
+        Objects { timeout, ..self }
     }
 
     pub(super) async fn put(&self, path: &Path, bytes: Vec<u8>) -> Result<(), ObjectsError> {
@@ -153,9 +153,9 @@ impl Objects {
     }
 
     async fn within<T>(&self, call: impl Future<Output = object_store::Result<T>>) -> Result<T, ObjectsError> {
-        match tokio::time::timeout(self.patience, call).await {
+        match tokio::time::timeout(self.timeout, call).await {
             Ok(answer) => answer.map_err(ObjectsError::from),
-            Err(_) => Err(ObjectsError::Unreachable { reason: format!("no answer within {:?}", self.patience) }),
+            Err(_) => Err(ObjectsError::Unreachable { reason: format!("no answer within {:?}", self.timeout) }),
         }
     }
 }

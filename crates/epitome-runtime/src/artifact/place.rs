@@ -142,7 +142,7 @@ fn bucket(url: &Url) -> Result<Arc<dyn ObjectStore>, PlaceError> {
         return Err(PlaceError::Extra { what: "a name and a password".to_owned(), hint: FROM_THE_ENVIRONMENT });
     }
     crate::tls::install_provider();
-    let builder = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(patience());
+    let builder = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(retry_config());
     let builder = builder.with_client_options(timeouts());
     let failed = |error: object_store::Error| PlaceError::Bucket { reason: error.to_string() };
     let bucket = configured(builder, url)?.build().map_err(failed)?;
@@ -177,7 +177,7 @@ const ONLY_THESE: &str = "endpoint, region and allow_http are known, and everyth
 
 /// A compaction waits for this, so it gives up sooner than a copying program would.
 #[cfg(feature = "s3")]
-fn patience() -> object_store::RetryConfig {
+fn retry_config() -> object_store::RetryConfig {
     object_store::RetryConfig {
         max_retries: 3,
         retry_timeout: std::time::Duration::from_secs(20),

@@ -19,7 +19,7 @@ use crate::artifact::{PlaceError, open_url, open_url_when_possible};
 use crate::engine::{Background, Jobs, Kept, Parts, Settings};
 use crate::event::{Bus, JsonLines};
 use crate::model::{Endpoint, EndpointError, HttpModel, Model, ScriptError, Scripted, Secret, Timeouts};
-use crate::store::{Memory, Recovering, Sqlite, Store, StoreError};
+use crate::store::{Memory, RecoveringStore, Sqlite, Store, StoreError};
 use crate::summarize::{ModelSummarizer, Summarizer};
 use crate::vault::{Keys, NotAKey};
 
@@ -144,8 +144,8 @@ impl Config {
         if self.summarizer.kind == SummarizerKind::Embedded {
             return Ok(Summarizer::Embedded);
         }
-        let patience = Duration::from_secs(self.summarizer.timeout_s);
-        let mut model = ModelSummarizer::new(self.summary_model(environment)?, patience);
+        let timeout = Duration::from_secs(self.summarizer.timeout_s);
+        let mut model = ModelSummarizer::new(self.summary_model(environment)?, timeout);
         if let Some(window) = self.model.window.filter(|_| self.model.name.as_deref() == Some(model.id())) {
             model = model.with_window(window);
         }
@@ -219,15 +219,15 @@ impl Config {
         }
     }
 
-    /// The store, which is opened when it can be: see [`Recovering::keep_open`]. An address that cannot be one is refused.
+    /// The store, which is opened when it can be: see [`RecoveringStore::keep_open`]. An address that cannot be one is refused.
     /// SQLite waits for another process's lock at most `busy_timeout`.
-    pub fn recovering_store(&self, busy_timeout: Duration) -> Result<Recovering, BuildError> {
+    pub fn recovering_store(&self, busy_timeout: Duration) -> Result<RecoveringStore, BuildError> {
         let url = self.store.url.clone();
         if let StoreUrl::Postgres(address) = &url {
             let failed = |reason: StoreError| BuildError::Store { store: url.to_string(), reason };
             check_postgres_address(address).map_err(failed)?;
         }
-        Ok(Recovering::new(Box::new(move || {
+        Ok(RecoveringStore::new(Box::new(move || {
             let url = url.clone();
             Box::pin(async move {
                 match &url {

@@ -14,15 +14,12 @@ use crate::event::spans::Purpose;
 use crate::event::{Event, EventKind};
 use crate::ids::Moment;
 use crate::model::{
-    Hear, LEARNED_WINDOW_MIN, Model, ModelAnswer, ModelError, ServedModel, Usage, answer_traced, believable_limit,
+    Hear, LEARNED_WINDOW_MIN, Model, ModelAnswer, ModelError, OverflowRetry, ServedModel, Usage, answer_traced,
+    believable_limit,
 };
 
-/// How often a prompt that the provider refuses is made smaller.
-const HARDER_MAX: u8 = 3;
-/// How often a prompt is sent at all: refusals of the output's size come besides.
-const RETRIES_MAX: u8 = HARDER_MAX + 2;
-/// What is left free when the answer's limit is lowered to what fits.
-const OUTPUT_MARGIN: Tokens = Tokens::new(16);
+/// How often one prompt is sent at all, whatever [`OverflowRetry`] advises.
+const SENDS_MAX: u8 = 5;
 /// How long a thread's suspicion is believed.
 const SUSPECTED_FOR: Duration = Duration::from_secs(3600);
 
@@ -50,7 +47,7 @@ impl OpenThread {
         request.model.get_or_insert_with(|| model.id().to_owned());
         let served = ServedModel::new(self.key.tenant.clone(), model.upstream(), model.id());
         let served = request.served.get_or_insert(served).clone();
-        let mut left = RETRIES_MAX;
+        let mut left = SENDS_MAX;
         loop {
             let step = self.prepare_step(&request).await?;
             let mut prompt = step.prompt();
@@ -68,7 +65,14 @@ impl OpenThread {
                     return Ok(answer);
                 }
                 Err(error) if left == 0 => return Err(error.into()),
-                Err(error) => request = self.refused(&served, counted, &error, request).await.ok_or(error)?,
+                Err(error) => {
+                    self.learn_overflow(&served, counted, &error).await;
+                    match OverflowRetry::after(&error, request.harder, request.max_output) {
+                        OverflowRetry::LowerOutput(output) => request.max_output = Some(output),
+                        OverflowRetry::CompactHarder(harder) => request.harder = harder,
+                        OverflowRetry::GiveUp => return Err(error.into()),
+                    }
+                }
             }
         }
     }
@@ -76,25 +80,6 @@ impl OpenThread {
     /// Notes that the model is asked now: what it was sent lies in its cache from here on.
     pub fn note_call(&mut self) {
         self.called = Some(Instant::now());
-    }
-
-    /// What to ask for after a refusal; `None` when asking again cannot help.
-    async fn refused(
-        &mut self,
-        served: &ServedModel,
-        counted: Tokens,
-        error: &ModelError,
-        mut request: StepRequest,
-    ) -> Option<StepRequest> {
-        let ModelError::Overflow { overflow, .. } = error else { return None };
-        self.learn_overflow(served, counted, error).await;
-        if let Some(output) = overflow.output_that_fits(OUTPUT_MARGIN).filter(|output| *output > OUTPUT_MARGIN)
-            && request.max_output != Some(output)
-        {
-            request.max_output = Some(output);
-            return Some(request);
-        }
-        (request.harder < HARDER_MAX).then(|| StepRequest { harder: request.harder + 1, ..request })
     }
 
     /// Who serves the model of a step, as far as that is known.

@@ -371,7 +371,7 @@ impl Engine {
             written.inspect_err(|error| tracing::warn!(artifact = id, %error, "an artifact could not be kept apart"))
         };
         // One deadline for all of them: none is worth a request.
-        let deadline = tokio::time::sleep(self.settings().object_patience);
+        let deadline = tokio::time::sleep(self.settings().object_timeout);
         let puts = futures_util::stream::iter(contents).map(put).buffer_unordered(PUTS_AT_ONCE).take_until(deadline);
         puts.filter_map(|written| async move { written.ok() }).collect().await
     }

@@ -64,7 +64,7 @@ use crate::artifact::{Access, Artifacts, Permission};
 use crate::event::Bus;
 use crate::ids::{Moment, ThreadId, ThreadKey};
 use crate::log::{Log, NewThread};
-use crate::store::{DocumentKind, Patient, Store};
+use crate::store::{DocumentKind, Store, TimeoutStore};
 use crate::summarize::Summarizer;
 use crate::vault::{Keys, Vault, random_secret};
 
@@ -160,10 +160,10 @@ impl Engine {
     /// only then is it known what names in it are made of.
     pub fn before_its_store(parts: Parts) -> Engine {
         let Parts { store, objects, keys, bus, summarizer, settings } = parts;
-        let store: Arc<dyn Store> = Arc::new(Patient::new(store, settings.store_patience));
+        let store: Arc<dyn Store> = Arc::new(TimeoutStore::new(store, settings.store_timeout));
         let vault = Vault::new(keys, random_secret());
         let log = Log::new(Arc::clone(&store), vault.clone());
-        let artifacts = Artifacts::new(objects, store, vault).with_patience(settings.object_patience);
+        let artifacts = Artifacts::new(objects, store, vault).with_timeout(settings.object_timeout);
         let counter = counter(&settings);
         let inner = Inner {
             log,

@@ -29,9 +29,9 @@ pub struct Settings {
     /// How long summaries are found again.
     pub summary_cache: Duration,
     /// How long the store is waited for.
-    pub store_patience: Duration,
+    pub store_timeout: Duration,
     /// How long the object store is waited for.
-    pub object_patience: Duration,
+    pub object_timeout: Duration,
 }
 
 /// Whether compaction runs in the background.
@@ -95,8 +95,8 @@ impl Settings {
             auto_rehydrate: vec![Sensitivity::Public, Sensitivity::Internal],
             recall_tokens: Tokens::new(2000),
             summary_cache: Duration::from_secs(30 * 24 * 3600),
-            store_patience: Duration::from_secs(10),
-            object_patience: Duration::from_secs(20),
+            store_timeout: Duration::from_secs(10),
+            object_timeout: Duration::from_secs(20),
         }
     }
 }

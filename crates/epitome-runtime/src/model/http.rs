@@ -22,7 +22,7 @@ use super::breaker::{Breaker, Shown};
 use super::endpoint::{Endpoint, EndpointError, Timeouts};
 use super::protocol::Protocol;
 use super::refusal::refused;
-use super::retry::{Patience, asked_wait};
+use super::retry::{RetrySchedule, asked_wait};
 use super::{Hear, Model, ModelAnswer, ModelError, ModelPrompt};
 
 /// The most bytes read of an answer.
@@ -163,7 +163,7 @@ impl Model for HttpModel {
     async fn answer(&self, prompt: &ModelPrompt, hear: &mut Hear<'_>) -> Result<ModelAnswer, ModelError> {
         let output = OutputField::of_host(self.url.host_str().unwrap_or_default());
         let body = body::write(self.protocol, &self.endpoint.model, output, prompt)?;
-        let mut patience = Patience::new(self.endpoint.retry);
+        let mut schedule = RetrySchedule::new(self.endpoint.retry);
         let started = Instant::now();
         let mut last = None;
         loop {
@@ -174,7 +174,7 @@ impl Model for HttpModel {
                 Err(error @ ModelError::Open { .. }) => return Err(last.unwrap_or(error)),
                 Err(error) => error,
             };
-            let wait = if ears.heard() { None } else { patience.wait(&error, started.elapsed()) };
+            let wait = if ears.heard() { None } else { schedule.wait(&error, started.elapsed()) };
             let Some(wait) = wait else { return Err(error) };
             tracing::debug!(model = self.endpoint.model, %error, ?wait, "the model is asked again");
             last = Some(error);

@@ -8,6 +8,7 @@ mod endpoint;
 mod error;
 mod http;
 mod learn;
+mod overflow_retry;
 mod protocol;
 mod refusal;
 mod retry;
@@ -22,6 +23,7 @@ pub use http::HttpModel;
 pub use learn::{
     LEARNED_FOR, LEARNED_WINDOW_MIN, LESSONS_MAX, LearnedWindow, LessonBook, ModelLesson, ServedModel, believable_limit,
 };
+pub use overflow_retry::OverflowRetry;
 pub use refusal::read_refusal;
 pub use retry::Retry;
 pub use scripted::{ScriptError, Scripted};

@@ -42,16 +42,16 @@ impl Retry {
 
 /// What is left of the attempts of one call.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct RetrySchedule {
     waits: ExponentialBackoff,
     retry: Retry,
 }
 
-impl Patience {
+impl RetrySchedule {
     pub(super) fn new(retry: Retry) -> Self {
         let more = retry.attempts.saturating_sub(1) as usize;
         let waits = ExponentialBuilder::new().with_jitter().with_min_delay(retry.base).with_max_delay(retry.max);
-        Patience { waits: waits.with_max_times(more).build(), retry }
+        RetrySchedule { waits: waits.with_max_times(more).build(), retry }
     }
 
     /// How long to wait before the next attempt; `None`: there is none. What the provider asks for is the least.
@@ -90,15 +90,15 @@ mod tests {
         ModelError::Throttled { status: 429, after: after.map(Duration::from_secs), message: String::new() }
     }
 
-    fn patience(attempts: u32) -> Patience {
+    fn schedule(attempts: u32) -> RetrySchedule {
         let second = Duration::from_secs(1);
-        Patience::new(Retry { attempts, base: second, max: 4 * second, total: 60 * second })
+        RetrySchedule::new(Retry { attempts, base: second, max: 4 * second, total: 60 * second })
     }
 
     #[test]
     fn waits_grow_with_chance_up_to_their_bound_and_end_with_the_attempts() {
-        let mut patience = patience(5);
-        let waits: Vec<f64> = std::iter::from_fn(|| patience.wait(&throttled(None), Duration::ZERO))
+        let mut schedule = schedule(5);
+        let waits: Vec<f64> = std::iter::from_fn(|| schedule.wait(&throttled(None), Duration::ZERO))
             .map(|wait| wait.as_secs_f64())
             .collect();
         assert_eq!(waits.len(), 4);
@@ -110,15 +110,15 @@ mod tests {
     #[test]
     fn the_provider_is_waited_for_unless_that_takes_too_long_in_all() {
         let seconds = Duration::from_secs;
-        assert_eq!(patience(3).wait(&throttled(Some(30)), Duration::ZERO), Some(seconds(30)));
-        assert_eq!(patience(3).wait(&throttled(Some(30)), seconds(31)), None);
-        assert_eq!(patience(1).wait(&throttled(Some(1)), Duration::ZERO), None);
+        assert_eq!(schedule(3).wait(&throttled(Some(30)), Duration::ZERO), Some(seconds(30)));
+        assert_eq!(schedule(3).wait(&throttled(Some(30)), seconds(31)), None);
+        assert_eq!(schedule(1).wait(&throttled(Some(1)), Duration::ZERO), None);
     }
 
     #[test]
     fn what_does_not_pass_is_not_waited_for() {
         let refused = ModelError::Refused { status: 401, message: String::new() };
-        assert_eq!(patience(3).wait(&refused, Duration::ZERO), None);
+        assert_eq!(schedule(3).wait(&refused, Duration::ZERO), None);
     }
 
     #[test]

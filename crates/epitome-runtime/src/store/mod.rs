@@ -14,27 +14,27 @@ mod encode;
 mod error;
 mod kind;
 mod memory;
-mod patient;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod recovering;
 mod row;
 mod rule;
 mod sqlite;
+mod timeout;
 mod write;
 
 pub use error::StoreError;
 pub use kind::{DocumentKind, Naming, Owner, Retention, StoredKind, UnknownKind};
 pub use memory::Memory;
-pub use patient::{Patient, StoreWait};
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresSettings};
-pub use recovering::{Opener, Recovering};
+pub use recovering::{Opener, RecoveringStore};
 pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobRow, JobState, Lease,
     MessageRow, PlanRow, Segment, Sensitivity, ThreadRow,
 };
 pub use sqlite::Sqlite;
+pub use timeout::{StoreWait, TimeoutStore};
 pub use write::{JobEnd, NewJob, Write};
 
 use std::ops::Range;

@@ -26,7 +26,7 @@ pub type Opener =
 
 /// A store that is opened when it can be. A clone is the same one.
 #[derive(Clone)]
-pub struct Recovering {
+pub struct RecoveringStore {
     shared: Arc<Shared>,
 }
 
@@ -44,18 +44,20 @@ enum State {
     Absent(Arc<dyn Store>),
 }
 
-impl std::fmt::Debug for Recovering {
+impl std::fmt::Debug for RecoveringStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recovering").field("is_open", &self.is_open()).finish_non_exhaustive()
+        f.debug_struct("RecoveringStore").field("is_open", &self.is_open()).finish_non_exhaustive()
     }
 }
 
-impl Recovering {
+impl RecoveringStore {
     /// A store that was not opened yet.
     pub fn new(opener: Opener) -> Self {
         let not_yet = StoreError::Unavailable { reason: "it is not open yet".to_owned() };
         let state = RwLock::new(State::Absent(Absent::because(not_yet)));
-        Recovering { shared: Arc::new(Shared { opener, state, lost: Notify::new(), tries: watch::Sender::new(0) }) }
+        RecoveringStore {
+            shared: Arc::new(Shared { opener, state, lost: Notify::new(), tries: watch::Sender::new(0) }),
+        }
     }
 
     /// Whether it is open.
@@ -145,7 +147,7 @@ impl Recovering {
     }
 }
 
-delegate_store!(Recovering);
+delegate_store!(RecoveringStore);
 
 /// A store that is not there: every call fails with why.
 #[derive(Debug)]

@@ -46,7 +46,7 @@ pub struct Frame {
 pub struct ModelSummarizer {
     model: Arc<dyn Model>,
     /// How long one summary may take, all its questions together.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// The window, where it is told.
     window: Option<Tokens>,
     /// The window that a refusal named, and when.
@@ -77,11 +77,11 @@ impl std::fmt::Debug for ModelSummarizer {
 
 impl ModelSummarizer {
     /// A summarizer that asks this model.
-    pub fn new(model: Arc<dyn Model>, patience: Duration) -> Self {
+    pub fn new(model: Arc<dyn Model>, timeout: Duration) -> Self {
         let counter = counter_for(Some(model.id()));
         ModelSummarizer {
             model,
-            patience,
+            timeout,
             window: None,
             suspected: Mutex::default(),
             counter,
@@ -165,21 +165,21 @@ impl ModelSummarizer {
         spent: &Spent,
     ) -> Result<Prose, NoSummary> {
         let key = format!("{tenant}/{}", cache_name(&dialogue, put));
-        self.flights.join(&key, || self.within_patience(dialogue, put, counter, spent)).await
+        self.flights.join(&key, || self.ask_with_timeout(dialogue, put, counter, spent)).await
     }
 
-    async fn within_patience(
+    async fn ask_with_timeout(
         &self,
         dialogue: Dialogue,
         put: &Put,
         counter: &dyn TokenCounter,
         spent: &Spent,
     ) -> Result<Prose, NoSummary> {
-        match tokio::time::timeout(self.patience, self.drive(dialogue, put, counter, spent)).await {
+        match tokio::time::timeout(self.timeout, self.drive(dialogue, put, counter, spent)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(NoSummary {
                 reason: NoSummaryReason::Late,
-                details: format!("no summary within {:?}", self.patience),
+                details: format!("no summary within {:?}", self.timeout),
             }),
         }
     }

@@ -120,7 +120,7 @@ async fn a_hung_object_store_is_not_waited_for_longer_than_patience_allows() {
     let house = House::new(&[]);
     let id = house.keep(&owner("acme"), "content", options()).await;
     house.objects.fail_always(ObjectCall::Get, ObjectFault::Hung);
-    let artifacts = house.artifacts.clone().with_patience(Duration::from_secs(3));
+    let artifacts = house.artifacts.clone().with_timeout(Duration::from_secs(3));
     let begun = tokio::time::Instant::now();
     let denied = artifacts.read(&owner("acme"), &id, Moment::now()).await.unwrap_err();
     assert!(denied.is_passing());

@@ -10,7 +10,7 @@ use object_store::memory::InMemory;
 
 use crate::world::{KEY, hints, holds, move_out, open, said, settings, turn};
 
-const PATIENCE: Duration = Duration::from_millis(30);
+const TIMEOUT: Duration = Duration::from_millis(30);
 
 struct World {
     engine: Engine,
@@ -21,7 +21,7 @@ struct World {
 /// A thread that is about to be compacted.
 async fn world(background: Background) -> World {
     let store = FaultyStore::new(Arc::new(Memory::new()));
-    let settings = Settings { store_patience: PATIENCE, background, ..settings() };
+    let settings = Settings { store_timeout: TIMEOUT, background, ..settings() };
     let parts = Parts { store: Arc::new(store.clone()), ..Parts::in_memory(settings) };
     let engine = Engine::new(parts).await.unwrap();
     let mut thread = open(&engine).await;
@@ -97,7 +97,7 @@ async fn an_object_store_that_fails_in_any_way_stops_no_compaction_and_what_left
         let objects = FaultyObjects::new(Arc::new(InMemory::new()));
         let parts = Parts { objects: Arc::new(objects.clone()), ..Parts::in_memory(settings()) };
         let window = Some(epitome::budget::Tokens::new(18_000));
-        let parts = Parts { settings: Settings { object_patience: PATIENCE, window, ..parts.settings }, ..parts };
+        let parts = Parts { settings: Settings { object_timeout: TIMEOUT, window, ..parts.settings }, ..parts };
         let engine = Engine::new(parts).await.unwrap();
         let mut thread = open(&engine).await;
         for call in [ObjectCall::Put, ObjectCall::Get] {

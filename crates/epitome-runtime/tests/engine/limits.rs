@@ -23,19 +23,19 @@ fn in_window(tokens: u64) -> Settings {
 
 #[tokio::test(start_paused = true)]
 async fn a_hung_object_store_is_waited_for_once_however_many_artifacts_there_are() {
-    let patience = Duration::from_secs(20);
+    let timeout = Duration::from_secs(20);
     let objects = FaultyObjects::new(Arc::new(InMemory::new()));
-    let settings = Settings { object_patience: patience, ..in_window(150_000) };
+    let settings = Settings { object_timeout: timeout, ..in_window(150_000) };
     let engine = Engine::new(Parts { objects: Arc::new(objects.clone()), ..Parts::in_memory(settings) }).await.unwrap();
     let mut thread = open(&engine).await;
     thread.append((0..40).flat_map(|at| long(at, 400))).await.unwrap();
     objects.fail_always(ObjectCall::Put, ObjectFault::Hung);
     let begun = tokio::time::Instant::now();
     let step = thread.prepare_step(&StepRequest::default()).await.unwrap();
-    let times = begun.elapsed().as_secs_f64() / patience.as_secs_f64();
+    let times = begun.elapsed().as_secs_f64() / timeout.as_secs_f64();
     assert_eq!(step.version, 1);
     assert!(hints(&engine, &thread).await.len() > 16, "many were to be written");
-    assert!(times < 1.5, "{times} times its patience");
+    assert!(times < 1.5, "{times} times its timeout");
 }
 
 #[tokio::test(start_paused = true)]

@@ -119,7 +119,7 @@ async fn a_store_that_stalls_for_longer_than_its_patience_doubles_nothing() {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("store.db");
         let store = Arc::new(Sqlite::open(&path).unwrap());
-        let settings = Settings { store_patience: Duration::from_millis(250), ..settings() };
+        let settings = Settings { store_timeout: Duration::from_millis(250), ..settings() };
         let engine = Engine::new(Parts { store, keys, ..Parts::in_memory(settings) }).await.unwrap();
         let mut thread = open(&engine).await;
         let all = ["first", "only once", "last"].map(|words| says("user", words));

@@ -21,8 +21,8 @@ pub fn answer(answer: &str) -> Scripted {
     .unwrap()
 }
 
-pub fn summarizer(model: &Arc<Scripted>, patience: Duration) -> Arc<ModelSummarizer> {
-    Arc::new(ModelSummarizer::new(Arc::clone(model) as Arc<dyn Model>, patience))
+pub fn summarizer(model: &Arc<Scripted>, timeout: Duration) -> Arc<ModelSummarizer> {
+    Arc::new(ModelSummarizer::new(Arc::clone(model) as Arc<dyn Model>, timeout))
 }
 
 async fn engine_with(summarizer: Summarizer) -> Engine {
@@ -102,10 +102,10 @@ async fn every_bad_answer_gives_way_to_the_embedded_summarizer_and_says_why() {
         ("error = { kind = \"status\", status = 429, message = \"slow down\" }", "throttled"),
     ] {
         let model = Arc::new(answer(script));
-        let patience = Duration::from_millis(60);
+        let timeout = Duration::from_millis(60);
         let heard = Arc::new(Heard::default());
         let bus = epitome_runtime::event::Bus::new().with_listener(heard.clone());
-        let summarizer = Summarizer::WithFallback(summarizer(&model, patience));
+        let summarizer = Summarizer::WithFallback(summarizer(&model, timeout));
         let parts = Parts { summarizer, bus, ..Parts::in_memory(settings()) };
         let engine = Engine::new(parts).await.unwrap();
         let mut thread = open(&engine).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use epitome_runtime::store::{Memory, Recovering, Sqlite, Store, StoreError};
+use epitome_runtime::store::{Memory, RecoveringStore, Sqlite, Store, StoreError};
 
 use crate::place::Folder;
 use crate::sample::{append, create, key};
@@ -62,7 +62,7 @@ async fn nothing_is_written_to_a_file_that_was_deleted_or_replaced() {
 async fn a_store_that_is_not_there_fails_at_once_with_why_and_is_used_when_it_comes() {
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&tries);
-    let store = Recovering::new(Box::new(move || {
+    let store = RecoveringStore::new(Box::new(move || {
         let number = counted.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             match number {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use epitome_runtime::ids::{Moment, TenantId};
 use epitome_runtime::store::{
-    DocumentKey, DocumentKind, Memory, Patient, Postgres, PostgresSettings, Sqlite, Store, StoreError, StoreWait, Write,
+    DocumentKey, DocumentKind, Memory, Postgres, PostgresSettings, Sqlite, Store, StoreError, StoreWait, TimeoutStore,
+    Write,
 };
 use epitome_testkit::{FaultyStore, StoreFault};
 
@@ -166,7 +167,7 @@ impl Server {
 async fn work_that_has_used_up_its_wait_is_not_waited_for_again() {
     let hung = FaultyStore::new(Arc::new(Memory::new()));
     hung.fail(0, usize::MAX, StoreFault::Hung);
-    let patient = Patient::new(Arc::new(hung), Duration::from_secs(3600));
+    let patient = TimeoutStore::new(Arc::new(hung), Duration::from_secs(3600));
     let wait = StoreWait::new(Duration::from_millis(50));
     let calls = async {
         for _ in 0..20 {

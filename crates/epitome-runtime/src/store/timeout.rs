@@ -32,7 +32,7 @@ impl StoreWait {
         Arc::new(StoreWait(Mutex::new(Waited { left: limit, waiting: 0, since: Instant::now() })))
     }
 
-    /// Does work in which every call of a [`Patient`] store counts.
+    /// Does work in which every call of a [`TimeoutStore`] store counts.
     pub async fn during<T>(self: Arc<Self>, work: impl Future<Output = T>) -> T {
         WAITING.scope(self, work).await
     }
@@ -86,15 +86,15 @@ impl Drop for Counted<'_> {
 
 /// A store with a limit on every answer but those of maintenance.
 #[derive(Clone, Debug)]
-pub struct Patient {
+pub struct TimeoutStore {
     inner: Arc<dyn Store>,
     limit: Duration,
 }
 
-impl Patient {
+impl TimeoutStore {
     /// Waits this long for each answer.
     pub fn new(inner: Arc<dyn Store>, limit: Duration) -> Self {
-        Patient { inner, limit }
+        TimeoutStore { inner, limit }
     }
 
     fn inner(&self) -> &Arc<dyn Store> {
@@ -120,7 +120,7 @@ impl Patient {
     }
 }
 
-delegate_store!(Patient);
+delegate_store!(TimeoutStore);
 
 #[cfg(test)]
 mod tests {
