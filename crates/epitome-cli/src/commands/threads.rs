@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use epitome::budget::Tokens;
-use epitome_runtime::engine::COMPACT;
+use epitome_runtime::store::JobKind;
 use epitome_runtime::store::ThreadRow;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub fn run(args: &Threads, config: Option<&Path>, screen: Screen) -> Result<Answ
         let mut listed = Vec::new();
         for row in rows {
             let words = first_words(&open_store, &row).await;
-            let job = open_store.log().store().job(&row.key, COMPACT).await?;
+            let job = open_store.log().store().job(&row.key, &JobKind::Compact).await?;
             listed.push(Listed { row, is_compacting: job.is_some_and(|job| job.state.is_pending()), words });
         }
         Ok(Answer::new(text(&listed, count, &open_store, screen), json!({"threads": json_of(&listed), "count": count})))

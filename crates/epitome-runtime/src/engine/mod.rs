@@ -68,9 +68,6 @@ use crate::store::{DocumentKind, Store, TimeoutStore};
 use crate::summarize::Summarizer;
 use crate::vault::{Keys, Vault, random_secret};
 
-/// The kind of the job that compacts a thread.
-pub const COMPACT: &str = "compact";
-
 /// The tenant of what belongs to the store itself.
 pub const SYSTEM_TENANT: &str = "epitome.system";
 

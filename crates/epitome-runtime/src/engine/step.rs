@@ -17,14 +17,14 @@ use super::room::fixed;
 use super::settings::Background;
 use super::snapshot::Snapshot;
 use super::thread::{OpenThread, Saved};
-use super::{COMPACT, Engine};
+use super::Engine;
 use crate::artifact::Permission;
 use crate::event::{Event, EventKind, Stats};
 use crate::ids::Moment;
 use crate::log::{Document, LogError};
 use crate::model::{ModelPrompt, ServedModel};
 use crate::rehydrate::{Allowance, called_for};
-use crate::store::{DocumentKind, JobId, JobState, NewJob, Write};
+use crate::store::{DocumentKind, JobId, JobKind, JobState, NewJob, Write};
 use crate::summarize::Frame;
 
 /// How often a lost race is run again.
@@ -289,7 +289,7 @@ impl OpenThread {
         let ended = async {
             let begun = tokio::time::Instant::now();
             loop {
-                let job = self.engine.inner.log.store().job(&self.key, COMPACT).await;
+                let job = self.engine.inner.log.store().job(&self.key, &JobKind::Compact).await;
                 match job.ok().flatten().map(|job| job.state) {
                     Some(JobState::Running) => {}
                     Some(JobState::Ready) if begun.elapsed() < TAKEN_WITHIN => {}
@@ -471,7 +471,7 @@ impl Engine {
     pub(super) async fn queue(&self, snapshot: &Snapshot, request: &StepRequest) -> Result<bool, LogError> {
         let log = &self.inner.log;
         let asked = Asked { room: snapshot.room, tokens: snapshot.tokens(), version: snapshot.version };
-        match log.store().job(&snapshot.key, COMPACT).await? {
+        match log.store().job(&snapshot.key, &JobKind::Compact).await? {
             Some(job) if job.state.is_pending() => return Ok(true),
             Some(job) if !asked.is_news_since(&job.payload) => return Ok(false),
             _ => {}
@@ -501,7 +501,7 @@ impl Engine {
         let job = NewJob {
             id: JobId::new(),
             key: snapshot.key.clone(),
-            kind: COMPACT.to_owned(),
+            kind: JobKind::Compact,
             attempts_max: self.settings().jobs.attempts,
             due: now,
             queued: now,

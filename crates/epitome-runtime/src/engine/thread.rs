@@ -9,13 +9,13 @@ use epitome::wire::{Dialect, decode_message};
 
 use super::ask::SuspectedWindow;
 use super::error::EngineError;
-use super::{COMPACT, Engine};
+use super::Engine;
 use crate::artifact::{Access, Permission};
 use crate::event::{Event, Quality};
 use crate::ids::{Moment, ThreadKey};
 use crate::log::{Envelope, Loaded, LogError, total, wire_dialect};
 use crate::rehydrate::TurnContext;
-use crate::store::{DocumentKind, StoreError, ThreadRow, Write};
+use crate::store::{DocumentKind, JobKind, StoreError, ThreadRow, Write};
 
 /// How often messages are appended anew when others append at the same time.
 pub(super) const RACES_MAX: usize = 200;
@@ -167,7 +167,7 @@ impl OpenThread {
 
     /// Whether a compaction is pending or running in the background.
     pub async fn is_compacting(&self) -> Result<bool, EngineError> {
-        let job = self.engine.inner.log.store().job(&self.key, COMPACT).await?;
+        let job = self.engine.inner.log.store().job(&self.key, &JobKind::Compact).await?;
         Ok(job.is_some_and(|job| job.state.is_pending()))
     }
 

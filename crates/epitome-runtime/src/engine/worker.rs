@@ -15,12 +15,12 @@ use uuid::Uuid;
 use super::compact::{How, NotCompacted};
 use super::snapshot::Snapshot;
 use super::step::{Asked, Errand};
-use super::{COMPACT, Engine};
+use super::Engine;
 use crate::artifact::Access;
 use crate::event::{Event, EventKind};
 use crate::ids::Moment;
 use crate::log::{LogError, wire_dialect};
-use crate::store::{DocumentKind, JobEnd, JobRow, Lease, StoreError, Write};
+use crate::store::{DocumentKind, JobEnd, JobKind, JobRow, Lease, StoreError, Write};
 
 /// How often a lost race is run again within one attempt.
 const RACES_MAX: usize = 8;
@@ -110,7 +110,7 @@ impl Engine {
         let token = Uuid::now_v7();
         let until = now.after(self.settings().jobs.lease);
         let lease = Lease { worker: format!("process {}", std::process::id()), token, until };
-        let job = self.inner.log.store().claim(COMPACT, &lease, now).await?;
+        let job = self.inner.log.store().claim(&JobKind::Compact, &lease, now).await?;
         Ok(job.map(|job| (job, token)))
     }
 

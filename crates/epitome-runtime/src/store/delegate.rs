@@ -13,7 +13,7 @@ macro_rules! delegate_store {
             use ::std::ops::Range;
             use $crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
             use $crate::store::{
-                ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobRow, Lease,
+                ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow, Lease,
                 MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
             };
 
@@ -111,11 +111,11 @@ macro_rules! delegate_store {
                     self.wrap_call("search", self.inner().search(tenant, segments, terms, limit)).await
                 }
 
-                async fn claim(&self, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
+                async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
                     self.wrap_call("claim", self.inner().claim(kind, lease, now)).await
                 }
 
-                async fn job(&self, key: &ThreadKey, kind: &str) -> Result<Option<JobRow>, StoreError> {
+                async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, StoreError> {
                     self.wrap_call("job", self.inner().job(key, kind)).await
                 }
 

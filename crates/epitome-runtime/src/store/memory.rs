@@ -12,10 +12,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::rule::{self, not_at};
-use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobRow,
-    JobState, Lease, MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
-};
+use super::{ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobKind, JobRow, JobState, Lease, MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write};
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// A store that lasts as long as the process.
@@ -164,13 +161,13 @@ impl Store for Memory {
         Ok(ranked(&passages, terms, limit))
     }
 
-    async fn claim(&self, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
+    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
         Ok(self.state().claim(kind, lease, now))
     }
 
-    async fn job(&self, key: &ThreadKey, kind: &str) -> Result<Option<JobRow>, StoreError> {
+    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, StoreError> {
         let state = self.state();
-        let of_kind = state.jobs.values().filter(|job| job.key == *key && job.kind == kind);
+        let of_kind = state.jobs.values().filter(|job| job.key == *key && job.kind == *kind);
         Ok(of_kind.max_by_key(|job| (job.queued, job.id)).cloned())
     }
 
@@ -470,11 +467,11 @@ impl State {
         }
     }
 
-    fn claim(&mut self, kind: &str, lease: &Lease, now: Moment) -> Option<JobRow> {
+    fn claim(&mut self, kind: &JobKind, lease: &Lease, now: Moment) -> Option<JobRow> {
         self.bury(kind, now);
         let held = self.jobs.values().filter(|job| rule::is_held(job, now)).map(|job| &job.key);
         let busy: BTreeSet<&ThreadKey> = held.collect();
-        let due = self.jobs.values().filter(|job| job.kind == kind && rule::is_due(job, now));
+        let due = self.jobs.values().filter(|job| job.kind == *kind && rule::is_due(job, now));
         let free = due.filter(|job| !busy.contains(&job.key));
         let id = free.min_by_key(|job| (job.queued, job.id))?.id;
         let job = self.jobs.get_mut(&id)?;
@@ -484,8 +481,8 @@ impl State {
         Some(job.clone())
     }
 
-    fn bury(&mut self, kind: &str, now: Moment) {
-        let due = self.jobs.values_mut().filter(|job| job.kind == kind && rule::is_due(job, now));
+    fn bury(&mut self, kind: &JobKind, now: Moment) {
+        let due = self.jobs.values_mut().filter(|job| job.kind == *kind && rule::is_due(job, now));
         for job in due.filter(|job| job.attempts >= job.attempts_max) {
             job.state = JobState::Dead;
             job.lease = None;

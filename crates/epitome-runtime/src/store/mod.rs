@@ -30,7 +30,7 @@ pub use memory::Memory;
 pub use postgres::{Postgres, PostgresSettings};
 pub use recovering::{Opener, RecoveringStore};
 pub use row::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobRow, JobState, Lease,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobKind, JobRow, JobState, Lease,
     MessageRow, PlanRow, Segment, Sensitivity, ThreadRow,
 };
 pub use sqlite::Sqlite;
@@ -127,10 +127,10 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
 
     /// Takes the oldest job that is due: ready, or running with a lease that has run out. Not one of a thread that has
     /// another job running. A job whose attempts are used up is marked dead and passed over.
-    async fn claim(&self, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError>;
+    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError>;
 
     /// The thread's newest job of a kind.
-    async fn job(&self, key: &ThreadKey, kind: &str) -> Result<Option<JobRow>, StoreError>;
+    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, StoreError>;
 
     /// The tenants that have anything in the store.
     async fn tenants(&self) -> Result<Vec<TenantId>, StoreError>;

@@ -244,6 +244,36 @@ impl JobId {
     }
 }
 
+/// What a job is to do.
+///
+/// Stores write and compare the name alone, so that jobs of a newer version lie in the same table: a worker claims the
+/// kinds that it knows and leaves the others to the version that queued them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum JobKind {
+    /// Compact a thread.
+    Compact,
+    /// A kind that this version does not know, by its stored name.
+    Unknown(Box<str>),
+}
+
+impl JobKind {
+    /// Returns the kind that a store holds under this name.
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "compact" => JobKind::Compact,
+            _ => JobKind::Unknown(name.into()),
+        }
+    }
+
+    /// Returns its stored name; never given to another kind.
+    pub fn name(&self) -> &str {
+        match self {
+            JobKind::Compact => "compact",
+            JobKind::Unknown(name) => name,
+        }
+    }
+}
+
 /// Where a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -299,7 +329,7 @@ pub struct JobRow {
     /// The thread it is about.
     pub key: ThreadKey,
     /// What is to be done.
-    pub kind: String,
+    pub kind: JobKind,
     /// Where it is.
     pub state: JobState,
     /// How often it was begun.

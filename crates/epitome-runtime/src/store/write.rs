@@ -3,7 +3,7 @@
 use epitome::thread::MessageId;
 use uuid::Uuid;
 
-use super::row::{ArtifactRow, DocumentKey, EventRow, IndexRow, JobId, MessageRow, PlanRow, ThreadRow};
+use super::row::{ArtifactRow, DocumentKey, EventRow, IndexRow, JobId, JobKind, MessageRow, PlanRow, ThreadRow};
 use crate::ids::{Moment, TenantId, ThreadKey};
 
 /// One change.
@@ -144,7 +144,7 @@ pub struct NewJob {
     /// The thread it is about.
     pub key: ThreadKey,
     /// What is to be done.
-    pub kind: String,
+    pub kind: JobKind,
     /// How often it may be begun.
     pub attempts_max: u32,
     /// Not before this moment.

@@ -7,11 +7,11 @@ use epitome::budget::{Meter, Tokens, counter_for};
 use epitome::thread::{Raw, Thread};
 use epitome::wire::{Dialect, decode_message};
 use epitome_runtime::artifact::{Access, Permission, Permissions};
-use epitome_runtime::engine::{Background, COMPACT, Engine, Kept, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{Background, Engine, Kept, Parts, Settings, StepRequest};
 use epitome_runtime::event::{Bus, Event, Listener};
 use epitome_runtime::ids::Moment;
 use epitome_runtime::model::Model;
-use epitome_runtime::store::{Memory, Sensitivity, Sqlite, Store};
+use epitome_runtime::store::{JobKind, Memory, Sensitivity, Sqlite, Store};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 use epitome_runtime::vault::Keys;
 use epitome_testkit::{FaultyObjects, ObjectCall, ObjectFault};
@@ -242,7 +242,7 @@ async fn a_providers_words_stand_in_no_job_and_no_event() {
         }
     }
     assert!(engine.work_once().await && model.asked() > 0, "the model refused");
-    let job = engine.log().store().job(thread.key(), COMPACT).await.unwrap().unwrap();
+    let job = engine.log().store().job(thread.key(), &JobKind::Compact).await.unwrap().unwrap();
     assert!(job.error.is_some());
     let kept = engine.log().events(thread.key(), 0, 1000).await.unwrap();
     let kept: Vec<Event> = kept.into_iter().map(|(_, event)| event).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use epitome_runtime::engine::{Background, Engine, Jobs, Parts, Settings, StepRequest};
 use epitome_runtime::event::{Event, EventKind};
 use epitome_runtime::model::{Model, Scripted};
-use epitome_runtime::store::Memory;
+use epitome_runtime::store::{JobKind, Memory};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 
 use crate::world::{go_on, holds, open, owner, said, settings, thread_id, turn};
@@ -302,7 +302,7 @@ async fn a_worker_that_dies_hands_its_job_on_and_a_late_one_commits_nothing() {
     let token = uuid::Uuid::now_v7();
     let until = now.after(Duration::from_secs(3));
     let lease = epitome_runtime::store::Lease { worker: "gone".into(), token, until };
-    let job = engine.log().store().claim("compact", &lease, now).await.unwrap().expect("there is a job");
+    let job = engine.log().store().claim(&JobKind::Compact, &lease, now).await.unwrap().expect("there is a job");
     assert!(!engine.work_once().await, "it is taken");
     while epitome_runtime::ids::Moment::now() <= until {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
-use epitome_runtime::store::{
-    ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, Lease, Memory, NewJob, Segment,
-    Sensitivity, Sqlite, Store, StoreError, ThreadRow, Write,
-};
+use epitome_runtime::store::{ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobKind, Lease, Memory, NewJob, Segment, Sensitivity, Sqlite, Store, StoreError, ThreadRow, Write};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -93,8 +90,8 @@ fn uuid(number: u8) -> Uuid {
     Uuid::from_u128(u128::from(number) + 1)
 }
 
-fn kind(number: u8) -> String {
-    format!("kind{number}")
+fn kind(number: u8) -> JobKind {
+    JobKind::from_name(&format!("kind{number}"))
 }
 
 fn document(number: u8) -> DocumentKey {

@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::fixture::{
-    append, artifact_row, commit, create, document_key, event, finish, found, index, job, key, lease, noon, passage,
-    plan_row, put, segment, thread_of, unique,
-};
+use super::fixture::{append, artifact_row, commit, create, document_key, event, finish, found, index, job, key, lease, noon, passage, plan_row, put, segment, thread_of, unique, unknown_kind};
 use super::{Outcome, claims, conflicts, same};
 use epitome_runtime::store::{DocumentKind, JobEnd, JobId, Sensitivity, Store, Write};
 
@@ -22,7 +19,7 @@ claims! {
 
 async fn whole_or_not(store: Arc<dyn Store>) -> Outcome {
     let key = thread_of(&store, 2).await?;
-    let (kind, other_kind) = (unique("kind"), unique("kind"));
+    let (kind, other_kind) = (unknown_kind(), unknown_kind());
     let document = document_key(&key.tenant, "notes");
     let artifact = artifact_row(&key, &unique("artifact"));
     let running = {
@@ -111,7 +108,7 @@ async fn nothing(store: Arc<dyn Store>) -> Outcome {
 
 async fn compaction(store: Arc<dyn Store>) -> Outcome {
     let key = thread_of(&store, 4).await?;
-    let kind = unique("compact");
+    let kind = unknown_kind();
     store.apply(&[Write::Enqueue(Box::new(job(&key, &kind, noon(0))))]).await?;
     let claimed = store.claim(&kind, &lease(noon(10)), noon(1)).await?;
     let Some(claimed) = claimed else { return super::holds("the job cannot be claimed", false) };

@@ -8,10 +8,7 @@ use uuid::Uuid;
 
 use super::Reason;
 use epitome_runtime::ids::{Moment, TenantId, ThreadId, ThreadKey};
-use epitome_runtime::store::{
-    ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobRow, Lease, MessageRow, NewJob,
-    PlanRow, Segment, Sensitivity, Store, StoreError, ThreadRow, Write,
-};
+use epitome_runtime::store::{ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobKind, JobRow, Lease, MessageRow, NewJob, PlanRow, Segment, Sensitivity, Store, StoreError, ThreadRow, Write};
 
 /// Later than every moment that a case vacuums before.
 pub(super) const NOON: Moment = Moment(1_000_000);
@@ -24,6 +21,11 @@ pub(super) fn noon(later: i64) -> Moment {
 /// A name that nobody else has, and that begins with this text.
 pub(super) fn unique(text: &str) -> String {
     format!("{text}-{}", Uuid::now_v7())
+}
+
+/// A kind of job that nobody else has, and that this version does not know.
+pub(super) fn unknown_kind() -> JobKind {
+    JobKind::from_name(&unique("kind"))
 }
 
 /// A tenant that nobody else has.
@@ -169,11 +171,11 @@ pub(super) async fn found(
     Ok(candidates.iter().map(|candidate| (candidate.place, candidate.passage)).collect())
 }
 
-pub(super) fn job(key: &ThreadKey, kind: &str, queued: Moment) -> NewJob {
+pub(super) fn job(key: &ThreadKey, kind: &JobKind, queued: Moment) -> NewJob {
     NewJob {
         id: JobId::new(),
         key: key.clone(),
-        kind: kind.into(),
+        kind: kind.clone(),
         attempts_max: 2,
         due: queued,
         queued,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::fixture::{finish, job, key, lease, noon, tenant, unique};
+use super::fixture::{finish, job, key, lease, noon, tenant, unknown_kind};
 use super::{Outcome, Reason, claims, conflicts, holds, same};
 use epitome_runtime::ids::{Moment, ThreadKey};
-use epitome_runtime::store::{JobEnd, JobRow, JobState, Lease, NewJob, Store, Write};
+use epitome_runtime::store::{JobEnd, JobKind, JobRow, JobState, Lease, NewJob, Store, Write};
 
 claims! {
     "a job is read back as it was queued" => queued,
@@ -29,20 +29,20 @@ claims! {
 }
 
 /// A thread's name and a kind of job that nobody else has.
-fn fresh() -> Result<(ThreadKey, String), Reason> {
-    Ok((key(&tenant()?, "thread")?, unique("kind")))
+fn fresh() -> Result<(ThreadKey, JobKind), Reason> {
+    Ok((key(&tenant()?, "thread")?, unknown_kind()))
 }
 
 async fn enqueue(store: &Arc<dyn Store>, new: &NewJob) -> Outcome {
     Ok(store.apply(&[Write::Enqueue(Box::new(new.clone()))]).await?)
 }
 
-async fn take(store: &Arc<dyn Store>, kind: &str, until: i64, now: i64) -> Result<JobRow, Reason> {
+async fn take(store: &Arc<dyn Store>, kind: &JobKind, until: i64, now: i64) -> Result<JobRow, Reason> {
     let job = store.claim(kind, &lease(noon(until)), noon(now)).await?;
     job.ok_or_else(|| Reason(format!("there is no job to claim at {now}")))
 }
 
-async fn state(store: &Arc<dyn Store>, key: &ThreadKey, kind: &str) -> Result<Option<JobState>, Reason> {
+async fn state(store: &Arc<dyn Store>, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobState>, Reason> {
     Ok(store.job(key, kind).await?.map(|job| job.state))
 }
 
@@ -77,15 +77,16 @@ async fn deduplicated(store: Arc<dyn Store>) -> Outcome {
     same("the claimed job", running.id, first.id)?;
     store.apply(std::slice::from_ref(&again)).await?;
     same("the newest job while one runs", store.job(&key, &kind).await?.map(|job| job.id), Some(first.id))?;
-    let writes: Vec<[Write; 1]> = (0..8).map(|_| [Write::Enqueue(Box::new(job(&key, "raced", noon(2))))]).collect();
+    let raced = JobKind::from_name("raced");
+    let writes: Vec<[Write; 1]> = (0..8).map(|_| [Write::Enqueue(Box::new(job(&key, &raced, noon(2))))]).collect();
     for answer in futures_util::future::join_all(writes.iter().map(|write| store.apply(write))).await {
         answer?;
     }
-    holds("no job is left of those that raced", state(&store, &key, "raced").await? == Some(JobState::Ready))
+    holds("no job is left of those that raced", state(&store, &key, &raced).await? == Some(JobState::Ready))
 }
 
 async fn claim_order(store: Arc<dyn Store>) -> Outcome {
-    let kind = unique("kind");
+    let kind = unknown_kind();
     let tenant = tenant()?;
     let mut ids = Vec::new();
     for (name, queued, due) in [("c", 30, 40), ("a", 10, 10), ("late", 5, 900), ("b", 20, 20)] {
@@ -116,7 +117,7 @@ async fn claimed(store: Arc<dyn Store>) -> Outcome {
 async fn by_kind(store: Arc<dyn Store>) -> Outcome {
     let (key, kind) = fresh()?;
     enqueue(&store, &job(&key, &kind, noon(0))).await?;
-    same("another kind", store.claim(&unique("kind"), &lease(noon(9)), noon(1)).await?, None)?;
+    same("another kind", store.claim(&unknown_kind(), &lease(noon(9)), noon(1)).await?, None)?;
     same("the state", state(&store, &key, &kind).await?, Some(JobState::Ready))
 }
 
@@ -135,7 +136,7 @@ async fn claim_race(store: Arc<dyn Store>) -> Outcome {
 
 async fn one_per_thread(store: Arc<dyn Store>) -> Outcome {
     let (key, kind) = fresh()?;
-    let other = unique("kind");
+    let other = unknown_kind();
     enqueue(&store, &job(&key, &kind, noon(0))).await?;
     enqueue(&store, &job(&key, &other, noon(0))).await?;
     let elsewhere = super::fixture::key(&key.tenant, "elsewhere")?;
@@ -149,7 +150,7 @@ async fn one_per_thread(store: Arc<dyn Store>) -> Outcome {
 
 async fn thread_race(store: Arc<dyn Store>) -> Outcome {
     let key = key(&tenant()?, "thread")?;
-    let kinds: Vec<String> = (0..6).map(|_| unique("kind")).collect();
+    let kinds: Vec<JobKind> = (0..6).map(|_| unknown_kind()).collect();
     for kind in &kinds {
         enqueue(&store, &job(&key, kind, noon(0))).await?;
     }
@@ -164,7 +165,7 @@ async fn thread_race(store: Arc<dyn Store>) -> Outcome {
 
 async fn lapsed(store: Arc<dyn Store>) -> Outcome {
     let (key, kind) = fresh()?;
-    let other = unique("kind");
+    let other = unknown_kind();
     enqueue(&store, &job(&key, &kind, noon(0))).await?;
     enqueue(&store, &job(&key, &other, noon(0))).await?;
     let first = take(&store, &kind, 100, 1).await?;
@@ -262,7 +263,7 @@ async fn newest(store: Arc<dyn Store>) -> Outcome {
 
 async fn vacuumed(store: Arc<dyn Store>) -> Outcome {
     let tenant = tenant()?;
-    let kind = unique("kind");
+    let kind = unknown_kind();
     for (name, attempts_max, end) in [
         ("done", 2, Some(JobEnd::Done)),
         ("dead", 1, Some(JobEnd::Failed { again: Moment(3), error: "no".into() })),

@@ -10,7 +10,7 @@ use super::fixture::{
 };
 use super::{Outcome, claims, holds, same};
 use epitome_runtime::ids::Moment;
-use epitome_runtime::store::{DocumentKind, IndexRow, JobEnd, MessageRow, PlanRow, Store, ThreadRow, Write};
+use epitome_runtime::store::{DocumentKind, IndexRow, JobEnd, JobKind, MessageRow, PlanRow, Store, ThreadRow, Write};
 
 claims! {
     "a body of any bytes and any size comes back as it went in" => bodies,
@@ -115,7 +115,7 @@ async fn long_passage(store: Arc<dyn Store>) -> Outcome {
 async fn texts(store: Arc<dyn Store>) -> Outcome {
     let text = "it's \"quoted\" \\ % _ ; --\r\n\t$1 ?1 {} 日本 \u{1f600}";
     let key = key(&tenant()?, "thread")?;
-    let kind = unique(text);
+    let kind = JobKind::from_name(&unique(text));
     let document = document_key(&key.tenant, text);
     let mut new = job(&key, &kind, noon(0));
     new.payload = text.into();

@@ -3,10 +3,7 @@
 use epitome::thread::MessageId;
 use std::sync::Arc;
 
-use super::fixture::{
-    append, artifact_row, commit, create, document_key, event, found, index, job, key, noon, passage, put, segment,
-    tenant, thread_of, unique,
-};
+use super::fixture::{append, artifact_row, commit, create, document_key, event, found, index, job, key, noon, passage, put, segment, tenant, thread_of, unique, unknown_kind};
 use super::{Outcome, claims, conflicts, holds, same};
 use epitome_runtime::store::{DocumentKind, Store, Write};
 
@@ -18,7 +15,7 @@ claims! {
 
 async fn isolated(store: Arc<dyn Store>) -> Outcome {
     let owner = thread_of(&store, 2).await?;
-    let kind = unique("kind");
+    let kind = unknown_kind();
     let artifact = artifact_row(&owner, &unique("artifact"));
     let writes = [
         commit(&owner, 1),
@@ -74,7 +71,7 @@ async fn told(store: Arc<dyn Store>) -> Outcome {
     let (one, two, three, four) = (tenant()?, tenant()?, tenant()?, tenant()?);
     let thread = key(&one, "thread")?;
     let artifact = artifact_row(&key(&three, "thread")?, &unique("artifact"));
-    let waiting = job(&key(&four, "thread")?, &unique("kind"), noon(0));
+    let waiting = job(&key(&four, "thread")?, &unknown_kind(), noon(0));
     let writes = [
         create(&thread),
         put(&document_key(&one, "notes"), None, "a"),

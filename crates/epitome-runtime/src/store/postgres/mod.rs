@@ -26,10 +26,7 @@ use self::failure::Fault;
 use self::step::Step;
 use self::value::{bound, limit as most, parsed};
 use super::rule::LAPSED;
-use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow,
-    PlanRow, Segment, Store, StoreError, ThreadRow, Write,
-};
+use super::{ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write};
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// How often a batch is tried when Postgres breaks it off for another's sake.
@@ -108,7 +105,7 @@ impl Postgres {
         settled(client, outcome)
     }
 
-    async fn claimed(&self, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, Fault> {
+    async fn claimed(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, Fault> {
         let mut client = self.pool.get().await?;
         let job = claim(&mut client, kind, lease, now).await;
         settled(client, job)
@@ -143,13 +140,13 @@ async fn write(client: &mut Object, steps: Vec<Step<'_>>) -> Result<(), Fault> {
     Ok(transaction.commit().await?)
 }
 
-async fn claim(client: &mut Object, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, Fault> {
+async fn claim(client: &mut Object, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, Fault> {
     let transaction = client.transaction().await?;
     transaction.execute(ONE_CLAIM_AT_A_TIME, &[]).await?;
-    transaction.execute(&transaction.prepare_cached(BURY).await?, &[&kind, &now.0, &LAPSED]).await?;
+    transaction.execute(&transaction.prepare_cached(BURY).await?, &[&kind.name(), &now.0, &LAPSED]).await?;
     let token = lease.token.as_bytes().as_slice();
     let statement = transaction.prepare_cached(CLAIM).await?;
-    let row = transaction.query_opt(&statement, &[&kind, &now.0, &lease.worker, &token, &lease.until.0]).await?;
+    let row = transaction.query_opt(&statement, &[&kind.name(), &now.0, &lease.worker, &token, &lease.until.0]).await?;
     transaction.commit().await?;
     row.as_ref().map(read::job).transpose()
 }
@@ -347,17 +344,17 @@ impl Store for Postgres {
         self.rows(search::FIND, values, search::candidate).await
     }
 
-    async fn claim(&self, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
-        if self.row(IS_ANY_DUE, &[&kind, &now.0], |_| Ok(())).await?.is_none() {
+    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
+        if self.row(IS_ANY_DUE, &[&kind.name(), &now.0], |_| Ok(())).await?.is_none() {
             return Ok(None);
         }
         Ok(self.claimed(kind, lease, now).await?)
     }
 
-    async fn job(&self, key: &ThreadKey, kind: &str) -> Result<Option<JobRow>, StoreError> {
+    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, StoreError> {
         let sql = "SELECT * FROM jobs WHERE tenant = $1 AND thread = $2 AND kind = $3 \
                    ORDER BY queued DESC, id DESC LIMIT 1";
-        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &kind], read::job).await
+        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &kind.name()], read::job).await
     }
 
     async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {

@@ -6,10 +6,7 @@ use uuid::Uuid;
 use super::failure::Fault;
 use super::value::{amount, id, json, maybe, moment, parsed, small, unreadable};
 use crate::ids::ThreadKey;
-use crate::store::{
-    ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, JobId, JobRow, JobState, Lease, MessageRow, PlanRow,
-    Sensitivity, StoredKind, ThreadRow,
-};
+use crate::store::{ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, JobId, JobKind, JobRow, JobState, Lease, MessageRow, PlanRow, Sensitivity, StoredKind, ThreadRow};
 
 pub(super) fn thread(row: &Row) -> Result<ThreadRow, Fault> {
     Ok(ThreadRow {
@@ -106,7 +103,7 @@ pub(super) fn job(row: &Row) -> Result<JobRow, Fault> {
     Ok(JobRow {
         id: JobId(uuid(row.try_get("id")?, "id")?),
         key: thread_key(row)?,
-        kind: row.try_get("kind")?,
+        kind: JobKind::from_name(row.try_get("kind")?),
         state: JobState::named(row.try_get("state")?).ok_or_else(|| unreadable("state"))?,
         attempts: small(row, "attempts")?,
         attempts_max: small(row, "attempts_max")?,

@@ -296,7 +296,7 @@ fn enqueue(job: &NewJob) -> Step<'_> {
             job.id.0.as_bytes().as_slice(),
             job.key.tenant.as_str(),
             job.key.thread.as_str(),
-            job.kind.as_str(),
+            job.kind.name(),
             i64::from(job.attempts_max),
             job.due.0,
             job.queued.0,

@@ -27,10 +27,7 @@ use rusqlite::Connection;
 use self::failure::Fault;
 use self::file::OpenFile;
 use self::worker::{Readers, Writer};
-use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobRow, Lease, MessageRow,
-    PlanRow, Segment, Store, StoreError, ThreadRow, Write,
-};
+use super::{ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write};
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// A store in an SQLite file, or in SQLite's memory.
@@ -179,17 +176,17 @@ impl Store for Sqlite {
         self.read(move |conn| search::search(conn, &tenant, &segments, &terms, limit)).await
     }
 
-    async fn claim(&self, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
-        let looked_for = kind.to_owned();
+    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
+        let looked_for = kind.clone();
         if !self.read(move |conn| queue::is_any_due(conn, &looked_for, now)).await? {
             return Ok(None);
         }
-        let (kind, lease) = (kind.to_owned(), lease.clone());
+        let (kind, lease) = (kind.clone(), lease.clone());
         self.writer.run(move |conn| queue::claim(conn, &kind, &lease, now)).await
     }
 
-    async fn job(&self, key: &ThreadKey, kind: &str) -> Result<Option<JobRow>, StoreError> {
-        let (key, kind) = (key.clone(), kind.to_owned());
+    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, StoreError> {
+        let (key, kind) = (key.clone(), kind.clone());
         self.read(move |conn| queue::newest(conn, &key, &kind)).await
     }
 

@@ -9,12 +9,12 @@ use super::read::thread_key;
 use super::value::{moment, unreadable};
 use crate::ids::{Moment, ThreadKey};
 use crate::store::rule::LAPSED;
-use crate::store::{JobEnd, JobId, JobRow, JobState, Lease, NewJob, StoreError};
+use crate::store::{JobEnd, JobId, JobKind, JobRow, JobState, Lease, NewJob, StoreError};
 
 /// Queues a job unless one of its kind is pending for its thread.
 pub(super) fn enqueue(conn: &Connection, job: &NewJob) -> Result<(), Fault> {
     let pending = "SELECT 1 FROM jobs WHERE tenant = ? AND thread = ? AND kind = ? AND state IN ('ready', 'running')";
-    let key = params![job.key.tenant.as_str(), job.key.thread.as_str(), job.kind];
+    let key = params![job.key.tenant.as_str(), job.key.thread.as_str(), job.kind.name()];
     if conn.prepare_cached(pending)?.exists(key)? {
         return Ok(());
     }
@@ -27,7 +27,7 @@ pub(super) fn enqueue(conn: &Connection, job: &NewJob) -> Result<(), Fault> {
             job.id.0.as_bytes(),
             job.key.tenant.as_str(),
             job.key.thread.as_str(),
-            job.kind,
+            job.kind.name(),
             job.attempts_max,
             job.due.0,
             job.queued.0,
@@ -69,14 +69,14 @@ fn lost(job: JobId) -> StoreError {
 }
 
 /// Whether a job of a kind is due, so that the writer need not be asked for nothing.
-pub(super) fn is_any_due(conn: &Connection, kind: &str, now: Moment) -> Result<bool, Fault> {
+pub(super) fn is_any_due(conn: &Connection, kind: &JobKind, now: Moment) -> Result<bool, Fault> {
     let due = "SELECT 1 FROM jobs WHERE kind = ?1 AND state IN ('ready', 'running') \
                AND iif(state = 'ready', due <= ?2, lease_until <= ?2)";
-    Ok(conn.prepare_cached(due)?.exists(params![kind, now.0])?)
+    Ok(conn.prepare_cached(due)?.exists(params![kind.name(), now.0])?)
 }
 
 /// Takes the oldest job that is due.
-pub(super) fn claim(conn: &mut Connection, kind: &str, lease: &Lease, now: Moment) -> Result<Option<JobRow>, Fault> {
+pub(super) fn claim(conn: &mut Connection, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, Fault> {
     let transaction = conn.transaction()?;
     transaction
         .prepare_cached(
@@ -84,7 +84,7 @@ pub(super) fn claim(conn: &mut Connection, kind: &str, lease: &Lease, now: Momen
              WHERE kind = ?1 AND state IN ('ready', 'running') AND attempts >= attempts_max \
              AND iif(state = 'ready', due <= ?2, lease_until <= ?2)",
         )?
-        .execute(params![kind, now.0, LAPSED])?;
+        .execute(params![kind.name(), now.0, LAPSED])?;
     let job = transaction
         .prepare_cached(
             "UPDATE jobs SET state = 'running', attempts = attempts + 1, worker = :worker, token = :token, \
@@ -99,7 +99,7 @@ pub(super) fn claim(conn: &mut Connection, kind: &str, lease: &Lease, now: Momen
                 ":worker": lease.worker,
                 ":token": lease.token.as_bytes(),
                 ":until": lease.until.0,
-                ":kind": kind,
+                ":kind": kind.name(),
                 ":now": now.0,
             },
             job_row,
@@ -110,11 +110,11 @@ pub(super) fn claim(conn: &mut Connection, kind: &str, lease: &Lease, now: Momen
 }
 
 /// A thread's newest job of a kind.
-pub(super) fn newest(conn: &Connection, key: &ThreadKey, kind: &str) -> Result<Option<JobRow>, Fault> {
+pub(super) fn newest(conn: &Connection, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, Fault> {
     let mut select = conn.prepare_cached(
         "SELECT * FROM jobs WHERE tenant = ? AND thread = ? AND kind = ? ORDER BY queued DESC, id DESC LIMIT 1",
     )?;
-    Ok(select.query_row(params![key.tenant.as_str(), key.thread.as_str(), kind], job_row).optional()?)
+    Ok(select.query_row(params![key.tenant.as_str(), key.thread.as_str(), kind.name()], job_row).optional()?)
 }
 
 fn job_row(row: &Row<'_>) -> Result<JobRow, Error> {
@@ -122,7 +122,7 @@ fn job_row(row: &Row<'_>) -> Result<JobRow, Error> {
     Ok(JobRow {
         id: JobId(Uuid::from_bytes(row.get("id")?)),
         key: thread_key(row)?,
-        kind: row.get("kind")?,
+        kind: JobKind::from_name(&row.get::<_, String>("kind")?),
         state: JobState::named(&state).ok_or_else(|| unreadable("state"))?,
         attempts: row.get("attempts")?,
         attempts_max: row.get("attempts_max")?,
