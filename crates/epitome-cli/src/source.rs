@@ -5,7 +5,7 @@
 use epitome::session::{LogMessage, Session};
 use epitome_runtime::artifact::PutOptions;
 use epitome_runtime::ids::{Moment, ThreadId};
-use epitome_runtime::log::Document;
+use epitome_runtime::log::NewDocument;
 use epitome_runtime::store::{DocumentKind, Write};
 use serde::{Deserialize, Serialize};
 
@@ -76,16 +76,12 @@ impl Source {
             indexed: runs(session, |message| message.copy_of.is_none()),
             kept,
         };
-        writes.push(open_store.log().put_document(&Document {
-            tenant: &open_store.access.tenant,
-            kind: DocumentKind::Source,
-            name: thread.as_str(),
-            value: &source,
-            // One without a thread is of an import that was broken off before it began.
-            expected: None,
-            at: Moment::now(),
-            expires: None,
-        }));
+        writes.push(open_store.log().put_document(NewDocument::new(
+            &open_store.access.tenant,
+            DocumentKind::Source,
+            thread.as_str(),
+            &source,
+        )));
         Ok(writes)
     }
 

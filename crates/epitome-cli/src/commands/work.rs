@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use epitome_gateway::serve::signaled;
 use epitome_runtime::engine::Parts;
-use epitome_runtime::event::{Event, EventKind, JsonLines, Listener};
+use epitome_runtime::event::{Event, EventField, EventKind, JobStage, JsonLines, Listener};
 use serde_json::json;
 
 use crate::cli::Work;
@@ -67,7 +67,7 @@ struct Tally {
 impl Listener for Tally {
     fn hear(&self, event: &Event) {
         if event.kind == EventKind::JobFinished {
-            let is_done = event.details.get("state").is_some_and(|state| state == "done");
+            let is_done = event.detail(EventField::State).is_some_and(|state| state == JobStage::Done.name());
             if is_done { &self.done } else { &self.failed }.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -68,7 +68,7 @@ impl Event {
             tokens_after: event.tokens_after,
             budget_limit: event.budget_limit,
             tokens_freed: event.tokens_freed,
-            strategy: event.strategy.clone(),
+            strategy: event.strategy.map(|strategy| strategy.name().to_owned()),
             span: event.span.map(|(first, end)| (first + 1, end)),
             details: event.details.clone(),
         }

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use epitome_runtime::event::{Bus, Event, EventKind};
+use epitome_runtime::event::{Bus, Event, EventField, EventKind};
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
-use epitome_runtime::log::{Document, Log, LogError};
+use epitome_runtime::log::{Log, LogError, NewDocument};
 use epitome_runtime::store::{DocumentKind, StoreError, Write};
 use serde::de::DeserializeOwned;
 use tokio::sync::broadcast;
@@ -240,8 +240,8 @@ impl Owed {
 }
 
 fn summary(event: &Event) -> Option<Extra> {
-    let model = event.details.get("model")?.as_str()?.to_owned();
-    let usage = serde_json::from_value(event.details.get("usage")?.clone()).ok()?;
+    let model = event.detail(EventField::Model)?.as_str()?.to_owned();
+    let usage = serde_json::from_value(event.detail(EventField::Usage)?.clone()).ok()?;
     Some(Extra { kind: ExtraKind::Summary, model, usage })
 }
 
@@ -326,8 +326,8 @@ impl Batch<'_> {
         }
         let entry = charge.entry(&self.ledger.prices, &mut self.previous(request).await?.value);
         self.day(request).await?.add(&entry);
-        let document = Document { tenant, kind: ENTRY, name, value: &entry, expected: Some(0), at, expires: None };
-        self.entries.push(self.ledger.log.put_document(&document));
+        let document = NewDocument::new(tenant, ENTRY, name, &entry).expecting(0).at(at);
+        self.entries.push(self.ledger.log.put_document(document));
         Ok(())
     }
 
@@ -359,13 +359,13 @@ impl Batch<'_> {
         let at = Moment::now();
         for (key, Stored { value, version }) in &made.previous {
             let (tenant, name) = (&key.tenant, key.thread.as_str());
-            let document = Document { tenant, kind: PREVIOUS, name, value, expected: *version, at, expires: None };
-            writes.push(ledger.log.put_document(&document));
+            let document = NewDocument::new(tenant, PREVIOUS, name, value).expecting(*version).at(at);
+            writes.push(ledger.log.put_document(document));
         }
         for ((tenant, day), value) in &made.days {
             let name = &ledger.day_name(*day);
-            let document = Document { tenant, kind: DAY, name, value, expected: None, at, expires: None };
-            writes.push(ledger.log.put_document(&document));
+            let document = NewDocument::new(tenant, DAY, name, value).at(at);
+            writes.push(ledger.log.put_document(document));
         }
         (writes, made)
     }

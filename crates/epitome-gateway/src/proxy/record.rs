@@ -7,7 +7,7 @@ use epitome::budget::{Meter, Tokens};
 use epitome::wire::{Dialect, MarkLifetime, cache_marks, decode_message};
 use epitome_runtime::engine::{Engine, OpenThread, Saved};
 use epitome_runtime::ids::{Moment, ThreadId};
-use epitome_runtime::log::Document;
+use epitome_runtime::log::NewDocument;
 use epitome_runtime::model::{ModelAnswer, Usage};
 use epitome_runtime::store::{DocumentKind, StoreWait, Write};
 use futures_util::future::join_all;
@@ -254,15 +254,12 @@ impl Inner {
         let is_new = !turn.wishes.pins.is_empty() || turn.placed.relation == Relation::Fork;
         let is_new = is_new && turn.scope.keeps_pins();
         (is_new && !pins.is_empty()).then(|| {
-            self.engine.log().put_document(&Document {
-                tenant: &key.tenant,
-                kind: DocumentKind::Pins,
-                name: key.thread.as_str(),
-                value: &pins,
-                expected: None,
-                at: Moment::now(),
-                expires: None,
-            })
+            self.engine.log().put_document(NewDocument::new(
+                &key.tenant,
+                DocumentKind::Pins,
+                key.thread.as_str(),
+                &pins,
+            ))
         })
     }
 
@@ -308,21 +305,13 @@ impl Inner {
         let name = format!("{}:{}:{}", key.thread, kept.length, id.as_str());
         let put = |kind, name: &str| {
             let (tenant, value) = (&key.tenant, &kept);
-            log.put_document(&Document { tenant, kind, name, value, expected: None, at, expires: None })
+            log.put_document(NewDocument::new(tenant, kind, name, value).at(at))
         };
         let mut writes = vec![put(DocumentKind::Answer, &name)];
         if turn.placed.relation == Relation::New && turn.scope.is_named() {
             let (value, name) = (key.thread.to_string(), turn.scope.document());
-            let scope = Document {
-                tenant: &key.tenant,
-                kind: DocumentKind::Scope,
-                name: &name,
-                value: &value,
-                expected: None,
-                at,
-                expires: None,
-            };
-            writes.push(log.put_document(&scope));
+            let scope = NewDocument::new(&key.tenant, DocumentKind::Scope, &name, &value).at(at);
+            writes.push(log.put_document(scope));
         }
         if let Some(response) = answer.id.as_deref().filter(|_| turn.asked.dialect() == Dialect::Responses) {
             writes.push(put(DocumentKind::Response, &turn.scope.answer(response)));

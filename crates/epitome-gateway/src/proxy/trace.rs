@@ -8,7 +8,7 @@ use epitome::thread::{Part, Raw, Role, ToolCall};
 use epitome::wire::{Dialect, decode_message};
 use epitome_runtime::engine::EngineError;
 use epitome_runtime::ids::{Moment, ThreadId};
-use epitome_runtime::log::Document;
+use epitome_runtime::log::NewDocument;
 use epitome_runtime::model::ModelAnswer;
 use epitome_runtime::store::{DocumentKind, Write};
 use serde_json::Value;
@@ -98,8 +98,8 @@ impl Inner {
         let put = |trace: Trace| {
             let name = trace.name(&turn.scope);
             let (tenant, kind) = (&key.tenant, DocumentKind::Trace);
-            let document = Document { tenant, kind, name: &name, value: &value, expected: None, at, expires: None };
-            self.engine.log().put_document(&document)
+            let document = NewDocument::new(tenant, kind, &name, &value).at(at);
+            self.engine.log().put_document(document)
         };
         said(&answer.calls, &answer.text).into_iter().map(put).collect()
     }

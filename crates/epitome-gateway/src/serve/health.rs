@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use epitome_runtime::artifact::ObjectsError;
 use epitome_runtime::engine::{Engine, SYSTEM_TENANT};
 use epitome_runtime::ids::{Moment, TenantId};
-use epitome_runtime::log::Document;
+use epitome_runtime::log::NewDocument;
 use epitome_runtime::store::{DocumentKind, StoreError};
 use http::StatusCode;
 use schemars::JsonSchema;
@@ -168,16 +168,9 @@ async fn artifacts_take_writes(engine: &Engine) -> Check {
 async fn write_probe(engine: &Engine) -> Result<(), StoreError> {
     let log = engine.log();
     let tenant: TenantId = SYSTEM_TENANT.parse().unwrap_or_else(|_| TenantId::local());
-    let document = Document {
-        tenant: &tenant,
-        kind: DocumentKind::Probe,
-        name: "store",
-        value: &Moment::now().0,
-        expected: None,
-        at: Moment::now(),
-        expires: None,
-    };
-    log.apply(&[log.put_document(&document)]).await
+    let now = Moment::now().0;
+    let document = NewDocument::new(&tenant, DocumentKind::Probe, "store", &now);
+    log.apply(&[log.put_document(document)]).await
 }
 
 /// What is wrong with a store. An error may name paths and hosts, which are nobody's affair here.

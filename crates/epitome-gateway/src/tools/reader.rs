@@ -46,7 +46,7 @@ impl Imported {
 
     /// What was said in it asks for the same as what is kept of it.
     fn may_read(&self) -> Result<(), EngineError> {
-        match self.access.may_read(self.engine.settings().kept.sensitivity) {
+        match self.access.may_read(self.engine.settings().retention.sensitivity) {
             true => Ok(()),
             false => Err(EngineError::NotAllowed),
         }

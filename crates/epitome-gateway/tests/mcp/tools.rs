@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use epitome_gateway::tools::{TOOLS, is_own, perform};
 use epitome_runtime::artifact::{Permission, Permissions};
-use epitome_runtime::engine::Kept;
+use epitome_runtime::engine::ArtifactRetention;
 use epitome_runtime::store::Sensitivity;
 use serde_json::{Value, json};
 
@@ -168,7 +168,9 @@ async fn what_is_not_there_is_another_tenants_or_may_not_be_read_sounds_the_same
 
 #[tokio::test]
 async fn content_that_asks_for_a_permission_is_not_read_without_it() {
-    let world = World::keeping(Kept { sensitivity: Sensitivity::Restricted, ..Kept::default() }).await;
+    let world =
+        World::keeping(ArtifactRetention { sensitivity: Sensitivity::Restricted, ..ArtifactRetention::default() })
+            .await;
     let open = world.moved_out("acme", "t", 2).await;
     let artifact = world.artifact(&open).await;
     let mut some = owner("acme");
@@ -186,7 +188,8 @@ async fn content_that_asks_for_a_permission_is_not_read_without_it() {
 
 #[tokio::test]
 async fn what_has_expired_says_so_to_who_could_have_read_it() {
-    let world = World::keeping(Kept { ttl: Some(Duration::from_millis(1)), ..Kept::default() }).await;
+    let world =
+        World::keeping(ArtifactRetention { ttl: Some(Duration::from_millis(1)), ..ArtifactRetention::default() }).await;
     let mut open = world.moved_out("acme", "t", 2).await;
     let artifact = world.artifact(&open).await;
     tokio::time::sleep(Duration::from_millis(5)).await;

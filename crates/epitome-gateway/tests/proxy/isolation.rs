@@ -7,8 +7,8 @@ use epitome::wire::Dialect;
 use epitome_gateway::settings::{ApiKey, Switch};
 use epitome_mock::{MockServer, MockWork};
 use epitome_runtime::engine::{Engine, Parts};
-use epitome_runtime::ids::{Moment, TenantId};
-use epitome_runtime::log::Document;
+use epitome_runtime::ids::TenantId;
+use epitome_runtime::log::NewDocument;
 use epitome_runtime::model::Secret;
 use epitome_runtime::store::{DocumentKind, Memory, Store};
 use proptest::prelude::*;
@@ -131,15 +131,7 @@ async fn a_thread_of_nobody_in_particular_that_has_pins_of_an_earlier_version_is
 
         let settings = epitome_runtime::engine::Settings::default();
         let engine = Engine::new(Parts { store: store.clone(), ..Parts::in_memory(settings) }).await.unwrap();
-        let pins = engine.log().put_document(&Document {
-            tenant: &TenantId::local(),
-            kind: DocumentKind::Pins,
-            name: &thread,
-            value: &[PIN],
-            expected: None,
-            at: Moment::now(),
-            expires: None,
-        });
+        let pins = engine.log().put_document(NewDocument::new(&TenantId::local(), DocumentKind::Pins, &thread, &[PIN]));
         engine.log().apply(&[pins]).await.unwrap();
 
         let gate = serve().await;

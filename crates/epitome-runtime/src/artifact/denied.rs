@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventField, EventKind};
 use crate::ids::{Moment, TenantId, ThreadKey};
 use crate::store::StoreError;
 use crate::vault::OpenError;
@@ -131,9 +131,9 @@ impl Denied {
     pub fn event(&self, at: Moment, key: ThreadKey) -> Event {
         let told = if self.reason == Reason::WrongTenant { Reason::Unknown } else { self.reason };
         Event::new(at, key, EventKind::ArtifactDenied)
-            .with("artifact", self.id.as_str())
-            .with("requester", self.requester.as_str())
-            .with("reason", told.name())
+            .with(EventField::Artifact, self.id.as_str())
+            .with(EventField::Requester, self.requester.as_str())
+            .with(EventField::Reason, told.name())
     }
 }
 

@@ -16,7 +16,7 @@ use super::secret::{SecretError, SecretSource};
 use super::setting::SummarizerKind;
 use super::{Config, PolicySource};
 use crate::artifact::{PlaceError, open_url, open_url_when_possible};
-use crate::engine::{Background, Jobs, Kept, Parts, Settings};
+use crate::engine::{ArtifactRetention, Background, Jobs, Parts, Settings};
 use crate::event::{Bus, JsonLines};
 use crate::model::{Endpoint, EndpointError, HttpModel, Model, ScriptError, Scripted, Secret, Timeouts};
 use crate::store::{Memory, RecoveringStore, Sqlite, Store, StoreError};
@@ -266,7 +266,7 @@ impl Config {
                 backoff: Duration::from_secs(self.jobs.backoff_s),
                 ..Jobs::default()
             },
-            kept: Kept {
+            retention: ArtifactRetention {
                 ttl: self.artifacts.ttl_days.map(|days| Duration::from_secs(days * DAY_S)),
                 sensitivity: self.artifacts.sensitivity,
             },

@@ -11,7 +11,7 @@ use super::StepRequest;
 use super::error::EngineError;
 use super::thread::OpenThread;
 use crate::event::spans::Purpose;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventField, EventKind};
 use crate::ids::Moment;
 use crate::model::{
     Hear, LEARNED_WINDOW_MIN, Model, ModelAnswer, ModelError, OverflowRetry, ServedModel, Usage, answer_traced,
@@ -79,7 +79,7 @@ impl OpenThread {
 
     /// Notes that the model is asked now: what it was sent lies in its cache from here on.
     pub fn note_call(&mut self) {
-        self.called = Some(Instant::now());
+        self.last_call = Some(Instant::now());
     }
 
     /// Who serves the model of a step, as far as that is known.
@@ -108,7 +108,10 @@ impl OpenThread {
         }
         let event = Event::new(Moment::now(), self.key.clone(), EventKind::ModelOverflowed);
         let limit = overflow.limit().map_or(0, Tokens::get);
-        self.engine.inner.bus.emit(&event.with("model", served.model.as_str()).with("limit", limit));
+        self.engine
+            .inner
+            .bus
+            .emit(&event.with(EventField::Model, served.model.as_str()).with(EventField::Limit, limit));
     }
 
     /// Learns from what the provider says a prompt took, given what it was counted as here.

@@ -1,6 +1,16 @@
-//! Performing a compaction: plan, ask for a summary, keep what leaves, commit.
+//! Performing a compaction: plan, ask for a summary, store what leaves the prompt, commit.
 //!
-//! Planning is pure and runs on a blocking thread. It is done once: the draft waits for the model's answer.
+//! Planning is pure and runs on a blocking thread. It is done once: the draft waits for the model's answer. The commit is a
+//! compare-and-swap on the version that the snapshot was taken at:
+//!
+//! ```text
+//! snapshot: version 4, 120 messages              meanwhile others append messages 121 and 122
+//!     │ plan, summary, artifacts into the object store
+//!     └─► apply [ CommitPlan 5 (expects 4), Index, PutArtifact…, AddEvent…, PutDocument, FinishJob (expects the lease) ]
+//!           done      the thread is under plan 5; 121 and 122 stand behind it, because the plan covers 120 messages
+//!           conflict  another process committed plan 5 or holds the job: nothing was written, plan again
+//!           failed    the plan serves this one prompt; the thread stays under plan 4
+//! ```
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +19,7 @@ use epitome::budget::Tokens;
 use epitome::plan::{Action, Artifact, Compaction, Plan, Step as RungStep};
 use epitome::planner::{Draft, Verdict};
 use epitome::policy::{Rung, SummaryForm};
-use epitome::summary::{Dialogue, StateCaps, StructuredSummary, WorkstreamState};
+use epitome::summary::{Dialogue, StateCaps, WorkstreamState};
 use epitome::thread::Thread;
 use futures_util::StreamExt as _;
 use tracing::Instrument as _;
@@ -17,15 +27,14 @@ use uuid::Uuid;
 
 use super::Engine;
 use super::snapshot::Snapshot;
-use super::transaction::{Commit, CompactionTransaction};
 use crate::artifact::{Access, PutOptions};
 use crate::event::spans::{self, Outcome};
-use crate::event::{Event, EventKind, Stats};
+use crate::event::{Event, EventField, EventKind, Stats, Strategy};
 use crate::ids::Moment;
-use crate::log::{Document, Hint, StoredPlan};
+use crate::log::{Hint, NewDocument, StoredPlan};
 use crate::model::Usage;
 use crate::recall::index_rows;
-use crate::store::{DocumentKind, JobId, PlanRow, StoreError, Write};
+use crate::store::{DocumentKind, JobEnd, JobId, PlanRow, StoreError, Write};
 use crate::summarize::{Frame, ModelSummarizer, NoSummary, Prose, Put, Spent, cache_name};
 
 /// The most artifacts that a thread remembers names of; older ones are still read by their id.
@@ -34,84 +43,77 @@ const HINTS_MAX: usize = 500;
 /// How many artifacts are written at once.
 const PUTS_AT_ONCE: usize = 8;
 
-/// How a compaction is made.
+/// The caller's choices for one compaction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct How {
-    /// Whether code alone writes the summary, whoever is configured.
+pub(super) struct CompactOptions {
+    /// Code alone writes the summary, whichever summarizer is configured.
     pub embedded_only: bool,
     /// The agent's own request, where it is known.
     pub frame: Option<Frame>,
-    /// The job that it is made by.
+    /// The job that the compaction is made for, and the token of its lease.
     pub job: Option<(JobId, Uuid)>,
-    /// Whether it serves one prompt alone.
-    pub unsaved: bool,
+    /// Serve one prompt and commit nothing.
+    pub uncommitted: bool,
 }
 
-/// A compaction that was made.
+/// A thread under a new compaction.
 #[derive(Clone, Debug)]
-pub struct Committed {
-    /// Its version.
+pub(super) struct CompactedThread {
+    /// The version of the newest committed plan.
     pub version: u64,
-    /// The compaction, for the thread as it is loaded now.
     pub compaction: Arc<Compaction>,
-    /// The thread as it is loaded now, as far as the compaction covers it.
+    /// The messages that stay loaded, as far as the compaction covers them.
     pub thread: Arc<Thread>,
-    /// What its artifacts may be asked for by.
     pub hints: Vec<Hint>,
-    /// What it did.
     pub stats: Stats,
-    /// Whether it is in the store; one that is not serves this prompt alone.
-    pub saved: Result<(), String>,
+    /// Why the compaction is not in the store; it serves this prompt alone then.
+    pub saved: Result<(), NotSaved>,
 }
 
-/// Why there is no compaction.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotCompacted {
+/// The reasons for which a compaction that was made is not in the store.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum NotSaved {
+    /// It was made for a state that the store does not have.
+    #[error("messages wait for the store, or others are faster")]
+    Behind,
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+/// The reasons for which there is no compaction.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum NotCompacted {
     /// The prompt fits, or nothing can shrink.
     #[error("{reason}")]
-    NothingToDo {
-        /// In words.
-        reason: String,
-    },
-    /// Somebody else committed first, or has the job by now.
+    NothingToDo { reason: String },
+    /// Another process committed first, or holds the job by now.
     #[error("another compaction was committed first")]
     Lost,
     /// The model did not write a usable summary, and nothing may stand in for it.
-    #[error("there is no summary: {reason}")]
-    NoSummary {
-        /// Why not.
-        reason: String,
-    },
-    /// Planning broke off.
-    #[error("planning broke off")]
-    Broken,
+    #[error("there is no summary: {}", .0.details)]
+    NoSummary(NoSummary),
+    #[error("the planner panicked")]
+    PlannerPanicked,
 }
 
-/// Everything that a finished compaction leads to.
-struct Finished {
+/// A finished compaction with everything that has to be written for it.
+struct FinishedPlan {
     compaction: Compaction,
     stored: StoredPlan,
+    /// The thread without the messages that the summary stands for.
     thread: Thread,
+    /// The runs of log places that left the prompt.
     compacted: Vec<(u64, u64)>,
-    index: Vec<Write>,
-    contents: Vec<(String, String, Tokens)>,
+    /// The passages for recall.
+    index: Option<Write>,
+    contents: Vec<ArtifactContent>,
 }
 
-impl Finished {
-    fn stats(&self, thread: &Thread) -> Stats {
-        stats(&self.compaction.plan, thread, self.compaction.summaries.len())
-    }
-
-    fn committed(self, version: u64, stats: Stats, saved: Result<(), String>) -> Committed {
-        Committed {
-            version,
-            compaction: Arc::new(self.stored.compaction),
-            thread: Arc::new(self.thread),
-            hints: self.stored.hints,
-            stats,
-            saved,
-        }
-    }
+/// The bytes of one artifact on their way into the object store.
+struct ArtifactContent {
+    id: String,
+    text: String,
+    tokens: Tokens,
 }
 
 impl Engine {
@@ -120,31 +122,67 @@ impl Engine {
         &self,
         access: &Access,
         snapshot: Snapshot,
-        how: How,
-    ) -> Result<Committed, NotCompacted> {
+        options: CompactOptions,
+    ) -> Result<CompactedThread, NotCompacted> {
         let span = spans::compaction(&snapshot.key, &snapshot.policy.label(), snapshot.tokens().get());
-        let outcome = self.plan_and_commit(access, snapshot, how).instrument(span.clone()).await;
-        let (stats, ended) = match &outcome {
-            Ok(made) if made.saved.is_ok() => (made.stats, Outcome::Committed),
-            Ok(made) => (made.stats, Outcome::Failed),
+        let result = self.plan_and_commit(access, snapshot, options).instrument(span.clone()).await;
+        let (stats, outcome) = match &result {
+            Ok(compacted) if compacted.saved.is_ok() => (compacted.stats, Outcome::Committed),
+            Ok(compacted) => (compacted.stats, Outcome::Failed),
             Err(NotCompacted::NothingToDo { .. }) => (Stats::default(), Outcome::Nothing),
             Err(NotCompacted::Lost) => (Stats::default(), Outcome::Conflict),
             Err(_) => (Stats::default(), Outcome::Failed),
         };
-        spans::record_compaction(&span, &stats, ended);
-        outcome
+        spans::record_compaction(&span, &stats, outcome);
+        result
     }
 
-    async fn plan_and_commit(&self, access: &Access, snapshot: Snapshot, how: How) -> Result<Committed, NotCompacted> {
+    async fn plan_and_commit(
+        &self,
+        access: &Access,
+        snapshot: Snapshot,
+        options: CompactOptions,
+    ) -> Result<CompactedThread, NotCompacted> {
         let snapshot = Arc::new(snapshot);
-        let state = self.state(&snapshot).await;
+        let state = self.read_workstream_state(&snapshot).await;
         let draft = Arc::new(self.draft(&snapshot).await?);
-        self.tell_planned(&snapshot, draft.plan());
-        let prose = self.summary(&snapshot, &draft, &how, &state).await?;
-        let before = stats(draft.plan(), &snapshot.thread, 0);
-        self.inner.bus.before(&snapshot.key, &before).await;
-        let finished = self.finish(&snapshot, draft, prose.as_ref().map(|prose| prose.summary.clone())).await?;
-        self.commit(access, &snapshot, how, state, prose, finished).await
+        self.emit_proposal(&snapshot, draft.plan());
+        let prose = self.ask_for_summary(&snapshot, &draft, &options, state.as_ref().map(|(state, _)| state)).await?;
+        self.inner.bus.before(&snapshot.key, &stats(draft.plan(), &snapshot.thread, 0)).await;
+        let finished = {
+            let (engine, snapshot) = (self.clone(), Arc::clone(&snapshot));
+            let written = prose.as_ref().map(|prose| prose.summary.clone());
+            run_blocking(move || {
+                let compaction = snapshot.planner().finish(Arc::unwrap_or_clone(draft), written);
+                engine.prepare_commit(&snapshot, compaction)
+            })
+            .await?
+        };
+        let stats = stats(&finished.compaction.plan, &snapshot.thread, finished.compaction.summaries.len());
+        let FinishedPlan { compaction, stored, thread, compacted, index, contents } = finished;
+        let saved = if options.uncommitted {
+            Err(NotSaved::Behind)
+        } else {
+            let at = Moment::now();
+            let mut writes = vec![self.commit_plan(&snapshot, &compaction, &stored, compacted, at)];
+            let mut events = completion_events(&snapshot, &compaction, at);
+            events.extend(index.as_ref().and_then(|index| indexed_event(&snapshot, index, at)));
+            writes.extend(index);
+            writes.extend(self.store_artifacts(access, &snapshot, contents, at).await);
+            writes.extend(events.iter().map(|event| self.inner.log.add_event(event)));
+            writes.extend(state.and_then(|state| self.merge_workstream_state(&snapshot, state, prose, at)));
+            let done = |(job, token)| Write::FinishJob { job, token, end: JobEnd::Done };
+            writes.extend(options.job.map(done));
+            self.commit(&snapshot, &writes, &events, &stats).await?
+        };
+        Ok(CompactedThread {
+            version: snapshot.version + u64::from(saved.is_ok()),
+            compaction: Arc::new(stored.compaction),
+            thread: Arc::new(thread),
+            hints: stored.hints,
+            stats,
+            saved,
+        })
     }
 
     /// Plans a snapshot.
@@ -159,120 +197,98 @@ impl Engine {
 
     /// Asks the model for a draft's summary, with smaller questions while they turn out too long. `None` where code is to
     /// write it.
-    async fn summary(
+    async fn ask_for_summary(
         &self,
         snapshot: &Arc<Snapshot>,
         draft: &Arc<Draft>,
-        how: &How,
-        state: &Option<(WorkstreamState, u64)>,
+        options: &CompactOptions,
+        state: Option<&WorkstreamState>,
     ) -> Result<Option<Prose>, NotCompacted> {
-        let Some(model) = self.inner.summarizer.model().filter(|_| !how.embedded_only) else { return Ok(None) };
+        let Some(model) = self.inner.summarizer.model().filter(|_| !options.embedded_only) else { return Ok(None) };
         let mut smaller = 0;
         loop {
-            let state = state.as_ref().map(|(state, _)| state.clone());
-            let (planned, draft, frame) = (Arc::clone(snapshot), Arc::clone(draft), how.frame.clone());
-            let asking = model.clone();
+            let (planned, draft, asked) = (Arc::clone(snapshot), Arc::clone(draft), model.clone());
+            let (frame, state) = (options.frame.clone(), state.cloned());
             let question =
-                run_blocking(move || question(&planned, &draft, &asking, frame, state.as_ref(), smaller)).await?;
+                run_blocking(move || question(&planned, &draft, &asked, frame, state.as_ref(), smaller)).await?;
             let Some((dialogue, put)) = question else { return Ok(None) };
-            match self.prose(snapshot, model, dialogue, &put).await {
+            match self.find_or_ask(snapshot, model, dialogue, &put).await {
                 Ok(prose) => return Ok(Some(prose)),
                 Err(no) if model.may_ask_smaller(&no, smaller) => smaller += 1,
-                Err(no) => return self.fall_back(snapshot, &no).await.map(|()| None),
+                Err(no) => return self.fall_back(snapshot, no).await.map(|()| None),
             }
         }
     }
 
-    fn tell_planned(&self, snapshot: &Snapshot, plan: &Plan) {
-        let mut event = self.event(snapshot, EventKind::CompactionProposalGenerated);
+    fn emit_proposal(&self, snapshot: &Snapshot, plan: &Plan) {
+        let mut event = snapshot.event(EventKind::CompactionProposalGenerated);
         (event.tokens_before, event.tokens_after) = (plan.before.get(), plan.after.get());
-        self.inner.bus.emit(&event.with("records", plan.records.len()).with("policy", plan.policy.clone()));
-    }
-
-    async fn fall_back(&self, snapshot: &Snapshot, no: &NoSummary) -> Result<(), NotCompacted> {
-        let falls = self.inner.summarizer.may_fall_back();
-        let event = self.event(snapshot, EventKind::SummaryFellBack);
-        let event = event.with("reason", no.reason.name()).with("details", no.details.clone()).with("embedded", falls);
+        let event = event.with(EventField::Records, plan.records.len()).with(EventField::Policy, plan.policy.clone());
         self.inner.bus.emit(&event);
-        if let Err(error) = self.inner.log.apply(&[self.inner.log.add_event(&event)]).await {
-            tracing::warn!(%error, "an event could not be kept");
-        }
-        match falls {
-            true => Ok(()),
-            false => Err(NotCompacted::NoSummary { reason: no.details.clone() }),
-        }
     }
 
-    /// A model's prose: from the cache, or asked for.
-    async fn prose(
+    /// Reports that the model wrote no usable summary; fails unless code may write it.
+    async fn fall_back(&self, snapshot: &Snapshot, no: NoSummary) -> Result<(), NotCompacted> {
+        let may_fall_back = self.inner.summarizer.may_fall_back();
+        let event = snapshot.event(EventKind::SummaryFellBack).with(EventField::Reason, no.reason.name());
+        let event = event.with(EventField::Details, no.details.clone()).with(EventField::Embedded, may_fall_back);
+        self.record_event(&event).await;
+        if may_fall_back { Ok(()) } else { Err(NotCompacted::NoSummary(no)) }
+    }
+
+    /// Returns a model's prose: from the cache, or asked for.
+    async fn find_or_ask(
         &self,
         snapshot: &Snapshot,
         model: &ModelSummarizer,
         dialogue: Dialogue,
         put: &Put,
     ) -> Result<Prose, NoSummary> {
-        let name = cache_name(&dialogue, put);
-        let tenant = &snapshot.key.tenant;
-        if let Ok(Some(prose)) =
-            self.inner.log.unexpired::<Prose>(tenant, DocumentKind::Summary, &name, Moment::now()).await
-        {
-            let event = self.event(snapshot, EventKind::SummaryCached);
-            self.inner.bus.emit(&event.with("model", model.id()));
+        let log = &self.inner.log;
+        let (tenant, name) = (&snapshot.key.tenant, cache_name(&dialogue, put));
+        if let Ok(Some(prose)) = log.unexpired::<Prose>(tenant, DocumentKind::Summary, &name, Moment::now()).await {
+            self.inner.bus.emit(&snapshot.event(EventKind::SummaryCached).with(EventField::Model, model.id()));
             return Ok(prose);
         }
         let spent = Spent::default();
         let prose = model.ask(tenant, dialogue, put, &*snapshot.counter, &spent).await;
         if spent.total() != Usage::default() {
-            let event = self.event(snapshot, EventKind::SummaryAsked).with("model", model.id());
-            self.inner.bus.emit(&event.with("usage", serde_json::to_value(spent.total()).unwrap_or_default()));
+            let usage = serde_json::to_value(spent.total()).unwrap_or_default();
+            let event = snapshot.event(EventKind::SummaryAsked).with(EventField::Model, model.id());
+            self.inner.bus.emit(&event.with(EventField::Usage, usage));
         }
         let prose = prose?;
-        let at = Moment::now();
-        let expires = Some(at.after(self.settings().summary_cache));
-        let document =
-            Document { tenant, kind: DocumentKind::Summary, name: &name, value: &prose, expected: None, at, expires };
-        if let Err(error) = self.inner.log.apply(&[self.inner.log.put_document(&document)]).await {
-            tracing::warn!(%error, "a summary could not be cached");
+        let expires = Moment::now().after(self.settings().summary_cache);
+        let document = NewDocument::new(tenant, DocumentKind::Summary, &name, &prose).expires(expires);
+        if let Err(error) = log.apply(&[log.put_document(document)]).await {
+            tracing::warn!(%error, "failed to cache a summary");
         }
         Ok(prose)
     }
 
-    async fn finish(
-        &self,
-        snapshot: &Arc<Snapshot>,
-        draft: Arc<Draft>,
-        written: Option<StructuredSummary>,
-    ) -> Result<Finished, NotCompacted> {
-        let (engine, snapshot) = (self.clone(), Arc::clone(snapshot));
-        run_blocking(move || {
-            let compaction = snapshot.planner().finish(Arc::unwrap_or_clone(draft), written);
-            engine.finished(&snapshot, compaction)
-        })
-        .await
-    }
-
-    fn finished(&self, snapshot: &Snapshot, compaction: Compaction) -> Finished {
+    /// Derives from a compaction everything that has to be written for it.
+    fn prepare_commit(&self, snapshot: &Snapshot, compaction: Compaction) -> FinishedPlan {
         let thread = &snapshot.thread;
         let known = snapshot.compaction().map(|known| touched(&known.plan, thread)).unwrap_or_default();
         let fresh: Vec<usize> =
             touched(&compaction.plan, thread).into_iter().filter(|place| !known.contains(place)).collect();
-        let index = self.index(snapshot, &fresh);
         let artifacts = compaction.artifacts(thread);
         let mut hints = snapshot.hints.clone();
         for artifact in &artifacts {
             if hints.iter().all(|hint| hint.id != artifact.id.as_str()) {
-                let expires = self.settings().kept.ttl.map(|ttl| Moment::now().after(ttl));
+                let expires = self.settings().retention.ttl.map(|ttl| Moment::now().after(ttl));
                 hints.push(Hint { expires, ..hint(artifact, snapshot) });
             }
         }
         hints.drain(..hints.len().saturating_sub(HINTS_MAX));
-        let contents = artifacts.iter().map(|artifact| content(artifact, snapshot)).collect();
+        let contents = artifacts.iter().map(|artifact| artifact_content(artifact, snapshot)).collect();
         let places: Vec<u64> = fresh.iter().map(|place| thread.message(*place).log_place() as u64).collect();
+        let index = self.index(snapshot, &fresh);
         let (stored, small) = StoredPlan::of(&compaction, thread, snapshot.length, self.counter_label(), hints);
-        Finished { compaction, stored, thread: small, compacted: runs(&places), index, contents }
+        FinishedPlan { compaction, stored, thread: small, compacted: runs(&places), index, contents }
     }
 
-    fn index(&self, snapshot: &Snapshot, places: &[usize]) -> Vec<Write> {
+    fn index(&self, snapshot: &Snapshot, places: &[usize]) -> Option<Write> {
         let vault = self.inner.log.vault();
         let mut rows = Vec::new();
         for place in places {
@@ -280,95 +296,74 @@ impl Engine {
             let words = crate::log::words_of(message.parts());
             rows.extend(index_rows(vault, &snapshot.key.tenant, message.log_place() as u64, &words));
         }
-        match rows.is_empty() {
-            true => Vec::new(),
-            false => vec![Write::Index { key: snapshot.key.clone(), rows }],
-        }
+        (!rows.is_empty()).then(|| Write::Index { key: snapshot.key.clone(), rows })
     }
 
-    async fn commit(
+    fn commit_plan(
         &self,
-        access: &Access,
         snapshot: &Snapshot,
-        how: How,
-        state: Option<(WorkstreamState, u64)>,
-        prose: Option<Prose>,
-        finished: Finished,
-    ) -> Result<Committed, NotCompacted> {
-        if how.unsaved {
-            let stats = finished.stats(&snapshot.thread);
-            return Ok(finished.committed(
-                snapshot.version,
-                stats,
-                Err("messages wait for the store, or others are faster".to_owned()),
-            ));
-        }
-        let at = Moment::now();
+        compaction: &Compaction,
+        stored: &StoredPlan,
+        compacted: Vec<(u64, u64)>,
+        at: Moment,
+    ) -> Write {
         let version = snapshot.version + 1;
-        let mut finished = finished;
-        let mut along = std::mem::take(&mut finished.index);
-        let contents = std::mem::take(&mut finished.contents);
-        along.extend(self.put_contents(access, snapshot, contents, at).await);
-        let mut events = self.told(snapshot, &finished.compaction, at);
-        events.extend(indexed(snapshot, &along, at));
-        along.extend(events.iter().map(|event| self.inner.log.add_event(event)));
-        along.extend(state.and_then(|state| self.merged(snapshot, state, prose, at)));
-        let plan = &finished.compaction.plan;
-        let row = PlanRow {
+        let plan = PlanRow {
             version,
             at,
             covers: snapshot.length,
-            live_from: finished.stored.live_from,
-            policy: plan.policy.clone(),
-            before: plan.before.get(),
-            after: plan.after.get(),
-            compacted: finished.compacted.clone(),
-            body: self.inner.log.seal_plan(&snapshot.key, version, &finished.stored),
+            live_from: stored.live_from,
+            policy: compaction.plan.policy.clone(),
+            before: compaction.plan.before.get(),
+            after: compaction.plan.after.get(),
+            compacted,
+            body: self.inner.log.seal_plan(&snapshot.key, version, stored),
         };
-        let transaction = CompactionTransaction {
-            key: snapshot.key.clone(),
-            expected_version: snapshot.version,
-            plan: row,
-            along,
-            job: how.job,
-        };
-        let saved = match transaction.commit(&self.inner.log).await {
-            Ok(Commit::Done) => Ok(()),
-            Ok(Commit::Lost) => {
-                self.inner.bus.emit(&self.event(snapshot, EventKind::CompactionConflict));
-                return Err(NotCompacted::Lost);
+        Write::CommitPlan { key: snapshot.key.clone(), plan: Box::new(plan) }
+    }
+
+    /// Applies the batch of one compaction and tells what became of it. A lost race is [`NotCompacted::Lost`]; a store that
+    /// does not take it is no error, because the plan can still serve this prompt.
+    async fn commit(
+        &self,
+        snapshot: &Snapshot,
+        writes: &[Write],
+        events: &[Event],
+        stats: &Stats,
+    ) -> Result<Result<(), NotSaved>, NotCompacted> {
+        match self.inner.log.apply(writes).await {
+            Ok(()) => {
+                events.iter().for_each(|event| self.inner.bus.emit(event));
+                self.inner.job_changed.notify_waiters();
+                self.inner.bus.after(&snapshot.key, stats).await;
+                Ok(Ok(()))
             }
-            Err(error) => Err(self.not_saved(snapshot, &error)),
-        };
-        let stats = finished.stats(&snapshot.thread);
-        if saved.is_ok() {
-            events.iter().for_each(|event| self.inner.bus.emit(event));
-            self.inner.bell.notify_waiters();
-            self.inner.bus.after(&snapshot.key, &stats).await;
+            Err(error) if error.is_conflict() => {
+                self.inner.bus.emit(&snapshot.event(EventKind::CompactionConflict));
+                Err(NotCompacted::Lost)
+            }
+            Err(error) => {
+                let event = snapshot.event(EventKind::CompactionFailed).with(EventField::Reason, error.to_string());
+                self.inner.bus.emit(&event);
+                Ok(Err(NotSaved::Store(error)))
+            }
         }
-        let version = if saved.is_ok() { version } else { snapshot.version };
-        Ok(finished.committed(version, stats, saved))
     }
 
-    fn not_saved(&self, snapshot: &Snapshot, error: &StoreError) -> String {
-        let event = self.event(snapshot, EventKind::CompactionFailed).with("reason", error.to_string());
-        self.inner.bus.emit(&event);
-        error.to_string()
-    }
-
-    /// Keeps the content that leaves; what cannot be kept just now is still in the log, and is read from there.
-    async fn put_contents(
+    /// Writes the content that leaves the prompt to the object store and returns its metadata. Content that cannot be
+    /// written now is still in the log, and is read from there.
+    async fn store_artifacts(
         &self,
         access: &Access,
         snapshot: &Snapshot,
-        contents: Vec<(String, String, Tokens)>,
+        contents: Vec<ArtifactContent>,
         at: Moment,
     ) -> Vec<Write> {
-        let kept = self.settings().kept;
-        let put = |(id, content, tokens): (String, String, Tokens)| async move {
-            let options = PutOptions { sensitivity: kept.sensitivity, ttl: kept.ttl, tokens, at };
-            let written = self.inner.artifacts.put(access, &snapshot.key.thread, content.as_bytes(), options).await;
-            written.inspect_err(|error| tracing::warn!(artifact = id, %error, "an artifact could not be kept apart"))
+        let retention = self.settings().retention;
+        let put = |ArtifactContent { id, text, tokens }: ArtifactContent| async move {
+            let options = PutOptions { sensitivity: retention.sensitivity, ttl: retention.ttl, tokens, at };
+            let written = self.inner.artifacts.put(access, &snapshot.key.thread, text.as_bytes(), options).await;
+            written.inspect_err(|error| tracing::warn!(artifact = id, %error, "failed to store an artifact"))
         };
         // One deadline for all of them: none is worth a request.
         let deadline = tokio::time::sleep(self.settings().object_timeout);
@@ -376,83 +371,76 @@ impl Engine {
         puts.filter_map(|written| async move { written.ok() }).collect().await
     }
 
-    /// The workstream state, where the policy keeps one.
-    async fn state(&self, snapshot: &Snapshot) -> Option<(WorkstreamState, u64)> {
+    /// Reads the workstream state and its version, where the policy keeps one.
+    async fn read_workstream_state(&self, snapshot: &Snapshot) -> Option<(WorkstreamState, u64)> {
         if snapshot.policy.summarize.form != SummaryForm::Workstream {
             return None;
         }
-        let found =
-            self.inner.log.document(&snapshot.key.tenant, DocumentKind::State, snapshot.key.thread.as_str()).await;
-        match found {
+        let (tenant, name) = (&snapshot.key.tenant, snapshot.key.thread.as_str());
+        match self.inner.log.document(tenant, DocumentKind::State, name).await {
             Ok((state, version)) => Some((state.unwrap_or_default(), version)),
             Err(error) => {
-                tracing::warn!(%error, "the workstream state cannot be read");
+                tracing::warn!(%error, "failed to read the workstream state");
                 None
             }
         }
     }
 
-    fn merged(
+    fn merge_workstream_state(
         &self,
         snapshot: &Snapshot,
-        state: (WorkstreamState, u64),
+        (mut state, version): (WorkstreamState, u64),
         prose: Option<Prose>,
         at: Moment,
     ) -> Option<Write> {
-        let (mut state, version) = state;
         let deltas = prose.map(|prose| prose.deltas).filter(|deltas| !deltas.is_empty())?;
         for delta in deltas {
-            let fallen = state.merge(delta, &StateCaps::default());
-            tracing::debug!(count = fallen.len(), "entries left the workstream state");
+            let dropped = state.merge(delta, &StateCaps::default());
+            tracing::debug!(count = dropped.len(), "entries left the workstream state");
         }
-        let name = snapshot.key.thread.as_str();
-        let (tenant, kind) = (&snapshot.key.tenant, DocumentKind::State);
-        let document = Document { tenant, kind, name, value: &state, expected: Some(version), at, expires: None };
-        Some(self.inner.log.put_document(&document))
-    }
-
-    fn told(&self, snapshot: &Snapshot, compaction: &Compaction, at: Moment) -> Vec<Event> {
-        let plan = &compaction.plan;
-        let limit = snapshot.room.limit.get();
-        let mut events = Vec::new();
-        let mut left = plan.before.get();
-        for step in plan.steps.iter().filter(|step| step.touched > 0) {
-            let mut event = Event::new(at, snapshot.key.clone(), rung_event(step));
-            (event.tokens_before, event.tokens_after) = (left, step.after.get());
-            (event.tokens_freed, event.budget_limit) = (step.freed.get(), limit);
-            event.strategy = Some(step.rung.map_or("own", Rung::name).to_owned());
-            event.span = span_of(plan, step, &snapshot.thread);
-            left = step.after.get();
-            events.push(event.with("touched", step.touched));
-        }
-        let mut done = Event::new(at, snapshot.key.clone(), EventKind::CompactionCompleted);
-        (done.tokens_before, done.tokens_after) = (plan.before.get(), plan.after.get());
-        (done.tokens_freed, done.budget_limit) = (plan.before.get().saturating_sub(plan.after.get()), limit);
-        let author = compaction.summaries.first().map(|summary| serde_json::json!(summary.author));
-        let done = done.with("policy", plan.policy.clone()).with("round", plan.round).with("covers", snapshot.length);
-        let done = done.with("author", author.unwrap_or_default()).with("version", snapshot.version + 1);
-        events.push(match &plan.shortfall {
-            Some(short) => done.with("over", short.over.get()).with("floor", short.floor.get()),
-            None => done,
-        });
-        events
-    }
-
-    pub(super) fn event(&self, snapshot: &Snapshot, kind: EventKind) -> Event {
-        let mut event = Event::new(Moment::now(), snapshot.key.clone(), kind);
-        (event.tokens_before, event.budget_limit) = (snapshot.tokens().get(), snapshot.room.limit.get());
-        event.tokens_after = event.tokens_before;
-        event
+        let (tenant, name) = (&snapshot.key.tenant, snapshot.key.thread.as_str());
+        let document = NewDocument::new(tenant, DocumentKind::State, name, &state).expecting(version).at(at);
+        Some(self.inner.log.put_document(document))
     }
 }
 
+/// Returns the events of a committed compaction: one for each rung that did something, then the completion.
+fn completion_events(snapshot: &Snapshot, compaction: &Compaction, at: Moment) -> Vec<Event> {
+    let plan = &compaction.plan;
+    let limit = snapshot.room.limit.get();
+    let mut events = Vec::new();
+    let mut left = plan.before.get();
+    for step in plan.steps.iter().filter(|step| step.touched > 0) {
+        let mut event = Event::new(at, snapshot.key.clone(), rung_event(step));
+        (event.tokens_before, event.tokens_after) = (left, step.after.get());
+        (event.tokens_freed, event.budget_limit) = (step.freed.get(), limit);
+        event.strategy = Some(step.rung.map_or(Strategy::OwnRung, Strategy::Rung));
+        event.span = span_of(plan, step, &snapshot.thread);
+        left = step.after.get();
+        events.push(event.with(EventField::Touched, step.touched));
+    }
+    let mut done = Event::new(at, snapshot.key.clone(), EventKind::CompactionCompleted);
+    (done.tokens_before, done.tokens_after) = (plan.before.get(), plan.after.get());
+    (done.tokens_freed, done.budget_limit) = (plan.before.get().saturating_sub(plan.after.get()), limit);
+    let author = compaction.summaries.first().map(|summary| serde_json::json!(summary.author));
+    done = done
+        .with(EventField::Policy, plan.policy.clone())
+        .with(EventField::Round, plan.round)
+        .with(EventField::Covers, snapshot.length)
+        .with(EventField::Author, author.unwrap_or_default())
+        .with(EventField::Version, snapshot.version + 1);
+    if let Some(short) = &plan.shortfall {
+        done = done.with(EventField::Over, short.over.get()).with(EventField::Floor, short.floor.get());
+    }
+    events.push(done);
+    events
+}
+
 /// Runs planning on a blocking thread: it takes milliseconds of CPU.
-pub(super) async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, NotCompacted> {
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NotCompacted> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "the planner panicked");
-        NotCompacted::Broken
+        NotCompacted::PlannerPanicked
     })
 }
 
@@ -481,7 +469,7 @@ fn question(
     Some((dialogue, put))
 }
 
-/// The places of the loaded messages that a plan takes something of.
+/// Returns the places of the loaded messages that a plan changes or removes.
 fn touched(plan: &Plan, thread: &Thread) -> BTreeSet<usize> {
     let evicted = thread.evicted().map(|evicted| evicted.at);
     let mut places = BTreeSet::new();
@@ -511,16 +499,15 @@ fn runs(places: &[u64]) -> Vec<(u64, u64)> {
     runs
 }
 
-fn content(artifact: &Artifact<'_>, snapshot: &Snapshot) -> (String, String, Tokens) {
+fn artifact_content(artifact: &Artifact<'_>, snapshot: &Snapshot) -> ArtifactContent {
     let message = snapshot.thread.message(artifact.place);
-    let tokens = match message.parts()[artifact.part].media().is_empty() {
-        true => snapshot.counter.count(artifact.content),
-        false => message.part_tokens(artifact.part),
-    };
-    (artifact.id.as_str().to_owned(), artifact.content.to_owned(), tokens)
+    let is_text = message.parts()[artifact.part].media().is_empty();
+    let tokens = if is_text { snapshot.counter.count(artifact.content) } else { message.part_tokens(artifact.part) };
+    ArtifactContent { id: artifact.id.as_str().to_owned(), text: artifact.content.to_owned(), tokens }
 }
 
-/// What a message's artifact may be asked for by: the paths, commands and addresses of the call that it answers.
+/// Returns the names that a question may use for an artifact: the paths, commands and addresses of the call that it
+/// answers.
 fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> Hint {
     let thread = &snapshot.thread;
     let message = thread.message(artifact.place);
@@ -545,7 +532,6 @@ fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> Hint {
     Hint { id, place: message.log_place() as u64, hint, names, expires: None, is_media: !media.is_empty() }
 }
 
-/// What a plan did to a thread.
 fn stats(plan: &Plan, thread: &Thread, summaries: usize) -> Stats {
     Stats {
         tokens_before: plan.before.get(),
@@ -555,14 +541,11 @@ fn stats(plan: &Plan, thread: &Thread, summaries: usize) -> Stats {
     }
 }
 
-/// That passages went to the index.
-fn indexed(snapshot: &Snapshot, writes: &[Write], at: Moment) -> Option<Event> {
-    let passages = writes.iter().find_map(|write| match write {
-        Write::Index { rows, .. } => Some(rows.len()),
-        _ => None,
-    })?;
-    let event = Event::new(at, snapshot.key.clone(), EventKind::CompactionRetrieved);
-    Some(event.with("passages", passages))
+/// Tells that passages went to the index. The event keeps the name that the design gives it, `compaction_retrieved`.
+fn indexed_event(snapshot: &Snapshot, index: &Write, at: Moment) -> Option<Event> {
+    let Write::Index { rows, .. } = index else { return None };
+    let event = Event::new(at, snapshot.key.clone(), EventKind::CompactionIndexed);
+    Some(event.with(EventField::Passages, rows.len()))
 }
 
 fn rung_event(step: &RungStep) -> EventKind {
@@ -577,7 +560,7 @@ fn rung_event(step: &RungStep) -> EventKind {
     }
 }
 
-/// The log places that a rung touched, from the first to the last.
+/// Returns the log places that a rung touched, from the first to the last.
 fn span_of(plan: &Plan, step: &RungStep, thread: &Thread) -> Option<(u64, u64)> {
     let own = plan.records.iter().filter(|record| Some(record.rung) == step.rung);
     let places: Vec<u64> =

@@ -13,7 +13,7 @@ use epitome::budget::Window;
 
 use super::Engine;
 use crate::ids::{Moment, TenantId};
-use crate::log::{Document, LogError};
+use crate::log::{LogError, NewDocument};
 use crate::model::{LessonBook, ModelLesson, ServedModel};
 use crate::store::DocumentKind;
 
@@ -167,7 +167,7 @@ impl Engine {
             self.read_lessons(tenant).await?;
             let forgotten = self.inner.lessons.change(tenant, |cached| cached.book.forget(model, upstream));
             match self.write_lessons(tenant).await {
-                Err(error) if is_conflict(&error) => last = Some(error),
+                Err(error) if error.is_conflict() => last = Some(error),
                 written => return written.map(|()| forgotten),
             }
         }
@@ -182,7 +182,7 @@ impl Engine {
             self.inner.lessons.change(&served.tenant, |cached| cached.book.change(served, now, &lesson));
             match self.write_lessons(&served.tenant).await {
                 Ok(()) => return,
-                Err(error) if is_conflict(&error) => {
+                Err(error) if error.is_conflict() => {
                     if self.read_lessons(&served.tenant).await.is_err() {
                         return;
                     }
@@ -202,16 +202,8 @@ impl Engine {
             return Ok(());
         }
         let log = &self.inner.log;
-        let document = Document {
-            tenant,
-            kind: DocumentKind::Learned,
-            name: NAME,
-            value: &cached.book,
-            expected: Some(cached.version),
-            at: Moment::now(),
-            expires: None,
-        };
-        log.apply(&[log.put_document(&document)]).await?;
+        let document = NewDocument::new(tenant, DocumentKind::Learned, NAME, &cached.book).expecting(cached.version);
+        log.apply(&[log.put_document(document)]).await?;
         self.inner.lessons.change(tenant, |now| {
             if now.version == cached.version {
                 (now.version, now.stored) = (cached.version + 1, cached.book);
@@ -219,8 +211,4 @@ impl Engine {
         });
         Ok(())
     }
-}
-
-fn is_conflict(error: &LogError) -> bool {
-    matches!(error, LogError::Store(store) if store.is_conflict())
 }

@@ -32,6 +32,7 @@
 mod ask;
 mod compact;
 mod error;
+mod job;
 mod lessons;
 mod memory;
 mod quality;
@@ -42,16 +43,13 @@ mod settings;
 mod snapshot;
 mod step;
 mod thread;
-mod transaction;
 mod worker;
 
-pub use compact::{Committed, NotCompacted};
 pub use error::EngineError;
 pub use lessons::Clock;
-pub use settings::{Background, Jobs, Kept, Settings};
+pub use settings::{ArtifactRetention, Background, Jobs, Settings};
 pub use step::{Step, StepRequest};
 pub use thread::{NewEntry, OpenThread, Saved};
-pub use transaction::CompactionTransaction;
 pub use worker::Worker;
 
 use std::sync::Arc;
@@ -61,7 +59,7 @@ use epitome::wire::Dialect;
 use tokio::sync::Notify;
 
 use crate::artifact::{Access, Artifacts, Permission};
-use crate::event::Bus;
+use crate::event::{Bus, Event};
 use crate::ids::{Moment, ThreadId, ThreadKey};
 use crate::log::{Log, NewThread};
 use crate::store::{DocumentKind, Store, TimeoutStore};
@@ -88,8 +86,8 @@ struct Inner {
     counter: Counter,
     lessons: Arc<lessons::Lessons>,
     clock: Clock,
-    /// Rung whenever something was committed or queued here.
-    bell: Arc<Notify>,
+    /// Notified whenever this process queued or ended a job, or committed a plan.
+    job_changed: Arc<Notify>,
 }
 
 #[derive(Clone)]
@@ -172,7 +170,7 @@ impl Engine {
             counter,
             lessons: Arc::default(),
             clock: Clock::default(),
-            bell: Arc::new(Notify::new()),
+            job_changed: Arc::new(Notify::new()),
         };
         Engine { inner: Arc::new(inner) }
     }
@@ -259,6 +257,14 @@ impl Engine {
             self.inner.log.copy_document(&key.tenant, kind, key.thread.as_str(), row.key.thread.as_str()).await?;
         }
         OpenThread::load(self.clone(), access.clone(), row.key).await
+    }
+
+    /// Tells listeners of an event and stores it with its thread.
+    async fn record_event(&self, event: &Event) {
+        self.inner.bus.emit(event);
+        if let Err(error) = self.inner.log.apply(&[self.inner.log.add_event(event)]).await {
+            tracing::warn!(%error, "failed to store an event");
+        }
     }
 
     fn allowed(&self, access: &Access, thread: ThreadId, permission: Permission) -> Result<ThreadKey, EngineError> {

@@ -3,18 +3,12 @@
 use epitome::thread::Role;
 
 use super::thread::OpenThread;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventField, EventKind};
 use crate::ids::Moment;
-use crate::log::Document;
+use crate::log::NewDocument;
 use crate::store::DocumentKind;
 
 impl OpenThread {
-    /// Notes whether the task was completed, for the quality metrics.
-    pub async fn task_ended(&mut self, completed: bool) {
-        self.quality = self.quality.task_ended(completed);
-        self.save_quality().await;
-    }
-
     /// Watches for an agent that asks for what was compacted away.
     pub(super) async fn note_quality(&mut self, turn_before: u32) {
         let before = self.quality;
@@ -27,31 +21,32 @@ impl OpenThread {
         }
         if self.quality.agent_asked_for_context > before.agent_asked_for_context {
             let event = Event::new(Moment::now(), self.key.clone(), EventKind::ContextMissed);
-            self.keep_event(event.with("turns_since_compaction", self.quality.turns_since_compaction)).await;
+            let turns = self.quality.turns_since_compaction;
+            self.engine.record_event(&event.with(EventField::TurnsSinceCompaction, turns)).await;
             self.save_quality().await;
         }
     }
 
-    /// Hands the quality metrics to the store, in their order; nobody waits until they are on disk.
+    /// Starts to write the quality metrics, after the write before. Nothing waits until they are on disk.
     pub(super) async fn save_quality(&mut self) {
         let log = self.engine.inner.log.clone();
-        let (tenant, kind, name) = (&self.key.tenant, DocumentKind::Quality, self.key.thread.as_str());
-        let (value, at) = (&self.quality, Moment::now());
-        let write = log.put_document(&Document { tenant, kind, name, value, expected: None, at, expires: None });
-        let before = self.saving.take();
+        let name = self.key.thread.as_str();
+        let document = NewDocument::new(&self.key.tenant, DocumentKind::Quality, name, &self.quality);
+        let write = log.put_document(document);
+        let before = self.quality_write.take();
         let mut saving = Box::pin(async move {
             if let Some(before) = before {
                 let _ = before.await;
             }
             if let Err(error) = log.apply(&[write]).await {
-                tracing::warn!(%error, "quality metrics could not be kept");
+                tracing::warn!(%error, "failed to save quality metrics");
             }
         });
-        // Begun here, so that they are the store's before this returns.
+        // Polled once here, so that the store has them before this returns.
         tokio::select! {
             biased;
             () = &mut saving => {}
-            () = std::future::ready(()) => self.saving = Some(tokio::spawn(saving)),
+            () = std::future::ready(()) => self.quality_write = Some(tokio::spawn(saving)),
         }
     }
 }

@@ -10,7 +10,7 @@ use epitome::thread::{Media, Part, Thread};
 use super::error::EngineError;
 use super::thread::OpenThread;
 use crate::artifact::{Content, Denied, Permission, Reason};
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventField, EventKind};
 use crate::ids::Moment;
 use crate::recall::{Query, Recalled, recall};
 use crate::store::ArtifactRow;
@@ -24,9 +24,9 @@ const FIRST_MESSAGES: u64 = 32;
 impl OpenThread {
     /// Whether what left the prompt may be read: the thread's own permission, and that of what is kept of it.
     fn may_read_back(&self) -> Result<(), EngineError> {
-        self.may(Permission::ReadThread)?;
-        match Permission::to_read(self.engine.settings().kept.sensitivity) {
-            Some(permission) => self.may(permission),
+        self.require(Permission::ReadThread)?;
+        match Permission::to_read(self.engine.settings().retention.sensitivity) {
+            Some(permission) => self.require(permission),
             None => Ok(()),
         }
     }
@@ -38,7 +38,8 @@ impl OpenThread {
             Ok(content) => {
                 self.quality = self.quality.read_artifact();
                 let event = Event::new(now, self.key.clone(), EventKind::ArtifactRead);
-                self.keep_event(event.with("artifact", id).with("bytes", content.text().len())).await;
+                let event = event.with(EventField::Artifact, id).with(EventField::Bytes, content.text().len());
+                self.engine.record_event(&event).await;
                 self.save_quality().await;
                 return Ok(content);
             }
@@ -49,7 +50,7 @@ impl OpenThread {
         {
             return Ok(content);
         }
-        self.keep_event(denied.event(now, self.key.clone())).await;
+        self.engine.record_event(&denied.event(now, self.key.clone())).await;
         Err(denied.into())
     }
 
@@ -64,8 +65,8 @@ impl OpenThread {
 
     /// The content of an artifact as it stands in the log.
     async fn content_in_log(&self, id: &str) -> Option<Content> {
-        let kept = self.engine.settings().kept;
-        if !self.access.may_read(kept.sensitivity) {
+        let retention = self.engine.settings().retention;
+        if !self.access.may_read(retention.sensitivity) {
             return None;
         }
         let hint = self.state.hints.iter().find(|hint| hint.id == id)?;
@@ -94,7 +95,7 @@ impl OpenThread {
             at: entry.at,
             expires: None,
             key_id: None,
-            sensitivity: kept.sensitivity,
+            sensitivity: retention.sensitivity,
             bytes: content.len() as u64,
             tokens: thread.total().get().min(self.engine.counter().count(content).get()),
         };
@@ -107,8 +108,11 @@ impl OpenThread {
         match artifacts.metadata(&self.access, id).await {
             Ok(row) if !self.engine.settings().auto_rehydrate.contains(&row.sensitivity) => {
                 let event = Event::new(Moment::now(), self.key.clone(), EventKind::RehydrationBlockedSensitivity);
-                let event = event.with("artifact", id).with("sensitivity", row.sensitivity.name());
-                self.keep_event(event.with("reason", "it comes back on purpose only, through read_artifact")).await;
+                let event = event
+                    .with(EventField::Artifact, id)
+                    .with(EventField::Sensitivity, row.sensitivity.name())
+                    .with(EventField::Reason, "it comes back on purpose only, through read_artifact");
+                self.engine.record_event(&event).await;
                 None
             }
             Ok(_) => match artifacts.read(&self.access, id, Moment::now()).await {
@@ -120,7 +124,7 @@ impl OpenThread {
     }
 
     async fn if_in_log(&self, id: &str, denied: &Denied) -> Option<String> {
-        let allowed = self.engine.settings().auto_rehydrate.contains(&self.engine.settings().kept.sensitivity);
+        let allowed = self.engine.settings().auto_rehydrate.contains(&self.engine.settings().retention.sensitivity);
         match may_be_in_the_log(denied) && allowed {
             true => self.content_in_log(id).await.map(Content::into_text),
             false => None,

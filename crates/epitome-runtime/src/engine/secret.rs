@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::SYSTEM_TENANT;
 use super::error::EngineError;
-use crate::ids::{Moment, TenantId};
-use crate::log::{Document, Log, LogError};
+use crate::ids::TenantId;
+use crate::log::{Log, LogError, NewDocument};
 use crate::store::{DocumentKind, Store};
 use crate::upkeep::blind_names;
 use crate::vault::{Keys, Vault, random_secret};
@@ -62,16 +62,9 @@ pub(super) async fn store_secret(store: &Arc<dyn Store>, keys: &Keys) -> Result<
             }
             Err(error) => return Err(error.into()),
         };
-        let document = Document {
-            tenant: &tenant,
-            kind: DocumentKind::Secret,
-            name: NAME,
-            value: &StoreSecret::blinding(secret),
-            expected: Some(version),
-            at: Moment::now(),
-            expires: None,
-        };
-        let write = Log::new(Arc::clone(store), Vault::new(seals, [0; 32])).put_document(&document);
+        let secret = StoreSecret::blinding(secret);
+        let document = NewDocument::new(&tenant, DocumentKind::Secret, NAME, &secret).expecting(version);
+        let write = Log::new(Arc::clone(store), Vault::new(seals, [0; 32])).put_document(document);
         match log.apply(&[write]).await {
             Err(error) if !error.is_conflict() => return Err(LogError::from(error).into()),
             // It is read back, because another process may have been faster.

@@ -21,7 +21,7 @@ pub struct Settings {
     /// How background jobs run.
     pub jobs: Jobs,
     /// How content that leaves a prompt is kept.
-    pub kept: Kept,
+    pub retention: ArtifactRetention,
     /// Which artifacts may come back by themselves.
     pub auto_rehydrate: Vec<Sensitivity>,
     /// The most tokens of an answer of recall.
@@ -75,7 +75,7 @@ impl Default for Jobs {
 
 /// How content that leaves a prompt is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Kept {
+pub struct ArtifactRetention {
     /// For how long; for ever without.
     pub ttl: Option<Duration>,
     /// How careful to be with it.
@@ -91,7 +91,7 @@ impl Settings {
             window: None,
             background: Background::Off,
             jobs: Jobs::default(),
-            kept: Kept::default(),
+            retention: ArtifactRetention::default(),
             auto_rehydrate: vec![Sensitivity::Public, Sensitivity::Internal],
             recall_tokens: Tokens::new(2000),
             summary_cache: Duration::from_secs(30 * 24 * 3600),

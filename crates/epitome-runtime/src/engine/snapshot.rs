@@ -1,5 +1,4 @@
-//! A snapshot: a thread as it was at one moment, with everything that is needed to plan it. Messages may be appended
-//! meanwhile; a plan that is made for it stays valid.
+//! A snapshot: a thread as it was at one moment, with everything that is needed to plan it.
 
 use std::sync::Arc;
 
@@ -11,18 +10,25 @@ use epitome::render::Rehydrated;
 use epitome::thread::{Raw, Thread};
 use epitome::wire::Dialect;
 
+use super::Engine;
+use crate::event::{Event, EventKind};
 use crate::ids::ThreadKey;
-use crate::log::Hint;
+use crate::log::{Hint, Loaded};
 
 /// A thread at one moment.
+///
+/// It never changes, so that planning can run on another thread of the process, or wait minutes for a model, while
+/// messages are appended to the open thread. `version` and `length` say which state it is: a commit expects that version,
+/// and a plan for the first `length` messages stays valid under every longer log, because a log is only appended to. One is
+/// taken for each compaction that is tried, and one for the prompt that is rendered.
 #[derive(Clone)]
 pub struct Snapshot {
     pub key: ThreadKey,
     pub thread: Arc<Thread>,
     pub hints: Vec<Hint>,
-    /// How many messages its log has.
+    /// The number of messages in the log.
     pub length: u64,
-    /// The version of the plan it is under.
+    /// The version of the plan that the thread is under; 0 without one.
     pub version: u64,
     pub policy: Arc<Policy>,
     pub counter: Arc<dyn TokenCounter>,
@@ -44,6 +50,24 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
+    /// Takes a snapshot of what is loaded, under an engine's policy. The compaction and the tenant's artifact key are filled
+    /// into the options here.
+    pub fn new(engine: &Engine, loaded: &Loaded, dialect: Dialect, room: Room, options: PlanOptions) -> Self {
+        let artifact_key = engine.inner.log.vault().artifact_key(&loaded.row.key.tenant);
+        Snapshot {
+            key: loaded.row.key.clone(),
+            thread: Arc::clone(&loaded.thread),
+            hints: loaded.hints.clone(),
+            length: loaded.row.length,
+            version: loaded.row.version,
+            policy: engine.policy(),
+            counter: Arc::clone(engine.counter()),
+            dialect,
+            room,
+            options: PlanOptions { previous: loaded.compaction.clone(), artifact_key: Some(artifact_key), ..options },
+        }
+    }
+
     pub fn meter(&self) -> Meter<'_> {
         Meter::new(&*self.counter, self.dialect)
     }
@@ -64,12 +88,12 @@ impl Snapshot {
         self.planner().tokens()
     }
 
-    /// Tells whether there can be anything to decide.
-    pub fn is_below_the_soft_mark(&self) -> bool {
-        !self.options.force && !self.policy.clear.eager && self.tokens() <= self.room.trigger
+    /// Returns an event of this thread that changes no token.
+    pub fn event(&self, kind: EventKind) -> Event {
+        Event::of_prompt(&self.key, kind, self.tokens(), self.room.limit)
     }
 
-    /// The prompt's messages as they are under its plan.
+    /// Renders the prompt's messages under its compaction.
     pub fn messages(&self, rehydrated: &[Rehydrated]) -> Vec<Raw> {
         let is_plain =
             self.compaction().is_none() && rehydrated.is_empty() && self.thread.all_hidden().next().is_none();

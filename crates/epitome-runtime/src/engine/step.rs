@@ -11,33 +11,29 @@ use epitome::render::Rehydrated;
 use epitome::thread::{Determinism, Raw};
 use epitome::wire::PromptMessage;
 
-use super::compact::{Committed, How, NotCompacted};
+use super::Engine;
+use super::compact::{CompactOptions, CompactedThread, NotCompacted};
 use super::error::EngineError;
 use super::room::fixed;
 use super::settings::Background;
 use super::snapshot::Snapshot;
 use super::thread::{OpenThread, Saved};
-use super::Engine;
 use crate::artifact::Permission;
-use crate::event::{Event, EventKind, Stats};
-use crate::ids::Moment;
-use crate::log::{Document, LogError};
+use crate::event::{Event, EventField, EventKind, Stats};
+use crate::log::NewDocument;
 use crate::model::{ModelPrompt, ServedModel};
 use crate::rehydrate::{Allowance, called_for};
-use crate::store::{DocumentKind, JobId, JobKind, JobState, NewJob, Write};
+use crate::store::{DocumentKind, JobKind, JobState, Write};
 use crate::summarize::Frame;
 
 /// How often a lost race is run again.
 const RACES_MAX: usize = 8;
 /// How often a waiting request looks whether its compaction is there.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
-
 /// A job that no worker has taken after this long is not waited for.
 const TAKEN_WITHIN: Duration = Duration::from_secs(2);
-/// A job that came to nothing is queued again once the prompt has grown by this share of its target.
-const GROWTH: f64 = 0.05;
 
-/// What a prompt is wanted for.
+/// A request for the next prompt.
 #[derive(Clone, Debug, Default)]
 pub struct StepRequest {
     /// The model, where it is not the engine's.
@@ -69,11 +65,18 @@ pub struct StepRequest {
     pub instructions: Option<String>,
     /// The state of tool results' sources now, by call id.
     pub current: BTreeMap<String, Determinism>,
-    /// Whether the memory block goes along.
+    /// Adds the memory block to the prompt.
     pub with_memory: bool,
 }
 
-/// What the model is sent next.
+impl StepRequest {
+    /// Tells whether the prompt is compacted even if it fits: the caller wants it, or the provider refused it.
+    fn is_forced(&self) -> bool {
+        self.force || self.harder > 0
+    }
+}
+
+/// The next prompt, with its counts and everything that was done for it.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The messages, each as JSON of the dialect. They share their text with the thread.
@@ -166,50 +169,50 @@ impl Step {
 impl OpenThread {
     /// Prepares the next prompt: decides, performs what must be done now, queues what can wait.
     pub async fn prepare_step(&mut self, request: &StepRequest) -> Result<Step, EngineError> {
-        let mut warnings = Vec::new();
+        self.warnings.clear();
         if !self.is_up_to_date() {
-            self.catch_up(&mut warnings).await;
+            self.catch_up().await;
         }
-        self.may(Permission::WriteThread)?;
+        self.require(Permission::WriteThread)?;
         self.engine.refresh_lessons(&self.key.tenant).await;
         let request = &StepRequest { served: self.served(request), ..request.clone() };
         let (room, reserve) = self.engine.room(request, self.dialect, self.suspected_window(request.served.as_ref()));
         self.turn.enter(self.state.thread.turn(), self.engine.settings().policy.rehydrate.cooldown_turns);
         let rehydrated = self.rehydrate(request, room, reserve).await;
-        let mut snapshot = self.snapshot(request, room);
-        let mut made = Made::Nothing;
-        if !snapshot.is_below_the_soft_mark() {
-            self.engine.inner.bus.emit(&self.engine.event(&snapshot, EventKind::CompactionCheckStarted));
-            self.catch_up(&mut warnings).await;
-            made = self.make_room(request, room, &mut warnings).await;
-            snapshot = self.snapshot(request, room);
+        let mut preparation = Preparation::Unchanged;
+        if !self.is_below_soft_mark(request, room) {
+            let tokens = self.prompt_tokens();
+            let started = Event::of_prompt(&self.key, EventKind::CompactionCheckStarted, tokens, room.limit);
+            self.engine.inner.bus.emit(&started);
+            self.catch_up().await;
+            preparation = self.make_room(request, room).await;
         }
-        let compacted = match &made {
-            Made::Nothing | Made::Queued => None,
-            Made::Compacted(stats) => Some(*stats),
-            Made::ForOnce(once) => {
+        let mut snapshot = self.snapshot(request, room);
+        let compacted = match &preparation {
+            Preparation::Unchanged | Preparation::Queued => None,
+            Preparation::Compacted(stats) => Some(*stats),
+            Preparation::Uncommitted(once) => {
                 snapshot.thread = Arc::clone(&once.thread);
                 snapshot.options.previous = Some(Arc::clone(&once.compaction));
                 Some(once.stats)
             }
         };
+        let mut warnings = std::mem::take(&mut self.warnings);
         if compacted.is_some() {
-            warnings.extend(snapshot.compaction().iter().flat_map(|made| made.plan.warnings.clone()));
+            warnings.extend(snapshot.compaction().iter().flat_map(|compaction| compaction.plan.warnings.clone()));
         }
-        let messages = snapshot.messages(&rehydrated);
+        let counter = self.engine.counter();
         Ok(Step {
-            messages,
+            messages: snapshot.messages(&rehydrated),
             tokens: snapshot.tokens(),
-            rehydrated_tokens: Tokens::new(
-                rehydrated.iter().map(|back| self.engine.counter().count(&back.content).get()).sum(),
-            ),
-            fixed: fixed(request, Meter::new(&**self.engine.counter(), self.dialect)),
+            rehydrated_tokens: rehydrated.iter().map(|back| counter.count(&back.content)).sum(),
+            fixed: fixed(request, Meter::new(&**counter, self.dialect)),
             room,
             version: self.state.row.version,
             compacted,
             shortfall: shortfall(&snapshot),
             rehydrated,
-            is_compacting: matches!(made, Made::Queued),
+            is_compacting: matches!(preparation, Preparation::Queued),
             saved: self.saved(),
             warnings,
             request: request.clone(),
@@ -217,72 +220,68 @@ impl OpenThread {
         })
     }
 
-    pub(super) fn snapshot(&self, request: &StepRequest, room: Room) -> Snapshot {
-        let engine = &self.engine;
+    fn snapshot(&self, request: &StepRequest, room: Room) -> Snapshot {
         let options = PlanOptions {
-            previous: self.state.compaction.clone(),
-            force: request.force || request.harder > 0,
+            force: request.is_forced(),
             pins: request.pins.clone(),
             instructions: request.instructions.clone(),
             rehydrated: self.turn.should_skip_aggressive_compaction(),
-            cache: self.cache(),
-            artifact_key: Some(engine.inner.log.vault().artifact_key(&self.key.tenant)),
+            cache: self.last_call.map_or(Cache::Cold, |then| Cache::Warm { age_s: then.elapsed().as_secs() }),
             current: request.current.clone(),
             ..PlanOptions::default()
         };
-        Snapshot {
-            key: self.key.clone(),
-            thread: self.state.thread.clone(),
-            hints: self.state.hints.clone(),
-            length: self.state.row.length + self.backlog.len() as u64,
-            version: self.state.row.version,
-            policy: engine.policy(),
-            counter: engine.counter().clone(),
-            dialect: self.dialect,
-            room,
-            options,
+        let snapshot = Snapshot::new(&self.engine, &self.state, self.dialect, room, options);
+        Snapshot { length: self.length(), ..snapshot }
+    }
+
+    /// Returns the tokens of the prompt as the model would get it now.
+    pub(super) fn prompt_tokens(&self) -> Tokens {
+        match &self.state.compaction {
+            Some(compaction) => compaction.prompt_tokens(&self.state.thread),
+            None => self.state.thread.total(),
         }
     }
 
-    fn cache(&self) -> Cache {
-        self.called.map_or(Cache::Cold, |then| Cache::Warm { age_s: then.elapsed().as_secs() })
+    /// Tells that there is nothing to decide.
+    fn is_below_soft_mark(&self, request: &StepRequest, room: Room) -> bool {
+        let is_eager = self.engine.settings().policy.clear.eager;
+        !request.is_forced() && !is_eager && self.prompt_tokens() <= room.trigger
     }
 
     /// Above the soft mark: queues a compaction, waits for one, or makes it.
-    async fn make_room(&mut self, request: &StepRequest, room: Room, warnings: &mut Vec<String>) -> Made {
-        let snapshot = self.snapshot(request, room);
-        let before = snapshot.tokens();
-        let must = request.force || request.harder > 0 || snapshot.tokens() > room.limit;
+    async fn make_room(&mut self, request: &StepRequest, room: Room) -> Preparation {
+        let before = self.prompt_tokens();
         let Background::On { wait } = self.engine.settings().background else {
-            return self.compact_now(request, room, false, warnings).await;
+            return self.compact_now(request, room, false).await;
         };
-        if !must {
-            return match self.engine.queue(&snapshot, request).await {
-                Ok(true) => Made::Queued,
-                Ok(false) => Made::Nothing,
+        if !request.is_forced() && before <= room.limit {
+            return match self.queue_compaction(request, room).await {
+                Ok(true) => Preparation::Queued,
+                Ok(false) => Preparation::Unchanged,
                 Err(error) => {
-                    warnings.push(format!("The compaction could not be queued: {error}."));
-                    Made::Nothing
+                    self.warnings.push(format!("The compaction could not be queued: {error}."));
+                    Preparation::Unchanged
                 }
             };
         }
-        if !request.force && request.harder == 0 && self.wait_for_job(wait).await {
-            self.catch_up(warnings).await;
-            let snapshot = self.snapshot(request, room);
-            if snapshot.tokens() <= room.limit {
-                return Made::Compacted(Stats {
+        if !request.is_forced() && self.wait_for_job(wait).await {
+            self.catch_up().await;
+            let after = self.prompt_tokens();
+            if after <= room.limit {
+                let compaction = self.state.compaction.as_ref();
+                return Preparation::Compacted(Stats {
                     tokens_before: before.get(),
-                    tokens_after: snapshot.tokens().get(),
-                    compacted_blocks: snapshot.compaction().map_or(0, |made| made.plan.records.len() as u64),
-                    summary_block_count: snapshot.compaction().map_or(0, |made| made.summaries.len() as u64),
+                    tokens_after: after.get(),
+                    compacted_blocks: compaction.map_or(0, |compaction| compaction.plan.records.len() as u64),
+                    summary_block_count: compaction.map_or(0, |compaction| compaction.summaries.len() as u64),
                 });
             }
         }
-        // Whoever asked for it has the time; whoever is stopped by it has not.
-        self.compact_now(request, room, !request.force, warnings).await
+        // A caller who asked for a compaction has the time for a model; a request that is stopped by one has not.
+        self.compact_now(request, room, !request.force).await
     }
 
-    /// Waits while a job of this thread is pending, at most this long, and not for one that no worker takes. Answers
+    /// Waits while a job of this thread is pending, at most this long, and not for one that no worker takes. Returns
     /// whether there was one and it has ended.
     async fn wait_for_job(&self, wait: Duration) -> bool {
         let mut seen = false;
@@ -298,7 +297,7 @@ impl OpenThread {
                 }
                 seen = true;
                 tokio::select! {
-                    () = self.engine.inner.bell.notified() => {}
+                    () = self.engine.inner.job_changed.notified() => {}
                     () = tokio::time::sleep(LOOK_EVERY) => {}
                 }
             }
@@ -307,61 +306,62 @@ impl OpenThread {
     }
 
     /// Compacts while the caller waits; a lost race is run again on the new state.
-    async fn compact_now(
-        &mut self,
-        request: &StepRequest,
-        room: Room,
-        embedded_only: bool,
-        warnings: &mut Vec<String>,
-    ) -> Made {
+    async fn compact_now(&mut self, request: &StepRequest, room: Room, embedded_only: bool) -> Preparation {
+        let mut embedded_only = embedded_only;
         for race in 0..=RACES_MAX {
             let snapshot = self.snapshot(request, room);
             let over = snapshot.tokens() - room.limit;
-            let hard = over > Tokens::ZERO;
+            let is_too_large = over > Tokens::ZERO;
             // Where others are faster each time, this prompt has a compaction of its own.
-            let unsaved = !self.backlog.is_empty() || race == RACES_MAX;
-            let embedded_only = embedded_only || unsaved;
-            let how = How { embedded_only, frame: Some(self.engine.frame(request)), job: None, unsaved };
-            match self.engine.compact(&self.access, snapshot, how).await {
-                Ok(committed) => return self.swap_in(committed, warnings),
+            let uncommitted = !self.backlog.is_empty() || race == RACES_MAX;
+            let options = CompactOptions {
+                embedded_only: embedded_only || uncommitted,
+                frame: Some(self.engine.frame(request)),
+                uncommitted,
+                job: None,
+            };
+            let may_ask_model = !options.embedded_only;
+            match self.engine.compact(&self.access, snapshot, options).await {
+                Ok(compacted) => return self.swap_in(compacted),
                 Err(NotCompacted::NothingToDo { reason }) => {
-                    if hard {
-                        warnings.push(format!("The prompt is {over} tokens too large: {reason}."));
+                    if is_too_large {
+                        self.warnings.push(format!("The prompt is {over} tokens too large: {reason}."));
                     }
-                    return Made::Nothing;
+                    return Preparation::Unchanged;
                 }
-                Err(NotCompacted::Lost) => self.catch_up(warnings).await,
+                Err(NotCompacted::Lost) => self.catch_up().await,
                 // Recovery never depends on a call that can fail.
-                Err(NotCompacted::NoSummary { .. }) if hard && !embedded_only => {
-                    return Box::pin(self.compact_now(request, room, true, warnings)).await;
+                Err(NotCompacted::NoSummary(_)) if is_too_large && may_ask_model => {
+                    embedded_only = true;
+                    continue;
                 }
                 Err(error) => {
-                    warnings.push(format!("The prompt was not compacted: {error}."));
-                    return Made::Nothing;
+                    self.warnings.push(format!("The prompt was not compacted: {error}."));
+                    return Preparation::Unchanged;
                 }
             }
-            if self.snapshot(request, room).is_below_the_soft_mark() {
-                return Made::Nothing;
+            if self.is_below_soft_mark(request, room) {
+                return Preparation::Unchanged;
             }
         }
-        Made::Nothing
+        Preparation::Unchanged
     }
 
-    /// Goes on under a compaction. Messages that were appended meanwhile stay behind it.
-    fn swap_in(&mut self, committed: Committed, warnings: &mut Vec<String>) -> Made {
-        if let Err(reason) = &committed.saved {
-            warnings.push(format!("The compaction is not saved and serves this prompt alone: {reason}."));
-            return Made::ForOnce(Box::new(committed));
+    /// Puts the thread under a new compaction. Messages that were appended meanwhile stay behind it.
+    fn swap_in(&mut self, compacted: CompactedThread) -> Preparation {
+        if let Err(reason) = &compacted.saved {
+            self.warnings.push(format!("The compaction is not saved and serves this prompt alone: {reason}."));
+            return Preparation::Uncommitted(Box::new(compacted));
         }
-        self.state.row.version = committed.version;
+        self.state.row.version = compacted.version;
         self.quality = self.quality.compacted();
-        self.state.thread = committed.thread;
-        self.state.compaction = Some(committed.compaction);
-        self.state.hints = committed.hints;
-        Made::Compacted(committed.stats)
+        self.state.thread = compacted.thread;
+        self.state.compaction = Some(compacted.compaction);
+        self.state.hints = compacted.hints;
+        Preparation::Compacted(compacted.stats)
     }
 
-    /// What comes back for this step alone.
+    /// Reads back the content that the newest messages call for, for this step alone.
     async fn rehydrate(&mut self, request: &StepRequest, room: Room, reserve: Tokens) -> Vec<Rehydrated> {
         let engine = self.engine.clone();
         let rules = engine.settings().policy.rehydrate.clone();
@@ -370,21 +370,21 @@ impl OpenThread {
             // The provider said that it is too much already.
             return back;
         }
-        let snapshot_tokens = self.snapshot(request, room).tokens();
-        let mut allowance = Allowance::of(&rules, reserve + (room.limit - snapshot_tokens));
+        let prompt_tokens = self.prompt_tokens();
+        let mut allowance = Allowance::of(&rules, reserve + (room.limit - prompt_tokens));
         if request.with_memory
             && let Some(block) = self.memory_block().await
         {
             let taken = allowance.take(&block.reference, &block.content, &**engine.counter());
             back.extend(taken.map(|(block, _)| block));
         }
-        // What came in this turn already counts, whether it comes again or not.
+        // Content that came in this turn counts already, whether it comes again or not.
         let here = self.turn.rehydrated_artifact_ids.clone();
         let mut new_left = rules.artifacts_max.saturating_sub(here.len());
         allowance.left -= Tokens::new(self.turn.rehydrated_tokens).min(allowance.left);
         let hints = self.state.hints.clone();
         let calls = called_for(&self.state.thread, &hints, &self.turn, &rules);
-        let mut came = Vec::new();
+        let mut events = Vec::new();
         for call in calls {
             let id = &call.hint.id;
             let is_here = here.contains(id);
@@ -398,62 +398,52 @@ impl OpenThread {
             let Some(content) = self.content_for_rehydration(id).await else { continue };
             let reference = format!("artifact:{id}");
             let Some((content, tokens)) = allowance.take(&reference, &content, &**engine.counter()) else { continue };
-            new_left -= usize::from(!is_here);
+            back.push(content);
             if is_here {
-                back.push(content);
                 continue;
             }
-            let mut event = Event::new(Moment::now(), self.key.clone(), EventKind::CompactionRehydrated);
-            (event.tokens_before, event.tokens_after) = (snapshot_tokens.get(), (snapshot_tokens + tokens).get());
-            event.budget_limit = room.limit.get();
+            new_left -= 1;
+            let mut event = Event::of_prompt(&self.key, EventKind::CompactionRehydrated, prompt_tokens, room.limit);
+            event.tokens_after += tokens.get();
             event.span = Some((call.hint.place, call.hint.place + 1));
             let why = serde_json::to_value(call.why).unwrap_or_default();
-            came.push(event.with("artifact", id.clone()).with("tokens", tokens.get()).with("why", why));
+            let event = event.with(EventField::Artifact, id.clone()).with(EventField::Tokens, tokens.get());
+            events.push(event.with(EventField::Why, why));
             self.turn.note(id, tokens.get());
-            back.push(content);
-        }
-        for _ in &came {
             self.quality = self.quality.rehydrated();
         }
-        self.note_rehydration(&came).await;
+        self.record_rehydration(&events).await;
         back
     }
 
-    async fn note_rehydration(&self, came: &[Event]) {
-        if came.is_empty() {
+    async fn record_rehydration(&self, events: &[Event]) {
+        if events.is_empty() {
             return;
         }
         let log = &self.engine.inner.log;
-        came.iter().for_each(|event| self.engine.inner.bus.emit(event));
-        let mut writes: Vec<Write> = came.iter().map(|event| log.add_event(event)).collect();
-        writes.push(log.put_document(&Document {
-            tenant: &self.key.tenant,
-            kind: DocumentKind::Turn,
-            name: self.key.thread.as_str(),
-            value: &self.turn,
-            expected: None,
-            at: Moment::now(),
-            expires: None,
-        }));
+        events.iter().for_each(|event| self.engine.inner.bus.emit(event));
+        let mut writes: Vec<Write> = events.iter().map(|event| log.add_event(event)).collect();
+        let name = self.key.thread.as_str();
+        writes.push(log.put_document(NewDocument::new(&self.key.tenant, DocumentKind::Turn, name, &self.turn)));
         if let Err(error) = log.apply(&writes).await {
-            tracing::warn!(%error, "what came back could not be noted");
+            tracing::warn!(%error, "failed to record rehydrated content");
         }
     }
 }
 
-/// By how much a prompt does not fit: as its plan says, or because the media of its newest request alone do not.
+/// Returns by how much a prompt does not fit: as its plan says, or because the media of its newest request alone do not.
 fn shortfall(snapshot: &Snapshot) -> Option<Shortfall> {
     let planned = snapshot.compaction().and_then(|known| known.plan.shortfall.clone());
     planned.or_else(|| open_media_shortfall(&snapshot.thread, snapshot.room, snapshot.meter()))
 }
 
-/// What was done for room.
-enum Made {
-    Nothing,
+/// The result of [`OpenThread::make_room`].
+enum Preparation {
+    Unchanged,
     Queued,
     Compacted(Stats),
-    /// It could not be saved: it is for this prompt, and made again for the next.
-    ForOnce(Box<Committed>),
+    /// The compaction could not be saved: it serves this prompt, and is made again for the next.
+    Uncommitted(Box<CompactedThread>),
 }
 
 impl Engine {
@@ -465,93 +455,5 @@ impl Engine {
             tools: request.tools.clone(),
             settings: request.settings.clone(),
         }
-    }
-
-    /// Queues a compaction of a thread, unless one is pending. Answers whether one is now.
-    pub(super) async fn queue(&self, snapshot: &Snapshot, request: &StepRequest) -> Result<bool, LogError> {
-        let log = &self.inner.log;
-        let asked = Asked { room: snapshot.room, tokens: snapshot.tokens(), version: snapshot.version };
-        match log.store().job(&snapshot.key, &JobKind::Compact).await? {
-            Some(job) if job.state.is_pending() => return Ok(true),
-            Some(job) if !asked.is_news_since(&job.payload) => return Ok(false),
-            _ => {}
-        }
-        let now = Moment::now();
-        let errand = Errand {
-            frame: self.frame(request),
-            policy: Some(Box::new(self.settings().policy.clone())),
-            pins: request.pins.clone(),
-            instructions: request.instructions.clone(),
-            current: request.current.clone(),
-            rehydrated_in: snapshot.options.rehydrated.then(|| snapshot.thread.turn()),
-            called: match snapshot.options.cache {
-                Cache::Warm { age_s } => Some(Moment(now.0 - i64::try_from(age_s).unwrap_or(0) * 1000)),
-                Cache::Cold => None,
-            },
-        };
-        let document = Document {
-            tenant: &snapshot.key.tenant,
-            kind: DocumentKind::Errand,
-            name: snapshot.key.thread.as_str(),
-            value: &errand,
-            expected: None,
-            at: now,
-            expires: None,
-        };
-        let job = NewJob {
-            id: JobId::new(),
-            key: snapshot.key.clone(),
-            kind: JobKind::Compact,
-            attempts_max: self.settings().jobs.attempts,
-            due: now,
-            queued: now,
-            payload: serde_json::to_string(&asked).unwrap_or_default(),
-        };
-        let event = self.event(snapshot, EventKind::JobQueued);
-        log.apply(&[log.put_document(&document), Write::Enqueue(Box::new(job)), log.add_event(&event)]).await?;
-        self.inner.bus.emit(&event);
-        self.inner.bell.notify_waiters();
-        Ok(true)
-    }
-}
-
-/// What a job was queued for: numbers alone.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Asked {
-    pub room: Room,
-    tokens: Tokens,
-    version: u64,
-}
-
-impl Asked {
-    /// Whether something has changed since an earlier job that came to nothing.
-    fn is_news_since(&self, payload: &str) -> bool {
-        let Ok(earlier) = serde_json::from_str::<Asked>(payload) else { return true };
-        let grown = self.tokens - earlier.tokens;
-        self.version != earlier.version || self.room != earlier.room || grown >= self.room.target.share(GROWTH)
-    }
-}
-
-/// What a background compaction needs to know besides the thread; kept sealed.
-#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
-pub(super) struct Errand {
-    pub frame: Frame,
-    /// The policy of whoever asked, where it is not the worker's own.
-    pub policy: Option<Box<epitome::policy::Policy>>,
-    pub pins: Vec<String>,
-    pub instructions: Option<String>,
-    pub current: BTreeMap<String, Determinism>,
-    /// The turn in which content came back.
-    pub rehydrated_in: Option<u32>,
-    /// When the model was last asked.
-    called: Option<Moment>,
-}
-
-impl Errand {
-    /// What is known of the provider's cache by now.
-    pub fn cache(&self, now: Moment) -> Cache {
-        let age = self.called.map(|then| u64::try_from((now.0 - then.0) / 1000).unwrap_or(0));
-        age.map_or(Cache::Cold, |age_s| Cache::Warm { age_s })
     }
 }

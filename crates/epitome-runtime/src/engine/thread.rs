@@ -7,11 +7,11 @@ use epitome::budget::Meter;
 use epitome::thread::{Message, MessageId, Raw, Thread};
 use epitome::wire::{Dialect, decode_message};
 
+use super::Engine;
 use super::ask::SuspectedWindow;
 use super::error::EngineError;
-use super::Engine;
 use crate::artifact::{Access, Permission};
-use crate::event::{Event, Quality};
+use crate::event::Quality;
 use crate::ids::{Moment, ThreadKey};
 use crate::log::{Envelope, Loaded, LogError, total, wire_dialect};
 use crate::rehydrate::TurnContext;
@@ -51,7 +51,25 @@ pub enum Saved {
     },
 }
 
-/// An open thread.
+/// A thread loaded from its last compaction onward, with the messages that are not in the store yet.
+///
+/// What is loaded (`state`) is always the stored row plus the backlog. A message moves through three states:
+///
+/// ```text
+/// append ──► backlog ──────► unconfirmed ──────► stored (the backlog is empty again)
+///            loaded here     the write was       the store answered; `last_append` is now
+///                            sent and not answered
+///              ▲                 │
+///              └─────────────────┘ reload: the row at that place has another id, or none
+/// ```
+///
+/// A write that was not answered in time may have been made. Writing it again would double the messages; forgetting it
+/// would lose them. So its last place and id stay in `unconfirmed`, and before anything is written again the row at that
+/// place is read: ids are chained, so that an equal id proves this append and all before it. Dropping a future in the
+/// middle of a write leaves the thread in the same state.
+///
+/// Others may append and commit at any time. [`OpenThread::catch_up`] compares length and version with the store and loads
+/// anew what differs; for a moment after an append of its own the thread is up to date without asking.
 #[derive(Debug)]
 pub struct OpenThread {
     pub(super) engine: Engine,
@@ -59,23 +77,34 @@ pub struct OpenThread {
     pub(super) key: ThreadKey,
     pub(super) dialect: Dialect,
     pub(super) state: Loaded,
-    /// What is in the thread here and not in the store yet.
+    /// Messages that are loaded here and not in the store, as far as is known. They are the last ones of `state.thread`.
     pub(super) backlog: Vec<NewEntry>,
-    waits_for: Option<String>,
-    /// Appends that were begun and not answered: the place and the id of the last message, and how many there were.
-    unsure: Vec<(u64, MessageId, usize)>,
+    /// Why the backlog is not saved.
+    unsaved_reason: Option<String>,
+    unconfirmed: Vec<UnconfirmedAppend>,
     pub(super) turn: TurnContext,
     pub(super) quality: Quality,
-    /// Quality metrics on their way into the store.
-    pub(super) saving: Option<tokio::task::JoinHandle<()>>,
-    /// When the model was last asked.
-    pub(super) called: Option<Instant>,
-    /// When an append was last taken by the store: the thread was as long as it is here then.
-    appended: Option<Instant>,
-    /// Whether the store had no such thread when it was last asked.
+    /// The write of quality metrics that is under way.
+    pub(super) quality_write: Option<tokio::task::JoinHandle<()>>,
+    /// When the model was last asked: the age of its cache.
+    pub(super) last_call: Option<Instant>,
+    /// When the store last took an append: the thread was as long as it is here then.
+    last_append: Option<Instant>,
+    /// The store had no such thread when it was last asked.
     is_lost: bool,
     /// The window that a refusal of this thread's prompts named.
     pub(super) suspected: Option<SuspectedWindow>,
+    /// Sentences about what went wrong during the current step.
+    pub(super) warnings: Vec<String>,
+}
+
+/// An append that was sent and not answered, by its last message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct UnconfirmedAppend {
+    place: u64,
+    id: MessageId,
+    /// The number of messages in it.
+    messages: usize,
 }
 
 impl OpenThread {
@@ -84,11 +113,10 @@ impl OpenThread {
         let row = log.thread(&key).await?.ok_or_else(|| LogError::NoThread { thread: key.thread.clone() })?;
         let dialect = wire_dialect(&row).ok_or_else(|| EngineError::Foreign { format: row.dialect.clone() })?;
         let state = load(&engine, &key, dialect).await?;
-        let name = key.thread.as_str();
-        let turn =
-            log.document::<TurnContext>(&key.tenant, DocumentKind::Turn, name).await.ok().and_then(|(turn, _)| turn);
-        let quality =
-            log.document::<Quality>(&key.tenant, DocumentKind::Quality, name).await.ok().and_then(|(found, _)| found);
+        let (tenant, name) = (&key.tenant, key.thread.as_str());
+        // Neither is worth failing for.
+        let turn = log.document::<TurnContext>(tenant, DocumentKind::Turn, name).await.ok().and_then(|found| found.0);
+        let quality = log.document::<Quality>(tenant, DocumentKind::Quality, name).await.ok().and_then(|found| found.0);
         let mut quality = quality.unwrap_or_default();
         quality.compactions = quality.compactions.max(state.row.version);
         if let Some(compaction) = &state.compaction {
@@ -102,15 +130,16 @@ impl OpenThread {
             dialect,
             state,
             backlog: Vec::new(),
-            waits_for: None,
-            unsure: Vec::new(),
+            unsaved_reason: None,
+            unconfirmed: Vec::new(),
             turn: turn.unwrap_or_default(),
             quality,
-            saving: None,
-            called: None,
-            appended: None,
+            quality_write: None,
+            last_call: None,
+            last_append: None,
             is_lost: false,
             suspected: None,
+            warnings: Vec::new(),
             engine,
         })
     }
@@ -153,7 +182,7 @@ impl OpenThread {
 
     /// Whether every message is in the store.
     pub fn saved(&self) -> Saved {
-        match &self.waits_for {
+        match &self.unsaved_reason {
             Some(reason) => Saved::Waiting { messages: self.backlog.len(), reason: reason.clone() },
             None => Saved::Yes,
         }
@@ -177,7 +206,7 @@ impl OpenThread {
         &mut self,
         entries: impl IntoIterator<Item = E>,
     ) -> Result<Saved, EngineError> {
-        self.may(Permission::WriteThread)?;
+        self.require(Permission::WriteThread)?;
         let entries: Vec<NewEntry> = entries.into_iter().map(Into::into).collect();
         for (at, entry) in entries.iter().enumerate() {
             serde_json::from_str::<&serde_json::value::RawValue>(&entry.json)
@@ -187,7 +216,7 @@ impl OpenThread {
             return Ok(self.saved());
         }
         let turn = self.state.thread.turn();
-        self.take_in(&entries);
+        self.append_locally(&entries);
         self.backlog.extend(entries);
         self.flush().await;
         self.note_quality(turn).await;
@@ -207,7 +236,7 @@ impl OpenThread {
         entries: impl IntoIterator<Item = E>,
     ) -> Result<Saved, EngineError> {
         if self.length() != place {
-            self.catch_up(&mut Vec::new()).await;
+            self.catch_up().await;
         }
         if self.length() != place {
             return Err(EngineError::Moved { length: self.length(), place });
@@ -217,30 +246,27 @@ impl OpenThread {
         }
         let entries: Vec<NewEntry> = entries.into_iter().map(Into::into).collect();
         let (state, turn) = (self.state.clone(), self.state.thread.turn());
-        self.take_in(&entries);
+        self.append_locally(&entries);
         self.backlog = entries;
         match self.try_flush().await {
             Ok(()) => self.note_quality(turn).await,
             Err(error) if error.is_conflict() => {
                 (self.state, self.backlog) = (state, Vec::new());
-                self.unsure.clear();
+                self.unconfirmed.clear();
                 self.reload().await?;
                 return Err(EngineError::Moved { length: self.length(), place });
             }
-            Err(error) => self.wait_for(&error.to_string()),
+            Err(error) => self.note_unsaved(&error.to_string()),
         }
         Ok(self.saved())
     }
 
-    pub(super) fn may(&self, permission: Permission) -> Result<(), EngineError> {
-        match self.access.may(permission) {
-            true => Ok(()),
-            false => Err(EngineError::NotAllowed),
-        }
+    pub(super) fn require(&self, permission: Permission) -> Result<(), EngineError> {
+        if self.access.may(permission) { Ok(()) } else { Err(EngineError::NotAllowed) }
     }
 
-    /// Appends to what is loaded.
-    fn take_in(&mut self, entries: &[NewEntry]) {
+    /// Appends to the loaded thread alone.
+    fn append_locally(&mut self, entries: &[NewEntry]) {
         let engine = self.engine.clone();
         let meter = Meter::new(&**engine.counter(), self.dialect);
         let thread = Arc::make_mut(&mut self.state.thread);
@@ -251,43 +277,41 @@ impl OpenThread {
         }
     }
 
-    /// Saves what waits. A lost race is run again behind the messages of whoever was faster.
+    /// Saves the backlog. A lost race is run again behind the messages of the process that was faster.
     pub async fn flush(&mut self) {
         for _ in 0..RACES_MAX {
             if self.backlog.is_empty() {
-                self.waits_for = None;
+                self.unsaved_reason = None;
                 return;
             }
-            let outcome = match self.unsure.is_empty() {
-                true => self.try_flush().await.map_err(EngineError::from),
+            let outcome = if self.unconfirmed.is_empty() {
+                self.try_flush().await.map_err(EngineError::from)
+            } else {
                 // An append was not answered: first see whether it was made.
-                false => match self.reload().await {
+                match self.reload().await {
                     Ok(()) => self.try_flush().await.map_err(EngineError::from),
                     Err(error) => Err(error),
-                },
+                }
             };
-            let Err(error) = outcome else { continue };
-            if let Err(error) = self.after(error).await {
-                return self.wait_for(&error.to_string());
+            let outcome = match outcome {
+                Ok(()) => continue,
+                Err(EngineError::Log(error)) if error.is_conflict() => self.reload().await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = outcome {
+                return self.note_unsaved(&error.to_string());
             }
             tokio::task::yield_now().await;
         }
-        self.wait_for("others append faster");
+        self.note_unsaved("others append faster");
     }
 
-    fn wait_for(&mut self, reason: &str) {
-        tracing::warn!(reason, messages = self.backlog.len(), "messages wait for the store");
-        self.waits_for = Some(reason.to_owned());
+    fn note_unsaved(&mut self, reason: &str) {
+        tracing::warn!(reason, messages = self.backlog.len(), "failed to save messages; they wait for the store");
+        self.unsaved_reason = Some(reason.to_owned());
     }
 
-    /// What follows from an append that failed: another one behind what others appended, or waiting.
-    async fn after(&mut self, error: EngineError) -> Result<(), EngineError> {
-        if matches!(&error, EngineError::Log(error) if error.is_conflict()) {
-            return self.reload().await;
-        }
-        Err(error)
-    }
-
+    /// Appends the backlog in one write that expects the thread to be as long as it was.
     async fn try_flush(&mut self) -> Result<(), StoreError> {
         let thread = &self.state.thread;
         let new = &thread.messages()[thread.len() - self.backlog.len()..];
@@ -302,19 +326,15 @@ impl OpenThread {
         let rows: Vec<_> = rows.map(row).collect();
         let tokens = total(&rows);
         let messages = rows.len() as u64;
-        let Some(last) = new.last().map(|last| (last.log_place() as u64, last.id(), rows.len())) else { return Ok(()) };
-        // Whoever drops this future does not know either; it stays unsure until the store has answered.
-        if !self.unsure.contains(&last) {
-            self.unsure.push(last);
+        let Some(last) = new.last() else { return Ok(()) };
+        let append = UnconfirmedAppend { place: last.log_place() as u64, id: last.id(), messages: self.backlog.len() };
+        // Noted before the write, because this future may be dropped in the middle of it.
+        if !self.unconfirmed.contains(&append) {
+            self.unconfirmed.push(append);
         }
-        match log.apply(&[Write::Append { key: self.key.clone(), messages: rows, tokens }]).await {
-            Ok(()) => {
-                self.unsure.clear();
-                self.appended = Some(Instant::now());
-            }
-            // An earlier append of ours may have come through just now: it is looked for.
-            Err(error) => return Err(error),
-        }
+        log.apply(&[Write::Append { key: self.key.clone(), messages: rows, tokens }]).await?;
+        self.unconfirmed.clear();
+        self.last_append = Some(Instant::now());
         let thread = &self.state.thread;
         let row = &mut self.state.row;
         row.length += messages;
@@ -324,49 +344,53 @@ impl OpenThread {
         Ok(())
     }
 
-    /// Loads the thread anew; what waits for the store comes behind.
+    /// Loads the thread anew and appends the backlog behind it, without the messages that turn out to be stored.
     pub(super) async fn reload(&mut self) -> Result<(), EngineError> {
         let loaded = load(&self.engine, &self.key, self.dialect).await;
         self.is_lost = matches!(&loaded, Err(EngineError::Log(LogError::NoThread { .. })));
         let state = loaded?;
-        let made = self.made(&state.row).await?;
-        self.backlog.drain(..made.min(self.backlog.len()));
-        if made > 0 {
-            self.unsure.clear();
+        let stored = self.count_stored(&state.row).await?;
+        self.backlog.drain(..stored.min(self.backlog.len()));
+        if stored > 0 {
+            self.unconfirmed.clear();
         }
         self.state = state;
-        let waiting = self.backlog.clone();
-        self.take_in(&waiting);
+        let backlog = self.backlog.clone();
+        self.append_locally(&backlog);
         Ok(())
     }
 
-    /// How many of the messages that wait are in the store already: ids are chained, so that an equal id at its place is
-    /// this very append and all before it.
-    async fn made(&self, row: &ThreadRow) -> Result<usize, EngineError> {
-        let mut made = 0;
-        for (place, id, messages) in &self.unsure {
-            if *place < row.length {
-                let found = self.engine.inner.log.read(row, *place..place + 1).await?;
-                let is_ours = found.first().is_some_and(|entry| entry.id == *id);
-                made = made.max(if is_ours { *messages } else { 0 });
+    /// Counts the messages of the backlog that are in the store already: the most that an unconfirmed append proves.
+    async fn count_stored(&self, row: &ThreadRow) -> Result<usize, EngineError> {
+        let mut stored = 0;
+        for append in self.unconfirmed.iter().filter(|append| append.place < row.length) {
+            let found = self.engine.inner.log.read(row, append.place..append.place + 1).await?;
+            if found.first().is_some_and(|entry| entry.id == append.id) {
+                stored = stored.max(append.messages);
             }
         }
-        Ok(made)
+        Ok(stored)
     }
 
-    /// Whether the store has just said that nobody else was here. A plan that was committed since is taken over with the
-    /// next step, or when there is something to decide.
+    /// Tells that the store has just taken an append, so that nobody else was here. A plan that was committed since is taken
+    /// over with the next step, or when there is something to decide.
     pub(super) fn is_up_to_date(&self) -> bool {
-        self.backlog.is_empty() && self.appended.is_some_and(|then| then.elapsed() < UP_TO_DATE)
+        self.backlog.is_empty() && self.last_append.is_some_and(|then| then.elapsed() < UP_TO_DATE)
     }
 
-    /// Saves what waits and takes over what others appended or committed. What cannot be reached is gone on without.
-    pub(super) async fn catch_up(&mut self, warnings: &mut Vec<String>) {
+    /// Saves the backlog and loads what others appended or committed. A store that does not answer is a warning: the step
+    /// continues with what is loaded.
+    ///
+    /// ```text
+    /// here:  length 12, version 3, backlog 1      store: length 14, version 4
+    /// flush  appends at 12, conflict ──► reload: 14 messages under plan 4, the backlog behind ──► appends at 14
+    /// ```
+    pub(super) async fn catch_up(&mut self) {
         self.flush().await;
         let row = match self.engine.inner.log.thread(&self.key).await {
             Ok(Some(row)) => row,
-            Ok(None) => return warnings.push("The thread is not in the store.".to_owned()),
-            Err(error) => return warnings.push(format!("The store could not be asked: {error}.")),
+            Ok(None) => return self.warnings.push("The thread is not in the store.".to_owned()),
+            Err(error) => return self.warnings.push(format!("The store could not be asked: {error}.")),
         };
         let known = (self.state.row.length, self.state.row.version);
         if (row.length, row.version) == known {
@@ -375,14 +399,7 @@ impl OpenThread {
         match self.reload().await {
             Ok(()) if self.state.row.version > known.1 => self.quality = self.quality.compacted(),
             Ok(()) => {}
-            Err(error) => warnings.push(format!("The thread could not be loaded anew: {error}.")),
-        }
-    }
-
-    pub(super) async fn keep_event(&self, event: Event) {
-        self.engine.inner.bus.emit(&event);
-        if let Err(error) = self.engine.inner.log.apply(&[self.engine.inner.log.add_event(&event)]).await {
-            tracing::warn!(%error, "an event could not be kept");
+            Err(error) => self.warnings.push(format!("The thread could not be loaded anew: {error}.")),
         }
     }
 }

@@ -6,24 +6,38 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use epitome::budget::Meter;
-use epitome::planner::PlanOptions;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::compact::{How, NotCompacted};
-use super::snapshot::Snapshot;
-use super::step::{Asked, Errand};
 use super::Engine;
+use super::compact::{CompactOptions, NotCompacted};
 use crate::artifact::Access;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventField, EventKind, JobStage};
 use crate::ids::Moment;
-use crate::log::{LogError, wire_dialect};
-use crate::store::{DocumentKind, JobEnd, JobKind, JobRow, Lease, StoreError, Write};
+use crate::log::LogError;
+use crate::store::{JobEnd, JobKind, JobRow, Lease, StoreError, Write};
 
 /// How often a lost race is run again within one attempt.
 const RACES_MAX: usize = 8;
+
+/// The reasons for which an attempt at a job failed. They are stored with the job, which is not sealed, so that none holds a
+/// provider's words: those may name a model or quote the request. The thread's events tell more.
+#[derive(Debug, thiserror::Error)]
+enum JobError {
+    #[error("another worker has the job")]
+    LeaseLost,
+    #[error("others were faster each time")]
+    LostRaces,
+    #[error("the store did not take it")]
+    NotSaved,
+    #[error("there is no summary")]
+    NoSummary,
+    #[error("the planner panicked")]
+    PlannerPanicked,
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
 
 /// A set of workers in this process; they stop when it is dropped or told to.
 #[derive(Debug)]
@@ -69,13 +83,13 @@ impl Engine {
             // It looks twice a second: the same failure is told once.
             let failure = claimed.as_ref().err().map(ToString::to_string);
             if let Some(error) = failure.as_ref().filter(|failure| told.as_ref() != Some(failure)) {
-                tracing::warn!(error, "no job could be claimed");
+                tracing::warn!(error, "failed to claim a job");
             }
             told = failure;
             let Ok(Some((job, token))) = claimed else {
                 drop(slot);
                 tokio::select! {
-                    () = self.inner.bell.notified() => {}
+                    () = self.inner.job_changed.notified() => {}
                     () = tokio::time::sleep(jobs.poll) => {}
                     changed = stopped.changed() => if changed.is_err() { break },
                 }
@@ -99,7 +113,7 @@ impl Engine {
             }
             Ok(None) => false,
             Err(error) => {
-                tracing::warn!(%error, "no job could be claimed");
+                tracing::warn!(%error, "failed to claim a job");
                 false
             }
         }
@@ -116,24 +130,25 @@ impl Engine {
 
     async fn carry_out(&self, job: JobRow, token: Uuid) {
         let started = Event::new(Moment::now(), job.key.clone(), EventKind::JobStarted);
-        self.inner.bus.emit(&started.with("attempt", job.attempts));
+        self.inner.bus.emit(&started.with(EventField::Attempt, job.attempts));
         let outcome = tokio::select! {
             outcome = self.compact_job(&job, token) => outcome,
-            () = self.beat(&job, token) => Err("another worker has the job".to_owned()),
+            () = self.renew_lease(&job, token) => Err(JobError::LeaseLost),
         };
-        let mut finished = Event::new(Moment::now(), job.key.clone(), EventKind::JobFinished);
-        finished =
-            finished.with("attempt", job.attempts).with("state", if outcome.is_ok() { "done" } else { "failed" });
-        if let Err(error) = &outcome {
-            self.give_back(&job, token, error.clone()).await;
-            finished = finished.with("error", error.clone());
+        let ended = if outcome.is_ok() { JobStage::Done } else { JobStage::Failed };
+        let mut finished = Event::new(Moment::now(), job.key.clone(), EventKind::JobFinished)
+            .with(EventField::Attempt, job.attempts)
+            .with(EventField::State, ended.name());
+        if let Err(error) = outcome {
+            self.give_back(&job, token, error.to_string()).await;
+            finished = finished.with(EventField::Error, error.to_string());
         }
         self.inner.bus.emit(&finished);
-        self.inner.bell.notify_waiters();
+        self.inner.job_changed.notify_waiters();
     }
 
     /// Renews the lease for as long as it is polled; ends when the lease is lost.
-    async fn beat(&self, job: &JobRow, token: Uuid) {
+    async fn renew_lease(&self, job: &JobRow, token: Uuid) {
         let lease = self.settings().jobs.lease;
         loop {
             tokio::time::sleep((lease / 3).max(Duration::from_millis(10))).await;
@@ -141,7 +156,7 @@ impl Engine {
             let write = Write::ExtendLease { job: job.id, token, until };
             match self.inner.log.apply(&[write]).await {
                 Err(error) if error.is_conflict() => return,
-                Err(error) => tracing::warn!(%error, "a lease could not be renewed"),
+                Err(error) => tracing::warn!(%error, "failed to renew a lease"),
                 Ok(()) => {}
             }
         }
@@ -152,70 +167,30 @@ impl Engine {
         let wait = jobs.backoff.saturating_mul(1 << job.attempts.saturating_sub(1).min(16));
         let end = JobEnd::Failed { again: Moment::now().after(wait), error };
         if let Err(error) = self.inner.log.apply(&[Write::FinishJob { job: job.id, token, end }]).await {
-            tracing::warn!(%error, "a job could not be given back; its lease will run out");
+            tracing::warn!(%error, "failed to give a job back; its lease will run out");
         }
     }
 
-    async fn compact_job(&self, job: &JobRow, token: Uuid) -> Result<(), String> {
+    async fn compact_job(&self, job: &JobRow, token: Uuid) -> Result<(), JobError> {
         let access = Access::owner(job.key.tenant.clone(), "background");
         for _ in 0..RACES_MAX {
-            let (engine, snapshot, errand) = self.job_snapshot(job).await.map_err(|error| error.to_string())?;
-            let how =
-                How { embedded_only: false, frame: Some(errand.frame), job: Some((job.id, token)), unsaved: false };
-            match engine.compact(&access, snapshot, how).await {
-                Ok(committed) => return committed.saved.map_err(|_| "the store did not take it".to_owned()),
-                Err(NotCompacted::NothingToDo { .. }) => return self.done(job, token).await,
+            let (engine, snapshot, described) = self.load_job(job).await?;
+            let options = CompactOptions {
+                frame: Some(described.frame),
+                job: Some((job.id, token)),
+                ..CompactOptions::default()
+            };
+            match engine.compact(&access, snapshot, options).await {
+                Ok(compacted) => return compacted.saved.map_err(|_| JobError::NotSaved),
+                Err(NotCompacted::NothingToDo { .. }) => {
+                    let done = Write::FinishJob { job: job.id, token, end: JobEnd::Done };
+                    return Ok(self.inner.log.apply(&[done]).await.map_err(LogError::from)?);
+                }
                 Err(NotCompacted::Lost) => {}
-                // A job is not sealed, and what a provider said may name a model or quote the request. The thread's events
-                // say why.
-                Err(NotCompacted::NoSummary { .. }) => return Err("there is no summary".to_owned()),
-                Err(error) => return Err(error.to_string()),
+                Err(NotCompacted::NoSummary(_)) => return Err(JobError::NoSummary),
+                Err(NotCompacted::PlannerPanicked) => return Err(JobError::PlannerPanicked),
             }
         }
-        Err("others were faster each time".to_owned())
-    }
-
-    async fn done(&self, job: &JobRow, token: Uuid) -> Result<(), String> {
-        let write = Write::FinishJob { job: job.id, token, end: JobEnd::Done };
-        self.inner.log.apply(&[write]).await.map_err(|error| error.to_string())
-    }
-
-    /// The job's thread as it is now, and the engine of whoever asked for it.
-    async fn job_snapshot(&self, job: &JobRow) -> Result<(Engine, Snapshot, Errand), LogError> {
-        let unreadable = |what: &str| LogError::Unreadable { what: what.to_owned() };
-        let log = &self.inner.log;
-        let asked: Asked = serde_json::from_str(&job.payload).map_err(|_| unreadable("a job's payload"))?;
-        let (tenant, name) = (&job.key.tenant, job.key.thread.as_str());
-        let errand: Errand = log.document(tenant, DocumentKind::Errand, name).await?.0.unwrap_or_default();
-        let row = log.thread(&job.key).await?.ok_or_else(|| LogError::NoThread { thread: job.key.thread.clone() })?;
-        let dialect = wire_dialect(&row).ok_or_else(|| unreadable("the thread's dialect"))?;
-        let model = Some(errand.frame.model.as_str()).filter(|model| !model.is_empty());
-        let engine = self.under(errand.policy.as_deref(), model);
-        let meter = Meter::new(&**engine.counter(), dialect);
-        let loaded =
-            log.load(&job.key, &meter, engine.counter_label()).await?.ok_or_else(|| unreadable("the thread"))?;
-        let options = PlanOptions {
-            previous: loaded.compaction,
-            pins: errand.pins.clone(),
-            instructions: errand.instructions.clone(),
-            rehydrated: errand.rehydrated_in == Some(loaded.thread.turn()),
-            cache: errand.cache(Moment::now()),
-            current: errand.current.clone(),
-            artifact_key: Some(log.vault().artifact_key(tenant)),
-            ..PlanOptions::default()
-        };
-        let snapshot = Snapshot {
-            key: job.key.clone(),
-            thread: loaded.thread,
-            hints: loaded.hints,
-            length: loaded.row.length,
-            version: loaded.row.version,
-            policy: engine.policy(),
-            counter: engine.counter().clone(),
-            dialect,
-            room: asked.room,
-            options,
-        };
-        Ok((engine, snapshot, errand))
+        Err(JobError::LostRaces)
     }
 }

@@ -158,12 +158,13 @@ fn line(event: &Event) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::EventKind;
+    use crate::event::{EventField, EventKind};
     use crate::ids::{Moment, TenantId, ThreadKey};
 
     fn event(number: u64) -> Event {
         let key = ThreadKey::new(TenantId::local(), "t1".parse().expect("a name"));
-        Event { tokens_freed: number, ..Event::new(Moment(1), key, EventKind::CompactionCleared) }.with("line", "a\nb")
+        Event { tokens_freed: number, ..Event::new(Moment(1), key, EventKind::CompactionCleared) }
+            .with(EventField::Details, "a\nb")
     }
 
     /// Is full once it holds each of these many bytes; at the next attempt there is room again.

@@ -5,6 +5,7 @@
 
 mod asking;
 mod bus;
+mod field;
 mod json_lines;
 #[cfg(feature = "otel")]
 pub mod otel;
@@ -14,12 +15,14 @@ pub mod spans;
 
 pub use asking::asks_again;
 pub use bus::Bus;
+pub use field::{EventField, JobStage, Strategy};
 pub use json_lines::JsonLines;
 pub use prometheus::Metrics;
 pub use quality::Quality;
 
 use std::collections::BTreeMap;
 
+use epitome::budget::Tokens;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -48,8 +51,9 @@ pub enum EventKind {
     CompactionDropped,
     /// Long parts lost their middle.
     CompactionTrimmed,
-    /// Passages went to the index that `recall` searches.
-    CompactionRetrieved,
+    /// Passages went to the index that `recall` searches. Stored as `compaction_retrieved`, the name that the design gives it.
+    #[serde(rename = "compaction_retrieved")]
+    CompactionIndexed,
     /// Content was brought back into one prompt.
     CompactionRehydrated,
     /// A plan was committed.
@@ -104,15 +108,15 @@ pub struct Event {
     pub tokens_after: u64,
     /// What the prompt may take.
     pub budget_limit: u64,
-    /// The rung, or whatever else did it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<String>,
+    /// The rung that did it.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Strategy::deserialize_known")]
+    pub strategy: Option<Strategy>,
     /// The places of the messages it is about: first, and the one after the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<(u64, u64)>,
     /// What it bought.
     pub tokens_freed: u64,
-    /// Everything else: numbers, names and ids; never what was said.
+    /// Numbers, names and ids by [`EventField`]; never what was said.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, Value>,
 }
@@ -134,11 +138,23 @@ impl Event {
         }
     }
 
+    /// An event that happens now to a prompt of this size, and changes no token of it.
+    pub fn of_prompt(key: &ThreadKey, kind: EventKind, tokens: Tokens, limit: Tokens) -> Self {
+        let tokens = tokens.get();
+        let event = Event::new(Moment::now(), key.clone(), kind);
+        Event { tokens_before: tokens, tokens_after: tokens, budget_limit: limit.get(), ..event }
+    }
+
     /// The event with one more detail.
     #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.details.insert(name.to_owned(), value.into());
+    pub fn with(mut self, field: EventField, value: impl Into<Value>) -> Self {
+        self.details.insert(field.name().to_owned(), value.into());
         self
+    }
+
+    /// Returns a detail.
+    pub fn detail(&self, field: EventField) -> Option<&Value> {
+        self.details.get(field.name())
     }
 }
 

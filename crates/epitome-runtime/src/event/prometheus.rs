@@ -1,7 +1,8 @@
 //! Metrics: events counted, in Prometheus' text format.
 //!
 //! They are counted in a recorder of their own; the embedding program's is left alone, and nothing listens on a port.
-//! No tenant, thread or artifact is a label: a label is one of a few names, and a name too many is counted as `other`.
+//! No tenant, thread or artifact is a label. A label's value is one of a closed set, but for the policies, which operators
+//! name: those are counted by name up to a limit, and as `other` from then on.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,11 +10,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use epitome::policy::Rung;
+use epitome::summary::SummaryAuthor;
 use metrics::{Unit, counter, describe_counter, describe_histogram, histogram, with_local_recorder};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use serde_json::Value;
 
-use super::{Event, EventKind, Listener};
+use super::{Event, EventField, EventKind, JobStage, Listener};
+use crate::summarize::NoSummaryReason;
 
 const COMPACTIONS: &str = "epitome_compactions_total";
 const COMPACTIONS_FAILED: &str = "epitome_compactions_failed_total";
@@ -32,30 +35,36 @@ const CONFLICTS: &str = "epitome_commit_conflicts_total";
 
 /// The counters without labels, which are there from the start, and what they count.
 const PLAIN: [(&str, &str); 8] = [
-    (COMPACTIONS_FAILED, "Plans that were made and not committed."),
+    (COMPACTIONS_FAILED, "Compactions that were planned and could not be committed."),
     (SUMMARY_CACHE_HITS, "Summaries found in the cache."),
-    (REHYDRATIONS, "Times that content was brought back into a prompt."),
-    (ARTIFACT_READS, "Artifacts read on purpose."),
-    (ARTIFACT_DENIED, "Artifacts asked for and not given."),
-    (OVERFLOWS, "Prompts that a provider found too long."),
-    (CONTEXT_MISSED, "Times that the agent asked for something that was compacted away."),
-    (CONFLICTS, "Commits that somebody else was faster at."),
+    (REHYDRATIONS, "Times that moved-out content was read back into a prompt automatically."),
+    (ARTIFACT_READS, "Artifacts read by an explicit call."),
+    (ARTIFACT_DENIED, "Artifact reads that were denied."),
+    (OVERFLOWS, "Prompts that a provider refused as too long."),
+    (CONTEXT_MISSED, "Times that the agent asked again for something that was compacted away."),
+    (CONFLICTS, "Commits that lost the race against another process."),
 ];
 
 /// The counters with labels, and what they count.
 const LABELED: [(&str, &str); 4] = [
-    (COMPACTIONS, "Compactions committed, by policy and by who wrote the summary."),
+    (COMPACTIONS, "Compactions committed, by policy and by author of the summary."),
     (TOKENS_FREED, "Tokens freed, by rung."),
-    (SUMMARY_FALLBACKS, "Summaries that the embedded summarizer had to write, by reason."),
-    (JOBS, "Background jobs, by what became of them."),
+    (
+        SUMMARY_FALLBACKS,
+        "Summaries that the embedded summarizer wrote because the model's could not be used, by reason.",
+    ),
+    (JOBS, "Background jobs, by the stage that they reached."),
 ];
 
 const PROMPT_BUCKETS: [f64; 10] = [1e3, 4e3, 8e3, 16e3, 32e3, 64e3, 128e3, 200e3, 400e3, 1e6];
 const TURN_BUCKETS: [f64; 8] = [1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
-/// The most characters of a label's value, and the most values of all labels together.
-const LABEL_CHARS_MAX: usize = 60;
-const LABELS_MAX: usize = 200;
+/// The most characters of a policy's name as a label, and the most policies that are counted by name.
+const POLICY_CHARS_MAX: usize = 60;
+const POLICIES_MAX: usize = 200;
+
+/// The label of a value that is outside its closed set.
+const OTHER: &str = "other";
 
 /// Histograms keep samples until somebody looks; after so many events they are folded in any case.
 const FOLD_EVERY: u64 = 1024;
@@ -65,14 +74,14 @@ pub struct Metrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
     heard: AtomicU64,
-    labels: Mutex<BTreeSet<String>>,
+    policies: Mutex<BTreeSet<String>>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let recorder = recorder();
         let handle = recorder.handle();
-        Metrics { recorder, handle, heard: AtomicU64::new(0), labels: Mutex::default() }
+        Metrics { recorder, handle, heard: AtomicU64::new(0), policies: Mutex::default() }
     }
 }
 
@@ -93,15 +102,15 @@ impl Metrics {
             EventKind::CompactionFailed => counter!(COMPACTIONS_FAILED).increment(1),
             EventKind::CompactionConflict => counter!(CONFLICTS).increment(1),
             EventKind::SummaryFellBack => {
-                counter!(SUMMARY_FALLBACKS, "reason" => self.label(event, "reason", "unknown")).increment(1);
+                counter!(SUMMARY_FALLBACKS, "reason" => reason_label(event)).increment(1);
             }
             EventKind::SummaryCached => counter!(SUMMARY_CACHE_HITS).increment(1),
             EventKind::CompactionRehydrated => counter!(REHYDRATIONS).increment(1),
             EventKind::ArtifactRead => counter!(ARTIFACT_READS).increment(1),
             EventKind::ArtifactDenied => counter!(ARTIFACT_DENIED).increment(1),
-            EventKind::JobQueued => counter!(JOBS, "state" => "queued").increment(1),
-            EventKind::JobStarted => counter!(JOBS, "state" => "started").increment(1),
-            EventKind::JobFinished => counter!(JOBS, "state" => self.label(event, "state", "done")).increment(1),
+            EventKind::JobQueued => count_job(JobStage::Queued),
+            EventKind::JobStarted => count_job(JobStage::Started),
+            EventKind::JobFinished => count_job(ending_of(event)),
             EventKind::ModelOverflowed => counter!(OVERFLOWS).increment(1),
             EventKind::ContextMissed => counter!(CONTEXT_MISSED).increment(1),
             kind => count_freed(kind, event.tokens_freed),
@@ -109,27 +118,21 @@ impl Metrics {
     }
 
     fn count_compaction(&self, event: &Event) {
-        let (policy, author) = (self.label(event, "policy", "unknown"), self.label(event, "author", "none"));
-        counter!(COMPACTIONS, "policy" => policy, "author" => author).increment(1);
+        counter!(COMPACTIONS, "policy" => self.policy_label(event), "author" => author_label(event)).increment(1);
         histogram!(PROMPT_TOKENS, "when" => "before").record(event.tokens_before as f64);
         histogram!(PROMPT_TOKENS, "when" => "after").record(event.tokens_after as f64);
-        if let Some(turns) = event.details.get("turns_since_compaction").and_then(Value::as_u64) {
+        if let Some(turns) = event.detail(EventField::TurnsSinceCompaction).and_then(Value::as_u64) {
             histogram!(TURNS_SINCE).record(turns as f64);
         }
     }
 
-    /// A detail as a label: a short name, one of few.
-    fn label(&self, event: &Event, name: &str, missing: &str) -> String {
-        match event.details.get(name) {
-            None | Some(Value::Null) => missing.to_owned(),
-            Some(Value::String(value)) if is_name(value) && self.is_one_of_few(value) => value.clone(),
-            Some(_) => "other".to_owned(),
-        }
-    }
-
-    fn is_one_of_few(&self, value: &str) -> bool {
-        let Ok(mut labels) = self.labels.lock() else { return false };
-        labels.contains(value) || (labels.len() < LABELS_MAX && labels.insert(value.to_owned()))
+    /// The policy's name where it is short and one of the first that were seen.
+    fn policy_label(&self, event: &Event) -> String {
+        let Some(name) = event.detail(EventField::Policy).and_then(Value::as_str) else { return "unknown".to_owned() };
+        let Ok(mut policies) = self.policies.lock() else { return OTHER.to_owned() };
+        let is_counted = is_name(name)
+            && (policies.contains(name) || (policies.len() < POLICIES_MAX && policies.insert(name.to_owned())));
+        if is_counted { name.to_owned() } else { OTHER.to_owned() }
     }
 }
 
@@ -167,7 +170,32 @@ fn describe() {
         describe_counter!(name, about);
     }
     describe_histogram!(PROMPT_TOKENS, Unit::Count, "Tokens of a prompt, before and after a compaction.");
-    describe_histogram!(TURNS_SINCE, Unit::Count, "Turns since the compaction before.");
+    describe_histogram!(TURNS_SINCE, Unit::Count, "Turns between two compactions of a thread.");
+}
+
+fn count_job(stage: JobStage) {
+    counter!(JOBS, "state" => stage.name()).increment(1);
+}
+
+fn ending_of(event: &Event) -> JobStage {
+    let is_failed = event.detail(EventField::State).is_some_and(|state| state == JobStage::Failed.name());
+    if is_failed { JobStage::Failed } else { JobStage::Done }
+}
+
+fn reason_label(event: &Event) -> &'static str {
+    let Some(name) = event.detail(EventField::Reason).and_then(Value::as_str) else { return "unknown" };
+    NoSummaryReason::from_name(name).map_or(OTHER, NoSummaryReason::name)
+}
+
+fn author_label(event: &Event) -> &'static str {
+    match event.detail(EventField::Author) {
+        None | Some(Value::Null) => "none",
+        Some(author) => match serde_json::from_value(author.clone()) {
+            Ok(SummaryAuthor::Embedded) => "embedded",
+            Ok(SummaryAuthor::Model) => "model",
+            Err(_) => OTHER,
+        },
+    }
 }
 
 /// The rungs are told by what they did; every other kind frees nothing.
@@ -187,7 +215,7 @@ fn count_freed(kind: EventKind, tokens: u64) {
 
 fn is_name(value: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._@/:-".contains(c);
-    !value.is_empty() && value.len() <= LABEL_CHARS_MAX && value.chars().all(fine)
+    !value.is_empty() && value.len() <= POLICY_CHARS_MAX && value.chars().all(fine)
 }
 
 #[cfg(test)]
@@ -210,9 +238,9 @@ mod tests {
     #[test]
     fn each_kind_of_event_is_counted_under_its_name() {
         let completed = Event { tokens_before: 9000, tokens_after: 2500, ..event(EventKind::CompactionCompleted) }
-            .with("policy", "coding@3")
-            .with("author", "model")
-            .with("turns_since_compaction", 4);
+            .with(EventField::Policy, "coding@3")
+            .with(EventField::Author, "model")
+            .with(EventField::TurnsSinceCompaction, 4);
         let freed = |kind, tokens_freed| Event { tokens_freed, ..event(kind) };
         let cases: [(Event, &str); 18] = [
             (completed.clone(), "epitome_compactions_total{policy=\"coding@3\",author=\"model\"} 1"),
@@ -223,15 +251,15 @@ mod tests {
             (freed(EventKind::CompactionCleared, 70), "epitome_tokens_freed_total{rung=\"clear\"} 70"),
             (freed(EventKind::CompactionTrimmed, 30), "epitome_tokens_freed_total{rung=\"trim\"} 30"),
             (
-                event(EventKind::SummaryFellBack).with("reason", "timed_out"),
-                "epitome_summary_fallbacks_total{reason=\"timed_out\"} 1",
+                event(EventKind::SummaryFellBack).with(EventField::Reason, "late"),
+                "epitome_summary_fallbacks_total{reason=\"late\"} 1",
             ),
             (event(EventKind::SummaryCached), "epitome_summary_cache_hits_total 1"),
             (event(EventKind::CompactionRehydrated), "epitome_rehydrations_total 1"),
             (event(EventKind::ArtifactRead), "epitome_artifact_reads_total 1"),
             (event(EventKind::ArtifactDenied), "epitome_artifact_denied_total 1"),
             (event(EventKind::JobQueued), "epitome_jobs_total{state=\"queued\"} 1"),
-            (event(EventKind::JobFinished).with("state", "dead"), "epitome_jobs_total{state=\"dead\"} 1"),
+            (event(EventKind::JobFinished).with(EventField::State, "failed"), "epitome_jobs_total{state=\"failed\"} 1"),
             (event(EventKind::ModelOverflowed), "epitome_overflows_total 1"),
             (event(EventKind::ContextMissed), "epitome_context_missed_total 1"),
             (event(EventKind::CompactionConflict), "epitome_commit_conflicts_total 1"),
@@ -257,7 +285,10 @@ mod tests {
     #[test]
     fn every_line_can_be_read_and_every_metric_has_help_and_a_type() {
         let kinds = [EventKind::CompactionCompleted, EventKind::CompactionDropped, EventKind::JobStarted];
-        let text = told(kinds.map(|kind| event(kind).with("turns_since_compaction", 1).with("policy", "a\"b\\c\nd")));
+        let text =
+            told(kinds.map(|kind| {
+                event(kind).with(EventField::TurnsSinceCompaction, 1).with(EventField::Policy, "a\"b\\c\nd")
+            }));
         let described = |what: &str| -> BTreeSet<String> {
             let lines = text.lines().filter_map(|line| line.strip_prefix(what));
             lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
@@ -274,8 +305,10 @@ mod tests {
 
     #[test]
     fn a_label_is_one_of_a_few_short_names_and_never_whose_thread_it_is() {
-        let wordy = event(EventKind::SummaryFellBack).with("reason", "the model said: my password is hunter2");
-        let many = (0..500).map(|number| event(EventKind::CompactionCompleted).with("policy", format!("p{number}")));
+        let wordy =
+            event(EventKind::SummaryFellBack).with(EventField::Reason, "the model said: my password is hunter2");
+        let many =
+            (0..500).map(|number| event(EventKind::CompactionCompleted).with(EventField::Policy, format!("p{number}")));
         let text = told(many.chain([wordy]));
         assert!(!text.contains("hunter2") && !text.contains("acme-tenant") && !text.contains("the-thread"));
         assert!(text.contains("epitome_summary_fallbacks_total{reason=\"other\"} 1"), "{text}");

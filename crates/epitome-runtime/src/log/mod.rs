@@ -383,24 +383,23 @@ impl Log {
         to: &str,
     ) -> Result<(), LogError> {
         let (Some(value), _) = self.document::<serde_json::Value>(tenant, kind, from).await? else { return Ok(()) };
-        let (value, at) = (&value, Moment::now());
-        let copy = Document { tenant, kind, name: to, value, expected: Some(0), at, expires: None };
-        match self.apply(&[self.put_document(&copy)]).await {
+        let copy = NewDocument::new(tenant, kind, to, &value).expecting(0);
+        match self.apply(&[self.put_document(copy)]).await {
             Err(error) if !error.is_conflict() => Err(error.into()),
             _ => Ok(()),
         }
     }
 
     /// The change that writes a document.
-    pub fn put_document<T: Serialize>(&self, document: &Document<'_, T>) -> Write {
-        let Document { tenant, kind, name, value, expected, at, expires } = document;
-        let key = DocumentKey::new((*tenant).clone(), *kind, self.stored_name(tenant, *kind, name));
+    pub fn put_document<T: Serialize>(&self, document: NewDocument<'_, T>) -> Write {
+        let NewDocument { tenant, kind, name, value, expected, at, expires } = document;
+        let key = DocumentKey::new(tenant.clone(), kind, self.stored_name(tenant, kind, name));
         let sealed_for = document_name(&key.kind, &key.name);
         Write::PutDocument {
             key,
-            expected: *expected,
-            at: *at,
-            expires: expires.or_else(|| kind.retention().expiry(*at)),
+            expected,
+            at,
+            expires: expires.or_else(|| kind.retention().expiry(at)),
             body: self.seal_json(tenant, Sealing::Document, &sealed_for, value),
         }
     }
@@ -445,23 +444,41 @@ impl Log {
     }
 }
 
-/// A document to be written.
+/// A document to be written: any version replaced, dated now, kept as long as its kind is, unless told otherwise.
 #[derive(Debug)]
-pub struct Document<'a, T> {
-    /// Whose.
-    pub tenant: &'a TenantId,
-    /// What kind.
-    pub kind: DocumentKind,
-    /// Which one.
-    pub name: &'a str,
-    /// Its content.
-    pub value: &'a T,
-    /// The version it must have now; `None`: any.
-    pub expected: Option<u64>,
-    /// When.
-    pub at: Moment,
-    /// When it may be removed; `None`: when its kind's retention is over.
-    pub expires: Option<Moment>,
+pub struct NewDocument<'a, T> {
+    tenant: &'a TenantId,
+    kind: DocumentKind,
+    name: &'a str,
+    value: &'a T,
+    expected: Option<u64>,
+    at: Moment,
+    expires: Option<Moment>,
+}
+
+impl<'a, T: Serialize> NewDocument<'a, T> {
+    /// A document of this name and content.
+    pub fn new(tenant: &'a TenantId, kind: DocumentKind, name: &'a str, value: &'a T) -> Self {
+        NewDocument { tenant, kind, name, value, expected: None, at: Moment::now(), expires: None }
+    }
+
+    /// Fails with a conflict unless the stored document has this version; 0 stands for none.
+    #[must_use]
+    pub fn expecting(self, version: impl Into<Option<u64>>) -> Self {
+        NewDocument { expected: version.into(), ..self }
+    }
+
+    /// Dates the document.
+    #[must_use]
+    pub fn at(self, at: Moment) -> Self {
+        NewDocument { at, ..self }
+    }
+
+    /// Lets the document expire before its kind's retention ends.
+    #[must_use]
+    pub fn expires(self, at: Moment) -> Self {
+        NewDocument { expires: Some(at), ..self }
+    }
 }
 
 fn document_name(kind: &StoredKind, name: &str) -> String {

@@ -13,8 +13,8 @@ macro_rules! delegate_store {
             use ::std::ops::Range;
             use $crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
             use $crate::store::{
-                ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow, Lease,
-                MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+                ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow,
+                Lease, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
             };
 
             #[async_trait::async_trait]
@@ -111,7 +111,12 @@ macro_rules! delegate_store {
                     self.wrap_call("search", self.inner().search(tenant, segments, terms, limit)).await
                 }
 
-                async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
+                async fn claim(
+                    &self,
+                    kind: &JobKind,
+                    lease: &Lease,
+                    now: Moment,
+                ) -> Result<Option<JobRow>, StoreError> {
                     self.wrap_call("claim", self.inner().claim(kind, lease, now)).await
                 }
 

@@ -46,8 +46,8 @@ macro_rules! document_kinds {
 document_kinds! {
     /// A model's answer as the client got it, kept until the client sends it back.
     Answer = "answer",
-    /// What a queued compaction has to know.
-    Errand = "errand",
+    /// The description of a queued compaction.
+    CompactionJob = "errand",
     /// What was learned about models.
     Learned = "learned",
     /// One request in the ledger.
@@ -138,7 +138,7 @@ impl DocumentKind {
             | DocumentKind::Probe
             | DocumentKind::Secret
             | DocumentKind::Summary => Owner::Tenant,
-            DocumentKind::Errand
+            DocumentKind::CompactionJob
             | DocumentKind::Memory
             | DocumentKind::MemoryFolded
             | DocumentKind::Pins
@@ -163,7 +163,7 @@ impl DocumentKind {
             | DocumentKind::Trace => Naming::Blinded,
             // Behind the thread and its length stands the id of a request, which a client may choose.
             DocumentKind::Answer => Naming::BlindedLast,
-            DocumentKind::Errand
+            DocumentKind::CompactionJob
             | DocumentKind::Ledger
             | DocumentKind::LedgerDay
             | DocumentKind::LedgerPrevious
@@ -188,7 +188,7 @@ impl DocumentKind {
             DocumentKind::Ledger | DocumentKind::Summary => days(90),
             // No provider's cache lives longer, which is all that the first is good for; the second is good for a moment.
             DocumentKind::LedgerPrevious | DocumentKind::Probe => days(1),
-            DocumentKind::Errand
+            DocumentKind::CompactionJob
             | DocumentKind::Learned
             | DocumentKind::LedgerDay
             | DocumentKind::Memory

@@ -12,7 +12,10 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::rule::{self, not_at};
-use super::{ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobKind, JobRow, JobState, Lease, MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write};
+use super::{
+    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobKind,
+    JobRow, JobState, Lease, MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+};
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// A store that lasts as long as the process.

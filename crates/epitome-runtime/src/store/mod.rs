@@ -30,8 +30,8 @@ pub use memory::Memory;
 pub use postgres::{Postgres, PostgresSettings};
 pub use recovering::{Opener, RecoveringStore};
 pub use row::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobKind, JobRow, JobState, Lease,
-    MessageRow, PlanRow, Segment, Sensitivity, ThreadRow,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobKind, JobRow, JobState,
+    Lease, MessageRow, PlanRow, Segment, Sensitivity, ThreadRow,
 };
 pub use sqlite::Sqlite;
 pub use timeout::{StoreWait, TimeoutStore};

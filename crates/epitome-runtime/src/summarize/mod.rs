@@ -116,6 +116,28 @@ pub enum NoSummaryReason {
 }
 
 impl NoSummaryReason {
+    /// All reasons.
+    const ALL: [NoSummaryReason; 13] = [
+        NoSummaryReason::Late,
+        NoSummaryReason::Empty,
+        NoSummaryReason::TooLong,
+        NoSummaryReason::Garbled,
+        NoSummaryReason::Rejected,
+        NoSummaryReason::Throttled,
+        NoSummaryReason::CircuitOpen,
+        NoSummaryReason::Unreachable,
+        NoSummaryReason::CutOff,
+        NoSummaryReason::Refused,
+        NoSummaryReason::NotSmaller,
+        NoSummaryReason::Invented,
+        NoSummaryReason::Unusable,
+    ];
+
+    /// Returns the reason of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        NoSummaryReason::ALL.into_iter().find(|reason| reason.name() == name)
+    }
+
     /// Returns the reason in one word, as events, metrics and receipts have it.
     pub fn name(self) -> &'static str {
         match self {

@@ -9,8 +9,8 @@ use super::names::blind_names;
 use super::tally::{Row, Tally};
 use super::{Documents, PAGE, Said, UpkeepError, sentence, threads};
 use crate::artifact::{Artifacts, Finding, Unreadable};
-use crate::ids::{Moment, TenantId, ThreadKey};
-use crate::log::{Document, Log, LogError};
+use crate::ids::{TenantId, ThreadKey};
+use crate::log::{Log, LogError, NewDocument};
 use crate::recall::index_rows;
 use crate::store::{DocumentKind, StoreError, ThreadRow, Write};
 use crate::vault::OpenError;
@@ -235,15 +235,7 @@ impl Rotation {
                 writes.clear();
             }
         }
-        writes.push(log.put_document(&Document {
-            tenant,
-            kind: DocumentKind::Rotated,
-            name,
-            value: &current,
-            expected: None,
-            at: Moment::now(),
-            expires: None,
-        }));
+        writes.push(log.put_document(NewDocument::new(tenant, DocumentKind::Rotated, name, &current)));
         log.apply(&writes).await?;
         self.rotated.indexed += 1;
         Ok(())

@@ -128,16 +128,9 @@ async fn what_an_older_version_learned_for_everybody_is_not_believed() {
     let engine = Engine::new(parts()).await.unwrap();
     let system = "epitome.system".parse().unwrap();
     let old = json!({"windows": {"gpt-4o": 1200}, "calibration": {"gpt-4o": 2.0}});
-    let document = epitome_runtime::log::Document {
-        tenant: &system,
-        kind: epitome_runtime::store::DocumentKind::Learned,
-        name: "models",
-        value: &old,
-        expected: None,
-        at: Moment::now(),
-        expires: None,
-    };
-    engine.log().apply(&[engine.log().put_document(&document)]).await.unwrap();
+    let document =
+        epitome_runtime::log::NewDocument::new(&system, epitome_runtime::store::DocumentKind::Learned, "models", &old);
+    engine.log().apply(&[engine.log().put_document(document)]).await.unwrap();
     let engine = Engine::new(parts()).await.unwrap();
     engine.open(&owner(), thread_id("t"), Dialect::Chat).await.unwrap();
     let served = ServedModel::new(owner().tenant, "", "gpt-4o");

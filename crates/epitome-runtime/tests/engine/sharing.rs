@@ -7,7 +7,7 @@ use epitome::budget::{Meter, Tokens, counter_for};
 use epitome::thread::{Raw, Thread};
 use epitome::wire::{Dialect, decode_message};
 use epitome_runtime::artifact::{Access, Permission, Permissions};
-use epitome_runtime::engine::{Background, Engine, Kept, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{ArtifactRetention, Background, Engine, Parts, Settings, StepRequest};
 use epitome_runtime::event::{Bus, Event, Listener};
 use epitome_runtime::ids::Moment;
 use epitome_runtime::model::Model;
@@ -98,16 +98,8 @@ async fn a_fork_has_its_parents_state_only_where_nothing_behind_it_was_merged_in
     let (tenant, log) = (owner().tenant, engine.log());
     let (kind, value) = (epitome_runtime::store::DocumentKind::State, serde_json::json!({"goal": "capybara"}));
     let at = epitome_runtime::ids::Moment::now();
-    let document = epitome_runtime::log::Document {
-        tenant: &tenant,
-        kind,
-        name: "t1",
-        value: &value,
-        expected: None,
-        at,
-        expires: None,
-    };
-    log.apply(&[log.put_document(&document)]).await.unwrap();
+    let document = epitome_runtime::log::NewDocument::new(&tenant, kind, "t1", &value).at(at);
+    log.apply(&[log.put_document(document)]).await.unwrap();
     for (name, at, has_it) in [("early", 2, false), ("late", length, true)] {
         engine.fork(&owner(), thread_id("t1"), at, thread_id(name)).await.unwrap();
         let (state, _) = log.document::<serde_json::Value>(&tenant, kind, name).await.unwrap();
@@ -166,9 +158,9 @@ async fn a_cached_summary_that_has_expired_is_not_used() {
     }
 }
 
-async fn keeping(kept: Kept) -> Engine {
+async fn keeping(retention: ArtifactRetention) -> Engine {
     let window = Some(Tokens::new(26_000));
-    Engine::new(Parts::in_memory(Settings { kept, window, ..settings() })).await.unwrap()
+    Engine::new(Parts::in_memory(Settings { retention, window, ..settings() })).await.unwrap()
 }
 
 #[tokio::test]
@@ -178,7 +170,7 @@ async fn recall_and_read_message_ask_for_the_permission_of_what_is_kept() {
         (Sensitivity::Confidential, Some(Permission::ReadConfidential)),
         (Sensitivity::Restricted, Some(Permission::ReadRestricted)),
     ] {
-        let engine = keeping(Kept { sensitivity, ..Kept::default() }).await;
+        let engine = keeping(ArtifactRetention { sensitivity, ..ArtifactRetention::default() }).await;
         move_out(&mut open(&engine).await, 5).await;
         let base = Permissions::none().with(Permission::ReadThread).with(Permission::WriteThread);
         let with = needed.map_or(base, |permission| base.with(permission));
@@ -195,7 +187,7 @@ async fn recall_and_read_message_ask_for_the_permission_of_what_is_kept() {
 #[tokio::test]
 async fn an_expired_artifact_is_unreadable_before_and_after_a_sweep() {
     for ttl in [None, Some(Duration::from_millis(1))] {
-        let engine = keeping(Kept { ttl, ..Kept::default() }).await;
+        let engine = keeping(ArtifactRetention { ttl, ..ArtifactRetention::default() }).await;
         let mut thread = open(&engine).await;
         move_out(&mut thread, 5).await;
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
-use epitome_runtime::store::{ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobKind, Lease, Memory, NewJob, Segment, Sensitivity, Sqlite, Store, StoreError, ThreadRow, Write};
+use epitome_runtime::store::{
+    ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobKind, Lease, Memory, NewJob, Segment,
+    Sensitivity, Sqlite, Store, StoreError, ThreadRow, Write,
+};
 use proptest::prelude::*;
 use uuid::Uuid;
 

@@ -12,7 +12,7 @@ use epitome::budget::Tokens;
 use epitome_runtime::artifact::PutOptions;
 use epitome_runtime::engine::{Engine, EngineError, Parts};
 use epitome_runtime::ids::{Moment, ThreadKey};
-use epitome_runtime::log::Document;
+use epitome_runtime::log::NewDocument;
 use epitome_runtime::recall::{Query, recall};
 use epitome_runtime::store::{
     DocumentKey, DocumentKind, DocumentRow, Memory, Owner, Retention, Sensitivity, Store, StoredKind, Write,
@@ -92,10 +92,9 @@ fn name_of(kind: DocumentKind) -> &'static str {
 /// Documents of every kind, and an artifact, as they are kept now and then.
 async fn keep_by_hand(engine: &Engine) {
     let (tenant, at) = (owner().tenant, Moment(1));
-    let document =
-        |kind, name| Document { tenant: &tenant, kind, name, value: &"t1", expected: None, at, expires: None };
+    let document = |kind, name| NewDocument::new(&tenant, kind, name, &"t1").at(at);
     let mut writes: Vec<Write> =
-        DocumentKind::ALL.iter().map(|kind| engine.log().put_document(&document(*kind, name_of(*kind)))).collect();
+        DocumentKind::ALL.iter().map(|kind| engine.log().put_document(document(*kind, name_of(*kind)))).collect();
     let options = PutOptions { at, sensitivity: Sensitivity::Internal, ttl: None, tokens: Tokens::ZERO };
     writes.push(engine.artifacts().put(&owner(), &thread_id("t1"), b"what was said", options).await.unwrap());
     engine.log().apply(&writes).await.unwrap();

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::fixture::{append, artifact_row, commit, create, document_key, event, finish, found, index, job, key, lease, noon, passage, plan_row, put, segment, thread_of, unique, unknown_kind};
+use super::fixture::{
+    append, artifact_row, commit, create, document_key, event, finish, found, index, job, key, lease, noon, passage,
+    plan_row, put, segment, thread_of, unique, unknown_kind,
+};
 use super::{Outcome, claims, conflicts, same};
 use epitome_runtime::store::{DocumentKind, JobEnd, JobId, Sensitivity, Store, Write};
 

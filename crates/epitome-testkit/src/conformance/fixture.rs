@@ -8,7 +8,10 @@ use uuid::Uuid;
 
 use super::Reason;
 use epitome_runtime::ids::{Moment, TenantId, ThreadId, ThreadKey};
-use epitome_runtime::store::{ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobKind, JobRow, Lease, MessageRow, NewJob, PlanRow, Segment, Sensitivity, Store, StoreError, ThreadRow, Write};
+use epitome_runtime::store::{
+    ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobKind, JobRow, Lease, MessageRow,
+    NewJob, PlanRow, Segment, Sensitivity, Store, StoreError, ThreadRow, Write,
+};
 
 /// Later than every moment that a case vacuums before.
 pub(super) const NOON: Moment = Moment(1_000_000);

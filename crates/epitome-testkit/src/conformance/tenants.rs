@@ -3,7 +3,10 @@
 use epitome::thread::MessageId;
 use std::sync::Arc;
 
-use super::fixture::{append, artifact_row, commit, create, document_key, event, found, index, job, key, noon, passage, put, segment, tenant, thread_of, unique, unknown_kind};
+use super::fixture::{
+    append, artifact_row, commit, create, document_key, event, found, index, job, key, noon, passage, put, segment,
+    tenant, thread_of, unique, unknown_kind,
+};
 use super::{Outcome, claims, conflicts, holds, same};
 use epitome_runtime::store::{DocumentKind, Store, Write};
 

@@ -26,7 +26,10 @@ use self::failure::Fault;
 use self::step::Step;
 use self::value::{bound, limit as most, parsed};
 use super::rule::LAPSED;
-use super::{ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write};
+use super::{
+    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow, Lease,
+    MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+};
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// How often a batch is tried when Postgres breaks it off for another's sake.

@@ -6,7 +6,10 @@ use uuid::Uuid;
 use super::failure::Fault;
 use super::value::{amount, id, json, maybe, moment, parsed, small, unreadable};
 use crate::ids::ThreadKey;
-use crate::store::{ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, JobId, JobKind, JobRow, JobState, Lease, MessageRow, PlanRow, Sensitivity, StoredKind, ThreadRow};
+use crate::store::{
+    ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, JobId, JobKind, JobRow, JobState, Lease, MessageRow,
+    PlanRow, Sensitivity, StoredKind, ThreadRow,
+};
 
 pub(super) fn thread(row: &Row) -> Result<ThreadRow, Fault> {
     Ok(ThreadRow {

@@ -27,7 +27,10 @@ use rusqlite::Connection;
 use self::failure::Fault;
 use self::file::OpenFile;
 use self::worker::{Readers, Writer};
-use super::{ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write};
+use super::{
+    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow, Lease,
+    MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+};
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// A store in an SQLite file, or in SQLite's memory.

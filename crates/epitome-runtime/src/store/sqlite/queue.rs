@@ -76,7 +76,12 @@ pub(super) fn is_any_due(conn: &Connection, kind: &JobKind, now: Moment) -> Resu
 }
 
 /// Takes the oldest job that is due.
-pub(super) fn claim(conn: &mut Connection, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, Fault> {
+pub(super) fn claim(
+    conn: &mut Connection,
+    kind: &JobKind,
+    lease: &Lease,
+    now: Moment,
+) -> Result<Option<JobRow>, Fault> {
     let transaction = conn.transaction()?;
     transaction
         .prepare_cached(
