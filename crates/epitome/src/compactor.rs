@@ -21,7 +21,7 @@ use crate::plan::{Compaction, Room};
 use crate::planner::{Draft, OPEN_MEDIA, PlanOptions, Planner, Shape, Verdict, open_media_shortfall};
 use crate::policy::Policy;
 use crate::render::Prompt;
-use crate::session::{CompactedContext, SessionError, Trigger, Written};
+use crate::session::{CompactedContext, SessionChange, SessionError};
 use crate::summary::StructuredSummary;
 use crate::wire::{PromptMessage, Voice};
 
@@ -380,7 +380,7 @@ impl<'a> Compactor<'a> {
             Shape::Free => (prompt.messages.clone(), prompt.tokens(thread, meter)),
         };
         let (tokens_before, tokens_after) = (thread.total().get(), after.get());
-        CompactedContext { messages, summary, tokens_before, tokens_after, trigger: Trigger::Manual }
+        CompactedContext { messages, summary, tokens_before, tokens_after }
     }
 
     /// Returns the error for messages of which nothing can shrink.
@@ -447,7 +447,7 @@ impl Fitted {
     }
 
     /// Returns the change to the session's text; `stamp` is the time that new lines carry.
-    pub fn write(&self, conversation: &Conversation, stamp: &str) -> Result<Written, SessionError> {
+    pub fn write(&self, conversation: &Conversation, stamp: &str) -> Result<SessionChange, SessionError> {
         conversation.session.write(&self.context, stamp)
     }
 

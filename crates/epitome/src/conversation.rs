@@ -64,7 +64,7 @@ impl Conversation {
         let counter = count_for.counter.unwrap_or_else(|| match (is_known, count_for.cautious, &model) {
             (false, true, None) => Arc::new(Cautious),
             // The number that the gateway says too; for a model that nobody knows it is an estimate.
-            (false, _, Some(_)) => Arc::new(Scaled::assumed(counter_for(model.as_deref()), 1.0)),
+            (false, _, Some(_)) => Arc::new(Scaled::new(counter_for(model.as_deref()), 1.0)),
             _ => counter_for(model.as_deref()),
         });
         let mut messages = session.messages();

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use epitome::plan::ArtifactId;
-use epitome::session::{CompactedContext, Format, ReadOptions, Session, Trigger, Written};
+use epitome::session::{CompactedContext, Format, ReadOptions, Session, SessionChange};
 use epitome::wire::PromptMessage;
 use serde_json::{Value, json};
 
@@ -137,17 +137,16 @@ fn untouched(job: &Job) -> Result<String, Failure> {
         return Ok(session.source().as_str().to_owned());
     }
     let messages = (0..count).map(PromptMessage::Kept).collect();
-    let compacted = CompactedContext {
-        messages,
-        summary: String::new(),
-        tokens_before: 0,
-        tokens_after: 0,
-        trigger: Trigger::Manual,
-    };
+    let compacted = CompactedContext { messages, summary: String::new(), tokens_before: 0, tokens_after: 0 };
     Ok(written(session, &compacted, &job.opened.path, "")?.apply(session.source().as_str()))
 }
 
-fn written(session: &Session, compacted: &CompactedContext, path: &Path, stamp: &str) -> Result<Written, Failure> {
+fn written(
+    session: &Session,
+    compacted: &CompactedContext,
+    path: &Path,
+    stamp: &str,
+) -> Result<SessionChange, Failure> {
     session.write(compacted, stamp).map_err(|error| unreadable(path, &error))
 }
 
@@ -201,18 +200,23 @@ fn record(source: &Path, target: &Target, made: &Made, made_at: String) -> Recor
 }
 
 /// By what a list that is written will be known again.
-fn tip(session: &Session, written: &Written) -> Option<ArtifactId> {
-    let Written::Replace(text) = written else { return None };
+fn tip(session: &Session, written: &SessionChange) -> Option<ArtifactId> {
+    let SessionChange::Replace(text) = written else { return None };
     let options = ReadOptions { format: Some(session.format()), skip_bad_lines: true };
     tips(&Session::read(text, &options).ok()?).pop()
 }
 
 /// Writes the result. Answers what goes to standard output.
-fn put(session: &Session, written: &Written, target: &Target, opened: &Opened) -> Result<Option<String>, Failure> {
+fn put(
+    session: &Session,
+    written: &SessionChange,
+    target: &Target,
+    opened: &Opened,
+) -> Result<Option<String>, Failure> {
     let source = session.source().as_str();
     let pieces = match written {
-        Written::Append(lines) => [source, lines],
-        Written::Replace(text) => [text, ""],
+        SessionChange::Append(lines) => [source, lines],
+        SessionChange::Replace(text) => [text, ""],
     };
     match target {
         Target::Stdout => Ok(Some(pieces.concat())),
@@ -229,7 +233,7 @@ fn whereabouts(
     made: &Made,
     args: &Compact,
     target: &Target,
-    written: &Written,
+    written: &SessionChange,
     store: &Store,
     stored: Stored,
 ) -> String {
@@ -238,7 +242,7 @@ fn whereabouts(
         return "\nNothing was written: this was a dry run.\n".to_owned();
     }
     let how = match (target, written) {
-        (Target::InPlace, Written::Append(lines)) => {
+        (Target::InPlace, SessionChange::Append(lines)) => {
             let count = lines.trim_start().lines().count();
             format!("\nAppended {count} line{} to {name}; what was in it is unchanged.\n", plural(count))
         }
@@ -285,9 +289,9 @@ fn shell_word(path: &Path) -> String {
     }
 }
 
-fn whereabouts_json(source: &Path, target: &Target, written: &Written) -> Value {
+fn whereabouts_json(source: &Path, target: &Target, written: &SessionChange) -> Value {
     let mut json = json!({"to": target.name(source)});
-    if let (Target::InPlace, Written::Append(lines)) = (target, written) {
+    if let (Target::InPlace, SessionChange::Append(lines)) = (target, written) {
         json["appended_lines"] = json!(lines.trim_start().lines().count());
     }
     json

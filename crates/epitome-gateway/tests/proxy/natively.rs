@@ -1,6 +1,6 @@
 //! What providers do natively: kept responses, conversations, compactions of their own, cache marks, thinking, seals.
 
-use epitome::wire::{Dialect, count_marks};
+use epitome::wire::{Dialect, cache_marks};
 use epitome_mock::{CacheRules, MockWork};
 use serde_json::{Value, json};
 
@@ -172,7 +172,8 @@ async fn cache_marks_are_at_most_four_and_the_cache_survives_between_compactions
     let (mut kept, mut hit) = (0, 0);
     for (at, (turn, sent)) in turns.iter().zip(world.mock.requests()).enumerate() {
         let text = String::from_utf8(sent.body.to_vec()).unwrap();
-        assert!(count_marks(&text) <= 4, "turn {at}: {} marks", count_marks(&text));
+        let marks = cache_marks(&text).len();
+        assert!(marks <= 4, "turn {at}: {marks} marks");
         let usage = talk.read(turn).usage.unwrap();
         if at > 0 && turn.told("cache") == Some("kept") {
             kept += 1;
@@ -180,7 +181,7 @@ async fn cache_marks_are_at_most_four_and_the_cache_survives_between_compactions
         }
         if turn.told("cache") == Some("rewritten") {
             // One stands on the operator's words; the others went with their blocks, and one came to the summary.
-            assert!(count_marks(&text) >= 2, "turn {at}: no mark came to the summary");
+            assert!(marks >= 2, "turn {at}: no mark came to the summary");
         }
     }
     assert!(turns.last().unwrap().plan() >= 3);

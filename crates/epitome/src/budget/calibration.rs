@@ -3,14 +3,11 @@
 //! Plain data that can be stored and sent. It refuses to learn from usage that is absent, zero, or so far off that
 //! something other than a tokenizer explains it (a server that silently truncated, a cache that was not reported).
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::scaled::Scaled;
-use super::tokens::{TokenCounter, Tokens};
+use super::tokens::Tokens;
 
 /// How much a new observation weighs against all earlier ones.
 const NEWEST_WEIGHT: f64 = 0.2;
@@ -44,36 +41,6 @@ impl CountFactor {
     }
 }
 
-/// Factors learned so far, by model id as the caller spells it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Calibration {
-    factors: BTreeMap<String, CountFactor>,
-}
-
-impl Calibration {
-    /// Learns from one request: what we counted for it, and what the provider reported for it.
-    pub fn learn(&mut self, model: &str, counted: Tokens, reported: Option<Tokens>) {
-        let before = self.factors.get(model).copied();
-        if let Some(factor) = CountFactor::learn(before, counted, reported) {
-            self.factors.insert(model.to_owned(), factor);
-        }
-    }
-
-    /// What counts for this model are to be multiplied by, once anything was learned.
-    pub fn factor(&self, model: &str) -> Option<f64> {
-        self.factors.get(model).map(|factor| factor.get())
-    }
-
-    /// The counter corrected for this model, or the counter itself while nothing was learned.
-    pub fn apply(&self, model: &str, counter: Arc<dyn TokenCounter>) -> Arc<dyn TokenCounter> {
-        match self.factor(model) {
-            Some(factor) => Arc::new(Scaled::calibrated(counter, factor)),
-            None => counter,
-        }
-    }
-}
-
 fn believable_ratio(counted: Tokens, reported: Option<Tokens>) -> Option<f64> {
     let ratio = reported?.get() as f64 / counted.get() as f64;
     BELIEVABLE.contains(&ratio).then_some(ratio)
@@ -82,14 +49,12 @@ fn believable_ratio(counted: Tokens, reported: Option<Tokens>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{Bpe, CountSource};
 
     fn after(observations: &[(u64, Option<u64>)]) -> Option<f64> {
-        let mut calibration = Calibration::default();
-        for &(counted, reported) in observations {
-            calibration.learn("m", Tokens::new(counted), reported.map(Tokens::new));
-        }
-        calibration.factor("m").map(|factor| (factor * 1e6).round() / 1e6)
+        let learn = |factor, &(counted, reported): &(u64, Option<u64>)| {
+            CountFactor::learn(factor, Tokens::new(counted), reported.map(Tokens::new))
+        };
+        observations.iter().fold(None, learn).map(|factor| (factor.get() * 1e6).round() / 1e6)
     }
 
     #[test]
@@ -118,24 +83,5 @@ mod tests {
             assert_eq!(after(&[observation]), None, "{observation:?}");
             assert_eq!(after(&[(1_000, Some(1_500)), observation]), Some(1.5), "{observation:?}");
         }
-    }
-
-    #[test]
-    fn a_learned_factor_changes_the_counts_and_their_source() {
-        let mut calibration = Calibration::default();
-        let plain: Arc<dyn TokenCounter> = Arc::new(Bpe::O200k);
-        assert_eq!(calibration.apply("m", plain.clone()).source(), CountSource::Exact);
-        calibration.learn("m", Tokens::new(100), Some(Tokens::new(150)));
-        let counter = calibration.apply("m", plain);
-        assert_eq!((counter.count("hello world"), counter.source()), (Tokens::new(3), CountSource::Calibrated));
-    }
-
-    #[test]
-    fn factors_survive_being_written_down() {
-        let mut calibration = Calibration::default();
-        calibration.learn("m", Tokens::new(100), Some(Tokens::new(125)));
-        let written = serde_json::to_string(&calibration).expect("plain data");
-        assert_eq!(written, r#"{"m":1.25}"#);
-        assert_eq!(serde_json::from_str::<Calibration>(&written).ok(), Some(calibration));
     }
 }

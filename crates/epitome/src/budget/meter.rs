@@ -54,7 +54,7 @@ impl<'a> Meter<'a> {
     }
 
     /// The tokens of a tool result that holds nothing but a text.
-    pub fn text_result(&self, text: &str) -> Tokens {
+    pub(crate) fn text_result(&self, text: &str) -> Tokens {
         self.overhead.per_result + self.text(text)
     }
 
@@ -124,12 +124,12 @@ impl<'a> Meter<'a> {
     }
 
     /// The tokens of the media in a tool result.
-    pub fn media_of(&self, result: &ToolResult) -> Tokens {
+    pub(crate) fn media_of(&self, result: &ToolResult) -> Tokens {
         result.media.iter().map(|media| self.media(media).tokens).sum()
     }
 
     /// The tokens of each part of many messages, counted on as many threads as help.
-    pub fn parts_of_all(&self, messages: &[NewMessage]) -> Vec<Vec<Tokens>> {
+    pub(crate) fn parts_of_all(&self, messages: &[NewMessage]) -> Vec<Vec<Tokens>> {
         let bytes: usize = messages.iter().map(|message| message.raw.len()).sum();
         if bytes < PARALLEL_BYTES_MIN {
             return messages.iter().map(|message| self.parts(message)).collect();

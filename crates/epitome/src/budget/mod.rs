@@ -1,7 +1,7 @@
 //! Tokens and the budget: what a prompt costs and what it may cost.
 //!
 //! A [`TokenCounter`] prices text; [`Overhead`] and [`ImageRule`] price what is around and between it; [`Model`] and
-//! [`Window`] say how much there may be; [`Threshold`] says when it is too much; [`Calibration`] and
+//! [`Window`] say how much there may be; [`Threshold`] says when it is too much; [`CountFactor`] and
 //! [`classify`] learn from what the provider answered.
 
 mod bpe;
@@ -26,10 +26,10 @@ mod tokens;
 mod windows;
 
 pub use bpe::Bpe;
-pub use calibration::{Calibration, CountFactor};
+pub use calibration::CountFactor;
 pub use cautious::Cautious;
 pub(crate) use cut::longest;
-pub use cut::{tail, truncate};
+pub use cut::truncate;
 pub use estimate::{Characters, Estimate};
 pub use image::ImageRule;
 pub use meter::Meter;

@@ -111,7 +111,7 @@ impl Model {
     pub fn counter(&self) -> Arc<dyn TokenCounter> {
         let counter = self.tokenizer.counter();
         match self.factor {
-            Some(factor) => Arc::new(Scaled::assumed(counter, factor)),
+            Some(factor) => Arc::new(Scaled::new(counter, factor)),
             None => counter,
         }
     }

@@ -20,9 +20,6 @@ const DEPTH_MAX: usize = 8;
 /// How much of a text is read; what says more than this is not an error message.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
 
-/// The share of a limit that a retry aims for.
-const RETRY_SHARE: f64 = 0.9;
-
 /// The words of `data/overflow.toml`, which says what each list is for.
 static WORDS: LazyLock<OverflowWords> = LazyLock::new(|| crate::embedded_table!("overflow.toml"));
 
@@ -91,20 +88,6 @@ impl Overflow {
             Overflow::InputTooLong { limit, .. } => limit,
             Overflow::OutputBudget { limit, .. } => Some(limit),
         }
-    }
-
-    /// What a retry should cost by our own count, given what the refused request cost by it.
-    ///
-    /// Nine tenths of the limit, translated from the provider's tokens to ours.
-    pub fn retry_target(&self, estimated: Tokens) -> Option<Tokens> {
-        let Overflow::InputTooLong { used, limit: Some(limit) } = *self else {
-            return None;
-        };
-        let ours_for_theirs = match used {
-            Some(used) if used > Tokens::ZERO && estimated > Tokens::ZERO => estimated.get() as f64 / used.get() as f64,
-            _ => 1.0,
-        };
-        Some(limit.share(RETRY_SHARE * ours_for_theirs))
     }
 
     /// The output that still fits beside the input, less a margin; nothing when the input is what is too long.
@@ -345,20 +328,6 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_aims_below_the_limit_in_our_own_tokens() {
-        for (used, limit, estimated, target) in [
-            (Some(200_000), Some(100_000), 160_000, Some(72_000)),
-            (Some(100_000), Some(100_000), 120_000, Some(108_000)),
-            (None, Some(100_000), 160_000, Some(90_000)),
-            (Some(0), Some(100_000), 160_000, Some(90_000)),
-            (Some(200_000), None, 160_000, None),
-        ] {
-            let overflow = Overflow::InputTooLong { used: used.map(Tokens::new), limit: limit.map(Tokens::new) };
-            assert_eq!(overflow.retry_target(Tokens::new(estimated)), target.map(Tokens::new), "{overflow:?}");
-        }
-    }
-
-    #[test]
     fn too_much_output_asked_for_is_answered_by_asking_for_less() {
         let overflow = Overflow::OutputBudget {
             input: Tokens::new(199_759),
@@ -366,7 +335,6 @@ mod tests {
             limit: Tokens::new(200_000),
         };
         assert_eq!(overflow.output_that_fits(Tokens::new(100)), Some(Tokens::new(141)));
-        assert_eq!(overflow.retry_target(Tokens::new(1)), None);
     }
 
     #[test]

@@ -15,8 +15,6 @@ use crate::wire::Dialect;
 pub struct Overhead {
     /// For each message: its role and its delimiters.
     pub per_message: Tokens,
-    /// For a name on a message.
-    pub per_name: Tokens,
     /// For each tool call beside its name and arguments: id, type, delimiters.
     pub per_call: Tokens,
     /// For each tool result beside its content: the id it answers.
@@ -34,7 +32,6 @@ impl Overhead {
     pub const fn of(dialect: Dialect) -> Overhead {
         let chat = Overhead {
             per_message: Tokens::new(4),
-            per_name: Tokens::new(1),
             per_call: Tokens::new(8),
             per_result: Tokens::new(4),
             tools: Tokens::new(12),
@@ -56,13 +53,17 @@ impl Overhead {
     }
 
     /// A system prompt given beside the messages, in one text or in several.
-    pub fn system_prompt<'t>(&self, counter: &dyn TokenCounter, texts: impl IntoIterator<Item = &'t str>) -> Tokens {
+    pub(crate) fn system_prompt<'t>(
+        &self,
+        counter: &dyn TokenCounter,
+        texts: impl IntoIterator<Item = &'t str>,
+    ) -> Tokens {
         let texts: Tokens = texts.into_iter().map(|text| counter.count(text)).sum();
         if texts == Tokens::ZERO { Tokens::ZERO } else { texts + self.per_message }
     }
 
     /// The tools of a request, as the list in its `tools`. Providers rewrite a schema more tersely than its JSON.
-    pub fn tool_schemas(&self, counter: &dyn TokenCounter, tools: &[Value]) -> Tokens {
+    pub(crate) fn tool_schemas(&self, counter: &dyn TokenCounter, tools: &[Value]) -> Tokens {
         if tools.is_empty() {
             return Tokens::ZERO;
         }

@@ -1,32 +1,19 @@
 //! A counter times a factor: how one tokenizer stands in for another.
-//!
-//! The factor is given, by a table or by a calibration; this file learns nothing.
 
 use std::sync::Arc;
 
 use super::tokens::{CountSource, TokenCounter, Tokens};
 
-/// Another counter's number times a factor, rounded up.
+/// Another counter's number times an assumed factor, rounded up: an estimate, however exact the other one is.
 pub struct Scaled {
     counter: Arc<dyn TokenCounter>,
     factor: f64,
-    source: CountSource,
 }
 
 impl Scaled {
-    /// A factor that somebody assumed or measured once.
-    pub fn assumed(counter: Arc<dyn TokenCounter>, factor: f64) -> Self {
-        Scaled { counter, factor, source: CountSource::Estimated }
-    }
-
-    /// A factor that reported usage taught.
-    pub fn calibrated(counter: Arc<dyn TokenCounter>, factor: f64) -> Self {
-        Scaled { counter, factor, source: CountSource::Calibrated }
-    }
-
-    /// What every count is multiplied by.
-    pub fn factor(&self) -> f64 {
-        self.factor
+    /// Scales a counter.
+    pub fn new(counter: Arc<dyn TokenCounter>, factor: f64) -> Self {
+        Scaled { counter, factor }
     }
 }
 
@@ -36,7 +23,7 @@ impl TokenCounter for Scaled {
     }
 
     fn source(&self) -> CountSource {
-        self.source
+        CountSource::Estimated
     }
 
     fn name(&self) -> &str {

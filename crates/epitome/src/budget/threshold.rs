@@ -56,10 +56,6 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// The ladder's default.
-    pub const SOFT: Threshold =
-        Threshold::Soft { share: 0.85, safety: Tokens::new(500), rehydration: Tokens::new(2_000) };
-
     /// The count at which compaction starts for a model with this window. Reserves that were chosen for a large window
     /// take no more than half of a small one: a model that is left no room at all cannot work.
     pub fn trigger_at(&self, window: Tokens) -> Tokens {
@@ -78,20 +74,12 @@ impl Threshold {
             }
         }
     }
-
-    /// Whether a count stays below the trigger. The `layer` and `workstream` kinds act on reaching it, the others on exceeding it.
-    pub fn fits(&self, count: Tokens, window: Tokens) -> bool {
-        let trigger = self.trigger_at(window);
-        match self {
-            Threshold::ShareWithin { .. } | Threshold::ShareOfAvailable { .. } => count < trigger,
-            _ => count <= trigger,
-        }
-    }
 }
 
+/// The ladder's.
 impl Default for Threshold {
     fn default() -> Self {
-        Threshold::SOFT
+        Threshold::Soft { share: 0.85, safety: Tokens::new(500), rehydration: Tokens::new(2_000) }
     }
 }
 
@@ -270,25 +258,6 @@ mod tests {
         ] {
             let threshold = read(threshold).expect(seed);
             assert_eq!(threshold.trigger_at(Tokens::new(window)), Tokens::new(trigger), "{seed}");
-        }
-    }
-
-    #[test]
-    fn a_count_equal_to_the_trigger_acts_only_in_seeds_003_and_004() {
-        let window = Tokens::new(128_000);
-        for (threshold, equal_fits) in [
-            ("{ share_of_window = 0.9 }", true),
-            ("{ remaining = 16384 }", true),
-            ("{ soft = 0.85 }", true),
-            ("{ share_of_available = 0.8 }", false),
-            ("{ share_of_window = 0.7, output = 1 }", false),
-        ] {
-            let threshold = read(threshold).expect(threshold);
-            let trigger = threshold.trigger_at(window);
-            assert_eq!(threshold.fits(trigger, window), equal_fits, "{threshold:?}");
-            assert!(
-                threshold.fits(trigger - Tokens::new(1), window) && !threshold.fits(trigger + Tokens::new(1), window)
-            );
         }
     }
 

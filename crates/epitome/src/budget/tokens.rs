@@ -124,8 +124,6 @@ pub enum CountSource {
     Reported,
     /// The model's own public tokenizer.
     Exact,
-    /// Another tokenizer's count, or an estimate, corrected by reported usage.
-    Calibrated,
     /// The script-aware estimate.
     Estimated,
     /// A fixed number of characters for each token.

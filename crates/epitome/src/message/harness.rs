@@ -11,7 +11,7 @@ use crate::table::WordList;
 
 /// Who a piece of a user's message is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaker {
+pub(crate) enum Speaker {
     /// The user.
     User,
     /// The harness, in the user's name.
@@ -20,7 +20,7 @@ pub enum Speaker {
 
 /// What a harness says in a user's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HarnessText {
+pub(crate) enum HarnessText {
     /// Reminders, instructions and descriptions of the surroundings: said anew whenever they matter.
     Notice,
     /// What a command or a task printed.
@@ -77,7 +77,7 @@ pub(crate) fn is_codex_context(text: &str) -> bool {
 }
 
 /// A text of a user's message in pieces, in their order, each with whoever it is from.
-pub fn pieces(text: &str) -> Vec<(Speaker, &str)> {
+pub(crate) fn pieces(text: &str) -> Vec<(Speaker, &str)> {
     if let Some(kind) = whole(text) {
         return vec![(Speaker::Harness(kind), text)];
     }
@@ -106,12 +106,12 @@ pub fn pieces(text: &str) -> Vec<(Speaker, &str)> {
 }
 
 /// What of a text in a user's message the user said.
-pub fn own_words(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn own_words(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).into_iter().filter(|(speaker, _)| *speaker == Speaker::User).map(|(_, piece)| piece)
 }
 
 /// Whether a text in a user's message is a harness's, all of it.
-pub fn is_harness_only(text: &str) -> bool {
+pub(crate) fn is_harness_only(text: &str) -> bool {
     !text.trim().is_empty() && own_words(text).next().is_none()
 }
 

@@ -115,13 +115,13 @@ fn wav_milliseconds(head: &[u8], bytes: u64) -> Option<u64> {
 
 impl ImageSize {
     /// The size of an image in base64, with or without `data:…;base64,` before it.
-    pub fn of_base64(text: &str) -> Option<ImageSize> {
+    pub(crate) fn of_base64(text: &str) -> Option<ImageSize> {
         let data = text.find(";base64,").map_or(text, |at| &text[at + ";base64,".len()..]);
         ImageSize::of_bytes(&decode_base64(data, HEADER_BYTES))
     }
 
     /// The size that a PNG, GIF, WebP or JPEG states in its first bytes.
-    pub fn of_bytes(bytes: &[u8]) -> Option<ImageSize> {
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<ImageSize> {
         match bytes {
             [0x89, b'P', b'N', b'G', ..] => size(u32_be(bytes, 16)?, u32_be(bytes, 20)?),
             [b'G', b'I', b'F', b'8', ..] => size(u16_le(bytes, 6)?, u16_le(bytes, 8)?),

@@ -12,8 +12,7 @@ mod part;
 mod raw;
 
 pub use envelope::{Determinism, Durability, Outcome, ResultForm, ToolResult};
-pub use harness::{HarnessText, Speaker, own_words, pieces};
-pub(crate) use harness::{is_codex_context, outside_reminders};
+pub(crate) use harness::{HarnessText, Speaker, is_codex_context, outside_reminders, own_words, pieces};
 pub use media::{Extent, ImageDetail, ImageSize, Media, MediaKind, MediaSource};
 pub(crate) use media_bytes::{BASE64_CHARS_MIN, decode_base64, extent_of, is_base64, media_type_of};
 pub use new_message::{NewMessage, Role};

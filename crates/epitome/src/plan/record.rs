@@ -185,7 +185,7 @@ pub struct PartPlace {
 
 impl Record {
     /// Whether a tool result that it shortens goes on with its media: only words can be shortened.
-    pub fn keeps_media(&self) -> bool {
+    pub(crate) fn keeps_media(&self) -> bool {
         matches!(self.action, Action::Externalize { tail, .. } if tail > Tokens::ZERO)
     }
 

@@ -25,7 +25,7 @@ mod tail;
 pub use decide::open_media_shortfall;
 pub use draft::{Draft, Questions};
 pub use options::{OwnProposal, OwnRung, PlanOptions, Shape};
-pub use price::{Cache, Worth};
+pub use price::Cache;
 pub use tail::OPEN_MEDIA;
 
 use crate::budget::{Meter, Tokens};

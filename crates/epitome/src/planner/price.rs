@@ -21,7 +21,7 @@ pub enum Cache {
 
 /// What a compaction costs and what it saves, in tokens at the uncached price.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Worth {
+pub(super) struct Worth {
     /// What the rewritten part costs more on the next call.
     pub rebilled: f64,
     /// What the smaller prompt saves over the expected calls.
@@ -30,7 +30,7 @@ pub struct Worth {
 
 impl Worth {
     /// The worth of going from `before` to `after` tokens when all after `unchanged` is written anew.
-    pub fn of(price: &CachePrices, cache: Cache, before: Tokens, after: Tokens, unchanged: Tokens) -> Worth {
+    pub(super) fn of(price: &CachePrices, cache: Cache, before: Tokens, after: Tokens, unchanged: Tokens) -> Worth {
         let warm = matches!(cache, Cache::Warm { age_s } if age_s < price.ttl_s);
         let rewritten = (after - unchanged).get() as f64;
         let rebilled = if warm { rewritten * (price.write - price.read) } else { 0.0 };
@@ -39,7 +39,7 @@ impl Worth {
     }
 
     /// Whether it pays.
-    pub fn pays(&self) -> bool {
+    pub(super) fn pays(&self) -> bool {
         self.saved > self.rebilled
     }
 }

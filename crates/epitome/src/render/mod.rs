@@ -11,4 +11,4 @@ pub use layout::layout;
 pub(crate) use prompt::said_in;
 pub use prompt::{Prompt, Rehydrated, render};
 pub(crate) use repair::repaired_tokens;
-pub use stand_in::{is_stand_in, stand_in};
+pub(crate) use stand_in::{is_stand_in, stand_in};

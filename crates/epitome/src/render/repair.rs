@@ -24,7 +24,7 @@ pub enum Repair {
 }
 
 /// What must become of every message when sealed reasoning before `reasoning_from` is no longer valid.
-pub fn repairs(thread: &Thread, dialect: Dialect, reasoning_from: usize) -> Vec<Repair> {
+pub(crate) fn repairs(thread: &Thread, dialect: Dialect, reasoning_from: usize) -> Vec<Repair> {
     let mut repairs = Vec::with_capacity(thread.len());
     let mut used: HashSet<&str> = HashSet::new();
     for exchange in thread.exchanges() {
@@ -92,7 +92,7 @@ pub(crate) fn repaired_tokens(thread: &Thread, reasoning_from: usize, meter: Met
 }
 
 /// A message in words, with the stand-ins of what left it.
-pub fn retold(thread: &Thread, place: usize, mut stand_ins: HashMap<usize, String>) -> String {
+pub(crate) fn retold(thread: &Thread, place: usize, mut stand_ins: HashMap<usize, String>) -> String {
     let message = thread.message(place);
     let mut words: Vec<String> = Vec::new();
     for (at, part) in message.parts().iter().enumerate() {
@@ -119,7 +119,7 @@ pub fn retold(thread: &Thread, place: usize, mut stand_ins: HashMap<usize, Strin
 }
 
 /// In whose name a message is retold.
-pub fn retold_voice(message: &Message) -> Voice {
+pub(crate) fn retold_voice(message: &Message) -> Voice {
     if message.role() == Role::Assistant { Voice::Assistant } else { Voice::User }
 }
 

@@ -9,7 +9,7 @@ use crate::summary::{GAP, middle_out};
 use crate::thread::{Media, MediaKind, MessageId, Part, Thread, ToolResult};
 
 /// The words that stand in the place of a record's span or part; empty for a summary, which has its own.
-pub fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: Meter<'_>) -> String {
+pub(crate) fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: Meter<'_>) -> String {
     match (&record.action, record.part) {
         (Action::Drop { keywords }, _) => dropped(thread, record, keywords),
         (Action::Externalize { artifact, head, tail, by }, Some(part)) => {
@@ -31,7 +31,7 @@ pub fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: Meter<'_
 
 /// Whether a text is one that stands in the place of something else and names a message. A list has no other place to
 /// say that something left it.
-pub fn is_stand_in(text: &str) -> bool {
+pub(crate) fn is_stand_in(text: &str) -> bool {
     let opens = |words: &str| text.starts_with(words);
     let second = || text.lines().nth(1).unwrap_or_default();
     opens("[Externalized Content - artifact:")

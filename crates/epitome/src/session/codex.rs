@@ -205,7 +205,7 @@ impl Codex {
             compacted.messages.iter().map(|message| message.json(Dialect::Responses, kept)).collect();
         let payload = json!({
             "message": compacted.summary, "replacement_history": null, "window_id": null,
-            "epitome": {"tokens_before": compacted.tokens_before, "tokens_after": compacted.tokens_after, "trigger": compacted.trigger.name()},
+            "epitome": {"tokens_before": compacted.tokens_before, "tokens_after": compacted.tokens_after, "trigger": "manual"},
         });
         let mut changes = self.windows.next(ids);
         changes.push(("replacement_history", Some(format!("[{}]", items.join(",")))));
@@ -351,11 +351,6 @@ fn middle_cut(text: &str, bytes_max: usize) -> String {
 fn opens_turn(message: &NewMessage) -> bool {
     let text = text_of(&message.parts);
     message.role == Role::User && !is_codex_context(text.trim_start())
-}
-
-/// Whether Codex itself puts such a message into the first prompt after a compaction.
-pub(super) fn is_renewed(message: &NewMessage) -> bool {
-    message.role == Role::System || message.role == Role::User && !opens_turn(message)
 }
 
 /// Whether a message is what a compaction left: Codex's own wording, the compaction's words, or an opaque item.

@@ -66,7 +66,7 @@ impl Format {
     }
 
     /// How the model is told a summary by the format's own loader, where the loader has its own words for it.
-    pub fn worded(self, summary: &str) -> String {
+    pub(crate) fn worded(self, summary: &str) -> String {
         match self {
             Format::PiEvents => format!("{EVENTS_PREFIX}{summary}"),
             Format::PiTree => format!("{TREE_PREFIX}{summary}{TREE_SUFFIX}"),

@@ -178,7 +178,7 @@ impl Pi {
             }
         }
         entry["tokensBefore"] = json!(compacted.tokens_before);
-        entry["details"] = json!({"tokensAfter": compacted.tokens_after, "trigger": compacted.trigger.name()});
+        entry["details"] = json!({"tokensAfter": compacted.tokens_after, "trigger": "manual"});
         entry["fromHook"] = json!(true);
         Ok(entry.to_string())
     }

@@ -14,7 +14,7 @@ const FULL_SHARE: f64 = 0.6;
 
 impl Session {
     /// The window that the file proves for the model that was used last.
-    pub fn proven_window(&self) -> Option<ProvenWindow> {
+    pub(crate) fn proven_window(&self) -> Option<ProvenWindow> {
         match &self.body {
             Body::Codex(codex) => {
                 let tokens = Tokens::new(codex.window?);

@@ -5,7 +5,7 @@
 
 use super::error::SessionError;
 use super::ids::Ids;
-use super::{Body, Session, codex};
+use super::{Body, Session};
 use crate::wire::PromptMessage;
 
 /// A compacted context, to be written into the session it was made for.
@@ -19,44 +19,23 @@ pub struct CompactedContext {
     pub tokens_before: u64,
     /// The size of the context after.
     pub tokens_after: u64,
-    /// Who asked for it.
-    pub trigger: Trigger,
 }
 
-/// Who asked for a compaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
-    /// A person.
-    Manual,
-    /// A policy.
-    Auto,
-}
-
-impl Trigger {
-    /// The word session files have for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Trigger::Manual => "manual",
-            Trigger::Auto => "auto",
-        }
-    }
-}
-
-/// What to do to the file.
+/// The change to a session's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// Append this to it.
+pub enum SessionChange {
+    /// Appends these lines.
     Append(String),
-    /// Put this in its place.
+    /// Replaces the whole text.
     Replace(String),
 }
 
-impl Written {
+impl SessionChange {
     /// The whole new text of the file.
     pub fn apply(&self, source: &str) -> String {
         match self {
-            Written::Append(lines) => format!("{source}{lines}"),
-            Written::Replace(text) => text.clone(),
+            SessionChange::Append(lines) => format!("{source}{lines}"),
+            SessionChange::Replace(text) => text.clone(),
         }
     }
 }
@@ -64,33 +43,26 @@ impl Written {
 impl Session {
     /// Writes a compacted context in the session's own format; reading the result gives that context. `stamp` is the
     /// present time in RFC 3339.
-    pub fn write(&self, compacted: &CompactedContext, stamp: &str) -> Result<Written, SessionError> {
+    pub fn write(&self, compacted: &CompactedContext, stamp: &str) -> Result<SessionChange, SessionError> {
         self.check_places(compacted)?;
         let mut ids = Ids::new(&[self.tip(), stamp, &compacted.summary]);
         let lines = match &self.body {
-            Body::List(list) => return Ok(Written::Replace(list.encode(&compacted.messages))),
+            Body::List(list) => return Ok(SessionChange::Replace(list.encode(&compacted.messages))),
             Body::Pi(pi) => vec![pi.write(self, compacted, stamp, &mut ids)?],
             Body::Claude(claude) => claude.write(self, compacted, stamp, &mut ids),
             Body::Codex(codex) => codex.write(self, compacted, stamp, &mut ids),
         };
         let start = if self.source.as_str().ends_with('\n') { "" } else { "\n" };
-        Ok(Written::Append(format!("{start}{}\n", lines.join("\n"))))
+        Ok(SessionChange::Append(format!("{start}{}\n", lines.join("\n"))))
     }
 
     /// Whether the kept messages may begin at this place of the context. Always so where the shape is free; pi's first
     /// format keeps whole turns and nothing from before an earlier compaction. The end of the context keeps nothing.
-    pub fn tail_may_start(&self, at: usize) -> bool {
+    pub(crate) fn tail_may_start(&self, at: usize) -> bool {
         match &self.body {
             Body::Pi(pi) => pi.keep_from(self, at).is_ok(),
             _ => at <= self.context.len(),
         }
-    }
-
-    /// Whether the agent itself puts the message at this place of the context into its first prompt after a compaction,
-    /// so that keeping it would show it twice: Codex's instructions and environment.
-    pub fn is_renewed(&self, at: usize) -> bool {
-        let message = self.context.get(at).map(|seen| &seen.message);
-        matches!(self.body, Body::Codex(_)) && message.is_some_and(|message| codex::is_renewed(message))
     }
 
     pub(super) fn not_expressible(&self, why: impl Into<String>) -> SessionError {

@@ -22,29 +22,6 @@ impl Exchange {
     pub fn range(&self) -> Range<usize> {
         self.first..self.end
     }
-
-    /// How many of its calls have no result.
-    pub fn unanswered(&self) -> u32 {
-        self.unanswered
-    }
-}
-
-/// A place where a thread may be cut, and what kind of place it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// Before the message that opens a turn.
-    Turn(usize),
-    /// Before an exchange inside a turn: cutting here splits the turn.
-    Message(usize),
-}
-
-impl Cut {
-    /// The place of the first message after the cut.
-    pub fn place(self) -> usize {
-        match self {
-            Cut::Turn(place) | Cut::Message(place) => place,
-        }
-    }
 }
 
 /// A run of whole exchanges, named by the ids of their messages.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::chain::Chain;
 use super::evicted::{Evicted, Restored};
-use super::exchange::{Cut, Exchange, Span};
+use super::exchange::{Exchange, Span};
 use super::message::{Message, MessageId};
 use crate::budget::{Meter, Tokens};
 use crate::message::{NewMessage, Part, Raw, Role, ToolCall, ToolResult};
@@ -50,7 +50,7 @@ impl Thread {
 
     /// A thread that is loaded from some message onward: `parent` is the id of the last message left unloaded, `turn`
     /// its turn.
-    pub fn continuing(parent: MessageId, turn: u32) -> Self {
+    pub(crate) fn continuing(parent: MessageId, turn: u32) -> Self {
         Thread {
             messages: Vec::new(),
             totals: Vec::new(),
@@ -371,24 +371,13 @@ impl Thread {
         self.exchanges[self.exchanges.partition_point(|exchange| exchange.end <= place)]
     }
 
-    /// The places where it may be cut, oldest first.
-    pub fn cuts(&self) -> impl DoubleEndedIterator<Item = Cut> {
-        self.exchanges.iter().map(|exchange| {
-            if self.messages[exchange.first].opens_turn() {
-                Cut::Turn(exchange.first)
-            } else {
-                Cut::Message(exchange.first)
-            }
-        })
-    }
-
     /// Where the last exchange with a call still waiting for its result begins, if that call can still be answered.
     pub fn in_flight(&self) -> Option<usize> {
         self.exchanges.last().filter(|exchange| exchange.unanswered > 0).map(|exchange| exchange.first)
     }
 
     /// The place of the message that opened the current turn.
-    pub fn turn_start(&self) -> usize {
+    pub(crate) fn turn_start(&self) -> usize {
         self.messages.iter().rposition(|message| message.opens_turn()).unwrap_or(0)
     }
 

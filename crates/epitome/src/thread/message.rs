@@ -35,7 +35,7 @@ impl MessageId {
     }
 
     /// The first twelve hexadecimal digits: enough to tell messages of one thread apart.
-    pub fn short(&self) -> String {
+    pub(crate) fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }
 }
@@ -161,7 +161,7 @@ impl Message {
     }
 
     /// What a person says in it: of a user message, its words without a harness's.
-    pub fn own_text(&self) -> String {
+    pub(crate) fn own_text(&self) -> String {
         if self.role() != Role::User || self.is_summary() {
             return self.text();
         }

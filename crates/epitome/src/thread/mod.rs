@@ -8,11 +8,12 @@ mod message;
 
 pub use chain::Chain;
 pub use evicted::{Evicted, Restored};
-pub use exchange::{Cut, Exchange, Span};
+pub use exchange::{Exchange, Span};
 pub use log::Thread;
 pub use message::{Message, MessageId};
 
 pub use crate::message::{
-    Determinism, Durability, Extent, HarnessText, ImageDetail, ImageSize, Media, MediaKind, MediaSource, NewMessage,
-    Opaque, Outcome, Part, Raw, Reasoning, ResultForm, Role, Seal, Speaker, ToolCall, ToolResult, own_words, pieces,
+    Determinism, Durability, Extent, ImageDetail, ImageSize, Media, MediaKind, MediaSource, NewMessage, Opaque,
+    Outcome, Part, Raw, Reasoning, ResultForm, Role, Seal, ToolCall, ToolResult,
 };
+pub(crate) use crate::message::{HarnessText, Speaker, own_words, pieces};

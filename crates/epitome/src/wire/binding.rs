@@ -17,7 +17,7 @@ pub fn binds_thinking(model: &str) -> bool {
 }
 
 /// A request that asks for thinking blocks of another prefix to be dropped; `None` when it has no thinking to ask for.
-pub fn drop_mismatched_thinking(request: &str) -> Option<String> {
+pub(crate) fn drop_mismatched_thinking(request: &str) -> Option<String> {
     let fields: RawFields<'_> = serde_json::from_str(request).ok()?;
     let thinking = fields.get("thinking").filter(|value| value.get().starts_with('{'))?.get();
     let asked = set_field(thinking, "block_binding", r#"{"prefix_mismatch_behavior":"drop_block"}"#);

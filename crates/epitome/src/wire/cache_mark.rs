@@ -56,11 +56,6 @@ pub fn cache_marks(json: &str) -> Vec<MarkLifetime> {
     marks
 }
 
-/// How many cache marks a message, or a whole request, carries.
-pub fn count_marks(json: &str) -> usize {
-    cache_marks(json).len()
-}
-
 /// A message's text without its cache marks, in pieces: the same however often and wherever it is marked.
 pub fn unmarked(json: &str) -> Vec<&str> {
     if !NAMES.iter().any(|name| may_spell(json, name)) {
@@ -137,7 +132,7 @@ mod tests {
             r#"{"role":"user","content":"\"cache_control\":{}"}"#,
             "not json: \"cache_control\":{}",
         ] {
-            assert_eq!(count_marks(json), 0, "{json}");
+            assert_eq!(cache_marks(json), [], "{json}");
             assert_eq!(unmarked(json).concat(), json);
         }
     }

@@ -35,7 +35,7 @@ impl Voice {
 
 /// What becomes of one part of a kept message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PartEdit {
+pub(crate) enum PartEdit {
     /// The tool's answer reads differently; the call it answers stays.
     Result(String),
     /// The words of a tool's answer read differently; its media stay.
@@ -65,7 +65,7 @@ pub fn say(dialect: Dialect, voice: Voice, text: &str) -> String {
 }
 
 /// A kept message with some of its parts exchanged; `None` when nothing is left of it.
-pub fn edit(dialect: Dialect, message: &NewMessage, edits: &[(usize, PartEdit)]) -> Option<String> {
+pub(crate) fn edit(dialect: Dialect, message: &NewMessage, edits: &[(usize, PartEdit)]) -> Option<String> {
     if let Some(json) = edit_whole(dialect, message, edits) {
         return json;
     }
@@ -296,7 +296,7 @@ pub fn without_id(raw: &str) -> String {
 }
 
 /// An Anthropic message with a cache mark on its last block; as it was when it cannot carry one.
-pub fn mark_cached(raw: &str, lifetime: MarkLifetime) -> String {
+pub(crate) fn mark_cached(raw: &str, lifetime: MarkLifetime) -> String {
     marked(raw, lifetime.json()).unwrap_or_else(|| raw.to_owned())
 }
 

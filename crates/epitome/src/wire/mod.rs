@@ -11,10 +11,11 @@ mod media;
 mod prompt_message;
 mod splice;
 
-pub use binding::{BINDING_HEADER, binds_thinking, drop_mismatched_thinking};
-pub use cache_mark::{MarkLifetime, cache_marks, count_marks, unmarked};
+pub use binding::{BINDING_HEADER, binds_thinking};
+pub use cache_mark::{MarkLifetime, cache_marks, unmarked};
 pub use check::{Place, Reach, Rule, Severity, Tail, Violation, check};
-pub use compose::{PartEdit, Voice, edit, item_id, mark_cached, say, without_id};
+pub(crate) use compose::{PartEdit, edit};
+pub use compose::{Voice, item_id, say, without_id};
 pub use decode::{decode_message, media_in};
 pub use dialect::Dialect;
 pub use document::{Document, DocumentError, Layout};

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::session::reading::text_of;
-use crate::session::{CompactedContext, Format, ReadOptions, Session, Trigger};
+use crate::session::{CompactedContext, Format, ReadOptions, Session};
 use crate::thread::{NewMessage, Part, Role};
 use crate::wire::{PromptMessage, Voice};
 
@@ -142,13 +142,7 @@ pub(super) fn compacted(session: &Session, tail: usize) -> CompactedContext {
     let count = session.context().len();
     let summary = PromptMessage::summary(Voice::User, "sum");
     let messages = std::iter::once(summary).chain((count - tail..count).map(PromptMessage::Kept)).collect();
-    CompactedContext {
-        messages,
-        summary: "sum".into(),
-        tokens_before: 1000,
-        tokens_after: 100,
-        trigger: Trigger::Manual,
-    }
+    CompactedContext { messages, summary: "sum".into(), tokens_before: 1000, tokens_after: 100 }
 }
 
 fn words(script: &str, seed: usize) -> Vec<Word<'_>> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::fixtures::{STAMP, compacted, read};
-use crate::session::Written;
+use crate::session::SessionChange;
 
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/sessions");
 
@@ -33,7 +33,7 @@ fn recorded_files_are_read_and_written_back() {
         let tail =
             (1..=count).find(|tail| *tail > 3 && session.tail_may_start(count - tail)).expect("a tail can be kept");
         let written = session.write(&compacted(&session, tail), STAMP).expect("it can be written");
-        assert!(matches!(written, Written::Append(_)), "{name}");
+        assert!(matches!(written, SessionChange::Append(_)), "{name}");
         let again = read(&written.apply(&text));
         assert_eq!(again.context().len(), tail + 1, "{name}");
         for (new, old) in again.context()[1..].iter().zip(&session.context()[count - tail..]) {
