@@ -14,7 +14,7 @@ use epitome::summary::{Dialogue, StructuredSummary};
 use epitome::wire::Dialect;
 use epitome_runtime::config::{Config, SecretSource};
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::summarize::{ModelSummarizer, NoSummary, Put, Spent, Summarizer};
+use epitome_runtime::summarize::{ModelSummarizer, NoSummary, QuestionForm, Summarizer, SummaryUsage};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -131,7 +131,7 @@ impl<'a> Author<'a> {
     ) -> Option<Result<StructuredSummary, NoSummary>> {
         let mut smaller = 0;
         loop {
-            let dialogue = model.dialogue(planner, draft, &Put::Transcript, None, smaller)?;
+            let dialogue = model.dialogue(planner, draft, &QuestionForm::Transcript, None, smaller)?;
             match self.answer(model, runtime, dialogue, counter) {
                 Err(why) if model.may_ask_smaller(&why, smaller) => smaller += 1,
                 answer => return Some(answer),
@@ -151,8 +151,13 @@ impl<'a> Author<'a> {
             return known.clone();
         }
         self.announce(model.id());
-        let prose =
-            runtime.block_on(model.ask(&TenantId::local(), dialogue, &Put::Transcript, counter, &Spent::default()));
+        let prose = runtime.block_on(model.ask(
+            &TenantId::local(),
+            dialogue,
+            &QuestionForm::Transcript,
+            counter,
+            &SummaryUsage::default(),
+        ));
         let answer = prose.map(|prose| prose.summary);
         self.heard.borrow_mut().insert(key, answer.clone());
         answer

@@ -21,7 +21,7 @@
 //! use epitome_gateway::serve::{Gateway, Listening, Openness};
 //! use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
 //! use epitome_runtime::engine::{Engine, Parts};
-//! use epitome_runtime::event::Metrics;
+//! use epitome_runtime::event::CompactionMetrics;
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +31,7 @@
 //! let engine = Engine::new(Parts::in_memory(Default::default())).await?;
 //! let listening = Listening::on(&settings, Openness::Local).await?;
 //! println!("export OPENAI_BASE_URL={}/v1", listening.url());
-//! let gateway = Gateway::start(Arc::new(settings), engine, Arc::new(Metrics::new()), listening);
+//! let gateway = Gateway::start(Arc::new(settings), engine, Arc::new(CompactionMetrics::new()), listening);
 //! let report = gateway.stop(Duration::from_secs(5)).await;
 //! assert!(report.is_log_complete);
 //! # Ok(())
@@ -52,7 +52,7 @@
 //! # use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
 //! # use epitome_mock::{MockServer, MockSettings};
 //! # use epitome_runtime::engine::{Engine, Parts};
-//! # use epitome_runtime::event::Metrics;
+//! # use epitome_runtime::event::CompactionMetrics;
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mock = MockServer::start(MockSettings::default())?;
@@ -63,7 +63,7 @@
 //! # let engine = Engine::new(Parts::in_memory(Default::default())).await?;
 //! # let listening = Listening::on(&settings, Openness::Local).await?;
 //! let url = format!("{}/v1/chat/completions", listening.url());
-//! let gateway = Gateway::start(Arc::new(settings), engine, Arc::new(Metrics::new()), listening);
+//! let gateway = Gateway::start(Arc::new(settings), engine, Arc::new(CompactionMetrics::new()), listening);
 //! let turns: Vec<String> = (0..80)
 //!     .map(|at| format!(r#"{{"role":"user","content":"Step {at}: port module {at}."}},{{"role":"assistant","content":"Module {at} is ported, and its tests pass. {}"}}"#, "It parses the header. ".repeat(5)))
 //!     .collect();
@@ -93,7 +93,7 @@
 //! # use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
 //! # use epitome_mock::{MockServer, MockSettings};
 //! # use epitome_runtime::engine::{Engine, Parts};
-//! # use epitome_runtime::event::Metrics;
+//! # use epitome_runtime::event::CompactionMetrics;
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let mock = MockServer::start(MockSettings::default())?;
@@ -103,7 +103,7 @@
 //! # let engine = Engine::new(Parts::in_memory(Default::default())).await?;
 //! # let listening = Listening::on(&settings, Openness::Local).await?;
 //! # let url = format!("{}/v1/chat/completions", listening.url());
-//! # let gateway = Gateway::start(Arc::new(settings), engine, Arc::new(Metrics::new()), listening);
+//! # let gateway = Gateway::start(Arc::new(settings), engine, Arc::new(CompactionMetrics::new()), listening);
 //! let body = r#"{ "model": "gpt-4o",  "messages": [ {"role": "user", "content": "hello"} ] }"#;
 //! let answer = reqwest::Client::new().post(&url).header("authorization", "Bearer any").header("content-type", "application/json").body(body).send().await?;
 //! assert_eq!(answer.status(), 200);

@@ -53,7 +53,7 @@ impl Gateway<Relay> {
     pub fn start(
         settings: Arc<Settings>,
         engine: Engine,
-        compactions: Arc<epitome_runtime::event::Metrics>,
+        compactions: Arc<epitome_runtime::event::CompactionMetrics>,
         listening: Listening,
     ) -> RunningGateway {
         let worker = engine.work();

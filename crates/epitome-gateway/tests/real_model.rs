@@ -35,7 +35,7 @@ async fn gateway() -> String {
     let proxy = Relay::new(Arc::clone(&settings), engine.clone(), BTreeMap::new(), Arc::clone(&metrics), ledger);
     let listening = Listening::on(&settings, Openness::Local).await.unwrap();
     let base = listening.url();
-    let compactions = Arc::new(epitome_runtime::event::Metrics::new());
+    let compactions = Arc::new(epitome_runtime::event::CompactionMetrics::new());
     let gateway = Gateway { settings, engine, proxy, metrics, compactions, mcp: None };
     let (stopper, stop) = Stop::pair();
     tokio::spawn(async move {

@@ -16,7 +16,7 @@ use epitome::policy::preset;
 use epitome::wire::Dialect;
 use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
-use epitome_runtime::event::{Bus, Hook, Stats};
+use epitome_runtime::event::{Bus, CompactionStats, Hook};
 use epitome_runtime::ids::{TenantId, ThreadId, ThreadKey};
 use epitome_runtime::model::{Model, ModelError, Scripted, ServedModel};
 use serde_json::json;
@@ -64,11 +64,11 @@ struct Status;
 
 #[async_trait]
 impl Hook for Status {
-    async fn on_before_compaction(&self, _: &ThreadKey, stats: &Stats) {
+    async fn on_before_compaction(&self, _: &ThreadKey, stats: &CompactionStats) {
         println!("         compacting: {} tokens, {} messages", stats.tokens_before, stats.compacted_blocks);
     }
 
-    async fn on_after_compaction(&self, _: &ThreadKey, stats: &Stats) {
+    async fn on_after_compaction(&self, _: &ThreadKey, stats: &CompactionStats) {
         println!("         back to work: {} tokens, {} summary", stats.tokens_after, stats.summary_block_count);
     }
 }

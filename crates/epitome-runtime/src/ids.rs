@@ -11,7 +11,7 @@ use uuid::Uuid;
 /// The most characters of a name.
 const NAME_CHARS_MAX: usize = 200;
 
-/// Why a text is not a name.
+/// A text that is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a name: 1 to {NAME_CHARS_MAX} letters, digits, or any of . _ : @ + = - are")]
 pub struct NotAName {

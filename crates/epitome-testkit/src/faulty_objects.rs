@@ -25,7 +25,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-/// What was called.
+/// The calls of an object store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectCall {
     /// An object was written.
@@ -38,14 +38,14 @@ pub enum ObjectCall {
     List,
 }
 
-/// How a call fails.
+/// The ways in which a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectFault {
     /// Nobody answers the door.
     Refused,
     /// The answer never comes.
     Hung,
-    /// What is read is not what was written; other calls are refused.
+    /// A read returns other bytes than were written; other calls are refused.
     Garbage,
     /// The answer breaks off: half of what is read or listed, or a write that was made and is not confirmed.
     Half,
@@ -100,7 +100,7 @@ impl FaultyObjects {
         *self.script() = Script::default();
     }
 
-    /// What was called, in order.
+    /// Returns the calls so far, in order.
     pub fn calls(&self) -> Vec<ObjectCall> {
         self.script().calls.clone()
     }
@@ -113,7 +113,7 @@ impl FaultyObjects {
         self.script().next(call)
     }
 
-    /// How the call is to fail, after the time that it takes anyway.
+    /// Waits as long as each call takes, and returns the planned fault.
     async fn turn(&self, call: ObjectCall) -> Option<ObjectFault> {
         match self.next(call) {
             Some(ObjectFault::Slow(time)) => {

@@ -13,14 +13,14 @@ use epitome_runtime::store::{
     ThreadRow,
 };
 
-/// How a call fails.
+/// The ways in which a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreFault {
     /// Nobody answers the door.
     Refused,
     /// The answer never comes.
     Hung,
-    /// What is read is not what was written; a write is refused.
+    /// A read returns other bytes than were written; a write is refused.
     Garbage,
     /// It is done, and the connection drops before the answer.
     Dropped,
@@ -46,7 +46,7 @@ struct Script {
     calls: Vec<&'static str>,
     /// Which call fails, counted from 0, how, and for how many calls.
     fails: Option<(usize, usize, StoreFault)>,
-    /// How long each call takes at least.
+    /// The least time of each call.
     delay: Duration,
 }
 
@@ -73,7 +73,7 @@ impl FaultyStore {
         self.script.lock().unwrap_or_else(PoisonError::into_inner).fails = None;
     }
 
-    /// What was called since it was last told to fail.
+    /// Returns the calls since the last planned fault.
     pub fn calls(&self) -> Vec<&'static str> {
         self.script.lock().unwrap_or_else(PoisonError::into_inner).calls.clone()
     }
@@ -116,7 +116,7 @@ impl FaultyStore {
 
 delegate_store!(FaultyStore);
 
-/// What comes of an answer on a bad line.
+/// Damages or loses an answer.
 trait Garble: Sized {
     fn garbled(self) -> Self {
         self

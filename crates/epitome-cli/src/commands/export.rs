@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use epitome::wire::{Document, PromptMessage};
-use epitome_runtime::log::{Entry, wire_dialect};
+use epitome_runtime::log::{LogEntry, wire_dialect};
 use epitome_runtime::store::ThreadRow;
 use epitome_runtime::upkeep::documents_of;
 use serde_json::{Value, json};
@@ -76,12 +76,12 @@ fn foreign(row: &ThreadRow) -> Failure {
 }
 
 /// A JSON list, one message a line.
-fn list(entries: &[Entry]) -> String {
+fn list(entries: &[LogEntry]) -> String {
     let items: Vec<&str> = entries.iter().map(|entry| entry.message.raw.as_str()).collect();
     format!("[\n{}\n]\n", items.join(",\n"))
 }
 
-async fn entries(open_store: &OpenStore, row: &ThreadRow) -> Result<Vec<Entry>, Failure> {
+async fn entries(open_store: &OpenStore, row: &ThreadRow) -> Result<Vec<LogEntry>, Failure> {
     let mut entries = Vec::new();
     for start in (0..row.length).step_by(PAGE as usize) {
         entries.extend(open_store.log().read(row, start..(start + PAGE).min(row.length)).await?);
@@ -103,7 +103,7 @@ async fn documents(open_store: &OpenStore, row: &ThreadRow) -> Result<String, Fa
 }
 
 /// One message with its place, id and role, and its JSON as it came.
-fn line(entry: &Entry) -> String {
+fn line(entry: &LogEntry) -> String {
     let raw = entry.message.raw.as_str();
     let id = entry.id.to_string();
     json!({"place": entry.place, "id": id, "role": entry.message.role.name(), "raw": raw}).to_string() + "\n"

@@ -9,7 +9,7 @@ use epitome::budget::Meter;
 use epitome::session::{Format, LogMessage, ReadOptions, Session};
 use epitome::thread::{NewMessage, Thread};
 use epitome_runtime::ids::{Moment, ThreadId, ThreadKey};
-use epitome_runtime::log::{Entry, NewThread, total, words_of};
+use epitome_runtime::log::{LogEntry, NewThread, total, words_of};
 use epitome_runtime::recall::index_rows;
 use epitome_runtime::store::{IndexRow, MessageRow, ThreadRow, Write};
 use serde_json::{Value, json};
@@ -239,7 +239,7 @@ impl Intake<'_> {
         if let Format::List(_) = self.session.format() {
             return log.message_row(&self.row.key, message, &[], counter, self.now);
         }
-        let entry = Entry {
+        let entry = LogEntry {
             place: at as u64,
             id: message.id(),
             stored: message.id(),

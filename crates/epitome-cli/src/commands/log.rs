@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use epitome::budget::Tokens;
-use epitome_runtime::log::Entry;
+use epitome_runtime::log::LogEntry;
 use epitome_runtime::store::{PlanRow, ThreadRow};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ async fn messages(open_store: &OpenStore, row: &ThreadRow, args: &Log, screen: S
     let places = places(row, args)?;
     let left = left(open_store, row).await?;
     let entries = open_store.log().read(row, places.clone()).await?;
-    let has_left = |entry: &Entry| left.iter().any(|(first, end)| (*first..*end).contains(&entry.place));
+    let has_left = |entry: &LogEntry| left.iter().any(|(first, end)| (*first..*end).contains(&entry.place));
     let mut text = match args.full {
         true => entries.iter().map(|entry| whole(entry, has_left(entry), screen)).collect(),
         false => {
@@ -91,11 +91,11 @@ async fn left(open_store: &OpenStore, row: &ThreadRow) -> Result<Vec<(u64, u64)>
     Ok(left)
 }
 
-fn tokens(entry: &Entry) -> Tokens {
+fn tokens(entry: &LogEntry) -> Tokens {
     entry.part_tokens.iter().copied().sum()
 }
 
-fn line(entry: &Entry, has_left: bool) -> Vec<String> {
+fn line(entry: &LogEntry, has_left: bool) -> Vec<String> {
     vec![
         format!("m{}", entry.place + 1),
         entry.message.role.name().to_owned(),
@@ -114,13 +114,13 @@ fn first_words(text: &str) -> String {
     words
 }
 
-fn whole(entry: &Entry, has_left: bool, screen: Screen) -> String {
+fn whole(entry: &LogEntry, has_left: bool, screen: Screen) -> String {
     let left = if has_left { ", left the prompt" } else { "" };
     let head = format!("m{} {}, {} tokens{left}", entry.place + 1, entry.message.role.name(), tokens(entry));
     format!("{}\n{}\n\n", screen.dim(&head), entry.words().trim_end())
 }
 
-fn message_json(entry: &Entry, has_left: bool) -> Value {
+fn message_json(entry: &LogEntry, has_left: bool) -> Value {
     json!({
         "message": format!("m{}", entry.place + 1), "place": entry.place, "id": entry.id.to_string(),
         "role": entry.message.role.name(), "turn": entry.turn, "tokens": tokens(entry), "at": entry.at.to_string(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use epitome::budget::Tokens;
-use epitome_runtime::recall::{Query, recall};
+use epitome_runtime::recall::{RecallQuery, recall};
 use serde_json::json;
 
 use crate::cli::Recall;
@@ -20,7 +20,7 @@ pub fn run(args: &Recall, config: Option<&Path>) -> Result<Answer, Failure> {
         let row = open_store.thread(&args.thread).await?;
         let words = args.query.join(" ");
         let tokens_max = args.tokens.map_or(open_store.engine.settings().recall_tokens, Tokens::new);
-        let query = Query { words: &words, tokens_max, hits_max: HITS_MAX };
+        let query = RecallQuery { words: &words, tokens_max, hits_max: HITS_MAX };
         let found = recall(open_store.log(), &row, &query, &**open_store.engine.counter()).await?;
         let text = match found.hits.is_empty() {
             true => format!("Nothing that is indexed of thread {} matches.\n", row.key.thread),

@@ -57,7 +57,7 @@ async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer
     let settings = Arc::new(Settings::new(configured.serve().clone(), tenant, &configured.environment)?);
     let openness = if args.insecure { Openness::Anybody } else { Openness::Local };
     let listening = Listening::on(&settings, openness).await?;
-    let compactions = Arc::new(epitome_runtime::event::Metrics::new());
+    let compactions = Arc::new(epitome_runtime::event::CompactionMetrics::new());
     let store_wait = settings.serve.store_patience_ms.0;
     // Less than a request waits, so that the reason for the wait is known.
     let store = configured.config().recovering_store(store_wait * 3 / 4)?;

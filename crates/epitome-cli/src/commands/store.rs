@@ -4,7 +4,7 @@ use std::path::Path;
 
 use epitome_runtime::config::StoreUrl;
 use epitome_runtime::ids::Moment;
-use epitome_runtime::upkeep::{Checked, Rotated, check, expire, rotate};
+use epitome_runtime::upkeep::{CheckReport, RotationReport, check, expire, rotate};
 use serde_json::json;
 
 use crate::cli::{StoreArgs, StoreCommand, StoreVerb};
@@ -52,7 +52,7 @@ async fn migrated(args: &StoreCommand, config: Option<&Path>) -> Result<Answer, 
 
 async fn checked(open_store: &OpenStore, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
     let checked = check(open_store.log(), open_store.engine.artifacts(), &mut |what| progress.now(what)).await?;
-    let Checked { tenants, threads, messages, plans, documents, findings, .. } = &checked;
+    let CheckReport { tenants, threads, messages, plans, documents, findings, .. } = &checked;
     let looked_at = [(*threads, "thread"), (*messages, "message"), (*plans, "plan"), (*documents, "document")];
     let mut answer = Answer::new(
         format!("Looked at {}.\n", amounts(&looked_at)),
@@ -89,7 +89,7 @@ fn listed(sentences: &[String], none: &str, screen: Screen) -> String {
 async fn rotated(open_store: &OpenStore, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
     let rotated = rotate(open_store.log(), open_store.engine.artifacts(), &mut |what| progress.now(what)).await?;
     let key = open_store.log().vault().current_key_id().unwrap_or_default();
-    let Rotated { messages, plans, events, labels, documents, artifacts, indexed, renamed, left, .. } = &rotated;
+    let RotationReport { messages, plans, events, labels, documents, artifacts, indexed, renamed, left, .. } = &rotated;
     let sealed = [
         (*messages, "message"),
         (*plans, "plan"),

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use epitome::budget::Tokens;
-use epitome_runtime::artifact::{Content, Limit as ContentLimit};
+use epitome_runtime::artifact::{Content, ExcerptLimit as ContentLimit};
 use epitome_runtime::ids::Moment;
-use epitome_runtime::log::Hint;
+use epitome_runtime::log::ArtifactHint;
 use epitome_runtime::store::ArtifactRow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -136,7 +136,7 @@ pub(super) async fn list(
     Ok(Json(ThreadArtifacts { artifacts, next: (end < hints.len()).then_some(end as u64) }))
 }
 
-fn view(hint: &Hint, row: Option<&ArtifactRow>) -> ThreadArtifact {
+fn view(hint: &ArtifactHint, row: Option<&ArtifactRow>) -> ThreadArtifact {
     ThreadArtifact {
         id: hint.id.clone(),
         number: hint.place + 1,

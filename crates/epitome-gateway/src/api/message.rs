@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use epitome_runtime::log::Entry;
+use epitome_runtime::log::LogEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -65,7 +65,7 @@ pub(super) async fn list(
     Ok(Json(Messages { messages, total: row.length, next: (end < row.length).then_some(end + 1) }))
 }
 
-fn view(entry: Entry) -> Result<Message, ApiError> {
+fn view(entry: LogEntry) -> Result<Message, ApiError> {
     let raw = entry.message.raw.as_str();
     Ok(Message {
         number: entry.place + 1,

@@ -42,7 +42,7 @@ pub struct Api {
     pub(crate) settings: Arc<Settings>,
     pub(crate) engine: Engine,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) compactions: Arc<epitome_runtime::event::Metrics>,
+    pub(crate) compactions: Arc<epitome_runtime::event::CompactionMetrics>,
     /// Streams end when the gateway stops.
     pub(crate) stop: Stop,
     pub(crate) started: Instant,

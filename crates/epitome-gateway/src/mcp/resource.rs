@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use epitome_runtime::artifact::{Access, Permission};
 use epitome_runtime::engine::{Engine, EngineError};
 use epitome_runtime::ids::{Moment, ThreadId, ThreadKey};
-use epitome_runtime::log::Hint;
+use epitome_runtime::log::ArtifactHint;
 use epitome_runtime::store::ArtifactRow;
 use rmcp::model::{Resource, ResourceTemplate};
 
@@ -119,7 +119,7 @@ async fn newest(engine: &Engine, session: &Session, after: Option<Cursor>) -> Re
 /// is one artifact, whichever thread moved it out.
 struct Family {
     threads: BTreeSet<ThreadId>,
-    named: BTreeMap<String, Hint>,
+    named: BTreeMap<String, ArtifactHint>,
 }
 
 impl Family {
@@ -136,7 +136,7 @@ impl Family {
 }
 
 /// What is known of artifacts by the newest plans of threads.
-async fn hints(engine: &Engine, access: &Access, threads: BTreeSet<&ThreadId>) -> BTreeMap<String, Hint> {
+async fn hints(engine: &Engine, access: &Access, threads: BTreeSet<&ThreadId>) -> BTreeMap<String, ArtifactHint> {
     let mut hints = BTreeMap::new();
     for thread in threads {
         let key = ThreadKey::new(access.tenant.clone(), thread.clone());
@@ -147,7 +147,7 @@ async fn hints(engine: &Engine, access: &Access, threads: BTreeSet<&ThreadId>) -
     hints
 }
 
-fn resource(row: &ArtifactRow, thread: &ThreadId, hint: Option<&Hint>) -> Resource {
+fn resource(row: &ArtifactRow, thread: &ThreadId, hint: Option<&ArtifactHint>) -> Resource {
     let message = hint.map(|hint| format!(" Message m{}.", hint.place + 1)).unwrap_or_default();
     let about = format!("{} tokens, moved out of thread {thread} at {}.{message}", row.tokens, row.at);
     let title = hint.map(|hint| hint.names.first().cloned().unwrap_or_else(|| format!("m{}", hint.place + 1)));

@@ -208,7 +208,7 @@ impl Inner {
                 if let Some(earlier) = self.traced(turn).await? {
                     labels[DERIVED_FROM] = earlier.as_str().into();
                 }
-                let scope = epitome_runtime::engine::Scope { name: scope, labels };
+                let scope = epitome_runtime::engine::ThreadScope { name: scope, labels };
                 turn.engine.open_in(&access, thread, turn.asked.dialect(), scope).await?
             }
             Origin::Fork { from, at, .. } => match turn.engine.fork(&access, from, at, thread.clone()).await {

@@ -83,7 +83,7 @@ pub struct Gateway<P> {
     /// What it counts of requests.
     pub metrics: Arc<Metrics>,
     /// What it counts of compactions: a listener of the engine's bus.
-    pub compactions: Arc<epitome_runtime::event::Metrics>,
+    pub compactions: Arc<epitome_runtime::event::CompactionMetrics>,
     /// What answers under `/mcp`, each request with its [`Caller`](crate::caller::Caller) among its extensions.
     pub mcp: Option<axum::Router>,
 }

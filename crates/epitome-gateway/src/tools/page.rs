@@ -1,7 +1,7 @@
 //! A part of a text as a model reads it: what it is, the lines, and how to read on when it was cut.
 
 use epitome::budget::{Characters, TokenCounter, Tokens, truncate};
-use epitome_runtime::artifact::{Excerpt, Hit, Limit, Text};
+use epitome_runtime::artifact::{Excerpt, ExcerptLimit, Text, TextMatch};
 use epitome_runtime::engine::Engine;
 use serde_json::json;
 
@@ -53,8 +53,8 @@ impl Page<'_> {
         }
     }
 
-    fn limit(&self) -> Limit<'_> {
-        Limit { counter: self.counter, max: self.room() }
+    fn limit(&self) -> ExcerptLimit<'_> {
+        ExcerptLimit { counter: self.counter, max: self.room() }
     }
 
     /// What the text itself may take.
@@ -97,7 +97,7 @@ impl Page<'_> {
 
     /// The lines that hold a text, each with some around it.
     fn holding(&self, wanted: &str, context: usize, (from, to): (usize, usize)) -> Outcome {
-        let hits: Vec<Hit> =
+        let hits: Vec<TextMatch> =
             all_hits(self.text, wanted).into_iter().filter(|hit| (from..=to).contains(&hit.line)).collect();
         if hits.is_empty() {
             let (id, all) = (self.id, self.line_count());
@@ -121,7 +121,7 @@ impl Page<'_> {
     }
 
     /// As many of the hits as there is room for, and how they read.
-    fn fitting(&self, hits: &[Hit], context: usize) -> (usize, String) {
+    fn fitting(&self, hits: &[TextMatch], context: usize) -> (usize, String) {
         let lines: Vec<&str> = self.text.lines().collect();
         let mut blocks: Vec<String> = Vec::new();
         let (mut left, mut last) = (self.room(), 0);
@@ -146,7 +146,7 @@ impl Page<'_> {
 }
 
 /// A hit with the lines around it that are not shown already: those after `last`, and before the next hit.
-fn block(lines: &[&str], hit: &Hit, context: usize, last: usize, next: usize) -> String {
+fn block(lines: &[&str], hit: &TextMatch, context: usize, last: usize, next: usize) -> String {
     let first = hit.line.saturating_sub(context).max(last + 1);
     let end = hit.line.saturating_add(context).min(next - 1).min(lines.len());
     let gap = if context > 0 && last > 0 && first > last + 1 { "--\n" } else { "" };
@@ -158,8 +158,8 @@ fn block(lines: &[&str], hit: &Hit, context: usize, last: usize, next: usize) ->
 }
 
 /// Every line that holds a text.
-fn all_hits(text: &str, wanted: &str) -> Vec<Hit> {
-    let all = Limit { counter: &Characters::Four, max: Tokens::new(u64::MAX / 2) };
+fn all_hits(text: &str, wanted: &str) -> Vec<TextMatch> {
+    let all = ExcerptLimit { counter: &Characters::Four, max: Tokens::new(u64::MAX / 2) };
     Text::new(text).grep(wanted, all).shown
 }
 

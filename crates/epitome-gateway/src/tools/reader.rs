@@ -8,7 +8,7 @@ use epitome_runtime::artifact::{Access, Permission};
 use epitome_runtime::engine::{Engine, EngineError, OpenThread};
 use epitome_runtime::ids::{Moment, ThreadId, ThreadKey};
 use epitome_runtime::log::LogError;
-use epitome_runtime::recall::{Query, Recalled, recall};
+use epitome_runtime::recall::{RecallQuery, RecallResult, recall};
 use epitome_runtime::store::ThreadRow;
 use serde_json::Value;
 
@@ -65,9 +65,9 @@ impl Imported {
         Ok(self.engine.artifacts().read(&self.access, id, Moment::now()).await?.into_text())
     }
 
-    async fn recall(&self, words: &str) -> Result<Recalled, EngineError> {
+    async fn recall(&self, words: &str) -> Result<RecallResult, EngineError> {
         self.may_read()?;
-        let query = Query { words, tokens_max: self.engine.settings().recall_tokens, hits_max: HITS_MAX };
+        let query = RecallQuery { words, tokens_max: self.engine.settings().recall_tokens, hits_max: HITS_MAX };
         Ok(recall(self.engine.log(), &self.row, &query, &**self.engine.counter()).await?)
     }
 }
@@ -124,7 +124,7 @@ impl Reader<'_> {
     }
 
     /// Passages that fit a query.
-    pub async fn recall(&mut self, words: &str) -> Result<Recalled, EngineError> {
+    pub async fn recall(&mut self, words: &str) -> Result<RecallResult, EngineError> {
         match self {
             Reader::Open(thread) => thread.recall(words).await,
             Reader::Imported(imported) => imported.recall(words).await,

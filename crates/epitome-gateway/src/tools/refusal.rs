@@ -1,6 +1,6 @@
 //! Why nothing was read, in a sentence that a model can act on. Whether another tenant has something is not told.
 
-use epitome_runtime::artifact::{Denied, Reason};
+use epitome_runtime::artifact::{DenialReason, Denied};
 use epitome_runtime::engine::EngineError;
 use epitome_runtime::log::LogError;
 use epitome_runtime::store::ThreadRow;
@@ -46,7 +46,7 @@ pub fn refused(error: &EngineError, id: &str, row: &ThreadRow) -> String {
 /// Only whoever may read an artifact hears that its time is over; for everybody else there is none.
 fn unavailable(denied: &Denied, id: &str) -> String {
     match denied.reason() {
-        Reason::Expired => {
+        DenialReason::Expired => {
             format!("Artifact {id} has expired and is not given out any more. If it is needed, make it again.")
         }
         _ if denied.is_passing() => {

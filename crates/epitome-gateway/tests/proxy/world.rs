@@ -153,7 +153,7 @@ impl Gate {
     pub async fn of(settings: Settings, engine: Engine) -> Gate {
         let listening = Listening::on(&settings, Openness::Local).await.unwrap();
         let address = listening.address();
-        let compactions = Arc::new(epitome_runtime::event::Metrics::new());
+        let compactions = Arc::new(epitome_runtime::event::CompactionMetrics::new());
         let running = Gateway::start(Arc::new(settings), engine, compactions, listening);
         Gate { address, client: client(), running }
     }

@@ -52,7 +52,7 @@ impl Running {
             engine: engine.clone(),
             proxy: Obedient,
             metrics: Arc::new(Metrics::new()),
-            compactions: Arc::new(epitome_runtime::event::Metrics::new()),
+            compactions: Arc::new(epitome_runtime::event::CompactionMetrics::new()),
             mcp: None,
         };
         let task = tokio::spawn(gateway.serve(listening, stop));

@@ -53,7 +53,7 @@ impl Permission {
         Permission::ALL.into_iter().find(|permission| permission.name() == name)
     }
 
-    /// What content of this sensitivity asks for beside [`Permission::ReadArtifact`].
+    /// Returns the permission that content of this sensitivity needs in addition to [`Permission::ReadArtifact`].
     pub fn to_read(sensitivity: Sensitivity) -> Option<Self> {
         match sensitivity {
             Sensitivity::Public | Sensitivity::Internal => None,
@@ -95,7 +95,7 @@ impl Permissions {
         Permissions(self.0 & !permission.bit())
     }
 
-    /// Whether this one is among them.
+    /// Tells whether this one is among them.
     pub fn has(self, permission: Permission) -> bool {
         self.0 & permission.bit() != 0
     }
@@ -119,14 +119,14 @@ impl From<Permissions> for Vec<Permission> {
     }
 }
 
-/// Who asks.
+/// A requester with a tenant and permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Who it is, for the log.
+    /// The requester's name, for the log.
     pub requester: String,
     /// The tenant they belong to.
     pub tenant: TenantId,
-    /// What they may do there.
+    /// The permissions within the tenant.
     pub permissions: Permissions,
 }
 
@@ -141,12 +141,12 @@ impl Access {
         Access::new(tenant, requester, Permissions::all().without(Permission::Administer))
     }
 
-    /// Whether they may do this.
+    /// Tells whether they may do this.
     pub fn may(&self, permission: Permission) -> bool {
         self.permissions.has(permission)
     }
 
-    /// Whether they may read content of this sensitivity.
+    /// Tells whether they may read content of this sensitivity.
     pub fn may_read(&self, sensitivity: Sensitivity) -> bool {
         Permission::to_read(sensitivity).is_none_or(|permission| self.may(permission))
     }

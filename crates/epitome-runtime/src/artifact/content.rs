@@ -23,10 +23,10 @@ pub struct Content {
 #[derive(Clone, Copy)]
 pub struct Text<'a>(&'a str);
 
-/// How much may be given out, and who counts.
+/// A limit on the tokens of an excerpt.
 #[derive(Clone, Copy)]
-pub struct Limit<'a> {
-    /// Who counts.
+pub struct ExcerptLimit<'a> {
+    /// The counter.
     pub counter: &'a dyn TokenCounter,
     /// The most tokens.
     pub max: Tokens,
@@ -40,19 +40,19 @@ pub struct Excerpt {
     pub text: String,
     /// Its lines, from 1; the last one may be cut.
     pub lines: RangeInclusive<usize>,
-    /// Where it is in the content; its end is where to go on.
+    /// Its bytes within the content; reading continues at the end.
     pub bytes: Range<usize>,
-    /// Whether it is all that was asked for.
+    /// True if it is all that was asked for.
     pub is_whole: bool,
 }
 
 /// A line that holds what was looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Hit {
+pub struct TextMatch {
     /// The line, from 1.
     pub line: usize,
-    /// Where the text was found in the content.
+    /// The byte at which the text was found.
     pub byte: usize,
     /// The line, or the part of a long one that is around what was found.
     pub text: String,
@@ -63,19 +63,19 @@ pub struct Hit {
 #[non_exhaustive]
 pub struct Hits {
     /// As many as may be shown.
-    pub shown: Vec<Hit>,
-    /// How many lines there are.
+    pub shown: Vec<TextMatch>,
+    /// The number of lines.
     pub total: usize,
 }
 
 impl Hits {
     /// The hits as text: a line's number, a colon, and the line.
     pub fn text(&self) -> String {
-        self.shown.iter().map(Hit::numbered).collect()
+        self.shown.iter().map(TextMatch::numbered).collect()
     }
 }
 
-impl Hit {
+impl TextMatch {
     fn numbered(&self) -> String {
         format!("{}: {}\n", self.line, self.text)
     }
@@ -89,7 +89,7 @@ impl Content {
         Content { metadata, text }
     }
 
-    /// What is known of it.
+    /// Returns its metadata.
     pub fn metadata(&self) -> &ArtifactRow {
         &self.metadata
     }
@@ -109,23 +109,23 @@ impl Content {
         Text(&self.text)
     }
 
-    /// How many lines it has.
+    /// Returns the number of lines.
     pub fn line_count(&self) -> usize {
         self.parts().line_count()
     }
 
     /// These lines, from 1, as far as the limit allows. Lines that are not there are left out.
-    pub fn lines(&self, lines: RangeInclusive<usize>, limit: Limit<'_>) -> Excerpt {
+    pub fn lines(&self, lines: RangeInclusive<usize>, limit: ExcerptLimit<'_>) -> Excerpt {
         self.parts().lines(lines, limit)
     }
 
-    /// What follows a place, in bytes, as far as the limit allows: the way through lines that are too long.
-    pub fn from_byte(&self, byte: usize, limit: Limit<'_>) -> Excerpt {
+    /// Returns the content from a byte on, as far as the limit allows: the way through lines that are too long.
+    pub fn from_byte(&self, byte: usize, limit: ExcerptLimit<'_>) -> Excerpt {
         self.parts().from_byte(byte, limit)
     }
 
     /// The lines that hold this text, in any case, as far as the limit allows.
-    pub fn grep(&self, text: &str, limit: Limit<'_>) -> Hits {
+    pub fn grep(&self, text: &str, limit: ExcerptLimit<'_>) -> Hits {
         self.parts().grep(text, limit)
     }
 }
@@ -136,26 +136,26 @@ impl<'a> Text<'a> {
         Text(text)
     }
 
-    /// How many lines it has.
+    /// Returns the number of lines.
     pub fn line_count(self) -> usize {
         self.0.lines().count()
     }
 
     /// These lines, from 1, as far as the limit allows. Lines that are not there are left out.
-    pub fn lines(self, lines: RangeInclusive<usize>, limit: Limit<'_>) -> Excerpt {
+    pub fn lines(self, lines: RangeInclusive<usize>, limit: ExcerptLimit<'_>) -> Excerpt {
         let start = self.start_of_line(*lines.start());
         let end = self.start_of_line(lines.end().saturating_add(1)).max(start);
         self.excerpt(start..end, limit)
     }
 
-    /// What follows a place, in bytes, as far as the limit allows: the way through lines that are too long.
-    pub fn from_byte(self, byte: usize, limit: Limit<'_>) -> Excerpt {
+    /// Returns the content from a byte on, as far as the limit allows: the way through lines that are too long.
+    pub fn from_byte(self, byte: usize, limit: ExcerptLimit<'_>) -> Excerpt {
         let start = self.0.floor_char_boundary(byte.min(self.0.len()));
         self.excerpt(start..self.0.len(), limit)
     }
 
     /// The lines that hold this text, in any case, as far as the limit allows.
-    pub fn grep(self, text: &str, limit: Limit<'_>) -> Hits {
+    pub fn grep(self, text: &str, limit: ExcerptLimit<'_>) -> Hits {
         let wanted = text.to_lowercase();
         let mut hits = Hits::default();
         let mut left = limit.max.get();
@@ -176,7 +176,7 @@ impl<'a> Text<'a> {
         hits
     }
 
-    fn excerpt(self, asked: Range<usize>, limit: Limit<'_>) -> Excerpt {
+    fn excerpt(self, asked: Range<usize>, limit: ExcerptLimit<'_>) -> Excerpt {
         let given = truncate(limit.counter, &self.0[asked.clone()], limit.max);
         let given = whole_lines(given, asked.len());
         let bytes = asked.start..asked.start + given.len();
@@ -205,7 +205,7 @@ impl fmt::Debug for Content {
 
 impl Hits {
     /// Counts do not add up, so what is shown is counted once more as a whole.
-    fn fit(&mut self, limit: Limit<'_>) {
+    fn fit(&mut self, limit: ExcerptLimit<'_>) {
         while limit.counter.count(&self.text()) > limit.max && self.shown.pop().is_some() {}
     }
 }
@@ -222,12 +222,12 @@ fn whole_lines(given: &str, asked_bytes: usize) -> &str {
     given.rfind('\n').map_or(given, |last| &given[..=last])
 }
 
-fn hit_in(line: &str, wanted: &str, number: usize, start: usize) -> Option<Hit> {
+fn hit_in(line: &str, wanted: &str, number: usize, start: usize) -> Option<TextMatch> {
     let at = find_in_any_case(line, wanted)?;
-    Some(Hit { line: number, byte: start + at, text: around(line, at).to_owned() })
+    Some(TextMatch { line: number, byte: start + at, text: around(line, at).to_owned() })
 }
 
-/// Where a line holds a text that is in lower case already.
+/// Finds a lower-case text in a line, in any case.
 fn find_in_any_case(line: &str, wanted: &str) -> Option<usize> {
     if line.is_ascii() {
         return line.to_ascii_lowercase().find(wanted);
@@ -275,8 +275,8 @@ mod tests {
         Content::new(metadata, text.as_bytes().to_vec())
     }
 
-    fn limit(max: u64) -> Limit<'static> {
-        Limit { counter: &Characters::Four, max: Tokens::new(max) }
+    fn limit(max: u64) -> ExcerptLimit<'static> {
+        ExcerptLimit { counter: &Characters::Four, max: Tokens::new(max) }
     }
 
     const POEM: &str = "one\ntwo\nthree\n\nfive\nsix";
@@ -368,7 +368,7 @@ mod tests {
             text in "([a-zé漢]{0,30}\n){0,40}", max in 0u64..60, from in 0usize..50, byte in 0usize..1500,
         ) {
             let content = content(&text);
-            let limit = Limit { counter: &Bpe::O200k, max: Tokens::new(max) };
+            let limit = ExcerptLimit { counter: &Bpe::O200k, max: Tokens::new(max) };
             let parts = [content.lines(from..=from + 9, limit).text, content.from_byte(byte, limit).text];
             for part in parts.into_iter().chain([content.grep("a", limit).text()]) {
                 prop_assert!(Bpe::O200k.count(&part) <= limit.max);

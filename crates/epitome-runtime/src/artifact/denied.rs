@@ -13,10 +13,10 @@ use crate::vault::OpenError;
 use super::access::{Access, Permission};
 use super::objects::Unreadable;
 
-/// Why an artifact was not given out.
+/// The reasons for which an artifact is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum DenialReason {
     /// There is none of this id.
     Unknown,
     /// It is another tenant's.
@@ -33,41 +33,41 @@ pub enum Reason {
     Unreachable,
 }
 
-impl Reason {
+impl DenialReason {
     /// Its name in the log.
     pub fn name(self) -> &'static str {
         match self {
-            Reason::Unknown => "unknown",
-            Reason::WrongTenant => "wrong_tenant",
-            Reason::MissingPermission => "missing_permission",
-            Reason::Expired => "expired",
-            Reason::WrongKey => "wrong_key",
-            Reason::Damaged => "damaged",
-            Reason::Unreachable => "unreachable",
+            DenialReason::Unknown => "unknown",
+            DenialReason::WrongTenant => "wrong_tenant",
+            DenialReason::MissingPermission => "missing_permission",
+            DenialReason::Expired => "expired",
+            DenialReason::WrongKey => "wrong_key",
+            DenialReason::Damaged => "damaged",
+            DenialReason::Unreachable => "unreachable",
         }
     }
 }
 
 /// A reason with what the log is told beside it.
 pub(super) struct Refusal {
-    reason: Reason,
+    reason: DenialReason,
     detail: Option<String>,
 }
 
 impl Refusal {
     /// It is this tenant's.
     pub(super) fn of_another(owner: &TenantId) -> Self {
-        Refusal { reason: Reason::WrongTenant, detail: Some(format!("it is owned by {owner}")) }
+        Refusal { reason: DenialReason::WrongTenant, detail: Some(format!("it is owned by {owner}")) }
     }
 
     /// This permission is missing.
     pub(super) fn lacking(permission: Permission) -> Self {
-        Refusal { reason: Reason::MissingPermission, detail: Some(format!("{} is needed", permission.name())) }
+        Refusal { reason: DenialReason::MissingPermission, detail: Some(format!("{} is needed", permission.name())) }
     }
 }
 
-impl From<Reason> for Refusal {
-    fn from(reason: Reason) -> Self {
+impl From<DenialReason> for Refusal {
+    fn from(reason: DenialReason) -> Self {
         Refusal { reason, detail: None }
     }
 }
@@ -75,8 +75,8 @@ impl From<Reason> for Refusal {
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         let reason = match error {
-            StoreError::Damaged { .. } => Reason::Damaged,
-            _ => Reason::Unreachable,
+            StoreError::Damaged { .. } => DenialReason::Damaged,
+            _ => DenialReason::Unreachable,
         };
         Refusal { reason, detail: Some(error.to_string()) }
     }
@@ -85,9 +85,9 @@ impl From<StoreError> for Refusal {
 impl From<Unreadable> for Refusal {
     fn from(why: Unreadable) -> Self {
         let reason = match &why {
-            Unreadable::Sealed(OpenError::WrongKey | OpenError::UnknownKey { .. }) => Reason::WrongKey,
-            Unreadable::Sealed(OpenError::Damaged) | Unreadable::Gone | Unreadable::Altered => Reason::Damaged,
-            Unreadable::Unreachable { .. } => Reason::Unreachable,
+            Unreadable::Sealed(OpenError::WrongKey | OpenError::UnknownKey { .. }) => DenialReason::WrongKey,
+            Unreadable::Sealed(OpenError::Damaged) | Unreadable::Gone | Unreadable::Altered => DenialReason::Damaged,
+            Unreadable::Unreachable { .. } => DenialReason::Unreachable,
         };
         Refusal { reason, detail: Some(why.to_string()) }
     }
@@ -98,7 +98,7 @@ impl From<Unreadable> for Refusal {
 pub struct Denied {
     id: String,
     requester: String,
-    reason: Reason,
+    reason: DenialReason,
 }
 
 impl Denied {
@@ -118,18 +118,18 @@ impl Denied {
     }
 
     /// Why; for logs and tests, never for the requester.
-    pub fn reason(&self) -> Reason {
+    pub fn reason(&self) -> DenialReason {
         self.reason
     }
 
-    /// Whether trying again later may help. This much the requester may know.
+    /// Tells whether trying again later may help. This much the requester may know.
     pub fn is_passing(&self) -> bool {
-        self.reason == Reason::Unreachable
+        self.reason == DenialReason::Unreachable
     }
 
     /// The refusal as an event of the requester's own thread. That it is another tenant's is not in it.
     pub fn event(&self, at: Moment, key: ThreadKey) -> Event {
-        let told = if self.reason == Reason::WrongTenant { Reason::Unknown } else { self.reason };
+        let told = if self.reason == DenialReason::WrongTenant { DenialReason::Unknown } else { self.reason };
         Event::new(at, key, EventKind::ArtifactDenied)
             .with(EventField::Artifact, self.id.as_str())
             .with(EventField::Requester, self.requester.as_str())

@@ -18,11 +18,11 @@ mod place;
 mod upkeep;
 
 pub use access::{Access, Permission, Permissions};
-pub use content::{Content, Excerpt, Hit, Hits, Limit, Text};
-pub use denied::{Denied, Reason};
+pub use content::{Content, Excerpt, ExcerptLimit, Hits, Text, TextMatch};
+pub use denied::{DenialReason, Denied};
 pub use objects::{ObjectsError, Unreadable};
 pub use place::{PlaceError, open_url, open_url_when_possible};
-pub use upkeep::{Finding, Resealed, Swept};
+pub use upkeep::{Finding, ResealReport, SweepReport};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,6 @@ use crate::vault::{Sealing, Vault, key_id_of};
 use denied::Refusal;
 use objects::Objects;
 
-/// How long one answer of the object store is waited for.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The most bytes that sealing adds to content.
 const SEAL_BYTES_MAX: u64 = 512;
@@ -47,7 +46,7 @@ const PROBE: &str = "probe";
 /// Metadata that lasts at least this much longer is good enough for the same content put again.
 const KEPT_MIN: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Why an artifact was not stored, or the stored ones could not be looked after.
+/// An error of the artifact store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArtifactError {
@@ -63,7 +62,7 @@ pub enum ArtifactError {
 }
 
 impl ArtifactError {
-    /// Whether trying again later may help.
+    /// Tells whether trying again later may help.
     pub fn is_passing(&self) -> bool {
         match self {
             ArtifactError::NotAllowed => false,
@@ -73,14 +72,14 @@ impl ArtifactError {
     }
 }
 
-/// What is known of content when it is put.
+/// The metadata of content that is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutOptions {
     /// When it is put.
     pub at: Moment,
-    /// How careful to be with it.
+    /// Its sensitivity.
     pub sensitivity: Sensitivity,
-    /// How long it is kept; without end when there is none.
+    /// The time that it is kept; forever without one.
     pub ttl: Option<Duration>,
     /// The tokens of the content.
     pub tokens: Tokens,
@@ -152,7 +151,7 @@ impl Artifacts {
         Ok(Write::PutArtifact(Box::new(row)))
     }
 
-    /// What is known of an artifact; its content is not touched.
+    /// Returns an artifact's metadata without reading its content.
     pub async fn metadata(&self, access: &Access, id: &str) -> Result<ArtifactRow, Denied> {
         self.owned(access, id).await.map_err(|refusal| Denied::logged(access, id, refusal))
     }
@@ -168,7 +167,7 @@ impl Artifacts {
             return Err(Refusal::lacking(permission));
         }
         if !outlasts(&row, now) {
-            return Err(Reason::Expired.into());
+            return Err(DenialReason::Expired.into());
         }
         let content = self.content(&row).await?;
         Ok(Content::new(row, content))
@@ -179,9 +178,9 @@ impl Artifacts {
         if !access.may(Permission::ReadArtifact) {
             return Err(Refusal::lacking(Permission::ReadArtifact));
         }
-        let id = ArtifactId::parse(id).ok_or(Reason::Unknown)?;
+        let id = ArtifactId::parse(id).ok_or(DenialReason::Unknown)?;
         match self.store.artifact(id.as_str()).await? {
-            None => Err(Reason::Unknown.into()),
+            None => Err(DenialReason::Unknown.into()),
             Some(row) if row.tenant != access.tenant => Err(Refusal::of_another(&row.tenant)),
             Some(row) => Ok(row),
         }
@@ -228,7 +227,7 @@ impl Artifacts {
     }
 }
 
-/// Whether an artifact is still there at this moment.
+/// Tells whether an artifact is still there at this moment.
 fn outlasts(row: &ArtifactRow, moment: Moment) -> bool {
     row.expires.is_none_or(|expires| expires > moment)
 }

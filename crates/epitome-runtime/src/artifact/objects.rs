@@ -12,7 +12,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _, PutPayload};
 use crate::ids::Moment;
 use crate::vault::OpenError;
 
-/// Why the object store did not do what it was asked.
+/// An error of the object store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectsError {
@@ -22,13 +22,13 @@ pub enum ObjectsError {
     /// There is no room left.
     #[error("the object store is full: {reason}")]
     Full {
-        /// What it says.
+        /// The object store's message.
         reason: String,
     },
     /// It can be read and not be written.
     #[error("the object store is read-only: {reason}")]
     ReadOnly {
-        /// What it says.
+        /// The object store's message.
         reason: String,
     },
     /// It cannot be reached, refused, or broke off.
@@ -61,7 +61,7 @@ fn io_kind(error: &object_store::Error) -> Option<std::io::ErrorKind> {
     causes.find_map(|error| error.downcast_ref::<std::io::Error>()).map(std::io::Error::kind)
 }
 
-/// Why an artifact's content cannot be read.
+/// The reasons for which an artifact's content cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreadable {

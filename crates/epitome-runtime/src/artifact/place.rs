@@ -14,7 +14,7 @@ use reqwest::Url;
 
 use super::pending::PendingFolder;
 
-/// Why there is no object store at an address.
+/// An address that leads to no object store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceError {
@@ -24,15 +24,15 @@ pub enum PlaceError {
          s3://bucket/prefix?endpoint=…&region=…&allow_http=true"
     )]
     Address {
-        /// What was written.
+        /// The address as configured.
         address: String,
     },
     /// It holds something that does not belong there.
     #[error("the address of an S3 bucket may not hold {what}: {hint}")]
     Extra {
-        /// What it holds.
+        /// The unwanted part.
         what: String,
-        /// What to do.
+        /// The remedy.
         hint: &'static str,
     },
     /// The folder cannot be made or opened.
@@ -78,7 +78,7 @@ pub fn open_url_when_possible(address: &str) -> Result<Arc<dyn ObjectStore>, Pla
     }
 }
 
-/// What an address leads to.
+/// The kinds of object stores.
 enum Place {
     /// A folder, which need not be there.
     Folder(PathBuf),

@@ -15,17 +15,16 @@ use crate::ids::{Moment, TenantId};
 use crate::store::{ArtifactRow, StoreError, Write};
 use crate::vault::key_id_of;
 
-/// How many rows are asked for at once.
 const PAGE: usize = 500;
 /// Objects without metadata are left alone this long: their compaction may not have committed yet.
 const UNREFERENCED_MIN: Duration = Duration::from_secs(24 * 60 * 60);
 /// Bytes of an expired artifact are left alone this long after they were written: somebody may just be putting them again.
 const UNDER_WAY: Duration = Duration::from_secs(10 * 60);
 
-/// What a sweep removed.
+/// The counts of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Swept {
+pub struct SweepReport {
     /// Artifacts whose time was over.
     pub expired: u64,
     /// Objects that no metadata named.
@@ -34,10 +33,10 @@ pub struct Swept {
     pub bytes: u64,
 }
 
-/// What resealing did.
+/// The result of resealing.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Resealed {
+pub struct ResealReport {
     /// Artifacts that are under the current key now and were not before.
     pub resealed: u64,
     /// Artifacts that were under it already.
@@ -61,7 +60,7 @@ pub enum Finding {
     OtherKey {
         /// The artifact.
         id: String,
-        /// What the content is sealed with.
+        /// The key that the content is sealed with.
         sealed_with: Option<String>,
     },
     /// An object that no metadata names.
@@ -99,8 +98,8 @@ impl Artifacts {
     ///
     /// Content that is put again in the instant in which its old bytes are removed can be lost from the object store: it
     /// has been expired or unreferenced for a while then, is still in the log, and `check` names it.
-    pub async fn sweep(&self, now: Moment) -> Result<Swept, ArtifactError> {
-        let mut swept = Swept::default();
+    pub async fn sweep(&self, now: Moment) -> Result<SweepReport, ArtifactError> {
+        let mut swept = SweepReport::default();
         for tenant in self.store.tenants().await? {
             self.sweep_expired(&tenant, now, &mut swept).await?;
             self.sweep_unreferenced(&tenant, now, &mut swept).await?;
@@ -109,8 +108,8 @@ impl Artifacts {
     }
 
     /// Brings the tenant's artifacts under the current key. What is done stays done when it is broken off.
-    pub async fn reseal(&self, tenant: &TenantId) -> Result<Resealed, ArtifactError> {
-        let mut resealed = Resealed::default();
+    pub async fn reseal(&self, tenant: &TenantId) -> Result<ResealReport, ArtifactError> {
+        let mut resealed = ResealReport::default();
         let mut rows = Rows::new(tenant);
         while let Some(row) = rows.next(self).await? {
             match self.reseal_one(&row).await? {
@@ -136,7 +135,12 @@ impl Artifacts {
         Ok(findings)
     }
 
-    async fn sweep_expired(&self, tenant: &TenantId, now: Moment, swept: &mut Swept) -> Result<(), ArtifactError> {
+    async fn sweep_expired(
+        &self,
+        tenant: &TenantId,
+        now: Moment,
+        swept: &mut SweepReport,
+    ) -> Result<(), ArtifactError> {
         let mut rows = Rows::new(tenant);
         while let Some(row) = rows.next(self).await? {
             if !outlasts(&row, now) && self.is_still_expired(&row, now).await? {
@@ -166,7 +170,12 @@ impl Artifacts {
         }
     }
 
-    async fn sweep_unreferenced(&self, tenant: &TenantId, now: Moment, swept: &mut Swept) -> Result<(), ArtifactError> {
+    async fn sweep_unreferenced(
+        &self,
+        tenant: &TenantId,
+        now: Moment,
+        swept: &mut SweepReport,
+    ) -> Result<(), ArtifactError> {
         let mut objects = self.objects.list(&self.folder(tenant));
         while let Some(object) = objects.next().await? {
             let is_old = object.modified.after(UNREFERENCED_MIN) <= now;
@@ -184,7 +193,7 @@ impl Artifacts {
         Ok(self.store.artifact(id.as_str()).await?.is_some_and(|row| row.tenant == *tenant))
     }
 
-    /// Whether it was resealed; the inner error leaves it as it is, the outer one ends the whole.
+    /// Tells whether it was resealed; the inner error leaves it as it is, the outer one ends the whole.
     async fn reseal_one(&self, row: &ArtifactRow) -> Result<Result<bool, Unreadable>, ArtifactError> {
         let content = match self.to_reseal(row).await {
             Err(Unreadable::Unreachable { reason }) => return Err(super::ObjectsError::Unreachable { reason }.into()),

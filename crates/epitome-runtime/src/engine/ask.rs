@@ -10,7 +10,7 @@ use epitome::budget::Tokens;
 use super::StepRequest;
 use super::error::EngineError;
 use super::thread::OpenThread;
-use crate::event::spans::Purpose;
+use crate::event::spans::CallPurpose;
 use crate::event::{Event, EventField, EventKind};
 use crate::ids::Moment;
 use crate::model::{
@@ -18,9 +18,8 @@ use crate::model::{
     believable_limit,
 };
 
-/// How often one prompt is sent at all, whatever [`OverflowRetry`] advises.
+/// The most times that one prompt is sent, whatever [`OverflowRetry`] advises.
 const SENDS_MAX: u8 = 5;
-/// How long a thread's suspicion is believed.
 const SUSPECTED_FOR: Duration = Duration::from_secs(3600);
 
 /// A window that a refusal of a thread's prompt named.
@@ -28,7 +27,7 @@ const SUSPECTED_FOR: Duration = Duration::from_secs(3600);
 pub(super) struct SuspectedWindow {
     served: ServedModel,
     limit: Tokens,
-    /// Whether the refusal was the provider's own word, so that it may become a lesson.
+    /// True if the refusal was the provider's own word, so that it may become a lesson.
     is_believable: bool,
     since: Instant,
 }
@@ -55,7 +54,7 @@ impl OpenThread {
             let counted = step.counted();
             self.note_call();
             left -= 1;
-            match answer_traced(model, Purpose::Turn, Some(&self.key.thread), &prompt, hear).await {
+            match answer_traced(model, CallPurpose::Turn, Some(&self.key.thread), &prompt, hear).await {
                 Ok(answer) => {
                     self.learn_usage(&served, counted, answer.usage.as_ref()).await;
                     if step.version > 0 {
@@ -82,7 +81,7 @@ impl OpenThread {
         self.last_call = Some(Instant::now());
     }
 
-    /// Who serves the model of a step, as far as that is known.
+    /// Returns the model of a step as the tenant reaches it; without a model, `None`.
     pub(super) fn served(&self, request: &StepRequest) -> Option<ServedModel> {
         let model = || request.model.as_deref().or(self.engine.settings().model.as_deref());
         let unnamed = || Some(ServedModel::new(self.key.tenant.clone(), "", model()?));

@@ -28,19 +28,18 @@ use uuid::Uuid;
 use super::Engine;
 use super::snapshot::Snapshot;
 use crate::artifact::{Access, PutOptions};
-use crate::event::spans::{self, Outcome};
-use crate::event::{Event, EventField, EventKind, Stats, Strategy};
+use crate::event::spans::{self, CompactionOutcome};
+use crate::event::{CompactionStats, Event, EventField, EventKind, Strategy};
 use crate::ids::Moment;
-use crate::log::{Hint, NewDocument, StoredPlan};
+use crate::log::{ArtifactHint, NewDocument, StoredPlan};
 use crate::model::Usage;
 use crate::recall::index_rows;
 use crate::store::{DocumentKind, JobEnd, JobId, PlanRow, StoreError, Write};
-use crate::summarize::{Frame, ModelSummarizer, NoSummary, Prose, Put, Spent, cache_name};
+use crate::summarize::{ModelSummarizer, NoSummary, Prose, QuestionForm, RequestFrame, SummaryUsage, cache_name};
 
 /// The most artifacts that a thread remembers names of; older ones are still read by their id.
 const HINTS_MAX: usize = 500;
 
-/// How many artifacts are written at once.
 const PUTS_AT_ONCE: usize = 8;
 
 /// The caller's choices for one compaction.
@@ -49,7 +48,7 @@ pub(super) struct CompactOptions {
     /// Code alone writes the summary, whichever summarizer is configured.
     pub embedded_only: bool,
     /// The agent's own request, where it is known.
-    pub frame: Option<Frame>,
+    pub frame: Option<RequestFrame>,
     /// The job that the compaction is made for, and the token of its lease.
     pub job: Option<(JobId, Uuid)>,
     /// Serve one prompt and commit nothing.
@@ -64,8 +63,8 @@ pub(super) struct CompactedThread {
     pub compaction: Arc<Compaction>,
     /// The messages that stay loaded, as far as the compaction covers them.
     pub thread: Arc<Thread>,
-    pub hints: Vec<Hint>,
-    pub stats: Stats,
+    pub hints: Vec<ArtifactHint>,
+    pub stats: CompactionStats,
     /// Why the compaction is not in the store; it serves this prompt alone then.
     pub saved: Result<(), NotSaved>,
 }
@@ -127,11 +126,11 @@ impl Engine {
         let span = spans::compaction(&snapshot.key, &snapshot.policy.label(), snapshot.tokens().get());
         let result = self.plan_and_commit(access, snapshot, options).instrument(span.clone()).await;
         let (stats, outcome) = match &result {
-            Ok(compacted) if compacted.saved.is_ok() => (compacted.stats, Outcome::Committed),
-            Ok(compacted) => (compacted.stats, Outcome::Failed),
-            Err(NotCompacted::NothingToDo { .. }) => (Stats::default(), Outcome::Nothing),
-            Err(NotCompacted::Lost) => (Stats::default(), Outcome::Conflict),
-            Err(_) => (Stats::default(), Outcome::Failed),
+            Ok(compacted) if compacted.saved.is_ok() => (compacted.stats, CompactionOutcome::Committed),
+            Ok(compacted) => (compacted.stats, CompactionOutcome::Failed),
+            Err(NotCompacted::NothingToDo { .. }) => (CompactionStats::default(), CompactionOutcome::Nothing),
+            Err(NotCompacted::Lost) => (CompactionStats::default(), CompactionOutcome::Conflict),
+            Err(_) => (CompactionStats::default(), CompactionOutcome::Failed),
         };
         spans::record_compaction(&span, &stats, outcome);
         result
@@ -242,7 +241,7 @@ impl Engine {
         snapshot: &Snapshot,
         model: &ModelSummarizer,
         dialogue: Dialogue,
-        put: &Put,
+        put: &QuestionForm,
     ) -> Result<Prose, NoSummary> {
         let log = &self.inner.log;
         let (tenant, name) = (&snapshot.key.tenant, cache_name(&dialogue, put));
@@ -250,7 +249,7 @@ impl Engine {
             self.inner.bus.emit(&snapshot.event(EventKind::SummaryCached).with(EventField::Model, model.id()));
             return Ok(prose);
         }
-        let spent = Spent::default();
+        let spent = SummaryUsage::default();
         let prose = model.ask(tenant, dialogue, put, &*snapshot.counter, &spent).await;
         if spent.total() != Usage::default() {
             let usage = serde_json::to_value(spent.total()).unwrap_or_default();
@@ -277,7 +276,7 @@ impl Engine {
         for artifact in &artifacts {
             if hints.iter().all(|hint| hint.id != artifact.id.as_str()) {
                 let expires = self.settings().retention.ttl.map(|ttl| Moment::now().after(ttl));
-                hints.push(Hint { expires, ..hint(artifact, snapshot) });
+                hints.push(ArtifactHint { expires, ..hint(artifact, snapshot) });
             }
         }
         hints.drain(..hints.len().saturating_sub(HINTS_MAX));
@@ -329,7 +328,7 @@ impl Engine {
         snapshot: &Snapshot,
         writes: &[Write],
         events: &[Event],
-        stats: &Stats,
+        stats: &CompactionStats,
     ) -> Result<Result<(), NotSaved>, NotCompacted> {
         match self.inner.log.apply(writes).await {
             Ok(()) => {
@@ -450,20 +449,21 @@ fn question(
     snapshot: &Snapshot,
     draft: &Draft,
     model: &ModelSummarizer,
-    frame: Option<Frame>,
+    frame: Option<RequestFrame>,
     state: Option<&WorkstreamState>,
     smaller: u32,
-) -> Option<(Dialogue, Put)> {
+) -> Option<(Dialogue, QuestionForm)> {
     let pending = draft.pending()?;
     // A call that waits for its result cannot be followed by a question.
     let is_open = snapshot.thread.in_flight().is_some();
-    let fits = |frame: &Frame| !is_open && model.can_append(frame, snapshot.dialect, snapshot.tokens(), pending.limit);
+    let fits =
+        |frame: &RequestFrame| !is_open && model.can_append(frame, snapshot.dialect, snapshot.tokens(), pending.limit);
     let put = match frame.filter(|frame| smaller == 0 && fits(frame)) {
         Some(frame) => {
             let messages = snapshot.messages(&[]).iter().map(ToString::to_string).collect();
-            Put::Appended { frame, messages }
+            QuestionForm::Appended { frame, messages }
         }
-        None => Put::Transcript,
+        None => QuestionForm::Transcript,
     };
     let dialogue = model.dialogue(&snapshot.planner(), draft, &put, state, smaller)?;
     Some((dialogue, put))
@@ -508,7 +508,7 @@ fn artifact_content(artifact: &Artifact<'_>, snapshot: &Snapshot) -> ArtifactCon
 
 /// Returns the names that a question may use for an artifact: the paths, commands and addresses of the call that it
 /// answers.
-fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> Hint {
+fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> ArtifactHint {
     let thread = &snapshot.thread;
     let message = thread.message(artifact.place);
     let mut names = Vec::new();
@@ -529,11 +529,11 @@ fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> Hint {
     let what = names.first().cloned().unwrap_or_else(|| tool.clone());
     let hint = format!("read it when the full text of {what} ({reference}) is needed");
     let id = artifact.id.as_str().to_owned();
-    Hint { id, place: message.log_place() as u64, hint, names, expires: None, is_media: !media.is_empty() }
+    ArtifactHint { id, place: message.log_place() as u64, hint, names, expires: None, is_media: !media.is_empty() }
 }
 
-fn stats(plan: &Plan, thread: &Thread, summaries: usize) -> Stats {
-    Stats {
+fn stats(plan: &Plan, thread: &Thread, summaries: usize) -> CompactionStats {
+    CompactionStats {
         tokens_before: plan.before.get(),
         tokens_after: plan.after.get(),
         compacted_blocks: touched(plan, thread).len() as u64,

@@ -5,7 +5,7 @@ use crate::log::LogError;
 use crate::model::ModelError;
 use crate::store::StoreError;
 
-/// Why the engine did not do what it was asked.
+/// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -32,17 +32,17 @@ pub enum EngineError {
     /// The thread is written in another dialect.
     #[error("the thread is written in {found}, not in {wanted}")]
     Dialect {
-        /// What it is written in.
+        /// The thread's dialect.
         found: String,
-        /// What was asked for.
+        /// The requested value.
         wanted: &'static str,
     },
     /// Others appended meanwhile.
     #[error("the thread has {length} messages by now, not {place}")]
     Moved {
-        /// How many it has.
+        /// Its length.
         length: u64,
-        /// How many were expected.
+        /// The expected length.
         place: u64,
     },
     /// An artifact is not available.
@@ -54,13 +54,13 @@ pub enum EngineError {
     /// There is no message of that name.
     #[error("there is no message {reference} in the thread")]
     NoMessage {
-        /// What was asked for.
+        /// The requested value.
         reference: String,
     },
     /// The number is one of a compaction that was made before the thread came here.
     #[error("{reference} is named by a summary that the thread came with; what it stands for is not kept here")]
     ForeignNumber {
-        /// What was asked for.
+        /// The requested value.
         reference: String,
     },
 }

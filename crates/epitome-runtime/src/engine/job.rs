@@ -16,7 +16,7 @@ use crate::event::{Event, EventKind};
 use crate::ids::Moment;
 use crate::log::{LogError, NewDocument, wire_dialect};
 use crate::store::{DocumentKind, JobId, JobKind, JobRow, NewJob, Write};
-use crate::summarize::Frame;
+use crate::summarize::RequestFrame;
 
 /// A job that came to nothing is queued again once the prompt has grown by this share of its target.
 const GROWTH: f64 = 0.05;
@@ -43,7 +43,7 @@ impl CompactionTrigger {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct CompactionJob {
-    pub frame: Frame,
+    pub frame: RequestFrame,
     /// The caller's policy; the worker may run under another one.
     policy: Option<Box<epitome::policy::Policy>>,
     pins: Vec<String>,

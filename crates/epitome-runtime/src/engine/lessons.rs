@@ -1,4 +1,4 @@
-//! The lessons of an engine: what requests taught of models, at hand for each tenant and kept in the store.
+//! The lessons of an engine about models, cached for each tenant and kept in the store.
 //!
 //! A tenant's lessons are one document. They are read when the tenant's first thread is opened and again every few seconds
 //! while prompts are made, so that what another process learns or resets is heard of. A write expects the version that was
@@ -21,12 +21,11 @@ use crate::store::DocumentKind;
 const NAME: &str = "lessons";
 /// After how long the store is asked again.
 const FRESH: Duration = Duration::from_secs(5);
-/// How often a write is tried while others write.
 const WRITES_MAX: usize = 4;
-/// The most tenants whose lessons are at hand.
+/// The most tenants whose lessons are cached.
 const TENANTS_MAX: usize = 1024;
 
-/// What time it is.
+/// A source of the current time that tests can replace.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Moment + Send + Sync>);
 
@@ -36,7 +35,7 @@ impl Clock {
         Clock(Arc::new(now))
     }
 
-    /// What it shows.
+    /// Returns the current time.
     pub fn now(&self) -> Moment {
         (self.0)()
     }
@@ -54,13 +53,18 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// The lessons that are at hand, by tenant.
+/// The cached lessons of each tenant.
+///
+/// `book` is what this process believes; `stored` and `version` are what it last read or wrote. A lesson changes `book` at
+/// once and is written when it differs enough from `stored`. A write expects `version`: on a conflict the stored book
+/// replaces the cached one and the lesson is applied again, so that a reset by another process is never undone. Every five
+/// seconds the store is asked again. A failed read leaves the cache as it is for another five seconds, so that a store that
+/// is away costs one timeout and not one for each request.
 #[derive(Debug, Default)]
 pub(super) struct Lessons {
     tenants: Mutex<HashMap<TenantId, CachedBook>>,
 }
 
-/// A tenant's lessons, as they are here and as they are in the store.
 #[derive(Clone, Debug)]
 struct CachedBook {
     book: LessonBook,
@@ -74,7 +78,7 @@ impl Lessons {
         self.tenants.lock().unwrap_or_else(PoisonError::into_inner).get(tenant).map(look)
     }
 
-    /// Forgets what is at hand: another store may say otherwise.
+    /// Empties the cache: another store has other lessons.
     pub(super) fn clear(&self) {
         self.tenants.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -115,7 +119,7 @@ impl Engine {
         Window::of(&served.model, learned.map(|window| window.tokens))
     }
 
-    /// What a model's provider counts for one token of ours, once anything was learned.
+    /// Returns the provider's count for one token of ours, once anything was learned.
     pub fn factor_of(&self, served: &ServedModel) -> Option<f64> {
         self.lesson_on(served).and_then(|lesson| lesson.factor).map(epitome::budget::CountFactor::get)
     }
@@ -124,14 +128,14 @@ impl Engine {
         self.inner.lessons.look(&served.tenant, |cached| cached.book.of(served).cloned()).flatten()
     }
 
-    /// Reads what a tenant's requests taught, unless that was done just now. Until it was, windows are the listed ones. That
-    /// it cannot be read is no reason to stop.
+    /// Reads a tenant's lessons unless the cache is fresh. Until it was read once, windows are the listed ones. A failure is
+    /// logged and no more.
     pub async fn refresh_lessons(&self, tenant: &TenantId) {
         if self.inner.lessons.look(tenant, |cached| cached.read_at.elapsed() < FRESH) == Some(true) {
             return;
         }
         if let Err(error) = self.read_lessons(tenant).await {
-            tracing::warn!(%error, "what was learned of models cannot be read");
+            tracing::warn!(%error, "failed to read the lessons about models");
             // The next request does not wait for the same failure.
             self.inner.lessons.change(tenant, |cached| cached.read_at = Instant::now());
         }
@@ -174,7 +178,7 @@ impl Engine {
         last.map_or_else(|| Ok(Vec::new()), Err)
     }
 
-    /// Learns something of a model, and keeps it. That it cannot be kept just now is no reason to stop.
+    /// Applies a lesson about a model and stores it. A store that does not take it is logged and no more.
     pub async fn learn(&self, served: &ServedModel, lesson: impl Fn(&mut ModelLesson)) {
         self.refresh_lessons(&served.tenant).await;
         for _ in 0..WRITES_MAX {
@@ -188,14 +192,14 @@ impl Engine {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "what was learned of a model cannot be stored yet");
+                    tracing::warn!(%error, "failed to store a lesson about a model");
                     return;
                 }
             }
         }
     }
 
-    /// Stores what is at hand, if that is worth it and nobody has stored anything since it was read.
+    /// Stores the cached lessons if they differ enough, expecting the version that was read.
     async fn write_lessons(&self, tenant: &TenantId) -> Result<(), LogError> {
         let Some(cached) = self.inner.lessons.look(tenant, CachedBook::clone) else { return Ok(()) };
         if !cached.book.is_worth_a_write(&cached.stored) {

@@ -69,7 +69,16 @@ use crate::vault::{Keys, Vault, random_secret};
 /// The tenant of what belongs to the store itself.
 pub const SYSTEM_TENANT: &str = "epitome.system";
 
-/// Keeps threads, prepares prompts, compacts.
+/// Opens threads, prepares their prompts and compacts them, over one store. A clone is the same engine.
+///
+/// An engine is *connected* when its vault has the secret of its store. [`Engine::new`] returns a connected one.
+/// [`Engine::before_its_store`] returns one whose calls must fail until [`Engine::adopt_store`] was called: a
+/// [`RecoveringStore`](crate::store::RecoveringStore) sees to that. Otherwise rows would be written under names that nobody
+/// finds again.
+///
+/// [`Engine::under`] makes an engine for another policy or model that shares everything else: log, artifacts, bus, lessons
+/// and the notice of changed jobs. Several processes may have engines on one store; they meet in compare-and-swap writes
+/// and in leases of jobs, never in memory.
 #[derive(Clone, Debug)]
 pub struct Engine {
     inner: Arc<Inner>,
@@ -83,7 +92,7 @@ struct Inner {
     summarizer: Summarizer,
     settings: Settings,
     policy: Arc<epitome::policy::Policy>,
-    counter: Counter,
+    counter: LabeledCounter,
     lessons: Arc<lessons::Lessons>,
     clock: Clock,
     /// Notified whenever this process queued or ended a job, or committed a plan.
@@ -91,38 +100,38 @@ struct Inner {
 }
 
 #[derive(Clone)]
-struct Counter {
+struct LabeledCounter {
     label: String,
     counter: Arc<dyn TokenCounter>,
 }
 
-impl std::fmt::Debug for Counter {
+impl std::fmt::Debug for LabeledCounter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.label)
     }
 }
 
-/// Where a new thread belongs.
+/// The scope and labels of a new thread.
 #[derive(Clone, Debug, Default)]
-pub struct Scope {
+pub struct ThreadScope {
     /// Among whose threads it is looked for by its messages; empty where nobody looks.
     pub name: String,
-    /// What to remember of it.
+    /// The caller's own labels.
     pub labels: serde_json::Value,
 }
 
-/// What an engine is made of.
+/// The parts that an engine is built from.
 #[derive(Debug)]
 pub struct Parts {
-    /// What lasts.
+    /// The store.
     pub store: Arc<dyn Store>,
-    /// Where the bytes of artifacts go.
+    /// The object store for the bytes of artifacts.
     pub objects: Arc<dyn object_store::ObjectStore>,
-    /// What bodies are sealed with.
+    /// The keys that bodies are sealed with.
     pub keys: Keys,
-    /// Who hears of events.
+    /// The event bus.
     pub bus: Bus,
-    /// Who writes summaries.
+    /// The summarizer.
     pub summarizer: Summarizer,
     /// Everything else.
     pub settings: Settings,
@@ -200,7 +209,7 @@ impl Engine {
 
     /// Opens a thread; one that is not there is made.
     pub async fn open(&self, access: &Access, thread: ThreadId, dialect: Dialect) -> Result<OpenThread, EngineError> {
-        self.open_in(access, thread, dialect, Scope::default()).await
+        self.open_in(access, thread, dialect, ThreadScope::default()).await
     }
 
     /// Opens a thread; one that is not there is made within a scope.
@@ -209,7 +218,7 @@ impl Engine {
         access: &Access,
         thread: ThreadId,
         dialect: Dialect,
-        scope: Scope,
+        scope: ThreadScope,
     ) -> Result<OpenThread, EngineError> {
         let key = self.allowed(access, thread, Permission::WriteThread)?;
         self.refresh_lessons(&key.tenant).await;
@@ -285,7 +294,7 @@ impl Engine {
         &self.inner.artifacts
     }
 
-    /// Who hears of events.
+    /// The event bus.
     pub fn bus(&self) -> &Bus {
         &self.inner.bus
     }
@@ -310,13 +319,13 @@ impl Engine {
     }
 }
 
-fn counter(settings: &Settings) -> Counter {
+fn counter(settings: &Settings) -> LabeledCounter {
     let named = &settings.policy.count.tokenizer;
     match counter_named(named) {
-        Ok(counter) => Counter { label: format!("{named}{COUNTING}"), counter },
+        Ok(counter) => LabeledCounter { label: format!("{named}{COUNTING}"), counter },
         Err(_) => {
             let model = settings.model.as_deref();
-            Counter { label: format!("auto:{}{COUNTING}", model.unwrap_or("-")), counter: counter_for(model) }
+            LabeledCounter { label: format!("auto:{}{COUNTING}", model.unwrap_or("-")), counter: counter_for(model) }
         }
     }
 }

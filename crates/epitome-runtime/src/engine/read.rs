@@ -9,10 +9,10 @@ use epitome::thread::{Media, Part, Thread};
 
 use super::error::EngineError;
 use super::thread::OpenThread;
-use crate::artifact::{Content, Denied, Permission, Reason};
+use crate::artifact::{Content, DenialReason, Denied, Permission};
 use crate::event::{Event, EventField, EventKind};
 use crate::ids::Moment;
-use crate::recall::{Query, Recalled, recall};
+use crate::recall::{RecallQuery, RecallResult, recall};
 use crate::store::ArtifactRow;
 
 /// The most passages of an answer of recall.
@@ -22,7 +22,7 @@ const HITS_MAX: usize = 12;
 const FIRST_MESSAGES: u64 = 32;
 
 impl OpenThread {
-    /// Whether what left the prompt may be read: the thread's own permission, and that of what is kept of it.
+    /// Tells whether what left the prompt may be read: the thread's own permission, and that of what is kept of it.
     fn may_read_back(&self) -> Result<(), EngineError> {
         self.require(Permission::ReadThread)?;
         match Permission::to_read(self.engine.settings().retention.sensitivity) {
@@ -54,7 +54,7 @@ impl OpenThread {
         Err(denied.into())
     }
 
-    /// Whether an artifact is this thread's: its plan names it, or it left this thread's prompts.
+    /// Tells whether an artifact is this thread's: its plan names it, or it left this thread's prompts.
     pub async fn has_artifact(&self, id: &str) -> bool {
         if self.state.hints.iter().any(|hint| hint.id == id) {
             return true;
@@ -178,10 +178,10 @@ impl OpenThread {
     }
 
     /// Searches everything that left the thread's prompts.
-    pub async fn recall(&mut self, words: &str) -> Result<Recalled, EngineError> {
+    pub async fn recall(&mut self, words: &str) -> Result<RecallResult, EngineError> {
         self.may_read_back()?;
         let tokens_max = self.engine.settings().recall_tokens;
-        let query = Query { words, tokens_max, hits_max: HITS_MAX };
+        let query = RecallQuery { words, tokens_max, hits_max: HITS_MAX };
         let found = recall(&self.engine.inner.log, &self.state.row, &query, &**self.engine.counter()).await?;
         // It is kept with whatever is kept next: a search shall not wait for a number.
         self.quality = self.quality.recalled();
@@ -189,7 +189,7 @@ impl OpenThread {
     }
 }
 
-/// Whether what was denied may still be had: it is not forbidden, it is only not where it should be.
+/// Tells whether what was denied may still be had: it is not forbidden, it is only not where it should be.
 fn may_be_in_the_log(denied: &Denied) -> bool {
-    matches!(denied.reason(), Reason::Unknown | Reason::Damaged | Reason::Unreachable)
+    matches!(denied.reason(), DenialReason::Unknown | DenialReason::Damaged | DenialReason::Unreachable)
 }

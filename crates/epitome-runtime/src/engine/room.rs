@@ -74,7 +74,7 @@ fn within(room: Room, budget: Option<Tokens>, fixed: Tokens) -> Room {
     Room { trigger: room.trigger.share(share), target: room.target.share(share), limit: most }
 }
 
-/// What is in every request besides the messages.
+/// Counts the tokens of a request that are not messages.
 pub(super) fn fixed(request: &StepRequest, meter: Meter<'_>) -> Tokens {
     meter.fixed(request.system.as_deref(), request.tools.as_deref()).total() + request.beside
 }

@@ -17,7 +17,6 @@ use crate::vault::{Keys, Vault, random_secret};
 
 /// The name of the document.
 const NAME: &str = "store";
-/// How often it is looked for when another process makes it at the same time.
 const RACES_MAX: usize = 3;
 
 /// The secret as it is kept.

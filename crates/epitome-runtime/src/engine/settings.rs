@@ -7,7 +7,7 @@ use epitome::policy::{Policy, preset};
 
 use crate::store::Sensitivity;
 
-/// What an engine is told once.
+/// The settings of an engine.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// When and how to compact.
@@ -16,48 +16,48 @@ pub struct Settings {
     pub model: Option<String>,
     /// The window, where it is not the model's.
     pub window: Option<Tokens>,
-    /// Whether compaction runs in the background.
+    /// Compaction in the background, or while the caller waits.
     pub background: Background,
-    /// How background jobs run.
+    /// The settings of background jobs.
     pub jobs: Jobs,
-    /// How content that leaves a prompt is kept.
+    /// The retention of content that leaves a prompt.
     pub retention: ArtifactRetention,
     /// Which artifacts may come back by themselves.
     pub auto_rehydrate: Vec<Sensitivity>,
     /// The most tokens of an answer of recall.
     pub recall_tokens: Tokens,
-    /// How long summaries are found again.
+    /// The lifetime of cached summaries.
     pub summary_cache: Duration,
-    /// How long the store is waited for.
+    /// The timeout of one call of the store.
     pub store_timeout: Duration,
-    /// How long the object store is waited for.
+    /// The timeout of one call of the object store.
     pub object_timeout: Duration,
 }
 
-/// Whether compaction runs in the background.
+/// Compaction in the background, or while the caller waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
-    /// Whoever asks for a prompt waits for its compaction.
+    /// The caller waits for its compaction.
     Off,
     /// From the soft mark on, in the background; at the hard mark a request waits this long, then goes on without.
     On {
-        /// How long.
+        /// The longest wait.
         wait: Duration,
     },
 }
 
-/// How background jobs run.
+/// The settings of background jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jobs {
-    /// How many at once.
+    /// The number of jobs that run at once.
     pub concurrency: usize,
-    /// How long a worker holds a job without a sign of life.
+    /// The time for which a worker holds a job; renewed while it works.
     pub lease: Duration,
-    /// How often a job is begun.
+    /// The most attempts at a job.
     pub attempts: u32,
-    /// How long after the first failure it is tried again; doubled each time.
+    /// The wait after the first failure; doubled each time.
     pub backoff: Duration,
-    /// How often a worker looks for jobs that others queued.
+    /// The interval at which a worker looks for jobs of other processes.
     pub poll: Duration,
 }
 
@@ -73,12 +73,12 @@ impl Default for Jobs {
     }
 }
 
-/// How content that leaves a prompt is kept.
+/// The retention of content that leaves a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ArtifactRetention {
     /// For how long; for ever without.
     pub ttl: Option<Duration>,
-    /// How careful to be with it.
+    /// Its sensitivity.
     pub sensitivity: Sensitivity,
 }
 

@@ -13,7 +13,7 @@ use epitome::wire::Dialect;
 use super::Engine;
 use crate::event::{Event, EventKind};
 use crate::ids::ThreadKey;
-use crate::log::{Hint, Loaded};
+use crate::log::{ArtifactHint, LoadedThread};
 
 /// A thread at one moment.
 ///
@@ -25,7 +25,7 @@ use crate::log::{Hint, Loaded};
 pub struct Snapshot {
     pub key: ThreadKey,
     pub thread: Arc<Thread>,
-    pub hints: Vec<Hint>,
+    pub hints: Vec<ArtifactHint>,
     /// The number of messages in the log.
     pub length: u64,
     /// The version of the plan that the thread is under; 0 without one.
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Snapshot {
 impl Snapshot {
     /// Takes a snapshot of what is loaded, under an engine's policy. The compaction and the tenant's artifact key are filled
     /// into the options here.
-    pub fn new(engine: &Engine, loaded: &Loaded, dialect: Dialect, room: Room, options: PlanOptions) -> Self {
+    pub fn new(engine: &Engine, loaded: &LoadedThread, dialect: Dialect, room: Room, options: PlanOptions) -> Self {
         let artifact_key = engine.inner.log.vault().artifact_key(&loaded.row.key.tenant);
         Snapshot {
             key: loaded.row.key.clone(),

@@ -19,16 +19,14 @@ use super::settings::Background;
 use super::snapshot::Snapshot;
 use super::thread::{OpenThread, Saved};
 use crate::artifact::Permission;
-use crate::event::{Event, EventField, EventKind, Stats};
+use crate::event::{CompactionStats, Event, EventField, EventKind};
 use crate::log::NewDocument;
 use crate::model::{ModelPrompt, ServedModel};
-use crate::rehydrate::{Allowance, called_for};
+use crate::rehydrate::{RehydrationAllowance, called_for};
 use crate::store::{DocumentKind, JobKind, JobState, Write};
-use crate::summarize::Frame;
+use crate::summarize::RequestFrame;
 
-/// How often a lost race is run again.
 const RACES_MAX: usize = 8;
-/// How often a waiting request looks whether its compaction is there.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 /// A job that no worker has taken after this long is not waited for.
 const TAKEN_WITHIN: Duration = Duration::from_secs(2);
@@ -38,7 +36,7 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(2);
 pub struct StepRequest {
     /// The model, where it is not the engine's.
     pub model: Option<String>,
-    /// Who serves the model; without it, what is learned of the model is learned for the thread's tenant under its name.
+    /// The model as the tenant reaches it. Without it, lessons are kept for the thread's tenant under the model's name.
     pub served: Option<ServedModel>,
     /// The system prompt beside the messages, as JSON of the dialect.
     pub system: Option<String>,
@@ -57,11 +55,11 @@ pub struct StepRequest {
     pub beside: Tokens,
     /// Compacts even what fits.
     pub force: bool,
-    /// How often the provider refused this prompt already: aims lower each time.
+    /// The number of times that the provider refused this prompt: the target is lower each time.
     pub harder: u8,
     /// Words that every later prompt must hold.
     pub pins: Vec<String>,
-    /// What a summary should look at.
+    /// The caller's instructions for the summary.
     pub instructions: Option<String>,
     /// The state of tool results' sources now, by call id.
     pub current: BTreeMap<String, Determinism>,
@@ -91,24 +89,24 @@ pub struct Step {
     pub room: Room,
     /// The version of the plan they are under; 0 without one.
     pub version: u64,
-    /// What was compacted for this step.
-    pub compacted: Option<Stats>,
+    /// The compaction that was made for this step.
+    pub compacted: Option<CompactionStats>,
     /// By how much they do not fit, and why.
     pub shortfall: Option<Shortfall>,
-    /// What came back for this step alone.
+    /// The content that came back for this step alone.
     pub rehydrated: Vec<Rehydrated>,
-    /// Whether a compaction is under way in the background.
+    /// True if a compaction is under way in the background.
     pub is_compacting: bool,
-    /// Whether every message is in the store.
+    /// The state of the thread's messages in the store.
     pub saved: Saved,
-    /// What did not go as it should, in sentences.
+    /// Sentences about what went wrong on the way.
     pub warnings: Vec<String>,
     request: StepRequest,
     snapshot: Snapshot,
 }
 
 impl Step {
-    /// What the whole prompt was counted as, with what came back and what is in every request.
+    /// Returns the tokens of the whole prompt, rehydrated content, system prompt and tools included.
     pub fn counted(&self) -> Tokens {
         self.tokens + self.rehydrated_tokens + self.fixed
     }
@@ -269,7 +267,7 @@ impl OpenThread {
             let after = self.prompt_tokens();
             if after <= room.limit {
                 let compaction = self.state.compaction.as_ref();
-                return Preparation::Compacted(Stats {
+                return Preparation::Compacted(CompactionStats {
                     tokens_before: before.get(),
                     tokens_after: after.get(),
                     compacted_blocks: compaction.map_or(0, |compaction| compaction.plan.records.len() as u64),
@@ -371,7 +369,7 @@ impl OpenThread {
             return back;
         }
         let prompt_tokens = self.prompt_tokens();
-        let mut allowance = Allowance::of(&rules, reserve + (room.limit - prompt_tokens));
+        let mut allowance = RehydrationAllowance::of(&rules, reserve + (room.limit - prompt_tokens));
         if request.with_memory
             && let Some(block) = self.memory_block().await
         {
@@ -441,15 +439,15 @@ fn shortfall(snapshot: &Snapshot) -> Option<Shortfall> {
 enum Preparation {
     Unchanged,
     Queued,
-    Compacted(Stats),
+    Compacted(CompactionStats),
     /// The compaction could not be saved: it serves this prompt, and is made again for the next.
     Uncommitted(Box<CompactedThread>),
 }
 
 impl Engine {
-    pub(super) fn frame(&self, request: &StepRequest) -> Frame {
+    pub(super) fn frame(&self, request: &StepRequest) -> RequestFrame {
         let model = request.model.clone().or_else(|| self.settings().model.clone());
-        Frame {
+        RequestFrame {
             model: model.unwrap_or_default(),
             system: request.system.clone(),
             tools: request.tools.clone(),

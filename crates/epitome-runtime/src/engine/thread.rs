@@ -13,11 +13,11 @@ use super::error::EngineError;
 use crate::artifact::{Access, Permission};
 use crate::event::Quality;
 use crate::ids::{Moment, ThreadKey};
-use crate::log::{Envelope, Loaded, LogError, total, wire_dialect};
+use crate::log::{Envelope, LoadedThread, LogError, total, wire_dialect};
 use crate::rehydrate::TurnContext;
 use crate::store::{DocumentKind, JobKind, StoreError, ThreadRow, Write};
 
-/// How often messages are appended anew when others append at the same time.
+/// The most tries to append while others append.
 pub(super) const RACES_MAX: usize = 200;
 /// For how long an append that the store took says that nobody else was there.
 const UP_TO_DATE: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ const UP_TO_DATE: Duration = Duration::from_millis(50);
 pub struct NewEntry {
     /// The message, as JSON of the thread's dialect.
     pub json: String,
-    /// What is known of the tool results in it.
+    /// The metadata of the tool results in it.
     pub envelopes: Vec<Envelope>,
 }
 
@@ -37,14 +37,14 @@ impl<T: Into<String>> From<T> for NewEntry {
     }
 }
 
-/// Whether every message is in the store.
+/// The state of an open thread's messages in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Saved {
     /// It is.
     Yes,
     /// These many wait for the store; they are kept here and saved with the next step.
     Waiting {
-        /// How many.
+        /// Their number.
         messages: usize,
         /// Why.
         reason: String,
@@ -53,7 +53,7 @@ pub enum Saved {
 
 /// A thread loaded from its last compaction onward, with the messages that are not in the store yet.
 ///
-/// What is loaded (`state`) is always the stored row plus the backlog. A message moves through three states:
+/// The loaded messages (`state`) are always the stored row plus the backlog. A message moves through three states:
 ///
 /// ```text
 /// append ──► backlog ──────► unconfirmed ──────► stored (the backlog is empty again)
@@ -76,7 +76,7 @@ pub struct OpenThread {
     pub(super) access: Access,
     pub(super) key: ThreadKey,
     pub(super) dialect: Dialect,
-    pub(super) state: Loaded,
+    pub(super) state: LoadedThread,
     /// Messages that are loaded here and not in the store, as far as is known. They are the last ones of `state.thread`.
     pub(super) backlog: Vec<NewEntry>,
     /// Why the backlog is not saved.
@@ -160,7 +160,7 @@ impl OpenThread {
         &self.key
     }
 
-    /// What the store knows of it.
+    /// Returns the thread's row as it was last read or written.
     pub fn row(&self) -> &ThreadRow {
         &self.state.row
     }
@@ -175,12 +175,12 @@ impl OpenThread {
         &self.quality
     }
 
-    /// What happened in the current turn.
+    /// The rehydration state of the current turn.
     pub fn turn(&self) -> &TurnContext {
         &self.turn
     }
 
-    /// Whether every message is in the store.
+    /// Tells whether every message is in the store.
     pub fn saved(&self) -> Saved {
         match &self.unsaved_reason {
             Some(reason) => Saved::Waiting { messages: self.backlog.len(), reason: reason.clone() },
@@ -188,13 +188,13 @@ impl OpenThread {
         }
     }
 
-    /// Whether the store has no such thread any more: it is another store now, or somebody removed it. What waits here
+    /// Tells whether the store has no such thread any more: it is another store now, or somebody removed it. What waits here
     /// can only be saved as another thread.
     pub fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// Whether a compaction is pending or running in the background.
+    /// Tells whether a compaction is pending or running in the background.
     pub async fn is_compacting(&self) -> Result<bool, EngineError> {
         let job = self.engine.inner.log.store().job(&self.key, &JobKind::Compact).await?;
         Ok(job.is_some_and(|job| job.state.is_pending()))
@@ -223,7 +223,7 @@ impl OpenThread {
         Ok(self.saved())
     }
 
-    /// How many messages it has, those that wait for the store included.
+    /// Returns the number of messages, those that wait for the store included.
     pub fn length(&self) -> u64 {
         self.state.row.length + self.backlog.len() as u64
     }
@@ -404,7 +404,7 @@ impl OpenThread {
     }
 }
 
-async fn load(engine: &Engine, key: &ThreadKey, dialect: Dialect) -> Result<Loaded, EngineError> {
+async fn load(engine: &Engine, key: &ThreadKey, dialect: Dialect) -> Result<LoadedThread, EngineError> {
     let meter = Meter::new(&**engine.counter(), dialect);
     let loaded = engine.inner.log.load(key, &meter, engine.counter_label()).await?;
     loaded.ok_or_else(|| LogError::NoThread { thread: key.thread.clone() }.into())

@@ -1,7 +1,16 @@
-//! Workers: carry out queued compactions, a few at a time, each on a lease that it renews while it works.
+//! Workers: carry out queued compactions, a few at a time, each under a lease.
 //!
-//! A worker that dies leaves its lease to run out; another one takes the job then. One that comes back late commits
-//! nothing, because the commit asks for the lease.
+//! ```text
+//!            claim (lease 5 min)                commit + FinishJob (expects the lease)
+//! ready ─────────────────────────► running ──────────────────────────────────────────► done
+//!   ▲                                │ │ the lease is renewed every third of it
+//!   │   failed, attempts left:       │ └──(the worker died, the lease ran out)──► another worker claims it
+//!   └── due again after 3 s, 6 s ────┘
+//!        no attempts left ─────────────► dead
+//! ```
+//!
+//! A lease has a token. A worker that was paused and comes back after another one took the job commits nothing, because
+//! the batch that commits its plan expects its own token: two workers may compute the same compaction, one of them lands it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +27,6 @@ use crate::ids::Moment;
 use crate::log::LogError;
 use crate::store::{JobEnd, JobKind, JobRow, Lease, StoreError, Write};
 
-/// How often a lost race is run again within one attempt.
 const RACES_MAX: usize = 8;
 
 /// The reasons for which an attempt at a job failed. They are stored with the job, which is not sealed, so that none holds a
@@ -39,7 +47,8 @@ enum JobError {
     Log(#[from] LogError),
 }
 
-/// A set of workers in this process; they stop when it is dropped or told to.
+/// The worker loop of this process: claims jobs and runs each in a task, up to the configured number. Dropping it or calling
+/// [`Worker::stop`] ends the claiming; jobs under way are finished, and `stop` waits for them.
 #[derive(Debug)]
 pub struct Worker {
     stop: watch::Sender<bool>,
@@ -67,7 +76,7 @@ impl Engine {
         let slots = Arc::new(Semaphore::new(jobs.concurrency.max(1)));
         let mut running = JoinSet::new();
         let mut told: Option<String> = None;
-        // Whoever drops the other end wants no more work done.
+        // A dropped handle means stop, too.
         let is_over = |stopped: &watch::Receiver<bool>| *stopped.borrow() || stopped.has_changed().is_err();
         while !is_over(&stopped) {
             while running.try_join_next().is_some() {}
@@ -80,7 +89,7 @@ impl Engine {
                 break;
             }
             let claimed = self.claim().await;
-            // It looks twice a second: the same failure is told once.
+            // It looks twice a second: the same failure is logged once.
             let failure = claimed.as_ref().err().map(ToString::to_string);
             if let Some(error) = failure.as_ref().filter(|failure| told.as_ref() != Some(failure)) {
                 tracing::warn!(error, "failed to claim a job");
@@ -104,7 +113,7 @@ impl Engine {
         while running.join_next().await.is_some() {}
     }
 
-    /// Takes one job and carries it out. Answers whether there was one.
+    /// Takes one job and carries it out. Returns whether there was one.
     pub async fn work_once(&self) -> bool {
         match self.claim().await {
             Ok(Some((job, token))) => {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// The most bytes that are looked at, from the end: questions come last.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
 
-/// How many words `*` and `~` stand for.
+/// The fewest and the most words that `*` and `~` stand for.
 const GAP: (usize, usize) = (1, 8);
 const FILLER: (usize, usize) = (0, 2);
 
@@ -27,7 +27,7 @@ struct Table {
     phrases: BTreeMap<String, Vec<Phrase>>,
 }
 
-/// Whether the text asks for something that was said before.
+/// Tells whether the text asks for something that was said before.
 pub fn asks_again(text: &str) -> bool {
     let asks = |clause: &Clause| TABLE.phrases.values().flatten().any(|phrase| phrase.is_in(clause));
     clauses(&spoken(tail(text))).iter().any(asks)
@@ -161,7 +161,7 @@ impl Phrase {
     }
 }
 
-/// Whether the steps lead on from this word.
+/// Tells whether the steps lead on from this word.
 fn follows(steps: &[Step], words: &[String], at: usize) -> bool {
     let Some((step, rest)) = steps.split_first() else { return true };
     match step {
@@ -179,7 +179,7 @@ fn follows(steps: &[Step], words: &[String], at: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// What agents of one language say.
+    /// The phrases of one language.
     #[derive(Deserialize)]
     struct Sayings {
         asks: Vec<String>,

@@ -1,4 +1,4 @@
-//! The bus: one place to tell of events, many that hear them.
+//! The bus: events are emitted in one place and delivered to many.
 //!
 //! ```text
 //! emit(event) ──┬─ listener, listener, …     called in place, a panic is caught
@@ -6,8 +6,7 @@
 //! before / after ── hook, hook, …            a task each, waited for up to a limit
 //! ```
 //!
-//! The bus stops nothing. A listener that panics three times in a row is left out, a hook that panics or hangs is left
-//! behind, and whoever emits never hears of it.
+//! Nothing that listens can stop a request.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,22 +19,25 @@ use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
-use super::{Event, Hook, Listener, Stats};
+use super::{CompactionStats, Event, Hook, Listener};
 use crate::ids::ThreadKey;
 
 /// After this many panics in a row a listener is left out.
 const PANICS_MAX: u32 = 3;
 
-/// How many events a subscriber may lag behind.
 const LAG_MAX: usize = 1024;
 
-/// How long a hook is waited for unless told otherwise.
 const HOOK_LIMIT: Duration = Duration::from_secs(2);
 
-/// Tells listeners, subscribers and hooks. A clone tells the same ones.
+/// Delivers events to listeners and subscribers, and calls hooks around compactions. A clone delivers to the same ones.
+///
+/// A listener is called in place, on the request's own thread, and has two states: active, and silenced after three panics
+/// in a row; one good call in between starts the count anew. A subscriber has a queue of 1024 events; one that lags loses
+/// the oldest and learns how many. A hook runs in a task of its own, which is aborted at the limit. The code that emits
+/// never learns of any of this: an event that could fail a request would make observing it a risk.
 #[derive(Clone)]
 pub struct Bus {
-    listeners: Arc<[Seat]>,
+    listeners: Arc<[GuardedListener]>,
     hooks: Arc<[Arc<dyn Hook>]>,
     hook_limit: Duration,
     subscribers: broadcast::Sender<Arc<Event>>,
@@ -61,7 +63,7 @@ impl Bus {
     /// The bus with one more listener. Clones made before do not tell it.
     #[must_use]
     pub fn with_listener(mut self, listener: Arc<dyn Listener>) -> Self {
-        self.listeners = self.listeners.iter().cloned().chain([Seat::new(listener)]).collect();
+        self.listeners = self.listeners.iter().cloned().chain([GuardedListener::new(listener)]).collect();
         self
     }
 
@@ -81,7 +83,7 @@ impl Bus {
 
     /// Tells everybody who listens. Never panics, never waits.
     pub fn emit(&self, event: &Event) {
-        self.listeners.iter().for_each(|seat| seat.hear(event));
+        self.listeners.iter().for_each(|listener| listener.hear(event));
         if self.subscribers.receiver_count() > 0 {
             // The only error is that the last subscriber has just left.
             let _ = self.subscribers.send(Arc::new(event.clone()));
@@ -94,29 +96,29 @@ impl Bus {
     }
 
     /// Calls the hooks before a compaction, all at once, and waits for them up to the limit.
-    pub async fn before(&self, key: &ThreadKey, stats: &Stats) {
+    pub async fn before(&self, key: &ThreadKey, stats: &CompactionStats) {
         self.call(Around::Before, key, stats).await;
     }
 
     /// Calls the hooks after a compaction, all at once, and waits for them up to the limit.
-    pub async fn after(&self, key: &ThreadKey, stats: &Stats) {
+    pub async fn after(&self, key: &ThreadKey, stats: &CompactionStats) {
         self.call(Around::After, key, stats).await;
     }
 
-    /// How often listeners panicked, all together.
+    /// Returns the number of panics of all listeners.
     pub fn panics(&self) -> u64 {
-        self.listeners.iter().map(|seat| seat.panics.load(Ordering::Relaxed)).sum()
+        self.listeners.iter().map(|listener| listener.panics.load(Ordering::Relaxed)).sum()
     }
 
-    async fn call(&self, around: Around, key: &ThreadKey, stats: &Stats) {
+    async fn call(&self, around: Around, key: &ThreadKey, stats: &CompactionStats) {
         let Ok(runtime) = Handle::try_current() else {
             tracing::warn!("hooks were not called {around} a compaction: there is no runtime");
             return;
         };
         let limit = self.hook_limit;
         join_all(self.hooks.iter().enumerate().map(|(place, hook)| {
-            let call = Call { hook: hook.clone(), around, key: key.clone(), stats: *stats };
-            call.contained(&runtime, place, limit)
+            let call = HookCall { hook: hook.clone(), around, key: key.clone(), stats: *stats };
+            call.run_contained(&runtime, place, limit)
         }))
         .await;
     }
@@ -128,17 +130,17 @@ impl fmt::Debug for Bus {
     }
 }
 
-/// A listener and how it behaves.
+/// A listener with its panics.
 #[derive(Clone)]
-struct Seat {
+struct GuardedListener {
     listener: Arc<dyn Listener>,
     in_a_row: Arc<AtomicU32>,
     panics: Arc<AtomicU64>,
 }
 
-impl Seat {
+impl GuardedListener {
     fn new(listener: Arc<dyn Listener>) -> Self {
-        Seat { listener, in_a_row: Arc::default(), panics: Arc::default() }
+        GuardedListener { listener, in_a_row: Arc::default(), panics: Arc::default() }
     }
 
     fn hear(&self, event: &Event) {
@@ -160,7 +162,7 @@ impl Seat {
     fn count_panic(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
         if self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1 == PANICS_MAX {
-            tracing::warn!("an event listener panicked {PANICS_MAX} times in a row and is told nothing more");
+            tracing::warn!("an event listener panicked {PANICS_MAX} times in a row and gets no more events");
         }
     }
 }
@@ -181,14 +183,14 @@ impl fmt::Display for Around {
 }
 
 /// One call of one hook.
-struct Call {
+struct HookCall {
     hook: Arc<dyn Hook>,
     around: Around,
     key: ThreadKey,
-    stats: Stats,
+    stats: CompactionStats,
 }
 
-impl Call {
+impl HookCall {
     async fn run(self) {
         match self.around {
             Around::Before => self.hook.on_before_compaction(&self.key, &self.stats).await,
@@ -197,17 +199,17 @@ impl Call {
     }
 
     /// Runs in a task of its own, which ends with the wait for it.
-    async fn contained(self, runtime: &Handle, place: usize, limit: Duration) {
+    async fn run_contained(self, runtime: &Handle, place: usize, limit: Duration) {
         let around = self.around;
         let mut task = JoinSet::new();
         task.spawn_on(self.run(), runtime);
         match tokio::time::timeout(limit, task.join_next()).await {
             Ok(Some(Err(error))) if error.is_panic() => {
-                tracing::warn!("hook {place} panicked {around} a compaction, which goes on without it");
+                tracing::warn!("hook {place} panicked {around} a compaction; the compaction continues");
             }
             Ok(_) => {}
             Err(_) => {
-                tracing::warn!("hook {place} took longer than {limit:?} {around} a compaction and was left behind");
+                tracing::warn!("hook {place} took longer than {limit:?} {around} a compaction and was aborted");
             }
         }
     }
@@ -293,11 +295,11 @@ mod tests {
 
     #[async_trait::async_trait]
     impl Hook for Acts {
-        async fn on_before_compaction(&self, _: &ThreadKey, _: &Stats) {
+        async fn on_before_compaction(&self, _: &ThreadKey, _: &CompactionStats) {
             self.act().await;
         }
 
-        async fn on_after_compaction(&self, _: &ThreadKey, _: &Stats) {
+        async fn on_after_compaction(&self, _: &ThreadKey, _: &CompactionStats) {
             self.act().await;
         }
     }
@@ -313,9 +315,9 @@ mod tests {
             .with_hook(acts(Does::Hangs))
             .with_hook(acts(Does::Works));
         let begun = tokio::time::Instant::now();
-        bus.before(&key(), &Stats::default()).await;
+        bus.before(&key(), &CompactionStats::default()).await;
         assert_eq!((calls.load(Ordering::Relaxed), begun.elapsed().as_secs()), (1, 5), "once, and one limit for all");
-        bus.after(&key(), &Stats::default()).await;
+        bus.after(&key(), &CompactionStats::default()).await;
         assert_eq!((calls.load(Ordering::Relaxed), begun.elapsed().as_secs()), (2, 10));
     }
 
@@ -323,7 +325,7 @@ mod tests {
     async fn a_hook_left_behind_is_not_kept_alive() {
         let hook = Arc::new(Acts(Does::Hangs, Arc::default()));
         let bus = Bus::new().with_hook_limit(Duration::from_millis(1)).with_hook(hook.clone());
-        bus.before(&key(), &Stats::default()).await;
+        bus.before(&key(), &CompactionStats::default()).await;
         drop(bus);
         let gone = async {
             while Arc::strong_count(&hook) > 1 {
@@ -337,7 +339,7 @@ mod tests {
     fn without_a_runtime_hooks_are_passed_over() {
         let calls = Arc::new(AtomicU64::new(0));
         let bus = Bus::new().with_hook(Arc::new(Acts(Does::Works, calls.clone())));
-        let (key, stats) = (key(), Stats::default());
+        let (key, stats) = (key(), CompactionStats::default());
         let waiting = std::pin::pin!(bus.before(&key, &stats));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(waiting.poll(&mut context).is_ready());

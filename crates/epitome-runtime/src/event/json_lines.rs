@@ -14,13 +14,11 @@ use std::time::Duration;
 
 use super::{Event, Listener};
 
-/// How many events may wait for the writer.
 const QUEUE_MAX: usize = 4096;
 
-/// How many lines are written at once.
 const BATCH_MAX: usize = 256;
 
-/// How long the writer may take for what is left when the listener goes.
+/// The time for the writer to finish when the listener is dropped.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
 /// A listener that writes one JSON object a line. What is queued is written before it goes.
@@ -46,7 +44,7 @@ impl JsonLines {
         JsonLines::queued(writer, QUEUE_MAX)
     }
 
-    /// How many events were dropped: the queue was full, or the writer failed.
+    /// Returns the number of events that were dropped: the queue was full, or the writer failed.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

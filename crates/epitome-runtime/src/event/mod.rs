@@ -17,7 +17,7 @@ pub use asking::asks_again;
 pub use bus::Bus;
 pub use field::{EventField, JobStage, Strategy};
 pub use json_lines::JsonLines;
-pub use prometheus::Metrics;
+pub use prometheus::CompactionMetrics;
 pub use quality::Quality;
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ use serde_json::Value;
 
 use crate::ids::{Moment, ThreadKey};
 
-/// What kind of thing happened.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -100,13 +100,13 @@ pub struct Event {
     pub at: Moment,
     /// To which thread.
     pub key: ThreadKey,
-    /// What kind of thing.
+    /// The kind.
     pub kind: EventKind,
     /// The prompt's tokens before.
     pub tokens_before: u64,
     /// The prompt's tokens after.
     pub tokens_after: u64,
-    /// What the prompt may take.
+    /// The limit of the prompt's tokens.
     pub budget_limit: u64,
     /// The rung that did it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "Strategy::deserialize_known")]
@@ -114,7 +114,7 @@ pub struct Event {
     /// The places of the messages it is about: first, and the one after the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<(u64, u64)>,
-    /// What it bought.
+    /// The tokens that it freed.
     pub tokens_freed: u64,
     /// Numbers, names and ids by [`EventField`]; never what was said.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -158,22 +158,22 @@ impl Event {
     }
 }
 
-/// Whoever wants to know.
+/// A receiver of events.
 pub trait Listener: Send + Sync {
     /// Hears of an event. Must not block: it is called on the way of a request.
     fn hear(&self, event: &Event);
 }
 
-/// What a compaction did, as hooks are told.
+/// The numbers of one compaction, as hooks get them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stats {
+pub struct CompactionStats {
     /// The prompt's tokens before.
     pub tokens_before: u64,
     /// The prompt's tokens after; what is planned, before it is done.
     pub tokens_after: u64,
-    /// How many messages left the prompt, whole or in part.
+    /// The number of messages that left the prompt, whole or in part.
     pub compacted_blocks: u64,
-    /// How many summaries stand in the prompt.
+    /// The number of summaries in the prompt.
     pub summary_block_count: u64,
 }
 
@@ -181,8 +181,8 @@ pub struct Stats {
 #[async_trait::async_trait]
 pub trait Hook: Send + Sync {
     /// A compaction begins.
-    async fn on_before_compaction(&self, _key: &ThreadKey, _stats: &Stats) {}
+    async fn on_before_compaction(&self, _key: &ThreadKey, _stats: &CompactionStats) {}
 
     /// A compaction was committed.
-    async fn on_after_compaction(&self, _key: &ThreadKey, _stats: &Stats) {}
+    async fn on_after_compaction(&self, _key: &ThreadKey, _stats: &CompactionStats) {}
 }

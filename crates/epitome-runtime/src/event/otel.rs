@@ -20,16 +20,13 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::spans;
 
-/// How long one batch may take.
 const EXPORT_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long the last batch may take.
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
-/// Where a collector takes spans.
 const PATH: &str = "/v1/traces";
 
-/// Why spans cannot be exported.
+/// Spans cannot be exported.
 #[derive(Debug, thiserror::Error)]
 #[error("spans cannot be exported to {endpoint}: {reason}")]
 pub struct ExporterError {
@@ -160,7 +157,7 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
-    use crate::event::Stats;
+    use crate::event::CompactionStats;
     use crate::ids::{TenantId, ThreadKey};
     use crate::model::{ModelAnswer, ModelError, Usage};
 
@@ -196,7 +193,7 @@ mod tests {
         let key = ThreadKey::new(TenantId::local(), "thread-7".parse().expect("a name"));
         let compaction = spans::compaction(&key, "coding@3", 9000);
         compaction.in_scope(|| {
-            let chat = spans::chat(spans::Purpose::Summary, "openai", "gpt-x", Some(&key.thread));
+            let chat = spans::chat(spans::CallPurpose::Summary, "openai", "gpt-x", Some(&key.thread));
             chat.in_scope(|| tracing::warn!(said = CANARY, "a log line with {CANARY}"));
             let answer = ModelAnswer {
                 messages: vec![CANARY.to_owned()],
@@ -207,12 +204,12 @@ mod tests {
                 id: None,
             };
             spans::record_answer(&chat, &answer);
-            let refused = spans::chat(spans::Purpose::Turn, "anthropic", "claude-x", None);
+            let refused = spans::chat(spans::CallPurpose::Turn, "anthropic", "claude-x", None);
             spans::record_error(&refused, &ModelError::Refused { status: 401, message: CANARY.to_owned() });
             tracing::info_span!("of another library", body = CANARY).in_scope(|| ());
         });
-        let stats = Stats { tokens_after: 2500, ..Stats::default() };
-        spans::record_compaction(&compaction, &stats, spans::Outcome::Committed);
+        let stats = CompactionStats { tokens_after: 2500, ..CompactionStats::default() };
+        spans::record_compaction(&compaction, &stats, spans::CompactionOutcome::Committed);
     }
 
     async fn what_arrives() -> Vec<u8> {

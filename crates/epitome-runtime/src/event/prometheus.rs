@@ -70,25 +70,25 @@ const OTHER: &str = "other";
 const FOLD_EVERY: u64 = 1024;
 
 /// A listener that counts, and tells what it counted.
-pub struct Metrics {
+pub struct CompactionMetrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
     heard: AtomicU64,
     policies: Mutex<BTreeSet<String>>,
 }
 
-impl Default for Metrics {
+impl Default for CompactionMetrics {
     fn default() -> Self {
         let recorder = recorder();
         let handle = recorder.handle();
-        Metrics { recorder, handle, heard: AtomicU64::new(0), policies: Mutex::default() }
+        CompactionMetrics { recorder, handle, heard: AtomicU64::new(0), policies: Mutex::default() }
     }
 }
 
-impl Metrics {
-    /// Metrics of which nothing has happened yet.
+impl CompactionMetrics {
+    /// Metrics that are all zero.
     pub fn new() -> Self {
-        Metrics::default()
+        CompactionMetrics::default()
     }
 
     /// Everything counted so far, in Prometheus' text format.
@@ -136,7 +136,7 @@ impl Metrics {
     }
 }
 
-impl Listener for Metrics {
+impl Listener for CompactionMetrics {
     fn hear(&self, event: &Event) {
         with_local_recorder(&self.recorder, || self.count(event));
         if self.heard.fetch_add(1, Ordering::Relaxed) % FOLD_EVERY == FOLD_EVERY - 1 {
@@ -145,7 +145,7 @@ impl Listener for Metrics {
     }
 }
 
-impl fmt::Debug for Metrics {
+impl fmt::Debug for CompactionMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").field("heard", &self.heard).finish_non_exhaustive()
     }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn told(events: impl IntoIterator<Item = Event>) -> String {
-        let metrics = Metrics::new();
+        let metrics = CompactionMetrics::new();
         events.into_iter().for_each(|event| metrics.hear(&event));
         metrics.render()
     }
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn two_metrics_in_one_program_count_apart() {
-        let (one, other) = (Metrics::new(), Metrics::new());
+        let (one, other) = (CompactionMetrics::new(), CompactionMetrics::new());
         one.hear(&event(EventKind::ArtifactRead));
         assert!(one.render().contains("epitome_artifact_reads_total 1"));
         assert!(other.render().contains("epitome_artifact_reads_total 0"));

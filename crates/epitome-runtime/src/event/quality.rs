@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use super::asking;
 
-/// How a thread does. Changed by what happens to it, one event at a time.
+/// The quality counters of a thread, changed by one event at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quality {
     /// Turns since the newest compaction; since the beginning before the first.
     pub turns_since_compaction: u64,
-    /// How often the agent asked for something it was told before a compaction.
+    /// The times that the agent asked for something it was told before a compaction.
     pub agent_asked_for_context: u64,
-    /// How often content was brought back into a prompt without being asked for.
+    /// The times that content came back into a prompt automatically.
     pub rehydration_requests: u64,
-    /// How often the agent read an artifact.
+    /// The artifacts that the agent read.
     pub explicit_reads: u64,
-    /// How often the agent searched what was compacted.
+    /// The searches of compacted content.
     pub recalls: u64,
-    /// How often the thread was compacted.
+    /// The compactions of the thread.
     pub compactions: u64,
-    /// Whether the task was completed, where somebody said so.
+    /// True if the task was completed, where somebody said so.
     pub task_completed: Option<bool>,
 }
 

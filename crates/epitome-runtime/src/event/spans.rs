@@ -8,34 +8,34 @@ use tracing::field::Empty;
 
 use epitome::summary::Finish;
 
-use super::Stats;
+use super::CompactionStats;
 use crate::ids::{ThreadId, ThreadKey};
 use crate::model::{ModelAnswer, ModelError};
 
 /// The target of all these spans.
 pub const TARGET: &str = "epitome";
 
-/// What a model is called for.
+/// The purposes of a model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum CallPurpose {
     /// The agent's next step.
     Turn,
     /// A summary.
     Summary,
 }
 
-impl Purpose {
+impl CallPurpose {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Purpose::Turn => "turn",
-            Purpose::Summary => "summary",
+            CallPurpose::Turn => "turn",
+            CallPurpose::Summary => "summary",
         }
     }
 }
 
 /// A call of a model, named `chat` and the model. The answer is recorded when it comes.
-pub fn chat(purpose: Purpose, provider: &str, model: &str, thread: Option<&ThreadId>) -> Span {
+pub fn chat(purpose: CallPurpose, provider: &str, model: &str, thread: Option<&ThreadId>) -> Span {
     tracing::info_span!(
         target: TARGET,
         "chat",
@@ -91,9 +91,9 @@ pub fn compaction(key: &ThreadKey, policy: &str, tokens_before: u64) -> Span {
     )
 }
 
-/// What came of a compaction.
+/// The outcomes of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CompactionOutcome {
     /// A plan was committed.
     Committed,
     /// There was nothing to do.
@@ -104,25 +104,25 @@ pub enum Outcome {
     Failed,
 }
 
-impl Outcome {
+impl CompactionOutcome {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Outcome::Committed => "committed",
-            Outcome::Nothing => "nothing",
-            Outcome::Conflict => "conflict",
-            Outcome::Failed => "failed",
+            CompactionOutcome::Committed => "committed",
+            CompactionOutcome::Nothing => "nothing",
+            CompactionOutcome::Conflict => "conflict",
+            CompactionOutcome::Failed => "failed",
         }
     }
 }
 
 /// Records what came of a compaction.
-pub fn record_compaction(span: &Span, stats: &Stats, outcome: Outcome) {
+pub fn record_compaction(span: &Span, stats: &CompactionStats, outcome: CompactionOutcome) {
     span.record("epitome.tokens.after", stats.tokens_after);
     span.record("epitome.compacted_blocks", stats.compacted_blocks);
     span.record("epitome.summary_blocks", stats.summary_block_count);
     span.record("epitome.outcome", outcome.name());
-    if outcome == Outcome::Failed {
+    if outcome == CompactionOutcome::Failed {
         span.record("otel.status_code", "error");
     }
 }

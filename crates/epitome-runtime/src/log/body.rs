@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{Moment, ThreadId};
 use crate::store::MessageRow;
 
-/// What a caller knows of a tool's result besides its text.
+/// The metadata of a tool result that the caller supplies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Envelope {
@@ -19,7 +19,7 @@ pub struct Envelope {
     /// Fields that must survive any compaction.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub key_fields: BTreeMap<String, String>,
-    /// How safe it is to clear.
+    /// The durability of the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,
     /// The state of its source when it was made.
@@ -47,7 +47,7 @@ impl Envelope {
 /// The first line of a body.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Head {
+struct BodyHeader {
     #[serde(rename = "e", skip_serializing_if = "Vec::is_empty")]
     envelopes: Vec<Envelope>,
     /// Of a message in a session's own format: who speaks, and what is said.
@@ -63,7 +63,7 @@ struct Head {
 
 /// A message of a log, opened.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct LogEntry {
     /// Its place, from 0.
     pub place: u64,
     /// Its id.
@@ -82,11 +82,11 @@ pub struct Entry {
     pub message: NewMessage,
 }
 
-impl Entry {
-    pub(super) fn read(row: MessageRow, plain: &[u8], dialect: &str) -> Option<Entry> {
+impl LogEntry {
+    pub(super) fn read(row: MessageRow, plain: &[u8], dialect: &str) -> Option<LogEntry> {
         let text = std::str::from_utf8(plain).ok()?;
         let (head, json) = text.split_once('\n')?;
-        let head: Head = if head == "{}" { Head::default() } else { serde_json::from_str(head).ok()? };
+        let head: BodyHeader = if head == "{}" { BodyHeader::default() } else { serde_json::from_str(head).ok()? };
         let raw = Raw::whole(json);
         let mut message = match (head.said, dialect.parse::<Dialect>()) {
             (Some((role, words)), _) => NewMessage::new(role, vec![Part::Text(words.into())], raw),
@@ -97,13 +97,13 @@ impl Entry {
         message.number = usize::try_from(row.place).ok().map(|place| place + 1);
         let MessageRow { place, id, turn, part_tokens, at, .. } = row;
         let (id, stored) = (head.id.unwrap_or(id), id);
-        Some(Entry { place, id, stored, turn, part_tokens, counter: head.counter, at, message })
+        Some(LogEntry { place, id, stored, turn, part_tokens, counter: head.counter, at, message })
     }
 
     /// The body of a message in a session's own format.
     pub(super) fn foreign(&self, is_blinded: bool) -> Vec<u8> {
         let id = is_blinded.then_some(self.id);
-        let head = Head { said: Some((self.message.role, self.words())), id, ..Head::default() };
+        let head = BodyHeader { said: Some((self.message.role, self.words())), id, ..BodyHeader::default() };
         framed(&head, self.message.raw.as_str())
     }
 
@@ -150,10 +150,10 @@ pub(super) fn written(
 ) -> Vec<u8> {
     let answered = |known: &&Envelope| message.results().any(|(_, result)| *result.call_id == *known.call_id);
     let envelopes: Vec<Envelope> = envelopes.iter().filter(answered).cloned().collect();
-    framed(&Head { envelopes, said: None, counter: counter.map(str::to_owned), id }, message.raw().as_str())
+    framed(&BodyHeader { envelopes, said: None, counter: counter.map(str::to_owned), id }, message.raw().as_str())
 }
 
-fn framed(head: &Head, raw: &str) -> Vec<u8> {
+fn framed(head: &BodyHeader, raw: &str) -> Vec<u8> {
     let mut body = serde_json::to_vec(head).unwrap_or_else(|_| b"{}".to_vec());
     body.push(b'\n');
     body.extend_from_slice(raw.as_bytes());
@@ -163,6 +163,6 @@ fn framed(head: &Head, raw: &str) -> Vec<u8> {
 /// A body with the id in it, or without.
 pub(super) fn with_id(plain: &[u8], id: Option<MessageId>) -> Option<Vec<u8>> {
     let (head, raw) = std::str::from_utf8(plain).ok()?.split_once('\n')?;
-    let head: Head = serde_json::from_str(head).ok()?;
-    Some(framed(&Head { id, ..head }, raw))
+    let head: BodyHeader = serde_json::from_str(head).ok()?;
+    Some(framed(&BodyHeader { id, ..head }, raw))
 }

@@ -4,7 +4,7 @@ use crate::ids::{ThreadId, ThreadKey};
 use crate::store::StoreError;
 use crate::vault::OpenError;
 
-/// Why something cannot be read from a log, or written to it.
+/// An error of the log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -14,7 +14,7 @@ pub enum LogError {
     /// It is sealed with a key that is not here, or it was tampered with.
     #[error("{what} cannot be opened: {reason}")]
     Sealed {
-        /// What.
+        /// The thing in question.
         what: String,
         /// Why.
         reason: OpenError,
@@ -22,7 +22,7 @@ pub enum LogError {
     /// It is there and makes no sense.
     #[error("{what} is not what was written")]
     Unreadable {
-        /// What.
+        /// The thing in question.
         what: String,
     },
     /// There is no such thread.
@@ -44,7 +44,7 @@ pub enum LogError {
         thread: ThreadId,
         /// The place that was asked for.
         place: u64,
-        /// How many messages it has.
+        /// The thread's length.
         length: u64,
     },
     /// Messages are missing.
@@ -56,7 +56,7 @@ pub enum LogError {
         from: u64,
         /// The place after the last.
         to: u64,
-        /// How many there are.
+        /// The number of messages found.
         found: usize,
     },
 }
@@ -70,12 +70,12 @@ impl LogError {
         LogError::Sealed { what: what.into(), reason }
     }
 
-    /// Whether trying again later may help.
+    /// Tells whether trying again later may help.
     pub fn is_passing(&self) -> bool {
         matches!(self, LogError::Store(error) if error.is_passing())
     }
 
-    /// Whether the state was not the one expected.
+    /// Tells whether the state was not the one expected.
     pub fn is_conflict(&self) -> bool {
         matches!(self, LogError::Store(error) if error.is_conflict())
     }

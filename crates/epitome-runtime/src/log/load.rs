@@ -6,29 +6,34 @@ use epitome::budget::Meter;
 use epitome::plan::Compaction;
 use epitome::thread::{Restored, Thread};
 
-use super::body::Entry;
+use super::body::LogEntry;
 use super::{Log, LogError};
 use crate::ids::ThreadKey;
-use crate::log::Hint;
+use crate::log::ArtifactHint;
 use crate::store::ThreadRow;
 
 /// A thread, loaded from its last compaction onward.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedThread {
     /// Its row.
     pub row: ThreadRow,
     /// Its messages, as far as they are needed.
     pub thread: Arc<Thread>,
     /// The compaction it is under.
     pub compaction: Option<Arc<Compaction>>,
-    /// What its artifacts may be asked for by.
-    pub hints: Vec<Hint>,
+    /// The names of its artifacts.
+    pub hints: Vec<ArtifactHint>,
 }
 
 impl Log {
     /// Loads a thread from its last compaction onward. A plan and messages that were committed while reading are taken
     /// as far as they fit together.
-    pub async fn load(&self, key: &ThreadKey, meter: &Meter<'_>, counter: &str) -> Result<Option<Loaded>, LogError> {
+    pub async fn load(
+        &self,
+        key: &ThreadKey,
+        meter: &Meter<'_>,
+        counter: &str,
+    ) -> Result<Option<LoadedThread>, LogError> {
         let Some(row) = self.thread(key).await? else { return Ok(None) };
         let plan = match row.version {
             0 => None,
@@ -43,7 +48,7 @@ impl Log {
             for entry in self.read(&row, 0..row.length).await? {
                 restore(&mut thread, entry, meter, (is_threads, counter));
             }
-            return Ok(Some(Loaded { row, thread: Arc::new(thread), compaction: None, hints: Vec::new() }));
+            return Ok(Some(LoadedThread { row, thread: Arc::new(thread), compaction: None, hints: Vec::new() }));
         };
         let mut evicted = stored.evicted;
         for (start, end) in stored.loaded.iter().copied().chain([(stored.live_from, row.length)]) {
@@ -65,14 +70,14 @@ impl Log {
             compaction.plan.thread_tokens = thread.tokens(0..compaction.plan.covers.min(thread.len()));
         }
         let compaction = Some(Arc::new(compaction));
-        Ok(Some(Loaded { row, thread: Arc::new(thread), compaction, hints: stored.hints }))
+        Ok(Some(LoadedThread { row, thread: Arc::new(thread), compaction, hints: stored.hints }))
     }
 }
 
 /// Puts a message back; one that another counter counted is counted again. `is_threads` says whether the counter is the one
 /// that the thread's messages are counted with unless they say otherwise.
-fn restore(thread: &mut Thread, entry: Entry, meter: &Meter<'_>, (is_threads, counter): (bool, &str)) {
-    let Entry { id, turn, part_tokens, message, counter: own, .. } = entry;
+fn restore(thread: &mut Thread, entry: LogEntry, meter: &Meter<'_>, (is_threads, counter): (bool, &str)) {
+    let LogEntry { id, turn, part_tokens, message, counter: own, .. } = entry;
     let known = own.map_or(is_threads, |own| own == counter);
     let part_tokens = if known { part_tokens } else { meter.parts(&message) };
     thread.restore(Restored { body: message, id, turn, part_tokens }, meter);

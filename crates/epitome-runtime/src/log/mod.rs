@@ -1,6 +1,6 @@
 //! The log: threads, plans and documents as typed values, sealed on their way into the store and opened on their way out.
 //!
-//! It decides nothing. What a compaction is and when one is due is the engine's affair.
+//! It decides nothing: what a compaction is and when one is due is up to the engine.
 
 mod body;
 mod error;
@@ -9,10 +9,10 @@ mod names;
 mod plan;
 mod reseal;
 
-pub use body::{Entry, Envelope, words_of};
+pub use body::{Envelope, LogEntry, words_of};
 pub use error::LogError;
-pub use load::Loaded;
-pub use plan::{Hint, StoredPlan};
+pub use load::LoadedThread;
+pub use plan::{ArtifactHint, StoredPlan};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -32,22 +32,25 @@ use crate::store::{
 };
 use crate::vault::{Sealing, Vault};
 
-/// How many messages are looked for at first.
 const FIND_FIRST: usize = 16;
 
-/// Typed access to what a store keeps.
+/// Typed, sealed access to a store. A clone is the same log.
+///
+/// It has no state of its own: the store holds the rows, the vault the keys. Every body that goes through it is sealed for
+/// its tenant, kind and place, so that a row that was moved or swapped does not open; every name that a client or a model
+/// chose is blinded. Both happen here and nowhere else. Code that writes to the store around the log writes plain text.
 #[derive(Clone, Debug)]
 pub struct Log {
     store: Arc<dyn Store>,
     vault: Vault,
 }
 
-/// What makes a thread.
+/// A thread to be created.
 #[derive(Clone, Debug)]
 pub struct NewThread {
     /// Which.
     pub key: ThreadKey,
-    /// How its messages are written: a dialect's or a session format's name.
+    /// The name of the dialect or session format that its messages are written in.
     pub dialect: String,
     /// The counter that its messages are counted with.
     pub counter: String,
@@ -55,7 +58,7 @@ pub struct NewThread {
     pub at: Moment,
     /// Among whose threads it is looked for by its messages, in parts with slashes between them; empty where nobody looks.
     pub scope: String,
-    /// What to remember of it.
+    /// The caller's own labels.
     pub labels: serde_json::Value,
 }
 
@@ -70,7 +73,7 @@ impl Log {
         &self.store
     }
 
-    /// What seals.
+    /// Returns the vault.
     pub fn vault(&self) -> &Vault {
         &self.vault
     }
@@ -155,7 +158,7 @@ impl Log {
         }
     }
 
-    /// Whether the newest plan of a thread, if it has one, was made for its first `at` messages or fewer.
+    /// Tells whether the newest plan of a thread, if it has one, was made for its first `at` messages or fewer.
     pub async fn is_planned_within(&self, key: &ThreadKey, at: u64) -> Result<bool, LogError> {
         let Some(row) = self.thread(key).await? else { return Ok(false) };
         let within = self.newest_plan_within(&row, at).await?.map_or(0, |(plan, _)| plan.version);
@@ -190,7 +193,7 @@ impl Log {
         Ok(tokens)
     }
 
-    /// What the caller wanted to remember of a thread.
+    /// Opens a thread's labels.
     pub fn labels(&self, row: &ThreadRow) -> Result<serde_json::Value, LogError> {
         if row.labels.is_empty() {
             return Ok(serde_json::Value::Null);
@@ -224,13 +227,13 @@ impl Log {
     }
 
     /// The messages at these places, those that a fork shares included.
-    pub async fn read(&self, row: &ThreadRow, places: Range<u64>) -> Result<Vec<Entry>, LogError> {
+    pub async fn read(&self, row: &ThreadRow, places: Range<u64>) -> Result<Vec<LogEntry>, LogError> {
         let rows = self.rows(row, places).await?;
         rows.into_iter().map(|message| self.open_message(row, message)).collect()
     }
 
     /// The messages at single places, those that a fork shares included, by their places.
-    pub async fn read_at(&self, row: &ThreadRow, places: &[u64]) -> Result<BTreeMap<u64, Entry>, LogError> {
+    pub async fn read_at(&self, row: &ThreadRow, places: &[u64]) -> Result<BTreeMap<u64, LogEntry>, LogError> {
         let mut held: BTreeMap<ThreadId, BTreeSet<u64>> = BTreeMap::new();
         for place in places {
             held.entry(holder_of(row, *place)).or_default().insert(*place);
@@ -266,14 +269,14 @@ impl Log {
         Ok(found)
     }
 
-    fn open_message(&self, row: &ThreadRow, message: MessageRow) -> Result<Entry, LogError> {
+    fn open_message(&self, row: &ThreadRow, message: MessageRow) -> Result<LogEntry, LogError> {
         let holder = holder_of(row, message.place);
         let name = body::name(&holder, message.place);
         let plain = self
             .vault
             .open(&row.key.tenant, Sealing::Message, &name, &message.body)
             .map_err(|error| LogError::sealed(format!("message {} of {}", message.place + 1, row.key), error))?;
-        Entry::read(message, &plain, &row.dialect)
+        LogEntry::read(message, &plain, &row.dialect)
             .ok_or_else(|| LogError::Unreadable { what: format!("a message of {}", row.key) })
     }
 
@@ -300,7 +303,7 @@ impl Log {
     }
 
     /// The row of a message that is written in a session's own format.
-    pub fn foreign_row(&self, key: &ThreadKey, entry: &Entry) -> MessageRow {
+    pub fn foreign_row(&self, key: &ThreadKey, entry: &LogEntry) -> MessageRow {
         let plain = entry.foreign(self.vault.is_sealing());
         MessageRow {
             place: entry.place,
@@ -489,7 +492,7 @@ fn event_name(key: &ThreadKey, at: Moment) -> String {
     format!("{}@{}", key.thread, at.0)
 }
 
-/// Who holds which of these places.
+/// Splits a range of places by the threads that hold them.
 fn holders(row: &ThreadRow, places: Range<u64>) -> Vec<(ThreadId, Range<u64>)> {
     let own = Segment { thread: row.key.thread.clone(), until: row.length.max(places.end) };
     let mut start = 0;
@@ -509,13 +512,13 @@ fn holder_of(row: &ThreadRow, place: u64) -> ThreadId {
     shared.map_or_else(|| row.key.thread.clone(), |segment| segment.thread.clone())
 }
 
-/// Whether a thread has the first `covers` messages of another in common.
+/// Tells whether a thread has the first `covers` messages of another in common.
 fn is_shared(row: &ThreadRow, thread: &ThreadId, covers: u64) -> bool {
     let common = row.shared.iter().find(|segment| segment.thread == *thread).map(|segment| segment.until);
     *thread == row.key.thread || common.is_some_and(|until| covers <= until)
 }
 
-/// Where the first `at` messages of a thread come from.
+/// Returns the segments that hold the first `at` messages of a thread.
 fn shared_before(row: &ThreadRow, at: u64) -> Vec<Segment> {
     let own = Segment { thread: row.key.thread.clone(), until: row.length };
     let mut found: Vec<Segment> = Vec::new();

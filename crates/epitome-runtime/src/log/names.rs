@@ -9,11 +9,11 @@ use crate::ids::TenantId;
 use crate::store::{DocumentKey, DocumentKind, DocumentRow, Naming, ThreadRow, Write};
 use crate::vault::{Sealing, is_blinded};
 
-/// What the name of a counter begins with that was chosen for a model.
+/// The prefix of a counter that was chosen for a model.
 const FOR_MODEL: &str = "auto:";
-/// What stands behind it where no model is known.
+/// The rest of that name where no model is known.
 const NO_MODEL: &str = "-";
-/// What parts of a scope are set apart by.
+/// The separator between the parts of a scope.
 const PART: char = '/';
 
 impl Log {
@@ -50,12 +50,12 @@ impl Log {
         }
     }
 
-    /// Whether a thread's messages are counted with this counter.
+    /// Tells whether a thread's messages are counted with this counter.
     pub fn is_counted_with(&self, row: &ThreadRow, counter: &str) -> bool {
         row.counter == counter || row.counter == self.stored_counter(&row.key.tenant, counter)
     }
 
-    /// What gives a thread names that tell nothing; `None` when it has such names.
+    /// Returns the write that blinds a thread's readable names; `None` when they are blinded.
     pub(crate) fn rename_thread(&self, row: &ThreadRow) -> Option<Write> {
         let tenant = &row.key.tenant;
         let is_told = |part: &str| !part.is_empty() && part != NO_MODEL && !is_blinded(part);
@@ -71,7 +71,7 @@ impl Log {
         is_new.then(|| Write::NameThread { key: row.key.clone(), scope, counter })
     }
 
-    /// Whether a document's name tells nothing that its kind keeps to itself.
+    /// Tells whether a document's name tells nothing that its kind keeps to itself.
     pub(crate) fn is_well_named(&self, key: &DocumentKey) -> bool {
         let Some(kind) = key.kind.known() else { return true };
         match kind.naming() {
@@ -81,7 +81,7 @@ impl Log {
         }
     }
 
-    /// What keeps a document under a name that tells nothing: it is put under that name, and removed under its own. `None`
+    /// Returns the writes that move a document to a blinded name: one that puts it there, one that removes the old. `None`
     /// when its name is well. Its body is sealed anew, because it is bound to the name.
     pub(crate) fn rename_document(
         &self,

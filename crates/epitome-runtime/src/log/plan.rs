@@ -16,7 +16,7 @@ const ITEMS_MAX: usize = 400;
 pub struct StoredPlan {
     /// The compaction; places in it are those of the loaded thread.
     pub compaction: Compaction,
-    /// What stands for the messages that need not be loaded.
+    /// The entry that stands for the messages that need not be loaded.
     pub evicted: Option<Evicted>,
     /// Runs of places before `live_from` that must be loaded: first, and the one after the last.
     pub loaded: Vec<(u64, u64)>,
@@ -27,12 +27,12 @@ pub struct StoredPlan {
     pub counter: String,
     /// Every artifact that the thread's plans made, newest last, and what it may be asked for by.
     #[serde(default)]
-    pub hints: Vec<Hint>,
+    pub hints: Vec<ArtifactHint>,
 }
 
-/// What an artifact may be asked for by.
+/// The names by which a question may refer to an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hint {
+pub struct ArtifactHint {
     /// The artifact.
     pub id: String,
     /// The message it came from.
@@ -44,7 +44,7 @@ pub struct Hint {
     /// When it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Moment>,
-    /// Whether it is media: it is read on purpose, and never comes back as words.
+    /// True if it is media: it is read on purpose, and never comes back as words.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_media: bool,
 }
@@ -56,7 +56,7 @@ impl StoredPlan {
         thread: &Thread,
         length: u64,
         counter: &str,
-        hints: Vec<Hint>,
+        hints: Vec<ArtifactHint>,
     ) -> (StoredPlan, Thread) {
         let (thread, mut compaction) = match compaction.evict(thread) {
             Some((small, moved)) => (small, moved),

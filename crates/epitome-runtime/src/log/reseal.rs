@@ -4,7 +4,7 @@
 
 use epitome::thread::MessageId;
 
-use super::{Entry, Log, LogError, body, document_name, event_name, plan};
+use super::{Log, LogEntry, LogError, body, document_name, event_name, plan};
 use crate::ids::{TenantId, ThreadKey};
 use crate::store::{DocumentKey, DocumentRow, EventRow, MessageRow, PlanRow, ThreadRow};
 use crate::vault::Sealing;
@@ -26,7 +26,7 @@ impl Log {
         let what = || format!("message {} of {}", row.place + 1, thread.key);
         let plain = self.plain(tenant, Sealing::Message, &name, &row.body, what)?;
         let unreadable = || LogError::Unreadable { what: what() };
-        let entry = Entry::read(row.clone(), &plain, &thread.dialect).ok_or_else(unreadable)?;
+        let entry = LogEntry::read(row.clone(), &plain, &thread.dialect).ok_or_else(unreadable)?;
         let kept = self.vault.is_sealing().then_some(entry.id);
         let plain = body::with_id(&plain, kept).ok_or_else(unreadable)?;
         let sealed = self.vault.seal(tenant, Sealing::Message, &name, &plain);

@@ -32,13 +32,13 @@ impl ModelAnswer {
         ModelAnswer { messages, text, calls, finish, usage, id: None }
     }
 
-    /// Whether nothing was said.
+    /// Tells whether nothing was said.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty() && self.calls.is_empty()
     }
 }
 
-/// Whether an item is a call that the provider performs itself.
+/// Tells whether an item is a call that the provider performs itself.
 fn runs_at_provider(item: &str) -> bool {
     may_spell(item, "execution")
         && serde_json::from_str::<Value>(item)

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::protocol::Protocol;
 use super::{ModelError, ModelPrompt};
 
-/// How the most tokens of an answer are called.
+/// The name of the field that limits the answer's tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputField {
     /// `max_tokens`: everybody's word.
@@ -66,7 +66,7 @@ pub(super) fn write(
     Ok(body.finish())
 }
 
-/// Where the messages and the system prompt stand; Chat has the latter among the former.
+/// Returns the field of the messages and that of the system prompt, which Chat has among the messages.
 fn names(protocol: Protocol) -> (&'static str, Option<&'static str>) {
     match protocol {
         Protocol::Chat => ("messages", None),

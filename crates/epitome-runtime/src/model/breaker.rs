@@ -1,96 +1,106 @@
-//! The circuit breaker: who fails again and again is left alone for a while, then asked once.
-//!
-//! The state changes with moments that are given to it; it reads no clock and waits for nothing.
+//! The circuit breaker of an endpoint. It reads no clock and waits for nothing: moments are given to it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::ModelError;
 
-/// When an endpoint is left alone, and for how long.
+/// The settings of a circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trip {
-    /// After so many failures in a row.
+pub struct BreakerSettings {
+    /// The failures in a row after which it opens.
     pub failures: u32,
-    /// For so long.
+    /// The time that it stays open.
     pub rest: Duration,
 }
 
-impl Default for Trip {
+impl Default for BreakerSettings {
     fn default() -> Self {
-        Trip { failures: 8, rest: Duration::from_secs(30) }
+        BreakerSettings { failures: 8, rest: Duration::from_secs(30) }
     }
 }
 
-/// The breaker of an endpoint; clones share its state.
+/// The circuit breaker of an endpoint; clones share its state.
+///
+/// ```text
+///         ┌── alive: failures = 0
+///         ▼
+///     closed ──(8 failures in a row)──► open ──(30 s later, the next call)──► probing
+///         ▲                              ▲                                      │
+///         └──────────── alive ───────────┼───────────────── failing ────────────┤
+///                                        └── the probe was dropped unanswered ──┘  (the next call may probe at once)
+/// ```
+///
+/// While it is open or probing, every other call fails at once with [`ModelError::Open`]. A call that began before the
+/// breaker opened changes nothing when it ends: it knows nothing new. A [`CallPermit`] that is dropped without a result
+/// counts as neither; without that rule an aborted probe would leave the breaker in `probing` for good.
 #[derive(Clone, Debug)]
-pub struct Breaker {
-    trip: Trip,
+pub struct CircuitBreaker {
+    trip: BreakerSettings,
     state: Arc<Mutex<State>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Everybody may ask.
+    /// Calls are let through.
     Closed { failures: u32 },
-    /// Nobody may.
+    /// Calls fail at once.
     Open { failures: u32, until: Instant },
-    /// One is asking.
+    /// One call is under way; the others fail at once.
     Probing { failures: u32 },
 }
 
-/// What a call has shown about the endpoint.
+/// The state of an endpoint, as one call showed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum EndpointHealth {
     /// It works.
     Alive,
     /// It does not.
     Failing,
 }
 
-impl Shown {
-    /// What an outcome shows. A refusal and a request to slow down come from one who is alive.
+impl EndpointHealth {
+    /// Judges an outcome. A refusal and a request to slow down come from an endpoint that is alive.
     pub fn by<T>(outcome: &Result<T, ModelError>) -> Self {
         match outcome {
-            Err(ModelError::Throttled { status, .. }) if *status < 500 => Shown::Alive,
-            Err(error) if error.is_passing() => Shown::Failing,
-            _ => Shown::Alive,
+            Err(ModelError::Throttled { status, .. }) if *status < 500 => EndpointHealth::Alive,
+            Err(error) if error.is_passing() => EndpointHealth::Failing,
+            _ => EndpointHealth::Alive,
         }
     }
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// A closed breaker.
-    pub fn new(trip: Trip) -> Self {
-        Breaker { trip, state: Arc::new(Mutex::new(State::Closed { failures: 0 })) }
+    pub fn new(trip: BreakerSettings) -> Self {
+        CircuitBreaker { trip, state: Arc::new(Mutex::new(State::Closed { failures: 0 })) }
     }
 
-    /// Lets a call through, or says for how long the endpoint is still left alone.
-    pub fn ask(&self, now: Instant) -> Result<Pass, ModelError> {
+    /// Lets a call through, or fails with the time until the next one may try.
+    pub fn ask(&self, now: Instant) -> Result<CallPermit, ModelError> {
         let mut state = self.lock();
         let kind = match *state {
-            State::Closed { .. } => Kind::Ordinary,
+            State::Closed { .. } => CallKind::Ordinary,
             State::Open { failures, until } if until <= now => {
                 *state = State::Probing { failures };
-                Kind::Probe
+                CallKind::Probe
             }
             State::Open { failures, until } => return Err(ModelError::Open { failures, left: until - now }),
             State::Probing { failures } => return Err(ModelError::Open { failures, left: Duration::ZERO }),
         };
-        Ok(Pass { breaker: self.clone(), kind, told: false })
+        Ok(CallPermit { breaker: self.clone(), kind, told: false })
     }
 
-    fn tell(&self, kind: Kind, shown: Shown, now: Instant) {
+    fn tell(&self, kind: CallKind, shown: EndpointHealth, now: Instant) {
         let mut state = self.lock();
         *state = match (*state, kind, shown) {
-            (State::Closed { .. }, _, Shown::Alive) | (State::Probing { .. }, Kind::Probe, Shown::Alive) => {
-                State::Closed { failures: 0 }
-            }
-            (State::Closed { failures }, _, Shown::Failing) if failures + 1 < self.trip.failures => {
+            (State::Closed { .. }, _, EndpointHealth::Alive)
+            | (State::Probing { .. }, CallKind::Probe, EndpointHealth::Alive) => State::Closed { failures: 0 },
+            (State::Closed { failures }, _, EndpointHealth::Failing) if failures + 1 < self.trip.failures => {
                 State::Closed { failures: failures + 1 }
             }
-            (State::Closed { failures }, _, Shown::Failing)
-            | (State::Probing { failures }, Kind::Probe, Shown::Failing) => {
+            (State::Closed { failures }, _, EndpointHealth::Failing)
+            | (State::Probing { failures }, CallKind::Probe, EndpointHealth::Failing) => {
                 State::Open { failures: failures + 1, until: now + self.trip.rest }
             }
             // A call that began before the breaker opened says nothing new.
@@ -98,10 +108,10 @@ impl Breaker {
         };
     }
 
-    /// Somebody else may probe when the one who did went away.
-    fn abandon(&self, kind: Kind) {
+    /// Lets another call probe after a probe was dropped.
+    fn abandon(&self, kind: CallKind) {
         let mut state = self.lock();
-        if let (Kind::Probe, State::Probing { failures }) = (kind, *state) {
+        if let (CallKind::Probe, State::Probing { failures }) = (kind, *state) {
             *state = State::Open { failures, until: Instant::now() };
         }
     }
@@ -112,28 +122,28 @@ impl Breaker {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CallKind {
     Ordinary,
     Probe,
 }
 
-/// The leave to make one call. Dropped without a word, it shows nothing.
+/// The permit for one call. Dropped without a result, it shows nothing.
 #[derive(Debug)]
-pub struct Pass {
-    breaker: Breaker,
-    kind: Kind,
+pub struct CallPermit {
+    breaker: CircuitBreaker,
+    kind: CallKind,
     told: bool,
 }
 
-impl Pass {
-    /// Tells what the call has shown.
-    pub fn tell(mut self, shown: Shown, now: Instant) {
+impl CallPermit {
+    /// Reports the result of the call.
+    pub fn tell(mut self, shown: EndpointHealth, now: Instant) {
         self.told = true;
         self.breaker.tell(self.kind, shown, now);
     }
 }
 
-impl Drop for Pass {
+impl Drop for CallPermit {
     fn drop(&mut self) {
         if !self.told {
             self.breaker.abandon(self.kind);
@@ -147,17 +157,17 @@ mod tests {
 
     const REST: Duration = Duration::from_secs(30);
 
-    fn breaker() -> Breaker {
-        Breaker::new(Trip { failures: 3, rest: REST })
+    fn breaker() -> CircuitBreaker {
+        CircuitBreaker::new(BreakerSettings { failures: 3, rest: REST })
     }
 
-    fn show(breaker: &Breaker, shown: Shown, now: Instant) {
+    fn show(breaker: &CircuitBreaker, shown: EndpointHealth, now: Instant) {
         breaker.ask(now).unwrap().tell(shown, now);
     }
 
-    fn opened(now: Instant) -> Breaker {
+    fn opened(now: Instant) -> CircuitBreaker {
         let breaker = breaker();
-        (0..3).for_each(|_| show(&breaker, Shown::Failing, now));
+        (0..3).for_each(|_| show(&breaker, EndpointHealth::Failing, now));
         breaker
     }
 
@@ -165,10 +175,16 @@ mod tests {
     fn it_opens_after_failures_in_a_row_and_not_after_others() {
         let now = Instant::now();
         let breaker = breaker();
-        for shown in [Shown::Failing, Shown::Failing, Shown::Alive, Shown::Failing, Shown::Failing] {
+        for shown in [
+            EndpointHealth::Failing,
+            EndpointHealth::Failing,
+            EndpointHealth::Alive,
+            EndpointHealth::Failing,
+            EndpointHealth::Failing,
+        ] {
             show(&breaker, shown, now);
         }
-        show(&breaker, Shown::Failing, now);
+        show(&breaker, EndpointHealth::Failing, now);
         let soon = now + REST / 3;
         assert_eq!(breaker.ask(soon).unwrap_err(), ModelError::Open { failures: 3, left: REST - REST / 3 });
     }
@@ -180,9 +196,9 @@ mod tests {
         let breaker = opened(now);
         let probe = breaker.ask(later).unwrap();
         assert_eq!(breaker.clone().ask(later).unwrap_err(), ModelError::Open { failures: 3, left: Duration::ZERO });
-        probe.tell(Shown::Failing, later);
+        probe.tell(EndpointHealth::Failing, later);
         assert_eq!(breaker.ask(later).unwrap_err(), ModelError::Open { failures: 4, left: REST });
-        show(&breaker, Shown::Alive, later + REST);
+        show(&breaker, EndpointHealth::Alive, later + REST);
         assert!(breaker.ask(later + REST).is_ok());
     }
 
@@ -199,20 +215,26 @@ mod tests {
         let now = Instant::now();
         let breaker = breaker();
         let early = breaker.ask(now).unwrap();
-        (0..3).for_each(|_| show(&breaker, Shown::Failing, now));
-        early.tell(Shown::Alive, now);
+        (0..3).for_each(|_| show(&breaker, EndpointHealth::Failing, now));
+        early.tell(EndpointHealth::Alive, now);
         assert!(breaker.ask(now).is_err());
     }
 
     #[test]
     fn only_what_shows_a_failing_endpoint_counts() {
-        let shown = |error: ModelError| Shown::by(&Err::<(), _>(error));
+        let shown = |error: ModelError| EndpointHealth::by(&Err::<(), _>(error));
         let message = String::new;
-        assert_eq!(shown(ModelError::Refused { status: 401, message: message() }), Shown::Alive);
-        assert_eq!(shown(ModelError::Throttled { status: 429, after: None, message: message() }), Shown::Alive);
-        assert_eq!(shown(ModelError::Throttled { status: 529, after: None, message: message() }), Shown::Failing);
-        assert_eq!(shown(ModelError::Failed { status: 500, message: message() }), Shown::Failing);
-        assert_eq!(shown(ModelError::Unreachable { reason: message() }), Shown::Failing);
-        assert_eq!(Shown::by(&Ok(())), Shown::Alive);
+        assert_eq!(shown(ModelError::Refused { status: 401, message: message() }), EndpointHealth::Alive);
+        assert_eq!(
+            shown(ModelError::Throttled { status: 429, after: None, message: message() }),
+            EndpointHealth::Alive
+        );
+        assert_eq!(
+            shown(ModelError::Throttled { status: 529, after: None, message: message() }),
+            EndpointHealth::Failing
+        );
+        assert_eq!(shown(ModelError::Failed { status: 500, message: message() }), EndpointHealth::Failing);
+        assert_eq!(shown(ModelError::Unreachable { reason: message() }), EndpointHealth::Failing);
+        assert_eq!(EndpointHealth::by(&Ok(())), EndpointHealth::Alive);
     }
 }

@@ -7,12 +7,12 @@ use epitome::wire::Dialect;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::breaker::Trip;
+use super::breaker::BreakerSettings;
 use super::protocol::{ANTHROPIC_VERSION, Protocol};
 use super::retry::Retry;
 use super::secret::Secret;
 
-/// Where a model is and how it is spoken to.
+/// The address of a model and the way to call it.
 #[derive(Clone)]
 pub struct Endpoint {
     /// The provider's address, with or without `/v1`.
@@ -25,15 +25,15 @@ pub struct Endpoint {
     pub key: Option<Secret>,
     /// Headers to send besides. One of the same name takes the place of ours.
     pub headers: Vec<(String, Secret)>,
-    /// How long one waits.
+    /// The timeouts of a call.
     pub timeouts: Timeouts,
-    /// How often one asks again.
+    /// The retries of a call.
     pub retry: Retry,
     /// When it is left alone.
-    pub trip: Trip,
+    pub trip: BreakerSettings,
 }
 
-/// How long one waits for what.
+/// The timeouts of a model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// For the connection.
@@ -57,7 +57,7 @@ impl Default for Timeouts {
     }
 }
 
-/// Why an endpoint cannot be used.
+/// An endpoint that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
@@ -101,7 +101,7 @@ impl Endpoint {
             headers: Vec::new(),
             timeouts: Timeouts::default(),
             retry: Retry::default(),
-            trip: Trip::default(),
+            trip: BreakerSettings::default(),
         }
     }
 
@@ -170,7 +170,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// What may be seen of an address: some carry a key in their query or before their host.
+/// Returns the part of an address that may be shown: some carry a key in their query or before their host.
 fn host_and_path(url: &str) -> &str {
     let address = url.split(['?', '#']).next().unwrap_or_default();
     address.rsplit('@').next().unwrap_or_default()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use epitome::budget::Overflow;
 
-/// Why a model did not answer. No variant holds a key or a prompt.
+/// An error of a model call. No variant holds a key or a prompt.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -13,11 +13,11 @@ pub enum ModelError {
     Overflow {
         /// The status of the response.
         status: u16,
-        /// What the provider said of sizes.
+        /// The sizes that the provider named.
         overflow: Overflow,
         /// Its words.
         message: String,
-        /// Whether it says so in quotes only: the words may be those of a request.
+        /// True if it says so in quotes only: the words may be those of a request.
         quoted: bool,
     },
     /// Too many requests, or the provider is overloaded.
@@ -25,7 +25,7 @@ pub enum ModelError {
     Throttled {
         /// The status of the response.
         status: u16,
-        /// How long, where it says so.
+        /// The time to wait, where the provider names one.
         after: Option<Duration>,
         /// Its words.
         message: String,
@@ -55,12 +55,12 @@ pub enum ModelError {
     /// It took too long.
     #[error("the provider did not {what} within {within:?}")]
     TimedOut {
-        /// What did not happen.
+        /// The step that took too long.
         what: &'static str,
-        /// How long it had.
+        /// The timeout.
         within: Duration,
     },
-    /// What came is not an answer, or only half of one.
+    /// The response is not an answer, or only half of one.
     #[error("the answer cannot be read: {reason}")]
     Garbled {
         /// Why.
@@ -69,15 +69,15 @@ pub enum ModelError {
     /// It failed so often that it is left alone for a while.
     #[error("the provider failed {failures} times in a row and is left alone for {left:?} more")]
     Open {
-        /// How often it failed.
+        /// The failures in a row.
         failures: u32,
-        /// How long it is left alone.
+        /// The time until the next call is let through.
         left: Duration,
     },
 }
 
 impl ModelError {
-    /// Whether asking again may help.
+    /// Tells whether asking again may help.
     pub fn is_passing(&self) -> bool {
         match self {
             ModelError::Throttled { .. }

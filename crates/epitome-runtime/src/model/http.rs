@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::assembly::{self, Assembly, Ears, Flow, StreamEvent};
 use super::body::{self, OutputField};
-use super::breaker::{Breaker, Shown};
+use super::breaker::{CircuitBreaker, EndpointHealth};
 use super::endpoint::{Endpoint, EndpointError, Timeouts};
 use super::protocol::Protocol;
 use super::refusal::refused;
@@ -40,7 +40,7 @@ pub struct HttpModel {
     headers: HeaderMap,
     protocol: Protocol,
     endpoint: Arc<Endpoint>,
-    breaker: Breaker,
+    breaker: CircuitBreaker,
 }
 
 impl HttpModel {
@@ -52,7 +52,7 @@ impl HttpModel {
             upstream: endpoint.upstream()?,
             headers: endpoint.header_map()?,
             protocol: endpoint.protocol()?,
-            breaker: Breaker::new(endpoint.trip),
+            breaker: CircuitBreaker::new(endpoint.trip),
             endpoint: Arc::new(endpoint),
             url,
         })
@@ -65,7 +65,7 @@ impl HttpModel {
             Ok(outcome) => outcome.map_err(|error| self.without_secrets(error)),
             Err(_) => Err(ModelError::TimedOut { what: "finish its answer", within: whole }),
         };
-        pass.tell(Shown::by(&outcome), Instant::now());
+        pass.tell(EndpointHealth::by(&outcome), Instant::now());
         outcome
     }
 

@@ -22,7 +22,7 @@ use crate::ids::{Moment, TenantId, ThreadId};
 
 /// The smallest window that is learned.
 pub const LEARNED_WINDOW_MIN: Tokens = Tokens::new(1024);
-/// How long a learned window is believed, and how long what points to one is.
+/// The lifetime of a learned window, and of the evidence for one.
 pub const LEARNED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The most models that are remembered for a tenant.
 pub const LESSONS_MAX: usize = 64;
@@ -32,7 +32,7 @@ const NAME_BYTES_MAX: usize = 300;
 const THREADS_FOR_LISTED: usize = 2;
 /// The most limits of one model that are remembered before one of them is learned.
 const EVIDENCE_MAX: usize = 8;
-/// How far a provider's count and ours may be apart and still be of the same prompt.
+/// The ratio of a provider's count to ours within which both may be of the same prompt.
 const SAME_PROMPT: std::ops::RangeInclusive<f64> = 0.25..=4.0;
 /// A prompt of which we count less than this share of a limit was not refused for that limit.
 const COUNTED_SHARE_MIN: f64 = 0.5;
@@ -64,7 +64,7 @@ pub struct LearnedWindow {
     pub tokens: Tokens,
     /// When it was learned.
     pub at: Moment,
-    /// How long it is believed.
+    /// The moment from which it is not believed.
     pub until: Moment,
 }
 
@@ -76,14 +76,20 @@ struct HeldLimit {
     at: Moment,
 }
 
-/// What is learned of one model at one upstream.
+/// The lesson about one model at one upstream: how the provider counts, and the window that it enforces.
+///
+/// The factor moves with every answer and refusal that names a size. The window is slower to change, because an error text
+/// may repeat a caller's words: [`ModelLesson::hold`] collects limits that a refusal named and that an accepted prompt then
+/// kept, and one of them becomes the window when it held in one thread, or in two where the model's window is listed or
+/// configured. An answer to a larger prompt removes it at once, and it expires after seven days. A window that is learned
+/// too small compacts every prompt of the tenant for nothing, so that each way back is cheaper than the way in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelLesson {
     /// The address of whoever serves it.
     pub upstream: String,
     /// Its name there.
     pub model: String,
-    /// What our counts are multiplied by to be the provider's.
+    /// The provider's count divided by ours.
     pub factor: Option<CountFactor>,
     /// Its window; possibly an expired one.
     pub window: Option<LearnedWindow>,
@@ -93,7 +99,7 @@ pub struct ModelLesson {
     pub changed: Moment,
 }
 
-/// What one tenant's requests taught.
+/// The lessons of one tenant's requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LessonBook {
@@ -138,7 +144,7 @@ impl ModelLesson {
         self.window.filter(|window| now < window.until)
     }
 
-    /// Whether it has anything left to teach.
+    /// Tells whether it has anything left to teach.
     fn is_empty(&self) -> bool {
         self.factor.is_none() && self.window.is_none() && self.held.is_empty()
     }
@@ -174,7 +180,7 @@ impl ModelLesson {
         }
     }
 
-    /// Whether the difference is worth a write.
+    /// Tells whether the difference is worth a write.
     fn is_worth_a_write(&self, stored: Option<&ModelLesson>) -> bool {
         let Some(stored) = stored else { return !self.is_empty() };
         let factor = |lesson: &ModelLesson| lesson.factor.map_or(0.0, CountFactor::get);
@@ -184,7 +190,7 @@ impl ModelLesson {
 }
 
 impl LessonBook {
-    /// What is learned of a model.
+    /// Returns the lesson about a model.
     pub fn of(&self, served: &ServedModel) -> Option<&ModelLesson> {
         self.lessons.iter().find(|lesson| lesson.is_of(served))
     }
@@ -231,7 +237,7 @@ impl LessonBook {
         forgotten
     }
 
-    /// Whether it differs so much from what is stored that it should be stored too.
+    /// Tells whether it differs so much from what is stored that it should be stored too.
     pub fn is_worth_a_write(&self, stored: &LessonBook) -> bool {
         let stored_of = |lesson: &ModelLesson| {
             stored.lessons.iter().find(|stored| stored.model == lesson.model && stored.upstream == lesson.upstream)

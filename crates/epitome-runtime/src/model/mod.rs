@@ -16,7 +16,7 @@ mod scripted;
 mod secret;
 
 pub use assembly::AnswerReader;
-pub use breaker::{Breaker, Pass, Shown, Trip};
+pub use breaker::{BreakerSettings, CallPermit, CircuitBreaker, EndpointHealth};
 pub use endpoint::{Endpoint, EndpointError, Timeouts};
 pub use error::ModelError;
 pub use http::HttpModel;
@@ -39,10 +39,10 @@ use epitome::wire::Dialect;
 use serde::{Deserialize, Serialize};
 use tracing::Instrument as _;
 
-use crate::event::spans::{self, Purpose};
+use crate::event::spans::{self, CallPurpose};
 use crate::ids::ThreadId;
 
-/// Whoever answers a prompt. Dropping the future aborts the call.
+/// A model that answers prompts. Dropping the future aborts the call.
 #[async_trait]
 pub trait Model: Send + Sync + fmt::Debug {
     /// The model's id, as its provider spells it.
@@ -63,7 +63,7 @@ pub trait Model: Send + Sync + fmt::Debug {
 /// Asks a model within a span that says how long it took, what it cost and how it ended.
 pub async fn answer_traced(
     model: &dyn Model,
-    purpose: Purpose,
+    purpose: CallPurpose,
     thread: Option<&ThreadId>,
     prompt: &ModelPrompt,
     hear: &mut Hear<'_>,
@@ -110,7 +110,7 @@ impl Piece {
     }
 }
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelPrompt {
     /// The system prompt beside the messages, as JSON: a string, or what the dialect has there.
@@ -123,11 +123,11 @@ pub struct ModelPrompt {
     pub max_output: Option<Tokens>,
     /// Fields of the request besides: temperature, thinking, cache settings. They are sent as they are.
     pub settings: serde_json::Map<String, serde_json::Value>,
-    /// Whether the answer comes in pieces.
+    /// True if the answer comes in pieces.
     pub stream: bool,
 }
 
-/// What a model answered.
+/// A model's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelAnswer {
     /// The answer as messages of the dialect, each as JSON, ready to be appended to the thread.
@@ -136,22 +136,22 @@ pub struct ModelAnswer {
     pub text: String,
     /// The tools it calls.
     pub calls: Vec<ToolCall>,
-    /// How it ended.
+    /// The way it ended.
     pub finish: Finish,
-    /// What the provider says it took.
+    /// The usage that the provider reported.
     pub usage: Option<Usage>,
-    /// What the provider calls it, where one may go on from it by that name.
+    /// The provider's id of the answer, where a request can continue from it.
     pub id: Option<String>,
 }
 
-/// What a provider says a call took.
+/// The usage of a call, as the provider reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// The whole prompt, cached or not.
     pub input: u64,
-    /// What of it was read from the cache.
+    /// The input tokens that were read from the cache.
     pub cached: u64,
-    /// What of it was written to the cache.
+    /// The input tokens that were written to the cache.
     pub written: u64,
     /// The answer.
     pub output: u64,

@@ -7,7 +7,7 @@ use epitome::budget::Tokens;
 
 use super::ModelError;
 
-/// How often one prompt is made smaller. The engine aims at a smaller share of the window each time.
+/// The most times that one prompt is made smaller. The engine aims at a smaller share of the window each time.
 const HARDER_MAX: u8 = 3;
 /// Tokens left free below the limit when the answer's maximum is lowered.
 const OUTPUT_MARGIN: Tokens = Tokens::new(16);

@@ -66,7 +66,7 @@ impl Protocol {
     }
 }
 
-/// Whether a path names a version anywhere, as `/v1`, `/api/v4` and `/v1beta/openai` do.
+/// Tells whether a path names a version anywhere, as `/v1`, `/api/v4` and `/v1beta/openai` do.
 fn has_version(path: &str) -> bool {
     let is_version =
         |part: &str| part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));

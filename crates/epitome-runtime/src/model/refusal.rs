@@ -40,7 +40,7 @@ pub(super) fn said_nothing() -> ModelError {
     ModelError::Overflow { status: 200, overflow: classify(200, ""), message, quoted: false }
 }
 
-/// What a provider says about an error.
+/// The parts of a provider's error body.
 #[derive(Debug, Default)]
 struct Said {
     codes: Vec<String>,

@@ -9,10 +9,10 @@ use reqwest::header::HeaderMap;
 
 use super::ModelError;
 
-/// How often one asks again, and after how long.
+/// The retry settings of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How often one asks at most, the first time included.
+    /// The most attempts, the first one included.
     pub attempts: u32,
     /// The wait before the second attempt; it doubles from there, with up to as much again by chance.
     pub base: Duration,
@@ -40,7 +40,7 @@ impl Retry {
     }
 }
 
-/// What is left of the attempts of one call.
+/// The attempts that one call has left.
 #[derive(Debug)]
 pub(super) struct RetrySchedule {
     waits: ExponentialBackoff,
@@ -54,7 +54,7 @@ impl RetrySchedule {
         RetrySchedule { waits: waits.with_max_times(more).build(), retry }
     }
 
-    /// How long to wait before the next attempt; `None`: there is none. What the provider asks for is the least.
+    /// Returns the wait before the next attempt, at least what the provider asks for; `None` when there is none.
     pub(super) fn wait(&mut self, error: &ModelError, elapsed: Duration) -> Option<Duration> {
         if !error.is_passing() {
             return None;
@@ -66,7 +66,7 @@ impl RetrySchedule {
     }
 }
 
-/// How long a response asks to wait: milliseconds, seconds, or a date.
+/// Reads the wait that a response asks for: milliseconds, seconds, or a date.
 pub(super) fn asked_wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let millis = text("retry-after-ms").and_then(|text| seconds(text, 1e-3));

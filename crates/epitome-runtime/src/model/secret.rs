@@ -5,14 +5,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// What stands in the place of a secret.
 const STRUCK: &str = "(secret)";
 
 /// A key, or anything else that must not be seen.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
-/// Why there is no secret.
+/// A secret that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the environment variable {name} holds no key; set it to the provider's key")]
 pub struct NoSecret {

@@ -2,6 +2,16 @@
 //!
 //! Passages are indexed when their message leaves the prompt. Where there is a key the index holds blinded terms: the
 //! same word has the same blind name within a tenant, and nobody without the key can tell which word it is.
+//!
+//! ```text
+//! "harbor code V-17" ──► terms: harbor, code, v, 17 ──► blinded under each key ──► the store ranks passages (BM25)
+//!     m2 passage 0   9.1   "The harbor code is V-17."        shown whole
+//!     m8 passage 3   4.0   a log of 4000 lines               the part around its first mention, 40 % of the limit at most
+//!     m9 passage 0   1.2                                     no room: counted as left out
+//! ```
+//!
+//! A rare term weighs more than a common one, and a passage's length is evened out, which is why long messages are cut into
+//! passages of forty lines before they are indexed: the store can score a passage, and the answer can show it.
 
 mod terms;
 
@@ -14,7 +24,7 @@ use epitome::budget::{TokenCounter, Tokens, truncate};
 use serde::Serialize;
 
 use crate::ids::TenantId;
-use crate::log::{Entry, Log, LogError, searched};
+use crate::log::{Log, LogEntry, LogError, searched};
 use crate::store::{Candidate, IndexRow, ThreadRow};
 use crate::vault::Vault;
 
@@ -26,19 +36,19 @@ const PASSAGE_BYTES_MAX: usize = 4000;
 const QUERY_TERMS_MAX: usize = 24;
 /// More candidates than are shown are looked at: several may be of one message.
 const CANDIDATES: usize = 32;
-/// What a passage's heading takes, and the line about passages that were left out.
+/// The tokens of a passage's heading, and of the line about passages that were left out.
 const HEADING: Tokens = Tokens::new(12);
 const LAST_LINE: Tokens = Tokens::new(24);
 /// Up to this share of the limit the sum is exact enough.
 const WELL_WITHIN: f64 = 0.9;
-/// What is shown before the first mention in a line that is too long to be shown whole.
+/// The bytes that are shown before the first mention in a line that is too long to be shown whole.
 const CONTEXT_BYTES: usize = 80;
 /// The most tokens of one passage in an answer, as a share of the limit.
 const PASSAGE_SHARE: f64 = 0.4;
 
-/// What is asked of recall.
+/// A search of compacted content.
 #[derive(Clone, Debug)]
-pub struct Query<'a> {
+pub struct RecallQuery<'a> {
     /// The words to look for.
     pub words: &'a str,
     /// The most tokens of the answer.
@@ -47,41 +57,41 @@ pub struct Query<'a> {
     pub hits_max: usize,
 }
 
-/// What recall found.
+/// The result of a search.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Recalled {
+pub struct RecallResult {
     /// The passages, best first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<RecallHit>,
     /// The tokens of the answer as text.
     pub tokens: Tokens,
-    /// How many passages were found and left out for want of room.
+    /// The number of passages that were found and did not fit.
     pub left_out: usize,
 }
 
 /// A passage of a message that was compacted.
 #[derive(Clone, Debug, Serialize)]
-pub struct Hit {
+pub struct RecallHit {
     /// The message, as summaries call it: `m41`.
     pub reference: String,
     /// Its place in the log, from 0.
     pub place: u64,
-    /// Who spoke.
+    /// The role of its message.
     pub role: String,
     /// The lines of it that are shown, from 1.
     pub lines: RangeInclusive<u32>,
-    /// How well it fits; comparable within one answer.
+    /// The score; comparable within one answer.
     pub score: f64,
     /// The lines.
     pub text: String,
 }
 
-impl Recalled {
+impl RecallResult {
     /// The answer as a model reads it.
     pub fn render(&self) -> String {
         if self.hits.is_empty() {
             return "Nothing that left the prompt matches.".to_owned();
         }
-        let mut out: Vec<String> = self.hits.iter().map(Hit::render).collect();
+        let mut out: Vec<String> = self.hits.iter().map(RecallHit::render).collect();
         if self.left_out > 0 {
             out.push(format!("[{} more left out; ask for something narrower]", self.left_out));
         }
@@ -89,7 +99,7 @@ impl Recalled {
     }
 }
 
-impl Hit {
+impl RecallHit {
     fn render(&self) -> String {
         let (first, last) = (self.lines.start(), self.lines.end());
         format!("[{} {}, lines {first}-{last}]\n{}", self.reference, self.role, self.text)
@@ -155,19 +165,19 @@ fn query_terms(vault: &Vault, tenant: &TenantId, words: &str) -> Vec<String> {
 pub async fn recall(
     log: &Log,
     row: &ThreadRow,
-    query: &Query<'_>,
+    query: &RecallQuery<'_>,
     counter: &dyn TokenCounter,
-) -> Result<Recalled, LogError> {
+) -> Result<RecallResult, LogError> {
     let terms = query_terms(log.vault(), &row.key.tenant, query.words);
     if terms.is_empty() || query.tokens_max == Tokens::ZERO {
-        return Ok(Recalled::default());
+        return Ok(RecallResult::default());
     }
     let each = query.tokens_max.share(PASSAGE_SHARE);
     let limit = query.hits_max.max(1).saturating_add(CANDIDATES);
     let found = log.store().search(&row.key.tenant, &searched(row), &terms, limit).await?;
     let found = distinct(found);
     let words: BTreeSet<String> = self::terms(query.words).into_iter().collect();
-    let mut answer = Recalled::default();
+    let mut answer = RecallResult::default();
     let mut rest = found.as_slice();
     while answer.hits.len() < query.hits_max && !rest.is_empty() {
         let (some, later) = rest.split_at(rest.len().min(query.hits_max - answer.hits.len()));
@@ -185,7 +195,7 @@ pub async fn recall(
 }
 
 /// Adds a passage if it fits beside the others.
-fn add(answer: &mut Recalled, (hit, tokens): (Hit, Tokens), most: Tokens) {
+fn add(answer: &mut RecallResult, (hit, tokens): (RecallHit, Tokens), most: Tokens) {
     let cost = tokens + HEADING;
     if answer.tokens + cost <= most {
         answer.tokens += cost;
@@ -195,7 +205,7 @@ fn add(answer: &mut Recalled, (hit, tokens): (Hit, Tokens), most: Tokens) {
 
 /// Counts the answer as a whole; what is too much leaves from the end. Well within the limit the sum will do: texts
 /// together take about what they take one by one.
-fn settle(answer: &mut Recalled, most: Tokens, counter: &dyn TokenCounter) {
+fn settle(answer: &mut RecallResult, most: Tokens, counter: &dyn TokenCounter) {
     if answer.tokens + LAST_LINE <= most.share(WELL_WITHIN) && !answer.hits.is_empty() {
         answer.tokens += LAST_LINE;
         return;
@@ -218,11 +228,11 @@ fn distinct(found: Vec<Candidate>) -> Vec<Candidate> {
 
 fn hit(
     candidate: &Candidate,
-    entry: &Entry,
+    entry: &LogEntry,
     wanted: &BTreeSet<String>,
     most: Tokens,
     counter: &dyn TokenCounter,
-) -> Option<(Hit, Tokens)> {
+) -> Option<(RecallHit, Tokens)> {
     let words = entry.words();
     let mut all = passages(&words);
     let is_whole = all.len() == 1 && entry.counter.is_none();
@@ -237,7 +247,7 @@ fn hit(
         false => counter.count(text),
     };
     let lines = u32::try_from(text.lines().count()).unwrap_or(1).max(1);
-    let hit = Hit {
+    let hit = RecallHit {
         reference: format!("m{}", candidate.place + 1),
         place: candidate.place,
         role: entry.message.role.name().to_owned(),
@@ -270,7 +280,7 @@ fn shown<'a>(whole: &'a str, wanted: &BTreeSet<String>, most: Tokens, counter: &
     (start, truncate(counter, &whole[start..], most))
 }
 
-/// Where the part of a long text begins that holds a wanted word.
+/// Finds the start of the part of a long text that holds a wanted word.
 fn first_mention(line: &str, wanted: &BTreeSet<String>) -> usize {
     let mut at: usize = 0;
     for word in line.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_')) {

@@ -54,7 +54,7 @@ fn pieces(word: &str) -> Vec<String> {
     pieces
 }
 
-/// Whether words of this character's script are not parted by spaces.
+/// Tells whether words of this character's script are not parted by spaces.
 fn writes_no_spaces(c: char) -> bool {
     matches!(u32::from(c), 0x0E00..=0x0EFF | 0x1780..=0x17FF | 0x1000..=0x109F | 0x3040..=0x30FF | 0x3400..=0x4DBF
         | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)

@@ -13,7 +13,7 @@ use epitome::thread::{Role, Thread};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::log::Hint;
+use crate::log::ArtifactHint;
 
 /// The tool that reads an artifact on purpose.
 pub const READ_ARTIFACT: &str = "read_artifact";
@@ -29,26 +29,35 @@ const NAME_CHARS_MAX: usize = 200;
 /// The most names of one artifact.
 const NAMES_MAX: usize = 8;
 
-/// What happened in the current turn.
+/// The rehydration state of the current turn, kept in the store with its thread.
+///
+/// ```text
+/// turn 5   the question names src/a.rs ──► note(a): a is in every prompt of turn 5; nothing is moved out or dropped in it
+/// turn 6   enter(6): the turn's lists are empty, `recent` has a at 5; a cools down and does not come back (cooldown 2)
+/// turn 7   enter(7): a left `recent`; it may come back
+/// ```
+///
+/// Without the cooldown an artifact would come back and be moved out again in turns, and each change rewrites the prefix
+/// that the provider has cached. Without the pause for rungs, content that just came back would leave in the same step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TurnContext {
     /// Its number.
     pub turn_number: u32,
-    /// Whether content came back.
+    /// True if content came back in this turn.
     pub rehydration_happened: bool,
     /// The tokens that came back.
     pub rehydrated_tokens: u64,
-    /// What came back.
+    /// The artifacts that came back.
     pub rehydrated_artifact_ids: Vec<String>,
     /// The tokens of each of them.
     pub rehydrated_each: BTreeMap<String, u64>,
-    /// When each artifact last came back by itself: its turn.
+    /// The turn in which each artifact last came back automatically.
     pub recent: BTreeMap<String, u32>,
 }
 
 impl TurnContext {
-    /// Whether nothing shall be moved out or dropped in this turn.
+    /// Tells whether nothing shall be moved out or dropped in this turn.
     pub fn should_skip_aggressive_compaction(&self) -> bool {
         self.rehydration_happened
     }
@@ -65,13 +74,13 @@ impl TurnContext {
         }
     }
 
-    /// Whether an artifact came back too short a while ago. One that came in this very turn stays for all of it.
+    /// Tells whether an artifact came back too short a while ago. One that came in this very turn stays for all of it.
     pub fn is_cooling(&self, id: &str, cooldown: u32) -> bool {
         let is_here = self.rehydrated_artifact_ids.iter().any(|here| here == id);
         !is_here && self.recent.get(id).is_some_and(|then| self.turn_number.saturating_sub(*then) < cooldown)
     }
 
-    /// What an artifact took that came back in this turn.
+    /// Returns the tokens of an artifact that came back in this turn.
     pub fn tokens_of(&self, id: &str) -> Tokens {
         Tokens::new(self.rehydrated_each.get(id).copied().unwrap_or_default())
     }
@@ -88,10 +97,10 @@ impl TurnContext {
     }
 }
 
-/// Why content is called for.
+/// The reasons for which content comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Why {
+pub enum RehydrationReason {
     /// Its id stands in what was said.
     Message,
     /// Its id stands in a call's arguments.
@@ -102,41 +111,46 @@ pub enum Why {
 
 /// Content that is called for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call<'h> {
+pub struct CalledArtifact<'h> {
     /// The artifact.
-    pub hint: &'h Hint,
-    /// Why.
-    pub why: Why,
+    pub hint: &'h ArtifactHint,
+    /// The reason.
+    pub why: RehydrationReason,
 }
 
-/// What the newest messages call for, in the order of their strength, each once; what is cooling down left out.
-pub fn called_for<'h>(thread: &Thread, hints: &'h [Hint], turn: &TurnContext, rules: &RehydrateRules) -> Vec<Call<'h>> {
+/// Returns the artifacts that the newest messages call for, the strongest reason first, each once, without those that cool down.
+pub fn called_for<'h>(
+    thread: &Thread,
+    hints: &'h [ArtifactHint],
+    turn: &TurnContext,
+    rules: &RehydrateRules,
+) -> Vec<CalledArtifact<'h>> {
     if !rules.enabled || hints.is_empty() {
         return Vec::new();
     }
-    let said = Newest::of(thread);
+    let said = NewestWords::of(thread);
     let mut seen = BTreeSet::new();
     let mut calls = Vec::new();
-    for why in [Why::Message, Why::Arguments, Why::Question] {
+    for why in [RehydrationReason::Message, RehydrationReason::Arguments, RehydrationReason::Question] {
         for hint in hints.iter().rev() {
             let fits = !hint.is_media && said.calls_for(hint, why) && !turn.is_cooling(&hint.id, rules.cooldown_turns);
             if fits && seen.insert(hint.id.as_str()) {
-                calls.push(Call { hint, why });
+                calls.push(CalledArtifact { hint, why });
             }
         }
     }
     calls
 }
 
-/// What was said last: by the user, and by the agent since.
-struct Newest {
+/// The newest words: the user's, and the agent's since.
+struct NewestWords {
     words: Vec<String>,
     arguments: Vec<String>,
 }
 
-impl Newest {
-    fn of(thread: &Thread) -> Newest {
-        let mut newest = Newest { words: Vec::new(), arguments: Vec::new() };
+impl NewestWords {
+    fn of(thread: &Thread) -> NewestWords {
+        let mut newest = NewestWords { words: Vec::new(), arguments: Vec::new() };
         let messages = thread.messages();
         let opening = messages.iter().rposition(|message| message.opens_turn());
         let since = &messages[opening.unwrap_or(0)..];
@@ -149,11 +163,11 @@ impl Newest {
         newest
     }
 
-    fn calls_for(&self, hint: &Hint, why: Why) -> bool {
+    fn calls_for(&self, hint: &ArtifactHint, why: RehydrationReason) -> bool {
         match why {
-            Why::Message => self.words.iter().any(|words| names(words, &hint.id)),
-            Why::Arguments => self.arguments.iter().any(|arguments| names(arguments, &hint.id)),
-            Why::Question => {
+            RehydrationReason::Message => self.words.iter().any(|words| names(words, &hint.id)),
+            RehydrationReason::Arguments => self.arguments.iter().any(|arguments| names(arguments, &hint.id)),
+            RehydrationReason::Question => {
                 let questions = self.words.iter().filter(|words| asks(words));
                 questions.into_iter().any(|words| hint.names.iter().any(|name| names_it(words, name)))
             }
@@ -161,7 +175,7 @@ impl Newest {
     }
 }
 
-/// Whether a text holds a name as a whole word.
+/// Tells whether a text holds a name as a whole word.
 fn names(text: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {
@@ -177,7 +191,7 @@ fn names_it(text: &str, name: &str) -> bool {
     names(text, name) || is_file && names(text, file)
 }
 
-/// Whether a question stands in a text: a mark that ends something, not one in an address.
+/// Tells whether a question stands in a text: a mark that ends something, not one in an address.
 fn asks(text: &str) -> bool {
     text.match_indices(['?', '？', '؟']).any(|(at, mark)| {
         let after = text[at + mark.len()..].chars().next();
@@ -210,19 +224,19 @@ fn strings(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What may come back into one prompt: how much of each artifact, and how much together.
+/// The tokens that may come back into one prompt: of each artifact, and in total.
 #[derive(Clone, Copy, Debug)]
-pub struct Allowance {
+pub struct RehydrationAllowance {
     /// The most tokens of one.
     pub each: Tokens,
     /// The tokens that are left.
     pub left: Tokens,
 }
 
-impl Allowance {
-    /// What the policy allows, within what the prompt has room for.
+impl RehydrationAllowance {
+    /// Returns what the policy allows, within the room of the prompt.
     pub fn of(rules: &RehydrateRules, room: Tokens) -> Self {
-        Allowance { each: rules.tokens_max, left: rules.total.min(room) }
+        RehydrationAllowance { each: rules.tokens_max, left: rules.total.min(room) }
     }
 
     /// Takes content in, cut to its limit; `None` when there is no room for it.

@@ -1,19 +1,19 @@
 //! Why a store did not do what it was asked.
 
-/// Why a store did not do what it was asked. Nothing has changed when one is returned.
+/// An error of a store. Nothing has changed when one is returned.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// Somebody else was faster, or the state is not the one that was expected. Load again and retry.
     #[error("{what} has changed in the meantime")]
     Conflict {
-        /// What was expected to be otherwise.
+        /// The state that was expected to be another.
         what: String,
     },
     /// Another process has it locked, and did not let go in time.
     #[error("the store is locked by another process: {reason}")]
     Locked {
-        /// What the back-end says.
+        /// The back-end's message.
         reason: String,
     },
     /// Its file was deleted or replaced while it was open: what is written to it would be gone with the process.
@@ -25,7 +25,7 @@ pub enum StoreError {
     /// It can be read and not be written.
     #[error("the store is read-only: {reason}")]
     ReadOnly {
-        /// What the back-end says.
+        /// The back-end's message.
         reason: String,
     },
     /// The store cannot be reached, or broke off.
@@ -37,13 +37,13 @@ pub enum StoreError {
     /// There is no room left.
     #[error("the store is full: {reason}")]
     Full {
-        /// What the system says.
+        /// The system's message.
         reason: String,
     },
-    /// What is stored cannot be what was written.
+    /// The stored bytes cannot be those that were written.
     #[error("the store is damaged: {reason}")]
     Damaged {
-        /// What was found.
+        /// The finding.
         reason: String,
     },
     /// It was written by a newer version of this program.
@@ -68,7 +68,7 @@ impl StoreError {
         StoreError::Conflict { what: what.into() }
     }
 
-    /// Whether trying again later may help.
+    /// Tells whether trying again later may help.
     pub fn is_passing(&self) -> bool {
         matches!(
             self,
@@ -80,7 +80,7 @@ impl StoreError {
         )
     }
 
-    /// Whether the state was not the one expected.
+    /// Tells whether the state was not the one expected.
     pub fn is_conflict(&self) -> bool {
         matches!(self, StoreError::Conflict { .. })
     }

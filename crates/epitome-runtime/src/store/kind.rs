@@ -15,7 +15,7 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 /// Declares the kinds once: the enum, the list of all of them and their stored names cannot disagree.
 macro_rules! document_kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
-        /// What a document is about.
+        /// The kinds of documents.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum DocumentKind {
             $($(#[$doc])* $kind,)*
@@ -48,7 +48,7 @@ document_kinds! {
     Answer = "answer",
     /// The description of a queued compaction.
     CompactionJob = "errand",
-    /// What was learned about models.
+    /// The lessons about models.
     Learned = "learned",
     /// One request in the ledger.
     Ledger = "ledger",
@@ -82,11 +82,11 @@ document_kinds! {
     Summary = "summary",
     /// The thread that a model said something in.
     Trace = "trace",
-    /// What came back into a thread's prompt in its current turn.
+    /// The rehydration state of a thread's current turn.
     Turn = "turn",
 }
 
-/// Who a document belongs to, and so what it is erased with.
+/// The owner of a document, with which it is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The tenant; the store's own documents belong to the system tenant.
@@ -99,18 +99,18 @@ pub enum Owner {
     ThreadInContent,
 }
 
-/// What stands in the open of a document's name.
+/// The readable part of a document's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
     /// The name as it is: a thread, a day, a process. Nothing of it comes from a client or a model.
     Plain,
     /// Nothing: the name is blinded.
     Blinded,
-    /// What is before the last colon; what is behind it is blinded.
+    /// The part before the last colon; the rest is blinded.
     BlindedLast,
 }
 
-/// How long a document is kept.
+/// The retention of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
     /// As long as its owner.
@@ -130,7 +130,7 @@ impl Retention {
 }
 
 impl DocumentKind {
-    /// Who documents of this kind belong to.
+    /// Returns the owner of documents of this kind.
     pub fn owner(self) -> Owner {
         match self {
             DocumentKind::Learned
@@ -152,7 +152,7 @@ impl DocumentKind {
         }
     }
 
-    /// What stands in the open of the names of documents of this kind.
+    /// Returns the readable part of the names of documents of this kind.
     pub fn naming(self) -> Naming {
         match self {
             // A response's id, a conversation's name, a line of an answer, a request to a model, a model's name.
@@ -180,7 +180,7 @@ impl DocumentKind {
         }
     }
 
-    /// How long documents of this kind are kept at most. A writer may name an earlier moment.
+    /// Returns the longest retention of documents of this kind. A writer may name an earlier moment.
     pub fn retention(self) -> Retention {
         let days = |days| Retention::For(Duration::from_secs(days * DAY_SECONDS));
         match self {

@@ -37,7 +37,7 @@ impl Memory {
 
 #[async_trait]
 impl Store for Memory {
-    /// Whoever else has it sees at once what was written, and nobody waits for that.
+    /// Every clone sees a write at once, without waiting.
     fn is_shared(&self) -> bool {
         true
     }

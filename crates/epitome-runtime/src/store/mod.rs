@@ -44,10 +44,10 @@ use epitome::thread::MessageId;
 
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
-/// What lasts: threads, plans, documents, artifact metadata, events and jobs.
+/// Keeps threads, plans, documents, artifact metadata, events and jobs.
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug + 'static {
-    /// Whether other processes are likely to work with it at the same time, so that they have to find what this one has just
+    /// Tells whether other processes are likely to work with it at the same time, so that they have to find what this one has just
     /// written.
     fn is_shared(&self) -> bool {
         false

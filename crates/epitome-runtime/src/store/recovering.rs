@@ -1,10 +1,4 @@
-//! A store that may not be there: it is opened in the background, as often as it takes, and again when it was lost.
-//!
-//! ```text
-//! absent ──► opened, adopted ──► open ──► its file was deleted ──► absent ──► …
-//! ```
-//!
-//! While it is absent every call fails at once, with why. It decides nothing about what to do without a store.
+//! A store that is opened in the background, as often as it takes, and again after it was lost.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use super::{Memory, Store, StoreError};
 use crate::delegate_store;
 
-/// How long to wait before opening is tried again, at first and at most.
+/// The first and the longest wait before the store is opened again.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
@@ -24,7 +18,18 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 pub type Opener =
     Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreError>> + Send>> + Send + Sync>;
 
-/// A store that is opened when it can be. A clone is the same one.
+/// A store that is opened as soon as that is possible. A clone is the same store.
+///
+/// ```text
+/// absent ──(opened)──► adopted ──► open ──(a call reports that its file was deleted)──► absent ──► …
+///    ▲                    │
+///    └──(adopting failed)─┘
+/// ```
+///
+/// [`RecoveringStore::keep_open`] moves it from one state to the next and has to be polled for that, in a task of its own.
+/// While it is absent every call fails at once with the reason; what to do without a store is the caller's decision. No call
+/// reaches a store that is not adopted yet: names in it are made with its own secret, and rows written under another one
+/// would never be found again.
 #[derive(Clone)]
 pub struct RecoveringStore {
     shared: Arc<Shared>,
@@ -33,9 +38,9 @@ pub struct RecoveringStore {
 struct Shared {
     opener: Opener,
     state: RwLock<State>,
-    /// Rung when it was lost.
+    /// Notified when a call found the store's file deleted.
     lost: Notify,
-    /// How often opening was tried.
+    /// The number of tries to open the store.
     tries: watch::Sender<u64>,
 }
 
@@ -60,20 +65,20 @@ impl RecoveringStore {
         }
     }
 
-    /// Whether it is open.
+    /// Tells whether it is open.
     pub fn is_open(&self) -> bool {
         matches!(&*self.shared.state.read().unwrap_or_else(PoisonError::into_inner), State::Open(_))
     }
 
-    /// Waits until opening was tried once, so long at most; whether it is open then.
+    /// Waits for the first try to open it, at most this long. Returns whether it is open then.
     pub async fn first_try(&self, limit: Duration) -> bool {
         let mut tries = self.shared.tries.subscribe();
         let _ = tokio::time::timeout(limit, tries.wait_for(|tries| *tries > 0)).await;
         self.is_open()
     }
 
-    /// Opens it, and again whenever it is lost, for as long as it is polled. What `adopt` is given is not used by anybody
-    /// before it is done with it; where it fails, the store counts as not opened.
+    /// Opens it, and again whenever it is lost, for as long as the future is polled. An opened store serves no call before
+    /// `adopt` is done with it; where that fails, the store counts as not opened.
     pub async fn keep_open<F>(&self, adopt: impl Fn(Arc<dyn Store>) -> F)
     where
         F: Future<Output = Result<(), StoreError>>,
@@ -90,7 +95,7 @@ impl RecoveringStore {
                 Ok(store) => {
                     self.become_open(store);
                     if was_open || !told.is_empty() {
-                        tracing::warn!("the store is open again; threads are kept from now on");
+                        tracing::warn!("the store is open again; threads are saved from now on");
                     }
                     (was_open, pause) = (true, PAUSE_MIN);
                     told.clear();
@@ -102,11 +107,11 @@ impl RecoveringStore {
                     self.become_absent(Absent::because(error));
                     self.shared.tries.send_modify(|tries| *tries += 1);
                     tokio::time::sleep(pause).await;
-                    // Only now: whoever does not go on without the store has given up meanwhile, and says why.
+                    // After the pause, because a caller who cannot work without the store has given up by now and says why.
                     if told != reason {
                         tracing::warn!(
                             reason,
-                            "the store cannot be opened; requests go out as they came, and it is tried again"
+                            "failed to open the store; requests are passed on unchanged, and opening is tried again"
                         );
                         told = reason;
                     }
@@ -139,7 +144,7 @@ impl RecoveringStore {
         if let Err(StoreError::Deleted { path }) = &answer
             && self.is_open()
         {
-            tracing::warn!(path, "the store's file was deleted or replaced; it is opened anew");
+            tracing::warn!(path, "the store's file was deleted or replaced; opening it anew");
             self.become_absent(Absent::because(StoreError::Deleted { path: path.clone() }));
             self.shared.lost.notify_one();
         }
@@ -149,7 +154,7 @@ impl RecoveringStore {
 
 delegate_store!(RecoveringStore);
 
-/// A store that is not there: every call fails with why.
+/// A store that fails every call with one error.
 #[derive(Debug)]
 struct Absent {
     why: StoreError,

@@ -16,7 +16,7 @@ pub struct ThreadRow {
     pub created: Moment,
     /// When something was last appended or committed.
     pub updated: Moment,
-    /// How many messages it has, shared ones included.
+    /// The number of messages, shared ones included.
     pub length: u64,
     /// The newest message.
     pub tip: MessageId,
@@ -26,15 +26,15 @@ pub struct ThreadRow {
     pub tokens: u64,
     /// The version of its newest plan; 0 before the first.
     pub version: u64,
-    /// How the messages are written: a dialect's name.
+    /// The name of the dialect that the messages are written in.
     pub dialect: String,
     /// The counter that the messages were counted with.
     pub counter: String,
-    /// Where the messages before its own come from, oldest first; empty unless it is a fork.
+    /// The segments that hold the messages before its own, oldest first; empty unless it is a fork.
     pub shared: Vec<Segment>,
     /// Among whose threads it is looked for by its messages; a name without meaning, empty where nobody looks.
     pub scope: String,
-    /// What the caller wants to remember of it; sealed.
+    /// The caller's own labels; sealed.
     pub labels: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ pub struct Found {
 /// A run of messages that another thread holds: its places up to `until`, from where the segment before ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Who holds them.
+    /// The thread that holds them.
     pub thread: ThreadId,
     /// The place after the last one.
     pub until: u64,
@@ -80,7 +80,7 @@ pub struct PlanRow {
     pub version: u64,
     /// When it was committed.
     pub at: Moment,
-    /// How many messages the thread had when it was made.
+    /// The number of messages that the thread had when it was made.
     pub covers: u64,
     /// From this place on every message is needed to render it.
     pub live_from: u64,
@@ -96,12 +96,12 @@ pub struct PlanRow {
     pub body: Vec<u8>,
 }
 
-/// Where a document is found: of a tenant, of a kind, by a name.
+/// The key of a document: tenant, kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DocumentKey {
     /// Whose.
     pub tenant: TenantId,
-    /// What kind.
+    /// The kind.
     pub kind: StoredKind,
     /// Which one: a thread, a cache key, a model.
     pub name: String,
@@ -117,7 +117,7 @@ impl DocumentKey {
 /// A document: a small value that is replaced as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentRow {
-    /// How often it was written, from 1.
+    /// The number of times that it was written, from 1.
     pub version: u64,
     /// When it was written.
     pub at: Moment,
@@ -127,13 +127,13 @@ pub struct DocumentRow {
     pub body: Vec<u8>,
 }
 
-/// How careful to be with content.
+/// The sensitivity of content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sensitivity {
     /// Anybody may see it.
     Public,
-    /// Whoever works in the tenant may see it.
+    /// Everybody in the tenant may see it.
     #[default]
     Internal,
     /// Only on purpose.
@@ -163,7 +163,7 @@ impl Sensitivity {
     }
 }
 
-/// What is known of an artifact without its content.
+/// The metadata of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactRow {
     /// Its id: the keyed hash of its content.
@@ -178,7 +178,7 @@ pub struct ArtifactRow {
     pub expires: Option<Moment>,
     /// The key it is sealed with; `None`: it is not.
     pub key_id: Option<String>,
-    /// How careful to be with it.
+    /// Its sensitivity.
     pub sensitivity: Sensitivity,
     /// The size of its content.
     pub bytes: u64,
@@ -193,7 +193,7 @@ pub struct EventRow {
     pub number: u64,
     /// When.
     pub at: Moment,
-    /// What kind of event.
+    /// The name of its kind.
     pub kind: String,
     /// The event; sealed.
     pub body: Vec<u8>,
@@ -227,7 +227,7 @@ pub struct Candidate {
     pub first_line: u32,
     /// Its last line.
     pub last_line: u32,
-    /// How well it fits; higher is better. Comparable within one answer only.
+    /// The score: higher is better; comparable within one answer only.
     pub score: f64,
 }
 
@@ -244,7 +244,7 @@ impl JobId {
     }
 }
 
-/// What a job is to do.
+/// The kinds of jobs.
 ///
 /// Stores write and compare the name alone, so that jobs of a newer version lie in the same table: a worker claims the
 /// kinds that it knows and leaves the others to the version that queued them.
@@ -274,7 +274,7 @@ impl JobKind {
     }
 }
 
-/// Where a job is.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
@@ -304,7 +304,7 @@ impl JobState {
         [JobState::Ready, JobState::Running, JobState::Done, JobState::Dead].into_iter().find(|s| s.name() == name)
     }
 
-    /// Whether something is still to come of it.
+    /// Tells whether something is still to come of it.
     pub fn is_pending(self) -> bool {
         matches!(self, JobState::Ready | JobState::Running)
     }
@@ -313,7 +313,7 @@ impl JobState {
 /// A worker's hold on a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Who holds it.
+    /// The name of the worker.
     pub worker: String,
     /// Proves that it is still this hold and not a later one.
     pub token: uuid::Uuid,
@@ -328,21 +328,21 @@ pub struct JobRow {
     pub id: JobId,
     /// The thread it is about.
     pub key: ThreadKey,
-    /// What is to be done.
+    /// The kind.
     pub kind: JobKind,
-    /// Where it is.
+    /// The state.
     pub state: JobState,
-    /// How often it was begun.
+    /// The attempts so far.
     pub attempts: u32,
-    /// How often it may be begun.
+    /// The most attempts.
     pub attempts_max: u32,
     /// Not before this moment.
     pub due: Moment,
     /// When it was queued.
     pub queued: Moment,
-    /// Who has it.
+    /// The lease of the worker that has it.
     pub lease: Option<Lease>,
-    /// What it needs to know; free of content.
+    /// Numbers for the worker; free of content.
     pub payload: String,
     /// Why the last attempt failed.
     pub error: Option<String>,

@@ -5,7 +5,7 @@ use super::row::{ArtifactRow, JobRow, JobState, MessageRow};
 use super::write::JobEnd;
 use crate::ids::{Moment, ThreadKey};
 
-/// What is said of a job whose last lease ran out.
+/// The error of a job whose last lease ran out.
 pub(super) const LAPSED: &str = "its last worker did not come back";
 
 /// The first and the last of messages that have consecutive places.
@@ -23,12 +23,12 @@ pub(super) fn refused<T>(reason: impl Into<String>) -> Result<T, StoreError> {
     Err(StoreError::Refused { reason: reason.into() })
 }
 
-/// What a thread was expected to be and is not.
+/// The conflict with a thread that is not in the expected state.
 pub(super) fn not_at(key: &ThreadKey, what: &str) -> StoreError {
     StoreError::conflict(format!("{what} of thread {key}"))
 }
 
-/// What becomes of an artifact that is put again.
+/// Merges the metadata of an artifact that is put again.
 pub(super) fn merged(old: ArtifactRow, new: ArtifactRow) -> Result<ArtifactRow, StoreError> {
     if old.tenant != new.tenant {
         return Err(StoreError::conflict(format!("artifact {}", new.id)));
@@ -42,7 +42,7 @@ pub(super) fn merged(old: ArtifactRow, new: ArtifactRow) -> Result<ArtifactRow, 
     })
 }
 
-/// What becomes of a job when its worker is done with it.
+/// Moves a job to the state in which its worker left it.
 pub(super) fn ended(job: &mut JobRow, end: &JobEnd) {
     job.lease = None;
     match end {
@@ -58,7 +58,7 @@ pub(super) fn ended(job: &mut JobRow, end: &JobEnd) {
     }
 }
 
-/// Whether a job may be claimed: it is ready and its time has come, or its lease has run out.
+/// Tells whether a job may be claimed: it is ready and its time has come, or its lease has run out.
 pub(super) fn is_due(job: &JobRow, now: Moment) -> bool {
     match job.state {
         JobState::Ready => job.due <= now,
@@ -67,7 +67,7 @@ pub(super) fn is_due(job: &JobRow, now: Moment) -> bool {
     }
 }
 
-/// Whether a worker holds the job now.
+/// Tells whether a worker holds the job now.
 pub(super) fn is_held(job: &JobRow, now: Moment) -> bool {
     job.lease.as_ref().is_some_and(|lease| lease.until > now)
 }

@@ -1,6 +1,6 @@
-//! A store that is not waited for longer than so long: a database that hangs is one that cannot be reached.
+//! Timeouts for a store: a database that hangs counts as one that cannot be reached.
 //!
-//! A write that was not confirmed in time may have been made; whoever writes looks before writing again.
+//! A write that was not confirmed in time may have been made. The writer has to look before it writes again.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,39 +10,47 @@ use super::{Store, StoreError};
 use crate::delegate_store;
 
 tokio::task_local! {
-    /// Whose waiting is counted.
+    /// The budget that the current task waits on.
     static WAITING: Arc<StoreWait>;
 }
 
-/// How long one piece of work may still wait for the store, all of its waits together. Waits at the same time count once.
+/// The time that one request may still wait for the store, all of its calls together.
+///
+/// ```text
+/// limit 2 s     call A 0.5 s ──► left 1.5 s     calls B and C at once, 1 s ──► left 0.5 s     call D hangs ──► fails after 0.5 s
+/// ```
+///
+/// The request's task runs inside [`StoreWait::during`], and every call of a [`TimeoutStore`] in it draws on the budget. The
+/// clock runs while at least one call waits, so that calls at the same time count once. Without this sum, a request that
+/// makes ten calls to a hanging database would wait ten timeouts.
 #[derive(Debug)]
 pub struct StoreWait(Mutex<Waited>);
 
 #[derive(Debug)]
 struct Waited {
     left: Duration,
-    /// How many wait now, and since when anybody has.
+    /// The calls that wait now, and the moment since which any does.
     waiting: usize,
     since: Instant,
 }
 
 impl StoreWait {
-    /// Work that has not waited yet, and may this long.
+    /// A budget of which nothing is used.
     pub fn new(limit: Duration) -> Arc<Self> {
         Arc::new(StoreWait(Mutex::new(Waited { left: limit, waiting: 0, since: Instant::now() })))
     }
 
-    /// Does work in which every call of a [`TimeoutStore`] store counts.
+    /// Runs work in which every call of a [`TimeoutStore`] draws on the budget.
     pub async fn during<T>(self: Arc<Self>, work: impl Future<Output = T>) -> T {
         WAITING.scope(self, work).await
     }
 
-    /// How long is left.
+    /// Returns the time that is left.
     pub fn left(&self) -> Duration {
         self.waited().left()
     }
 
-    /// Waits for one thing as long as may be; `None` when that was not long enough.
+    /// Waits for a call as long as the budget allows; `None` when that was not long enough.
     pub async fn wait<T>(&self, call: impl Future<Output = T>) -> Option<T> {
         let left = {
             let mut waited = self.waited();
@@ -70,7 +78,7 @@ impl Waited {
     }
 }
 
-/// A wait that is counted until it is over or given up.
+/// Stops the clock when a call ends or its future is dropped.
 struct Counted<'a>(&'a StoreWait);
 
 impl Drop for Counted<'_> {
@@ -84,7 +92,8 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// A store with a limit on every answer but those of maintenance.
+/// A store whose calls fail with [`StoreError::Unavailable`] after a timeout, those of maintenance excepted. Where the task has
+/// a [`StoreWait`], a call also ends when that budget is used up. The call itself is dropped, not undone: see the module.
 #[derive(Clone, Debug)]
 pub struct TimeoutStore {
     inner: Arc<dyn Store>,

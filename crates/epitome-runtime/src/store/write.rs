@@ -18,7 +18,7 @@ pub enum Write {
         key: ThreadKey,
         /// The messages, with consecutive places. Never empty.
         messages: Vec<MessageRow>,
-        /// What they add to the thread's tokens.
+        /// Their tokens.
         tokens: u64,
     },
     /// The next plan. Conflict unless the newest version is the one before it.
@@ -35,7 +35,7 @@ pub enum Write {
         /// The passages.
         rows: Vec<IndexRow>,
     },
-    /// What the caller wants to remember of a thread.
+    /// Replaces the caller's labels of a thread.
     Label {
         /// The thread.
         key: ThreadKey,
@@ -53,7 +53,7 @@ pub enum Write {
     },
     /// A document.
     PutDocument {
-        /// Where.
+        /// The key.
         key: DocumentKey,
         /// The version it has now, 0 when it must not exist: conflict otherwise. `None`: whatever is there is replaced.
         expected: Option<u64>,
@@ -100,7 +100,7 @@ pub enum Write {
         job: JobId,
         /// The hold.
         token: Uuid,
-        /// How it ended.
+        /// The way it ended.
         end: JobEnd,
     },
     /// Another body in the place of a message's, under another key. The message is the same.
@@ -143,19 +143,19 @@ pub struct NewJob {
     pub id: JobId,
     /// The thread it is about.
     pub key: ThreadKey,
-    /// What is to be done.
+    /// The kind.
     pub kind: JobKind,
-    /// How often it may be begun.
+    /// The most attempts.
     pub attempts_max: u32,
     /// Not before this moment.
     pub due: Moment,
     /// When it is queued.
     pub queued: Moment,
-    /// What it needs to know; free of content.
+    /// Numbers for the worker; free of content.
     pub payload: String,
 }
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobEnd {
     /// It is done.

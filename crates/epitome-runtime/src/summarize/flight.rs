@@ -1,4 +1,4 @@
-//! One call for what is asked for twice at once.
+//! Single flight: one call for callers that ask for the same at the same time.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -6,25 +6,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
 
-/// Calls that are under way, by their keys.
+/// Calls that are under way, by key.
+///
+/// The first caller of a key makes the value; callers that come while it is being made wait for it and get a clone. The
+/// entry goes with the value, so that a later call makes it anew: this shares calls and caches nothing. If the first
+/// caller's future is dropped, one of those that wait makes the value; if all are dropped, the next call removes the entry.
+/// A failure is shared like a success, because asking a model ten times for the same failure helps nobody.
 #[derive(Debug)]
-pub struct Flights<T> {
+pub struct SingleFlight<T> {
     cells: Mutex<HashMap<String, Arc<OnceCell<T>>>>,
 }
 
-impl<T> Default for Flights<T> {
+impl<T> Default for SingleFlight<T> {
     fn default() -> Self {
-        Flights { cells: Mutex::default() }
+        SingleFlight { cells: Mutex::default() }
     }
 }
 
-impl<T: Clone> Flights<T> {
-    /// The value of a key: made once for all who ask while it is being made. Whoever makes it may be dropped: another
-    /// one who waits makes it then.
+impl<T: Clone> SingleFlight<T> {
+    /// Returns the value of a key, made once for all callers that ask while it is being made.
     pub async fn join<F: Future<Output = T>>(&self, key: &str, make: impl FnOnce() -> F) -> T {
         let cell = {
             let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-            // Those that nobody waits for any more were dropped on the way.
+            // Entries without a waiting caller were dropped on the way.
             cells.retain(|_, cell| Arc::strong_count(cell) > 1);
             Arc::clone(cells.entry(key.to_owned()).or_default())
         };
@@ -42,11 +46,11 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
-    use super::Flights;
+    use super::SingleFlight;
 
     #[tokio::test]
     async fn what_is_asked_for_twice_at_once_is_made_once_and_again_later() {
-        let (flights, made) = (Flights::default(), AtomicU32::new(0));
+        let (flights, made) = (SingleFlight::default(), AtomicU32::new(0));
         let ask = |key: &'static str| {
             flights.join(key, || async {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -63,7 +67,7 @@ mod tests {
 
     #[tokio::test]
     async fn when_the_maker_is_dropped_the_one_who_waits_makes_it() {
-        let flights = Flights::default();
+        let flights = SingleFlight::default();
         let never = flights.join("a", std::future::pending::<u32>);
         tokio::select! {
             _ = never => unreachable!("it never ends"),

@@ -6,7 +6,7 @@
 mod flight;
 mod model;
 
-pub use model::{Frame, ModelSummarizer, Put, cache_name};
+pub use model::{ModelSummarizer, QuestionForm, RequestFrame, cache_name};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Usage;
 
-/// Who writes a summary's prose.
+/// The writer of a summary's prose.
 #[derive(Clone, Debug, Default)]
 pub enum Summarizer {
     /// Code alone: extraction and ranking.
@@ -36,7 +36,7 @@ impl Summarizer {
         }
     }
 
-    /// Whether code alone may take over.
+    /// Tells whether code alone may take over.
     pub fn may_fall_back(&self) -> bool {
         !matches!(self, Summarizer::Model(_))
     }
@@ -47,16 +47,16 @@ impl Summarizer {
 pub struct Prose {
     /// The model's part.
     pub summary: StructuredSummary,
-    /// What is new in the workstream state.
+    /// The changes to the workstream state.
     #[serde(default)]
     pub deltas: Vec<StateDelta>,
 }
 
-/// What was spent on a summary.
+/// The usage of all calls for one summary.
 #[derive(Debug, Default)]
-pub struct Spent(Mutex<Usage>);
+pub struct SummaryUsage(Mutex<Usage>);
 
-impl Spent {
+impl SummaryUsage {
     fn add(&self, usage: Usage) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *all = Usage {

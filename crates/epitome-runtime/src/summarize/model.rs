@@ -10,28 +10,27 @@ use epitome::thread::Raw;
 use epitome::wire::{Dialect, Voice, decode_message, say};
 use serde::{Deserialize, Serialize};
 
-use super::flight::Flights;
-use super::{NoSummary, NoSummaryReason, Prose, Spent};
-use crate::event::spans::Purpose;
+use super::flight::SingleFlight;
+use super::{NoSummary, NoSummaryReason, Prose, SummaryUsage};
+use crate::event::spans::CallPurpose;
 use crate::ids::TenantId;
 use crate::model::{Model, ModelError, ModelPrompt, answer_traced, believable_limit};
 
-/// How often the same question is asked when the answer cannot be used.
+/// The most times that one question is asked while the answers cannot be used.
 const ASKED_MAX: u32 = 2;
-/// How often questions are made smaller when the model says they are too long.
+/// The most times that questions are halved while the model finds them too long.
 const SMALLER_MAX: u32 = 3;
 /// The least characters of a transcript in one question.
 const CHUNK_CHARS_MIN: usize = 1000;
-/// What a window holds besides the question and the answer: roles, schema, being wrong.
+/// Tokens of a window that are left free for roles, schema and miscounts.
 const MARGIN: Tokens = Tokens::new(64);
-/// How long the window that a refusal named is believed.
 const SUSPECTED_FOR: Duration = Duration::from_secs(600);
 /// The share of a window that the answer may take at most.
 const ANSWER_SHARE: f64 = 0.33;
 
 /// The agent's own request, around its messages: what must stay the same for its prefix to be cached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Frame {
+pub struct RequestFrame {
     /// The model that it goes to.
     pub model: String,
     /// The system prompt, as JSON.
@@ -45,25 +44,25 @@ pub struct Frame {
 /// A model that writes summaries.
 pub struct ModelSummarizer {
     model: Arc<dyn Model>,
-    /// How long one summary may take, all its questions together.
+    /// The timeout of one summary, all its questions together.
     pub timeout: Duration,
     /// The window, where it is told.
     window: Option<Tokens>,
     /// The window that a refusal named, and when.
     suspected: Mutex<Option<(Tokens, Instant)>>,
     counter: Arc<dyn TokenCounter>,
-    flights: Flights<Result<Prose, NoSummary>>,
+    flights: SingleFlight<Result<Prose, NoSummary>>,
 }
 
-/// How a span is put to the model.
+/// The form in which a span is sent to the model.
 #[derive(Clone, Debug)]
-pub enum Put {
+pub enum QuestionForm {
     /// As a transcript.
     Transcript,
     /// At the end of the agent's own request.
     Appended {
         /// The request.
-        frame: Frame,
+        frame: RequestFrame,
         /// Its messages.
         messages: Vec<String>,
     },
@@ -85,7 +84,7 @@ impl ModelSummarizer {
             window: None,
             suspected: Mutex::default(),
             counter,
-            flights: Flights::default(),
+            flights: SingleFlight::default(),
         }
     }
 
@@ -114,8 +113,8 @@ impl ModelSummarizer {
         *self.suspected.lock().unwrap_or_else(PoisonError::into_inner) = Some((window, Instant::now()));
     }
 
-    /// Whether the agent's own request can be the prefix of the question: the same model, and room for both.
-    pub fn can_append(&self, frame: &Frame, dialect: Dialect, prompt: Tokens, answer: Tokens) -> bool {
+    /// Tells whether the agent's own request can be the prefix of the question: the same model, and room for both.
+    pub fn can_append(&self, frame: &RequestFrame, dialect: Dialect, prompt: Tokens, answer: Tokens) -> bool {
         let fits = prompt + answer.min(self.answer_max()) + Tokens::new(2000) + MARGIN <= self.window();
         frame.model == self.model.id() && dialect == self.model.dialect() && fits
     }
@@ -129,11 +128,11 @@ impl ModelSummarizer {
         &self,
         planner: &Planner<'_>,
         draft: &Draft,
-        put: &Put,
+        put: &QuestionForm,
         state: Option<&WorkstreamState>,
         smaller: u32,
     ) -> Option<Dialogue> {
-        let appended = matches!(put, Put::Appended { .. });
+        let appended = matches!(put, QuestionForm::Appended { .. });
         let questions = Questions { model: self.model.id(), chunk_chars_max: None, state, appended };
         let dialogue = planner.dialogue(draft, &questions)?;
         let most = self.chunk_chars_max(&dialogue.request().system, smaller);
@@ -160,9 +159,9 @@ impl ModelSummarizer {
         &self,
         tenant: &TenantId,
         dialogue: Dialogue,
-        put: &Put,
+        put: &QuestionForm,
         counter: &dyn TokenCounter,
-        spent: &Spent,
+        spent: &SummaryUsage,
     ) -> Result<Prose, NoSummary> {
         let key = format!("{tenant}/{}", cache_name(&dialogue, put));
         self.flights.join(&key, || self.ask_with_timeout(dialogue, put, counter, spent)).await
@@ -171,9 +170,9 @@ impl ModelSummarizer {
     async fn ask_with_timeout(
         &self,
         dialogue: Dialogue,
-        put: &Put,
+        put: &QuestionForm,
         counter: &dyn TokenCounter,
-        spent: &Spent,
+        spent: &SummaryUsage,
     ) -> Result<Prose, NoSummary> {
         match tokio::time::timeout(self.timeout, self.drive(dialogue, put, counter, spent)).await {
             Ok(outcome) => outcome,
@@ -187,16 +186,16 @@ impl ModelSummarizer {
     async fn drive(
         &self,
         mut dialogue: Dialogue,
-        put: &Put,
+        put: &QuestionForm,
         counter: &dyn TokenCounter,
-        spent: &Spent,
+        spent: &SummaryUsage,
     ) -> Result<Prose, NoSummary> {
         let mut asked = 0;
         while let Some(prompt) = dialogue.prompt() {
             let request = self.request(&prompt, put, dialogue.request().max_output);
             self.check_size(&request)?;
             asked += 1;
-            let answer = answer_traced(&*self.model, Purpose::Summary, None, &request, &mut |_| {}).await;
+            let answer = answer_traced(&*self.model, CallPurpose::Summary, None, &request, &mut |_| {}).await;
             let answer = answer.map_err(|error| self.failed(&request, &error))?;
             spent.add(answer.usage.unwrap_or_default());
             match dialogue.answer(&Reply { text: &answer.text, finish: answer.finish }, counter) {
@@ -220,7 +219,6 @@ impl ModelSummarizer {
         Ok(())
     }
 
-    /// What a request is counted as.
     fn size(&self, request: &ModelPrompt) -> Tokens {
         let dialect = self.model.dialect();
         let meter = Meter::new(&*self.counter, dialect);
@@ -229,12 +227,12 @@ impl ModelSummarizer {
         messages + meter.fixed(request.system.as_deref(), request.tools.as_deref()).total()
     }
 
-    fn request(&self, prompt: &SummaryPrompt, put: &Put, output: Tokens) -> ModelPrompt {
+    fn request(&self, prompt: &SummaryPrompt, put: &QuestionForm, output: Tokens) -> ModelPrompt {
         let dialect = self.model.dialect();
         let question = say(dialect, Voice::User, &prompt.message);
         let max_output = Some(output.min(self.answer_max()));
         match put {
-            Put::Appended { frame, messages } => ModelPrompt {
+            QuestionForm::Appended { frame, messages } => ModelPrompt {
                 system: frame.system.clone(),
                 messages: messages.iter().cloned().chain([question]).collect(),
                 tools: frame.tools.clone(),
@@ -242,7 +240,7 @@ impl ModelSummarizer {
                 max_output,
                 stream: false,
             },
-            Put::Transcript => {
+            QuestionForm::Transcript => {
                 let system = prompt.system.clone().unwrap_or_default();
                 let (system, messages) = match dialect {
                     Dialect::Chat | Dialect::AiSdk => (None, vec![say(dialect, Voice::System, &system), question]),
@@ -272,7 +270,7 @@ impl ModelSummarizer {
     }
 }
 
-/// What went wrong, without the provider's words: these may quote what it was sent.
+/// Describes an error without the provider's words, which may quote the request.
 fn told(error: &ModelError) -> String {
     match error {
         ModelError::Overflow { status, .. } => format!("the question is too long for the model ({status})"),
@@ -286,10 +284,10 @@ fn told(error: &ModelError) -> String {
 }
 
 /// Under which a summary is found again within a tenant: what it is made of, and how it was asked for.
-pub fn cache_name(dialogue: &Dialogue, put: &Put) -> String {
+pub fn cache_name(dialogue: &Dialogue, put: &QuestionForm) -> String {
     let mut hash = blake3::Hasher::new();
     hash.update(dialogue.request().cache_key.to_string().as_bytes());
-    if let Put::Appended { frame, messages } = put {
+    if let QuestionForm::Appended { frame, messages } = put {
         hash.update(&serde_json::to_vec(&(frame, messages)).unwrap_or_default());
     }
     hash.finalize().to_hex().to_string()

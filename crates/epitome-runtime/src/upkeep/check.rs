@@ -5,38 +5,42 @@ use std::collections::HashSet;
 
 use epitome::thread::{Chain, MessageId};
 
-use super::tally::{Row, Tally};
-use super::{Documents, PAGE, Said, UpkeepError, sentence, threads};
+use super::tally::{SealedRow, Tally};
+use super::{DocumentPages, PAGE, ProgressReporter, UpkeepError, sentence, threads};
 use crate::artifact::Artifacts;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
-use crate::log::{Entry, Log, LogError, wire_dialect};
+use crate::log::{Log, LogEntry, LogError, wire_dialect};
 use crate::store::{DocumentKey, DocumentRow, Owner, PlanRow, StoreError, ThreadRow};
 
 /// The most findings of one thread; one damage may show in every message after it.
 const FINDINGS_OF_THREAD_MAX: usize = 20;
 
-/// What was looked at, and what was found.
+/// The counts and findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Checked {
-    /// How many tenants.
+pub struct CheckReport {
+    /// The number of tenants.
     pub tenants: u64,
-    /// How many threads.
+    /// The number of threads.
     pub threads: u64,
-    /// How many messages; those that forks share once for each.
+    /// The number of messages; shared ones count once for each fork.
     pub messages: u64,
-    /// How many plans.
+    /// The number of plans.
     pub plans: u64,
-    /// How many documents.
+    /// The number of documents.
     pub documents: u64,
-    /// What is not as it should be, in sentences.
+    /// The findings, in sentences.
     pub findings: Vec<String>,
 }
 
 /// Checks everything that a store holds.
-pub async fn check(log: &Log, artifacts: &Artifacts, said: &mut Said<'_>) -> Result<Checked, UpkeepError> {
+pub async fn check(
+    log: &Log,
+    artifacts: &Artifacts,
+    said: &mut ProgressReporter<'_>,
+) -> Result<CheckReport, UpkeepError> {
     said("Checking the store itself".to_owned());
-    let mut checked = Checked { findings: log.store().check().await?, ..Checked::default() };
+    let mut checked = CheckReport { findings: log.store().check().await?, ..CheckReport::default() };
     let mut stale = Stale::default();
     for tenant in log.store().tenants().await? {
         checked.tenants += 1;
@@ -58,7 +62,7 @@ pub async fn check(log: &Log, artifacts: &Artifacts, said: &mut Said<'_>) -> Res
     Ok(checked)
 }
 
-impl Checked {
+impl CheckReport {
     async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
         self.threads += 1;
         let mut found = segments(log, row).await?;
@@ -87,7 +91,7 @@ impl Checked {
         threads: &HashSet<ThreadId>,
         stale: &mut Stale,
     ) -> Result<(), UpkeepError> {
-        let mut documents = Documents::of(log, tenant);
+        let mut documents = DocumentPages::of(log, tenant);
         loop {
             let page = documents.page().await?;
             if page.is_empty() {
@@ -113,7 +117,7 @@ impl Checked {
     }
 }
 
-/// What a rotation would change: the key that rows are under, and the names that they are kept under.
+/// The rows that a rotation would change: those under an older key, and those with readable names.
 #[derive(Default)]
 struct Stale {
     /// Rows that are not under the current key.
@@ -123,7 +127,7 @@ struct Stale {
 }
 
 impl Stale {
-    fn body(&mut self, log: &Log, what: Row, body: &[u8]) {
+    fn body(&mut self, log: &Log, what: SealedRow, body: &[u8]) {
         self.unsealed.add(what, u64::from(log.vault().is_stale(body)));
     }
 
@@ -133,25 +137,25 @@ impl Stale {
             return Ok(());
         }
         if !row.labels.is_empty() {
-            self.body(log, Row::Label, &row.labels);
+            self.body(log, SealedRow::Label, &row.labels);
         }
         let mut start = row.shared.last().map_or(0, |shared| shared.until);
         while start < row.length {
             let end = (start + PAGE as u64).min(row.length);
             for message in log.store().messages(&row.key, start..end).await? {
-                self.body(log, Row::Message, &message.body);
+                self.body(log, SealedRow::Message, &message.body);
             }
             start = end;
         }
         for version in 1..=row.version {
             if let Some(plan) = log.store().plan(&row.key, Some(version)).await? {
-                self.body(log, Row::Plan, &plan.body);
+                self.body(log, SealedRow::Plan, &plan.body);
             }
         }
         let mut after = 0;
         loop {
             let page = log.store().events(&row.key, after, PAGE).await?;
-            page.iter().for_each(|event| self.body(log, Row::Event, &event.body));
+            page.iter().for_each(|event| self.body(log, SealedRow::Event, &event.body));
             match page.last() {
                 Some(last) if page.len() == PAGE => after = last.number,
                 _ => return Ok(()),
@@ -160,7 +164,7 @@ impl Stale {
     }
 
     fn document(&mut self, log: &Log, key: &DocumentKey, row: &DocumentRow) {
-        self.body(log, Row::Document, &row.body);
+        self.body(log, SealedRow::Document, &row.body);
         self.named += u64::from(!log.is_well_named(key));
     }
 
@@ -170,7 +174,7 @@ impl Stale {
         loop {
             let page = log.store().artifacts(tenant, after.as_deref(), PAGE).await?;
             let under_others = page.iter().filter(|row| row.key_id.as_deref() != Some(current)).count();
-            self.unsealed.add(Row::Artifact, under_others as u64);
+            self.unsealed.add(SealedRow::Artifact, under_others as u64);
             match page.last() {
                 Some(last) if page.len() == PAGE => after = Some(last.id.clone()),
                 _ => return Ok(()),
@@ -188,7 +192,7 @@ impl Stale {
     }
 }
 
-/// Whether those who hold a fork's shared messages hold them.
+/// Tells whether those who hold a fork's shared messages hold them.
 async fn segments(log: &Log, row: &ThreadRow) -> Result<Vec<String>, StoreError> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -254,7 +258,7 @@ impl Walk {
         Ok(())
     }
 
-    fn step(&mut self, row: &ThreadRow, entry: &Entry) {
+    fn step(&mut self, row: &ThreadRow, entry: &LogEntry) {
         let is_own = row.shared.last().is_none_or(|shared| entry.place >= shared.until);
         if self.chain.as_mut().is_some_and(|chain| chain.push(&entry.message) != entry.id) {
             self.chain = None;

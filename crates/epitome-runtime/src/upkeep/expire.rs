@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Documents, UpkeepError};
+use super::{DocumentPages, UpkeepError};
 use crate::ids::{Moment, ThreadKey};
 use crate::log::Log;
 use crate::store::{DocumentKey, DocumentRow, Owner, StoredKind, Write};
@@ -12,7 +12,7 @@ use crate::store::{DocumentKey, DocumentRow, Owner, StoredKind, Write};
 pub async fn expire(log: &Log, now: Moment) -> Result<u64, UpkeepError> {
     let mut removed = 0;
     for tenant in log.store().tenants().await? {
-        let mut documents = Documents::of(log, &tenant);
+        let mut documents = DocumentPages::of(log, &tenant);
         loop {
             let page = documents.page().await?;
             if page.is_empty() {
@@ -40,7 +40,7 @@ fn is_over(key: &DocumentKey, row: &DocumentRow, now: Moment) -> bool {
 /// erased, and along with it when it is exported.
 pub async fn documents_of(log: &Log, thread: &ThreadKey) -> Result<Vec<(DocumentKey, Vec<u8>)>, UpkeepError> {
     let mut found = Vec::new();
-    let mut documents = Documents::of(log, &thread.tenant);
+    let mut documents = DocumentPages::of(log, &thread.tenant);
     loop {
         let page = documents.page().await?;
         if page.is_empty() {
@@ -61,7 +61,7 @@ pub async fn documents_of(log: &Log, thread: &ThreadKey) -> Result<Vec<(Document
     }
 }
 
-/// Whether a document's content names a thread: it is the thread's name, or has it as its `thread`.
+/// Tells whether a document's content names a thread: it is the thread's name, or has it as its `thread`.
 fn thread_in_content(content: &[u8], thread: &ThreadKey) -> bool {
     let content: Value = serde_json::from_slice(content).unwrap_or_default();
     let named = content.as_str().or_else(|| content.get("thread")?.as_str());

@@ -9,10 +9,10 @@ mod names;
 mod rotate;
 mod tally;
 
-pub use check::{Checked, check};
+pub use check::{CheckReport, check};
 pub use expire::{documents_of, expire};
 pub(crate) use names::blind_names;
-pub use rotate::{Rotated, rotate};
+pub use rotate::{RotationReport, rotate};
 
 use crate::artifact::ArtifactError;
 use crate::ids::TenantId;
@@ -23,9 +23,9 @@ use crate::store::{DocumentKey, DocumentRow, StoreError, ThreadRow};
 const PAGE: usize = 256;
 
 /// Told what is being done.
-pub type Said<'a> = dyn FnMut(String) + Send + 'a;
+pub type ProgressReporter<'a> = dyn FnMut(String) + Send + 'a;
 
-/// Why a store cannot be looked after.
+/// An error of upkeep.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpkeepError {
@@ -59,16 +59,16 @@ async fn threads(log: &Log, tenant: &TenantId) -> Result<Vec<ThreadRow>, StoreEr
 
 /// A tenant's documents, a page at a time: all kinds, those included that this version does not know. Everything that looks
 /// after documents goes through here.
-struct Documents<'a> {
+struct DocumentPages<'a> {
     log: &'a Log,
     tenant: &'a TenantId,
     after: Option<DocumentKey>,
     is_over: bool,
 }
 
-impl<'a> Documents<'a> {
+impl<'a> DocumentPages<'a> {
     fn of(log: &'a Log, tenant: &'a TenantId) -> Self {
-        Documents { log, tenant, after: None, is_over: false }
+        DocumentPages { log, tenant, after: None, is_over: false }
     }
 
     /// The next page; an empty one at the end. What is written or removed meanwhile does not move it.

@@ -1,6 +1,6 @@
 //! Names: what was written before names were blinded is kept under blinded ones.
 
-use super::{Documents, threads};
+use super::{DocumentPages, threads};
 use crate::ids::TenantId;
 use crate::log::{Log, LogError};
 use crate::store::StoreError;
@@ -16,7 +16,7 @@ pub(crate) async fn blind_names(log: &Log, tenant: &TenantId) -> Result<u64, Sto
             renamed += 1;
         }
     }
-    let mut documents = Documents::of(log, tenant);
+    let mut documents = DocumentPages::of(log, tenant);
     loop {
         let page = documents.page().await?;
         if page.is_empty() {

@@ -1,13 +1,22 @@
-//! Rotation: everything under the current key, and the search index made anew with it.
+//! Rotation: everything is sealed under the current key, and the search index is built anew with it.
 //!
-//! What is under the current key already is passed over, so a rotation that was broken off goes on where it stopped.
-//! After it no older key is needed, and of a store that was not sealed before nothing that was said is left in the open.
+//! ```text
+//! for each tenant
+//!   for each thread   labels ─► names ─► messages ─► plans ─► events ─► index, unless a row of the thread could not be opened
+//!   documents         all kinds, known or not: each is written back expecting its version, so that a newer write wins
+//!   artifacts         new bytes first, then the metadata that points to them, then the old bytes go
+//! scrub               the back-end rewrites its files: the replaced bytes are gone from the disk too
+//! ```
+//!
+//! A row under the current key is skipped, so that a rotation that was interrupted continues where it stopped, and running
+//! it twice changes nothing. Afterwards no older key is needed, and a store that was not sealed before holds nothing
+//! readable. A row that cannot be opened stays as it is and is reported.
 
 use serde::Deserialize;
 
 use super::names::blind_names;
-use super::tally::{Row, Tally};
-use super::{Documents, PAGE, Said, UpkeepError, sentence, threads};
+use super::tally::{SealedRow, Tally};
+use super::{DocumentPages, PAGE, ProgressReporter, UpkeepError, sentence, threads};
 use crate::artifact::{Artifacts, Finding, Unreadable};
 use crate::ids::{TenantId, ThreadKey};
 use crate::log::{Log, LogError, NewDocument};
@@ -15,10 +24,10 @@ use crate::recall::index_rows;
 use crate::store::{DocumentKind, StoreError, ThreadRow, Write};
 use crate::vault::OpenError;
 
-/// What was brought under the current key.
+/// The counts of a rotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Rotated {
+pub struct RotationReport {
     /// Messages.
     pub messages: u64,
     /// Plans.
@@ -35,20 +44,24 @@ pub struct Rotated {
     pub indexed: u64,
     /// Threads and documents that got names which tell nothing.
     pub renamed: u64,
-    /// What stays as it is because it cannot be read, in sentences. What is under a key that is not there is one.
+    /// Sentences about rows that cannot be read and stay as they are; one sentence for each missing key.
     pub left: Vec<String>,
 }
 
 /// A rotation under way.
 #[derive(Default)]
 struct Rotation {
-    rotated: Rotated,
-    /// What is under keys that are not there, by the reason.
+    rotated: RotationReport,
+    /// The rows under keys that are missing, by the reason.
     closed: Vec<(OpenError, Tally)>,
 }
 
 /// Brings everything that a store holds under the current key.
-pub async fn rotate(log: &Log, artifacts: &Artifacts, said: &mut Said<'_>) -> Result<Rotated, UpkeepError> {
+pub async fn rotate(
+    log: &Log,
+    artifacts: &Artifacts,
+    said: &mut ProgressReporter<'_>,
+) -> Result<RotationReport, UpkeepError> {
     if !log.vault().is_sealing() {
         return Err(UpkeepError::NoKey);
     }
@@ -74,8 +87,8 @@ pub async fn rotate(log: &Log, artifacts: &Artifacts, said: &mut Said<'_>) -> Re
 }
 
 impl Rotation {
-    /// What became of it; each missing key is told once, with what needs it.
-    fn end(self) -> Rotated {
+    /// Ends the rotation with one sentence for each missing key.
+    fn end(self) -> RotationReport {
         let Rotation { mut rotated, closed } = self;
         let of_keys = closed.iter().map(|(reason, tally)| match reason {
             OpenError::UnknownKey { id } => format!(
@@ -94,7 +107,7 @@ impl Rotation {
     }
 
     /// Leaves something as it is. A missing key is told once, whatever is under it.
-    fn leave(&mut self, what: Row, error: &LogError) {
+    fn leave(&mut self, what: SealedRow, error: &LogError) {
         match error {
             LogError::Sealed { reason: reason @ (OpenError::UnknownKey { .. } | OpenError::WrongKey), .. } => {
                 self.leave_closed(what, reason);
@@ -108,12 +121,12 @@ impl Rotation {
             Finding::Unreadable {
                 why: Unreadable::Sealed(reason @ (OpenError::UnknownKey { .. } | OpenError::WrongKey)),
                 ..
-            } => self.leave_closed(Row::Artifact, reason),
+            } => self.leave_closed(SealedRow::Artifact, reason),
             _ => self.rotated.left.push(sentence(finding)),
         }
     }
 
-    fn leave_closed(&mut self, what: Row, reason: &OpenError) {
+    fn leave_closed(&mut self, what: SealedRow, reason: &OpenError) {
         let known = self.closed.iter().position(|(known, _)| known == reason);
         let at = known.unwrap_or_else(|| {
             self.closed.push((reason.clone(), Tally::default()));
@@ -122,13 +135,13 @@ impl Rotation {
         self.closed[at].1.add(what, 1);
     }
 
-    /// How much was left so far; only whether it changes matters.
+    /// Returns a mark that changes with every row that is left.
     fn left(&self) -> (usize, Vec<Tally>) {
         (self.rotated.left.len(), self.closed.iter().map(|(_, tally)| *tally).collect())
     }
 
     async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
-        if let Some(labels) = self.taken(Row::Label, log.reseal_labels(row)) {
+        if let Some(labels) = self.taken(SealedRow::Label, log.reseal_labels(row)) {
             self.rotated.labels += 1;
             log.apply(&[Write::Label { key: row.key.clone(), labels }]).await?;
         }
@@ -145,7 +158,7 @@ impl Rotation {
     }
 
     /// A body to be written; what cannot be opened is left.
-    fn taken<T>(&mut self, what: Row, again: Result<Option<T>, LogError>) -> Option<T> {
+    fn taken<T>(&mut self, what: SealedRow, again: Result<Option<T>, LogError>) -> Option<T> {
         again.unwrap_or_else(|error| {
             self.leave(what, &error);
             None
@@ -158,7 +171,7 @@ impl Rotation {
             let end = (start + PAGE as u64).min(row.length);
             let mut writes = Vec::new();
             for message in log.store().messages(&row.key, start..end).await? {
-                if let Some((id, body)) = self.taken(Row::Message, log.reseal_message(row, &message)) {
+                if let Some((id, body)) = self.taken(SealedRow::Message, log.reseal_message(row, &message)) {
                     writes.push(Write::Reseal { key: row.key.clone(), place: message.place, id, body });
                 }
             }
@@ -171,7 +184,7 @@ impl Rotation {
     async fn plans(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
         for version in 1..=row.version {
             let Some(plan) = log.store().plan(&row.key, Some(version)).await? else { continue };
-            if let Some(body) = self.taken(Row::Plan, log.reseal_plan(&row.key, &plan)) {
+            if let Some(body) = self.taken(SealedRow::Plan, log.reseal_plan(&row.key, &plan)) {
                 self.rotated.plans +=
                     applied(log, &[Write::ResealPlan { key: row.key.clone(), version, body }]).await?;
             }
@@ -185,7 +198,7 @@ impl Rotation {
             let page = log.store().events(key, after, PAGE).await?;
             let mut writes = Vec::new();
             for event in &page {
-                if let Some(body) = self.taken(Row::Event, log.reseal_event(key, event)) {
+                if let Some(body) = self.taken(SealedRow::Event, log.reseal_event(key, event)) {
                     writes.push(Write::ResealEvent { key: key.clone(), number: event.number, body });
                 }
             }
@@ -199,14 +212,14 @@ impl Rotation {
 
     async fn documents(&mut self, log: &Log, tenant: &TenantId) -> Result<(), UpkeepError> {
         self.rotated.renamed += blind_names(log, tenant).await?;
-        let mut documents = Documents::of(log, tenant);
+        let mut documents = DocumentPages::of(log, tenant);
         loop {
             let page = documents.page().await?;
             if page.is_empty() {
                 return Ok(());
             }
             for (key, row) in &page {
-                let Some(body) = self.taken(Row::Document, log.reseal_document(key, row)) else { continue };
+                let Some(body) = self.taken(SealedRow::Document, log.reseal_document(key, row)) else { continue };
                 let of_kind = || key.kind.known().and_then(|kind| kind.retention().expiry(row.at));
                 let (expected, at, expires) = (Some(row.version), row.at, row.expires.or_else(of_kind));
                 let write = Write::PutDocument { key: key.clone(), expected, at, expires, body };
@@ -255,7 +268,7 @@ impl Rotation {
                     entries.iter().flat_map(|entry| index_rows(log.vault(), &row.key.tenant, place, &entry.words())),
                 ),
                 Err(LogError::Store(error)) => return Err(error.into()),
-                Err(error) => self.leave(Row::Message, &error),
+                Err(error) => self.leave(SealedRow::Message, &error),
             }
         }
         Ok((!rows.is_empty()).then(|| Write::Index { key: row.key.clone(), rows }))
@@ -269,7 +282,7 @@ async fn applied(log: &Log, writes: &[Write]) -> Result<u64, StoreError> {
     Ok(writes.len() as u64)
 }
 
-/// What the source of an imported thread says of its index.
+/// The part of an imported thread's source that tells what is indexed.
 #[derive(Default, Deserialize)]
 struct Imported {
     #[serde(default)]

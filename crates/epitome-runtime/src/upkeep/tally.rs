@@ -2,7 +2,7 @@
 
 /// A row that is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Row {
+pub(super) enum SealedRow {
     Message,
     Plan,
     Event,
@@ -11,7 +11,7 @@ pub(super) enum Row {
     Artifact,
 }
 
-/// How many rows of each sort there are of something.
+/// Counts of rows by their sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     messages: u64,
@@ -23,14 +23,14 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, row: Row, count: u64) {
+    pub(super) fn add(&mut self, row: SealedRow, count: u64) {
         *match row {
-            Row::Message => &mut self.messages,
-            Row::Plan => &mut self.plans,
-            Row::Event => &mut self.events,
-            Row::Label => &mut self.labels,
-            Row::Document => &mut self.documents,
-            Row::Artifact => &mut self.artifacts,
+            SealedRow::Message => &mut self.messages,
+            SealedRow::Plan => &mut self.plans,
+            SealedRow::Event => &mut self.events,
+            SealedRow::Label => &mut self.labels,
+            SealedRow::Document => &mut self.documents,
+            SealedRow::Artifact => &mut self.artifacts,
         } += count;
     }
 
@@ -60,16 +60,16 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::{Row, Tally};
+    use super::{SealedRow, Tally};
 
     #[test]
     fn amounts_are_told_in_words_and_none_that_is_nothing() {
         let mut tally = Tally::default();
         assert_eq!((tally.words(), tally.is_empty()), ("nothing".to_owned(), true));
-        tally.add(Row::Document, 1);
+        tally.add(SealedRow::Document, 1);
         assert_eq!((tally.words(), tally.is_empty()), ("1 document".to_owned(), false));
-        tally.add(Row::Message, 2);
-        tally.add(Row::Artifact, 1);
+        tally.add(SealedRow::Message, 2);
+        tally.add(SealedRow::Artifact, 1);
         assert_eq!(tally.words(), "2 messages, 1 document and 1 artifact");
     }
 }

@@ -83,7 +83,7 @@ pub enum NotAKey {
     Unreadable {
         /// The file.
         path: String,
-        /// What the system says.
+        /// The system's message.
         reason: std::io::Error,
     },
 }

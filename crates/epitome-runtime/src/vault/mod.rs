@@ -29,10 +29,10 @@ use tenant::{NAME_DIGITS, TenantKey, TenantKeys};
 /// Keys of this many tenants are kept at hand; after that they are derived anew.
 const TENANTS_MAX: usize = 4096;
 
-/// What a blinded name begins with. No name of a thread, a day or a client's key has it.
+/// The first character of a blinded name. No name of a thread, a day or a client's key has it.
 const BLINDED: char = '~';
 
-/// What kind of body it is. One kind does not open as another.
+/// The kinds of sealed bodies. One kind does not open as another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Sealing {
@@ -64,7 +64,7 @@ impl Sealing {
     }
 }
 
-/// Why sealed bytes do not open.
+/// The reasons for which sealed bytes do not open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// A key of that name is configured, but it is another one.
@@ -82,6 +82,12 @@ pub enum OpenError {
 }
 
 /// Seals and opens bodies. A clone is the same vault.
+///
+/// It has two kinds of secrets. The *configured keys* seal bodies and blind message ids and index terms: the first seals,
+/// the others only open, until a rotation has resealed everything. The *store's own secret* makes names that have to stay
+/// the same under every key; it is random, made with the store, and kept in it, sealed. [`Vault::adopt`] sets it once the
+/// store is open. A vault that writes names before that writes them under a secret that no later process has: the rows
+/// would never be found again. Keys of tenants are derived on first use and cached.
 #[derive(Clone)]
 pub struct Vault {
     shared: Arc<Shared>,
@@ -89,7 +95,7 @@ pub struct Vault {
 
 struct Shared {
     keys: Keys,
-    /// What names are made of, whatever the key: see [`Vault::blind_name`] and [`Vault::pseudonym`]. Without a key content
+    /// The secret that names are made with, whatever the key: see [`Vault::blind_name`] and [`Vault::pseudonym`]. Without a key content
     /// addresses are, too: see [`Vault::artifact_key`].
     store: RwLock<MasterKey>,
     tenants: RwLock<HashMap<TenantId, Arc<TenantKeys>>>,
@@ -136,7 +142,7 @@ impl Vault {
         }
     }
 
-    /// Whether bytes are to be sealed again: they are plain while there is a key, or under an older one.
+    /// Tells whether bytes are to be sealed again: they are plain while there is a key, or under an older one.
     pub fn needs_reseal(&self, sealed: &[u8]) -> bool {
         match (self.current_key_id(), key_id_of(sealed)) {
             (None, _) => false,
@@ -144,12 +150,12 @@ impl Vault {
         }
     }
 
-    /// Whether bytes are whole, as far as their form tells, and are to be sealed again.
+    /// Tells whether bytes are whole, as far as their form tells, and are to be sealed again.
     pub fn is_stale(&self, sealed: &[u8]) -> bool {
         sealed::parts(sealed).is_ok() && self.needs_reseal(sealed)
     }
 
-    /// Whether there is a key.
+    /// Tells whether there is a key.
     pub fn is_sealing(&self) -> bool {
         self.current_key_id().is_some()
     }
@@ -159,7 +165,7 @@ impl Vault {
         self.shared.keys.all().first().map(|key| key.id().as_str())
     }
 
-    /// Whether a key of this name is configured.
+    /// Tells whether a key of this name is configured.
     pub fn knows(&self, key_id: &str) -> bool {
         self.shared.keys.all().iter().any(|key| key.id().as_str() == key_id)
     }
@@ -241,7 +247,7 @@ impl fmt::Debug for Vault {
     }
 }
 
-/// Whether a name is one that [`Vault::blind_name`] made.
+/// Tells whether a name is one that [`Vault::blind_name`] made.
 pub fn is_blinded(name: &str) -> bool {
     let digits = name.strip_prefix(BLINDED);
     digits.is_some_and(|digits| digits.len() == NAME_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
@@ -255,7 +261,7 @@ pub fn key_id_of(sealed: &[u8]) -> Option<&str> {
     }
 }
 
-/// What is authenticated along with a body. Only the name is of open length, so no two places read the same.
+/// Returns the bytes that are authenticated with a body. Only the name is of open length, so that no two places read the same.
 fn bound_to(tenant: &TenantId, what: Sealing, name: &str) -> Vec<u8> {
     let tenant = tenant.as_str().as_bytes();
     let mut bound = Vec::with_capacity(5 + tenant.len() + name.len());

@@ -21,7 +21,7 @@ pub(super) const MARK_BYTES: usize = 4;
 /// The bytes of the authentication tag.
 pub(super) const TAG_BYTES: usize = 16;
 
-/// What is in front of the ciphertext.
+/// The header before the ciphertext.
 pub(super) struct Header<'a> {
     pub(super) key_id: &'a str,
     pub(super) mark: [u8; MARK_BYTES],

@@ -52,7 +52,7 @@ impl TenantKeys {
     }
 }
 
-/// What one master key is for one tenant.
+/// A master key derived for one tenant.
 pub(super) struct TenantKey {
     id: KeyId,
     mark: [u8; MARK_BYTES],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use epitome_runtime::artifact::{ArtifactError, ObjectsError, PutOptions, Reason};
+use epitome_runtime::artifact::{ArtifactError, DenialReason, ObjectsError, PutOptions};
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::store::Store as _;
 use epitome_testkit::{ObjectCall, ObjectFault};
@@ -37,11 +37,11 @@ async fn a_put_that_fails_leaves_no_metadata_and_works_later() {
 async fn a_read_that_fails_says_whether_it_passes_and_gives_nothing_out() {
     let cases = [
         (ObjectFault::Slow(Duration::from_secs(59)), None),
-        (ObjectFault::Slow(Duration::from_secs(61)), Some(Reason::Unreachable)),
-        (ObjectFault::Refused, Some(Reason::Unreachable)),
-        (ObjectFault::Hung, Some(Reason::Unreachable)),
-        (ObjectFault::Half, Some(Reason::Unreachable)),
-        (ObjectFault::Garbage, Some(Reason::Damaged)),
+        (ObjectFault::Slow(Duration::from_secs(61)), Some(DenialReason::Unreachable)),
+        (ObjectFault::Refused, Some(DenialReason::Unreachable)),
+        (ObjectFault::Hung, Some(DenialReason::Unreachable)),
+        (ObjectFault::Half, Some(DenialReason::Unreachable)),
+        (ObjectFault::Garbage, Some(DenialReason::Damaged)),
         (ObjectFault::Full, None),
     ];
     for keys in [&[][..], &[("k1", 1)]] {

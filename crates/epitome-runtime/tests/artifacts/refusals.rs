@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use epitome_runtime::artifact::{Access, ArtifactError, Denied, Permission, Permissions, PutOptions, Reason};
+use epitome_runtime::artifact::{Access, ArtifactError, DenialReason, Denied, Permission, Permissions, PutOptions};
 use epitome_runtime::ids::{Moment, ThreadId, ThreadKey};
 use epitome_runtime::store::Sensitivity;
 use epitome_testkit::{ObjectCall, ObjectFault};
@@ -11,33 +11,33 @@ use crate::house::{DAY, HOUR, House, options, owner, tenant};
 use crate::log::Log;
 
 /// A house, who asks, for which id, and when: one for every reason.
-async fn each_reason() -> Vec<(Reason, House, Access, String, Moment)> {
+async fn each_reason() -> Vec<(DenialReason, House, Access, String, Moment)> {
     let now = Moment::now();
     let reader = || Access::new(tenant("acme"), "reader", Permissions::none().with(Permission::ReadArtifact));
     let mut cases = Vec::new();
     for reason in [
-        Reason::Unknown,
-        Reason::WrongTenant,
-        Reason::MissingPermission,
-        Reason::Expired,
-        Reason::WrongKey,
-        Reason::Damaged,
-        Reason::Unreachable,
+        DenialReason::Unknown,
+        DenialReason::WrongTenant,
+        DenialReason::MissingPermission,
+        DenialReason::Expired,
+        DenialReason::WrongKey,
+        DenialReason::Damaged,
+        DenialReason::Unreachable,
     ] {
         let house = House::new(&[("k1", 1)]);
         let kept = PutOptions { ttl: Some(2 * DAY), ..options() };
         let id = house.keep(&owner("acme"), "content", kept).await;
         let confidential = PutOptions { sensitivity: Sensitivity::Confidential, ..kept };
         cases.push(match reason {
-            Reason::Unknown => (reason, house, owner("acme"), "00112233445566778899aabb".to_owned(), now),
-            Reason::WrongTenant => (reason, house, owner("evil"), id, now),
-            Reason::MissingPermission => {
+            DenialReason::Unknown => (reason, house, owner("acme"), "00112233445566778899aabb".to_owned(), now),
+            DenialReason::WrongTenant => (reason, house, owner("evil"), id, now),
+            DenialReason::MissingPermission => {
                 let id = house.keep(&owner("acme"), "hush", confidential).await;
                 (reason, house, reader(), id, now)
             }
-            Reason::Expired => (reason, house, owner("acme"), id, now.after(3 * DAY)),
-            Reason::WrongKey => (reason, house.rekeyed(&[("k2", 2)]), owner("acme"), id, now),
-            Reason::Damaged => {
+            DenialReason::Expired => (reason, house, owner("acme"), id, now.after(3 * DAY)),
+            DenialReason::WrongKey => (reason, house.rekeyed(&[("k2", 2)]), owner("acme"), id, now),
+            DenialReason::Damaged => {
                 house.objects.fail_always(ObjectCall::Get, ObjectFault::Garbage);
                 (reason, house, owner("acme"), id, now)
             }
@@ -89,7 +89,7 @@ async fn the_event_of_a_refusal_names_the_reason_but_never_another_tenant() {
     for (reason, house, access, id, now) in each_reason().await {
         let denied = house.artifacts.read(&access, &id, now).await.unwrap_err();
         let event = serde_json::to_value(denied.event(at, key.clone())).unwrap();
-        let told = if reason == Reason::WrongTenant { "unknown" } else { reason.name() };
+        let told = if reason == DenialReason::WrongTenant { "unknown" } else { reason.name() };
         assert_eq!(event["kind"], "artifact_denied");
         assert_eq!(event["details"]["reason"], told);
         assert_eq!(event["details"]["artifact"], id);
@@ -104,7 +104,7 @@ async fn what_is_no_id_is_refused_as_an_unknown_one_and_logged_on_one_short_line
     let long = "a".repeat(100_000);
     for id in ["", "../../etc/passwd", "0011\n2233 reason=\"fine\"", "ABCDEFABCDEFABCDEFABCDEF", "é", long.as_str()] {
         let denied = house.artifacts.read(&owner("acme"), id, Moment::now()).await.unwrap_err();
-        assert_eq!(denied.reason(), Reason::Unknown, "{id}");
+        assert_eq!(denied.reason(), DenialReason::Unknown, "{id}");
         let line = log.take().remove(0);
         assert!(line.len() < 400 && !line.contains('\n'), "{line}");
     }
@@ -139,7 +139,7 @@ async fn without_the_permission_nothing_is_read_or_written() {
         house.artifacts.read(&nobody, &id, Moment::now()).await.unwrap_err(),
         house.artifacts.metadata(&nobody, &id).await.unwrap_err(),
     ] {
-        assert_eq!(denied.reason(), Reason::MissingPermission);
+        assert_eq!(denied.reason(), DenialReason::MissingPermission);
     }
     let put = house.artifacts.put(&nobody, &ThreadId::new(), b"more", options()).await;
     assert!(matches!(put, Err(ArtifactError::NotAllowed)), "{put:?}");
@@ -154,5 +154,5 @@ async fn an_artifact_is_there_until_its_time_is_over() {
     let expires = kept.at.after(HOUR);
     assert!(house.artifacts.read(&owner("acme"), &id, Moment(expires.0 - 1)).await.is_ok());
     let denied = house.artifacts.read(&owner("acme"), &id, expires).await.unwrap_err();
-    assert_eq!(denied.reason(), Reason::Expired);
+    assert_eq!(denied.reason(), DenialReason::Expired);
 }

@@ -1,7 +1,7 @@
 //! Every way that one tenant might get at another's artifacts, and that it leads nowhere.
 
 use epitome::plan::ArtifactId;
-use epitome_runtime::artifact::{Access, ArtifactError, Permissions, Reason};
+use epitome_runtime::artifact::{Access, ArtifactError, DenialReason, Permissions};
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::store::{ArtifactRow, Store, Write};
 use futures_util::TryStreamExt as _;
@@ -26,7 +26,7 @@ async fn a_leaked_id_does_not_read_for_another_tenant() {
         let almighty = Access::new(tenant("evil"), "evil-admin", Permissions::all());
         let read = house.artifacts.read(&almighty, &id, Moment::now()).await.unwrap_err();
         let metadata = house.artifacts.metadata(&almighty, &id).await.unwrap_err();
-        assert_eq!((read.reason(), metadata.reason()), (Reason::WrongTenant, Reason::WrongTenant));
+        assert_eq!((read.reason(), metadata.reason()), (DenialReason::WrongTenant, DenialReason::WrongTenant));
         assert_eq!(house.objects.calls(), [], "content was touched");
     }
 }
@@ -73,7 +73,7 @@ async fn bytes_copied_under_another_tenants_name_do_not_open() {
         house.objects.put(&to, PutPayload::from(bytes.to_vec())).await.unwrap();
 
         let denied = house.artifacts.read(&owner("evil"), &bait, Moment::now()).await.unwrap_err();
-        assert_eq!(denied.reason(), Reason::Damaged, "{keys:?}");
+        assert_eq!(denied.reason(), DenialReason::Damaged, "{keys:?}");
         assert_eq!(house.artifacts.read(&owner("acme"), &stolen, Moment::now()).await.unwrap().text(), SECRET);
     }
 }
@@ -86,7 +86,7 @@ async fn metadata_moved_to_another_tenant_finds_no_bytes() {
     let id = forged.id.clone();
     house.store.apply(&[Write::PutArtifact(Box::new(forged))]).await.unwrap();
     let denied = house.artifacts.read(&owner("evil"), &id, Moment::now()).await.unwrap_err();
-    assert_eq!(denied.reason(), Reason::Damaged);
+    assert_eq!(denied.reason(), DenialReason::Damaged);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use epitome_runtime::artifact::{PutOptions, Reason, open_url};
+use epitome_runtime::artifact::{DenialReason, PutOptions, open_url};
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::store::{Store as _, Write};
 use epitome_testkit::{ObjectCall, ObjectFault};
@@ -39,7 +39,7 @@ async fn a_sweep_removes_what_is_over_and_nothing_else() {
 
     assert_eq!(house.findings("acme").await, Vec::<String>::new());
     let denied = house.artifacts.read(&acme, &expired, now).await.unwrap_err();
-    assert_eq!(denied.reason(), Reason::Unknown);
+    assert_eq!(denied.reason(), DenialReason::Unknown);
     for id in kept {
         house.artifacts.read(&acme, &id, now.after(2 * DAY)).await.unwrap();
     }
@@ -117,7 +117,7 @@ async fn a_rotated_key_is_needed_until_everything_is_resealed() {
     let rotated = house.rekeyed(&[("new", 2), ("old", 1)]);
     let without_old = house.rekeyed(&[("new", 2)]);
     assert_eq!(rotated.artifacts.read(&acme, &id, now).await.unwrap().text(), "content");
-    assert_eq!(without_old.artifacts.read(&acme, &id, now).await.unwrap_err().reason(), Reason::WrongKey);
+    assert_eq!(without_old.artifacts.read(&acme, &id, now).await.unwrap_err().reason(), DenialReason::WrongKey);
     let left = without_old.artifacts.reseal(&tenant("acme")).await.unwrap().left;
     assert!(left.len() == 1 && left[0].to_string().contains("the key old, which is not configured"), "{left:?}");
 
@@ -179,7 +179,7 @@ async fn a_check_names_everything_that_is_not_as_it_was_written() {
             let findings = house.findings("acme").await;
             assert!(findings.len() == 1 && findings[0].contains(expected) && findings[0].contains(&id), "{findings:?}");
             let denied = house.artifacts.read(&owner("acme"), &id, Moment::now()).await.unwrap_err();
-            assert_eq!(denied.reason(), Reason::Damaged);
+            assert_eq!(denied.reason(), DenialReason::Damaged);
         }
         house.objects.delete(&path).await.unwrap();
         let stranger = Path::from(format!("{}/notes.txt", path.parts().next().unwrap().as_ref()));

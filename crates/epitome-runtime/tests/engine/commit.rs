@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use epitome_runtime::engine::{Engine, Parts, StepRequest};
-use epitome_runtime::event::{Bus, Hook, Stats};
+use epitome_runtime::event::{Bus, CompactionStats, Hook};
 use epitome_runtime::ids::ThreadKey;
 use epitome_runtime::store::Memory;
 
@@ -74,12 +74,12 @@ struct Counted {
 
 #[async_trait]
 impl Hook for Counted {
-    async fn on_before_compaction(&self, _: &ThreadKey, stats: &Stats) {
+    async fn on_before_compaction(&self, _: &ThreadKey, stats: &CompactionStats) {
         assert!(stats.tokens_before > stats.tokens_after && stats.compacted_blocks > 0);
         self.before.fetch_add(1, Ordering::SeqCst);
     }
 
-    async fn on_after_compaction(&self, _: &ThreadKey, stats: &Stats) {
+    async fn on_after_compaction(&self, _: &ThreadKey, stats: &CompactionStats) {
         assert!(stats.summary_block_count == 1);
         self.after.fetch_add(1, Ordering::SeqCst);
     }
@@ -89,11 +89,11 @@ struct Hanging;
 
 #[async_trait]
 impl Hook for Hanging {
-    async fn on_before_compaction(&self, _: &ThreadKey, _: &Stats) {
+    async fn on_before_compaction(&self, _: &ThreadKey, _: &CompactionStats) {
         std::future::pending::<()>().await;
     }
 
-    async fn on_after_compaction(&self, _: &ThreadKey, _: &Stats) {
+    async fn on_after_compaction(&self, _: &ThreadKey, _: &CompactionStats) {
         panic!("a hook of somebody else's")
     }
 }

@@ -8,7 +8,7 @@ use epitome::wire::{Dialect, Severity, Tail, check};
 use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, OpenThread, Parts, Settings, Step, StepRequest};
 use epitome_runtime::ids::{TenantId, ThreadId};
-use epitome_runtime::log::Hint;
+use epitome_runtime::log::ArtifactHint;
 use epitome_runtime::vault::Keys;
 use serde_json::json;
 
@@ -82,7 +82,7 @@ pub async fn move_out(thread: &mut OpenThread, long_turns: usize) {
     panic!("nothing was compacted");
 }
 
-pub async fn hints(engine: &Engine, thread: &OpenThread) -> Vec<Hint> {
+pub async fn hints(engine: &Engine, thread: &OpenThread) -> Vec<ArtifactHint> {
     engine.log().plan(thread.key(), None).await.unwrap().unwrap().1.hints
 }
 

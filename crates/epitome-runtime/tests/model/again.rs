@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use epitome::wire::Dialect;
-use epitome_runtime::model::{Endpoint, HttpModel, ModelError, Retry, Timeouts, Trip};
+use epitome_runtime::model::{BreakerSettings, Endpoint, HttpModel, ModelError, Retry, Timeouts};
 
 use crate::server::{Reply, Server};
 use crate::{WAYS, ask, endpoint, prompt};
@@ -175,7 +175,7 @@ async fn a_sign_of_life_is_as_good_as_a_piece() {
 #[tokio::test]
 async fn whoever_fails_again_and_again_is_left_alone_by_all_clones() {
     let server = Server::start([Reply::json(500, "")]).await;
-    let trip = Trip { failures: 3, rest: Duration::from_secs(600) };
+    let trip = BreakerSettings { failures: 3, rest: Duration::from_secs(600) };
     let model = model(Endpoint { trip, ..patient(&server.url, 2) });
     let hello = prompt(Dialect::Chat, "hello", false);
     let other = model.clone();
@@ -190,7 +190,7 @@ async fn whoever_fails_again_and_again_is_left_alone_by_all_clones() {
 #[tokio::test]
 async fn one_call_finds_out_that_it_works_again() {
     let server = Server::start([Reply::json(500, ""), Reply::json(200, GOOD)]).await;
-    let trip = Trip { failures: 1, rest: Duration::from_millis(1) };
+    let trip = BreakerSettings { failures: 1, rest: Duration::from_millis(1) };
     let model = model(Endpoint { trip, ..patient(&server.url, 1) });
     let hello = prompt(Dialect::Chat, "hello", false);
     assert!(ask(&model, &hello).await.0.is_err());

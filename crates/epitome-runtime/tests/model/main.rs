@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use epitome::wire::{Dialect, Voice, say};
 use epitome_runtime::model::{
-    Endpoint, HttpModel, Model, ModelAnswer, ModelError, ModelPrompt, Piece, Retry, Timeouts, Trip,
+    BreakerSettings, Endpoint, HttpModel, Model, ModelAnswer, ModelError, ModelPrompt, Piece, Retry, Timeouts,
 };
 
 /// The dialects that are spoken.
@@ -29,7 +29,7 @@ fn endpoint(url: &str, dialect: Dialect) -> Endpoint {
     Endpoint {
         retry: Retry::never(),
         timeouts: Timeouts { connect: long, first_byte: long, idle: long, whole: long },
-        trip: Trip { failures: u32::MAX, ..Trip::default() },
+        trip: BreakerSettings { failures: u32::MAX, ..BreakerSettings::default() },
         ..Endpoint::new(url, dialect, "m")
     }
 }

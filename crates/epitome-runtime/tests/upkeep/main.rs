@@ -13,11 +13,11 @@ use epitome_runtime::artifact::PutOptions;
 use epitome_runtime::engine::{Engine, EngineError, Parts};
 use epitome_runtime::ids::{Moment, ThreadKey};
 use epitome_runtime::log::NewDocument;
-use epitome_runtime::recall::{Query, recall};
+use epitome_runtime::recall::{RecallQuery, recall};
 use epitome_runtime::store::{
     DocumentKey, DocumentKind, DocumentRow, Memory, Owner, Retention, Sensitivity, Store, StoredKind, Write,
 };
-use epitome_runtime::upkeep::{Checked, UpkeepError, check, documents_of, expire, rotate};
+use epitome_runtime::upkeep::{CheckReport, UpkeepError, check, documents_of, expire, rotate};
 use epitome_runtime::vault::{Keys, Sealing};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
@@ -106,7 +106,7 @@ fn keys(text: &[(&str, char)]) -> Keys {
     lines.join("\n").parse().unwrap()
 }
 
-async fn checked(engine: &Engine) -> Checked {
+async fn checked(engine: &Engine) -> CheckReport {
     check(engine.log(), engine.artifacts(), &mut |_| {}).await.unwrap()
 }
 
@@ -114,7 +114,7 @@ async fn checked(engine: &Engine) -> Checked {
 async fn recalled(engine: &Engine, thread: &str) -> Vec<String> {
     let key = ThreadKey::new(owner().tenant, thread_id(thread));
     let row = engine.log().thread(&key).await.unwrap().unwrap();
-    let query = Query { words: "zephyr0", tokens_max: Tokens::new(500), hits_max: 5 };
+    let query = RecallQuery { words: "zephyr0", tokens_max: Tokens::new(500), hits_max: 5 };
     let found = recall(engine.log(), &row, &query, &**engine.counter()).await.unwrap();
     found.hits.into_iter().map(|hit| hit.reference).collect()
 }

@@ -43,7 +43,7 @@ type Test = fn(Arc<dyn Store>) -> Pin<Box<dyn Future<Output = Outcome> + Send>>;
 type Outcome = Result<(), Reason>;
 
 impl Case {
-    /// What is claimed, as a sentence.
+    /// Returns the claim as a sentence.
     pub fn claim(&self) -> &'static str {
         self.claim
     }
@@ -88,7 +88,7 @@ pub async fn run(store: Arc<dyn Store>) -> Result<usize, Failure> {
     Ok(cases.len())
 }
 
-/// Why a claim does not hold.
+/// The reason for which a claim does not hold.
 #[derive(Debug)]
 struct Reason(String);
 

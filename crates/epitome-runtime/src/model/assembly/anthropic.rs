@@ -166,7 +166,7 @@ fn answer(blocks: Vec<String>, word: &str, usage: Option<Usage>) -> Result<Model
     or_overflow(ModelAnswer::of(Dialect::Anthropic, messages, Finish::parse(word), usage), word)
 }
 
-/// Whether a block is one that the provider sends but does not take back.
+/// Tells whether a block is one that the provider sends but does not take back.
 fn is_empty_text(block: &str) -> bool {
     let block: Value = serde_json::from_str(block).unwrap_or_default();
     str_at(&block, "type") == "text" && str_at(&block, "text").trim().is_empty()

@@ -19,7 +19,7 @@ use responses::ResponsesAssembly;
 
 pub use reader::AnswerReader;
 
-/// Whether a stream goes on.
+/// The state of a stream after one of its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     On,
@@ -44,7 +44,7 @@ impl StreamEvent<'_> {
     }
 }
 
-/// Whoever hears the pieces, and whether there was anything to hear.
+/// The receiver of an answer's pieces, with a note whether it got any.
 pub(super) struct Ears<'a, 'b> {
     hear: &'a mut Hear<'b>,
     heard: bool,
@@ -110,7 +110,7 @@ impl Assembly {
         }
     }
 
-    /// What the provider has said so far that it takes.
+    /// Returns the usage that the provider has reported so far.
     pub(super) fn usage(&self) -> Option<Usage> {
         match self {
             Assembly::Chat(chat) => chat.usage(),
@@ -119,7 +119,7 @@ impl Assembly {
         }
     }
 
-    /// Whether the answer is complete, whatever becomes of the rest of the stream.
+    /// Tells whether the answer is complete, whatever becomes of the rest of the stream.
     pub(super) fn is_whole(&self) -> bool {
         match self {
             Assembly::Chat(chat) => chat.is_whole(),
@@ -128,7 +128,7 @@ impl Assembly {
         }
     }
 
-    /// Whether nothing has come yet.
+    /// Tells whether nothing has come yet.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Assembly::Chat(chat) => chat.is_empty(),

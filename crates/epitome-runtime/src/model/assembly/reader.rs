@@ -26,17 +26,17 @@ impl AnswerReader {
         self.0.take(StreamEvent { name, data }, &mut Ears::new(hear)).map(|_| ())
     }
 
-    /// Whether nothing has come yet.
+    /// Tells whether nothing has come yet.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the answer is complete, whatever becomes of the rest of the stream.
+    /// Tells whether the answer is complete, whatever becomes of the rest of the stream.
     pub fn is_whole(&self) -> bool {
         self.0.is_whole()
     }
 
-    /// What the provider has said so far that it takes: some say it before the first word, most with the last.
+    /// Returns the usage that was reported so far: by some providers before the first word, by most with the last.
     pub fn usage(&self) -> Option<Usage> {
         self.0.usage()
     }

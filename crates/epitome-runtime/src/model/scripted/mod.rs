@@ -61,7 +61,7 @@ impl Scripted {
         Ok(Scripted { protocol, ..self })
     }
 
-    /// How often it was asked.
+    /// Returns the number of prompts that it was asked.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
@@ -83,7 +83,7 @@ impl Scripted {
         }
     }
 
-    /// What a provider of the dialect says of a prompt that is too long.
+    /// Returns the error of the dialect's provider for a prompt that is too long.
     fn too_long(&self, used: u64, limit: u64) -> String {
         match self.protocol {
             Protocol::Anthropic => json!({"type": "error", "error": {
@@ -163,7 +163,7 @@ async fn tell(line: &Line, answer: &ModelAnswer, hear: &mut Hear<'_>) {
     }
 }
 
-/// What is read of a prompt.
+/// The texts and counts of a prompt.
 struct Reading {
     all: String,
     last: String,
@@ -210,7 +210,7 @@ fn words(message: &NewMessage) -> String {
     message.parts.iter().map(words).collect::<Vec<_>>().join("\n")
 }
 
-/// How the core's request for a summary begins, taken from a request so that its wording is told in one place.
+/// The opening of the core's request for a summary, taken from a real one so that the wording has one home.
 static SUMMARY_OPENING: LazyLock<String> = LazyLock::new(|| {
     let mut thread = Thread::new();
     let message = decode_message(Dialect::Chat, &Raw::whole(say(Dialect::Chat, Voice::User, "-")));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::model::refusal::refused;
 use crate::model::{ModelError, Usage};
 
-/// Why a script cannot be used.
+/// A script that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
@@ -118,7 +118,7 @@ fn no_arguments() -> Value {
 }
 
 impl Line {
-    /// Whether it answers a prompt, of which all words and those of the last message are given.
+    /// Tells whether it answers a prompt, of which all words and those of the last message are given.
     pub(super) fn answers(&self, purpose: Purpose, all: &str, last: &str) -> bool {
         let stands = |words: &Option<String>, text: &str| words.as_ref().is_none_or(|words| text.contains(words));
         self.purpose == purpose && stands(&self.when, all) && stands(&self.when_last, last)
@@ -145,7 +145,7 @@ impl Line {
     }
 }
 
-/// What goes wrong instead of an answer, or after the beginning of one.
+/// A fault that a script plays instead of an answer, or after the beginning of one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Mishap {
@@ -155,7 +155,7 @@ pub(super) enum Mishap {
     Unreachable { message: Option<String> },
     /// It takes too long.
     TimedOut { within_ms: u64 },
-    /// What comes makes no sense.
+    /// The response makes no sense.
     Garbled { message: Option<String> },
 }
 

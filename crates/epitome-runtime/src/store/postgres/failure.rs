@@ -64,7 +64,7 @@ fn told(error: &Error) -> StoreError {
     }
 }
 
-/// What the driver itself says: mostly that the connection is gone. Its kinds of error are told by their words only.
+/// Judges an error of the driver itself, mostly a lost connection, by its words: the driver has no kinds for them.
 fn without_code(error: &Error, reason: String) -> StoreError {
     let broken = std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
     let begins = |words| reason.starts_with(words);

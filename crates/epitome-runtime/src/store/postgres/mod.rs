@@ -32,10 +32,9 @@ use super::{
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
-/// How often a batch is tried when Postgres breaks it off for another's sake.
+/// The most tries of a batch that Postgres aborts because of another transaction.
 const TRIES_MAX: usize = 5;
 
-/// How many statements are on their way at once.
 const PIPELINE_MAX: usize = 24;
 
 /// A store in a Postgres schema.
@@ -64,7 +63,7 @@ impl Postgres {
         Ok(Postgres { pool: open::pool(url, settings).await? })
     }
 
-    /// Whether an address can be one, without asking anybody there.
+    /// Tells whether an address can be one, without asking anybody there.
     pub fn check_address(url: &str) -> Result<(), StoreError> {
         open::config(url, &PostgresSettings::default()).map(drop)
     }

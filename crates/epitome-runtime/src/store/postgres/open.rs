@@ -20,16 +20,16 @@ pub(super) const STEPS: [&str; 3] = [
     include_str!("migrations/0003_scope.sql"),
 ];
 
-/// How to use a database. What the address itself says goes before.
+/// The settings of a Postgres store. Parameters in the address take precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresSettings {
     /// The schema that the tables are in; it is made when it is not there. Letters, digits and `_`.
     pub schema: String,
-    /// How many connections are open at once.
+    /// The most open connections.
     pub connections_max: usize,
-    /// How long to wait for a connection.
+    /// The timeout of a connection.
     pub connect_timeout: Duration,
-    /// How long one statement may take.
+    /// The timeout of a statement.
     pub statement_timeout: Duration,
     /// After how long without a word the other side is asked whether it is still there.
     pub keepalive: Duration,
@@ -55,7 +55,7 @@ pub(super) async fn pool(url: &str, settings: &PostgresSettings) -> Result<Pool,
     Ok(pool)
 }
 
-/// Whether a database says anything at all: one that takes connections and is silent is waited for no longer than one that
+/// Tells whether a database says anything at all: one that takes connections and is silent is waited for no longer than one that
 /// takes none.
 async fn answers(pool: &Pool, limit: Duration) -> Result<(), Fault> {
     let client = pool.get().await?;

@@ -28,7 +28,7 @@ impl Step<'_> {
         self.values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect()
     }
 
-    /// What it means that so many rows changed.
+    /// Judges the step by the number of rows that changed.
     pub(super) fn outcome(self, rows: u64) -> Result<(), StoreError> {
         if rows == 0 { self.conflict.map_or(Ok(()), Err) } else { Ok(()) }
     }

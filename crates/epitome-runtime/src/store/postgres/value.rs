@@ -56,7 +56,6 @@ pub(super) fn bound(place: u64) -> i64 {
     i64::try_from(place).unwrap_or(i64::MAX)
 }
 
-/// How many rows at most.
 pub(super) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use super::failure::Fault;
 use crate::ids::Moment;
 
-/// What is wrong, in sentences.
+/// Looks for damage and describes it in sentences.
 pub(super) fn check(conn: &Connection) -> Result<Vec<String>, Fault> {
     let mut found = damage(conn)?;
     found.append(&mut dangling(conn)?);

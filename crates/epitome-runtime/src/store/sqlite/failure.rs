@@ -27,17 +27,17 @@ impl From<Fault> for StoreError {
 }
 
 impl Fault {
-    /// Whether somebody else may have been in the way.
+    /// Tells whether somebody else may have been in the way.
     pub(super) fn may_pass(&self) -> bool {
         self.is_locked() || matches!(self.0, StoreError::Unavailable { .. } | StoreError::Refused { .. })
     }
 
-    /// Whether another process has the database.
+    /// Tells whether another process has the database.
     pub(super) fn is_locked(&self) -> bool {
         matches!(self.0, StoreError::Locked { .. })
     }
 
-    /// Whether it is about the write itself and not about the database.
+    /// Tells whether it is about the write itself and not about the database.
     pub(super) fn is_of_the_write(&self) -> bool {
         matches!(self.0, StoreError::Conflict { .. } | StoreError::Refused { .. })
     }

@@ -22,7 +22,7 @@ impl OpenFile {
         &self.path
     }
 
-    /// Whether it is still at its path.
+    /// Tells whether it is still at its path.
     pub(super) fn is_there(&self) -> bool {
         self.identity.is_some() && identity(&self.path) == self.identity
     }

@@ -15,13 +15,11 @@ use super::failure::Fault;
 use crate::store::StoreError;
 use crate::store::rule::refused;
 
-/// How long a connection waits for another process before it gives up.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long opening waits for other processes that make, change or lock the same database, all of it together.
+/// The longest wait for other processes that create, migrate or lock the same database, in total.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long one step of opening waits before it is tried again.
 const STEP_TIMEOUT: Duration = Duration::from_millis(250);
 
 const PAUSE: Duration = Duration::from_millis(20);
@@ -44,7 +42,7 @@ pub(super) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
     })
 }
 
-/// Whether a file can be read and not be written. SQLite, which needs files beside it, only says that it cannot open them.
+/// Tells whether a file can be read and not be written. SQLite, which needs files beside it, only says that it cannot open them.
 fn is_read_only(path: &Path) -> bool {
     let opened = OpenOptions::new().write(true).open(path);
     opened.is_err_and(|error| matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied))

@@ -68,7 +68,7 @@ fn lost(job: JobId) -> StoreError {
     StoreError::conflict(format!("the lease of job {}", job.0))
 }
 
-/// Whether a job of a kind is due, so that the writer need not be asked for nothing.
+/// Tells whether a job of a kind is due, so that the writer need not be asked for nothing.
 pub(super) fn is_any_due(conn: &Connection, kind: &JobKind, now: Moment) -> Result<bool, Fault> {
     let due = "SELECT 1 FROM jobs WHERE kind = ?1 AND state IN ('ready', 'running') \
                AND iif(state = 'ready', due <= ?2, lease_until <= ?2)";

@@ -44,7 +44,6 @@ pub(super) fn unreadable(column: &str) -> Error {
     Error::FromSqlConversionFailure(0, Type::Text, Box::new(FromSqlError::Other(what.into())))
 }
 
-/// How many rows at most.
 pub(super) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

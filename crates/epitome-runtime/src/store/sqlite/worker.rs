@@ -1,7 +1,4 @@
-//! Who works on a database: one connection that writes, on a thread of its own, and a few that read beside it.
-//!
-//! Batches that wait for the writer together are committed together, each behind a savepoint of its own: one of them can
-//! fail without the others, and none is answered before it is on disk.
+//! The connections of a database: one that writes, on a thread of its own, and a few that read.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +12,9 @@ use super::file::OpenFile;
 use super::{apply, open};
 use crate::store::{StoreError, Write};
 
-/// How many connections read at once.
 const READERS_MAX: usize = 4;
 
-/// How many batches are committed together.
+/// The most batches in one transaction.
 const GROUP_MAX: usize = 64;
 
 type Work = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -33,7 +29,21 @@ struct Batch {
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
-/// The connection that writes.
+/// The connection that writes, with group commit.
+///
+/// ```text
+/// apply(a) ─┐            thread epitome-sqlite
+/// apply(b) ─┼─► queue ─► BEGIN; SAVEPOINT a …; SAVEPOINT b … (conflict, rolled back); SAVEPOINT c …; COMMIT ─► answers
+/// apply(c) ─┘            one fsync for all that waited together; a: Ok, b: Conflict, c: Ok
+/// ```
+///
+/// A commit costs an fsync, which takes longer than the statements. While the thread commits, other batches gather in the
+/// queue, and the next transaction takes up to 64 of them. Each has a savepoint of its own: one can fail without the others.
+/// No batch is answered before the transaction is on disk. If the transaction itself fails, each batch is tried alone, so
+/// that a bad one cannot take the others down; a locked database fails all of them at once, because each alone would wait
+/// for the same lock again.
+///
+/// Dropping the writer closes the queue, lets the thread write what is in it, and joins it.
 #[derive(Debug)]
 pub(super) struct Writer {
     tasks: Option<Sender<Task>>,
@@ -41,7 +51,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Puts a connection to work, on a file as long as it is there.
+    /// Starts the thread. With a file, batches fail from the moment at which the file is deleted.
     pub(super) fn new(conn: Connection, file: Option<OpenFile>) -> Result<Self, StoreError> {
         let (tasks, queue) = channel();
         let thread =
@@ -57,7 +67,7 @@ impl Writer {
         answer.await.unwrap_or_else(|_| Err(stopped()))
     }
 
-    /// Does some other work on the connection.
+    /// Runs other work on the connection, between two transactions.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
@@ -73,7 +83,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Waits until what was asked for is written and the database is closed.
+    /// Waits until the queue is written and the database is closed.
     fn drop(&mut self) {
         self.tasks = None;
         if let Some(thread) = self.thread.take() {
@@ -148,7 +158,7 @@ fn alone(conn: &mut Connection, writes: &[Write]) -> Result<(), Fault> {
     Ok(transaction.commit()?)
 }
 
-/// One transaction for all. Fails as a whole when the database does; what is wrong with one batch is that batch's outcome.
+/// Applies all batches in one transaction. Fails as a whole when the database does; a conflict is its batch's outcome.
 fn together(conn: &mut Connection, group: &[Batch]) -> Result<Vec<Result<(), StoreError>>, Fault> {
     let mut transaction = conn.transaction()?;
     let mut outcomes = Vec::with_capacity(group.len());
@@ -192,7 +202,7 @@ impl Readers {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| stopped())?;
         let readers = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || {
-            // Whoever has stopped waiting has not stopped the thread.
+            // A caller that stopped waiting has not stopped this thread, so that its permit stays taken.
             let _permit = permit;
             readers.with(work).map_err(StoreError::from)
         });
