@@ -1,82 +1,74 @@
-//! Sketches of messages: what kinds of content they are made of, and one line of what they say.
+//! Excerpts of messages: the kinds of content in them, one line of it, or all of it as text.
 
 use epitome::thread::{Media, Message, Part, Role};
 
-/// The longest piece of text in a excerpt, in characters.
+/// The longest piece of text in an excerpt, in characters.
 const WORDS_MAX: usize = 64;
 
-/// What a piece of a context is.
+/// The kind of a piece of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// The operator's words.
+pub enum ContentKind {
     System,
-    /// The user's words.
     User,
-    /// The model's words.
     Assistant,
-    /// The model's thinking.
     Reasoning,
-    /// Tool calls.
     Call,
-    /// Tool results.
     Result,
-    /// Pictures.
+    /// Images and files.
     Image,
-    /// What earlier compactions left.
+    /// Text that an earlier compaction wrote.
     Summary,
-    /// Everything else.
     Other,
 }
 
-impl Kind {
-    /// Every kind, in the order in which they are listed to people.
-    pub const ALL: [Kind; 9] = [
-        Kind::System,
-        Kind::User,
-        Kind::Assistant,
-        Kind::Reasoning,
-        Kind::Call,
-        Kind::Result,
-        Kind::Image,
-        Kind::Summary,
-        Kind::Other,
+impl ContentKind {
+    /// Every kind, in the order of lists.
+    pub const ALL: [ContentKind; 9] = [
+        ContentKind::System,
+        ContentKind::User,
+        ContentKind::Assistant,
+        ContentKind::Reasoning,
+        ContentKind::Call,
+        ContentKind::Result,
+        ContentKind::Image,
+        ContentKind::Summary,
+        ContentKind::Other,
     ];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::System => "system",
-            Kind::User => "user",
-            Kind::Assistant => "assistant",
-            Kind::Reasoning => "reasoning",
-            Kind::Call => "call",
-            Kind::Result => "result",
-            Kind::Image => "image",
-            Kind::Summary => "summary",
-            Kind::Other => "other",
+            ContentKind::System => "system",
+            ContentKind::User => "user",
+            ContentKind::Assistant => "assistant",
+            ContentKind::Reasoning => "reasoning",
+            ContentKind::Call => "call",
+            ContentKind::Result => "result",
+            ContentKind::Image => "image",
+            ContentKind::Summary => "summary",
+            ContentKind::Other => "other",
         }
     }
 
-    /// The letter that stands for it where there is no color.
+    /// Returns the letter that stands for it where there is no color.
     pub fn letter(self) -> char {
         match self {
-            Kind::System => 'S',
-            Kind::User => 'U',
-            Kind::Assistant => 'A',
-            Kind::Reasoning => '~',
-            Kind::Call => 'c',
-            Kind::Result => '.',
-            Kind::Image => 'i',
-            Kind::Summary => '*',
-            Kind::Other => '?',
+            ContentKind::System => 'S',
+            ContentKind::User => 'U',
+            ContentKind::Assistant => 'A',
+            ContentKind::Reasoning => '~',
+            ContentKind::Call => 'c',
+            ContentKind::Result => '.',
+            ContentKind::Image => 'i',
+            ContentKind::Summary => '*',
+            ContentKind::Other => '?',
         }
     }
 }
 
-/// The tokens of a message by kind; what the provider adds goes with the first part.
-pub fn tokens_by_kind(message: &Message) -> Vec<(Kind, u64)> {
+/// Returns the tokens of each part of a message; what the provider adds goes with the first.
+pub fn tokens_by_kind(message: &Message) -> Vec<(ContentKind, u64)> {
     let parts = message.parts().iter().enumerate();
-    let mut kinds: Vec<(Kind, u64)> =
+    let mut kinds: Vec<(ContentKind, u64)> =
         parts.map(|(at, part)| (kind(message, part), message.part_tokens(at).get())).collect();
     let counted: u64 = kinds.iter().map(|(_, tokens)| tokens).sum();
     let added = message.tokens().get() - counted.min(message.tokens().get());
@@ -87,35 +79,32 @@ pub fn tokens_by_kind(message: &Message) -> Vec<(Kind, u64)> {
     kinds
 }
 
-fn kind(message: &Message, part: &Part) -> Kind {
+fn kind(message: &Message, part: &Part) -> ContentKind {
     match part {
-        _ if message.is_summary() => Kind::Summary,
+        _ if message.is_summary() => ContentKind::Summary,
         Part::Text(_) => speaker(message),
-        Part::Media(_) => Kind::Image,
-        Part::Reasoning(_) => Kind::Reasoning,
-        Part::ToolCall(_) => Kind::Call,
-        Part::ToolResult(_) => Kind::Result,
-        Part::Opaque(_) => Kind::Other,
+        Part::Media(_) => ContentKind::Image,
+        Part::Reasoning(_) => ContentKind::Reasoning,
+        Part::ToolCall(_) => ContentKind::Call,
+        Part::ToolResult(_) => ContentKind::Result,
+        Part::Opaque(_) => ContentKind::Other,
     }
 }
 
-fn speaker(message: &Message) -> Kind {
+fn speaker(message: &Message) -> ContentKind {
     match message.role() {
-        Role::System => Kind::System,
-        Role::User => Kind::User,
-        Role::Assistant => Kind::Assistant,
-        Role::Tool => Kind::Result,
-        Role::Other => Kind::Other,
+        Role::System => ContentKind::System,
+        Role::User => ContentKind::User,
+        Role::Assistant => ContentKind::Assistant,
+        Role::Tool => ContentKind::Result,
+        Role::Other => ContentKind::Other,
     }
 }
 
-/// One line of what a message says.
+/// Returns one line of a message.
 pub fn line(parts: &[Part]) -> String {
     let parts: Vec<String> = parts.iter().map(part_line).filter(|words| !words.is_empty()).collect();
-    match parts.is_empty() {
-        true => "(empty)".to_owned(),
-        false => parts.join(" + "),
-    }
+    if parts.is_empty() { "(empty)".to_owned() } else { parts.join(" + ") }
 }
 
 fn part_line(part: &Part) -> String {
@@ -125,14 +114,14 @@ fn part_line(part: &Part) -> String {
         Part::Reasoning(_) => "reasoning".to_owned(),
         Part::ToolCall(call) => format!("{} {}", call.name, first_words(&call.arguments)),
         Part::ToolResult(result) if result.text.is_empty() && !result.media.is_empty() => {
-            first_words(&named(&result.media).join(" "))
+            first_words(&media_lines(&result.media).join(" "))
         }
         Part::ToolResult(result) => first_words(&result.text),
         Part::Opaque(opaque) => format!("[{}]", opaque.kind),
     }
 }
 
-/// The beginning of a text on one line.
+/// Returns the beginning of a text, on one line.
 pub fn first_words(text: &str) -> String {
     let mut out = String::new();
     for (count, word) in text.split_whitespace().enumerate() {
@@ -150,28 +139,27 @@ pub fn first_words(text: &str) -> String {
     out
 }
 
-/// Everything a message says, for reading.
+/// Returns everything in a message, as text.
 pub fn full_text(parts: &[Part]) -> String {
-    let pieces: Vec<String> = parts.iter().map(part_whole).collect();
-    pieces.join("\n")
+    parts.iter().map(part_text).collect::<Vec<String>>().join("\n")
 }
 
-fn part_whole(part: &Part) -> String {
+fn part_text(part: &Part) -> String {
     match part {
         Part::Text(text) => text.to_string(),
-        Part::Media(media) => named(std::slice::from_ref(media)).concat(),
+        Part::Media(media) => media_lines(std::slice::from_ref(media)).concat(),
         Part::Reasoning(reasoning) if reasoning.text.is_empty() => "[sealed reasoning]".to_owned(),
         Part::Reasoning(reasoning) => format!("[reasoning]\n{}", reasoning.text),
         Part::ToolCall(call) => format!("[call {} {}]\n{}", call.name, call.id, call.arguments),
         Part::ToolResult(result) => {
-            let media = named(&result.media);
+            let media = media_lines(&result.media);
             std::iter::once(result.text.to_string()).chain(media).collect::<Vec<_>>().join("\n")
         }
         Part::Opaque(opaque) => opaque.json.as_str().to_owned(),
     }
 }
 
-/// Media by kind, name, type and size.
-fn named(media: &[Media]) -> Vec<String> {
+/// Describes media by kind, name, type and size.
+fn media_lines(media: &[Media]) -> Vec<String> {
     media.iter().map(|media| format!("[{}: {media}]", media.kind.label())).collect()
 }

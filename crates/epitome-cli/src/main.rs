@@ -1,25 +1,25 @@
-//! The `epitome` binary: context compaction for recorded agent sessions, and the store that keeps them.
+//! The `epitome` binary: compacts sessions and message lists, runs the gateway, and looks after the store.
 //!
-//! Every verb answers with a value; this file prints it once and ends with its exit code.
+//! Every verb returns a value; this file prints it once and exits with its code.
 
-mod author;
+mod artifact_folder;
 mod cli;
+mod cli_config;
 mod clock;
 mod commands;
 mod excerpt;
 mod failure;
-mod find;
-mod nearest;
+mod file_compaction;
+mod find_message;
+mod imported_file;
+mod input;
+mod mistyped;
 mod numbers;
-mod open;
 mod open_store;
-mod planning;
 mod progress;
 mod receipt;
 mod screen;
-mod settings;
-mod source;
-mod store;
+mod summary_writer;
 mod table;
 mod telemetry;
 mod write;
@@ -41,7 +41,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let cli = match parse() {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return print_usage(&error),
     };
     let exit = match commands::run(&cli, Screen::of_stdout(cli.color, cli.width)) {
         Ok(answer) => print_answer(&answer, cli.json),
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Parses the command line. Help and errors of it are colored before anything is parsed, so `--color` is looked for here.
+/// Parses the command line. Its help and errors are colored before anything is parsed, so `--color` is looked for here.
 fn parse() -> Result<Cli, clap::Error> {
     let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let asked = args.iter().enumerate().find_map(|(at, arg)| match arg.strip_prefix("--color") {
@@ -66,17 +66,19 @@ fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&Cli::command().color(color).try_get_matches()?)
 }
 
-/// Help and version are answers; everything else is a mistake on the command line.
-fn refuse(error: &clap::Error) -> ExitCode {
+/// Prints help, the version, or what is wrong with the command line.
+fn print_usage(error: &clap::Error) -> ExitCode {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let json = std::env::args().any(|arg| arg == "--json");
     if asked || !json {
         let _ = error.print();
         return ExitCode::from(if asked { Exit::Fine } else { Exit::Usage } as u8);
     }
+    // The first paragraph is the error; clap may list what is missing on lines of its own.
     let text = error.to_string();
-    let sentence = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    let failure = Failure::new(Exit::Usage, sentence).hint("`epitome --help` tells what can be typed.");
+    let lines = text.trim_start_matches("error: ").lines().map(str::trim).take_while(|line| !line.is_empty());
+    let sentence = lines.collect::<Vec<&str>>().join(" ");
+    let failure = Failure::new(Exit::Usage, sentence).hint("`epitome --help` lists the commands.");
     ExitCode::from(print_failure(&failure, true) as u8)
 }
 
@@ -96,15 +98,16 @@ fn print_answer(answer: &Answer, json: bool) -> Exit {
 }
 
 fn print_failure(failure: &Failure, json: bool) -> Exit {
-    // Nobody is left to be told when this fails too.
-    let _ = match json {
-        true => print(io::stdout().lock(), &format!("{:#}\n", failure.to_json())),
-        false => print(io::stderr().lock(), &failure.to_string()),
+    // If this fails too, there is nowhere left to report it.
+    let _ = if json {
+        print(io::stdout().lock(), &format!("{:#}\n", failure.to_json()))
+    } else {
+        print(io::stderr().lock(), &failure.to_string())
     };
     failure.exit
 }
 
-/// Prints; a reader that has gone away has seen enough.
+/// Prints. A closed pipe is no error: `epitome show FILE | head` has read enough.
 fn print(mut out: impl Write, text: &str) -> io::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,30 +1,39 @@
-//! Which message a number means: `m41` is one message, or an error, however often a list was compacted.
+//! The numbers of messages: `m41` is the same message, or an error, after any number of compactions.
 //!
-//! An agent's session holds its whole log, and its places are the numbers. A list does not: the records beside it know what
-//! left it, and under which numbers. Without them a compacted list cannot tell, and nothing is guessed.
+//! An agent's session holds its whole log, and places in it are the numbers. A compacted list holds only what is left, so
+//! the records in the artifact folder say what was removed and which numbers the rest has:
+//!
+//! ```text
+//! thread.json             m1 m2 m3 m4 m5 m6
+//! thread.compacted.json   summary m5 m6            the record stores m1 to m4; next is m7
+//! it grows                summary m5 m6 m7 m8
+//! compacted again         summary m8               the second record stores m5 to m7; next is m9
+//! ```
+//!
+//! Without its records a compacted list has no numbers, and none are guessed: `m2` would be another message.
 
 use std::path::Path;
 
 use epitome::session::{Format, Session};
 
+use crate::artifact_folder::{ArtifactFolder, CompactionRecord, RecordChain, file_name};
 use crate::failure::{Exit, Failure};
-use crate::find::reference;
-use crate::store::{Chain, Record, Store, file_name};
+use crate::find_message::parse_reference;
 
-/// Where the message of a number is.
+/// A message that was found by its number.
 pub enum NumberedMessage {
-    /// In the file: its place in the log, from 0.
+    /// Its place in the file's log, from 0.
     InFile(usize),
-    /// In the artifact folder: its JSON.
+    /// Its JSON, from the artifact folder.
     Stored(String),
 }
 
-/// Gives the messages of a compacted list the numbers they had; answers whether the numbers are known.
-pub fn restore(session: &mut Session, store: &Store, path: &Path) -> bool {
+/// Gives the messages of a compacted list the numbers they had. Returns whether the numbers are known.
+pub fn restore(session: &mut Session, folder: &ArtifactFolder, path: &Path) -> bool {
     if !session.is_compacted_list() {
         return true;
     }
-    match store.chain_for(session, &file_name(path)).numbers(session) {
+    match folder.chain_for(session, &file_name(path)).numbers(session) {
         Some(numbers) => {
             session.renumber(numbers);
             true
@@ -34,35 +43,35 @@ pub fn restore(session: &mut Session, store: &Store, path: &Path) -> bool {
 }
 
 /// Finds the message of a reference such as `m41`.
-pub fn locate(session: &Session, store: &Store, path: &Path, id: &str) -> Result<NumberedMessage, Failure> {
-    let number = reference(id, 'm').unwrap_or(0);
+pub fn locate(session: &Session, folder: &ArtifactFolder, path: &Path, id: &str) -> Result<NumberedMessage, Failure> {
+    let number = parse_reference(id, 'm').unwrap_or(0);
     if !matches!(session.format(), Format::List(_)) {
         return by_place(session, number);
     }
-    let chain = store.chain_for(session, &file_name(path));
+    let chain = folder.chain_for(session, &file_name(path));
     if chain.is_empty() && !session.is_compacted_list() {
         return by_place(session, number);
     }
-    let Some(numbers) = chain.numbers(session) else { return Err(unknown(id, store, path, &chain)) };
-    if let Some(kept) = chain.kept(id) {
-        return store.message(kept).map(NumberedMessage::Stored).ok_or_else(|| {
+    let Some(numbers) = chain.numbers(session) else { return Err(unknown(id, folder, path, &chain)) };
+    if let Some(location) = chain.original(id) {
+        return folder.message(location).map(NumberedMessage::Stored).ok_or_else(|| {
             Failure::new(
                 Exit::Unreadable,
-                format!("{id} left the prompt, and {} does not hold it any more.", store.dir().display()),
+                format!("{id} was removed from the prompt, and {} no longer holds it.", folder.dir().display()),
             )
-            .hint("Name the folder that still does with `--artifacts DIR`.")
-            .facts(serde_json::json!({"object": kept.object}))
+            .hint("If you moved the folder, name it with `--artifacts DIR`.")
+            .facts(serde_json::json!({"object": location.object}))
         });
     }
     let newest = chain.newest();
-    let is_shortened = newest.is_some_and(|record| record.edited.contains_key(id));
+    let is_shortened = newest.is_some_and(|record| record.places.edited.contains_key(id));
     match numbers.iter().position(|known| *known == number) {
         Some(at) if number > 0 && !is_shortened => Ok(NumberedMessage::InFile(at)),
-        _ if number == 0 || number >= newest.map_or(0, Record::next_number) && !is_shortened => {
+        _ if number == 0 || number >= newest.map_or(0, CompactionRecord::next_number) && !is_shortened => {
             let last = numbers.iter().max().copied().unwrap_or(0);
             Err(no_such(number, last))
         }
-        _ => Err(left_before(id, store, path)),
+        _ => Err(left_before(id, folder, path)),
     }
 }
 
@@ -73,25 +82,25 @@ fn by_place(session: &Session, number: usize) -> Result<NumberedMessage, Failure
 }
 
 fn no_such(number: usize, last: usize) -> Failure {
-    Failure::new(Exit::Usage, format!("There is no message m{number}: they go from m1 to m{last}."))
+    Failure::new(Exit::Usage, format!("There is no message m{number}: the last one is m{last}."))
         .hint("A message can also be named by its line, such as `L12`, or by its id.")
 }
 
-/// A list that was compacted, and nothing that tells by whom.
-fn unknown(id: &str, store: &Store, path: &Path, chain: &Chain) -> Failure {
-    let (name, dir) = (path.display(), store.dir().display());
-    let why = match chain.is_empty() {
-        true => format!("and no record of that is in {dir}"),
-        false => format!("and its record in {dir} is of an earlier version that counted every round from m1"),
+/// Returns the failure for a compacted list whose numbers cannot be known.
+fn unknown(id: &str, folder: &ArtifactFolder, path: &Path, chain: &RecordChain) -> Failure {
+    let (name, dir) = (path.display(), folder.dir().display());
+    let why = if chain.is_empty() {
+        format!("{dir} has no record of that")
+    } else {
+        format!("its record in {dir} is from an older version, which numbered every round from m1")
     };
-    Failure::new(Exit::Unreadable, format!("{id} cannot be told: {name} was compacted before, {why}."))
-        .hint("Name the folder with `--artifacts DIR`: it is `.epitome` beside the file that was compacted. A message of the list itself can be read by its id; `epitome show` lists them.")
+    Failure::new(Exit::Unreadable, format!("{id} is ambiguous: {name} was compacted before, and {why}."))
+        .hint("Name the folder with `--artifacts DIR`: it is `.epitome` beside the file that was compacted. Messages of the list itself can be read by id; `epitome show` lists them.")
 }
 
-/// A number of a round store_args record is not there.
-fn left_before(id: &str, store: &Store, path: &Path) -> Failure {
-    let (name, dir) = (path.display(), store.dir().display());
-    Failure::new(Exit::Unreadable, format!("{id} left {name} in a compaction store_args record is not in {dir}.")).hint(
-        "Name the folder that has it with `--artifacts DIR`: it is `.epitome` beside the file that was compacted then.",
-    )
+/// Returns the failure for a message that left in a round whose record is missing.
+fn left_before(id: &str, folder: &ArtifactFolder, path: &Path) -> Failure {
+    let (name, dir) = (path.display(), folder.dir().display());
+    Failure::new(Exit::Unreadable, format!("{id} left {name} in an earlier compaction, which {dir} has no record of."))
+        .hint("Name the folder with `--artifacts DIR`: it is `.epitome` beside the file that was compacted then.")
 }

@@ -1,6 +1,6 @@
-//! The open_store: the configured store, opened, for the verbs that work on it.
+//! The store of threads, opened as the flags and the configuration say, for the verbs that work on it.
 //!
-//! A store that is only looked at is not made when it is not there.
+//! A verb that only reads does not create a store that is missing.
 
 use std::path::Path;
 
@@ -13,75 +13,83 @@ use epitome_runtime::store::{StoreError, ThreadRow};
 use epitome_runtime::upkeep::UpkeepError;
 use tokio::runtime::Runtime;
 
-use crate::cli::StoreArgs;
+use crate::cli::StoreOptions;
+use crate::cli_config::{CliConfig, Flags};
 use crate::failure::{Exit, Failure, sentence};
-use crate::settings::{Configured, Flags};
 
-/// Threads are asked for so many at once.
+/// Threads read in one query.
 const PAGE: usize = 500;
 
-/// The fewest characters of an id that stand for the whole of it.
+/// The fewest characters of a thread's id that are taken for the whole of it.
 const PREFIX_CHARS_MIN: usize = 4;
 
 /// The configured store, opened.
 pub struct OpenStore {
-    /// The engine over it.
     pub engine: Engine,
-    /// Who works at it.
+    /// The tenant, with all permissions.
     pub access: Access,
-    /// What is configured.
-    pub configured: Configured,
+    pub config: CliConfig,
 }
 
-/// What to do with a store that is not there.
+/// The behavior for a store that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfMissing {
-    /// It is created.
     Create,
-    /// It is an error.
     Fail,
 }
 
-/// Does work that waits for others.
+/// Runs async work to its end.
 pub fn wait<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     runtime()?.block_on(work)
 }
 
-/// Where work waits for others.
+/// Starts a runtime for a verb that waits for one thing at a time. A gateway has its own.
 pub fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.map_err(|error| Failure::new(Exit::CannotFit, format!("No threads can be started: {error}.")))
+    runtime.map_err(no_threads)
+}
+
+/// Returns the failure for a machine that starts no more threads.
+pub fn no_threads(error: std::io::Error) -> Failure {
+    Failure::new(Exit::CannotFit, format!("No threads can be started: {error}."))
 }
 
 impl OpenStore {
     /// Opens the store that the flags and the configuration name.
-    pub async fn open(config: Option<&Path>, store_args: &StoreArgs, absent: IfMissing) -> Result<OpenStore, Failure> {
-        let flags =
-            Flags::default().with("store.url", store_args.store.as_ref()).with("tenant.id", store_args.tenant.as_ref());
-        let configured = Configured::load(config, flags)?;
-        is_there(&configured, absent)?;
-        let parts = configured.config().storage(&configured.environment).await?;
-        OpenStore::over(configured, parts).await
+    pub async fn open(
+        config: Option<&Path>,
+        options: &StoreOptions,
+        if_missing: IfMissing,
+    ) -> Result<OpenStore, Failure> {
+        let config = CliConfig::load(config, Flags::of_store(options))?;
+        match &config.values().store.url {
+            StoreUrl::Sqlite(path) if if_missing == IfMissing::Fail && !path.exists() => {
+                return Err(Failure::new(Exit::Unreadable, format!("There is no store at {}.", path.display()))
+                    .hint("`epitome import FILE` creates one; `--store` names another one."));
+            }
+            _ => {}
+        }
+        let parts = config.values().storage(&config.environment).await?;
+        OpenStore::from_parts(config, parts).await
     }
 
-    /// A open_store over what an engine is made of.
-    pub async fn over(configured: Configured, parts: Parts) -> Result<OpenStore, Failure> {
+    /// Starts an engine on a store that is open already.
+    pub async fn from_parts(config: CliConfig, parts: Parts) -> Result<OpenStore, Failure> {
         let engine = Engine::new(parts).await?;
-        let access = Access::new(configured.config().tenant.id.clone(), "command line", Permissions::all());
-        Ok(OpenStore { engine, access, configured })
+        let access = Access::new(config.values().tenant.id.clone(), "command line", Permissions::all());
+        Ok(OpenStore { engine, access, config })
     }
 
-    /// The log.
     pub fn log(&self) -> &Log {
         self.engine.log()
     }
 
-    /// A thread of the tenant, by the name that was typed.
-    pub fn key(&self, thread: &str) -> Result<ThreadKey, Failure> {
-        Ok(ThreadKey::new(self.access.tenant.clone(), thread_id(thread)?))
+    /// Returns the store's address, as messages name it.
+    pub fn url(&self) -> String {
+        self.config.values().store.url.to_string()
     }
 
-    /// Every thread of the tenant, by id.
+    /// Reads every thread of the tenant, by id.
     pub async fn threads(&self) -> Result<Vec<ThreadRow>, Failure> {
         let mut rows: Vec<ThreadRow> = Vec::new();
         loop {
@@ -95,9 +103,9 @@ impl OpenStore {
         }
     }
 
-    /// A thread that has to be there, by its id or the beginning of it.
-    pub async fn thread(&self, thread: &str) -> Result<ThreadRow, Failure> {
-        let key = self.key(thread)?;
+    /// Finds a thread by its id or the beginning of it.
+    pub async fn require_thread(&self, thread: &str) -> Result<ThreadRow, Failure> {
+        let key = ThreadKey::new(self.access.tenant.clone(), thread_id(thread)?);
         if let Some(row) = self.log().thread(&key).await? {
             return Ok(row);
         }
@@ -107,27 +115,16 @@ impl OpenStore {
             0 => Err(LogError::NoThread { thread: key.thread }.into()),
             1 => Ok(rows.remove(0)),
             count => {
-                let sentence = format!("`{thread}` is the beginning of {count} threads.");
-                Err(Failure::new(Exit::Usage, sentence).hint("Give more of it; `epitome threads` lists them."))
+                let sentence = format!("The ids of {count} threads begin with `{thread}`.");
+                Err(Failure::new(Exit::Usage, sentence).hint("Type more of it; `epitome threads` lists them."))
             }
         }
     }
 }
 
-/// A thread's id, as it was typed.
+/// Parses a thread's id.
 pub fn thread_id(text: &str) -> Result<ThreadId, Failure> {
     text.parse().map_err(|error| Failure::new(Exit::Usage, sentence(&error)))
-}
-
-/// Refuses a file that is not there, where it would be made only to find it empty.
-fn is_there(configured: &Configured, absent: IfMissing) -> Result<(), Failure> {
-    match &configured.config().store.url {
-        StoreUrl::Sqlite(path) if absent == IfMissing::Fail && !path.exists() => {
-            Err(Failure::new(Exit::Unreadable, format!("There is no store at {}.", path.display()))
-                .hint("`epitome import FILE` makes one; `--store` names another one."))
-        }
-        _ => Ok(()),
-    }
 }
 
 impl From<LogError> for Failure {
@@ -138,28 +135,30 @@ impl From<LogError> for Failure {
             }
             LogError::Sealed { .. } => Failure::new(Exit::Unreadable, sentence(&error))
                 .hint("Name the key it was sealed with in `keys.current` or `keys.older`."),
-            LogError::Store(store) => of_store(store),
-            _ => Failure::new(Exit::Unreadable, sentence(&error)).hint("`epitome store check` looks for more."),
+            LogError::Store(store) => store_failure(store),
+            _ => Failure::new(Exit::Unreadable, sentence(&error)).hint("`epitome store check` looks for damage."),
         }
     }
 }
 
-/// What to do about a store that another process has locked.
-pub const LOCKED: &str = "Wait until that process is done, or end it, and try again; `--store` names another store.";
+/// The hint for a store that another process has locked.
+pub const LOCKED_HINT: &str = "Wait for that process to end, or stop it; `--store` names another store.";
 
-/// What to do about a store without room.
-pub const ROOM: &str = "Make room, and try again; `--store` names another store.";
+/// The hint for a store on a full disk.
+pub const FULL_HINT: &str = "Free some space and try again; `--store` names another store.";
 
-/// What to do about a store that takes no writes.
-pub const WRITABLE: &str = "Make it writable, or name another store with `--store`.";
+/// The hint for a store that cannot be written to.
+pub const READ_ONLY_HINT: &str = "Make it writable, or name another store with `--store`.";
 
-fn of_store(error: &StoreError) -> Failure {
+fn store_failure(error: &StoreError) -> Failure {
     let (exit, hint) = match error {
-        StoreError::Conflict { .. } => (Exit::CannotWrite, "Somebody else writes to it; try again."),
-        StoreError::Locked { .. } => (Exit::CannotWrite, LOCKED),
-        StoreError::ReadOnly { .. } => (Exit::CannotWrite, WRITABLE),
-        StoreError::Full { .. } => (Exit::CannotWrite, ROOM),
-        StoreError::Newer { .. } => (Exit::Unreadable, "Use the version of this program that wrote it."),
+        StoreError::Conflict { .. } => (Exit::CannotWrite, "Another process wrote to it meanwhile; try again."),
+        StoreError::Locked { .. } => (Exit::CannotWrite, LOCKED_HINT),
+        StoreError::ReadOnly { .. } => (Exit::CannotWrite, READ_ONLY_HINT),
+        StoreError::Full { .. } => (Exit::CannotWrite, FULL_HINT),
+        StoreError::Newer { .. } => {
+            (Exit::Unreadable, "Use a version of epitome that is at least as new as the one that wrote it.")
+        }
         _ => (Exit::Unreadable, "`epitome store check` looks for damage; `--store` names another store."),
     };
     Failure::new(exit, sentence(error)).hint(hint)
@@ -167,7 +166,7 @@ fn of_store(error: &StoreError) -> Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        of_store(&error)
+        store_failure(&error)
     }
 }
 
@@ -196,7 +195,7 @@ impl From<UpkeepError> for Failure {
             UpkeepError::Log(error) => error.into(),
             UpkeepError::Artifacts(error) => error.into(),
             UpkeepError::NoKey => Failure::new(Exit::Usage, sentence(&error))
-                .hint("Name one in `keys.current`, and those that were used before in `keys.older`."),
+                .hint("Name it in `keys.current`, and the keys used before in `keys.older`."),
             error => Failure::new(Exit::Unreadable, sentence(&error)),
         }
     }
@@ -204,6 +203,6 @@ impl From<UpkeepError> for Failure {
 
 impl From<Denied> for Failure {
     fn from(error: Denied) -> Self {
-        Failure::new(Exit::Unreadable, sentence(&error)).hint("`epitome store check` looks for more.")
+        Failure::new(Exit::Unreadable, sentence(&error)).hint("`epitome store check` looks for damage.")
     }
 }

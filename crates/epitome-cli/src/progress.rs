@@ -1,4 +1,4 @@
-//! What is being done, on standard error, when it takes more than a second and a terminal is looking.
+//! A line on standard error that says what is being done, once that has taken more than a second.
 
 use std::io::{IsTerminal, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -8,54 +8,60 @@ use std::time::Duration;
 
 use crate::screen::cut_to;
 
-/// What takes less than this is not worth a word.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time until the line appears, and between its updates.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The columns that the line takes, and that are blank again after it.
 const LINE_COLUMNS: usize = 72;
 
-/// A line that shows after a while and goes when it is dropped.
+/// A progress line, from the start of a verb to the drop of this value.
+///
+/// A thread of its own sleeps in steps of [`INTERVAL`] and rewrites the line with the seconds so far, so that the verb only
+/// says what it does ([`Progress::now`]) and never how long it took. Dropping the value wakes the thread, which blanks the line,
+/// and waits for it: nothing that the verb prints afterwards can end up in the middle of a progress line. So a verb that
+/// runs until it is stopped must drop it before it prints. Where standard error is not a terminal there is no thread.
 pub struct Progress {
-    what: Arc<Mutex<String>>,
-    done: Option<Sender<()>>,
-    shower: Option<JoinHandle<()>>,
+    activity: Arc<Mutex<String>>,
+    /// Dropped to wake the thread.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Says what is being done, once it has taken a while.
-    pub fn of(what: String) -> Self {
-        let what = Arc::new(Mutex::new(what));
+    /// Starts a line for a first activity.
+    pub fn start(activity: String) -> Self {
+        let activity = Arc::new(Mutex::new(activity));
         if !std::io::stderr().is_terminal() {
-            return Progress { what, done: None, shower: None };
+            return Progress { activity, stop: None, thread: None };
         }
-        let (done, waits) = mpsc::channel::<()>();
-        let shown = Arc::clone(&what);
-        let shower = std::thread::spawn(move || {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let shown = Arc::clone(&activity);
+        let thread = std::thread::spawn(move || {
             let mut seconds = 0;
-            while waits.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 seconds += 1;
-                let what = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let line = cut_to(&format!("{what} … {seconds} s"), LINE_COLUMNS);
+                let activity = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let line = cut_to(&format!("{activity} … {seconds} s"), LINE_COLUMNS);
                 let _ = write!(std::io::stderr(), "\r{line:<LINE_COLUMNS$}");
             }
             if seconds > 0 {
                 let _ = write!(std::io::stderr(), "\r{:LINE_COLUMNS$}\r", "");
             }
         });
-        Progress { what, done: Some(done), shower: Some(shower) }
+        Progress { activity, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Something else is being done now.
-    pub fn now(&self, what: impl Into<String>) {
-        *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+    /// Replaces the activity.
+    pub fn now(&self, activity: impl Into<String>) {
+        *self.activity.lock().unwrap_or_else(PoisonError::into_inner) = activity.into();
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        drop(self.done.take());
-        if let Some(shower) = self.shower.take() {
-            let _ = shower.join();
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }

@@ -1,18 +1,20 @@
 //! The receipt of a compaction for people and for programs: sizes, rungs, and what became of every kind of item.
 
-use epitome::budget::Tokens;
-use epitome::plan::{Plan, Step};
+use epitome::budget::SettledWindow;
+use epitome::plan::Plan;
 use epitome::session::{Notice, Session};
 use epitome::summary::{Fate, ItemKind, Receipt};
 use epitome::thread::Thread;
+use epitome::{Conversation, Fitted};
 use serde_json::{Value, json};
 
-use crate::open::Opened;
-use crate::planning::{Job, Made};
+use crate::file_compaction::FileCompaction;
+use crate::input::OpenedFile;
 use crate::screen::Screen;
-use crate::table::{Side, table};
+use crate::summary_writer::SummarySource;
+use crate::table::Table;
 
-/// The kinds of items, in the order in which they are listed to people, with their plurals.
+/// The kinds of items and their plurals, in the order of the table.
 const KINDS: [(ItemKind, &str); 15] = [
     (ItemKind::Pin, "pins"),
     (ItemKind::Constraint, "constraints"),
@@ -31,132 +33,100 @@ const KINDS: [(ItemKind, &str); 15] = [
     (ItemKind::Value, "values"),
 ];
 
-/// One line about the file.
-pub fn headline(opened: &Opened, screen: Screen) -> String {
-    let count = opened.thread.len();
-    let turns = opened.thread.turn();
+/// Returns a line about the file.
+pub fn headline(opened: &OpenedFile, screen: Screen) -> String {
+    let thread = &opened.conversation.thread;
     format!(
-        "{}: {}, {count} message{} in {turns} turn{}\n",
+        "{}: {}, {} in {}\n",
         screen.head(&opened.path.display().to_string()),
-        opened.session.format().description(),
-        plural(count),
-        plural(turns as usize),
+        opened.conversation.session.format().description(),
+        count(thread.len(), "message"),
+        count(thread.turn() as usize, "turn"),
     )
 }
 
-/// The size of a prompt: what is counted, and what the provider reported.
-pub fn size(opened: &Opened) -> String {
-    let total = opened.thread.total();
-    match opened.reported() {
-        Some(reported) => format!("{total} tokens of messages (the provider reported {reported} for the whole prompt)"),
-        None => format!("{total} tokens"),
-    }
+/// Names a window and where it is from.
+pub fn window_text(window: &SettledWindow) -> String {
+    format!("window {}, {}", window.tokens, window.source)
 }
 
-/// The window and what a compaction of the file goes by.
-pub fn room(job: &Job) -> String {
-    let marks = format!("compacts above {}, at most {}", job.room.target, job.limit);
-    match &job.window {
-        Some(window) => format!("window {}, {}; {marks}", window.tokens, window.source),
-        None => marks,
-    }
+/// Returns a line about the sizes that a compaction goes by.
+pub fn limits(job: &FileCompaction) -> String {
+    let window = job.window.as_ref().map(|window| window_text(window) + "; ").unwrap_or_default();
+    format!("{window}target {}, hard limit {}\n", job.room.target, job.limit)
 }
 
-/// The window, for programs.
-pub fn window_json(job: &Job) -> Value {
-    let window = job.window.as_ref();
-    window.map_or(Value::Null, |window| json!({"tokens": window.tokens, "from": window.source.to_string()}))
+/// Returns the window, for programs.
+pub fn window_json(window: &SettledWindow) -> Value {
+    json!({"tokens": window.tokens, "from": window.source.to_string()})
 }
 
-/// An `s` unless there is one.
-pub fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
+/// Returns a number of things: `1 message`, `2 messages`.
+pub fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A share in percent.
+/// Returns a share in percent.
 pub fn percent(part: u64, whole: u64) -> String {
     format!("{:.0} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
-/// The receipt for people, without where it was written.
-pub fn text(job: &Job, made: &Made, screen: Screen) -> String {
+/// Returns the receipt for people, without where it was written.
+pub fn text(job: &FileCompaction, fitted: &Fitted, source: &SummarySource, screen: Screen) -> String {
     let opened = &job.opened;
-    let (before, after) = (made.context.tokens_before, made.context.tokens_after);
+    let plan = &fitted.compaction.plan;
+    let (before, after) = (fitted.context.tokens_before, fitted.context.tokens_after);
     let mut out = headline(opened, screen);
-    let (counted, policy) = (opened.provenance(), &made.compaction.plan.policy);
-    out.push_str(&format!("counted by {counted}; policy {policy}{}\n", made.by.text()));
-    if let Some(window) = &job.window {
-        out.push_str(&format!("window {}, {}\n", window.tokens, window.source));
+    out.push_str(&format!("counted by {}; policy {}{}\n", opened.provenance(), plan.policy, source.text()));
+    out.push_str(&limits(job));
+    out.extend(source.fallback_reason().map(|reason| reason + "\n"));
+    let mut sizes = Table::new("lrl");
+    sizes.row(&[&"before", &before, &""]);
+    sizes.row(&[&"after", &after, &percent(after, before)]);
+    for table in [sizes.text(screen), steps(plan, screen), items(&fitted.compaction.receipt, screen)] {
+        out.push('\n');
+        out.push_str(&table);
     }
-    out.extend(made.by.excuse().map(|excuse| excuse + "\n"));
-    out.push('\n');
-    let rows = vec![
-        vec!["before".to_owned(), Tokens::new(before).to_string(), String::new()],
-        vec![
-            "after".to_owned(),
-            Tokens::new(after).to_string(),
-            format!("{}, of at most {}", percent(after, before), job.limit),
-        ],
-    ];
-    out.push_str(&table(&[Side::Left, Side::Right, Side::Left], &rows, screen));
-    out.push('\n');
-    out.push_str(&steps(&made.compaction.plan, screen));
-    out.push('\n');
-    out.push_str(&items(&made.compaction.receipt, screen));
-    for warning in &made.compaction.plan.warnings {
+    for warning in &plan.warnings {
         out.push_str(&format!("\n  {warning}\n"));
     }
     out
 }
 
-/// What each rung bought.
+/// Returns a table of what each rung freed.
 pub fn steps(plan: &Plan, screen: Screen) -> String {
-    let mut rows =
-        vec![vec!["rung".to_owned(), "touched".to_owned(), "freed".to_owned(), "left".to_owned(), String::new()]];
-    rows.extend(plan.steps.iter().map(step));
-    let sides = [Side::Left, Side::Right, Side::Right, Side::Right, Side::Left];
-    headed(&table(&sides, &rows, screen), screen)
-}
-
-fn step(step: &Step) -> Vec<String> {
-    let rung = step.rung.map_or("own", |rung| rung.name());
-    vec![rung.to_owned(), step.touched.to_string(), step.freed.to_string(), step.after.to_string(), step.note.clone()]
-}
-
-/// A table store_args first line is a heading.
-pub fn headed(table: &str, screen: Screen) -> String {
-    match table.split_once('\n') {
-        Some((head, rest)) => format!("{}\n{rest}", screen.dim(head)),
-        None => table.to_owned(),
+    let mut table = Table::with_heads("lrrrl", ["rung", "touched", "freed", "left", ""]);
+    for step in &plan.steps {
+        let rung = step.rung.map_or("own", |rung| rung.name());
+        table.row(&[&rung, &step.touched, &step.freed, &step.after, &step.note]);
     }
+    table.text(screen)
 }
 
-/// What became of every kind of item.
+/// Returns a table of what became of each kind of item.
 fn items(receipt: &Receipt, screen: Screen) -> String {
-    let titles = ["items", "in the prompt", "removed, still readable", "lost"];
-    let mut rows = vec![titles.map(str::to_owned).to_vec()];
+    let mut table = Table::with_heads("lrrr", ["items", "in the prompt", "removed, still readable", "lost"]);
     for (kind, name) in KINDS {
-        let fates = [Fate::Retained, Fate::Recoverable, Fate::Lost].map(|fate| receipt.of_kind(kind, fate).count());
-        if fates.iter().sum::<usize>() > 0 {
-            rows.push([name.to_owned()].into_iter().chain(fates.map(|count| count.to_string())).collect());
+        let [retained, recoverable, lost] =
+            [Fate::Retained, Fate::Recoverable, Fate::Lost].map(|fate| receipt.of_kind(kind, fate).count());
+        if retained + recoverable + lost > 0 {
+            table.row(&[&name, &retained, &recoverable, &lost]);
         }
     }
-    if rows.len() == 1 {
-        return String::new();
+    table.text(screen)
+}
+
+/// Returns the reference of a removed message, to try reading it back.
+pub fn example_reference(fitted: &Fitted, thread: &Thread) -> Option<String> {
+    let mut entries = fitted.compaction.receipt.entries.iter();
+    if let Some(entry) = entries.find(|entry| entry.fate == Fate::Recoverable && !entry.reference.is_empty()) {
+        return Some(entry.reference.clone());
     }
-    headed(&table(&[Side::Left, Side::Right, Side::Right, Side::Right], &rows, screen), screen)
+    let mut places = fitted.compaction.plan.records.iter().flat_map(|record| record.span.range());
+    places.find(|place| thread.message(*place).number() > 0).map(|place| thread.reference(place))
 }
 
-/// A message to try reading back.
-pub fn example_reference(made: &Made, thread: &Thread) -> Option<String> {
-    let entries = made.compaction.receipt.entries.iter();
-    let entry = entries.into_iter().find(|entry| entry.fate == Fate::Recoverable && !entry.reference.is_empty());
-    let places = || made.compaction.plan.records.iter().flat_map(|record| record.span.range());
-    let first = || places().find(|place| thread.message(*place).number() > 0).map(|place| thread.reference(place));
-    entry.map(|entry| entry.reference.clone()).or_else(first)
-}
-
-/// Returns what is odd about a file, for people: one line for each kind of oddity, with the first place it is at.
+/// Returns what is odd about a file, for people: one line for each kind of oddity, with its first place.
 pub fn notices(session: &Session, screen: Screen) -> String {
     let mut kinds: Vec<(&Notice, usize)> = Vec::new();
     for notice in session.notices() {
@@ -179,35 +149,45 @@ pub fn notices(session: &Session, screen: Screen) -> String {
     out
 }
 
-/// What is odd about a file, for programs.
+/// Returns what is odd about a file, for programs.
 pub fn notices_json(session: &Session) -> Value {
     session.notices().iter().map(|notice| json!({"line": notice.line, "notice": notice.sentence})).collect()
 }
 
-/// The file, for programs.
-pub fn file_json(opened: &Opened) -> Value {
+/// Describes the file, for programs.
+pub fn file_json(opened: &OpenedFile) -> Value {
+    let Conversation { session, thread, counter, model, .. } = &opened.conversation;
     json!({
         "file": opened.path.display().to_string(),
-        "format": opened.session.format().name(),
-        "messages": opened.thread.len(),
-        "turns": opened.thread.turn(),
-        "tokens": opened.thread.total(),
-        "reported": opened.reported(),
-        "counted": {"by": opened.counter.name(), "source": opened.counter.source(), "model": opened.model},
+        "format": session.format().name(),
+        "messages": thread.len(),
+        "turns": thread.turn(),
+        "tokens": thread.total(),
+        "reported": opened.conversation.reported(),
+        "counted": {"by": counter.name(), "source": counter.source(), "model": model},
     })
 }
 
-/// The receipt for programs, without where it was written.
-pub fn json(job: &Job, made: &Made) -> Value {
-    let plan = &made.compaction.plan;
-    let receipt = &made.compaction.receipt;
+/// Describes a file that is not compacted, for programs.
+pub fn unchanged_json(job: &FileCompaction) -> Value {
+    let mut json = file_json(&job.opened);
+    json["compacted"] = json!(false);
+    json["room"] = json!(job.room);
+    json["window"] = json!(job.window.as_ref().map(window_json));
+    json
+}
+
+/// Returns the receipt for programs, without where it was written.
+pub fn json(job: &FileCompaction, fitted: &Fitted, source: &SummarySource) -> Value {
+    let plan = &fitted.compaction.plan;
+    let receipt = &fitted.compaction.receipt;
     let mut json = file_json(&job.opened);
     json["policy"] = json!(plan.policy);
-    json["before"] = json!(made.context.tokens_before);
-    json["after"] = json!(made.context.tokens_after);
+    json["before"] = json!(fitted.context.tokens_before);
+    json["after"] = json!(fitted.context.tokens_after);
     json["room"] = json!(plan.room);
     json["limit"] = json!(job.limit);
-    json["window"] = window_json(job);
+    json["window"] = json!(job.window.as_ref().map(window_json));
     json["steps"] = json!(plan.steps);
     json["warnings"] = json!(plan.warnings);
     json["items"] = json!({
@@ -216,7 +196,7 @@ pub fn json(job: &Job, made: &Made) -> Value {
         "lost": receipt.count(Fate::Lost),
         "entries": receipt.entries,
     });
-    json["summary"] = made.by.json();
-    json["notices"] = notices_json(&job.opened.session);
+    json["summary"] = source.to_json();
+    json["notices"] = notices_json(&job.opened.conversation.session);
     json
 }

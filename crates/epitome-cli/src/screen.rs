@@ -8,25 +8,23 @@ use std::io::{IsTerminal as _, stdout};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Color, Style};
 use clap::ValueEnum;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
-use crate::excerpt::Kind;
+use crate::excerpt::ContentKind;
 
 /// The narrowest width that rows are cut to; below it nothing readable is left.
 pub const WIDTH_MIN: usize = 40;
 
-/// The most blocks of a strip.
+/// The most blocks of a strip, where the screen is wider than that.
 const STRIP_BLOCKS_MAX: usize = 72;
 
-/// When to color, as typed.
+/// The value of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorArg {
     /// On a terminal, unless the environment objects.
     #[default]
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 
@@ -41,6 +39,9 @@ impl From<ColorArg> for ColorChoice {
 }
 
 /// The screen that text is made for.
+///
+/// Decided once, before any verb runs, and passed by value: what a verb prints depends on its input and on this alone.
+/// Text is styled last, after it was cut and padded, because escapes have no width and must not be cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
     color: bool,
@@ -64,22 +65,22 @@ impl Screen {
         Screen { color: false, width }
     }
 
-    /// Returns a text as a heading.
+    /// Styles a heading.
     pub fn head(self, text: &str) -> String {
         self.styled(Style::new().bold(), text)
     }
 
-    /// Returns a text as something secondary.
+    /// Styles something secondary.
     pub fn dim(self, text: &str) -> String {
         self.styled(Style::new().dimmed(), text)
     }
 
-    /// Returns a text as something that is wrong.
+    /// Styles an error.
     pub fn bad(self, text: &str) -> String {
         self.styled(color(AnsiColor::Red), text)
     }
 
-    /// Returns a line of a difference in the color of its mark.
+    /// Styles a line of a difference by its mark.
     pub fn marked(self, mark: char, text: &str) -> String {
         match mark {
             '-' => self.styled(color(AnsiColor::Red), text),
@@ -98,13 +99,12 @@ impl Screen {
         self.width.map_or_else(|| line.to_owned(), |width| cut_to(line, width))
     }
 
-    /// The columns of a row; `None` where rows are not cut.
     pub fn width(self) -> Option<usize> {
         self.width
     }
 
-    /// Returns one line of blocks for a row of amounts, each with its kind: colored blocks, or letters without color.
-    pub fn strip(self, amounts: &[(Kind, u64)]) -> String {
+    /// Draws amounts, each with its kind, as one line of blocks: colored, or letters without color.
+    pub fn strip(self, amounts: &[(ContentKind, u64)]) -> String {
         let total: u64 = amounts.iter().map(|(_, amount)| amount).sum();
         if total == 0 {
             return String::new();
@@ -113,35 +113,35 @@ impl Screen {
         (0..blocks).map(|block| self.mark(heaviest(amounts, block, blocks, total))).collect()
     }
 
-    /// Returns the mark of a kind in a strip.
-    pub fn mark(self, kind: Kind) -> String {
+    /// Draws one block of a strip.
+    pub fn mark(self, kind: ContentKind) -> String {
         if self.color { self.styled(color(color_of(kind)), "█") } else { kind.letter().to_string() }
     }
 
-    /// Returns a bar for a share of a whole.
+    /// Draws a bar for a share of a whole.
     pub fn bar(self, part: u64, whole: u64, width: usize) -> String {
         let filled = (part as f64 / whole.max(1) as f64 * width as f64).round() as usize;
         "#".repeat(filled.clamp(usize::from(part > 0), width))
     }
 }
 
-/// The columns of the terminal behind standard output; `COLUMNS` overrides what the terminal says.
+/// Returns the columns of the terminal behind standard output; `COLUMNS` overrides what the terminal says.
 fn terminal_width() -> Option<usize> {
     if !stdout().is_terminal() {
         return None;
     }
-    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse::<usize>().ok()).filter(|&it| it > 0);
-    let asked = || terminal_size::terminal_size_of(stdout()).map(|(width, _)| usize::from(width.0));
-    told.or_else(asked).filter(|&width| width > 0).map(|width| width.max(WIDTH_MIN))
+    let variable =
+        std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|&columns| columns > 0);
+    let terminal = || terminal_size::terminal_size_of(stdout()).map(|(width, _)| usize::from(width.0));
+    variable.or_else(terminal).filter(|&width| width > 0).map(|width| width.max(WIDTH_MIN))
 }
 
-/// The columns that a text takes, without its colors.
-pub fn columns(text: &str) -> usize {
-    let plain = anstream::adapter::strip_str(text);
-    plain.map(unicode_width::UnicodeWidthStr::width).sum()
+/// Returns the columns that a text takes, without its colors.
+pub fn width_of(text: &str) -> usize {
+    anstream::adapter::strip_str(text).map(UnicodeWidthStr::width).sum()
 }
 
-/// A plain text in so many columns; what does not fit gives way to `…`.
+/// Cuts a plain text to a width, with `…` for the rest.
 pub fn cut_to(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -159,35 +159,35 @@ pub fn cut_to(text: &str, width: usize) -> String {
     out + "…"
 }
 
-/// The kind that fills most of a block.
-fn heaviest(amounts: &[(Kind, u64)], block: usize, blocks: usize, total: u64) -> Kind {
+/// Returns the kind that fills most of a block.
+fn heaviest(amounts: &[(ContentKind, u64)], block: usize, blocks: usize, total: u64) -> ContentKind {
     let edge = |block: usize| block as f64 * total as f64 / blocks as f64;
     let (from, to) = (edge(block), edge(block + 1));
-    let mut weights = [0.0_f64; Kind::ALL.len()];
+    let mut weights = [0.0_f64; ContentKind::ALL.len()];
     let mut at = 0.0;
     for (kind, amount) in amounts {
         let end = at + *amount as f64;
         weights[*kind as usize] += (end.min(to) - at.max(from)).max(0.0);
         at = end;
     }
-    let heavier = |a: &Kind, b: &Kind| weights[*a as usize].total_cmp(&weights[*b as usize]);
-    Kind::ALL.into_iter().rev().max_by(heavier).unwrap_or(Kind::Other)
+    let heavier = |a: &ContentKind, b: &ContentKind| weights[*a as usize].total_cmp(&weights[*b as usize]);
+    ContentKind::ALL.into_iter().rev().max_by(heavier).unwrap_or(ContentKind::Other)
 }
 
 fn color(color: AnsiColor) -> Style {
     Style::new().fg_color(Some(Color::Ansi(color)))
 }
 
-fn color_of(kind: Kind) -> AnsiColor {
+fn color_of(kind: ContentKind) -> AnsiColor {
     match kind {
-        Kind::System => AnsiColor::BrightBlack,
-        Kind::User => AnsiColor::Green,
-        Kind::Assistant => AnsiColor::Blue,
-        Kind::Reasoning => AnsiColor::Magenta,
-        Kind::Call => AnsiColor::Cyan,
-        Kind::Result => AnsiColor::Yellow,
-        Kind::Image => AnsiColor::BrightMagenta,
-        Kind::Summary => AnsiColor::BrightGreen,
-        Kind::Other => AnsiColor::White,
+        ContentKind::System => AnsiColor::BrightBlack,
+        ContentKind::User => AnsiColor::Green,
+        ContentKind::Assistant => AnsiColor::Blue,
+        ContentKind::Reasoning => AnsiColor::Magenta,
+        ContentKind::Call => AnsiColor::Cyan,
+        ContentKind::Result => AnsiColor::Yellow,
+        ContentKind::Image => AnsiColor::BrightMagenta,
+        ContentKind::Summary => AnsiColor::BrightGreen,
+        ContentKind::Other => AnsiColor::White,
     }
 }

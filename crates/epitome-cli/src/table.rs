@@ -1,59 +1,98 @@
 //! Tables in plain text: columns side by side, everything indented by two, no row wider than the screen.
 
-use crate::screen::{Screen, columns, cut_to};
+use std::fmt::Display;
 
-/// Where a column's text stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// At the left edge: words, which may be cut.
-    Left,
-    /// At the right edge: numbers, which are never cut by themselves.
-    Right,
-}
+use crate::screen::{Screen, cut_to, width_of};
 
-/// The fewest columns that a cell of words is cut to.
+/// A cell of words is never cut below this many columns.
 const CELL_MIN: usize = 12;
 
-/// Lays rows out in columns; the last column is never padded.
+/// Rows of cells, laid out when all of them are known.
 ///
-/// On a screen that is too narrow the widest columns of words give way first, the rightmost of equals before the others.
-/// What is still too wide, a row of many numbers, is cut at its end.
-pub fn table(sides: &[Side], rows: &[Vec<String>], screen: Screen) -> String {
-    let width_of = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| columns(cell)).max();
-    let mut widths: Vec<usize> = (0..sides.len()).map(|column| width_of(column).unwrap_or(0)).collect();
-    if let Some(screen) = screen.width() {
-        narrow(&mut widths, sides, screen);
-    }
-    rows.iter().map(|row| format!("{}\n", line(sides, &widths, row, screen))).collect()
+/// Columns are as wide as their widest cell. Where that is wider than the screen, columns of words are cut, the widest
+/// first and the rightmost of equals before the others, down to [`CELL_MIN`]. Numbers are never cut on their own, because
+/// half a number is a wrong number; a row that is still too wide is cut at its end. The last column is never padded.
+pub struct Table {
+    /// One letter a column: `l` for words, at the left edge of their column, `r` for numbers, at the right edge.
+    sides: &'static [u8],
+    title: Option<&'static str>,
+    has_heads: bool,
+    rows: Vec<Vec<String>>,
 }
 
-fn narrow(widths: &mut [usize], sides: &[Side], screen: usize) {
-    // Each cell stands between two blanks, and the first after one more; the last blank is not printed.
-    while widths.iter().sum::<usize>() + 2 * widths.len() > screen {
-        let words = (0..widths.len()).filter(|at| sides[*at] == Side::Left && widths[*at] > CELL_MIN);
-        let Some(widest) = words.max_by_key(|at| widths[*at]) else { return };
-        widths[widest] -= 1;
+impl Table {
+    /// Creates a table with a column for each letter: `l` for words, `r` for numbers.
+    pub fn new(sides: &'static str) -> Self {
+        Table { sides: sides.as_bytes(), title: None, has_heads: false, rows: Vec::new() }
     }
-}
 
-fn line(sides: &[Side], widths: &[usize], row: &[String], screen: Screen) -> String {
-    let mut line = String::from(" ");
-    let mut is_styled = false;
-    for (at, cell) in row.iter().enumerate() {
-        // A cell with colors is short; cutting one would cut its escapes.
-        let is_plain = !cell.contains('\x1b');
-        is_styled |= !is_plain;
-        let cell = if is_plain && columns(cell) > widths[at] { cut_to(cell, widths[at]) } else { cell.clone() };
-        let space = " ".repeat(widths[at].saturating_sub(columns(&cell)));
-        line.push(' ');
-        match sides[at] {
-            Side::Left => line.push_str(&format!("{cell}{space}")),
-            Side::Right => line.push_str(&format!("{space}{cell}")),
+    /// Creates a table whose first row names the columns.
+    pub fn with_heads<const N: usize>(sides: &'static str, heads: [&str; N]) -> Self {
+        let rows = vec![heads.map(str::to_owned).to_vec()];
+        Table { has_heads: true, rows, ..Table::new(sides) }
+    }
+
+    /// Creates a table with a line above it.
+    pub fn titled(title: &'static str, sides: &'static str) -> Self {
+        Table { title: Some(title), ..Table::new(sides) }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: &[&dyn Display]) {
+        self.rows.push(cells.iter().map(ToString::to_string).collect());
+    }
+
+    /// Lays the table out. A table without rows is an empty text, whatever its title or heads.
+    pub fn text(&self, screen: Screen) -> String {
+        if self.rows.len() == usize::from(self.has_heads) {
+            return String::new();
         }
-        line.push(' ');
+        let title = self.title.map(|title| screen.dim(&format!("  {title}")));
+        let mut lines = self.lines(screen);
+        if self.has_heads {
+            lines[0] = screen.dim(&lines[0]);
+        }
+        title.into_iter().chain(lines).map(|line| line + "\n").collect()
     }
-    let line = line.trim_end();
-    if is_styled { line.to_owned() } else { screen.cut(line) }
+
+    /// Lays out the rows alone, one line each.
+    pub fn lines(&self, screen: Screen) -> Vec<String> {
+        let widest =
+            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| width_of(cell)).max();
+        let mut widths: Vec<usize> = (0..self.sides.len()).map(|column| widest(column).unwrap_or(0)).collect();
+        if let Some(screen) = screen.width() {
+            self.narrow(&mut widths, screen);
+        }
+        self.rows.iter().map(|row| self.line(&widths, row, screen)).collect()
+    }
+
+    fn narrow(&self, widths: &mut [usize], screen: usize) {
+        // Each cell stands between two blanks, and the first after one more; the last blank is not printed.
+        while widths.iter().sum::<usize>() + 2 * widths.len() > screen {
+            let words = (0..widths.len()).filter(|at| self.sides[*at] == b'l' && widths[*at] > CELL_MIN);
+            let Some(widest) = words.max_by_key(|at| widths[*at]) else { return };
+            widths[widest] -= 1;
+        }
+    }
+
+    fn line(&self, widths: &[usize], row: &[String], screen: Screen) -> String {
+        let mut line = String::from(" ");
+        let mut is_styled = false;
+        for (at, cell) in row.iter().enumerate() {
+            // A cell with colors is short; cutting one would cut its escapes.
+            let is_plain = !cell.contains('\x1b');
+            is_styled |= !is_plain;
+            let cell = if is_plain { cut_to(cell, widths[at]) } else { cell.clone() };
+            let space = " ".repeat(widths[at].saturating_sub(width_of(&cell)));
+            line.push_str(&if self.sides[at] == b'r' {
+                format!(" {space}{cell} ")
+            } else {
+                format!(" {cell}{space} ")
+            });
+        }
+        let line = line.trim_end();
+        if is_styled { line.to_owned() } else { screen.cut(line) }
+    }
 }
 
 #[cfg(test)]
@@ -61,10 +100,9 @@ mod tests {
     use super::*;
 
     fn check(width: Option<usize>, expected: &str) {
-        let rows = [["m1", "12000", "Never touch the migrations in production", "Read a file whose name is long"]];
-        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
-        let sides = [Side::Left, Side::Right, Side::Left, Side::Left];
-        assert_eq!(table(&sides, &rows, Screen::plain(width)), expected);
+        let mut table = Table::new("lrll");
+        table.row(&[&"m1", &12000, &"Never touch the migrations in production", &"Read a file whose name is long"]);
+        assert_eq!(table.text(Screen::plain(width)), expected);
     }
 
     #[test]
@@ -77,8 +115,9 @@ mod tests {
 
     #[test]
     fn wide_letters_take_two_columns() {
-        let rows = vec![vec!["迁移不要碰".to_owned(), "a".to_owned()], vec!["abc".to_owned(), "b".to_owned()]];
-        let screen = Screen::plain(None);
-        assert_eq!(table(&[Side::Left, Side::Left], &rows, screen), "  迁移不要碰  a\n  abc         b\n");
+        let mut table = Table::new("ll");
+        table.row(&[&"迁移不要碰", &"a"]);
+        table.row(&[&"abc", &"b"]);
+        assert_eq!(table.text(Screen::plain(None)), "  迁移不要碰  a\n  abc         b\n");
     }
 }

@@ -25,7 +25,7 @@ fn a_result_that_leaves_messages_out_does_not_go_into_its_source() {
     ];
     for line in lines {
         let run = bench.shell(line).ended(2);
-        assert!(run.err.contains("the file it came from") && run.err.contains("hint:"), "{line}: {}", run.err);
+        assert!(run.err.contains("cannot replace its own file") && run.err.contains("hint:"), "{line}: {}", run.err);
     }
     for (name, whole) in wholes {
         assert_eq!(bench.text(name), whole, "{name}");
@@ -204,7 +204,7 @@ fn the_line_that_reads_something_back_works_as_it_is_printed() {
 fn what_came_by_a_pipe_and_went_by_one_has_no_file_to_be_read_back_from() {
     let bench = Bench::new().with("threads/chat.json");
     let run = bench.shell("epitome compact - --budget 1500 < chat.json").ended(0);
-    assert!(run.err.contains("What left the prompt is in") && !run.err.contains("Read something back"), "{}", run.err);
+    assert!(run.err.contains("Removed content is in") && !run.err.contains("Read something back"), "{}", run.err);
     let run = bench.run(&["compact", "chat.json", "--budget", "1500", "-o", "/dev/null"]).ended(0);
     assert!(!run.out.contains("Read something back"), "{}", run.out);
 }

@@ -41,7 +41,7 @@ fn request(model: &str, at_s: i64, messages: usize, usage: [u64; 4]) -> (Request
     (request, Usage { input, cached, written, output })
 }
 
-/// A store with one thread: passed through, compacted at a loss, compacted with a gain, one that would not have fitted,
+/// A store with one thread: passed through, compacted at a loss, compacted with a gain, one that would not have fit,
 /// and one of another model on the next day.
 fn written() -> Bench {
     let bench = Bench::new();
@@ -78,17 +78,17 @@ fn days_and_requests_are_told_with_what_was_lost() {
       all                5          4  -0.0483  0.3966   0.3483  USD           140000   22000            1          2
                                          40000   32000    72000  input tokens
 
-    2 of the requests would not have fitted the window at all.
+    2 of the requests would not have fit the window at all.
     ");
     assert_snapshot!(run(&["ledger", "weather"]), @r"
     at                        model                saved    cost  without  unit          original   sent  cached  extra calls
     2026-11-16T12:00:00.000Z  claude-sonnet-4-5   0.0000  0.2325   0.2325  USD              60000  60000       0            0
     2026-11-16T12:01:00.000Z  claude-sonnet-4-5  -0.0420  0.0750   0.0330  USD              62000  10000       0            1  compacted
     2026-11-16T12:02:00.000Z  claude-sonnet-4-5   0.0156  0.0180   0.0336  USD              64000  12000   10000            0  compacted, estimated
-    2026-11-16T12:03:00.000Z  claude-sonnet-4-5  -0.0219  0.0711   0.0492  USD              80000  28000   12000            0  would not have fitted
-    2026-11-17T12:00:00.000Z  my-own-model         40000   32000    72000  input tokens     82000  30000       0            0  would not have fitted
+    2026-11-16T12:03:00.000Z  claude-sonnet-4-5  -0.0219  0.0711   0.0492  USD              80000  28000   12000            0  would not have fit
+    2026-11-17T12:00:00.000Z  my-own-model         40000   32000    72000  input tokens     82000  30000       0            0  would not have fit
     ");
-    assert_snapshot!(run(&["ledger", "--since", "2026-11-18"]), @"The tenant local has nothing in the ledger.");
+    assert_snapshot!(run(&["ledger", "--since", "2026-11-18"]), @"The ledger of tenant local is empty.");
     let json: serde_json::Value = serde_json::from_str(&run(&["ledger", "--json"])).unwrap();
     assert_eq!((&json["total"]["requests"], &json["total"]["dearer"]), (&5.into(), &2.into()));
     let page = |words: &[&str]| serde_json::from_str::<serde_json::Value>(&run(words)).unwrap();

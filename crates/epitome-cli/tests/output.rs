@@ -110,7 +110,7 @@ fn a_mistyped_model_is_refused_and_an_unknown_one_is_told_of() {
         let refused = bench.run(&[verb, "chat.json", "--model", "gtp-4o"]).ended(2);
         assert!(refused.err.contains("did you mean `gpt-4o`?"), "{}", refused.err);
         let told = bench.run(&[verb, "chat.json", "--model", "our-own-model"]).ended(0);
-        assert!(told.err.contains("`our-own-model` is not known; its window is taken as"), "{verb}: {}", told.err);
+        assert!(told.err.contains("unknown model `our-own-model`: assuming a window of"), "{verb}: {}", told.err);
         assert_eq!(told.err.lines().count(), 1, "{}", told.err);
         assert_eq!(bench.run(&[verb, "threads.json", "--model", "gpt-4o"]).ended(0).err, "");
     }
@@ -195,7 +195,7 @@ fn a_thread_is_found_by_the_beginning_of_its_id_and_missed_alike_by_every_verb()
     run(&["import", "session.jsonl", "--thread", "greenhouse-2"]).ended(0);
     for verb in ["log", "ledger", "export"] {
         assert!(run(&[verb, "NOPE"]).ended(2).err.contains("NOPE"), "{verb}");
-        assert!(run(&[verb, "green"]).ended(2).err.contains("the beginning of 2 threads"), "{verb}");
+        assert!(run(&[verb, "green"]).ended(2).err.contains("The ids of 2 threads begin with `green`"), "{verb}");
     }
     run(&["log", "greenhouse-"]).ended(2);
     assert_eq!(run(&["export", "greenhouse-1"]).ended(0).out, bench.text("chat.json"));

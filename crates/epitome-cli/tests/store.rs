@@ -91,14 +91,14 @@ fn a_file_is_imported_once_and_another_one_does_not_take_its_thread() {
     let bench = Bench::new().with("threads/chat.json").with("threads/chat.jsonl");
     bench.run(&["import", "chat.json"]).ended(0);
     let again = bench.run(&["import", "chat.json"]).ended(0);
-    assert_snapshot!(again.out, @"chat.json is in the store already, as thread chat: there is nothing to do.
+    assert_snapshot!(again.out, @"chat.json is in the store already, as thread chat; nothing to do.
 ");
     assert_snapshot!(bench.run(&["import", "chat.jsonl"]).whole(), @r"
     exit 4
     --- stdout
     --- stderr
-    error: chat.jsonl cannot become thread chat: there is one with other content.
-    hint: Name a new one with `--thread`.
+    error: chat.jsonl: thread chat exists already, with other content.
+    hint: Choose another id with `--thread`.
     ");
     bench.run(&["import", "chat.jsonl", "--thread", "lines"]).ended(0);
     let listed = bench.run(&["threads", "--json"]).ended(0).json();
@@ -116,7 +116,7 @@ fn recall_finds_passages_of_an_imported_thread_with_their_numbers() {
     let few = bench.run(&["recall", &id, said, "--tokens", "60", "--json"]).ended(0).json();
     assert!(few["found"]["tokens"].as_u64().unwrap() <= 60, "{few}");
     let none = bench.run(&["recall", &id, "xylophone"]).ended(0);
-    assert!(none.out.starts_with("Nothing that is indexed"), "{}", none.out);
+    assert!(none.out.starts_with("No indexed message"), "{}", none.out);
 }
 
 #[test]

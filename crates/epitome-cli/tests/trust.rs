@@ -171,7 +171,7 @@ fn a_dry_run_calls_nobody_and_says_whom_it_would_have_called() {
     let host = stranger.url.strip_prefix("http://").unwrap();
     let typed = ["--dry-run", "--summarizer", "model", "--model-url", &stranger.url, "--summarizer-model", "big-1"];
     let run = compact(&bench, &typed).ended(0);
-    assert!(run.out.contains("; summary by epitome itself, as a dry run calls nobody"), "{}", run.out);
+    assert!(run.out.contains("; summary by epitome itself, as a dry run calls no model"), "{}", run.out);
     assert!(run.out.contains(&format!("Without `--dry-run`, big-1 at {host} would be asked")), "{}", run.out);
     let json = compact(&bench, &[&typed[..], &["--json"]].concat()).ended(0).json();
     assert_eq!((&json["summary"]["by"], &json["summary"]["host"]), (&"embedded".into(), &host.into()));

@@ -43,6 +43,50 @@ fn help_of_every_verb_has_an_example() {
 }
 
 #[test]
+fn examples_and_exit_codes_in_help_fit_80_columns() {
+    let bench = Bench::new();
+    let verbs = [
+        "",
+        "compact",
+        "show",
+        "plan",
+        "diff",
+        "read",
+        "branch",
+        "check",
+        "count",
+        "policy list",
+        "policy show",
+        "policy check",
+        "config show",
+        "config trust",
+        "import",
+        "export",
+        "threads",
+        "log",
+        "ledger",
+        "models",
+        "models reset",
+        "recall",
+        "store check",
+        "store migrate",
+        "store vacuum",
+        "store rotate",
+        "serve",
+        "work",
+        "mcp",
+        "mock",
+    ];
+    for verb in verbs {
+        let help = bench.shell(&format!("epitome {verb} --help")).ended(0).out;
+        let end = ["Exit codes:", "Headers of a request:", "ID is one of", "Example"];
+        let end = end.iter().filter_map(|title| help.find(&format!("\n{title}"))).min().unwrap();
+        let wide = help[end..].lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "epitome {verb} --help");
+    }
+}
+
+#[test]
 fn a_session_is_compacted_in_place_and_keeps_every_line_it_had() {
     let bench = Bench::new().with("sample/session.jsonl");
     let before = bench.text("session.jsonl");

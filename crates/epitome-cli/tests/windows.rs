@@ -143,7 +143,8 @@ fn a_session_that_fits_says_by_which_window_and_how_to_go_on() {
     for words in [
         "Nothing to do: ",
         "window 272000, the input limit of gpt-5-codex",
-        "compacts above ",
+        "target ",
+        "hard limit ",
         "`--budget ",
         "`--window N` or `--force`",
     ] {

@@ -1,44 +1,42 @@
-//! `epitome count`: tokens in all and by role, and where the numbers come from.
+//! `epitome count`: tokens in total and by role, and where the numbers come from.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use epitome::CountFor;
 use epitome::budget::{TokenCounter, TokenizerJson, Tokens, counter_named};
-use epitome::thread::Role;
+use epitome::thread::{Role, Thread};
 use serde_json::json;
 
-use crate::cli::Count;
-use crate::failure::{Answer, Exit, Failure, words};
-use crate::open::{CountFor, Opened, open};
-use crate::receipt::{file_json, headline, notices, notices_json, percent, plural};
+use crate::cli::CountArgs;
+use crate::failure::{Answer, Exit, Failure, sentence, words};
+use crate::input::open;
+use crate::receipt::{count, file_json, headline, notices, notices_json, percent};
 use crate::screen::Screen;
-use crate::table::{Side, table};
+use crate::table::Table;
 
-/// Counts.
-pub fn run(args: &Count, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &CountArgs, screen: Screen) -> Result<Answer, Failure> {
     let counter = args.tokenizer.as_deref().map(tokenizer).transpose()?;
     let opened = open(&args.input, CountFor { model: args.model.clone(), counter, ..CountFor::default() }, None)?;
-    let roles = by_role(&opened);
-    let fixed = opened.fixed();
-    let total = opened.thread.total() + fixed.total();
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut row = |name: &str, tokens: Tokens, note: String| {
-        rows.push(vec![name.to_owned(), tokens.to_string(), percent(tokens.get(), total.get()), note]);
-    };
+    let conversation = &opened.conversation;
+    let roles = by_role(&conversation.thread);
+    let fixed = conversation.fixed();
+    let total = conversation.thread.total() + fixed.total();
+    let mut table = Table::new("lrrl");
+    let share = |tokens: Tokens| percent(tokens.get(), total.get());
     for (role, (tokens, messages)) in &roles {
-        row(role, *tokens, format!("{messages} message{}", plural(*messages)));
+        table.row(&[role, tokens, &share(*tokens), &count(*messages, "message")]);
     }
-    let beside = [("system prompt", fixed.system), ("tool schemas", fixed.tools), ("start of the reply", fixed.reply)];
-    for (name, tokens) in beside {
+    for (name, tokens) in
+        [("system prompt", fixed.system), ("tool schemas", fixed.tools), ("start of the reply", fixed.reply)]
+    {
         if tokens > Tokens::ZERO {
-            row(name, tokens, String::new());
+            table.row(&[&name, &tokens, &share(tokens), &""]);
         }
     }
-    row("total", total, format!("counted by {}", opened.provenance()));
-    let mut text = headline(&opened, screen);
-    text.push('\n');
-    text.push_str(&table(&[Side::Left, Side::Right, Side::Right, Side::Left], &rows, screen));
+    table.row(&[&"total", &total, &share(total), &format!("counted by {}", opened.provenance())]);
+    let mut text = format!("{}\n{}", headline(&opened, screen), table.text(screen));
     let mut json = file_json(&opened);
     json["roles"] = roles
         .iter()
@@ -46,36 +44,36 @@ pub fn run(args: &Count, screen: Screen) -> Result<Answer, Failure> {
         .collect();
     (json["system"], json["tools"]) = (json!(fixed.system), json!(fixed.tools));
     (json["reply"], json["total"]) = (json!(fixed.reply), json!(total));
-    let (media, source) = opened.media();
+    let (media, source) = conversation.media();
     if media > Tokens::ZERO {
         json["media"] = json!({"tokens": media, "source": source});
     }
-    if let Some(usage) = opened.session.usage() {
+    if let Some(usage) = conversation.session.usage() {
         let reported = Tokens::new(usage.input + usage.output);
         text.push_str(&format!("\nThe provider last reported {reported} tokens, on line {}.\n", usage.line));
         json["reported"] = json!({"input": usage.input, "output": usage.output, "line": usage.line});
     }
-    text.push_str(&notices(&opened.session, screen));
-    json["notices"] = notices_json(&opened.session);
+    text.push_str(&notices(&conversation.session, screen));
+    json["notices"] = notices_json(&conversation.session);
     Ok(Answer::new(text, json))
 }
 
-fn by_role(opened: &Opened) -> BTreeMap<&'static str, (Tokens, usize)> {
+/// Adds up tokens and messages by role. A user message that only answers calls counts as the tool's.
+fn by_role(thread: &Thread) -> BTreeMap<&'static str, (Tokens, usize)> {
     let mut roles: BTreeMap<&'static str, (Tokens, usize)> = BTreeMap::new();
-    for message in opened.thread.messages() {
-        let results = message.role() == Role::User && !message.opens_turn() && message.results().next().is_some();
-        let role = if results { "tool" } else { message.role().name() };
-        let sum = roles.entry(role).or_default();
+    for message in thread.messages() {
+        let is_result = message.role() == Role::User && !message.opens_turn() && message.results().next().is_some();
+        let sum = roles.entry(if is_result { "tool" } else { message.role().name() }).or_default();
         *sum = (sum.0 + message.tokens(), sum.1 + 1);
     }
     roles
 }
 
-/// The counter of a name, or of a `tokenizer.json`.
+/// Returns the counter of a name, or of a `tokenizer.json`.
 fn tokenizer(name: &str) -> Result<Arc<dyn TokenCounter>, Failure> {
     if !name.ends_with(".json") {
         return counter_named(name).map_err(|error| {
-            Failure::new(Exit::Usage, format!("{}.", error)).hint("A tokenizer.json is named by its path.")
+            Failure::new(Exit::Usage, sentence(&error)).hint("A file is named by its path, which ends in `.json`.")
         });
     }
     let path = Path::new(name);

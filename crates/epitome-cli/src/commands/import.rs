@@ -1,7 +1,7 @@
-//! `epitome import`: a file becomes a thread of the store, and its bytes are kept beside it.
+//! `epitome import`: turns a file into a thread of the store, and stores the file's bytes with it.
 //!
-//! The file comes first, then its messages, some at a time with their index. An import that was broken off goes on where
-//! it stopped.
+//! The file is written first, then its messages in batches with their index. An interrupted import continues where it
+//! stopped.
 
 use std::path::{Path, PathBuf};
 
@@ -14,106 +14,100 @@ use epitome_runtime::recall::index_rows;
 use epitome_runtime::store::{IndexRow, MessageRow, ThreadRow, Write};
 use serde_json::{Value, json};
 
-use crate::cli::Import;
+use crate::artifact_folder::file_name;
+use crate::cli::ImportArgs;
 use crate::failure::{Answer, Exit, Failure};
-use crate::open::{self, read, unreadable};
+use crate::imported_file::ImportedFile;
+use crate::input::{self, read, unreadable};
 use crate::open_store::{IfMissing, OpenStore, thread_id, wait};
 use crate::progress::Progress;
-use crate::receipt::{notices, notices_json, plural};
+use crate::receipt::{count, notices, notices_json};
 use crate::screen::Screen;
-use crate::source::Source;
 
-/// So many messages are written at once, or as many as have so many bytes.
+/// The most messages in one batch; a batch also ends with the message that reaches the bytes.
 const BATCH_MESSAGES_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// Imports.
-pub fn run(args: &Import, config: Option<&Path>, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
+pub fn run(args: &ImportArgs, config: Option<&Path>, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
     if args.thread.is_some() && args.files.len() > 1 {
-        return Err(Failure::new(Exit::Usage, "`--thread` names one thread, and there are several files.")
+        return Err(Failure::new(Exit::Usage, "`--thread` names one thread, but there are several files.")
             .hint("Import them one by one, or without `--thread`."));
     }
     wait(async {
-        let open_store = OpenStore::open(config, &args.store_args, IfMissing::Create).await?;
+        let store = OpenStore::open(config, &args.store_options, IfMissing::Create).await?;
         let mut text = String::new();
         let mut imported: Vec<Value> = Vec::new();
         for path in &args.files {
             progress.now(format!("Importing {}", path.display()));
-            let file = Imported::from(&open_store, args, path, progress).await?;
-            text.push_str(&file.text(screen));
-            imported.push(file.json());
+            let import = FileImport::run(&store, args, path, progress).await?;
+            text.push_str(&import.text(screen));
+            imported.push(import.to_json());
         }
-        let store = open_store.configured.config().store.url.to_string();
-        Ok(Answer::new(text, json!({"store": store, "imported": imported})))
+        Ok(Answer::new(text, json!({"store": store.url(), "imported": imported})))
     })
 }
 
-/// A file that is in the store now.
-struct Imported {
+/// A finished import of one file.
+struct FileImport {
     path: PathBuf,
     session: Session,
     row: ThreadRow,
-    /// How many of its messages were not there before.
+    /// The messages that were not in the store before.
     appended: u64,
     is_new: bool,
 }
 
-impl Imported {
-    async fn from(
-        open_store: &OpenStore,
-        args: &Import,
+impl FileImport {
+    async fn run(
+        store: &OpenStore,
+        args: &ImportArgs,
         path: &Path,
         progress: &Progress,
-    ) -> Result<Imported, Failure> {
-        let session = session(args, path)?;
-        let key = ThreadKey::new(open_store.access.tenant.clone(), id(args.thread.as_deref(), path, &session)?);
-        let (row, is_new) = claimed(open_store, &key, path, &session).await?;
+    ) -> Result<FileImport, Failure> {
+        let options = ReadOptions { format: args.format, skip_bad_lines: args.skip_bad_lines };
+        let session = Session::read(&read(path)?.text, &options).map_err(|error| unreadable(path, &error))?;
+        if !input::holds_message(&session) {
+            return Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", path.display())));
+        }
+        let key = ThreadKey::new(store.access.tenant.clone(), choose_id(args.thread.as_deref(), path, &session)?);
+        let (row, is_new) = find_or_create_thread(store, &key, path, &session).await?;
         let appended = (session.log().len() as u64).saturating_sub(row.length);
         if appended > 0 {
-            append(open_store, &row, &session, progress).await?;
+            append(store, &row, &session, progress).await?;
         }
-        let row = open_store.thread(key.thread.as_str()).await?;
-        Ok(Imported { path: path.to_owned(), session, row, appended, is_new })
+        let row = store.require_thread(key.thread.as_str()).await?;
+        Ok(FileImport { path: path.to_owned(), session, row, appended, is_new })
     }
 
     fn text(&self, screen: Screen) -> String {
         let (name, thread) = (self.path.display(), screen.head(self.row.key.thread.as_str()));
-        let (messages, tokens) = (self.session.log().len(), open::total(&self.session));
         let said = match (self.is_new, self.appended) {
-            (false, 0) => format!("{name} is in the store already, as thread {thread}: there is nothing to do.\n"),
+            (false, 0) => format!("{name} is in the store already, as thread {thread}; nothing to do.\n"),
             (false, rest) => {
-                let (s, are) = (plural(rest as usize), if rest == 1 { "is" } else { "are" });
-                format!("{name} was half imported; the other {rest} message{s} {are} in thread {thread} now.\n")
+                let rest = count(rest as usize, "message");
+                format!("{name} was partly imported before; added the missing {rest} to thread {thread}.\n")
             }
-            (true, _) => format!(
-                "{name}: {}, {messages} message{}, {tokens} tokens in the context, is thread {thread} now.\n",
-                self.session.format().description(),
-                plural(messages),
-            ),
+            (true, _) => {
+                let format = self.session.format().description();
+                let messages = count(self.session.log().len(), "message");
+                let tokens = input::total(&self.session);
+                format!("{name}: {format}, {messages}, {tokens} tokens in the context; imported as thread {thread}.\n")
+            }
         };
         said + &notices(&self.session, screen)
     }
 
-    fn json(&self) -> Value {
+    fn to_json(&self) -> Value {
         json!({
             "file": self.path.display().to_string(), "thread": self.row.key.thread,
-            "format": self.session.format().name(), "messages": self.session.log().len(), "tokens": open::total(&self.session), "log_tokens": self.row.tokens,
+            "format": self.session.format().name(), "messages": self.session.log().len(), "tokens": input::total(&self.session), "log_tokens": self.row.tokens,
             "appended": self.appended, "new": self.is_new, "notices": notices_json(&self.session),
         })
     }
 }
 
-fn session(args: &Import, path: &Path) -> Result<Session, Failure> {
-    let options = ReadOptions { format: args.format, skip_bad_lines: args.skip_bad_lines };
-    let session = Session::read(&read(path)?.text, &options).map_err(|error| unreadable(path, &error))?;
-    if !open::holds_message(&session) {
-        return Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", path.display())));
-    }
-    Ok(session)
-}
-
-/// The thread's id: as it was named, as the agent knows the session, or as the file is called.
-fn id(named: Option<&str>, path: &Path, session: &Session) -> Result<ThreadId, Failure> {
+/// Chooses the thread's id: the given one, the session's own, or the file's name.
+fn choose_id(named: Option<&str>, path: &Path, session: &Session) -> Result<ThreadId, Failure> {
     if let Some(named) = named {
         return thread_id(named);
     }
@@ -121,85 +115,75 @@ fn id(named: Option<&str>, path: &Path, session: &Session) -> Result<ThreadId, F
         return Ok(id);
     }
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let fine = |c: char| if c.is_ascii_alphanumeric() || "._:@+=-".contains(c) { c } else { '-' };
-    let name: String = stem.chars().map(fine).take(100).collect();
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "._:@+=-".contains(c) { c } else { '-' };
+    let name: String = stem.chars().map(allowed).take(100).collect();
     Ok(name.parse().ok().filter(|_| path != Path::new("-")).unwrap_or_default())
 }
 
-/// The thread of a file: a new one with its source, or the one that it was imported into before.
-async fn claimed(
-    open_store: &OpenStore,
+/// Finds the thread that a file was imported into before, or creates one. Returns whether it is new.
+async fn find_or_create_thread(
+    store: &OpenStore,
     key: &ThreadKey,
     path: &Path,
     session: &Session,
 ) -> Result<(ThreadRow, bool), Failure> {
-    if let Some(row) = open_store.log().thread(key).await? {
-        let same = match Source::of(open_store, &key.thread).await? {
-            Some(source) => source.text(open_store).await? == session.source().as_str(),
+    if let Some(row) = store.log().thread(key).await? {
+        let is_same = match ImportedFile::of(store, &key.thread).await? {
+            Some(imported) => imported.text(store).await? == session.source().as_str(),
             None => false,
         };
-        return if same { Ok((row, false)) } else { Err(taken(path, &key.thread)) };
+        if is_same {
+            return Ok((row, false));
+        }
+        let sentence = format!("{}: thread {} exists already, with other content.", path.display(), key.thread);
+        return Err(Failure::new(Exit::CannotFit, sentence).hint("Choose another id with `--thread`."));
     }
-    let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let writes = Source::keep(open_store, &key.thread, file, session).await?;
-    open_store.log().apply(&writes).await?;
+    let writes = ImportedFile::put(store, &key.thread, file_name(path), session).await?;
+    store.log().apply(&writes).await?;
     let new = NewThread {
         scope: String::new(),
         key: key.clone(),
         dialect: session.format().name().to_owned(),
-        counter: open_store.engine.counter_label().to_owned(),
+        counter: store.engine.counter_label().to_owned(),
         at: Moment::now(),
         labels: Value::Null,
     };
-    Ok((open_store.log().create(new).await?, true))
+    Ok((store.log().create(new).await?, true))
 }
 
-fn taken(path: &Path, thread: &ThreadId) -> Failure {
-    Failure::new(
-        Exit::CannotFit,
-        format!("{} cannot become thread {thread}: there is one with other content.", path.display()),
-    )
-    .hint("Name a new one with `--thread`.")
-}
-
-/// Appends the messages of a session that its thread does not have, each batch with its index.
-async fn append(
-    open_store: &OpenStore,
-    row: &ThreadRow,
-    session: &Session,
-    progress: &Progress,
-) -> Result<(), Failure> {
-    let intake = Intake { open_store, row, session, thread: &thread_of(open_store, session), now: Moment::now() };
+/// Appends the messages that a thread does not have yet, each batch with its index.
+async fn append(store: &OpenStore, row: &ThreadRow, session: &Session, progress: &Progress) -> Result<(), Failure> {
+    let importer = Importer { store, row, session, thread: &thread_of(store, session), now: Moment::now() };
     let count = session.log().len();
     let mut next = usize::try_from(row.length).unwrap_or(count);
     while next < count {
         progress.now(format!("Importing message {} of {count}", next + 1));
-        let batch = intake.batch(next);
+        let batch = importer.batch(next);
         next += batch.rows.len();
-        open_store.log().apply(&batch.into_writes(row)).await?;
+        store.log().apply(&batch.into_writes(row)).await?;
     }
     Ok(())
 }
 
-fn thread_of(open_store: &OpenStore, session: &Session) -> Thread {
+fn thread_of(store: &OpenStore, session: &Session) -> Thread {
     let numbered =
         |(at, logged): (usize, &LogMessage)| NewMessage { number: Some(at + 1), ..NewMessage::clone(&logged.message) };
     let messages = session.log().iter().enumerate().map(numbered).collect();
     let mut thread = Thread::new();
-    thread.extend(messages, &Meter::new(&**open_store.engine.counter(), session.counting_dialect()));
+    thread.extend(messages, &Meter::new(&**store.engine.counter(), session.counting_dialect()));
     thread
 }
 
-/// A session on its way into a thread.
-struct Intake<'a> {
-    open_store: &'a OpenStore,
+/// Turns the messages of a session into rows of its thread.
+struct Importer<'a> {
+    store: &'a OpenStore,
     row: &'a ThreadRow,
     session: &'a Session,
     thread: &'a Thread,
     now: Moment,
 }
 
-/// Messages that are written at once, with what they are found by.
+/// Messages that are written together, with their search index.
 #[derive(Default)]
 struct Batch {
     rows: Vec<MessageRow>,
@@ -207,7 +191,7 @@ struct Batch {
     bytes: usize,
 }
 
-impl Intake<'_> {
+impl Importer<'_> {
     fn batch(&self, start: usize) -> Batch {
         let mut batch = Batch::default();
         for at in start..self.thread.len().min(start + BATCH_MESSAGES_MAX) {
@@ -222,20 +206,19 @@ impl Intake<'_> {
         batch
     }
 
-    /// What a message is found by; a copy that a compaction made is found where it first stood.
+    /// Indexes a message. A copy that a compaction made is found as the original.
     fn passages(&self, at: usize) -> Vec<IndexRow> {
         if self.session.log()[at].copy_of.is_some() {
             return Vec::new();
         }
         let words = words_of(self.thread.message(at).parts());
-        index_rows(self.open_store.log().vault(), &self.row.key.tenant, at as u64, &words)
+        index_rows(self.store.log().vault(), &self.row.key.tenant, at as u64, &words)
     }
 
     fn message(&self, at: usize) -> MessageRow {
-        let (log, message) = (self.open_store.log(), self.thread.message(at));
-        // An import that goes on may count otherwise than it did when it began.
-        let counter =
-            Some(self.open_store.engine.counter_label()).filter(|label| !log.is_counted_with(self.row, label));
+        let (log, message) = (self.store.log(), self.thread.message(at));
+        // A continued import may use another counter than the one it began with.
+        let counter = Some(self.store.engine.counter_label()).filter(|label| !log.is_counted_with(self.row, label));
         if let Format::List(_) = self.session.format() {
             return log.message_row(&self.row.key, message, &[], counter, self.now);
         }
@@ -257,7 +240,9 @@ impl Batch {
     fn into_writes(self, row: &ThreadRow) -> Vec<Write> {
         let key = || row.key.clone();
         let mut writes = vec![Write::Append { key: key(), tokens: total(&self.rows), messages: self.rows }];
-        writes.extend((!self.index.is_empty()).then(|| Write::Index { key: key(), rows: self.index }));
+        if !self.index.is_empty() {
+            writes.push(Write::Index { key: key(), rows: self.index });
+        }
         writes
     }
 }

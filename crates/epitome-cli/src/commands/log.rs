@@ -8,183 +8,132 @@ use epitome_runtime::log::LogEntry;
 use epitome_runtime::store::{PlanRow, ThreadRow};
 use serde_json::{Value, json};
 
-use crate::cli::Log;
+use crate::cli::LogArgs;
+use crate::excerpt;
 use crate::failure::{Answer, Exit, Failure};
-use crate::find::reference;
+use crate::find_message::parse_reference;
+use crate::imported_file::ImportedFile;
 use crate::open_store::{IfMissing, OpenStore, wait};
-use crate::receipt::{headed, plural};
+use crate::receipt::count;
 use crate::screen::Screen;
-use crate::source::Source;
-use crate::table::{Side, table};
+use crate::table::Table;
 
-/// The most characters of a message's first words.
-const WORDS_MAX: usize = 72;
-
-/// Shows a thread.
-pub fn run(args: &Log, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &LogArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
     wait(async {
-        let open_store = OpenStore::open(config, &args.store_args, IfMissing::Fail).await?;
-        let row = open_store.thread(&args.thread).await?;
-        let mut answer = match () {
-            () if args.events => events(&open_store, &row, args, screen).await?,
-            () if args.plans => plans(&open_store, &row, args, screen).await?,
-            () => messages(&open_store, &row, args, screen).await?,
+        let store = OpenStore::open(config, &args.store_options, IfMissing::Fail).await?;
+        let row = store.require_thread(&args.thread).await?;
+        let mut answer = if args.events {
+            events(&store, &row, args, screen).await?
+        } else if args.plans {
+            plans(&store, &row, args, screen).await?
+        } else {
+            messages(&store, &row, args, screen).await?
         };
-        answer.text = headline(&row, screen) + &answer.text;
+        let (thread, dialect, tokens) = (screen.head(row.key.thread.as_str()), &row.dialect, row.tokens);
+        let (messages, plans) = (count(row.length as usize, "message"), count(row.version as usize, "plan"));
+        answer.text = format!("{thread}: {dialect}, {messages}, {tokens} tokens, {plans}\n\n{}", answer.text);
         answer.json["thread"] = json!(row.key.thread);
         answer.json["dialect"] = json!(row.dialect);
         Ok(answer)
     })
 }
 
-fn headline(row: &ThreadRow, screen: Screen) -> String {
-    let (messages, plans) = (row.length as usize, row.version as usize);
-    format!(
-        "{}: {}, {messages} message{}, {} tokens, {plans} plan{}\n\n",
-        screen.head(row.key.thread.as_str()),
-        row.dialect,
-        plural(messages),
-        Tokens::new(row.tokens),
-        plural(plans),
-    )
-}
-
-async fn messages(open_store: &OpenStore, row: &ThreadRow, args: &Log, screen: Screen) -> Result<Answer, Failure> {
+async fn messages(store: &OpenStore, row: &ThreadRow, args: &LogArgs, screen: Screen) -> Result<Answer, Failure> {
     let places = places(row, args)?;
-    let left = left(open_store, row).await?;
-    let entries = open_store.log().read(row, places.clone()).await?;
-    let has_left = |entry: &LogEntry| left.iter().any(|(first, end)| (*first..*end).contains(&entry.place));
-    let mut text = match args.full {
-        true => entries.iter().map(|entry| whole(entry, has_left(entry), screen)).collect(),
-        false => {
-            let mut rows = vec![["", "role", "tokens", "", "says"].map(str::to_owned).to_vec()];
-            rows.extend(entries.iter().map(|entry| line(entry, has_left(entry))));
-            headed(&table(&[Side::Right, Side::Left, Side::Right, Side::Left, Side::Left], &rows, screen), screen)
-        }
-    };
-    if places.end < row.length {
-        text.push_str(&format!("\nAnd {} more, from m{} on.\n", row.length - places.end, places.end + 1));
+    let left = left(store, row).await?;
+    let entries = store.log().read(row, places.clone()).await?;
+    let mut table = Table::with_heads("rlrll", ["", "role", "tokens", "", "says"]);
+    let mut full = String::new();
+    let mut json: Vec<Value> = Vec::new();
+    for entry in &entries {
+        let has_left = left.iter().any(|(first, end)| (*first..*end).contains(&entry.place));
+        let (name, role, words) = (format!("m{}", entry.place + 1), entry.message.role.name(), entry.words());
+        let tokens: Tokens = entry.part_tokens.iter().copied().sum();
+        let head = format!("{name} {role}, {tokens} tokens{}", if has_left { ", left the prompt" } else { "" });
+        full.push_str(&format!("{}\n{}\n\n", screen.dim(&head), words.trim_end()));
+        table.row(&[&name, &role, &tokens, &if has_left { "left" } else { "" }, &excerpt::first_words(&words)]);
+        json.push(message_json(entry, &name, tokens, has_left));
     }
-    let json: Vec<Value> = entries.iter().map(|entry| message_json(entry, has_left(entry))).collect();
+    let mut text = if args.full { full } else { table.text(screen) };
+    if places.end < row.length {
+        text.push_str(&format!("\n{} more, from m{} on.\n", row.length - places.end, places.end + 1));
+    }
     Ok(Answer::new(text, json!({"messages": json, "count": row.length})))
 }
 
-fn places(row: &ThreadRow, args: &Log) -> Result<Range<u64>, Failure> {
+fn message_json(entry: &LogEntry, name: &str, tokens: Tokens, has_left: bool) -> Value {
+    json!({
+        "message": name, "place": entry.place, "id": entry.id.to_string(),
+        "role": entry.message.role.name(), "turn": entry.turn, "tokens": tokens, "at": entry.at.to_string(),
+        "left": has_left, "text": entry.words(),
+    })
+}
+
+fn places(row: &ThreadRow, args: &LogArgs) -> Result<Range<u64>, Failure> {
     let from = match &args.from {
         None => 1,
-        Some(text) => reference(text, 'm').or_else(|| text.parse().ok()).filter(|from| *from > 0).ok_or_else(|| {
-            Failure::new(Exit::Usage, format!("`{text}` is not a message.")).hint("A message is named like `m10`.")
-        })?,
+        Some(text) => {
+            parse_reference(text, 'm').or_else(|| text.parse().ok()).filter(|from| *from > 0).ok_or_else(|| {
+                Failure::new(Exit::Usage, format!("`{text}` is not a message.")).hint("Name one by its number: `m10`.")
+            })?
+        }
     };
     let start = (from as u64 - 1).min(row.length);
     Ok(start..start.saturating_add(args.limit as u64).min(row.length))
 }
 
-/// The runs of messages that left the prompt: by a plan, or before they were imported.
-async fn left(open_store: &OpenStore, row: &ThreadRow) -> Result<Vec<(u64, u64)>, Failure> {
-    let mut left = Source::of(open_store, &row.key.thread).await?.map(|source| source.left).unwrap_or_default();
-    for version in 1..=row.version {
-        if let Some(plan) = open_store.log().store().plan(&row.key, Some(version)).await? {
-            left.extend(plan.compacted);
-        }
+/// Returns the runs of messages that left the prompt, by a plan or before they were imported.
+async fn left(store: &OpenStore, row: &ThreadRow) -> Result<Vec<(u64, u64)>, Failure> {
+    let imported = ImportedFile::of(store, &row.key.thread).await?;
+    let mut left = imported.map(|imported| imported.left).unwrap_or_default();
+    for plan in read_plans(store, row, row.version).await? {
+        left.extend(plan.compacted);
     }
     Ok(left)
 }
 
-fn tokens(entry: &LogEntry) -> Tokens {
-    entry.part_tokens.iter().copied().sum()
-}
-
-fn line(entry: &LogEntry, has_left: bool) -> Vec<String> {
-    vec![
-        format!("m{}", entry.place + 1),
-        entry.message.role.name().to_owned(),
-        tokens(entry).to_string(),
-        if has_left { "left".to_owned() } else { String::new() },
-        first_words(&entry.words()),
-    ]
-}
-
-fn first_words(text: &str) -> String {
-    let mut words: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = words.char_indices().nth(WORDS_MAX) {
-        words.truncate(end);
-        words.push('…');
+async fn read_plans(store: &OpenStore, row: &ThreadRow, last: u64) -> Result<Vec<PlanRow>, Failure> {
+    let mut plans = Vec::new();
+    for version in 1..=last {
+        plans.extend(store.log().store().plan(&row.key, Some(version)).await?);
     }
-    words
+    Ok(plans)
 }
 
-fn whole(entry: &LogEntry, has_left: bool, screen: Screen) -> String {
-    let left = if has_left { ", left the prompt" } else { "" };
-    let head = format!("m{} {}, {} tokens{left}", entry.place + 1, entry.message.role.name(), tokens(entry));
-    format!("{}\n{}\n\n", screen.dim(&head), entry.words().trim_end())
-}
-
-fn message_json(entry: &LogEntry, has_left: bool) -> Value {
-    json!({
-        "message": format!("m{}", entry.place + 1), "place": entry.place, "id": entry.id.to_string(),
-        "role": entry.message.role.name(), "turn": entry.turn, "tokens": tokens(entry), "at": entry.at.to_string(),
-        "left": has_left, "text": entry.words(),
-    })
-}
-
-async fn plans(open_store: &OpenStore, row: &ThreadRow, args: &Log, screen: Screen) -> Result<Answer, Failure> {
-    let mut found: Vec<PlanRow> = Vec::new();
-    for version in (1..=row.version).take(args.limit) {
-        found.extend(open_store.log().store().plan(&row.key, Some(version)).await?);
-    }
-    if found.is_empty() {
+async fn plans(store: &OpenStore, row: &ThreadRow, args: &LogArgs, screen: Screen) -> Result<Answer, Failure> {
+    let plans = read_plans(store, row, row.version.min(args.limit as u64)).await?;
+    if plans.is_empty() {
         return Ok(Answer::new("It was never compacted.\n", json!({"plans": []})));
     }
-    let titles = ["plan", "at", "policy", "before", "after", "took out"];
-    let mut rows = vec![titles.map(str::to_owned).to_vec()];
-    rows.extend(found.iter().map(plan_line));
-    let sides = [Side::Right, Side::Left, Side::Left, Side::Right, Side::Right, Side::Left];
-    let json: Vec<Value> = found.iter().map(plan_json).collect();
-    Ok(Answer::new(headed(&table(&sides, &rows, screen), screen), json!({"plans": json})))
+    let mut table = Table::with_heads("rllrrl", ["plan", "at", "policy", "before", "after", "took out"]);
+    let mut json: Vec<Value> = Vec::new();
+    for plan in &plans {
+        let runs: Vec<String> = plan.compacted.iter().map(run_text).collect();
+        let took_out = if runs.is_empty() { "nothing new".to_owned() } else { runs.join(", ") };
+        table.row(&[&plan.version, &plan.at, &plan.policy, &plan.before, &plan.after, &took_out]);
+        json.push(json!({
+            "version": plan.version, "at": plan.at.to_string(), "policy": plan.policy, "before": plan.before,
+            "after": plan.after, "covers": plan.covers, "live_from": plan.live_from, "compacted": plan.compacted,
+        }));
+    }
+    Ok(Answer::new(table.text(screen), json!({"plans": json})))
 }
 
-fn plan_line(plan: &PlanRow) -> Vec<String> {
-    let runs: Vec<String> = plan.compacted.iter().map(run_of).collect();
-    vec![
-        plan.version.to_string(),
-        plan.at.to_string(),
-        plan.policy.clone(),
-        Tokens::new(plan.before).to_string(),
-        Tokens::new(plan.after).to_string(),
-        if runs.is_empty() { "nothing new".to_owned() } else { runs.join(", ") },
-    ]
-}
-
-fn run_of((first, end): &(u64, u64)) -> String {
+fn run_text((first, end): &(u64, u64)) -> String {
     if end - first == 1 { format!("m{end}") } else { format!("m{} to m{end}", first + 1) }
 }
 
-fn plan_json(plan: &PlanRow) -> Value {
-    json!({
-        "version": plan.version, "at": plan.at.to_string(), "policy": plan.policy, "before": plan.before,
-        "after": plan.after, "covers": plan.covers, "live_from": plan.live_from, "compacted": plan.compacted,
-    })
-}
-
-async fn events(open_store: &OpenStore, row: &ThreadRow, args: &Log, screen: Screen) -> Result<Answer, Failure> {
-    let found = open_store.log().events(&row.key, 0, args.limit).await?;
-    if found.is_empty() {
-        return Ok(Answer::new("Nothing has happened to it.\n", json!({"events": []})));
+async fn events(store: &OpenStore, row: &ThreadRow, args: &LogArgs, screen: Screen) -> Result<Answer, Failure> {
+    let events = store.log().events(&row.key, 0, args.limit).await?;
+    if events.is_empty() {
+        return Ok(Answer::new("It has no events.\n", json!({"events": []})));
     }
-    let mut rows = vec![["", "at", "event", "before", "after", "details"].map(str::to_owned).to_vec()];
-    rows.extend(found.iter().map(|(number, event)| {
+    let mut table = Table::with_heads("rllrrl", ["", "at", "event", "before", "after", "details"]);
+    for (number, event) in &events {
         let details: Vec<String> = event.details.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        vec![
-            number.to_string(),
-            event.at.to_string(),
-            event.kind.name(),
-            Tokens::new(event.tokens_before).to_string(),
-            Tokens::new(event.tokens_after).to_string(),
-            details.join(", "),
-        ]
-    }));
-    let sides = [Side::Right, Side::Left, Side::Left, Side::Right, Side::Right, Side::Left];
-    let json: Vec<Value> = found.iter().map(|(number, event)| json!({"number": number, "event": event})).collect();
-    Ok(Answer::new(headed(&table(&sides, &rows, screen), screen), json!({"events": json})))
+        let (before, after) = (event.tokens_before, event.tokens_after);
+        table.row(&[number, &event.at, &event.kind.name(), &before, &after, &details.join(", ")]);
+    }
+    let json: Vec<Value> = events.iter().map(|(number, event)| json!({"number": number, "event": event})).collect();
+    Ok(Answer::new(table.text(screen), json!({"events": json})))
 }

@@ -1,8 +1,7 @@
-//! `epitome mcp`: an MCP server on standard input and output, until the client closes it or somebody stops it.
+//! `epitome mcp`: an MCP server on standard input and output, until the client closes it or a signal stops it.
 //!
-//! Standard output is the protocol's. Whatever else there is to say goes to standard error.
+//! Standard output carries the protocol alone; everything else goes to standard error.
 
-use std::io;
 use std::path::Path;
 
 use epitome::budget::Tokens;
@@ -12,39 +11,34 @@ use epitome_gateway::tools::Caps;
 use epitome_runtime::artifact::Access;
 use serde_json::json;
 
-use crate::cli::Mcp;
+use crate::cli::McpArgs;
+use crate::cli_config::{CliConfig, Flags};
 use crate::failure::{Answer, Exit, Failure, sentence};
 use crate::open_store::{OpenStore, runtime, thread_id};
 use crate::progress::Progress;
-use crate::settings::{Configured, Flags};
-use crate::telemetry;
+use crate::telemetry::{self, say};
 
-/// Serves.
-pub fn run(args: &Mcp, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
-    // It runs as long as its client: there is no end to wait for.
+pub fn run(args: &McpArgs, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
     drop(progress);
     let runtime = runtime()?;
     let served = runtime.block_on(serve(args, config, json));
-    // A read of standard input that is under way cannot be called back.
+    // A read of standard input in progress cannot be canceled.
     runtime.shutdown_background();
     served.map(|()| Answer { data: Some(String::new()), ..Answer::new("", json!({"served": true})) })
 }
 
-async fn serve(args: &Mcp, config: Option<&Path>, json: bool) -> Result<(), Failure> {
+async fn serve(args: &McpArgs, config: Option<&Path>, json: bool) -> Result<(), Failure> {
     let thread = args.thread.as_deref().map(thread_id).transpose()?;
-    let store_args = &args.store_args;
-    let flags =
-        Flags::default().with("store.url", store_args.store.as_ref()).with("tenant.id", store_args.tenant.as_ref());
-    let configured = Configured::load(config, flags)?;
-    let exporter = telemetry::start(&configured, json)?;
-    let parts = configured.config().parts(&configured.environment).await?;
-    if let Some(writer) = configured.summary_writer().filter(|_| !json) {
-        let _ = io::Write::write_all(&mut io::stderr(), writer.as_bytes());
+    let config = CliConfig::load(config, Flags::of_store(&args.store_options))?;
+    let exporter = telemetry::start(&config, json)?;
+    let parts = config.values().parts(&config.environment).await?;
+    if let Some(line) = config.summarizer_line().filter(|_| !json) {
+        say(&line);
     }
-    let open_store = OpenStore::over(configured, parts).await?;
-    let session = Session { access: Access::owner(open_store.access.tenant.clone(), "mcp"), thread };
+    let store = OpenStore::from_parts(config, parts).await?;
+    let session = Session { access: Access::owner(store.access.tenant.clone(), "mcp"), thread };
     let caps = Caps { read_tokens_max: Tokens::new(args.read_tokens) };
-    let server = Server::new(open_store.engine.clone(), caps, session);
+    let server = Server::new(store.engine.clone(), caps, session);
     let served = tokio::select! {
         served = serve_stdio(server) => served,
         () = signaled() => Ok(()),

@@ -1,4 +1,4 @@
-//! `epitome mock`: runs a strict mock provider until it is told to stop, or prints how it can fail.
+//! `epitome mock`: runs a strict mock provider until a signal stops it, or lists its faults.
 
 use std::fmt::Write as _;
 use std::io;
@@ -14,11 +14,10 @@ use crate::cli;
 use crate::failure::{Answer, Exit, Failure, words};
 use crate::open_store::wait;
 use crate::progress::Progress;
-use crate::receipt::plural;
+use crate::receipt::count;
+use crate::telemetry;
 
-/// Runs it.
-pub fn run(args: &cli::Mock, progress: Progress) -> Result<Answer, Failure> {
-    // It runs until somebody stops it: there is no end to wait for.
+pub fn run(args: &cli::MockArgs, progress: Progress) -> Result<Answer, Failure> {
     drop(progress);
     if args.list {
         return Ok(catalog());
@@ -27,15 +26,15 @@ pub fn run(args: &cli::Mock, progress: Progress) -> Result<Answer, Failure> {
         let settings = settings(args);
         let listen = settings.listen;
         let mock = MockServer::start(settings).map_err(|error| cannot_listen(listen, &error))?;
-        let _ = io::Write::write_all(&mut io::stderr(), welcome(&mock).as_bytes());
+        telemetry::say(&welcome(&mock));
         signaled().await;
-        let answer = told(&mock);
+        let answer = violations(&mock);
         mock.stop().await;
         Ok(answer)
     })
 }
 
-fn settings(args: &cli::Mock) -> MockSettings {
+fn settings(args: &cli::MockArgs) -> MockSettings {
     MockSettings {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, args.port)),
         window: args.window.map(Tokens::new),
@@ -54,14 +53,14 @@ fn settings(args: &cli::Mock) -> MockSettings {
             between_tokens: Duration::from_millis(args.itl_ms),
             answer_tokens: args.answer_tokens,
         },
-        // A mock that runs for days keeps no bodies to look at: nobody can ask it for them.
+        // Nobody can ask this process for recorded bodies, so it must not collect them.
         records_max: 0,
         ..MockSettings::default()
     }
 }
 
 fn cannot_listen(listen: SocketAddr, error: &io::Error) -> Failure {
-    Failure::new(Exit::CannotFit, format!("It cannot listen on {listen}: {}.", words(error)))
+    Failure::new(Exit::CannotFit, format!("The mock cannot listen on {listen}: {}.", words(error)))
         .hint("`--port 0` takes a free port.")
 }
 
@@ -73,17 +72,15 @@ fn welcome(mock: &MockServer) -> String {
     )
 }
 
-fn told(mock: &MockServer) -> Answer {
+fn violations(mock: &MockServer) -> Answer {
     let violations = mock.violations();
-    let count = violations.len();
-    let mut text = format!("{count} violation{}.\n", plural(count));
+    let mut text = format!("{}.\n", count(violations.len(), "violation"));
     for broken in &violations {
         let _ = writeln!(text, "{:<6} {}: {}", broken.rule, broken.path, broken.message);
     }
     Answer::new(text, json!({"violations": violations}))
 }
 
-/// Every fault, one a line.
 fn catalog() -> Answer {
     let mut text = String::new();
     for fault in ProviderFault::all() {

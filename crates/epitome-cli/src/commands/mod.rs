@@ -1,6 +1,6 @@
-//! The verbs, one file each. A verb takes what was typed and answers.
+//! The verbs, one file each: from parsed arguments to an answer.
 //!
-//! Of a session's file only `compact` and `branch` write; the others write to the store, or nothing.
+//! Only `compact`, `branch` and `export` write files; the others write to the store, or nothing.
 
 mod branch;
 mod check;
@@ -30,19 +30,19 @@ use std::path::Path;
 
 use epitome::budget::Known;
 
-use crate::cli::{Aim, Cli, Verb};
+use crate::cli::{CheckArgs, Cli, GoalArgs, Verb};
+use crate::cli_config::CliConfig;
 use crate::failure::{Answer, Failure};
-use crate::nearest::check_model;
-use crate::planning;
+use crate::file_compaction::load_policy;
+use crate::mistyped::check_model;
 use crate::progress::Progress;
 use crate::screen::Screen;
-use crate::settings::Configured;
 
-/// Does what was asked.
+/// Runs the verb.
 pub fn run(cli: &Cli, screen: Screen) -> Result<Answer, Failure> {
     let config = cli.config.as_deref();
-    let progress = Progress::of(subject(&cli.verb));
-    warn_of_unknown_model(&cli.verb, config)?;
+    let progress = Progress::start(first_activity(&cli.verb));
+    check_model_of(&cli.verb, config)?;
     match &cli.verb {
         Verb::Compact(args) => compact::run(args, config, screen, &progress),
         Verb::Show(args) => show::run(args, config, screen),
@@ -69,52 +69,47 @@ pub fn run(cli: &Cli, screen: Screen) -> Result<Answer, Failure> {
     }
 }
 
-/// Refuses a mistyped model, and says of one that nobody knows what is assumed.
-fn warn_of_unknown_model(verb: &Verb, config: Option<&Path>) -> Result<(), Failure> {
+/// Refuses a mistyped model, and prints what is assumed of one that is not known.
+fn check_model_of(verb: &Verb, config: Option<&Path>) -> Result<(), Failure> {
+    let goal = |goal: &GoalArgs| (goal.model.clone(), goal.window, goal.policy.clone());
     let (model, window, policy) = match verb {
-        Verb::Compact(args) => aimed(&args.planned.aim),
-        Verb::Plan(args) => aimed(&args.aim),
-        Verb::Diff(args) => aimed(&args.planned.aim),
-        Verb::Show(args) => (args.model.as_deref(), None, None),
-        Verb::Count(args) => (args.model.as_deref(), None, None),
+        Verb::Compact(args) => goal(&args.plan.goal),
+        Verb::Plan(args) => goal(&args.goal),
+        Verb::Diff(args) => goal(&args.plan.goal),
+        Verb::Show(args) => (args.model.clone(), None, None),
+        Verb::Count(args) => (args.model.clone(), None, None),
         _ => return Ok(()),
     };
-    let Some(model) = model.filter(|_| window.is_none()) else { return Ok(()) };
-    if check_model(model)? != Known::Fallback {
+    let (Some(model), None) = (model, window) else { return Ok(()) };
+    if check_model(&model)? != Known::Fallback {
         return Ok(());
     }
-    let configured = Configured::for_file(config)?;
-    let assumed = match policy {
-        Some(name) => planning::policy(Some(name))?,
-        None => configured.config().compaction_policy()?,
+    let config = CliConfig::for_file(config)?;
+    let policy = match policy {
+        Some(name) => load_policy(&name)?,
+        None => config.values().compaction_policy()?,
     };
-    let window = configured.config().model.window.unwrap_or(assumed.trigger.window);
-    // Nobody is left to be told when this fails.
+    let window = config.values().model.window.unwrap_or(policy.trigger.window);
     let _ = writeln!(
         std::io::stderr(),
-        "notice: the model `{model}` is not known; its window is taken as {window} tokens and counts are estimates. \
-         Set `--window N` if you know better."
+        "notice: unknown model `{model}`: assuming a window of {window} tokens and estimating counts; \
+         `--window N` sets the window."
     );
     Ok(())
 }
 
-/// The model, the window and the policy that a compaction is asked for.
-fn aimed(aim: &Aim) -> (Option<&str>, Option<u64>, Option<&str>) {
-    (aim.model.as_deref(), aim.window, aim.policy.as_deref())
-}
-
-/// What a verb does at first.
-fn subject(verb: &Verb) -> String {
+/// Returns what a verb does first, for the progress line.
+fn first_activity(verb: &Verb) -> String {
     let file = match verb {
-        Verb::Compact(args) => Some(&args.planned.input.file),
-        Verb::Show(args) => Some(&args.input.file),
-        Verb::Plan(args) => Some(&args.input.file),
-        Verb::Diff(args) => Some(&args.planned.input.file),
-        Verb::Read(args) => Some(&args.input.file),
-        Verb::Branch(args) => Some(&args.input.file),
-        Verb::Check(args) => args.file.as_ref(),
-        Verb::Count(args) => Some(&args.input.file),
-        _ => None,
+        Verb::Compact(args) => &args.plan.input.file,
+        Verb::Show(args) => &args.input.file,
+        Verb::Plan(args) => &args.input.file,
+        Verb::Diff(args) => &args.plan.input.file,
+        Verb::Read(args) => &args.input.file,
+        Verb::Branch(args) => &args.input.file,
+        Verb::Check(CheckArgs { file: Some(file), .. }) => file,
+        Verb::Count(args) => &args.input.file,
+        _ => return "Opening the store".to_owned(),
     };
-    file.map_or_else(|| "Opening the store".to_owned(), |file| format!("Reading {}", file.display()))
+    format!("Reading {}", file.display())
 }

@@ -1,30 +1,26 @@
-//! `epitome models`: the window of each model and where it is from, and forgetting what was learned.
+//! `epitome models`: the window of each model and where it is from; `reset` forgets what was learned.
 //!
-//! What is learned belongs to a tenant, an upstream and a model. It expires by itself; a reset does not wait for that.
+//! A window is learned for one tenant, one upstream and one model. It expires by itself; a reset does not wait for that.
 
 use std::path::Path;
 
-use epitome::budget::{CountFactor, Model, Tokens, Window};
+use epitome::budget::{CountFactor, Model, Window};
 use epitome_runtime::config::StoreUrl;
 use epitome_runtime::ids::{Moment, TenantId};
-use epitome_runtime::model::{LearnedWindow, ModelLesson};
+use epitome_runtime::model::ModelLesson;
 use serde_json::{Value, json};
 
-use crate::cli::{ModelsArgs, ModelsVerb, StoreArgs};
+use crate::cli::{ModelsArgs, ModelsVerb, StoreOptions};
+use crate::cli_config::{CliConfig, Flags};
 use crate::failure::{Answer, Exit, Failure, sentence};
 use crate::open_store::{IfMissing, OpenStore, wait};
-use crate::receipt::{headed, plural};
+use crate::receipt::count;
 use crate::screen::Screen;
-use crate::settings::{Configured, Flags};
-use crate::table::{Side, table};
+use crate::table::Table;
 
-/// What was learned of a model, and by store_args requests.
-struct Learned {
-    tenant: TenantId,
-    lesson: ModelLesson,
-}
+/// A lesson, and the tenant whose requests taught it.
+type TenantLesson = (TenantId, ModelLesson);
 
-/// Lists models, or forgets what was learned of them.
 pub fn run(args: &ModelsArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
     wait(async {
         match &args.verb {
@@ -35,55 +31,51 @@ pub fn run(args: &ModelsArgs, config: Option<&Path>, screen: Screen) -> Result<A
 }
 
 async fn list(args: &ModelsArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
-    let configured = Configured::load(config, Flags::default().with("store.url", args.store.as_ref()))?;
-    let mut learned = Vec::new();
+    let loaded = CliConfig::load(config, Flags::default().with("store.url", args.store.as_ref()))?;
+    let mut lessons: Vec<TenantLesson> = Vec::new();
     // Windows are known without a store as well.
-    if has_store(&configured) {
-        let open_store = open(args, config).await?;
-        for tenant in tenants(args, &open_store).await? {
-            let book = open_store.engine.lessons(&tenant).await?;
-            let of_tenant = book.iter().filter(|lesson| is_at(args, lesson)).cloned();
-            learned.extend(of_tenant.map(|lesson| Learned { tenant: tenant.clone(), lesson }));
+    if !matches!(&loaded.values().store.url, StoreUrl::Sqlite(path) if !path.exists()) {
+        let store = open(args, config).await?;
+        for tenant in tenants(args, &store).await? {
+            let book = store.engine.lessons(&tenant).await?;
+            let wanted = book.iter().filter(|lesson| upstream(args).is_none_or(|url| url == lesson.upstream));
+            lessons.extend(wanted.cloned().map(|lesson| (tenant.clone(), lesson)));
         }
     }
-    let told = configured.config().model.name.clone().zip(configured.config().model.window);
     let now = Moment::now();
-    let text = text(&learned, told.as_ref(), now, screen);
-    let listed =
-        Model::listed().map(|(name, model)| json!({"model": name, "window": model.max_input, "from": "listed"}));
-    let configured = told.iter().map(|(name, window)| json!({"model": name, "window": window, "from": "configured"}));
-    let learned = learned.iter().map(|learned| json_of(learned, now));
-    let models: Vec<Value> = learned.chain(configured).chain(listed).collect();
-    Ok(Answer::new(text, json!({"models": models})))
-}
-
-fn has_store(configured: &Configured) -> bool {
-    match &configured.config().store.url {
-        StoreUrl::Sqlite(path) => path.exists(),
-        _ => true,
+    let mut models: Vec<Value> = lessons.iter().map(|lesson| lesson_json(lesson, now)).collect();
+    let mut table = Table::with_heads("lrl", ["model", "window", "from"]);
+    let configured = &loaded.values().model;
+    let configured =
+        configured.name.as_deref().zip(configured.window).map(|(name, window)| (name, window, "configured"));
+    let listed = Model::listed().map(|(name, model)| (name, model.max_input, "listed"));
+    for (name, window, from) in configured.into_iter().chain(listed) {
+        table.row(&[&name, &window, &from]);
+        models.push(json!({"model": name, "window": window, "from": from}));
     }
+    let mut text = String::new();
+    if !lessons.is_empty() {
+        let learned = lessons_text(&lessons, now, screen);
+        text = format!("Learned from answers and refusals:\n\n{learned}\n`epitome models reset MODEL` forgets it.\n\n");
+    }
+    Ok(Answer::new(text + &table.text(screen), json!({"models": models})))
 }
 
 async fn open(args: &ModelsArgs, config: Option<&Path>) -> Result<OpenStore, Failure> {
-    let store_args = StoreArgs { store: args.store.clone(), tenant: None };
-    OpenStore::open(config, &store_args, IfMissing::Fail).await
+    OpenStore::open(config, &StoreOptions { store: args.store.clone(), tenant: None }, IfMissing::Fail).await
 }
 
-/// The tenant that was asked for, or all of them.
-async fn tenants(args: &ModelsArgs, open_store: &OpenStore) -> Result<Vec<TenantId>, Failure> {
+/// Returns the tenant that was asked for, or all of them.
+async fn tenants(args: &ModelsArgs, store: &OpenStore) -> Result<Vec<TenantId>, Failure> {
     match &args.tenant {
         Some(tenant) => Ok(vec![tenant.parse().map_err(|error| Failure::new(Exit::Usage, sentence(&error)))?]),
-        None => Ok(open_store.log().store().tenants().await?),
+        None => Ok(store.log().store().tenants().await?),
     }
 }
 
-fn is_at(args: &ModelsArgs, lesson: &ModelLesson) -> bool {
-    args.upstream.as_deref().is_none_or(|upstream| address(upstream) == lesson.upstream)
-}
-
-/// An upstream's address as lessons have it.
-fn address(upstream: &str) -> &str {
-    upstream.trim_end_matches('/')
+/// Returns the upstream that was asked for, written as lessons have it.
+fn upstream(args: &ModelsArgs) -> Option<&str> {
+    args.upstream.as_deref().map(|url| url.trim_end_matches('/'))
 }
 
 async fn reset(
@@ -92,85 +84,54 @@ async fn reset(
     config: Option<&Path>,
     screen: Screen,
 ) -> Result<Answer, Failure> {
-    let open_store = open(args, config).await?;
-    let mut forgotten = Vec::new();
-    for tenant in tenants(args, &open_store).await? {
-        let lessons = open_store.engine.forget_lessons(&tenant, model, args.upstream.as_deref().map(address)).await?;
-        forgotten.extend(lessons.into_iter().map(|lesson| Learned { tenant: tenant.clone(), lesson }));
+    let store = open(args, config).await?;
+    let mut forgotten: Vec<TenantLesson> = Vec::new();
+    for tenant in tenants(args, &store).await? {
+        let lessons = store.engine.forget_lessons(&tenant, model, upstream(args)).await?;
+        forgotten.extend(lessons.into_iter().map(|lesson| (tenant.clone(), lesson)));
     }
     let now = Moment::now();
-    let count = forgotten.len();
-    let mut text = match count {
-        0 => "Nothing was learned that fits; nothing was changed.\n".to_owned(),
-        _ => format!("Forgot what was learned of {count} model{}:\n\n", plural(count)),
+    let text = if forgotten.is_empty() {
+        "Nothing was learned that matches; nothing was changed.\n".to_owned()
+    } else {
+        let models = count(forgotten.len(), "model");
+        format!("Forgot what was learned about {models}:\n\n{}", lessons_text(&forgotten, now, screen))
     };
-    if count > 0 {
-        text.push_str(&lessons_text(&forgotten, now, screen));
-    }
-    let json: Vec<Value> = forgotten.iter().map(|learned| json_of(learned, now)).collect();
+    let json: Vec<Value> = forgotten.iter().map(|lesson| lesson_json(lesson, now)).collect();
     Ok(Answer::new(text, json!({"forgotten": json})))
 }
 
-fn text(learned: &[Learned], told: Option<&(String, Tokens)>, now: Moment, screen: Screen) -> String {
-    let mut text = String::new();
-    if !learned.is_empty() {
-        text.push_str("Learned from answers and refusals:\n\n");
-        text.push_str(&lessons_text(learned, now, screen));
-        text.push_str("\n`epitome models reset MODEL` forgets it.\n\n");
+fn lessons_text(lessons: &[TenantLesson], now: Moment, screen: Screen) -> String {
+    let heads = ["model", "window", "from", "tenant", "upstream", "factor", "learned", "until"];
+    let mut table = Table::with_heads("lrlllrll", heads);
+    for (tenant, lesson) in lessons {
+        let (window, from) = known_window(lesson, now);
+        let factor = lesson.factor.map_or_else(String::new, |factor| format!("{:.2}", factor.get()));
+        let learned = lesson.window_at(now);
+        let [at, until] = [learned.map(|window| window.at), learned.map(|window| window.until)]
+            .map(|moment| moment.map_or_else(String::new, |moment| moment.to_string()));
+        table.row(&[&lesson.model, &window.tokens(), &from, tenant, &lesson.upstream, &factor, &at, &until]);
     }
-    let mut rows = vec![["model", "window", "from"].map(str::to_owned).to_vec()];
-    let mut row = |name: &str, window: Tokens, from: &str| {
-        rows.push(vec![name.to_owned(), window.to_string(), from.to_owned()]);
-    };
-    if let Some((name, window)) = told {
-        row(name, *window, "configured");
-    }
-    for (name, model) in Model::listed() {
-        row(name, model.max_input, "listed");
-    }
-    text.push_str(&headed(&table(&[Side::Left, Side::Right, Side::Left], &rows, screen), screen));
-    text
+    table.text(screen)
 }
 
-fn lessons_text(learned: &[Learned], now: Moment, screen: Screen) -> String {
-    let titles = ["model", "window", "from", "tenant", "upstream", "factor", "learned", "until"];
-    let mut rows = vec![titles.map(str::to_owned).to_vec()];
-    rows.extend(learned.iter().map(|Learned { tenant, lesson }| {
-        let window = lesson.window_at(now);
-        let moment = |of: fn(LearnedWindow) -> Moment| window.map_or_else(String::new, |window| of(window).to_string());
-        vec![
-            lesson.model.clone(),
-            known(lesson, now).tokens().to_string(),
-            from(lesson, now).to_owned(),
-            tenant.to_string(),
-            lesson.upstream.clone(),
-            lesson.factor.map_or_else(String::new, |factor| format!("{:.2}", factor.get())),
-            moment(|window| window.at),
-            moment(|window| window.until),
-        ]
-    }));
-    let mut sides = [Side::Left; 8];
-    (sides[1], sides[5]) = (Side::Right, Side::Right);
-    headed(&table(&sides, &rows, screen), screen)
-}
-
-fn known(lesson: &ModelLesson, now: Moment) -> Window {
-    Window::of(&lesson.model, lesson.window_at(now).map(|window| window.tokens))
-}
-
-fn from(lesson: &ModelLesson, now: Moment) -> &'static str {
-    match known(lesson, now) {
+/// Returns the window that counts for a model, and where it is from.
+fn known_window(lesson: &ModelLesson, now: Moment) -> (Window, &'static str) {
+    let window = Window::of(&lesson.model, lesson.window_at(now).map(|window| window.tokens));
+    let from = match window {
         Window::Learned(_) => "learned",
         Window::Listed(_) => "listed",
         Window::Fallback(_) => "assumed",
-    }
+    };
+    (window, from)
 }
 
-fn json_of(Learned { tenant, lesson }: &Learned, now: Moment) -> Value {
-    let window = lesson.window_at(now);
+fn lesson_json((tenant, lesson): &TenantLesson, now: Moment) -> Value {
+    let (window, from) = known_window(lesson, now);
+    let learned = lesson.window_at(now);
     json!({
-        "model": lesson.model, "window": known(lesson, now).tokens(), "from": from(lesson, now), "tenant": tenant,
+        "model": lesson.model, "window": window.tokens(), "from": from, "tenant": tenant,
         "upstream": lesson.upstream, "factor": lesson.factor.map(CountFactor::get),
-        "learned": window.map(|window| window.at.to_string()), "until": window.map(|window| window.until.to_string()),
+        "learned": learned.map(|window| window.at.to_string()), "until": learned.map(|window| window.until.to_string()),
     })
 }

@@ -1,103 +1,78 @@
-//! `epitome plan`: what a compaction would do, rung by rung, and what each rung buys. Nothing is done.
+//! `epitome plan`: what a compaction would do, and what each rung frees. Nothing is written.
 
 use std::path::Path;
 
 use epitome::plan::{Action, Cleared, Record};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::compact::nothing_to_do;
-use crate::cli::Planned;
+use crate::cli::PlanArgs;
+use crate::cli_config::CliConfig;
 use crate::failure::{Answer, Exit, Failure};
-use crate::open::Opened;
-use crate::planning::{Job, Made};
-use crate::receipt::{self, headed};
+use crate::file_compaction::FileCompaction;
+use crate::input::OpenedFile;
+use crate::receipt;
 use crate::screen::Screen;
-use crate::settings::Configured;
-use crate::table::{Side, table};
+use crate::summary_writer::SummarySource;
+use crate::table::Table;
 
 /// The most records that are printed one by one.
 const RECORDS_MAX: usize = 24;
 
-/// Plans.
-pub fn run(args: &Planned, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
-    let job = Job::new(args, &Configured::for_file(config)?)?;
-    let Some(made) = job.preview()? else { return Ok(nothing(&job, screen)) };
-    let plan = &made.compaction.plan;
+pub fn run(args: &PlanArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+    let job = FileCompaction::new(args, &CliConfig::for_file(config)?)?;
     let mut text = receipt::headline(&job.opened, screen);
-    text.push_str(&room(&job));
-    text.push_str(&format!("policy {}: {} tokens become {}\n\n", plan.policy, plan.before, plan.after));
+    let Some(fitted) = job.preview()? else {
+        return Ok(Answer::new(text + &nothing_to_do(&job), receipt::unchanged_json(&job)));
+    };
+    let plan = &fitted.compaction.plan;
+    let FileCompaction { opened, limit, .. } = &job;
+    text.push_str(&format!("counted by {}; policy {}\n", opened.provenance(), plan.policy));
+    text.push_str(&receipt::limits(&job));
+    text.push_str(&format!("{} tokens become {}\n\n", plan.before, plan.after));
     text.push_str(&receipt::steps(plan, screen));
-    text.push('\n');
-    text.push_str(&records(&plan.records, &job.opened, screen));
-    if plan.tail_from < job.opened.thread.len() {
-        text.push_str(&format!("\n  Messages from {} on are kept as they are.\n", job.opened.label(plan.tail_from)));
+    text.push_str(&format!("\n{}", records(&plan.records, opened, screen)));
+    if plan.tail_from < opened.conversation.thread.len() {
+        text.push_str(&format!("\n  Messages from {} on are kept as they are.\n", opened.label(plan.tail_from)));
     }
     for warning in &plan.warnings {
         text.push_str(&format!("  {warning}\n"));
     }
-    let exit = if made.fits(job.limit) { Exit::Fine } else { Exit::CannotFit };
+    let exit = if fitted.fits(*limit) { Exit::Fine } else { Exit::CannotFit };
     if exit == Exit::CannotFit {
         text.push_str(&format!("\n  {}\n", screen.bad(&job.below_floor().sentence)));
     }
-    text.push_str(&receipt::notices(&job.opened.session, screen));
-    Ok(Answer { exit, ..Answer::new(text, to_json(&job, &made)) })
-}
-
-fn nothing(job: &Job, screen: Screen) -> Answer {
-    let mut text = receipt::headline(&job.opened, screen);
-    text.push_str(&nothing_to_do(job));
-    let mut json = receipt::file_json(&job.opened);
+    text.push_str(&receipt::notices(&opened.conversation.session, screen));
+    let mut json = receipt::json(&job, &fitted, &SummarySource::by_code(&fitted));
     json["compacted"] = json!(false);
-    json["room"] = json!(job.room);
-    json["window"] = receipt::window_json(job);
-    Answer::new(text, json)
+    json["plan"] = json!(plan);
+    Ok(Answer { exit, ..Answer::new(text, json) })
 }
 
-fn room(job: &Job) -> String {
-    let window = job.window.as_ref().map(|window| format!("window {}, {}; ", window.tokens, window.source));
-    format!(
-        "{}compacts above {} tokens, down to {}; hard limit {}; counted by {}\n",
-        window.unwrap_or_default(),
-        job.room.trigger,
-        job.room.target,
-        job.limit,
-        job.opened.provenance()
-    )
-}
-
-fn records(records: &[Record], opened: &Opened, screen: Screen) -> String {
-    let mut rows = vec![["what", "by", "tokens", "becomes", "why"].map(str::to_owned).to_vec()];
-    rows.extend(records.iter().take(RECORDS_MAX).map(|one| record(one, opened)));
-    let mut out =
-        headed(&table(&[Side::Left, Side::Left, Side::Right, Side::Right, Side::Left], &rows, screen), screen);
+fn records(records: &[Record], opened: &OpenedFile, screen: Screen) -> String {
+    let mut table = Table::with_heads("llrrl", ["what", "by", "tokens", "becomes", "why"]);
+    for record in records.iter().take(RECORDS_MAX) {
+        let range = record.span.range();
+        let what = match record.part {
+            Some(part) => opened.label(part.place),
+            None => format!("{} to {}", opened.label(range.start), opened.label(range.end - 1)),
+        };
+        table.row(&[&what, &record.rung.name(), &record.before, &record.after, &reason(&record.action)]);
+    }
+    let mut out = table.text(screen);
     if records.len() > RECORDS_MAX {
         out.push_str(&format!("  and {} more; `--json` lists them all\n", records.len() - RECORDS_MAX));
     }
     out
 }
 
-fn record(record: &Record, opened: &Opened) -> Vec<String> {
-    let range = record.span.range();
-    let what = match record.part {
-        Some(part) => opened.label(part.place),
-        None => format!("{} to {}", opened.label(range.start), opened.label(range.end - 1)),
-    };
-    vec![
-        what,
-        record.rung.name().to_owned(),
-        record.before.to_string(),
-        record.after.to_string(),
-        reason(&record.action),
-    ]
-}
-
-/// Why something leaves the prompt.
+/// Explains why something leaves the prompt.
 pub fn reason(action: &Action) -> String {
     match action {
         Action::Drop { .. } => "the oldest; an index of it stays".to_owned(),
         Action::Externalize { artifact, .. } => format!("large; moved out to {artifact}"),
-        Action::Summarize { kept, .. } if kept.is_empty() => "a summary stands for it".to_owned(),
-        Action::Summarize { kept, .. } => format!("a summary stands for it; {} of its messages stay", kept.len()),
+        Action::Summarize { kept, .. } if kept.is_empty() => "replaced by a summary".to_owned(),
+        Action::Summarize { kept, .. } => format!("replaced by a summary; {} of its messages stay", kept.len()),
         Action::Clear { why, .. } => match why {
             Cleared::Duplicate { .. } => "the same result comes again later".to_owned(),
             Cleared::Superseded { .. } => "a later message read or wrote the same thing".to_owned(),
@@ -105,11 +80,4 @@ pub fn reason(action: &Action) -> String {
             Cleared::Policy { .. } | Cleared::Own { .. } => "the policy clears old results".to_owned(),
         },
     }
-}
-
-fn to_json(job: &Job, made: &Made) -> Value {
-    let mut json = receipt::json(job, made);
-    json["compacted"] = json!(false);
-    json["plan"] = json!(made.compaction.plan);
-    json
 }

@@ -7,11 +7,10 @@ use serde_json::{Value, json};
 
 use crate::cli::{PolicyArgs, PolicyVerb};
 use crate::failure::{Answer, Exit, Failure, words};
-use crate::planning;
+use crate::file_compaction::load_policy;
 use crate::screen::Screen;
-use crate::table::{Side, table};
+use crate::table::Table;
 
-/// Does what was asked of policies.
 pub fn run(args: &PolicyArgs, screen: Screen) -> Result<Answer, Failure> {
     match &args.verb {
         PolicyVerb::List => Ok(list(screen)),
@@ -22,16 +21,18 @@ pub fn run(args: &PolicyArgs, screen: Screen) -> Result<Answer, Failure> {
 
 fn list(screen: Screen) -> Answer {
     let policies: Vec<Policy> = Preset::ALL.iter().map(Preset::policy).collect();
-    let row = |policy: &Policy| vec![screen.head(&policy.name), policy.about.clone()];
-    let rows: Vec<Vec<String>> = policies.iter().map(row).collect();
-    let listed = |policy: &Policy| json!({"name": policy.name, "version": policy.version, "about": policy.about});
-    let json = json!({"policies": policies.iter().map(listed).collect::<Vec<Value>>(), "default": policies[0].name});
-    let note = format!("\nThe default is {}; a policy file is named by its path.\n", policies[0].name);
-    Answer::new(table(&[Side::Left, Side::Left], &rows, screen) + &note, json)
+    let mut table = Table::new("ll");
+    for policy in &policies {
+        table.row(&[&screen.head(&policy.name), &policy.about]);
+    }
+    let to_json = |policy: &Policy| json!({"name": policy.name, "version": policy.version, "about": policy.about});
+    let json = json!({"policies": policies.iter().map(to_json).collect::<Vec<Value>>(), "default": policies[0].name});
+    let note = format!("\nThe default is {}. `--policy` also takes the path of a policy file.\n", policies[0].name);
+    Answer::new(table.text(screen) + &note, json)
 }
 
 fn show(name: &str) -> Result<Answer, Failure> {
-    let policy = planning::policy(Some(name))?;
+    let policy = load_policy(name)?;
     let preset = Preset::ALL.iter().find(|preset| preset.name == name).map(|preset| preset.toml.to_owned());
     let toml = match preset {
         Some(toml) => toml,
@@ -44,7 +45,7 @@ fn check(file: &Path) -> Result<Answer, Failure> {
     let toml = std::fs::read_to_string(file).map_err(|error| Failure::unreadable(file, words(&error)))?;
     match Policy::parse(&toml) {
         Ok(policy) => {
-            let text = format!("{} is the policy {}.\n", file.display(), policy.label());
+            let text = format!("{}: OK, policy {}\n", file.display(), policy.label());
             Ok(Answer::new(text, json!({"file": file.display().to_string(), "policy": policy.label(), "valid": true})))
         }
         Err(error) => Err(Failure::new(Exit::Violations, format!("{}, {error}.", file.display()))

@@ -1,8 +1,7 @@
-//! `epitome serve`: the gateway, from the configuration to its end.
+//! `epitome serve`: runs the gateway until a signal stops it.
 //!
-//! Everything that can be wrong is found out before it listens. What it says goes to standard error.
+//! Configuration errors are found before it listens. All of its own output goes to standard error.
 
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,84 +16,81 @@ use epitome_runtime::log::LogError;
 use epitome_runtime::store::{RecoveringStore, Store, StoreError, TimeoutStore};
 use serde_json::json;
 
-use crate::cli::Serve;
+use crate::cli::ServeArgs;
+use crate::cli_config::{CliConfig, Flags};
 use crate::failure::{Answer, Exit, Failure, sentence};
-use crate::planning;
+use crate::file_compaction::load_policy;
+use crate::open_store::no_threads;
 use crate::progress::Progress;
-use crate::receipt::plural;
-use crate::settings::{Configured, Flags};
-use crate::telemetry;
+use crate::receipt::count;
+use crate::telemetry::{self, say};
 
-/// How long the log may take to get what came last.
+/// At the end, the time to write the newest messages to the log.
 const LOG_WAIT: Duration = Duration::from_secs(10);
-/// How long the start waits for the store.
+/// At the start, the time to wait for the store before requests are taken without it.
 const STORE_WAIT: Duration = Duration::from_secs(1);
-/// How long work that nobody needs may go on at the end.
+/// At the end, the time for plans that nobody waits for any more.
 const LEFT_OVER_WAIT: Duration = Duration::from_millis(200);
 
-/// Serves until it is told to stop.
-pub fn run(args: &Serve, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
-    // It runs for days: there is no end to wait for.
+pub fn run(args: &ServeArgs, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
     drop(progress);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Failure::new(Exit::CannotFit, format!("No threads can be started: {error}.")))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
     let answer = runtime.block_on(serve(args, config, json));
-    // Planning that nobody waits for any more is not waited for either.
     runtime.shutdown_timeout(LEFT_OVER_WAIT);
     answer
 }
 
-async fn serve(args: &Serve, config: Option<&Path>, json: bool) -> Result<Answer, Failure> {
+async fn serve(args: &ServeArgs, config: Option<&Path>, json: bool) -> Result<Answer, Failure> {
     if let Some(policy) = &args.policy {
-        planning::policy(Some(policy))?;
+        load_policy(policy)?;
     }
     let demo = if args.demo { Some(Demo::start()?) } else { None };
-    let configured = Configured::load(config, demo.iter().fold(flags(args), |flags, demo| demo.lay_over(flags, args)))?;
-    let log_json = json || configured.serve().log == LogFormat::Json;
-    let exporter = telemetry::start(&configured, log_json)?;
-    let tenant = configured.config().tenant.id.clone();
-    let settings = Arc::new(Settings::new(configured.serve().clone(), tenant, &configured.environment)?);
+    let flags = demo.iter().fold(flags(args), |flags, demo| demo.override_flags(flags, args));
+    let config = CliConfig::load(config, flags)?;
+    let log_json = json || config.serve().log == LogFormat::Json;
+    let exporter = telemetry::start(&config, log_json)?;
+    let tenant = config.values().tenant.id.clone();
+    let settings = Arc::new(Settings::new(config.serve().clone(), tenant, &config.environment)?);
     let openness = if args.insecure { Openness::Anybody } else { Openness::Local };
     let listening = Listening::on(&settings, openness).await?;
     let compactions = Arc::new(epitome_runtime::event::CompactionMetrics::new());
     let store_wait = settings.serve.store_patience_ms.0;
     // Less than a request waits, so that the reason for the wait is known.
-    let store = configured.config().recovering_store(store_wait * 3 / 4)?;
-    let mut parts = configured.config().parts_over(Arc::new(store.clone()), &configured.environment)?;
+    let store = config.values().recovering_store(store_wait * 3 / 4)?;
+    let mut parts = config.values().parts_over(Arc::new(store.clone()), &config.environment)?;
     parts.bus = parts.bus.with_listener(compactions.clone());
     parts.settings.store_timeout = store_wait;
-    if configured.names_no_policy() {
+    if config.has_default_policy() {
         parts.settings.policy.target = usual().target;
     }
     let engine = Engine::before_its_store(parts);
     let sealed = Arc::new(Mutex::new(None));
     let opening = keep_open(&store, &engine, &sealed);
-    // Requests go out without it, so it is not waited for longer than it usually takes.
+    // Requests are forwarded without it, so it gets only the time that it usually takes.
     let is_open = store.first_try(STORE_WAIT).await;
-    // A key that is not configured does not come by waiting for it.
+    // Waiting does not help when the key is not configured.
     if let Some(error) = sealed.lock().unwrap_or_else(PoisonError::into_inner).take() {
         opening.abort();
         return Err(error.into());
     }
     if !log_json {
-        say(&welcome(&listening, &settings, &configured, is_open));
+        say(&welcome(&listening, &settings, &config, is_open));
         say(&demo.as_ref().map(|_| Demo::loop_at(&listening.url())).unwrap_or_default());
     }
     let report = Gateway::start(settings, engine, compactions, listening).stop_on_signals(LOG_WAIT).await;
     if !report.is_log_complete {
-        say("The newest messages of some threads are not in the store; their clients will send them again.\n");
+        say("The newest messages of some threads were not stored; their clients will send them again.\n");
     }
     if let Err(error) = &report.ledger {
-        say(&format!("The newest entries of the ledger are not written: {error}.\n"));
+        say(&format!("The newest ledger entries were not written: {error}.\n"));
     }
     opening.abort();
     drop(exporter);
     Ok(farewell(report.cut))
 }
 
-/// Opens the store, as often as it takes, and again when it is lost. That it is sealed with a key that is not configured is
-/// noted.
+/// Opens the store, as often as it takes, and again when the connection is lost. Puts the error into `sealed` if the store
+/// is sealed with a key that is not configured.
 fn keep_open(
     store: &RecoveringStore,
     engine: &Engine,
@@ -122,7 +118,7 @@ fn keep_open(
     })
 }
 
-fn flags(args: &Serve) -> Flags {
+fn flags(args: &ServeArgs) -> Flags {
     let upstreams = (!args.upstreams.is_empty()).then(|| args.upstreams.join(","));
     let is_preset = args.policy.as_deref().is_some_and(|name| preset(name).is_some());
     let (name, path) = if is_preset { (args.policy.as_ref(), None) } else { (None, args.policy.as_ref()) };
@@ -139,29 +135,30 @@ fn flags(args: &Serve) -> Flags {
         .with("policy.path", path)
 }
 
-/// Where it is, where requests go, and the two lines that point an agent at it.
-fn welcome(listening: &Listening, settings: &Settings, configured: &Configured, is_open: bool) -> String {
+/// Returns the address, the store, the upstreams, and the two lines that point an agent here.
+fn welcome(listening: &Listening, settings: &Settings, config: &CliConfig, is_open: bool) -> String {
     let url = listening.url();
-    let store = &configured.config().store.url;
-    let threads = match is_open {
-        true => format!("store: {store}"),
-        false => format!("{store} cannot be opened yet, so requests go out as they came"),
+    let store = &config.values().store.url;
+    let state = if is_open {
+        format!("store: {store}")
+    } else {
+        format!("{store} cannot be opened yet, so requests are forwarded unchanged")
     };
-    let mut text = format!("Listening on {url}; {threads}. Press Ctrl-C to stop.\n\n");
+    let mut text = format!("Listening on {url}; {state}. Press Ctrl-C to stop.\n\n");
     for upstream in &settings.upstreams {
-        let key = if upstream.key.is_some() { ", with a key of the gateway's" } else { "" };
+        let key = if upstream.key.is_some() { ", with the gateway's own key" } else { "" };
         let address = upstream.url.to_string();
         text.push_str(&format!("  {:<12} {}{key}\n", upstream.route, address.trim_end_matches('/')));
     }
-    text.extend(configured.summary_writer().map(|line| format!("\n{line}")));
+    text.extend(config.summarizer_line().map(|line| format!("\n{line}")));
     text.push_str(&format!("\n  export OPENAI_BASE_URL={url}/v1\n  export ANTHROPIC_BASE_URL={url}\n\n"));
     text
 }
 
-/// The most tokens of a prompt in a demonstration: little enough to be reached soon.
+/// The prompt budget of a demonstration: small enough to be reached soon.
 const DEMO_BUDGET: u64 = 3000;
 
-/// A provider to show a compaction with.
+/// The mock provider that a demonstration runs against.
 struct Demo(MockServer);
 
 impl Demo {
@@ -170,8 +167,8 @@ impl Demo {
         MockServer::start(MockSettings::default()).map(Demo).map_err(failed)
     }
 
-    /// The flags with every provider being the mock, and a memory that goes with the process.
-    fn lay_over(&self, flags: Flags, args: &Serve) -> Flags {
+    /// Makes the mock every provider, and memory the store.
+    fn override_flags(&self, flags: Flags, args: &ServeArgs) -> Flags {
         let upstreams = Provider::ALL.map(|provider| format!("{}={}", provider.name(), self.0.url()));
         let budget = args.budget.unwrap_or(DEMO_BUDGET);
         flags
@@ -180,7 +177,7 @@ impl Demo {
             .with("serve.budget", Some(budget))
     }
 
-    /// A loop for another terminal: an agent store_args history grows.
+    /// Returns a shell loop for another terminal: an agent whose history grows.
     fn loop_at(url: &str) -> String {
         format!(
             r#"This is a demonstration: a mock provider answers. Paste this into another terminal and watch the tokens:
@@ -205,13 +202,9 @@ impl Demo {
 fn farewell(cut: usize) -> Answer {
     let text = match cut {
         0 => "Stopped. All requests completed.\n".to_owned(),
-        cut => format!("Stopped. {cut} request{} cut off.\n", plural(cut)),
+        cut => format!("Stopped. Cut off {}.\n", count(cut, "request")),
     };
     Answer::new(text, json!({"cut": cut}))
-}
-
-fn say(text: &str) {
-    let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
 }
 
 impl From<SettingsError> for Failure {
@@ -223,11 +216,11 @@ impl From<SettingsError> for Failure {
 impl From<ListenError> for Failure {
     fn from(error: ListenError) -> Self {
         let (exit, hint) = match &error {
-            ListenError::Open { .. } => {
-                (Exit::Usage, "Set `serve.keys`, listen on 127.0.0.1, or say `--insecure` if that is what you want.")
+            ListenError::Open { .. } => (Exit::Usage, "Set `serve.keys`, listen on 127.0.0.1, or add `--insecure`."),
+            ListenError::Port { .. } => {
+                (Exit::CannotFit, "Name another address with `--listen`; port 0 takes a free port.")
             }
-            ListenError::Port { .. } => (Exit::CannotFit, "Name another address with `--listen`; port 0 takes any."),
-            _ => (Exit::Unreadable, "`serve.tls_certificate` and `serve.tls_key` name the two files, both as PEM."),
+            _ => (Exit::Unreadable, "`serve.tls_certificate` and `serve.tls_key` name the two PEM files."),
         };
         Failure::new(exit, sentence(&error)).hint(hint)
     }

@@ -1,4 +1,4 @@
-//! `epitome work`: carries out queued compactions until it is told to stop; those under way are finished.
+//! `epitome work`: runs queued compactions until a signal stops it, and finishes those that are running.
 
 use std::io;
 use std::path::Path;
@@ -6,58 +6,48 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use epitome_gateway::serve::signaled;
-use epitome_runtime::engine::Parts;
 use epitome_runtime::event::{Event, EventField, EventKind, JobStage, JsonLines, Listener};
 use serde_json::json;
 
-use crate::cli::Work;
+use crate::cli::WorkArgs;
+use crate::cli_config::{CliConfig, Flags};
 use crate::failure::{Answer, Exit, Failure};
 use crate::open_store::{OpenStore, wait};
 use crate::progress::Progress;
-use crate::receipt::plural;
-use crate::settings::{Configured, Flags};
+use crate::receipt::count;
 use crate::telemetry;
 
-/// Works.
-pub fn run(args: &Work, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
-    // It runs for days: there is no end to wait for.
+pub fn run(args: &WorkArgs, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
     drop(progress);
     wait(async {
-        let configured = Configured::load(config, Flags::default().with("store.url", args.store.as_ref()))?;
-        let exporter = telemetry::start(&configured, json)?;
-        let mut parts = configured.config().parts(&configured.environment).await?;
+        let config = CliConfig::load(config, Flags::default().with("store.url", args.store.as_ref()))?;
+        let exporter = telemetry::start(&config, json)?;
+        let mut parts = config.values().parts(&config.environment).await?;
         let tally = Arc::new(Tally::default());
         parts.bus = parts.bus.with_listener(tally.clone());
         if json {
-            parts = telling(parts)?;
+            let cannot_write = |error| Failure::new(Exit::CannotWrite, format!("Events cannot be written: {error}."));
+            let lines = JsonLines::to(io::stderr()).map_err(cannot_write)?;
+            parts.bus = parts.bus.with_listener(Arc::new(lines));
         }
-        let store = configured.config().store.url.to_string();
-        let writer = configured.summary_writer().unwrap_or_default();
-        let open_store = OpenStore::over(configured, parts).await?;
-        say(json, &format!("Working on {store}; press Ctrl-C to stop.\n{writer}"));
-        let worker = open_store.engine.work();
+        let say = |text: &str| {
+            if !json {
+                telemetry::say(text)
+            }
+        };
+        let summarizer = config.summarizer_line().unwrap_or_default();
+        let store = OpenStore::from_parts(config, parts).await?;
+        say(&format!("Working on {}; press Ctrl-C to stop.\n{summarizer}", store.url()));
+        let worker = store.engine.work();
         signaled().await;
-        say(json, "Finishing what is under way.\n");
+        say("Finishing the jobs that are running.\n");
         worker.stop().await;
         drop(exporter);
-        Ok(tally.answer(&store))
+        Ok(tally.answer(&store.url()))
     })
 }
 
-/// Every event, one JSON object a line, on standard error.
-fn telling(parts: Parts) -> Result<Parts, Failure> {
-    let cannot = |error: io::Error| Failure::new(Exit::CannotWrite, format!("Events cannot be written: {error}."));
-    let lines = JsonLines::to(io::stderr()).map_err(cannot)?;
-    Ok(Parts { bus: parts.bus.with_listener(Arc::new(lines)), ..parts })
-}
-
-fn say(json: bool, text: &str) {
-    if !json {
-        let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
-    }
-}
-
-/// How many jobs were done.
+/// Counts finished jobs.
 #[derive(Default)]
 struct Tally {
     done: AtomicU64,
@@ -76,7 +66,7 @@ impl Listener for Tally {
 impl Tally {
     fn answer(&self, store: &str) -> Answer {
         let (done, failed) = (self.done.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed));
-        let text = format!("{done} job{} done, {failed} failed.\n", plural(done as usize));
+        let text = format!("{} done, {failed} failed.\n", count(done as usize, "job"));
         Answer::new(text, json!({"store": store, "done": done, "failed": failed}))
     }
 }

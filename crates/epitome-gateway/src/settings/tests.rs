@@ -32,19 +32,19 @@ fn a_mistake_in_the_section_is_an_error_with_what_is_allowed() {
         (
             "serve.listen",
             "8788",
-            "`serve.listen = \"8788\"` is not allowed; allowed is an IP address and a port, such as 127.0.0.1:8788 or [::1]:8788",
+            "`serve.listen = \"8788\"` is invalid; expected an IP address and a port, such as 127.0.0.1:8788 or [::1]:8788",
         ),
         (
             "serve.upstreams",
             "opnai=https://a.test",
-            "`serve.upstreams = [\"opnai=https://a.test\"]` is not allowed; allowed is a list, each of it WHAT=URL, where WHAT is openai, anthropic, gemini, a path such as /groq, or a model such as gpt-5 or claude-*, and URL an address that begins with http:// or https:// and has no name or password in it",
+            "`serve.upstreams = [\"opnai=https://a.test\"]` is invalid; expected a list, each item WHAT=URL, where WHAT is openai, anthropic, gemini, a path such as /groq, or a model such as gpt-5 or claude-*, and URL an address that begins with http:// or https:// and has no name or password in it",
         ),
         (
             "serve.tools_for",
             "codex=yes",
-            "`serve.tools_for = [\"codex=yes\"]` is not allowed; allowed is a list, each of it CLIENT=on or CLIENT=off",
+            "`serve.tools_for = [\"codex=yes\"]` is invalid; expected a list, each item CLIENT=on or CLIENT=off",
         ),
-        ("serve.body_mb_max", "0", "`serve.body_mb_max = 0` is not allowed; allowed is a whole number from 1 to 4096"),
+        ("serve.body_mb_max", "0", "`serve.body_mb_max = 0` is invalid; expected a whole number from 1 to 4096"),
         ("serve.request_max", "5", "there is no setting `serve.request_max`; did you mean `serve.requests_max`?"),
     ];
     for (key, text, expected) in cases {

@@ -45,7 +45,7 @@ pub enum ConfigError {
         nearest: Option<String>,
     },
     /// The value is not allowed.
-    #[error("{at}: `{key} = {written}` is not allowed; allowed is {allowed}")]
+    #[error("{at}: `{key} = {written}` is invalid; expected {allowed}")]
     Wrong {
         /// The setting.
         key: String,

@@ -72,7 +72,7 @@ impl fmt::Display for Origin {
             Origin::Default => f.write_str("default"),
             Origin::File { path, line } => write!(f, "{}, line {line}", path.display()),
             Origin::Environment { name } => write!(f, "the environment variable {name}"),
-            Origin::Flag => f.write_str("a flag"),
+            Origin::Flag => f.write_str("the command line"),
         }
     }
 }

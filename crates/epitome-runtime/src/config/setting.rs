@@ -228,7 +228,7 @@ impl<T: Setting> Setting for Vec<T> {
     }
 
     fn allowed(context: &ReadContext<'_>) -> String {
-        format!("a list, each of it {}", T::allowed(context))
+        format!("a list, each item {}", T::allowed(context))
     }
 
     fn show(&self) -> String {

@@ -281,33 +281,33 @@ fn a_mistake_is_told_with_its_place_and_what_was_meant() {
         ),
         (
             "[jobs]\nlease_s = \"five\"",
-            "epitome.toml, line 2: `jobs.lease_s = \"five\"` is not allowed; allowed is a whole number from 1 to 86400",
+            "epitome.toml, line 2: `jobs.lease_s = \"five\"` is invalid; expected a whole number from 1 to 86400",
         ),
         (
             "[jobs]\n\nattempts = -1",
-            "epitome.toml, line 3: `jobs.attempts = -1` is not allowed; allowed is a whole number from 1 to 100",
+            "epitome.toml, line 3: `jobs.attempts = -1` is invalid; expected a whole number from 1 to 100",
         ),
         (
             "[background]\nenabled = \"yes\"",
-            "epitome.toml, line 2: `background.enabled = \"yes\"` is not allowed; allowed is true or false",
+            "epitome.toml, line 2: `background.enabled = \"yes\"` is invalid; expected true or false",
         ),
         (
             "[summarizer]\nkind = \"gpt\"",
-            "epitome.toml, line 2: `summarizer.kind = \"gpt\"` is not allowed; allowed is embedded, model or model-with-fallback",
+            "epitome.toml, line 2: `summarizer.kind = \"gpt\"` is invalid; expected embedded, model or model-with-fallback",
         ),
         (
             "[model]\ndialect = \"ai-sdk\"",
-            "epitome.toml, line 2: `model.dialect = \"ai-sdk\"` is not allowed; allowed is chat, responses or anthropic",
+            "epitome.toml, line 2: `model.dialect = \"ai-sdk\"` is invalid; expected chat, responses or anthropic",
         ),
         (
             "[store]\nurl = \"mysql://x\"",
-            "epitome.toml, line 2: `store.url = \"mysql://x\"` is not allowed; allowed is sqlite:PATH, postgres://… or memory:",
+            "epitome.toml, line 2: `store.url = \"mysql://x\"` is invalid; expected sqlite:PATH, postgres://… or memory:",
         ),
         (
             "[keys]\nolder = \"env:A\"",
-            "epitome.toml, line 2: `keys.older = ***` is not allowed; allowed is a list, each of it env:NAME, file:PATH, or the secret itself",
+            "epitome.toml, line 2: `keys.older = ***` is invalid; expected a list, each item env:NAME, file:PATH, or the secret itself",
         ),
-        ("store = 5", "epitome.toml, line 1: `store = …` is not allowed; allowed is a table, written as [store]"),
+        ("store = 5", "epitome.toml, line 1: `store = …` is invalid; expected a table, written as [store]"),
         (
             "[policy]\nname = \"pi\"\npath = \"p.toml\"",
             "`policy.name` (epitome.toml, line 2) and `policy.path` (epitome.toml, line 3) are both set; keep one of them",
@@ -329,7 +329,7 @@ fn a_misspelled_variable_is_a_mistake_and_those_of_tests_are_left_alone() {
     );
     assert_eq!(
         folder.mistake(&[("EPITOME_JOBS_LEASE_S", "long")]),
-        "the environment variable EPITOME_JOBS_LEASE_S: `jobs.lease_s = long` is not allowed; allowed is a whole number from 1 to 86400"
+        "the environment variable EPITOME_JOBS_LEASE_S: `jobs.lease_s = long` is invalid; expected a whole number from 1 to 86400"
     );
     let others = [("EPITOME_TEST_POSTGRES", "x"), ("EPITOME_FULL", "1"), ("EPITOME_BLESS", "1"), ("PATH", "/bin")];
     assert!(folder.load(&others).is_ok());

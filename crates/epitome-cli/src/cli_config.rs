@@ -1,6 +1,6 @@
-//! What is configured: the file, the environment and the flags, laid over each other by the runtime.
+//! The configuration of a command: file, environment and flags, merged by the runtime.
 //!
-//! A folder's file that nobody trusted is told of, once.
+//! A file in the working folder that is not trusted gets a notice, once.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,34 +8,42 @@ use std::sync::Once;
 
 use epitome_gateway::settings::{GatewayConfig, Serve};
 use epitome_runtime::artifact::PlaceError;
-use epitome_runtime::config::{
-    BuildError, Config, ConfigError, Environment, Explained, Loaded, Origin, Sources, SummarizerKind,
-};
+use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Origin, Sources, SummarizerKind};
 use epitome_runtime::store::StoreError;
 
+use crate::cli::StoreOptions;
 use crate::failure::{Exit, Failure, sentence};
-use crate::open_store::{LOCKED, ROOM, WRITABLE};
+use crate::open_store::{FULL_HINT, LOCKED_HINT, READ_ONLY_HINT};
 
-/// Whether it was told that a file is not trusted.
-static TOLD: Once = Once::new();
+/// Guards the notice about an untrusted file: a verb may load the configuration twice.
+static UNTRUSTED_NOTICE: Once = Once::new();
 
 /// The settings of the runtime and of the gateway, from one file.
 pub type AllSettings = Loaded<(Config, GatewayConfig)>;
 
 /// A configuration, and the environment that its secrets are read from.
-pub struct Configured {
-    /// The configuration and where its values came from.
+pub struct CliConfig {
+    /// The values, and where each came from.
     pub loaded: AllSettings,
-    /// The environment.
     pub environment: Environment,
 }
 
-/// Settings given with the command.
+/// Settings given on the command line.
 #[derive(Default)]
 pub struct Flags(Vec<(String, String)>);
 
 impl Flags {
-    /// The flags with one more, if it was given.
+    /// Returns the flags of a verb that works on a file. It needs no store, so none has to be configured.
+    pub fn without_store() -> Self {
+        Flags::default().with("store.url", Some("memory:"))
+    }
+
+    /// Returns the flags that name a store and a tenant.
+    pub fn of_store(options: &StoreOptions) -> Self {
+        Flags::default().with("store.url", options.store.as_ref()).with("tenant.id", options.tenant.as_ref())
+    }
+
+    /// Adds a flag, if it was given.
     #[must_use]
     pub fn with<T: ToString>(mut self, key: &str, value: Option<T>) -> Self {
         self.0.extend(value.map(|value| (key.to_owned(), value.to_string())));
@@ -43,53 +51,53 @@ impl Flags {
     }
 }
 
-impl Configured {
+impl CliConfig {
     /// Loads the configuration.
-    pub fn load(file: Option<&Path>, flags: Flags) -> Result<Configured, Failure> {
+    pub fn load(file: Option<&Path>, flags: Flags) -> Result<CliConfig, Failure> {
         let environment = environment();
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
         let sources =
             Sources { file: file.map(Path::to_owned), environment: environment.clone(), folder, flags: flags.0 };
         let loaded = AllSettings::load(&sources)?;
-        if let Some(sentence) = refusal(&loaded) {
-            // A verb may load it twice. Nobody is left to be told when writing fails.
-            TOLD.call_once(|| drop(writeln!(std::io::stderr(), "{sentence}")));
+        if let Some(sentence) = untrusted_notice(&loaded) {
+            UNTRUSTED_NOTICE.call_once(|| drop(writeln!(std::io::stderr(), "{sentence}")));
         }
-        Ok(Configured { loaded, environment })
+        Ok(CliConfig { loaded, environment })
     }
 
-    /// Loads the configuration for a verb that works on one file: it needs no store, so none has to have a place.
-    pub fn for_file(file: Option<&Path>) -> Result<Configured, Failure> {
-        Configured::load(file, Flags::default().with("store.url", Some("memory:")))
+    /// Loads the configuration for a verb that works on a file.
+    pub fn for_file(file: Option<&Path>) -> Result<CliConfig, Failure> {
+        CliConfig::load(file, Flags::without_store())
     }
 
-    /// The runtime's settings.
-    pub fn config(&self) -> &Config {
+    /// Returns the runtime's settings.
+    pub fn values(&self) -> &Config {
         &self.loaded.config.0
     }
 
-    /// The gateway's settings.
+    /// Returns the gateway's settings.
     pub fn serve(&self) -> &Serve {
         &self.loaded.config.1.serve
     }
 
-    /// A line that names the model that will be asked for summaries, and where; none where none is asked.
-    pub fn summary_writer(&self) -> Option<String> {
-        let config = self.config();
+    /// Returns a line that names the model that summaries come from; `None` where epitome writes them itself.
+    pub fn summarizer_line(&self) -> Option<String> {
+        let config = self.values();
         let known = config.summarizer_model().filter(|_| config.summarizer.kind != SummarizerKind::Embedded)?;
         let model = known.name.map(|name| format!("{name} at ")).unwrap_or_default();
-        Some(format!("Summaries are asked of {model}{}.\n", known.url.host()))
+        Some(format!("Summaries are written by {model}{}.\n", known.url.host()))
     }
 
-    /// Whether nobody said which policy is wanted.
-    pub fn names_no_policy(&self) -> bool {
-        let is_default = |setting: &Explained| setting.key.name == "policy.name" && setting.origin == Origin::Default;
-        self.loaded.explained.iter().any(is_default) && self.config().policy.path.is_none()
+    /// Returns whether the policy is the default one, because neither a name nor a path is set.
+    pub fn has_default_policy(&self) -> bool {
+        let mut settings = self.loaded.explained.iter();
+        let is_default = settings.any(|setting| setting.key.name == "policy.name" && setting.origin == Origin::Default);
+        is_default && self.values().policy.path.is_none()
     }
 }
 
-/// What of a folder's file does not count, and how to change that.
-fn refusal(loaded: &AllSettings) -> Option<String> {
+/// Returns the notice about settings of a folder's file that are ignored, and how to accept them.
+fn untrusted_notice(loaded: &AllSettings) -> Option<String> {
     let file = loaded.file.as_ref().filter(|_| !loaded.refused.is_empty())?;
     let names: Vec<String> = loaded.refused.iter().map(|name| format!("`{name}`")).collect();
     Some(format!(
@@ -99,7 +107,7 @@ fn refusal(loaded: &AllSettings) -> Option<String> {
     ))
 }
 
-/// The environment as far as it is text.
+/// Returns the environment variables that are text.
 pub fn environment() -> Environment {
     std::env::vars_os().filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?))).collect()
 }
@@ -118,9 +126,9 @@ impl From<ConfigError> for Failure {
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         let (exit, hint) = match &error {
-            BuildError::Store { reason: StoreError::Locked { .. }, .. } => (Exit::Unreadable, LOCKED),
-            BuildError::Store { reason: StoreError::Full { .. }, .. } => (Exit::CannotWrite, ROOM),
-            BuildError::Store { reason: StoreError::ReadOnly { .. }, .. } => (Exit::CannotWrite, WRITABLE),
+            BuildError::Store { reason: StoreError::Locked { .. }, .. } => (Exit::Unreadable, LOCKED_HINT),
+            BuildError::Store { reason: StoreError::Full { .. }, .. } => (Exit::CannotWrite, FULL_HINT),
+            BuildError::Store { reason: StoreError::ReadOnly { .. }, .. } => (Exit::CannotWrite, READ_ONLY_HINT),
             BuildError::Store { .. } => (Exit::Unreadable, "Name another store with `--store` or `store.url`."),
             BuildError::Artifacts(PlaceError::Folder { .. }) => {
                 (Exit::CannotWrite, "Name another place with `artifacts.url`.")
@@ -129,7 +137,7 @@ impl From<BuildError> for Failure {
             BuildError::NoModel { .. } => {
                 (Exit::Usage, "Name it with `--model-url` and `--summarizer-model`, or configure it.")
             }
-            _ => (Exit::Usage, "`epitome config show` tells every setting and where it comes from."),
+            _ => (Exit::Usage, "`epitome config show` lists every setting and where it comes from."),
         };
         Failure::new(exit, sentence(&error)).hint(hint)
     }
