@@ -58,7 +58,7 @@ pub struct CompactionRecord {
     pub places: MessagePlaces,
 }
 
-/// Where each message of a compacted file is now, by its number: `m41`.
+/// The present places of the messages of a compacted file, by number: `m41`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct MessagePlaces {
     /// Messages that are in the prompt no more, or not as they were.
@@ -79,7 +79,7 @@ pub struct MessagePlaces {
     pub parts: Vec<StoredPart>,
 }
 
-/// How a record numbers the messages of a list that was compacted before.
+/// The numbering of messages in a list that was compacted before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Numbering {

@@ -323,7 +323,7 @@ pub struct CompactArgs {
 /// The writer of the summary; the configuration decides what is not given.
 #[derive(Debug, Args)]
 pub struct SummaryArgs {
-    /// Who writes the summary: embedded, model, or model-with-fallback
+    /// The writer of the summary: embedded, model, or model-with-fallback
     #[arg(long, value_name = "KIND", help_heading = "Summary")]
     pub summarizer: Option<String>,
     /// The model's address, or `script:PATH`; implies model-with-fallback

@@ -88,10 +88,10 @@ fn describe(text: &str, old: &Session, line: usize, path: &Path) -> Answer {
     let undone = old.compactions().len().saturating_sub(kept);
     let mut said = format!("Branched at line {line}: {} in the context.\n", count(messages, "message"));
     if undone > 0 {
-        said.push_str(&format!("{} after it undone.\n", count(undone, "compaction")));
+        said.push_str(&format!("Undid {} after it.\n", count(undone, "compaction")));
     }
     if kept > 0 {
-        said.push_str(&format!("{} before it kept.\n", count(kept, "compaction")));
+        said.push_str(&format!("Kept {} before it.\n", count(kept, "compaction")));
     }
     if path != Path::new("-") {
         said.push_str(&format!("Written to {}.\n", path.display()));

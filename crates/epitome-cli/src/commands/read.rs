@@ -17,7 +17,7 @@ use crate::receipt::count;
 
 /// A message or an artifact.
 struct Content {
-    /// What it is, for programs.
+    /// A description for programs.
     json: Value,
     text: String,
     /// A message's own JSON.

@@ -62,9 +62,9 @@ sections! {
         free first_byte_timeout_s: Seconds = "600" in (1, DAY_S);
         /// Seconds to wait between two chunks of a provider's answer.
         free idle_timeout_s: Seconds = "600" in (1, DAY_S);
-        /// Milliseconds that one request waits for the store, all of its waits together.
+        /// Milliseconds that one request waits for the store, in total.
         free store_patience_ms: Milliseconds = "2000" in (1, 1000 * DAY_S);
-        /// When a request's messages and its answer have to be in the store: `before-answer` (before the client gets the last byte of it) or `after-answer`.
+        /// When a request's messages and its answer must be in the store: `before-answer` (before the client gets its last byte) or `after-answer`.
         guarded persist: Persist = "before-answer";
         /// Seconds that open requests may take to finish after the gateway was told to stop.
         free shutdown_grace_s: Seconds = "60" in (0, DAY_S);

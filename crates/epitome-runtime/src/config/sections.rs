@@ -19,7 +19,7 @@ crate::sections! {
     /// The settings of the runtime.
     pub struct Config, checked by Config::resolve_policy;
 
-    /// What lasts: threads, plans, events and jobs.
+    /// Threads, plans, events and jobs.
     store: Store {
         /// Where: `sqlite:PATH`, `postgres://…` or `memory:`.
         guarded url: StoreUrl = "sqlite:$DATA/epitome.db";
@@ -30,7 +30,7 @@ crate::sections! {
         guarded url: ArtifactsUrl = "$BESIDE";
         /// Days after which an artifact expires; without it, never.
         guarded ttl_days: Option<u64> = "" in (1, CENTURY_DAYS);
-        /// How careful to be with content that nothing else is known of: `public`, `internal`, `confidential` or `restricted`.
+        /// How careful to be with content by default: `public`, `internal`, `confidential` or `restricted`.
         guarded sensitivity: Sensitivity = "internal";
     }
     /// The keys that content is sealed with.
@@ -44,20 +44,20 @@ crate::sections! {
     policy: Policy {
         /// A preset.
         free name: PresetName = "ladder";
-        /// A policy file, in the place of a preset.
+        /// A policy file, instead of a preset.
         guarded path: Option<PathBuf> = "";
     }
     /// The model that answers.
     model: Model {
         /// The provider's address, with or without `/v1`; `script:PATH` answers from a file.
         guarded url: Option<ModelUrl> = "";
-        /// How it is spoken to: `chat`, `responses` or `anthropic`.
+        /// Its API: `chat`, `responses` or `anthropic`.
         guarded dialect: Dialect = "chat";
         /// The model's name, as its provider spells it.
         guarded name: Option<String> = "";
         /// Its key: `env:NAME`, `file:PATH`, or the key itself.
         guarded key: Option<SecretSource> = "";
-        /// The tokens of its window, where it is not a known model.
+        /// The tokens of its window, if the model is not a known one.
         free window: Option<Tokens> = "" in (1, TOKENS);
         /// Seconds to wait for the connection.
         free connect_timeout_s: u64 = "10" in (1, DAY_S);
@@ -68,13 +68,13 @@ crate::sections! {
         /// Seconds to wait for a whole answer.
         free timeout_s: u64 = "600" in (1, DAY_S);
     }
-    /// Who writes summaries.
+    /// The writer of summaries.
     summarizer: Summarizer {
-        /// `embedded` asks nobody, `model` asks a model, `model-with-fallback` asks a model and writes itself when that fails.
+        /// `embedded` calls no model, `model` calls one, `model-with-fallback` calls one and falls back to `embedded` if that fails.
         guarded kind: SummarizerKind = "embedded";
         /// The provider's address; without it, the model's.
         guarded url: Option<ModelUrl> = "";
-        /// How it is spoken to; without it, as the model.
+        /// Its API; without it, the model's.
         guarded dialect: Option<Dialect> = "";
         /// The model's name; without it, the model's.
         guarded name: Option<String> = "";
@@ -87,23 +87,23 @@ crate::sections! {
     }
     /// Background work.
     jobs: Jobs {
-        /// How many jobs run at once.
+        /// Jobs that run at once.
         free concurrency: u64 = "2" in (1, 256);
-        /// Seconds after which a job that nobody hears of is taken by somebody else.
+        /// Seconds without a heartbeat before another worker takes a job.
         free lease_s: u64 = "300" in (1, DAY_S);
-        /// How often a job is tried.
+        /// Attempts for each job.
         free attempts: u64 = "2" in (1, 100);
-        /// Seconds before a job is tried again; twice as many each time.
+        /// Seconds before a job is tried again; doubled each time.
         free backoff_s: u64 = "3" in (0, DAY_S);
     }
     /// Compaction while the agent works.
     background: Background {
-        /// Whether a thread is compacted in the background before it has to be.
+        /// Whether threads are compacted in the background before they must be.
         free enabled: bool = "true";
-        /// Seconds that a request waits for a compaction that is under way.
+        /// Seconds that a request waits for a running compaction.
         free wait_s: u64 = "30" in (0, DAY_S);
     }
-    /// Bringing content back by itself; without a value, the policy decides.
+    /// Bringing content back automatically; without a value, the policy decides.
     rehydrate: Rehydrate {
         /// Whether content is brought back.
         free enabled: Option<bool> = "";
@@ -121,16 +121,16 @@ crate::sections! {
         /// The most tokens of one answer.
         free tokens_max: Tokens = "2000" in (1, TOKENS);
     }
-    /// Whom to tell.
+    /// Where events go.
     events: Events {
         /// A file that gets one JSON object a line.
         guarded json_lines: Option<PathBuf> = "";
         /// An OpenTelemetry collector that gets spans, such as `http://127.0.0.1:4318`.
         guarded otlp: Option<HttpUrl> = "";
     }
-    /// Whose data it is.
+    /// The owner of the data.
     tenant: Tenant {
-        /// The tenant of whoever does not say another one.
+        /// The tenant, unless a request or a command names another.
         guarded id: TenantId = "local";
     }
 }
