@@ -9,10 +9,11 @@ use std::sync::Once;
 use epitome_gateway::settings::{GatewayConfig, Serve};
 use epitome_runtime::artifact::PlaceError;
 use epitome_runtime::config::{BuildError, Config, ConfigError, Environment, Loaded, Origin, Sources, SummarizerKind};
+use epitome_runtime::sentence;
 use epitome_runtime::store::StoreError;
 
 use crate::cli::StoreOptions;
-use crate::failure::{Exit, Failure, sentence};
+use crate::failure::{Exit, Failure};
 use crate::open_store::{FULL_HINT, LOCKED_HINT, READ_ONLY_HINT};
 
 /// Guards the notice about an untrusted file: a verb may load the configuration twice.

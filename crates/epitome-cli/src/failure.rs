@@ -70,9 +70,9 @@ impl Answer {
 #[derive(Debug)]
 pub struct Failure {
     pub exit: Exit,
-    /// What is wrong, and where.
+    /// The problem and its place.
     pub sentence: String,
-    /// What to do next.
+    /// The next thing to do.
     pub hint: Option<String>,
     /// Numbers for programs.
     pub facts: Option<Box<Value>>,
@@ -128,19 +128,5 @@ pub fn words(error: &std::io::Error) -> String {
     match text.find(" (os error") {
         Some(at) => text[..at].to_lowercase(),
         None => text,
-    }
-}
-
-/// Turns an error into a sentence: a capital first, unless it begins with a name or a path, and a period at the end.
-pub fn sentence(error: &impl fmt::Display) -> String {
-    let text = error.to_string();
-    let text = text.trim_end_matches('.');
-    let end = if text.ends_with(['?', '!']) { "" } else { "." };
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) if text.split_whitespace().next().is_some_and(|word| word.chars().all(char::is_alphabetic)) => {
-            format!("{}{}{end}", first.to_uppercase(), letters.as_str())
-        }
-        _ => format!("{text}{end}"),
     }
 }

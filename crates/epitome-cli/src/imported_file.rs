@@ -6,7 +6,7 @@ use epitome::budget::Tokens;
 use epitome::session::{LogMessage, Session};
 use epitome_runtime::artifact::PutOptions;
 use epitome_runtime::ids::{Moment, ThreadId};
-use epitome_runtime::log::NewDocument;
+use epitome_runtime::log::{NewDocument, place_runs};
 use epitome_runtime::store::{DocumentKind, Write};
 use serde::{Deserialize, Serialize};
 
@@ -92,12 +92,5 @@ impl ImportedFile {
 
 /// Returns the runs of messages that match, as their first place and the one after their last.
 fn runs(session: &Session, matches: impl Fn(&LogMessage) -> bool) -> Vec<(u64, u64)> {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    for (at, _) in (0..).zip(session.log()).filter(|(_, message)| matches(message)) {
-        match runs.last_mut() {
-            Some((_, end)) if *end == at => *end = at + 1,
-            _ => runs.push((at, at + 1)),
-        }
-    }
-    runs
+    place_runs((0..).zip(session.log()).filter(|(_, message)| matches(message)).map(|(place, _)| place))
 }

@@ -9,13 +9,14 @@ use epitome_runtime::config::StoreUrl;
 use epitome_runtime::engine::{Engine, EngineError, Parts};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
 use epitome_runtime::log::{Log, LogError};
+use epitome_runtime::sentence;
 use epitome_runtime::store::{StoreError, ThreadRow};
 use epitome_runtime::upkeep::UpkeepError;
 use tokio::runtime::Runtime;
 
 use crate::cli::StoreOptions;
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Exit, Failure, sentence};
+use crate::failure::{Exit, Failure};
 
 /// Threads read in one query.
 const PAGE: usize = 500;

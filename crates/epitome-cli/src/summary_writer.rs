@@ -127,8 +127,13 @@ impl<'a> SummaryWriter<'a> {
         if self.answers.borrow().is_empty() {
             let _ = writeln!(std::io::stderr(), "Asking {called} for a summary.");
         }
-        let prose =
-            runtime.block_on(model.ask(&TenantId::local(), dialogue, &QuestionForm::Transcript, counter, &SummaryUsage::default()));
+        let prose = runtime.block_on(model.ask(
+            &TenantId::local(),
+            dialogue,
+            &QuestionForm::Transcript,
+            counter,
+            &SummaryUsage::default(),
+        ));
         let answer = prose.map(|prose| prose.summary);
         self.answers.borrow_mut().insert(key, answer.clone());
         answer

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::io;
 
 use epitome_runtime::event::otel::Exporter;
+use epitome_runtime::sentence;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli_config::CliConfig;
-use crate::failure::{Exit, Failure, sentence};
+use crate::failure::{Exit, Failure};
 
 /// The target of the gateway's line about each request.
 const REQUESTS: &str = "epitome_gateway::request";

@@ -111,8 +111,11 @@ pub mod model;
 mod named_enum;
 pub mod recall;
 pub mod rehydrate;
+mod sentence;
 pub mod store;
 pub mod summarize;
 mod tls;
 pub mod upkeep;
 pub mod vault;
+
+pub use sentence::sentence;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use epitome::CountFor;
 use epitome::budget::{TokenCounter, TokenizerJson, Tokens, counter_named};
 use epitome::thread::{Role, Thread};
+use epitome_runtime::sentence;
 use serde_json::json;
 
 use crate::cli::CountArgs;
-use crate::failure::{Answer, Exit, Failure, sentence, words};
+use crate::failure::{Answer, Exit, Failure, words};
 use crate::input::open;
 use crate::receipt::{count, file_json, headline, notices, notices_json, percent};
 use crate::screen::Screen;

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use epitome::budget::Tokens;
 use epitome_gateway::ledger::{Day, DayTotals, Page, Sums, Totals, Unit, entries, totals};
+use epitome_runtime::sentence;
 use serde_json::json;
 
 use crate::cli::LedgerArgs;
-use crate::failure::{Answer, Exit, Failure, sentence};
+use crate::failure::{Answer, Exit, Failure};
 use crate::open_store::{IfMissing, OpenStore, thread_id, wait};
 use crate::screen::Screen;
 use crate::table::Table;

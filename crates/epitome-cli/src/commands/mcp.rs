@@ -9,11 +9,12 @@ use epitome_gateway::mcp::{Server, Session, serve_stdio};
 use epitome_gateway::serve::signaled;
 use epitome_gateway::tools::Caps;
 use epitome_runtime::artifact::Access;
+use epitome_runtime::sentence;
 use serde_json::json;
 
 use crate::cli::McpArgs;
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Answer, Exit, Failure, sentence};
+use crate::failure::{Answer, Exit, Failure};
 use crate::open_store::{OpenStore, runtime, thread_id};
 use crate::progress::Progress;
 use crate::telemetry::{self, say};

@@ -8,11 +8,12 @@ use epitome::budget::{CountFactor, Model, Window};
 use epitome_runtime::config::StoreUrl;
 use epitome_runtime::ids::{Moment, TenantId};
 use epitome_runtime::model::ModelLesson;
+use epitome_runtime::sentence;
 use serde_json::{Value, json};
 
 use crate::cli::{ModelsArgs, ModelsVerb, StoreOptions};
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Answer, Exit, Failure, sentence};
+use crate::failure::{Answer, Exit, Failure};
 use crate::open_store::{IfMissing, OpenStore, wait};
 use crate::receipt::count;
 use crate::screen::Screen;

@@ -13,12 +13,13 @@ use epitome_gateway::settings::{LogFormat, Provider, Settings, SettingsError};
 use epitome_mock::{MockServer, MockSettings};
 use epitome_runtime::engine::{Engine, EngineError};
 use epitome_runtime::log::LogError;
+use epitome_runtime::sentence;
 use epitome_runtime::store::{RecoveringStore, Store, StoreError, TimeoutStore};
 use serde_json::json;
 
 use crate::cli::ServeArgs;
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Answer, Exit, Failure, sentence};
+use crate::failure::{Answer, Exit, Failure};
 use crate::file_compaction::load_policy;
 use crate::open_store::no_threads;
 use crate::progress::Progress;

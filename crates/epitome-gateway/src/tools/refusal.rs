@@ -12,7 +12,7 @@ pub fn sentence(error: &EngineError) -> String {
     match error {
         EngineError::Log(error) if error.is_passing() => later(error),
         EngineError::Log(LogError::NoThread { thread }) => no_thread(thread.as_str()),
-        error => capital(&error.to_string()),
+        error => epitome_runtime::sentence(error),
     }
 }
 
@@ -23,12 +23,6 @@ pub(crate) fn no_thread(thread: &str) -> String {
 
 fn later(error: &LogError) -> String {
     format!("The store cannot be read at the moment ({error}). Try again later, or go on without it.")
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.trim_end_matches('.').chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
 }
 
 /// Why an artifact or a message of a thread was not read.

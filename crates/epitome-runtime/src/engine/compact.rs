@@ -31,7 +31,7 @@ use crate::artifact::{Access, PutOptions};
 use crate::event::spans::{self, CompactionOutcome};
 use crate::event::{CompactionStats, Event, EventField, EventKind, Strategy};
 use crate::ids::Moment;
-use crate::log::{ArtifactHint, NewDocument, StoredPlan};
+use crate::log::{ArtifactHint, NewDocument, StoredPlan, place_runs};
 use crate::model::Usage;
 use crate::recall::index_rows;
 use crate::store::{DocumentKind, JobEnd, JobId, PlanRow, StoreError, Write};
@@ -284,7 +284,7 @@ impl Engine {
         let places: Vec<u64> = fresh.iter().map(|place| thread.message(*place).log_place() as u64).collect();
         let index = self.index(snapshot, &fresh);
         let (stored, small) = StoredPlan::of(&compaction, thread, snapshot.length, self.counter_label(), hints);
-        FinishedPlan { compaction, stored, thread: small, compacted: runs(&places), index, contents }
+        FinishedPlan { compaction, stored, thread: small, compacted: place_runs(places), index, contents }
     }
 
     fn index(&self, snapshot: &Snapshot, places: &[usize]) -> Option<Write> {
@@ -486,17 +486,6 @@ fn touched(plan: &Plan, thread: &Thread) -> BTreeSet<usize> {
     }
     places.retain(|place| Some(*place) != evicted);
     places
-}
-
-fn runs(places: &[u64]) -> Vec<(u64, u64)> {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    for place in places {
-        match runs.last_mut() {
-            Some((_, end)) if *end == *place => *end += 1,
-            _ => runs.push((*place, place + 1)),
-        }
-    }
-    runs
 }
 
 fn artifact_content(artifact: &Artifact<'_>, snapshot: &Snapshot) -> ArtifactContent {

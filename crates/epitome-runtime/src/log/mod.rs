@@ -12,7 +12,7 @@ mod reseal;
 pub use body::{Envelope, LogEntry, words_of};
 pub use error::LogError;
 pub use load::LoadedThread;
-pub use plan::{ArtifactHint, StoredPlan};
+pub use plan::{ArtifactHint, StoredPlan, place_runs};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -92,17 +92,8 @@ fn leave_oldest<T>(list: &mut Vec<T>, first: usize) {
 /// The runs of log places that a thread holds, and where the last one that reaches its end begins.
 fn runs(thread: &Thread, length: u64) -> (Vec<(u64, u64)>, u64) {
     let evicted = thread.evicted().map(|evicted| evicted.at);
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    for (at, message) in thread.messages().iter().enumerate() {
-        if Some(at) == evicted {
-            continue;
-        }
-        let place = message.log_place() as u64;
-        match runs.last_mut() {
-            Some((_, end)) if *end == place => *end = place + 1,
-            _ => runs.push((place, place + 1)),
-        }
-    }
+    let messages = thread.messages().iter().enumerate().filter(|(at, _)| Some(*at) != evicted);
+    let mut runs = place_runs(messages.map(|(_, message)| message.log_place() as u64));
     match runs.last() {
         Some(&(start, end)) if end == length => {
             runs.pop();
@@ -110,6 +101,18 @@ fn runs(thread: &Thread, length: u64) -> (Vec<(u64, u64)>, u64) {
         }
         _ => (runs, length),
     }
+}
+
+/// Joins ascending places into runs: the first place of each, and the one after its last.
+pub fn place_runs(places: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for place in places {
+        match runs.last_mut() {
+            Some((_, end)) if *end == place => *end += 1,
+            _ => runs.push((place, place + 1)),
+        }
+    }
+    runs
 }
 
 /// The name under which a plan is sealed.

@@ -6,10 +6,11 @@ use std::collections::HashSet;
 use epitome::thread::{Chain, MessageId};
 
 use super::tally::{SealedRow, Tally};
-use super::{DocumentPages, PAGE, ProgressReporter, UpkeepError, sentence, threads};
+use super::{DocumentPages, PAGE, ProgressReporter, UpkeepError, threads};
 use crate::artifact::Artifacts;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
 use crate::log::{Log, LogEntry, LogError, wire_dialect};
+use crate::sentence;
 use crate::store::{DocumentKey, DocumentRow, Owner, PlanRow, StoreError, ThreadRow};
 
 /// The most findings of one thread; one damage may show in every message after it.

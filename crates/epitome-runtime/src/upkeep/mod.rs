@@ -82,11 +82,3 @@ impl<'a> DocumentPages<'a> {
         Ok(page)
     }
 }
-
-/// An error as a sentence.
-fn sentence(error: &impl std::fmt::Display) -> String {
-    let text = error.to_string();
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
-}

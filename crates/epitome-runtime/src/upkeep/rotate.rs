@@ -16,11 +16,12 @@ use serde::Deserialize;
 
 use super::names::blind_names;
 use super::tally::{SealedRow, Tally};
-use super::{DocumentPages, PAGE, ProgressReporter, UpkeepError, sentence, threads};
+use super::{DocumentPages, PAGE, ProgressReporter, UpkeepError, threads};
 use crate::artifact::{Artifacts, Finding, Unreadable};
 use crate::ids::{TenantId, ThreadKey};
 use crate::log::{Log, LogError, NewDocument};
 use crate::recall::index_rows;
+use crate::sentence;
 use crate::store::{DocumentKind, StoreError, ThreadRow, Write};
 use crate::vault::OpenError;
 
