@@ -5,7 +5,7 @@
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use epitome::budget::{Cautious, CountSource, TokenCounter as _, Tokens};
+use epitome::budget::{CautiousCounter, CountSource, TokenCounter as _, Tokens};
 use epitome::session::{Format, ReadOptions, Session, SessionError};
 use epitome::thread::{NewMessage, Role};
 use epitome::wire::DocumentError;
@@ -150,7 +150,9 @@ impl OpenedFile {
         let Conversation { counter, model, .. } = &self.conversation;
         let source = source_name(counter.source());
         let messages = match model {
-            _ if counter.name() == Cautious.name() => "a rough, high estimate; `--model` makes it better".to_owned(),
+            _ if counter.name() == CautiousCounter.name() => {
+                "a rough, high estimate; `--model` makes it better".to_owned()
+            }
             Some(model) => format!("{}, {source}, for {model}", counter.name()),
             None => format!("{}, {source}, no model named", counter.name()),
         };

@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use epitome::budget::{Bpe, Meter, Tokens};
 use epitome::plan::{Compaction, Room};
-use epitome::planner::{Cache, PlanOptions, Planner};
+use epitome::planner::{CacheState, PlanOptions, Planner};
 use epitome::policy::{Policy, preset};
 use epitome::render::render;
 use epitome::thread::{NewMessage, Raw, Thread};
@@ -396,7 +396,7 @@ fn engine(session: &Session, setting: &Setting, bill: &mut Bill) {
         session.until(at, &mut thread);
         let ask = PlanOptions {
             previous: compaction.clone().map(Arc::new),
-            cache: Cache::Warm { age_s: 0 },
+            cache: CacheState::Warm { age_s: 0 },
             ..PlanOptions::default()
         };
         if let Some(made) = Planner::new(&thread, policy, meter(), *room, &ask).compact() {

@@ -18,7 +18,7 @@ use std::convert::Infallible;
 use crate::budget::{SettledWindow, Tokens, WindowHints};
 use crate::conversation::Conversation;
 use crate::plan::{Compaction, Room};
-use crate::planner::{Draft, OPEN_MEDIA, PlanOptions, Planner, Shape, Verdict, open_media_shortfall};
+use crate::planner::{Draft, OPEN_MEDIA, PlanOptions, Planner, PromptShape, Verdict, open_media_shortfall};
 use crate::policy::Policy;
 use crate::render::Prompt;
 use crate::session::{CompactedContext, SessionChange, SessionError};
@@ -147,7 +147,12 @@ pub enum CompactorError<E> {
     Writer(E),
 }
 
-/// A conversation with a policy and a limit: see the module for the way it takes.
+/// A conversation with a policy and a limit.
+///
+/// It is made for one limit and does not change; [`run`](Compactor::run) takes the steps that the module describes and stops at
+/// the first result that fits. Whether to act is decided here and not by the planner, because only the written text tells: the
+/// planner is always told to act. The policy is a copy, worded as the session's format words summaries; with the caller's own
+/// wording the count of the result would be off by the difference.
 pub struct Compactor<'a> {
     /// The conversation.
     pub conversation: &'a Conversation,
@@ -214,7 +219,7 @@ impl<'a> Compactor<'a> {
         let (session, thread) = (&conversation.session, &conversation.thread);
         let mut policy = policy.clone();
         let mut cuts = None;
-        if session.shape() == Shape::SummaryThenTail {
+        if session.shape() == PromptShape::SummaryThenTail {
             adopt_format_wording(&mut policy, &session.format().worded("\0"));
             let places = thread.exchanges().iter().map(|exchange| exchange.range().start).chain([thread.len()]);
             cuts = Some(places.filter(|place| session.tail_may_start(*place)).collect());
@@ -367,17 +372,17 @@ impl<'a> Compactor<'a> {
         let meter = self.conversation.meter();
         let summary = compaction.summaries.first().map(|summary| summary.text.clone()).unwrap_or_default();
         let (messages, after) = match session.shape() {
-            Shape::SummaryThenTail => {
+            PromptShape::SummaryThenTail => {
                 let tail = compaction.plan.tail_from..thread.len();
                 let text = session.format().worded(&summary);
                 let after = meter.text_message(&text) + thread.tokens(tail.clone());
                 let summary = PromptMessage::summary(Voice::User, text);
                 (std::iter::once(summary).chain(tail.map(PromptMessage::Kept)).collect(), after)
             }
-            Shape::Free if self.conversation.is_list() => {
+            PromptShape::Free if self.conversation.is_list() => {
                 (prompt.marked_messages(thread), prompt.tokens(thread, meter))
             }
-            Shape::Free => (prompt.messages.clone(), prompt.tokens(thread, meter)),
+            PromptShape::Free => (prompt.messages.clone(), prompt.tokens(thread, meter)),
         };
         let (tokens_before, tokens_after) = (thread.total().get(), after.get());
         CompactedContext { messages, summary, tokens_before, tokens_after }
@@ -410,7 +415,13 @@ impl<'a> Compactor<'a> {
     }
 
     /// Returns the least limit above the one that is not kept. The smallest compaction nearly always tells it; where one
-    /// with another tail is smaller still, it is between the two.
+    /// with another tail is smaller still, it is between the two:
+    ///
+    /// ```text
+    /// limit 500 ─────────────── 812 ───────── 930 least          what the smallest compaction takes
+    ///    not kept               the floor     is 929 kept?       no: 930 is the floor
+    ///                                                            yes: bisect between 500 and 929
+    /// ```
     fn floor(&self, least: Tokens) -> Tokens {
         let mut high = least;
         if high <= self.limit || !self.keeps(high - ONE, least) {

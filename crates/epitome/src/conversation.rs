@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use crate::budget::{
-    Cautious, CountSource, FixedOverhead, Known, Meter, Model, Scaled, TokenCounter, Tokens, WindowHints, counter_for,
+    CautiousCounter, CountSource, FixedOverhead, Known, Meter, Model, ScaledCounter, TokenCounter, Tokens, WindowHints,
+    counter_for,
 };
 use crate::session::{Format, ReadOptions, Session, SessionError};
 use crate::thread::{Raw, Role, Thread};
@@ -62,9 +63,9 @@ impl Conversation {
         let model = count_for.model.or_else(|| session.model().map(str::to_owned));
         let is_known = model.as_deref().is_some_and(|model| Model::named(model).known != Known::Fallback);
         let counter = count_for.counter.unwrap_or_else(|| match (is_known, count_for.cautious, &model) {
-            (false, true, None) => Arc::new(Cautious),
+            (false, true, None) => Arc::new(CautiousCounter),
             // The number that the gateway says too; for a model that nobody knows it is an estimate.
-            (false, _, Some(_)) => Arc::new(Scaled::new(counter_for(model.as_deref()), 1.0)),
+            (false, _, Some(_)) => Arc::new(ScaledCounter::new(counter_for(model.as_deref()), 1.0)),
             _ => counter_for(model.as_deref()),
         });
         let mut messages = session.messages();

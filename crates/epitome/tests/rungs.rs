@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::collections::BTreeMap;
 
 use epitome::budget::{Bpe, Meter, Tokens};
-use epitome::plan::{Action, Cleared, Compaction, Record, Room, normalize};
-use epitome::planner::{Cache, OwnProposal, PlanOptions, Planner, Verdict};
+use epitome::plan::{Action, ClearReason, Compaction, Record, Room, normalize};
+use epitome::planner::{CacheState, OwnProposal, PlanOptions, Planner, Verdict};
 use epitome::policy::{Policy, ReadBy, preset};
 use epitome::render::{layout, render};
 use epitome::thread::{Determinism, Durability, Thread};
@@ -88,7 +88,7 @@ fn the_older_of_two_equal_results_points_to_the_newer() {
     assert_eq!(touched(&compaction), [(7, "clear")]);
     let newest = thread.message(10).id();
     assert!(
-        matches!(&compaction.plan.records[0].action, Action::Clear { why: Cleared::Duplicate { of }, .. } if *of == newest)
+        matches!(&compaction.plan.records[0].action, Action::Clear { why: ClearReason::Duplicate { of }, .. } if *of == newest)
     );
 }
 
@@ -210,7 +210,7 @@ fn a_callers_own_rung_is_climbed_and_may_not_touch_the_tail() {
         .plan
         .records
         .iter()
-        .filter(|record| matches!(record.action, Action::Clear { why: Cleared::Own { .. }, .. }))
+        .filter(|record| matches!(record.action, Action::Clear { why: ClearReason::Own { .. }, .. }))
         .map(|record| record.part.unwrap().place)
         .collect();
     assert_eq!(own, [2, 10]);
@@ -226,7 +226,7 @@ fn a_rewrite_that_does_not_pay_waits_until_the_cache_is_cold_or_the_window_is_fu
         target: Tokens::new(total / 2),
         limit: Tokens::new(limit),
     };
-    let warm = PlanOptions { cache: Cache::Warm { age_s: 5 }, ..PlanOptions::default() };
+    let warm = PlanOptions { cache: CacheState::Warm { age_s: 5 }, ..PlanOptions::default() };
     let verdict = Planner::new(&thread, &policy, meter(), room(total * 2), &warm).decide();
     assert!(matches!(&verdict, Verdict::Wait { reason, .. } if reason.contains("cached")), "{verdict:?}");
     assert!(
@@ -234,7 +234,7 @@ fn a_rewrite_that_does_not_pay_waits_until_the_cache_is_cold_or_the_window_is_fu
             &thread,
             &policy,
             room(total * 2),
-            &PlanOptions { cache: Cache::Warm { age_s: 500 }, ..PlanOptions::default() }
+            &PlanOptions { cache: CacheState::Warm { age_s: 500 }, ..PlanOptions::default() }
         )
         .is_some()
     );
@@ -273,7 +273,10 @@ fn drop_wins_over_externalize_over_summarize_over_clear_and_the_loser_is_a_warni
         after: Tokens::new(1),
     };
     let clear = || {
-        record(part, Action::Clear { why: Cleared::Durability, artifact: artifact.clone(), preserved: BTreeMap::new() })
+        record(
+            part,
+            Action::Clear { why: ClearReason::Durability, artifact: artifact.clone(), preserved: BTreeMap::new() },
+        )
     };
     let externalize = || {
         record(

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use epitome::planner::Shape;
+use epitome::planner::PromptShape;
 use epitome::session::{ContextMessage, Session};
 use epitome::thread::Part;
 use epitome::wire::PromptMessage;
@@ -76,8 +76,8 @@ fn planned_changes(opened: &OpenedFile, fitted: &Fitted) -> Vec<Change> {
     // A session that can only express "this summary, then everything from here on" loses what the plan keeps before that
     // point, so there the messages that will be written count, not the plan's own.
     let messages = match opened.conversation.session.shape() {
-        Shape::Free => &fitted.prompt.messages,
-        Shape::SummaryThenTail => &fitted.context.messages,
+        PromptShape::Free => &fitted.prompt.messages,
+        PromptShape::SummaryThenTail => &fitted.context.messages,
     };
     for message in messages.iter().rev() {
         match message {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use epitome::plan::{Action, Cleared, Record};
+use epitome::plan::{Action, ClearReason, Record};
 use serde_json::json;
 
 use super::compact::nothing_to_do;
@@ -74,10 +74,10 @@ pub fn reason(action: &Action) -> String {
         Action::Summarize { kept, .. } if kept.is_empty() => "replaced by a summary".to_owned(),
         Action::Summarize { kept, .. } => format!("replaced by a summary; {} of its messages stay", kept.len()),
         Action::Clear { why, .. } => match why {
-            Cleared::Duplicate { .. } => "the same result comes again later".to_owned(),
-            Cleared::Superseded { .. } => "a later message read or wrote the same thing".to_owned(),
-            Cleared::Durability => "its durability allows it".to_owned(),
-            Cleared::Policy { .. } | Cleared::Own { .. } => "the policy clears old results".to_owned(),
+            ClearReason::Duplicate { .. } => "the same result comes again later".to_owned(),
+            ClearReason::Superseded { .. } => "a later message read or wrote the same thing".to_owned(),
+            ClearReason::Durability => "its durability allows it".to_owned(),
+            ClearReason::Policy { .. } | ClearReason::Own { .. } => "the policy clears old results".to_owned(),
         },
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use epitome::budget::Tokens;
-use epitome::session::Compaction;
+use epitome::session::RecordedCompaction;
 use epitome::thread::{Message, Part, Thread};
 use epitome::{Conversation, CountFor};
 use serde_json::{Value, json};
@@ -255,7 +255,7 @@ fn compactions(conversation: &Conversation) -> Table {
         places.iter().map(|place| meter.message(&meter.parts(&log[*place].message))).sum()
     };
     let mut table = Table::titled("compactions: what the model saw before and after", "lllll");
-    for Compaction { line, before, after, summary, .. } in conversation.session.compactions() {
+    for RecordedCompaction { line, before, after, summary, .. } in conversation.session.compactions() {
         // The summary is a message of its own in some formats, and a field of the compaction in others.
         let is_message = after.iter().any(|place| log[*place].message.summary);
         let extra = if is_message { Tokens::ZERO } else { meter.text_message(summary) };
@@ -266,7 +266,7 @@ fn compactions(conversation: &Conversation) -> Table {
     table
 }
 
-fn compaction_json(compaction: &Compaction) -> Value {
+fn compaction_json(compaction: &RecordedCompaction) -> Value {
     json!({
         "line": compaction.line, "messages_before": compaction.before.len(), "messages_after": compaction.after.len(),
         "tokens_before": compaction.tokens_before, "summary": compaction.summary,

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use epitome::budget::Tokens;
-use epitome::plan::{Action, Artifact, Compaction, Plan, Step as RungStep};
+use epitome::plan::{Action, Artifact, Compaction, Plan, RungStep};
 use epitome::planner::{Draft, Verdict};
 use epitome::policy::{Rung, SummaryForm};
 use epitome::summary::{Dialogue, StateCaps, WorkstreamState};

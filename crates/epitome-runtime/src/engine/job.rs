@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use epitome::budget::{Meter, Tokens};
 use epitome::plan::Room;
-use epitome::planner::{Cache, PlanOptions};
+use epitome::planner::{CacheState, PlanOptions};
 use epitome::thread::Determinism;
 use serde::{Deserialize, Serialize};
 
@@ -57,9 +57,9 @@ pub(super) struct CompactionJob {
 
 impl CompactionJob {
     /// Returns the age of the provider's cache by now.
-    fn cache(&self, now: Moment) -> Cache {
+    fn cache(&self, now: Moment) -> CacheState {
         let age = self.called.map(|then| u64::try_from((now.0 - then.0) / 1000).unwrap_or(0));
-        age.map_or(Cache::Cold, |age_s| Cache::Warm { age_s })
+        age.map_or(CacheState::Cold, |age_s| CacheState::Warm { age_s })
     }
 }
 

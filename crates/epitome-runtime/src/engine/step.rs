@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use epitome::budget::{Meter, Tokens};
 use epitome::plan::{Compaction, Room, Shortfall};
-use epitome::planner::{Cache, PlanOptions, Planner, open_media_shortfall};
+use epitome::planner::{CacheState, PlanOptions, Planner, open_media_shortfall};
 use epitome::render::Rehydrated;
 use epitome::thread::{Determinism, Raw};
 use epitome::wire::PromptMessage;
@@ -224,7 +224,7 @@ impl OpenThread {
             pins: request.pins.clone(),
             instructions: request.instructions.clone(),
             rehydrated: self.turn.should_skip_aggressive_compaction(),
-            cache: self.last_call.map_or(Cache::Cold, |then| Cache::Warm { age_s: then.elapsed().as_secs() }),
+            cache: self.last_call.map_or(CacheState::Cold, |then| CacheState::Warm { age_s: then.elapsed().as_secs() }),
             current: request.current.clone(),
             ..PlanOptions::default()
         };

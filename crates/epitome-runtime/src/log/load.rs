@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epitome::budget::Meter;
 use epitome::plan::Compaction;
-use epitome::thread::{Restored, Thread};
+use epitome::thread::{RestoredMessage, Thread};
 
 use super::body::LogEntry;
 use super::{Log, LogError};
@@ -80,5 +80,5 @@ fn restore(thread: &mut Thread, entry: LogEntry, meter: &Meter<'_>, (is_threads,
     let LogEntry { id, turn, part_tokens, message, counter: own, .. } = entry;
     let known = own.map_or(is_threads, |own| own == counter);
     let part_tokens = if known { part_tokens } else { meter.parts(&message) };
-    thread.restore(Restored { body: message, id, turn, part_tokens }, meter);
+    thread.restore(RestoredMessage { body: message, id, turn, part_tokens }, meter);
 }

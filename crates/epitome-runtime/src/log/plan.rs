@@ -2,7 +2,7 @@
 
 use epitome::plan::Compaction;
 use epitome::summary::StructuredSummary;
-use epitome::thread::{Evicted, Thread};
+use epitome::thread::{EvictedRun, Thread};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Moment, ThreadKey};
@@ -17,7 +17,7 @@ pub struct StoredPlan {
     /// The compaction; places in it are those of the loaded thread.
     pub compaction: Compaction,
     /// The entry that stands for the messages that need not be loaded.
-    pub evicted: Option<Evicted>,
+    pub evicted: Option<EvictedRun>,
     /// Runs of places before `live_from` that must be loaded: first, and the one after the last.
     pub loaded: Vec<(u64, u64)>,
     /// From this place on every message must be loaded.

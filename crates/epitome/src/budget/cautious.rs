@@ -8,9 +8,9 @@ const MARGIN: f64 = 1.02;
 /// The larger of o200k's count, line by line, and the script-aware estimate: tokenizers differ most where these two do,
 /// and in whether they join the end of a line with what stands before it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cautious;
+pub struct CautiousCounter;
 
-impl TokenCounter for Cautious {
+impl TokenCounter for CautiousCounter {
     fn count(&self, text: &str) -> Tokens {
         let lines: Tokens = text.split('\n').map(|line| Bpe::O200k.count(line)).sum();
         let ends = Tokens::new(text.matches('\n').count() as u64);

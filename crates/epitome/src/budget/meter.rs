@@ -17,7 +17,11 @@ fn block_text(block: &Value) -> Option<&str> {
     block.get("text").and_then(Value::as_str).filter(|_| block.get("role").is_none())
 }
 
-/// Counts messages as a provider would bill them.
+/// Counts messages as a provider would bill them: a counter for text, with what a dialect adds around it.
+///
+/// It has no state and is made anew wherever it is needed. A thread is counted with one meter for its whole life; another
+/// counter or dialect later would compare stand-ins in one measure with messages in another, and a rung would keep what it
+/// should replace.
 #[derive(Clone, Copy)]
 pub struct Meter<'a> {
     counter: &'a dyn TokenCounter,
@@ -122,8 +126,6 @@ impl<'a> Meter<'a> {
     pub fn media(&self, media: &Media) -> Count {
         self.images.count(media, self.counter)
     }
-
-    /// The tokens of the media in a tool result.
     pub(crate) fn media_of(&self, result: &ToolResult) -> Tokens {
         result.media.iter().map(|media| self.media(media).tokens).sum()
     }

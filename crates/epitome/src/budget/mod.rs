@@ -27,7 +27,7 @@ mod windows;
 
 pub use bpe::Bpe;
 pub use calibration::CountFactor;
-pub use cautious::Cautious;
+pub use cautious::CautiousCounter;
 pub(crate) use cut::longest;
 pub use cut::truncate;
 pub use estimate::{Characters, Estimate};
@@ -37,7 +37,7 @@ pub use models::{FALLBACK_WINDOW, Known, Model, ModelName, Tokenizer, UnknownCou
 pub use overflow::{Overflow, classify, is_quoted};
 pub use overhead::{FixedOverhead, Overhead};
 pub(crate) use recount::Recount;
-pub use scaled::Scaled;
+pub use scaled::ScaledCounter;
 pub use settled::{ProvenWindow, SettledWindow, WindowHints, WindowProof, WindowSource};
 pub use threshold::{Threshold, ThresholdError};
 #[cfg(feature = "tokenizer-json")]

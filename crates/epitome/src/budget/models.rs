@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::bpe::Bpe;
 use super::estimate::{Characters, Estimate};
 use super::image::ImageRule;
-use super::scaled::Scaled;
+use super::scaled::ScaledCounter;
 use super::tokens::{TokenCounter, Tokens};
 
 /// The window assumed for a model nobody has heard of.
@@ -111,7 +111,7 @@ impl Model {
     pub fn counter(&self) -> Arc<dyn TokenCounter> {
         let counter = self.tokenizer.counter();
         match self.factor {
-            Some(factor) => Arc::new(Scaled::new(counter, factor)),
+            Some(factor) => Arc::new(ScaledCounter::new(counter, factor)),
             None => counter,
         }
     }

@@ -13,12 +13,9 @@ pub(crate) struct Recount<'a> {
 }
 
 impl<'a> Recount<'a> {
-    /// Counts with this counter.
     pub(crate) fn new(counter: &'a dyn TokenCounter) -> Self {
         Recount { counter, known: HashMap::new() }
     }
-
-    /// The tokens of a text.
     pub(crate) fn count(&mut self, text: &str) -> Tokens {
         let mut total = Tokens::ZERO;
         let mut start = 0;

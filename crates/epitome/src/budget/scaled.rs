@@ -5,19 +5,19 @@ use std::sync::Arc;
 use super::tokens::{CountSource, TokenCounter, Tokens};
 
 /// Another counter's number times an assumed factor, rounded up: an estimate, however exact the other one is.
-pub struct Scaled {
+pub struct ScaledCounter {
     counter: Arc<dyn TokenCounter>,
     factor: f64,
 }
 
-impl Scaled {
+impl ScaledCounter {
     /// Scales a counter.
     pub fn new(counter: Arc<dyn TokenCounter>, factor: f64) -> Self {
-        Scaled { counter, factor }
+        ScaledCounter { counter, factor }
     }
 }
 
-impl TokenCounter for Scaled {
+impl TokenCounter for ScaledCounter {
     fn count(&self, text: &str) -> Tokens {
         self.counter.count(text).scaled(self.factor)
     }

@@ -41,7 +41,7 @@ pub struct Plan {
     /// The prompt's tokens after.
     pub after: Tokens,
     /// What each rung did, in the order climbed.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RungStep>,
     /// By how much it does not fit, and why.
     pub shortfall: Option<Shortfall>,
     /// What normalization and the rungs have to say.
@@ -54,7 +54,7 @@ fn is_zero(count: &usize) -> bool {
 
 /// What one rung did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct RungStep {
     /// The rung; `None` for the caller's own.
     pub rung: Option<Rung>,
     /// How many parts or spans it touched.

@@ -6,7 +6,7 @@ mod normalize;
 mod record;
 mod room;
 
-pub use compaction::{Artifact, Compaction, Plan, Shortfall, Step, content_of, part_content};
+pub use compaction::{Artifact, Compaction, Plan, RungStep, Shortfall, content_of, part_content};
 pub use normalize::normalize;
-pub use record::{Action, ArtifactId, Cleared, PartPlace, Record};
+pub use record::{Action, ArtifactId, ClearReason, PartPlace, Record};
 pub use room::Room;

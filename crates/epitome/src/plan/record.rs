@@ -97,7 +97,7 @@ pub enum Action {
     /// A placeholder.
     Clear {
         /// Why it could go.
-        why: Cleared,
+        why: ClearReason,
         /// Where the content went.
         artifact: ArtifactId,
         /// Fields of it that stay.
@@ -130,7 +130,7 @@ impl Action {
 /// Why a result could be cleared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "why")]
-pub enum Cleared {
+pub enum ClearReason {
     /// A later message holds the same result.
     Duplicate {
         /// Which one.

@@ -8,7 +8,14 @@ use crate::policy::Policy;
 /// The least of the room that a prompt may fill before the policy acts, whatever its threshold reserves.
 const TRIGGER_SHARE_MIN: f64 = 0.25;
 
-/// The room for the messages of one prompt.
+/// The room for the messages of one prompt, without system prompt, tools and reserves.
+///
+/// ```text
+/// 0 ──────────── target ──────────── trigger ──────── limit ──────────── window
+///                down to here        act above this   refused above      fixed tokens and reserves
+/// ```
+///
+/// `target ≤ trigger ≤ limit`. A target near the trigger compacts again after a few messages and re-bills the cache each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
     /// From this size on the policy acts.

@@ -3,29 +3,35 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::tail::{Protection, Tail};
-use super::{PlanOptions, Planner};
-use crate::budget::{Meter, Tokens};
-use crate::plan::{Action, ArtifactId, PartPlace, Record, Room, part_content};
-use crate::policy::{Policy, Rung};
+use super::Planner;
+use super::tail::ProtectedTail;
+use crate::budget::Tokens;
+use crate::plan::{Action, ArtifactId, PartPlace, Record, part_content};
+use crate::policy::Rung;
 use crate::render::{repaired_tokens, stand_in};
 use crate::summary::PendingSummary;
-use crate::thread::{Part, ResultForm, Thread};
+use crate::thread::{Part, ResultForm};
 
-/// A plan in the making.
+/// A plan in the making: the records so far, and the size of the prompt under them.
+///
+/// The board starts from the records of the compaction that the thread is under, and rungs move it forward in two ways only:
+/// [`replace_part`](Board::replace_part) puts a stand-in where one part was, and [`take_span`](Board::take_span) takes whole
+/// exchanges out and forgets what was decided inside them:
+///
+/// ```text
+/// place     0     1     2     3     4     5         total
+///           user  call  res   user  call  res        900
+/// replace   ·     ·     [~]   ·     ·     ·          650    part (2, 0): taken, 300 became 50
+/// take      [------------]    ·     ·     ·          480    0..3 gone; the record of (2, 0) with them; summary of 130
+/// ```
+///
+/// `total`, `taken` and `gone` follow from `records`: whoever changes `records` otherwise calls `index`. Were `total` off,
+/// a rung would stop too early or a plan would report a size that its prompt does not have.
 pub struct Board<'a> {
-    /// The thread.
-    pub thread: &'a Thread,
-    /// Counts stand-ins.
-    pub meter: Meter<'a>,
-    /// The policy.
-    pub policy: &'a Policy,
-    /// The room.
-    pub room: Room,
+    /// The thread, the policy and the options. Its room may aim for less than the caller's.
+    pub planner: Planner<'a>,
     /// What stays verbatim.
-    pub tail: Tail,
-    /// The caller's options.
-    pub options: &'a PlanOptions,
+    pub tail: ProtectedTail,
     /// The prompt's tokens as planned so far.
     pub total: Tokens,
     /// What was decided.
@@ -41,23 +47,19 @@ pub struct Board<'a> {
 }
 
 impl<'a> Board<'a> {
-    /// A board that starts from the records of the plan that the thread is under. Its room may aim for less than the
-    /// planner's.
-    pub fn new(planner: &Planner<'a>, room: Room, tail: Tail) -> Self {
-        let Planner { thread, policy, meter, options, .. } = *planner;
+    /// A board that starts from the records of the plan that the thread is under.
+    pub fn new(planner: Planner<'a>, tail: ProtectedTail) -> Self {
+        let thread = planner.thread;
         let mut totals = vec![Tokens::ZERO];
-        for tokens in repaired_tokens(thread, thread.turn_start(), meter) {
+        for tokens in repaired_tokens(thread, thread.turn_start(), planner.meter) {
             totals.push(totals[totals.len() - 1] + tokens);
         }
+        let previous = planner.options.previous.as_ref();
         let mut board = Board {
-            thread,
-            meter,
-            policy,
-            room,
+            planner,
             tail,
-            options,
             total: totals[thread.len()],
-            records: options.previous.as_ref().map(|previous| previous.plan.records.clone()).unwrap_or_default(),
+            records: previous.map(|previous| previous.plan.records.clone()).unwrap_or_default(),
             pending: None,
             totals,
             taken: HashSet::new(),
@@ -70,10 +72,10 @@ impl<'a> Board<'a> {
 
     fn index(&mut self) {
         self.taken = self.records.iter().filter_map(|record| record.part).collect();
-        self.gone = vec![false; self.thread.len()];
+        self.gone = vec![false; self.planner.thread.len()];
         for record in self.records.iter().filter(|record| record.part.is_none()) {
             for place in record.span.range() {
-                let id = self.thread.message(place).id();
+                let id = self.planner.thread.message(place).id();
                 self.gone[place] = !matches!(&record.action, Action::Summarize { kept, .. } if kept.contains(&id));
             }
         }
@@ -81,7 +83,7 @@ impl<'a> Board<'a> {
 
     /// The prompt's tokens under the records so far.
     fn planned(&self) -> Tokens {
-        let mut total = self.original_tokens(0..self.thread.len());
+        let mut total = self.original_tokens(0..self.planner.thread.len());
         for record in &self.records {
             total = total + record.after - if record.part.is_some() { record.before } else { self.freed_by(record) };
         }
@@ -104,24 +106,30 @@ impl<'a> Board<'a> {
         if kept.is_empty() {
             return Tokens::ZERO;
         }
-        let stays = record.span.range().filter(|place| kept.contains(&self.thread.message(*place).id()));
+        let stays = record.span.range().filter(|place| kept.contains(&self.planner.thread.message(*place).id()));
         stays.map(|place| self.original_tokens(place..place + 1)).sum()
     }
 
+    /// The tokens of single messages that stay before the tail.
+    pub fn held_tokens(&self) -> Tokens {
+        let held = (0..self.tail.from).filter(|place| self.tail.holds(*place));
+        held.map(|place| self.original_tokens(place..place + 1)).sum()
+    }
+
     /// What was decided so far, to come back to.
-    pub fn checkpoint(&self) -> (Vec<Record>, Tokens, Tail) {
+    pub fn checkpoint(&self) -> (Vec<Record>, Tokens, ProtectedTail) {
         (self.records.clone(), self.total, self.tail.clone())
     }
 
     /// Comes back to what was decided before.
-    pub fn roll_back(&mut self, (records, total, tail): (Vec<Record>, Tokens, Tail)) {
+    pub fn roll_back(&mut self, (records, total, tail): (Vec<Record>, Tokens, ProtectedTail)) {
         (self.records, self.total, self.tail) = (records, total, tail);
         self.index();
     }
 
     /// Whether the target is reached.
     pub fn is_done(&self) -> bool {
-        self.total <= self.room.target
+        self.total <= self.planner.room.target
     }
 
     /// The places that rungs may touch: outside the tail, and not yet summarized or dropped.
@@ -154,11 +162,11 @@ impl<'a> Board<'a> {
 
     /// Replaces one part by its stand-in, if that is smaller. Returns the tokens freed.
     pub fn replace_part(&mut self, rung: Rung, place: usize, part: usize, action: Action) -> Option<Tokens> {
-        let message = self.thread.message(place);
+        let message = self.planner.thread.message(place);
         let before = message.part_tokens(part);
         let record = Record {
             rung,
-            span: self.thread.span(place..place + 1)?,
+            span: self.planner.thread.span(place..place + 1)?,
             part: Some(PartPlace { place, part }),
             action,
             before,
@@ -168,13 +176,13 @@ impl<'a> Board<'a> {
         if matches!(&message.parts()[part], Part::ToolResult(result) if result.form == ResultForm::Fixed) {
             return None;
         }
-        let words = stand_in(self.thread, &record, &self.policy.tools, self.meter);
+        let words = stand_in(self.planner.thread, &record, &self.planner.policy.tools, self.planner.meter);
         let after = match &message.parts()[part] {
             Part::ToolResult(result) if record.keeps_media() => {
-                self.meter.text_result(&words) + self.meter.media_of(result)
+                self.planner.meter.text_result(&words) + self.planner.meter.media_of(result)
             }
-            Part::ToolResult(_) => self.meter.text_result(&words),
-            _ => self.meter.text(&words),
+            Part::ToolResult(_) => self.planner.meter.text_result(&words),
+            _ => self.planner.meter.text(&words),
         };
         if after >= before || self.is_taken(place, part) {
             return None;
@@ -203,16 +211,10 @@ impl<'a> Board<'a> {
         total_before - self.total
     }
 
-    /// What decides the tail.
-    pub fn protection(&self) -> Protection<'a> {
-        let Room { target, limit, .. } = self.room;
-        Protection { thread: self.thread, policy: self.policy, target, limit, options: self.options }
-    }
-
     /// The artifact that a part's content would become.
     pub fn artifact(&self, place: usize, part: usize) -> Option<ArtifactId> {
-        let content = part_content(self.thread, place, part)?.as_bytes();
-        Some(match &self.options.artifact_key {
+        let content = part_content(self.planner.thread, place, part)?.as_bytes();
+        Some(match &self.planner.options.artifact_key {
             Some(key) => ArtifactId::keyed(key, content),
             None => ArtifactId::of(content),
         })

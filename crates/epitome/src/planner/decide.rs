@@ -6,10 +6,10 @@ use super::board::Board;
 use super::draft::Draft;
 use super::price::Worth;
 use super::rungs::climb;
-use super::tail::{OPEN_MEDIA, Protection, Tail, open_media_tokens, open_tokens, system_most};
-use super::{OwnProposal, PlanOptions, Planner, Shape, Verdict};
+use super::tail::{OPEN_MEDIA, ProtectedTail, open_media_tokens, open_tokens, system_most};
+use super::{OwnProposal, PlanOptions, Planner, PromptShape, Verdict};
 use crate::budget::{Meter, Tokens};
-use crate::plan::{Action, Cleared, Compaction, Plan, Room, Shortfall, Step, normalize};
+use crate::plan::{Action, ClearReason, Compaction, Plan, Room, RungStep, Shortfall, normalize};
 use crate::policy::{Policy, Rung};
 use crate::thread::{Role, Thread};
 
@@ -127,21 +127,20 @@ impl Planner<'_> {
 
     fn draft(&self, tokens: Tokens) -> Draft {
         let Planner { thread, policy, room, options, .. } = *self;
-        let aimed = leave_room_for_unanswered(room, thread);
-        let protection = Protection { thread, policy, target: aimed.target, limit: aimed.limit, options };
-        let (mut steps, mut board) = self.climb_all(aimed, tokens, protection.tail());
+        let aimed = Planner { room: leave_room_for_unanswered(room, thread), ..*self };
+        let (mut steps, mut board) = aimed.climb_all(tokens, aimed.protected_tail());
         if board.total > room.limit {
             // The tail as the policy wants it leaves no room: once more with the longest that does.
-            let climb = |tail: Tail| self.climb_all(aimed, tokens, tail);
-            if let Some(made) = longest_that_fits(protection.shorter_than(&board.tail), room.limit, climb) {
+            let climb = |tail: ProtectedTail| aimed.climb_all(tokens, tail);
+            if let Some(made) = longest_that_fits(aimed.shorter_tails(&board.tail), room.limit, climb) {
                 (steps, board) = made;
             }
         }
         let shortfall = shortfall(&board);
         let (records, mut warnings) = normalize(std::mem::take(&mut board.records));
-        let given = given_way(&protection, &board);
-        warnings.extend(gave_way(&protection, &board, &given));
-        warnings.extend(system_left(&protection, &board));
+        let given = given_way(&board);
+        warnings.extend(gave_way(&board, &given));
+        warnings.extend(system_left(&board));
         let plan = Plan {
             policy: policy.label(),
             round: options.round(),
@@ -164,12 +163,19 @@ impl Planner<'_> {
     }
 }
 
-/// What comes of the longest of some tails, longest first, whose prompt is within the limit; of the last where none is.
+/// Climbs with the longest of some tails, longest first, whose prompt is within the limit; with the last where none is.
+///
+/// A shorter tail nearly always makes a smaller prompt, so the place where they begin to fit is found by bisection:
+///
+/// ```text
+/// tails     t0    t1    t2    t3    t4 (smallest)      the last is climbed first: if it does not fit, none does
+/// over?     yes   yes   no    no    no                 then the middle, until t2 is known as the first that fits
+/// ```
 fn longest_that_fits<'a>(
-    mut tails: Vec<Tail>,
+    mut tails: Vec<ProtectedTail>,
     limit: Tokens,
-    climb: impl Fn(Tail) -> (Vec<Step>, Board<'a>),
-) -> Option<(Vec<Step>, Board<'a>)> {
+    climb: impl Fn(ProtectedTail) -> (Vec<RungStep>, Board<'a>),
+) -> Option<(Vec<RungStep>, Board<'a>)> {
     let mut best = climb(tails.pop()?);
     if best.1.total > limit {
         return Some(best);
@@ -189,31 +195,33 @@ fn longest_that_fits<'a>(
 }
 
 /// The places of messages that the policy protects and that left the prompt all the same.
-fn given_way(protection: &Protection<'_>, board: &Board<'_>) -> Vec<usize> {
-    (protection.wanted()..board.tail.from).filter(|place| board.is_gone(*place) && !board.tail.holds(*place)).collect()
+fn given_way(board: &Board<'_>) -> Vec<usize> {
+    (board.planner.protected_from()..board.tail.from)
+        .filter(|place| board.is_gone(*place) && !board.tail.holds(*place))
+        .collect()
 }
 
 /// Says that the tail is shorter than the policy asks for; `None` when nothing gave way.
-fn gave_way(protection: &Protection<'_>, board: &Board<'_>, given: &[usize]) -> Option<String> {
+fn gave_way(board: &Board<'_>, given: &[usize]) -> Option<String> {
     given.first()?;
-    let thread = board.thread;
-    let (wanted, from, end) = (protection.wanted(), board.tail.from, thread.len());
+    let thread = board.planner.thread;
+    let (wanted, from, end) = (board.planner.protected_from(), board.tail.from, thread.len());
     let kept = if from < end { span_in_words(thread, from, end - 1) } else { "nothing".to_owned() };
     let asked = span_in_words(thread, wanted, end - 1);
     let protected = thread.tokens(wanted..end);
     // A tail that had to be shortened again is as long as anything that fits.
-    let is_first = protection.tail().from == from;
-    let fits = if is_first { protection.most() } else { thread.tokens(from..end) };
+    let is_first = board.planner.protected_tail().from == from;
+    let fits = if is_first { board.planner.tail_most() } else { thread.tokens(from..end) };
     Some(format!("Kept {kept} instead of {asked}, because the policy protects {protected} tokens and {fits} fit."))
 }
 
 /// Says which system messages in the middle of the thread left the prompt because together they take too much of it.
 /// Where a shape holds none of them, none had to leave.
-fn system_left(protection: &Protection<'_>, board: &Board<'_>) -> Option<String> {
-    if protection.options.shape != Shape::Free {
+fn system_left(board: &Board<'_>) -> Option<String> {
+    if board.planner.options.shape != PromptShape::Free {
         return None;
     }
-    let thread = board.thread;
+    let thread = board.planner.thread;
     let is_left = |place: &usize| {
         thread.message(*place).role() == Role::System && board.is_gone(*place) && !board.tail.holds(*place)
     };
@@ -224,7 +232,7 @@ fn system_left(protection: &Protection<'_>, board: &Board<'_>) -> Option<String>
     Some(format!(
         "Left out {count} system message{plural} in the middle of the thread, {span}, {tokens} tokens, because system \
          messages may take {} tokens and the newest come first.",
-        system_most(protection.target)
+        system_most(board.planner.room.target)
     ))
 }
 
@@ -237,10 +245,17 @@ fn span_in_words(thread: &Thread, first: usize, last: usize) -> String {
 }
 
 impl<'a> Planner<'a> {
-    /// Climbs the policy's rungs, in its order, until the room is reached.
-    fn climb_all(&self, room: Room, tokens: Tokens, tail: Tail) -> (Vec<Step>, Board<'a>) {
-        let Planner { thread, policy, options, .. } = *self;
-        let mut board = Board::new(self, room, tail);
+    /// Climbs the policy's rungs, in its order, until the target is reached:
+    ///
+    /// ```text
+    /// 1000 ─ deduplicate ─► 940 ─ supersede ─► 900 ─ (the caller's own) ─► 900 ─ externalize ─► 610 ≤ target 650: done
+    /// ```
+    ///
+    /// A rung that is not needed is not climbed, so the steps tell what was done and what each step bought. Below the trigger
+    /// only an eager `clear` is climbed; a forced compaction climbs until one rung has done something.
+    fn climb_all(&self, tokens: Tokens, tail: ProtectedTail) -> (Vec<RungStep>, Board<'a>) {
+        let Planner { thread, policy, room, options, .. } = *self;
+        let mut board = Board::new(*self, tail);
         let mut steps = Vec::new();
         let left_out = tokens - board.total;
         let due = options.force || is_due(thread, room, policy, tokens);
@@ -249,7 +264,7 @@ impl<'a> Planner<'a> {
             if !due && *rung != Rung::Clear {
                 continue;
             }
-            if at > 0 && is_ladder(*rung) && !steps.iter().any(|step: &Step| step.rung.is_none()) {
+            if at > 0 && is_ladder(*rung) && !steps.iter().any(|step: &RungStep| step.rung.is_none()) {
                 steps.extend(own_rung(&mut board));
             }
             let has_done_nothing = steps.iter().all(|step| step.touched == 0);
@@ -283,37 +298,36 @@ fn is_ladder(rung: Rung) -> bool {
 
 fn is_allowed(rung: Rung, options: &PlanOptions) -> bool {
     let aggressive = matches!(rung, Rung::Externalize | Rung::Drop);
-    (options.shape == Shape::Free || rung == Rung::Summarize) && !(options.rehydrated && aggressive)
+    (options.shape == PromptShape::Free || rung == Rung::Summarize) && !(options.rehydrated && aggressive)
 }
 
-fn own_rung(board: &mut Board<'_>) -> Option<Step> {
-    let own = board.options.own.clone()?;
+fn own_rung(board: &mut Board<'_>) -> Option<RungStep> {
+    let own = board.planner.options.own.clone()?;
     let before = board.total;
     let mut touched = 0;
-    for proposal in own(board.thread, 0..board.tail.from) {
+    for proposal in own(board.planner.thread, 0..board.tail.from) {
         let OwnProposal { place, part, placeholder } = proposal;
         if place >= board.tail.from || board.tail.holds(place) || board.is_gone(place) {
             continue;
         }
         let Some(artifact) = board.artifact(place, part) else { continue };
-        let action = Action::Clear { why: Cleared::Own { placeholder }, artifact, preserved: BTreeMap::new() };
+        let action = Action::Clear { why: ClearReason::Own { placeholder }, artifact, preserved: BTreeMap::new() };
         touched += usize::from(board.replace_part(Rung::Clear, place, part, action).is_some());
     }
-    Some(Step { rung: None, touched, freed: before - board.total, after: board.total, note: String::new() })
+    Some(RungStep { rung: None, touched, freed: before - board.total, after: board.total, note: String::new() })
 }
 
 /// What cannot shrink, when the plan does not fit.
 fn shortfall(board: &Board<'_>) -> Option<Shortfall> {
-    let over = board.total - board.room.limit;
+    let over = board.total - board.planner.room.limit;
     if over == Tokens::ZERO {
         return None;
     }
-    let thread = board.thread;
-    let held: Tokens =
-        (0..board.tail.from).filter(|place| board.tail.holds(*place)).map(|p| board.original_tokens(p..p + 1)).sum();
+    let thread = board.planner.thread;
+    let held = board.held_tokens();
     let tail = board.tokens(board.tail.from..thread.len());
     let rest = board.total - held - tail;
-    let media = open_media_tokens(thread, board.meter);
+    let media = open_media_tokens(thread, board.planner.meter);
     let named = [
         ("what is protected before the tail", held),
         ("summaries and placeholders", rest),

@@ -1,12 +1,11 @@
-//! A draft: a plan that may still need its summary. Whoever has a model answers the request; without one the embedded
-//! summarizer does.
+//! A draft: a plan that may still need its summary, from a model or from the embedded summarizer.
 
 use std::collections::HashMap;
 
 use super::Planner;
 use super::tail::{OPEN_MEDIA, open_media_tokens};
 use crate::budget::Tokens;
-use crate::plan::{Action, Compaction, Plan, Shortfall, Step};
+use crate::plan::{Action, Compaction, Plan, RungStep, Shortfall};
 use crate::policy::Rung;
 use crate::render::{Prompt, said_in};
 use crate::summary::{
@@ -32,8 +31,14 @@ pub struct Questions<'a> {
     pub appended: bool,
 }
 
-/// A plan that may still lack its summary. It borrows nothing: a model can be asked while the thread grows, and a planner of
-/// the same thread, policy and options finishes it.
+/// A plan that may still lack its summary.
+///
+/// [`Planner::decide`] makes it; [`Planner::finish`] consumes it. In between it waits: for nobody where `pending` is `None`, and
+/// for a model's answer otherwise, which may never come. It borrows nothing, so the thread may grow meanwhile; a planner of the
+/// same thread, policy and options finishes it. Under other options the receipt would look for the wrong pins, and under another
+/// policy the summary would be counted in another frame than it is rendered in.
+///
+/// Until it is finished, the plan's `after` counts the summary at its limit: the true size is known only once it is rendered.
 #[derive(Clone, Debug)]
 pub struct Draft {
     plan: Plan,
@@ -127,6 +132,12 @@ impl Planner<'_> {
         self.options.previous.as_ref().map_or(&[][..], |previous| &previous.summaries)
     }
 
+    /// Returns the tokens of the question that the policy puts before a summary.
+    pub(super) fn question_tokens(&self) -> Tokens {
+        let question = &self.policy.render.question;
+        if question.is_empty() { Tokens::ZERO } else { self.meter.text_message(question) }
+    }
+
     /// Returns the words that every later prompt must hold: the policy's and the caller's.
     fn pins(&self) -> Vec<String> {
         self.policy.protect.pins.iter().chain(&self.options.pins).cloned().collect()
@@ -184,13 +195,9 @@ impl Planner<'_> {
     /// Puts true sizes in the place of planned ones.
     fn settle(&self, compaction: &mut Compaction, tokens: Tokens) {
         let plan = &mut compaction.plan;
-        let question = match self.policy.render.question.is_empty() {
-            true => Tokens::ZERO,
-            false => self.meter.text_message(&self.policy.render.question),
-        };
         if let Some(summary) = compaction.summaries.first() {
             for record in plan.records.iter_mut().filter(|record| matches!(record.action, Action::Summarize { .. })) {
-                record.after = summary.tokens + question;
+                record.after = summary.tokens + self.question_tokens();
             }
         }
         settle_steps(&mut plan.steps, plan.before, tokens);
@@ -236,7 +243,7 @@ fn media_in(prompt: &Prompt) -> HashMap<usize, Shown> {
 
 /// Makes the steps add up to what became of the prompt: what it takes less than planned is the summary's doing, what it
 /// takes more is taken back from the last steps.
-fn settle_steps(steps: &mut [Step], before: Tokens, after: Tokens) {
+fn settle_steps(steps: &mut [RungStep], before: Tokens, after: Tokens) {
     let (planned, freed) = (steps.iter().map(|step| step.freed).sum::<Tokens>(), before - after);
     let summarized = steps.iter().position(|step| step.rung == Some(Rung::Summarize) && step.touched > 0);
     if let Some(at) = summarized.or(steps.len().checked_sub(1)) {

@@ -24,8 +24,8 @@ mod tail;
 
 pub use decide::open_media_shortfall;
 pub use draft::{Draft, Questions};
-pub use options::{OwnProposal, OwnRung, PlanOptions, Shape};
-pub use price::Cache;
+pub use options::{OwnProposal, OwnRung, PlanOptions, PromptShape};
+pub use price::CacheState;
 pub use tail::OPEN_MEDIA;
 
 use crate::budget::{Meter, Tokens};
@@ -35,6 +35,13 @@ use crate::render::{Prompt, Rehydrated, render};
 use crate::thread::Thread;
 
 /// A thread with everything that decides its plan.
+///
+/// It has no state: the same planner decides the same plan and renders the same bytes, however often it is asked. What
+/// happened before is in `options.previous`, the compaction that the thread is under, which the caller keeps. A planner whose
+/// `previous` belongs to another thread names places that mean something else there, and its prompt would be wrong without any
+/// error; the runtime therefore stores a compaction with the id of the newest message that it covers.
+///
+/// Inside the folder a planner may be copied with a smaller room, to aim for less than the caller allows.
 #[derive(Clone, Copy)]
 pub struct Planner<'a> {
     /// The thread.

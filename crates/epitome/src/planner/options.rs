@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::price::Cache;
+use super::price::CacheState;
 use crate::plan::Compaction;
 use crate::thread::{Determinism, Thread};
 
@@ -18,13 +18,13 @@ pub struct PlanOptions {
     /// Act even below the trigger.
     pub force: bool,
     /// The prompts that the thread's format can express.
-    pub shape: Shape,
+    pub shape: PromptShape,
     /// Words that every later prompt must hold, besides the policy's.
     pub pins: Vec<String>,
     /// The user's instructions for the summary.
     pub instructions: Option<String>,
     /// The state of the provider's cache.
-    pub cache: Cache,
+    pub cache: CacheState,
     /// The state of tool results' sources now, by call id. A replayable result is cleared only while they match.
     pub current: BTreeMap<String, Determinism>,
     /// Content was brought back in this turn: nothing is moved out or dropped.
@@ -53,7 +53,7 @@ pub struct OwnProposal {
 
 /// The prompts that a format can express.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shape {
+pub enum PromptShape {
     /// Any.
     #[default]
     Free,

@@ -8,7 +8,7 @@ use crate::policy::CachePrices;
 /// What is known of the provider's prompt cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Cache {
+pub enum CacheState {
     /// Nothing is known, or nothing is cached: rewriting costs nothing extra.
     #[default]
     Cold,
@@ -30,8 +30,14 @@ pub(super) struct Worth {
 
 impl Worth {
     /// The worth of going from `before` to `after` tokens when all after `unchanged` is written anew.
-    pub(super) fn of(price: &CachePrices, cache: Cache, before: Tokens, after: Tokens, unchanged: Tokens) -> Worth {
-        let warm = matches!(cache, Cache::Warm { age_s } if age_s < price.ttl_s);
+    pub(super) fn of(
+        price: &CachePrices,
+        cache: CacheState,
+        before: Tokens,
+        after: Tokens,
+        unchanged: Tokens,
+    ) -> Worth {
+        let warm = matches!(cache, CacheState::Warm { age_s } if age_s < price.ttl_s);
         let rewritten = (after - unchanged).get() as f64;
         let rebilled = if warm { rewritten * (price.write - price.read) } else { 0.0 };
         let saved = (before - after).get() as f64 * price.read * f64::from(price.calls_expected);
@@ -46,7 +52,7 @@ impl Worth {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cache, Worth};
+    use super::{CacheState, Worth};
     use crate::budget::Tokens;
     use crate::policy::CachePrices;
 
@@ -55,10 +61,10 @@ mod tests {
         let price = CachePrices::default();
         let worth =
             |cache, after| Worth::of(&price, cache, Tokens::new(100_000), Tokens::new(after), Tokens::new(1000));
-        let warm = Cache::Warm { age_s: 10 };
+        let warm = CacheState::Warm { age_s: 10 };
         assert!(!worth(warm, 95_000).pays());
         assert!(worth(warm, 50_000).pays());
-        assert!(worth(Cache::Warm { age_s: 301 }, 95_000).pays());
-        assert!(worth(Cache::Cold, 95_000).pays());
+        assert!(worth(CacheState::Warm { age_s: 301 }, 95_000).pays());
+        assert!(worth(CacheState::Cold, 95_000).pays());
     }
 }

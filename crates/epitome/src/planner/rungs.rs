@@ -1,11 +1,12 @@
 //! The rungs, least to most aggressive. Each is a function on the board; the set is closed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 
-use super::Shape;
+use super::PromptShape;
 use super::board::Board;
 use crate::budget::Tokens;
-use crate::plan::{Action, Cleared, Record, Step};
+use crate::plan::{Action, ClearReason, Record, RungStep};
 use crate::policy::{CallMeaning, Rung, ToolClass};
 use crate::render::stand_in;
 use crate::summary::{PendingSummary, all_words, keywords};
@@ -21,7 +22,7 @@ const SUMMARY_MIN: Tokens = Tokens::new(256);
 const KEYWORDS_MAX: usize = 16;
 
 /// Climbs one rung and tells what it did.
-pub fn climb(board: &mut Board<'_>, rung: Rung) -> Step {
+pub fn climb(board: &mut Board<'_>, rung: Rung) -> RungStep {
     let before = board.total;
     let (touched, note) = match rung {
         Rung::Deduplicate => (deduplicate(board), String::new()),
@@ -32,12 +33,12 @@ pub fn climb(board: &mut Board<'_>, rung: Rung) -> Step {
         Rung::Drop => (drop_spans(board), String::new()),
         Rung::Trim => (trim(board), String::new()),
     };
-    Step { rung: Some(rung), touched, freed: before - board.total, after: board.total, note }
+    RungStep { rung: Some(rung), touched, freed: before - board.total, after: board.total, note }
 }
 
 /// The results that rungs may touch, oldest first.
 fn open_results<'t>(board: &Board<'t>) -> Vec<(usize, usize, &'t ToolResult)> {
-    let thread = board.thread;
+    let thread = board.planner.thread;
     let mut found = Vec::new();
     for place in board.open() {
         for (part, result) in thread.message(place).results() {
@@ -52,7 +53,7 @@ fn open_results<'t>(board: &Board<'t>) -> Vec<(usize, usize, &'t ToolResult)> {
 /// Fields that a placeholder must keep: the envelope's own, and those the tool's rule names.
 fn preserved(board: &Board<'_>, result: &ToolResult) -> BTreeMap<String, String> {
     let mut fields = result.key_fields.clone();
-    let Some(rule) = board.policy.tools.rule(&result.tool) else { return fields };
+    let Some(rule) = board.planner.policy.tools.rule(&result.tool) else { return fields };
     if let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&result.text) {
         for name in &rule.preserve {
             if let Some(value) = object.get(name) {
@@ -64,8 +65,8 @@ fn preserved(board: &Board<'_>, result: &ToolResult) -> BTreeMap<String, String>
     fields
 }
 
-fn clear_part(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, why: Cleared) -> bool {
-    let Part::ToolResult(result) = &board.thread.message(place).parts()[part] else { return false };
+fn clear_part(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, why: ClearReason) -> bool {
+    let Part::ToolResult(result) = &board.planner.thread.message(place).parts()[part] else { return false };
     let Some(artifact) = board.artifact(place, part) else { return false };
     let preserved = preserved(board, result);
     board.replace_part(rung, place, part, Action::Clear { why, artifact, preserved }).is_some()
@@ -73,7 +74,7 @@ fn clear_part(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, why:
 
 /// The same result twice: the older one points to the newer.
 fn deduplicate(board: &mut Board<'_>) -> usize {
-    let thread = board.thread;
+    let thread = board.planner.thread;
     // Few results are of one size: the others need not be hashed to be told apart.
     let mut sizes: HashMap<usize, u32> = HashMap::new();
     let results =
@@ -95,7 +96,7 @@ fn deduplicate(board: &mut Board<'_>) -> usize {
         }
         let own = thread.message(place).id();
         if let Some(of) = newest.get(&*result.text).copied().filter(|of| *of != own) {
-            touched += usize::from(clear_part(board, Rung::Deduplicate, place, part, Cleared::Duplicate { of }));
+            touched += usize::from(clear_part(board, Rung::Deduplicate, place, part, ClearReason::Duplicate { of }));
         }
     }
     touched
@@ -103,7 +104,7 @@ fn deduplicate(board: &mut Board<'_>) -> usize {
 
 /// A read that a later read or write of the same file made stale.
 fn supersede(board: &mut Board<'_>) -> usize {
-    let thread = board.thread;
+    let thread = board.planner.thread;
     let calls = Calls::of(thread, board);
     let mut touched = 0;
     for (place, part, result) in open_results(board) {
@@ -111,7 +112,7 @@ fn supersede(board: &mut Board<'_>) -> usize {
             continue;
         }
         if let Some(by) = calls.superseded_by(place, result) {
-            touched += usize::from(clear_part(board, Rung::Supersede, place, part, Cleared::Superseded { by }));
+            touched += usize::from(clear_part(board, Rung::Supersede, place, part, ClearReason::Superseded { by }));
         }
     }
     touched
@@ -128,7 +129,7 @@ impl Calls {
         let mut calls = Calls { meanings: HashMap::new(), newest: HashMap::new() };
         for (place, message) in thread.messages().iter().enumerate() {
             for call in message.calls() {
-                let meaning = board.policy.tools.meaning(call);
+                let meaning = board.planner.policy.tools.meaning(call);
                 let settles = match meaning.class {
                     Some(ToolClass::Read) => !meaning.partial,
                     Some(ToolClass::Write | ToolClass::Patch) => true,
@@ -156,7 +157,7 @@ impl Calls {
 
 /// Large results and pictures move out, oldest first, until the target is reached.
 fn externalize(board: &mut Board<'_>) -> usize {
-    let thread = board.thread;
+    let thread = board.planner.thread;
     let mut touched = 0;
     let open: Vec<usize> = board.open().collect();
     for place in open {
@@ -170,7 +171,7 @@ fn externalize(board: &mut Board<'_>) -> usize {
                     Rung::Externalize,
                     place,
                     part,
-                    board.policy.externalize.preview,
+                    board.planner.policy.externalize.preview,
                     Tokens::ZERO,
                 ));
             }
@@ -182,17 +183,18 @@ fn externalize(board: &mut Board<'_>) -> usize {
 fn should_move(board: &Board<'_>, place: usize, part: usize, content: &Part) -> bool {
     match content {
         Part::ToolResult(result) => {
-            let own = board.policy.tools.rule(&result.tool).and_then(|rule| rule.externalize_from);
-            board.thread.message(place).part_tokens(part) >= own.unwrap_or(board.policy.externalize.tokens_min)
+            let own = board.planner.policy.tools.rule(&result.tool).and_then(|rule| rule.externalize_from);
+            board.planner.thread.message(place).part_tokens(part)
+                >= own.unwrap_or(board.planner.policy.externalize.tokens_min)
         }
-        Part::Media(_) => board.thread.message(place).turn() < board.thread.turn(),
+        Part::Media(_) => board.planner.thread.message(place).turn() < board.planner.thread.turn(),
         _ => false,
     }
 }
 
 fn move_out(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, head: Tokens, tail: Tokens) -> bool {
     let Some(artifact) = board.artifact(place, part) else { return false };
-    let by = board.policy.externalize.by;
+    let by = board.planner.policy.externalize.by;
     board.replace_part(rung, place, part, Action::Externalize { artifact, head, tail, by }).is_some()
 }
 
@@ -205,7 +207,7 @@ fn summarize(board: &mut Board<'_>) -> (usize, String) {
         Ok(touched) => (touched, fewer_user_messages(board)),
         Err(note) => {
             board.roll_back(before);
-            (clip_tail(board, board.room.target), note.to_owned())
+            (clip_tail(board, board.planner.room.target), note.to_owned())
         }
     }
 }
@@ -214,7 +216,7 @@ fn summarize_span(board: &mut Board<'_>) -> Result<usize, &'static str> {
     let Some(range) = summary_range(board) else {
         return Err("nothing between what is protected");
     };
-    let Some(span) = board.thread.span(range) else { return Err("nothing to summarize") };
+    let Some(span) = board.planner.thread.span(range) else { return Err("nothing to summarize") };
     let kept = kept_in(board, span.range());
     let kept_tokens: Tokens = kept.iter().map(|(_, tokens)| *tokens).sum();
     let whole = board.original_tokens(span.range()) - kept_tokens;
@@ -241,7 +243,7 @@ fn summarize_span(board: &mut Board<'_>) -> Result<usize, &'static str> {
 
 /// The summary to be written: what it stands for and what stays beside it.
 fn pending(board: &Board<'_>, span: &Span, kept: &[MessageId], limit: Tokens) -> PendingSummary {
-    let thread = board.thread;
+    let thread = board.planner.thread;
     let kept_ids: HashSet<&MessageId> = kept.iter().collect();
     let is_kept = |place: usize| kept_ids.contains(&thread.message(place).id());
     let stays = |place: &usize| !span.contains(*place) && !board.is_gone(*place) || is_kept(*place);
@@ -255,7 +257,7 @@ fn pending(board: &Board<'_>, span: &Span, kept: &[MessageId], limit: Tokens) ->
     for place in (0..thread.len()).filter(stays) {
         let edited = edits.get(&place).into_iter().flatten();
         let stand_ins: Vec<String> =
-            edited.map(|record| stand_in(thread, record, &board.policy.tools, board.meter)).collect();
+            edited.map(|record| stand_in(thread, record, &board.planner.policy.tools, board.planner.meter)).collect();
         if stand_ins.is_empty() {
             whole.insert(place);
             beside.push(all_words(thread, place));
@@ -264,19 +266,15 @@ fn pending(board: &Board<'_>, span: &Span, kept: &[MessageId], limit: Tokens) ->
             beside.extend(stand_ins);
         }
     }
-    let question = match board.policy.render.question.is_empty() {
-        true => Tokens::ZERO,
-        false => board.meter.text_message(&board.policy.render.question),
-    };
-    let earlier = board.options.previous.as_ref().and_then(|previous| previous.summaries.first());
+    let earlier = board.planner.options.previous.as_ref().and_then(|previous| previous.summaries.first());
     PendingSummary {
         span: span.clone(),
         kept: kept.to_vec(),
-        limit: limit - question,
+        limit: limit - board.planner.question_tokens(),
         splits_turn: board.tail.splits_turn,
         pins: Vec::new(),
-        focus: board.options.instructions.clone().unwrap_or_default(),
-        round: board.options.round(),
+        focus: board.planner.options.instructions.clone().unwrap_or_default(),
+        round: board.planner.options.round(),
         earlier: earlier.map(|summary| summary.items.clone()),
         written: earlier.map(|summary| summary.written.clone()).unwrap_or_default(),
         beside,
@@ -285,7 +283,7 @@ fn pending(board: &Board<'_>, span: &Span, kept: &[MessageId], limit: Tokens) ->
 }
 
 /// From the first message that is not protected to the tail.
-fn summary_range(board: &Board<'_>) -> Option<std::ops::Range<usize>> {
+fn summary_range(board: &Board<'_>) -> Option<Range<usize>> {
     let first = (0..board.tail.from).find(|place| !board.tail.holds(*place))?;
     // Unless something new left the tail's reach, summarizing again would only stir.
     let fresh = (first..board.tail.from).any(|place| !board.is_gone(place) && !board.tail.holds(place));
@@ -294,18 +292,14 @@ fn summary_range(board: &Board<'_>) -> Option<std::ops::Range<usize>> {
 
 /// The room for the user's own messages: as much as the policy keeps, as far as the target has room for it.
 fn user_messages_room(board: &Board<'_>) -> Tokens {
-    let tail = board.tokens(board.tail.from..board.thread.len());
-    let held: Tokens = (0..board.tail.from)
-        .filter(|place| board.tail.holds(*place))
-        .map(|place| board.original_tokens(place..place + 1))
-        .sum();
-    let room = board.room.target - tail - held - board.protection().summary_room();
-    board.policy.summarize.user_messages.min(room)
+    let tail = board.tokens(board.tail.from..board.planner.thread.len());
+    let room = board.planner.room.target - tail - board.held_tokens() - board.planner.summary_room();
+    board.planner.policy.summarize.user_messages.min(room)
 }
 
 /// Says so when the policy keeps more of the user's messages than there is room for.
 fn fewer_user_messages(board: &Board<'_>) -> String {
-    let (wanted, room) = (board.policy.summarize.user_messages, user_messages_room(board));
+    let (wanted, room) = (board.planner.policy.summarize.user_messages, user_messages_room(board));
     if room >= wanted {
         return String::new();
     }
@@ -313,14 +307,14 @@ fn fewer_user_messages(board: &Board<'_>) -> String {
 }
 
 /// What of the span stays as it is: held messages, and as many of the user's own as the policy keeps.
-fn kept_in(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(MessageId, Tokens)> {
-    if board.options.shape != Shape::Free {
+fn kept_in(board: &Board<'_>, range: Range<usize>) -> Vec<(MessageId, Tokens)> {
+    if board.planner.options.shape != PromptShape::Free {
         return Vec::new();
     }
     let mut left = user_messages_room(board);
     let mut kept = Vec::new();
     for place in range.rev() {
-        let message = board.thread.message(place);
+        let message = board.planner.thread.message(place);
         let own = message.opens_turn() && !message.is_summary() && message.tokens() <= left;
         if own {
             left -= message.tokens();
@@ -334,7 +328,7 @@ fn kept_in(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(MessageId, 
 }
 
 /// What a range takes in the prompt as planned so far.
-fn tokens_in_prompt(board: &Board<'_>, range: std::ops::Range<usize>) -> Tokens {
+fn tokens_in_prompt(board: &Board<'_>, range: Range<usize>) -> Tokens {
     let mut tokens = board.tokens(range.clone());
     for record in board.records.iter().filter(|record| record.part.is_none()) {
         if range.contains(&record.span.range().start) {
@@ -345,9 +339,9 @@ fn tokens_in_prompt(board: &Board<'_>, range: std::ops::Range<usize>) -> Tokens 
 }
 
 fn summary_limit(board: &Board<'_>, whole: Tokens, rest: Tokens) -> Tokens {
-    let policy = &board.policy.summarize;
-    let mut limit = board.room.target - rest;
-    if board.room.target < board.room.limit || board.room.trigger < board.room.limit {
+    let policy = &board.planner.policy.summarize;
+    let mut limit = board.planner.room.target - rest;
+    if board.planner.room.target < board.planner.room.limit || board.planner.room.trigger < board.planner.room.limit {
         limit = limit.min(whole.share(policy.ratio).max(SUMMARY_MIN));
     }
     if policy.tokens_max > Tokens::ZERO {
@@ -356,30 +350,31 @@ fn summary_limit(board: &Board<'_>, whole: Tokens, rest: Tokens) -> Tokens {
     // A tail that fills the target leaves the summary its own size, as far as the limit has room for it.
     let own = match policy.tokens_max {
         Tokens::ZERO => Tokens::ZERO,
-        _ => board.protection().summary_room().min(board.room.limit - rest),
+        _ => board.planner.summary_room().min(board.planner.room.limit - rest),
     };
-    limit.max(own).max(SUMMARY_MIN.min(board.room.target.share(0.5)))
+    limit.max(own).max(SUMMARY_MIN.min(board.planner.room.target.share(0.5)))
 }
 
 /// Results are cleared, as their durability and the policy's protections allow.
 fn clear(board: &mut Board<'_>) -> (usize, String) {
     let candidates = clearable(board);
-    let gain: Tokens = candidates.iter().map(|(place, part)| board.thread.message(*place).part_tokens(*part)).sum();
-    if gain < board.policy.clear.minimum {
+    let gain: Tokens =
+        candidates.iter().map(|(place, part)| board.planner.thread.message(*place).part_tokens(*part)).sum();
+    if gain < board.planner.policy.clear.minimum {
         return (
             0,
-            format!("{gain} tokens could be cleared, fewer than the minimum of {}", board.policy.clear.minimum),
+            format!("{gain} tokens could be cleared, fewer than the minimum of {}", board.planner.policy.clear.minimum),
         );
     }
-    let placeholder = board.policy.clear.placeholder.clone();
+    let placeholder = board.planner.policy.clear.placeholder.clone();
     let mut touched = 0;
     for (place, part) in candidates {
-        if board.is_done() && !board.policy.clear.eager {
+        if board.is_done() && !board.planner.policy.clear.eager {
             break;
         }
         let why = match placeholder.is_empty() {
-            true => Cleared::Durability,
-            false => Cleared::Policy { placeholder: placeholder.clone() },
+            true => ClearReason::Durability,
+            false => ClearReason::Policy { placeholder: placeholder.clone() },
         };
         touched += usize::from(clear_part(board, Rung::Clear, place, part, why));
     }
@@ -388,7 +383,7 @@ fn clear(board: &mut Board<'_>) -> (usize, String) {
 
 /// The results that may be cleared, oldest first.
 fn clearable(board: &Board<'_>) -> Vec<(usize, usize)> {
-    let (thread, rules) = (board.thread, &board.policy.clear);
+    let (thread, rules) = (board.planner.thread, &board.planner.policy.clear);
     let last_turn = thread.turn().saturating_sub(rules.skip_turns);
     let mut left = rules.protect;
     let mut keep = rules.keep_last;
@@ -418,13 +413,13 @@ fn clearable(board: &Board<'_>) -> Vec<(usize, usize)> {
 }
 
 fn may_clear(board: &Board<'_>, result: &ToolResult) -> bool {
-    if !board.policy.clear.by_durability {
+    if !board.planner.policy.clear.by_durability {
         return true;
     }
-    match board.policy.tools.durability(result) {
+    match board.planner.policy.tools.durability(result) {
         Durability::Ephemeral | Durability::Anchoring => true,
         Durability::NonReplayable => false,
-        Durability::Replayable => match (&result.determinism, board.options.current.get(&*result.call_id)) {
+        Durability::Replayable => match (&result.determinism, board.planner.options.current.get(&*result.call_id)) {
             (Some(then), Some(now)) => !then.has_drifted(now),
             _ => false,
         },
@@ -440,8 +435,8 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
     let Some(first) = open.first().copied() else { return 0 };
     let mut end = first;
     let mut freed = Tokens::ZERO;
-    let over = board.total - board.room.target;
-    for exchange in board.thread.exchanges() {
+    let over = board.total - board.planner.room.target;
+    for exchange in board.planner.thread.exchanges() {
         let range = exchange.range();
         if range.start < first || range.end > board.tail.from || freed >= over {
             continue;
@@ -452,8 +447,8 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
         freed += board.tokens(range.clone());
         end = range.end;
     }
-    let Some(span) = board.thread.span(first..end) else { return 0 };
-    let keywords = keywords(board.thread, span.range(), KEYWORDS_MAX);
+    let Some(span) = board.planner.thread.span(first..end) else { return 0 };
+    let keywords = keywords(board.planner.thread, span.range(), KEYWORDS_MAX);
     let mut record = Record {
         rung: Rung::Drop,
         span: span.clone(),
@@ -462,16 +457,21 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
         before: board.original_tokens(span.range()),
         after: Tokens::ZERO,
     };
-    record.after = board.meter.text_message(&stand_in(board.thread, &record, &board.policy.tools, board.meter));
+    record.after = board.planner.meter.text_message(&stand_in(
+        board.planner.thread,
+        &record,
+        &board.planner.policy.tools,
+        board.planner.meter,
+    ));
     board.take_span(record);
     span.messages().len()
 }
 
 /// The largest parts of what is left lose their middle, largest first, until the prompt fits.
 fn trim(board: &mut Board<'_>) -> usize {
-    let open = board.protection().open_from().filter(|_| board.total <= board.room.limit);
-    let parts = trimmable(board, 0..open.unwrap_or(board.thread.len()));
-    let keep = level(&parts, board.total - board.room.target).max(board.tail.clip);
+    let open = board.planner.open_from().filter(|_| board.total <= board.planner.room.limit);
+    let parts = trimmable(board, 0..open.unwrap_or(board.planner.thread.len()));
+    let keep = level(&parts, board.total - board.planner.room.target).max(board.tail.clip);
     let mut touched = 0;
     for (_, place, part) in parts {
         if board.is_done() {
@@ -482,7 +482,12 @@ fn trim(board: &mut Board<'_>) -> usize {
     touched
 }
 
-/// What may stay of each part so that all of them together give up `excess`: the long ones give, the short ones do not.
+/// Returns what may stay of each part so that all of them together give up `excess`: the long ones give, the short do not.
+///
+/// ```text
+/// parts 900, 500, 100; excess 800     900 alone would keep 100, below the next: go on
+///                                     900 + 500 keep (1400 - 800) / 2 = 300 each, above 100: the level is 300
+/// ```
 fn level(parts: &[(Tokens, usize, usize)], excess: Tokens) -> Tokens {
     let mut sum = Tokens::ZERO;
     for (at, (tokens, ..)) in parts.iter().enumerate() {
@@ -498,17 +503,17 @@ fn level(parts: &[(Tokens, usize, usize)], excess: Tokens) -> Tokens {
 
 /// The tokens of a part that a trim can take from: words of results and of arguments, never media.
 fn trimmable_tokens(board: &Board<'_>, place: usize, part: usize) -> Tokens {
-    let tokens = board.thread.message(place).part_tokens(part);
-    match &board.thread.message(place).parts()[part] {
-        Part::ToolResult(result) if result.form == ResultForm::Words => tokens - board.meter.media_of(result),
+    let tokens = board.planner.thread.message(place).part_tokens(part);
+    match &board.planner.thread.message(place).parts()[part] {
+        Part::ToolResult(result) if result.form == ResultForm::Words => tokens - board.planner.meter.media_of(result),
         Part::ToolCall(_) => tokens,
         _ => Tokens::ZERO,
     }
 }
 
 /// Results and arguments in a range that are longer than what a trim keeps, largest first.
-fn trimmable(board: &Board<'_>, range: std::ops::Range<usize>) -> Vec<(Tokens, usize, usize)> {
-    let thread = board.thread;
+fn trimmable(board: &Board<'_>, range: Range<usize>) -> Vec<(Tokens, usize, usize)> {
+    let thread = board.planner.thread;
     let clip = board.tail.clip;
     let mut found: Vec<(Tokens, usize, usize)> = Vec::new();
     for place in range.filter(|place| !board.is_gone(*place)) {
@@ -530,23 +535,23 @@ fn clip(board: &mut Board<'_>, place: usize, part: usize, keep: Tokens) -> bool 
 
 /// Clips long parts of the tail, and gives up its oldest exchanges, until it takes no more than its share.
 fn fit_tail(board: &mut Board<'_>) {
-    let most = board.protection().most();
-    let end = board.thread.len();
+    let most = board.planner.tail_most();
+    let end = board.planner.thread.len();
     clip_tail(board, Tokens::ZERO);
     while board.tokens(board.tail.from..end) > most {
-        let Some(shorter) = board.protection().shorter(&board.tail) else { return };
+        let Some(shorter) = board.planner.shorter_tail(&board.tail) else { return };
         board.tail = shorter;
     }
 }
 
 /// Clips the longest parts of a tail that takes more than its share, until it no longer does or the prompt is small enough.
 fn clip_tail(board: &mut Board<'_>, enough: Tokens) -> usize {
-    let most = board.protection().most();
-    let tail = board.tail.from..board.thread.len();
-    if board.options.shape != Shape::Free || !board.policy.rungs.contains(&Rung::Trim) {
+    let most = board.planner.tail_most();
+    let tail = board.tail.from..board.planner.thread.len();
+    if board.planner.options.shape != PromptShape::Free || !board.planner.policy.rungs.contains(&Rung::Trim) {
         return 0;
     }
-    let parts = trimmable(board, tail.start..board.protection().open_from().unwrap_or(tail.end));
+    let parts = trimmable(board, tail.start..board.planner.open_from().unwrap_or(tail.end));
     let excess = (board.tokens(tail.clone()) - most).min(board.total - enough);
     let keep = level(&parts, excess).max(board.tail.clip);
     let mut touched = 0;

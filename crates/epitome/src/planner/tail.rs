@@ -1,8 +1,23 @@
-//! The tail: the newest exchanges, which stay verbatim.
+//! The tail: the newest exchanges, which stay verbatim, and the single messages before them that stay as well.
+//!
+//! Where the tail begins is decided in three steps. Each keeps whole exchanges, and none moves the start past what is in flight
+//! or what nobody has answered yet:
+//!
+//! ```text
+//! messages      sys   task  ......................  call res  call res  user
+//! 1. wanted                        |--------------------------------------->   the earliest start of any rule of the
+//!                                                                              policy: turns, messages, tokens, share
+//! 2. most                                           |---------------------->   as many exchanges as fit into its share of
+//!                                                                              the target, long parts counted as clipped
+//! 3. allowed                                                  |------------>   the next place where the format can begin one
+//! held          [sys] [task]                                                   system messages and the first task stay
+//! ```
+//!
+//! A planner's room here is the one that is aimed for: see `leave_room_for_unanswered`.
 
-use super::{PlanOptions, Shape};
+use super::{Planner, PromptShape};
 use crate::budget::{Meter, Tokens};
-use crate::policy::{Policy, ProtectRules, Rung};
+use crate::policy::Rung;
 use crate::thread::{Message, Part, ResultForm, Role, Thread};
 
 /// The most of a prompt that a single request takes as a message of its own.
@@ -16,9 +31,9 @@ const SUMMARY_SHARE: f64 = 0.25;
 /// A text clipped to less says nothing.
 const CLIP_MIN: Tokens = Tokens::new(20);
 
-/// What stays: the newest messages from a place on, and single messages before it.
+/// The messages that stay verbatim: the newest from a place on, and single messages before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tail {
+pub struct ProtectedTail {
     /// The first message of the tail.
     pub from: usize,
     /// Whether the tail begins inside a turn.
@@ -31,35 +46,20 @@ pub struct Tail {
     held: Vec<usize>,
 }
 
-/// What decides the tail.
-#[derive(Clone, Copy)]
-pub struct Protection<'a> {
-    /// The thread.
-    pub thread: &'a Thread,
-    /// The policy.
-    pub policy: &'a Policy,
-    /// What the prompt is brought down to.
-    pub target: Tokens,
-    /// What the prompt must stay within.
-    pub limit: Tokens,
-    /// The caller's options: the shape of the prompt, and where its format lets a tail begin.
-    pub options: &'a PlanOptions,
-}
-
-impl Protection<'_> {
+impl Planner<'_> {
     /// What the policy protects.
-    pub fn tail(&self) -> Tail {
+    pub(super) fn protected_tail(&self) -> ProtectedTail {
         let thread = self.thread;
-        let wanted = self.wanted();
-        let most = self.most();
-        let mut clip = self.policy.trim.clip(self.target);
+        let wanted = self.protected_from();
+        let most = self.tail_most();
+        let mut clip = self.policy.trim.clip(self.room.target);
         if thread.tokens(wanted..thread.len()) <= most {
-            return Tail { clip, ..self.at(wanted) };
+            return ProtectedTail { clip, ..self.tail_at(wanted) };
         }
         let whole = newest(thread, most, Tokens::new(u64::MAX));
         // A tail of so many tokens stays as it is; one of turns loses the middles of long parts before it loses exchanges.
-        if !self.trims() || !self.by_turns_alone() && whole < thread.len() {
-            return Tail { clip, ..self.at(whole) };
+        if !self.may_trim() || !self.protects_turns_alone() && whole < thread.len() {
+            return ProtectedTail { clip, ..self.tail_at(whole) };
         }
         let mut from = newest(thread, most, clip);
         // The newest exchange is worth more than long texts in it. What nobody has answered stays in any case.
@@ -68,52 +68,72 @@ impl Protection<'_> {
             clip = clip.share(0.5);
             from = newest(thread, most, clip);
         }
-        let tail = Tail { clip, ..self.at(from) };
+        let tail = ProtectedTail { clip, ..self.tail_at(from) };
         // With nothing before it to summarize, all that is long would be clipped and nothing told of it.
         let is_all = (0..tail.from).all(|place| tail.holds(place));
-        if is_all && thread.tokens(0..thread.len()) > self.target {
-            return self.at(whole);
+        if is_all && thread.tokens(0..thread.len()) > self.room.target {
+            return self.tail_at(whole);
         }
         tail
     }
 
-    /// Where the newest messages begin that the policy protects.
-    pub fn wanted(&self) -> usize {
-        wanted_start(self.thread, &self.policy.protect, self.target)
+    /// Returns where the newest messages begin that the policy protects: the earliest start that any of its rules asks for.
+    pub(super) fn protected_from(&self) -> usize {
+        let (thread, protect, target) = (self.thread, &self.policy.protect, self.room.target);
+        let end = thread.len();
+        let by_turns = match protect.recent_turns {
+            0 => end,
+            turns => {
+                let first = thread.turn().saturating_sub(turns - 1);
+                thread.messages().partition_point(|message| message.turn() < first)
+            }
+        };
+        let by_messages = end.saturating_sub(protect.recent_messages);
+        let share = match protect.tail_limit {
+            _ if protect.recent_share == 0.0 => Tokens::ZERO,
+            Some(limit) => target.share(protect.recent_share).clamp(limit.min, limit.max.max(limit.min)),
+            None => target.share(protect.recent_share),
+        };
+        let by_tokens = match protect.recent_tokens.max(share) {
+            Tokens::ZERO => end,
+            most => newest(thread, most, Tokens::new(u64::MAX)),
+        };
+        let start = by_turns.min(by_messages).min(by_tokens);
+        if start >= end { end } else { thread.exchange_at(start).range().start }
     }
 
     /// Whether so many turns are all that the policy protects.
-    fn by_turns_alone(&self) -> bool {
+    fn protects_turns_alone(&self) -> bool {
         let protect = &self.policy.protect;
         protect.recent_turns > 0 && protect.recent_share == 0.0
     }
 
     /// Whether long parts of the tail may lose their middle.
-    fn trims(&self) -> bool {
+    fn may_trim(&self) -> bool {
         self.policy.rungs.contains(&Rung::Trim)
     }
 
     /// The smallest tail: what is in flight, or nothing.
-    pub fn smallest(&self) -> Tail {
-        self.at(self.thread.len())
+    pub(super) fn smallest_tail(&self) -> ProtectedTail {
+        self.tail_at(self.thread.len())
     }
 
     /// A tail without its oldest exchange, unless something in it is in flight.
-    pub fn shorter(&self, tail: &Tail) -> Option<Tail> {
+    pub(super) fn shorter_tail(&self, tail: &ProtectedTail) -> Option<ProtectedTail> {
         if tail.from >= self.thread.len() {
             return None;
         }
-        let shorter = self.at(self.thread.exchange_at(tail.from).range().end);
-        (shorter.from > tail.from).then_some(Tail { clip: tail.clip, ..shorter })
+        let shorter = self.tail_at(self.thread.exchange_at(tail.from).range().end);
+        (shorter.from > tail.from).then_some(ProtectedTail { clip: tail.clip, ..shorter })
     }
 
     /// The tails from a place on, longest first, down to the smallest.
-    pub fn shorter_than(&self, tail: &Tail) -> Vec<Tail> {
-        let smallest = self.smallest();
+    pub(super) fn shorter_tails(&self, tail: &ProtectedTail) -> Vec<ProtectedTail> {
+        let smallest = self.smallest_tail();
         let starts = self.thread.exchanges().iter().map(|exchange| exchange.range().start);
-        let mut tails: Vec<Tail> = starts
+        let mut tails: Vec<ProtectedTail> = starts
             .filter(|start| (tail.from + 1..smallest.from).contains(start))
-            .map(|start| Tail { clip: tail.clip, ..self.at(start) })
+            .map(|start| ProtectedTail { clip: tail.clip, ..self.tail_at(start) })
             .collect();
         tails.dedup_by_key(|tail| tail.from);
         tails.push(smallest);
@@ -121,10 +141,10 @@ impl Protection<'_> {
     }
 
     /// The most that the tail may take: its share of the target, as far as the limit has room for it.
-    pub fn most(&self) -> Tokens {
-        let roominess = if self.by_turns_alone() { roominess(self.target) } else { 1.0 };
-        let share = self.target.share(self.policy.protect.tail_max * roominess);
-        (share + self.open_whole()).min(self.limit - self.before_tail() - self.summary_room())
+    pub(super) fn tail_most(&self) -> Tokens {
+        let roominess = if self.protects_turns_alone() { roominess(self.room.target) } else { 1.0 };
+        let share = self.room.target.share(self.policy.protect.tail_max * roominess);
+        (share + self.open_whole()).min(self.room.limit - self.before_tail() - self.summary_room())
     }
 
     /// What stays before the tail, or is quoted in full there: system messages, the first task, the request of the turn.
@@ -140,35 +160,42 @@ impl Protection<'_> {
     }
 
     fn held_tokens(&self) -> Tokens {
-        let held = held_before(self.thread, self.thread.len(), self.target);
+        let held = held_before(self.thread, self.thread.len(), self.room.target);
         held.into_iter().map(|place| self.thread.message(place).tokens()).sum()
     }
 
     /// The room that a summary is left beside a tail that would fill the prompt: its own bound, a quarter at most.
-    pub fn summary_room(&self) -> Tokens {
-        let most = self.target.share(SUMMARY_SHARE);
+    pub(super) fn summary_room(&self) -> Tokens {
+        let most = self.room.target.share(SUMMARY_SHARE);
         match self.policy.summarize.tokens_max {
             Tokens::ZERO => most,
             own => own.min(most),
         }
     }
 
-    /// The first user message, unless it alone would fill most of the prompt, or leave no room for the open request.
+    /// Returns the first user message, unless it alone would fill most of the prompt, or leave no room for the open request.
     fn first_task(&self) -> Option<usize> {
-        let place = first_task(self.thread, &self.policy.protect, self.target)?;
-        let both = self.thread.message(place).tokens() + open_tokens(self.thread);
+        if !self.policy.protect.first_task {
+            return None;
+        }
+        let place = self.thread.messages().iter().position(|message| message.opens_turn())?;
+        let message = self.thread.message(place);
+        // The first that is loaded need not be the first there was.
+        let is_first = message.turn() <= 1 || self.thread.evicted().is_none();
+        let is_small = message.tokens() <= self.room.target.share(REQUEST_SHARE);
         let is_open = open(self.thread).is_some_and(|open| open <= place);
-        (is_open || both <= self.limit.share(OPEN_SHARE)).then_some(place)
+        let leaves_room = message.tokens() + open_tokens(self.thread) <= self.room.limit.share(OPEN_SHARE);
+        (is_first && is_small && (is_open || leaves_room)).then_some(place)
     }
 
     /// The tokens of what nobody has answered, where the room is made for all of it.
     fn open_whole(&self) -> Tokens {
         let tokens = open_tokens(self.thread);
-        if self.keeps_open() && tokens <= self.target.share(OPEN_SHARE) { tokens } else { Tokens::ZERO }
+        if self.keeps_open() && tokens <= self.room.target.share(OPEN_SHARE) { tokens } else { Tokens::ZERO }
     }
 
     /// Where what nobody has answered begins, where there is room for all of it.
-    pub fn open_from(&self) -> Option<usize> {
+    pub(super) fn open_from(&self) -> Option<usize> {
         open(self.thread).filter(|_| self.open_whole() > Tokens::ZERO)
     }
 
@@ -179,16 +206,16 @@ impl Protection<'_> {
             || protect.recent_messages > 0
             || protect.recent_tokens > Tokens::ZERO
             || protect.recent_share > 0.0;
-        keeps_any && self.limit > self.target && self.options.shape == Shape::Free
+        keeps_any && self.room.limit > self.room.target && self.options.shape == PromptShape::Free
     }
 
-    fn at(&self, from: usize) -> Tail {
+    fn tail_at(&self, from: usize) -> ProtectedTail {
         let thread = self.thread;
-        let from = self.allowed(from.min(thread.in_flight().or_else(|| self.unanswered()).unwrap_or(from)));
+        let from = self.allowed_start(from.min(thread.in_flight().or_else(|| self.unanswered()).unwrap_or(from)));
         let (mut held, mut task) = (Vec::new(), None);
-        if self.options.shape == Shape::Free {
+        if self.options.shape == PromptShape::Free {
             let request = open_request_with_media(thread).filter(|place| *place < from);
-            held = held_before(thread, from, self.target);
+            held = held_before(thread, from, self.room.target);
             held.extend(request);
             held.sort_unstable();
             held.dedup();
@@ -196,7 +223,7 @@ impl Protection<'_> {
         }
         let inside = from < thread.len() && from > 0;
         let splits_turn = inside && !thread.message(from).opens_turn() && thread.message(from).turn() > 0;
-        Tail { from, splits_turn, first_task: task, clip: self.policy.trim.clip(self.target), held }
+        ProtectedTail { from, splits_turn, first_task: task, clip: self.policy.trim.clip(self.room.target), held }
     }
 
     /// Where what nobody has answered begins: a request, or results that the model has not seen, that leave room for
@@ -205,17 +232,18 @@ impl Protection<'_> {
         if let Some(shown) = open_media(self.thread) {
             return Some(shown);
         }
-        let open = open(self.thread).filter(|_| self.options.shape == Shape::Free)?;
-        let clip = self.policy.trim.clip(self.target);
+        let open = open(self.thread).filter(|_| self.options.shape == PromptShape::Free)?;
+        let clip = self.policy.trim.clip(self.room.target);
         let tokens: Tokens = (open..self.thread.len()).map(|place| clipped(self.thread.message(place), clip)).sum();
         let is_request = self.thread.message(open).opens_turn();
         // Nobody else can say a request again: it stays as long as there is room for it.
-        let fits = is_request && tokens <= self.limit - self.held_tokens() - self.limit.share(BESIDE_REQUEST_SHARE);
-        (fits || self.keeps_open() && tokens <= self.target.share(OPEN_SHARE)).then_some(open)
+        let fits =
+            is_request && tokens <= self.room.limit - self.held_tokens() - self.room.limit.share(BESIDE_REQUEST_SHARE);
+        (fits || self.keeps_open() && tokens <= self.room.target.share(OPEN_SHARE)).then_some(open)
     }
 
     /// The next place where the tail may begin; before what is in flight if it must be.
-    fn allowed(&self, from: usize) -> usize {
+    fn allowed_start(&self, from: usize) -> usize {
         let Some(cuts) = &self.options.cuts else { return from };
         let latest = self.thread.in_flight().or_else(|| open_media(self.thread)).unwrap_or(self.thread.len());
         let starts = self.thread.exchanges().iter().map(|exchange| exchange.range().start);
@@ -226,7 +254,7 @@ impl Protection<'_> {
     }
 }
 
-impl Tail {
+impl ProtectedTail {
     /// Whether a message before the tail stays all the same.
     pub fn holds(&self, place: usize) -> bool {
         self.first_task == Some(place) || self.held.binary_search(&place).is_ok()
@@ -304,48 +332,6 @@ fn held_before(thread: &Thread, from: usize, target: Tokens) -> Vec<usize> {
     held.extend(0..opening);
     held.sort_unstable();
     held
-}
-
-/// The first user message, unless it alone would fill most of the prompt.
-fn first_task(thread: &Thread, protect: &ProtectRules, target: Tokens) -> Option<usize> {
-    if !protect.first_task {
-        return None;
-    }
-    let place = thread.messages().iter().position(|message| message.opens_turn())?;
-    let message = thread.message(place);
-    // The first that is loaded need not be the first there was.
-    let is_first = message.turn() <= 1 || thread.evicted().is_none();
-    (message.tokens() <= target.share(REQUEST_SHARE) && is_first).then_some(place)
-}
-
-/// The earliest start that any of the policy's rules asks for.
-fn wanted_start(thread: &Thread, protect: &ProtectRules, target: Tokens) -> usize {
-    let end = thread.len();
-    let by_turns = match protect.recent_turns {
-        0 => end,
-        turns => turn_start(thread, turns),
-    };
-    let by_messages = match protect.recent_messages {
-        0 => end,
-        count => end.saturating_sub(count),
-    };
-    let share = match protect.tail_limit {
-        _ if protect.recent_share == 0.0 => Tokens::ZERO,
-        Some(limit) => target.share(protect.recent_share).clamp(limit.min, limit.max.max(limit.min)),
-        None => target.share(protect.recent_share),
-    };
-    let by_tokens = match protect.recent_tokens.max(share) {
-        Tokens::ZERO => end,
-        most => newest(thread, most, Tokens::new(u64::MAX)),
-    };
-    let start = by_turns.min(by_messages).min(by_tokens);
-    if start >= end { end } else { thread.exchange_at(start).range().start }
-}
-
-/// Where the nth newest turn begins.
-fn turn_start(thread: &Thread, turns: u32) -> usize {
-    let turn = thread.turn().saturating_sub(turns - 1);
-    thread.messages().partition_point(|message| message.turn() < turn)
 }
 
 /// The target at which the tail may take half of its share.

@@ -17,7 +17,11 @@ use crate::wire::{
 /// The most cache marks a provider takes.
 const MARKS_MAX: usize = 4;
 
-/// What the model gets.
+/// What the model gets: a thread's messages, kept, edited or written, in a dialect.
+///
+/// [`render`] makes it, and it belongs to the thread that it was rendered from: kept messages are places, looked up when the
+/// prompt is counted or written. Cache marks are kept apart from the messages and are put on as it is written, so that the
+/// tokens and the layout of a prompt are the same with and without them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
     /// The dialect.

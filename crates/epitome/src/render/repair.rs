@@ -117,8 +117,6 @@ pub(crate) fn retold(thread: &Thread, place: usize, mut stand_ins: HashMap<usize
     }
     words.join("\n")
 }
-
-/// In whose name a message is retold.
 pub(crate) fn retold_voice(message: &Message) -> Voice {
     if message.role() == Role::Assistant { Voice::Assistant } else { Voice::User }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::budget::{Meter, Tokens, truncate};
-use crate::plan::{Action, Cleared, Record, part_content};
+use crate::plan::{Action, ClearReason, Record, part_content};
 use crate::policy::{CallEnding, ReadBy, Tools};
 use crate::summary::{GAP, middle_out};
 use crate::thread::{Media, MediaKind, MessageId, Part, Thread, ToolResult};
@@ -158,7 +158,7 @@ fn heading(result: &ToolResult, ending: CallEnding) -> String {
 fn cleared(
     thread: &Thread,
     heading: String,
-    why: &Cleared,
+    why: &ClearReason,
     preserved: &std::collections::BTreeMap<String, String>,
 ) -> String {
     let mark = |id: &MessageId| {
@@ -166,12 +166,12 @@ fn cleared(
         place.map_or_else(|| "a later message".to_owned(), |place| thread.reference(place))
     };
     let mut text = match why {
-        Cleared::Policy { placeholder } | Cleared::Own { placeholder } => placeholder.clone(),
+        ClearReason::Policy { placeholder } | ClearReason::Own { placeholder } => placeholder.clone(),
         _ => heading,
     };
     match why {
-        Cleared::Duplicate { of } => text.push_str(&format!("\nThe same as in {}.", mark(of))),
-        Cleared::Superseded { by } => text.push_str(&format!("\nOut of date since {}.", mark(by))),
+        ClearReason::Duplicate { of } => text.push_str(&format!("\nThe same as in {}.", mark(of))),
+        ClearReason::Superseded { by } => text.push_str(&format!("\nOut of date since {}.", mark(by))),
         _ => {}
     }
     if !preserved.is_empty() {

@@ -33,13 +33,9 @@ impl<'a> Fields<'a> {
     pub(super) fn has(&self, key: &str) -> bool {
         self.fields.get(key).is_some()
     }
-
-    /// A string.
     pub(super) fn text(&self, key: &str) -> Option<String> {
         self.value(key)
     }
-
-    /// A string as an id.
     pub(super) fn id(&self, key: &str) -> Option<Box<str>> {
         self.text(key).map(Into::into)
     }
@@ -53,8 +49,6 @@ impl<'a> Fields<'a> {
     pub(super) fn flag(&self, key: &str) -> bool {
         self.raw(key) == Some("true")
     }
-
-    /// An object inside.
     pub(super) fn inner(&self, key: &str) -> Option<Fields<'a>> {
         Fields::parse(self.raw(key)?)
     }
@@ -90,8 +84,6 @@ pub(super) fn with_fields(object: &str, changes: &[(&str, Option<String>)]) -> S
 fn member(key: &str, value: &str) -> String {
     format!("{}:{value}", quoted(key))
 }
-
-/// A string as JSON.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

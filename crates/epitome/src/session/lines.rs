@@ -11,7 +11,6 @@ use crate::message::Raw;
 /// One line that is not blank.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// Its number, from 1.
     pub(super) number: usize,
     /// Its text, without the line end and the blanks around it.
     pub(super) raw: Raw,

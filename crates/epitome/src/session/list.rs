@@ -9,12 +9,12 @@ use super::notice::Notice;
 use super::reading::Reading;
 use crate::message::{Part, Raw, Role, offset_range};
 use crate::summary::is_rendered;
-use crate::wire::{Dialect, Document, Layout, PromptMessage, decode_message};
+use crate::wire::{Dialect, Document, PromptMessage, decode_message};
 
 /// A list as a document.
 #[derive(Clone, Debug)]
 pub(super) struct List {
-    document: Document,
+    pub(super) document: Document,
     /// The lines that are not JSON.
     broken: Vec<Raw>,
 }
@@ -53,21 +53,7 @@ impl List {
         (List { document, broken: Vec::new() }, reading)
     }
 
-    pub(super) fn dialect(&self) -> Dialect {
-        self.document.dialect()
-    }
-
-    /// How the messages are laid out.
-    pub(super) fn layout(&self) -> Layout {
-        self.document.layout()
-    }
-
-    /// The output that a request reserves.
-    pub(super) fn max_output(&self) -> Option<u64> {
-        self.document.max_output()
-    }
-
-    /// The text with these items in the place of its own. Lines that are not JSON come last.
+    /// Returns the text with these messages instead of its own. Lines that are not JSON come last.
     pub(super) fn encode(&self, messages: &[PromptMessage]) -> String {
         let broken: Vec<&str> = self.broken.iter().map(Raw::as_str).collect();
         self.document.encode(messages) + &broken.join("\n")

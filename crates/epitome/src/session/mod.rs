@@ -37,10 +37,22 @@ pub use write::{CompactedContext, SessionChange};
 use self::lines::Line;
 use self::reading::{Facts, Mark, Reading, Visible};
 use crate::message::{NewMessage, Raw};
-use crate::planner::Shape;
+use crate::planner::PromptShape;
 use crate::wire::{Dialect, Layout};
 
-/// A session file, read.
+/// A session file, read by the rules of its agent's own loader.
+///
+/// Four views of one text: **entries** are its lines, understood or not; the **log** is every message among them; the
+/// **context** is what the model sees now, after the file's last compaction; **compactions** are what the file records:
+///
+/// ```text
+/// entries       header  user  asst  user  asst  compaction  user  note
+/// log                   0     1     2     3                 4
+/// context                                 (summary)  3      4             the summary stands for 0, 1 and 2
+/// ```
+///
+/// It is never changed, but for [`renumber`](Session::renumber), which a caller uses right after reading. A context place is not a
+/// log place: `PromptMessage`s that are written back name context places.
 #[derive(Clone, Debug)]
 pub struct Session {
     format: Format,
@@ -49,7 +61,7 @@ pub struct Session {
     entries: Vec<Entry>,
     log: Vec<LogMessage>,
     context: Vec<ContextMessage>,
-    compactions: Vec<Compaction>,
+    compactions: Vec<RecordedCompaction>,
     notices: Vec<Notice>,
     facts: Facts,
     /// The numbers of a list's messages, where they are not their places.
@@ -123,7 +135,7 @@ pub struct ContextMessage {
 
 /// A compaction that the file records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compaction {
+pub struct RecordedCompaction {
     /// The line it is on, from 1.
     pub line: usize,
     /// Its place among the entries.
@@ -171,7 +183,7 @@ impl Session {
             None | Some(Format::List(_)) => {
                 let dialect = options.format.and_then(Format::list_dialect);
                 let (list, reading) = list::List::read(&source, dialect, options.skip_bad_lines, &mut notices)?;
-                (Format::List(list.dialect()), reading, Body::List(list))
+                (Format::List(list.document.dialect()), reading, Body::List(list))
             }
             Some(format) => {
                 let lines = lines::split(&source, options.skip_bad_lines, &mut notices)?;
@@ -191,7 +203,7 @@ impl Session {
             }
             context.push(ContextMessage::of(seen, &log, &entries));
         }
-        let compactions = marks.into_iter().map(|mark| Compaction::of(mark, &entries, &body, &log)).collect();
+        let compactions = marks.into_iter().map(|mark| RecordedCompaction::of(mark, &entries, &body, &log)).collect();
         strange.tell(NoticeKind::UnknownEntry, &mut notices);
         notice::check(&log, &mut notices);
         notices.sort_by_key(|notice| notice.line);
@@ -270,7 +282,7 @@ impl Session {
     }
 
     /// The compactions of the file, in its order.
-    pub fn compactions(&self) -> &[Compaction] {
+    pub fn compactions(&self) -> &[RecordedCompaction] {
         &self.compactions
     }
 
@@ -312,7 +324,7 @@ impl Session {
     /// The output that a request reserves.
     pub fn max_output(&self) -> Option<u64> {
         match &self.body {
-            Body::List(list) => list.max_output(),
+            Body::List(list) => list.document.max_output(),
             _ => None,
         }
     }
@@ -330,16 +342,16 @@ impl Session {
     /// How the messages of a list are laid out.
     pub fn layout(&self) -> Option<Layout> {
         match &self.body {
-            Body::List(list) => Some(list.layout()),
+            Body::List(list) => Some(list.document.layout()),
             _ => None,
         }
     }
 
     /// What the format can say of a compacted context.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> PromptShape {
         match self.format {
-            Format::PiEvents | Format::PiTree => Shape::SummaryThenTail,
-            Format::ClaudeCode | Format::Codex | Format::List(_) => Shape::Free,
+            Format::PiEvents | Format::PiTree => PromptShape::SummaryThenTail,
+            Format::ClaudeCode | Format::Codex | Format::List(_) => PromptShape::Free,
         }
     }
 }
@@ -385,12 +397,12 @@ impl ContextMessage {
     }
 }
 
-impl Compaction {
+impl RecordedCompaction {
     fn of(mark: Mark, entries: &[Entry], body: &Body, log: &[LogMessage]) -> Self {
         let logged = |upto: usize| -> Vec<usize> {
             body.visible(upto, log).into_iter().filter_map(|seen| seen.logged()).collect()
         };
-        Compaction {
+        RecordedCompaction {
             line: entries[mark.entry].line,
             entry: mark.entry,
             before: logged(mark.entry),

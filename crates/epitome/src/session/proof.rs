@@ -1,7 +1,7 @@
 //! The window that a session's file proves: the one its agent wrote down, or the one it ran into.
 
 use super::fields::Fields;
-use super::{Body, Compaction, Session};
+use super::{Body, RecordedCompaction, Session};
 use crate::budget::{ProvenWindow, Tokens, WindowProof};
 
 /// The windows that are sold. An agent that compacts by itself does so shortly before one of them is full.
@@ -39,7 +39,7 @@ impl Session {
     }
 
     /// Whether the model before a compaction is the one that was used last, as far as the file tells.
-    fn is_of_same_model(&self, compaction: &Compaction) -> bool {
+    fn is_of_same_model(&self, compaction: &RecordedCompaction) -> bool {
         let model = |at: &usize| Fields::parse(self.log[*at].message.raw.as_str())?.text("model");
         let before = compaction.before.iter().rev().find_map(model);
         before.is_none() || self.model().is_none() || before.as_deref() == self.model()

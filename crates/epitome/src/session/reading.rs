@@ -61,7 +61,6 @@ impl Visible {
 }
 
 impl Reading {
-    /// Adds a line that holds a message.
     pub(super) fn message(&mut self, line: &Line, message: NewMessage, id: Option<Box<str>>) -> &mut LogMessage {
         let at = self.log.len();
         self.log.push(LogMessage {
@@ -76,8 +75,6 @@ impl Reading {
         self.entry(line, EntryKind::Message(at));
         &mut self.log[at]
     }
-
-    /// Adds a line that records a compaction.
     pub(super) fn compaction(&mut self, line: &Line, summary: String, tokens_before: Option<u64>) {
         let entry = self.entries.len();
         self.entry(line, EntryKind::Compaction(self.marks.len()));

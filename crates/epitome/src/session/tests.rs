@@ -101,11 +101,11 @@ fn free_formats_take_edits_and_words_anywhere_and_pi_refuses_them() {
         new.messages.insert(1, PromptMessage::Kept(0));
         new.messages.push(PromptMessage::note(Voice::User, "u9"));
         match (session.shape(), session.write(&new, STAMP)) {
-            (Shape::Free, written) => {
+            (PromptShape::Free, written) => {
                 let text = written.expect("it can be written").apply(session.source().as_str());
                 assert_eq!(seen(&read(&text)), "[sum] u1 u3 a3 u9", "{fixture:?}");
             }
-            (Shape::SummaryThenTail, refused) => {
+            (PromptShape::SummaryThenTail, refused) => {
                 let error = refused.expect_err("pi has no words for it").to_string();
                 assert!(
                     error.ends_with(

@@ -12,7 +12,7 @@ use crate::message::{NewMessage, Part, Raw, Role};
 
 /// What stands for messages that are not loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evicted {
+pub struct EvictedRun {
     /// Its place in the thread.
     pub at: usize,
     /// How many messages it stands for.
@@ -29,8 +29,7 @@ pub struct Evicted {
     pub text: String,
 }
 
-impl Evicted {
-    /// The entry's content.
+impl EvictedRun {
     pub(super) fn body(&self) -> NewMessage {
         NewMessage::new(Role::User, vec![Part::Text(self.text.as_str().into())], Raw::whole(""))
     }
@@ -38,7 +37,7 @@ impl Evicted {
 
 /// A message that was appended before, with what was known of it.
 #[derive(Clone, Debug)]
-pub struct Restored {
+pub struct RestoredMessage {
     /// The message; its number tells its place in the log.
     pub body: NewMessage,
     /// Its id.

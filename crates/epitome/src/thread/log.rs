@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::chain::Chain;
-use super::evicted::{Evicted, Restored};
+use super::evicted::{EvictedRun, RestoredMessage};
 use super::exchange::{Exchange, Span};
 use super::message::{Message, MessageId};
 use crate::budget::{Meter, Tokens};
@@ -15,17 +15,34 @@ use crate::message::{NewMessage, Part, Raw, Role, ToolCall, ToolResult};
 use crate::wire::{Dialect, decode_message};
 
 /// An append-only log of messages.
+///
+/// A message enters in one of three ways: [`append`](Thread::append) gives a new one its id, turn and counts;
+/// [`restore`](Thread::restore) takes one back that had them, from wherever it was kept; [`stand_for`](Thread::stand_for) puts
+/// one entry where a run of messages is not loaded. Nothing is ever changed or removed. Whatever is derived is kept up as
+/// messages enter: ids, running sums, turns, and exchanges, which later messages may only extend or join:
+///
+/// ```text
+/// place      0 user    1 calls a, b   2 user    3 result b   4 result a
+/// after 2    [0]       [1]            [2]                                  a and b are unanswered, so 1 is in flight
+/// after 3    [0]       [1             2         3]                         b's result joins its call; 2 lies between them
+/// after 4    [0]       [1             2         3            4]            all answered: the exchange may be summarized
+/// ```
+///
+/// A plan names places of one thread. It stays valid while messages are appended; a restored thread that lacks a message, or
+/// has one more, gives the same places to other messages, which is why ids are a chain that tells.
 #[derive(Clone, Debug)]
 pub struct Thread {
     messages: Vec<Arc<Message>>,
+    /// The tokens of all messages up to and including each.
     totals: Vec<Tokens>,
     exchanges: Vec<Exchange>,
     calls: HashMap<Box<str>, CallSite>,
     chain: Chain,
+    /// The id before the first loaded message.
     base: MessageId,
     turn: u32,
     hidden: BTreeMap<usize, Box<str>>,
-    evicted: Option<Evicted>,
+    evicted: Option<EvictedRun>,
 }
 
 /// Where a call was made and whether it has its result.
@@ -107,6 +124,8 @@ impl Thread {
         }
     }
 
+    /// Puts a message into the exchange that it belongs to. One that answers an older call merges all exchanges since into that
+    /// call's: a span of whole exchanges can then never part a result from its call.
     fn join_exchange(&mut self, place: usize, message: &Message) {
         let from = self.exchange_for(place, message);
         while self.exchanges.last().is_some_and(|exchange| exchange.first > from) {
@@ -215,8 +234,8 @@ impl Thread {
     }
 
     /// Appends a message that was appended before and comes back from wherever it was kept.
-    pub fn restore(&mut self, restored: Restored, meter: &Meter<'_>) {
-        let Restored { mut body, id, turn, part_tokens } = restored;
+    pub fn restore(&mut self, restored: RestoredMessage, meter: &Meter<'_>) {
+        let RestoredMessage { mut body, id, turn, part_tokens } = restored;
         self.name_results(&mut body);
         let number = body.number.unwrap_or(self.len() + 1 + self.unloaded());
         let tokens = meter.message(&part_tokens);
@@ -225,18 +244,18 @@ impl Thread {
     }
 
     /// Appends what stands for messages that are not loaded. A thread has one such place at most.
-    pub fn stand_for(&mut self, evicted: Evicted) {
+    pub fn stand_for(&mut self, evicted: EvictedRun) {
         assert!(self.evicted.is_none(), "a thread leaves one run of messages unloaded");
         let body = NewMessage { summary: true, number: Some(0), ..evicted.body() };
         let part_tokens = vec![Tokens::ZERO; body.parts.len()];
-        let Evicted { id, turn, tokens, .. } = evicted;
-        self.evicted = Some(Evicted { at: self.len(), ..evicted });
+        let EvictedRun { id, turn, tokens, .. } = evicted;
+        self.evicted = Some(EvictedRun { at: self.len(), ..evicted });
         let message = Message::new(id, body, 0, tokens, part_tokens);
         self.adopt(Arc::new(Message { turn, ..message }));
     }
 
     /// What stands for messages that are not loaded.
-    pub fn evicted(&self) -> Option<&Evicted> {
+    pub fn evicted(&self) -> Option<&EvictedRun> {
         self.evicted.as_ref()
     }
 
@@ -250,7 +269,7 @@ impl Thread {
         let gone: Vec<usize> = run.clone().filter(|place| !stays(*place)).collect();
         let last = self.message(*gone.last()?);
         let before = self.evicted.as_ref().filter(|evicted| gone.contains(&evicted.at));
-        let evicted = Evicted {
+        let evicted = EvictedRun {
             at: run.start,
             messages: gone.len() + before.map_or(0, |evicted| evicted.messages - 1),
             id: last.id,

@@ -7,7 +7,7 @@ mod log;
 mod message;
 
 pub use chain::Chain;
-pub use evicted::{Evicted, Restored};
+pub use evicted::{EvictedRun, RestoredMessage};
 pub use exchange::{Exchange, Span};
 pub use log::Thread;
 pub use message::{Message, MessageId};

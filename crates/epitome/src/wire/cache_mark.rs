@@ -29,7 +29,6 @@ pub enum MarkLifetime {
 }
 
 impl MarkLifetime {
-    /// The mark, as JSON.
     pub(super) fn json(self) -> &'static str {
         match self {
             MarkLifetime::Short => r#"{"type":"ephemeral"}"#,

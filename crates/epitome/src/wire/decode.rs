@@ -77,8 +77,6 @@ fn raw_elements(raw: &Raw, key: &str) -> Vec<Raw> {
     let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list.get()) else { return Vec::new() };
     items.iter().map(|item| raw.slice(offset_range(raw.as_str(), item.get()))).collect()
 }
-
-/// The raw JSON of a field.
 fn raw_field(raw: &Raw, key: &str) -> Option<Raw> {
     let fields = serde_json::from_str::<RawFields<'_>>(raw.as_str()).ok()?;
     fields.get(key).map(|value| raw.slice(offset_range(raw.as_str(), value.get())))

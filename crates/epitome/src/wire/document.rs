@@ -16,7 +16,18 @@ use crate::message::{NewMessage, Raw, offset_range};
 /// The fields that a request has its messages in.
 const LISTS: [&str; 2] = ["messages", "input"];
 
-/// A request or a bare message list.
+/// A request or a bare message list, decoded.
+///
+/// It owns the source text; items, fields, system prompt and tools are slices of it. Nothing of it changes after it is read:
+/// [`encode`](Document::encode) makes a new text, in which everything outside the list and every kept message is a copy of the
+/// source's bytes:
+///
+/// ```text
+/// source   {"model":"m", "messages": [ {0} , {1} , {2} ], "stream":true}
+/// around   ───────── before ────────            ─────── after ─────────     the separator is what stands between {0} and {1}
+/// ```
+///
+/// A slice of another text in `items` would make `encode` cut at the wrong bytes; only the constructors fill it.
 #[derive(Clone, Debug)]
 pub struct Document {
     dialect: Dialect,

@@ -64,8 +64,6 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for RawFields<'a> {
         deserializer.deserialize_map(Fields(std::marker::PhantomData))
     }
 }
-
-/// A text as a JSON string.
 pub(super) fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }

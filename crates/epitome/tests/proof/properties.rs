@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use epitome::budget::{Characters, CountSource, Meter, TokenCounter, Tokens};
 use epitome::plan::Room;
-use epitome::planner::{PlanOptions, Planner, Shape, Verdict};
+use epitome::planner::{PlanOptions, Planner, PromptShape, Verdict};
 use epitome::thread::Thread;
 use epitome::wire::{Dialect, PromptMessage};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn asked(at: usize) -> PlanOptions {
             ..PlanOptions::default()
         },
         2 => PlanOptions { force: true, ..PlanOptions::default() },
-        _ => PlanOptions { shape: Shape::SummaryThenTail, ..PlanOptions::default() },
+        _ => PlanOptions { shape: PromptShape::SummaryThenTail, ..PlanOptions::default() },
     }
 }
 

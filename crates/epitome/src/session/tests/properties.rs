@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::fixtures::{Fixture, STAMP, compacted, name, read};
-use crate::session::{Session, Shape};
+use crate::session::{PromptShape, Session};
 use crate::wire::PromptMessage;
 
 /// A conversation in the notation: turns with so many rounds of so many calls.
@@ -35,12 +35,12 @@ proptest! {
             let session = read(&fixture.text(&script));
             let count = session.context().len();
             let start = start % (count + 1);
-            if session.shape() == Shape::SummaryThenTail && !session.tail_may_start(start) {
+            if session.shape() == PromptShape::SummaryThenTail && !session.tail_may_start(start) {
                 prop_assert!(session.write(&compacted(&session, count - start), STAMP).is_err());
                 continue;
             }
             let mut new = compacted(&session, count - start);
-            if session.shape() == Shape::Free {
+            if session.shape() == PromptShape::Free {
                 new.messages.retain(|item| !matches!(item, PromptMessage::Kept(at) if !kept[*at % kept.len()]));
             }
             let written = session.write(&new, STAMP).expect("it can be written");

@@ -9,8 +9,6 @@ use serde_json::Value;
 
 use super::calls::{Answer, Calls};
 use super::{List, Place, Report, Request, Rule, Tail, parts, text};
-
-/// Checks an AI SDK request or message list.
 pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
     let Some(request) = Request::open(request, List::Messages).filter(|request| !request.entries.is_empty()) else {
         let whole = Place::whole(List::Messages);

@@ -11,8 +11,6 @@ use serde_json::Value;
 
 use super::calls::{Answer, Calls};
 use super::{List, Place, Report, Request, Rule, Tail, list, parts, present, text};
-
-/// Checks a Messages request or message list.
 pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
     let body = request;
     let Some(request) = Request::open(request, List::Messages).filter(|request| !request.entries.is_empty()) else {
@@ -226,8 +224,6 @@ fn check_call(block: &Value, role: Option<Role>, place: Place, report: &mut Repo
 fn is_word(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
-
-/// The most characters a tool's name may have.
 const NAME_CHARS_MAX: usize = 128;
 
 fn check_name(name: &str, place: Place, report: &mut Report) {
@@ -435,8 +431,6 @@ fn check_end(messages: &[Value], report: &mut Report) {
         report.add(Rule::A13, place, "Final assistant content cannot end with trailing whitespace.");
     }
 }
-
-/// The most cache marks a request may have.
 const MARKS_MAX: usize = 4;
 
 fn check_marks(request: &Request<'_>, report: &mut Report) {
@@ -492,10 +486,7 @@ fn check_lifetimes(marks: &[Mark], report: &mut Report) {
         report.add(Rule::A14, mark.place, "A cache mark with a ttl of 1h must not come after one of 5m.");
     }
 }
-
-/// The most messages a request may have.
 const MESSAGES_MAX: usize = 100_000;
-/// The most bytes a request's body may have.
 const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 fn check_size(body: &Value, messages: &[Value], report: &mut Report) {

@@ -40,8 +40,6 @@ impl<'a> Calls<'a> {
         self.made.push(Call { id, place, answered: false });
         true
     }
-
-    /// Marks a call as answered.
     pub(super) fn answer(&mut self, id: &str) -> Answer {
         let Some(call) = self.by_id.get(id).and_then(|&at| self.made.get_mut(at)) else {
             return Answer::Stray;

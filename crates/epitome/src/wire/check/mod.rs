@@ -84,8 +84,6 @@ pub fn check(dialect: Dialect, request: &Value, tail: Tail) -> Vec<Violation> {
     }
     report.in_order()
 }
-
-/// The violations found so far.
 #[derive(Default)]
 struct Report(Vec<Violation>);
 
@@ -128,13 +126,9 @@ impl<'a> Request<'a> {
         self.fields.is_some() && !declared
     }
 }
-
-/// The text of a field, if it is one.
 fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field).and_then(Value::as_str)
 }
-
-/// A field that is there and not null.
 fn present<'a>(value: &'a Value, field: &str) -> Option<&'a Value> {
     value.get(field).filter(|value| !value.is_null())
 }

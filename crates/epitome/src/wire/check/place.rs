@@ -35,12 +35,9 @@ enum Parts {
 }
 
 impl Place {
-    /// A whole list.
     pub(super) fn whole(list: List) -> Self {
         Place { list, index: None, part: None }
     }
-
-    /// An entry of a list.
     pub(super) fn entry(list: List, index: usize) -> Self {
         Place { list, index: Some(index), part: None }
     }
@@ -49,8 +46,6 @@ impl Place {
     pub(super) fn content(self, index: usize) -> Self {
         Place { part: Some((Parts::Content, index)), ..self }
     }
-
-    /// A call of this message.
     pub(super) fn call(self, index: usize) -> Self {
         Place { part: Some((Parts::ToolCalls, index)), ..self }
     }

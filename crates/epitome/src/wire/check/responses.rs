@@ -8,8 +8,6 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::{List, Place, Report, Request, Rule, Tail, parts, present, text};
-
-/// Checks a Responses request or item list.
 pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
     if text(request, List::Input.name()).is_some() {
         return;
