@@ -19,7 +19,7 @@ use epitome::budget::Tokens;
 use epitome::plan::{Action, Artifact, Compaction, Plan, RungStep};
 use epitome::planner::{Draft, Verdict};
 use epitome::policy::{Rung, SummaryForm};
-use epitome::summary::{Dialogue, StateCaps, WorkstreamState};
+use epitome::summary::{Dialogue, WorkstreamState};
 use epitome::thread::Thread;
 use futures_util::StreamExt as _;
 use tracing::Instrument as _;
@@ -394,8 +394,8 @@ impl Engine {
     ) -> Option<Write> {
         let deltas = prose.map(|prose| prose.deltas).filter(|deltas| !deltas.is_empty())?;
         for delta in deltas {
-            let dropped = state.merge(delta, &StateCaps::default());
-            tracing::debug!(count = dropped.len(), "entries left the workstream state");
+            let evicted = state.merge(delta);
+            tracing::debug!(count = evicted.len(), "entries left the workstream state");
         }
         let (tenant, name) = (&snapshot.key.tenant, snapshot.key.thread.as_str());
         let document = NewDocument::new(tenant, DocumentKind::State, name, &state).expecting(version).at(at);

@@ -77,7 +77,6 @@ fn hand_on(items: &mut StructuredSummary) {
     leave_oldest(&mut items.files, 0);
     leave_oldest(&mut items.commands, 0);
     leave_oldest(&mut items.errors, 0);
-    leave_oldest(&mut items.artifacts, 0);
     leave_oldest(&mut items.values, 0);
     leave_oldest(&mut items.urls, 0);
     leave_oldest(&mut items.hidden, 0);

@@ -136,7 +136,7 @@ impl ModelSummarizer {
         let questions = Questions { model: self.model.id(), chunk_chars_max: None, state, appended };
         let dialogue = planner.dialogue(draft, &questions)?;
         let most = self.chunk_chars_max(&dialogue.request().system, smaller);
-        if smaller == 0 && dialogue.request().steps.iter().all(|step| step.transcript.len() <= most) {
+        if smaller == 0 && dialogue.request().chunks.iter().all(|chunk| chunk.transcript.len() <= most) {
             return Some(dialogue);
         }
         planner.dialogue(draft, &Questions { chunk_chars_max: Some(most), ..questions })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use epitome::budget::{Bpe, Meter, Overflow, Tokens};
-use epitome::summary::{Finish, Reply as Said, SummaryBrief, SummaryRequest, read_answer};
+use epitome::summary::{Dialogue, Finish, Progress, Reply, SummaryBrief};
 use epitome::thread::{Raw, Thread};
 use epitome::wire::{Dialect, Voice, decode_message, say};
 use epitome_runtime::model::{Model, ModelAnswer, ModelError, ModelPrompt, Piece, ScriptError, Scripted, Usage};
@@ -86,30 +86,26 @@ fn result(dialect: Dialect, text: &str) -> String {
     .to_string()
 }
 
-/// A request for a summary of one message, as the core makes it.
-fn summary_request() -> SummaryRequest {
-    let mut thread = Thread::new();
-    let message = decode_message(Dialect::Chat, &Raw::whole(say(Dialect::Chat, Voice::User, "Is it cold in Bern?")));
-    thread.append(message, &Meter::new(&Bpe::O200k, Dialect::Chat));
-    let span = thread.span(0..1).unwrap();
-    SummaryRequest::new(&SummaryBrief::new(&thread, &span, "ladder@1", "scripted-1"))
-}
-
 #[tokio::test]
 async fn a_request_for_a_summary_gets_the_summary_and_takes_no_turns_answer() {
+    let mut thread = Thread::new();
+    let words = "Is it cold in Bern? ".repeat(60);
+    let message = decode_message(Dialect::Chat, &Raw::whole(say(Dialect::Chat, Voice::User, &words)));
+    thread.append(message, &Meter::new(&Bpe::O200k, Dialect::Chat));
+    let span = thread.span(0..1).unwrap();
+    let brief = SummaryBrief::new(&thread, &span, "ladder@1", "scripted-1");
     for dialect in SPOKEN {
         let model = example().in_dialect(dialect).unwrap();
-        let request = summary_request();
-        let first = request.prompt(0, None).unwrap();
-        let beside = ModelPrompt {
-            system: first.system.map(|system| json!(system).to_string()),
-            ..prompt(dialect, &first.message, false)
-        };
-        let appended = prompt(dialect, &request.appended(None).message, false);
-        for asked in [beside, appended] {
+        for mut dialogue in [Dialogue::new(&brief), Dialogue::appended(&brief)] {
+            let question = dialogue.prompt().unwrap();
+            let asked = ModelPrompt {
+                system: question.system.map(|system| json!(system).to_string()),
+                ..prompt(dialect, &question.message, false)
+            };
             let ModelAnswer { text, finish, .. } = ask(&model, &asked).await.0.unwrap();
-            let prose = read_answer(&Said { text: &text, finish }).unwrap();
-            assert_eq!(prose.goal, "Know the weather in Bern.");
+            let progress = dialogue.answer(&Reply { text: &text, finish }, &Bpe::O200k);
+            let Progress::Done(done) = progress else { panic!("{progress:?}") };
+            assert_eq!(done.summary.goal.as_deref(), Some("Know the weather in Bern."));
         }
         let turn = ask(&model, &prompt(dialect, "What is the weather?", false)).await.0.unwrap();
         assert_eq!(turn.calls.len(), 1);

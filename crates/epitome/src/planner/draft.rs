@@ -9,8 +9,8 @@ use crate::plan::{Action, Compaction, Plan, RungStep, Shortfall};
 use crate::policy::Rung;
 use crate::render::{Prompt, said_in};
 use crate::summary::{
-    Dialogue, Earlier, PendingSummary, Receipt, RequestLimits, StructuredSummary, Summary, SummaryBrief,
-    SummaryContext, TextIndex, WorkstreamState, extract, merge, summarize,
+    Dialogue, PendingSummary, Receipt, RequestLimits, StructuredSummary, Summary, SummaryBrief, SummaryContext,
+    TextIndex, WorkstreamState, extract, merge, summarize,
 };
 use crate::thread::{Media, Part, Raw, Thread};
 use crate::wire::{PromptMessage, decode_message};
@@ -80,7 +80,7 @@ impl Planner<'_> {
             None => String::new(),
         };
         let mut brief = SummaryBrief::new(self.thread, &pending.span, &label, questions.model);
-        brief.earlier = earlier.filter(|written| !written.is_empty()).map(Earlier::Summary);
+        brief.earlier = earlier.filter(|written| !written.is_empty());
         brief.state = questions.state;
         brief.instructions = &instructions;
         brief.tools = &policy.tools;
@@ -150,7 +150,7 @@ impl Planner<'_> {
         let mut compaction = Compaction { plan: plan.clone(), summaries, receipt: Receipt::default() };
         let mut prompt = self.render(Some(&compaction), &[]);
         let mut said = said_in(&prompt, self.thread);
-        let stands = TextIndex::in_texts([said.as_str()]);
+        let stands = TextIndex::new([said.as_str()]);
         let must_stay = items.pins.iter().chain(items.constraints.iter().map(|quote| &quote.text));
         let missing: Vec<String> = must_stay.filter(|text| !stands.contains(text)).cloned().collect();
         if !missing.is_empty() {
@@ -159,15 +159,12 @@ impl Planner<'_> {
             said = said_in(&prompt, self.thread);
         }
         let layout = &self.policy.render;
-        let known = compaction
-            .summaries
-            .first()
-            .filter(|_| is_new)
-            .map(|summary| (layout.dressed(&summary.text), summary.tokens));
+        let known =
+            compaction.summaries.first().filter(|_| is_new).map(|summary| (layout.wrap(&summary.text), summary.tokens));
         let known = known.as_ref().map(|(text, tokens)| (text.as_str(), *tokens));
         let tokens = prompt.tokens_knowing(self.thread, self.meter, known);
         self.settle(&mut compaction, tokens);
-        let mut receipt = Receipt::of(&items, &said);
+        let mut receipt = Receipt::new(&items, &said);
         let shown = media_in(&prompt);
         let is_shown = |place: usize, media: &Media| match shown.get(&place) {
             Some(Shown::Whole) => true,

@@ -247,7 +247,7 @@ fn pending(board: &Board<'_>, span: &Span, kept: &[MessageId], limit: Tokens) ->
     let kept_ids: HashSet<&MessageId> = kept.iter().collect();
     let is_kept = |place: usize| kept_ids.contains(&thread.message(place).id());
     let stays = |place: &usize| !span.contains(*place) && !board.is_gone(*place) || is_kept(*place);
-    let (mut beside, mut whole) = (Vec::new(), HashSet::new());
+    let (mut kept_texts, mut kept_whole) = (Vec::new(), HashSet::new());
     let mut edits: HashMap<usize, Vec<&Record>> = HashMap::new();
     for record in &board.records {
         if let Some(part) = record.part {
@@ -259,17 +259,16 @@ fn pending(board: &Board<'_>, span: &Span, kept: &[MessageId], limit: Tokens) ->
         let stand_ins: Vec<String> =
             edited.map(|record| stand_in(thread, record, &board.planner.policy.tools, board.planner.meter)).collect();
         if stand_ins.is_empty() {
-            whole.insert(place);
-            beside.push(all_words(thread, place));
+            kept_whole.insert(place);
+            kept_texts.push(all_words(thread, place));
         } else {
-            beside.push(thread.message(place).text());
-            beside.extend(stand_ins);
+            kept_texts.push(thread.message(place).text());
+            kept_texts.extend(stand_ins);
         }
     }
     let earlier = board.planner.options.previous.as_ref().and_then(|previous| previous.summaries.first());
     PendingSummary {
         span: span.clone(),
-        kept: kept.to_vec(),
         limit: limit - board.planner.question_tokens(),
         splits_turn: board.tail.splits_turn,
         pins: Vec::new(),
@@ -277,8 +276,8 @@ fn pending(board: &Board<'_>, span: &Span, kept: &[MessageId], limit: Tokens) ->
         round: board.planner.options.round(),
         earlier: earlier.map(|summary| summary.items.clone()),
         written: earlier.map(|summary| summary.written.clone()).unwrap_or_default(),
-        beside,
-        whole,
+        kept_texts,
+        kept_whole,
     }
 }
 

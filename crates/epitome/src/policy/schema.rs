@@ -376,8 +376,8 @@ pub struct SummaryLayout {
 }
 
 impl SummaryLayout {
-    /// A summary's text with the policy's words around it.
-    pub fn dressed(&self, text: &str) -> String {
+    /// Puts the policy's words around a summary's text.
+    pub fn wrap(&self, text: &str) -> String {
         format!("{}{text}{}", self.prefix, self.suffix)
     }
 }

@@ -234,7 +234,7 @@ impl<'a> Renderer<'a> {
         if !layout.question.is_empty() {
             self.messages.push(PromptMessage::note(Voice::User, &*layout.question));
         }
-        let text = layout.dressed(&summary.text);
+        let text = layout.wrap(&summary.text);
         let voice = self.allowed_voice(layout.role, record);
         self.messages.push(PromptMessage::summary(voice, text));
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::budget::{Meter, Tokens, truncate};
 use crate::plan::{Action, ClearReason, Record, part_content};
 use crate::policy::{CallEnding, ReadBy, Tools};
-use crate::summary::{GAP, middle_out};
+use crate::summary::{GAP, clip_middle};
 use crate::thread::{Media, MediaKind, MessageId, Part, Thread, ToolResult};
 
 /// The words that stand in the place of a record's span or part; empty for a summary, which has its own.
@@ -106,7 +106,7 @@ fn pointer(
 
 fn trimmed(thread: &Thread, place: usize, part: usize, keep: Tokens, meter: Meter<'_>) -> String {
     let content = words_of_part(thread, place, part);
-    match middle_out(content, keep, &|text| meter.text(text)) {
+    match clip_middle(content, keep, &|text| meter.text(text)) {
         Some(short) => {
             short.replacen(GAP, &format!("[... the middle is left out; whole: {} ...]", thread.reference(place)), 1)
         }
@@ -136,7 +136,7 @@ fn shortened_arguments(arguments: &str, keep: Tokens, meter: Meter<'_>) -> Strin
 fn shorten(value: &mut Value, keep: Tokens, meter: Meter<'_>) {
     match value {
         Value::String(text) => {
-            if let Some(short) = middle_out(text, keep, &|text| meter.text(text)) {
+            if let Some(short) = clip_middle(text, keep, &|text| meter.text(text)) {
                 *text = short;
             }
         }

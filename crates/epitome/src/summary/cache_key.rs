@@ -1,24 +1,23 @@
-//! The cache key: under which a summary is found again, and when it no longer is.
+//! The cache key of a model's summary.
 //!
-//! The content hash is taken of the span's Merkle ids, not of its bytes again: an id already stands for a message and
-//! for all before it, so the same words after another beginning have another key. That misses a few hits and never gives
-//! a wrong one. The key says nothing of tenants; whoever stores summaries keeps them apart.
+//! The content hash covers the span's Merkle ids, not its bytes: an id stands for a message and for all before it, so the same
+//! words after another beginning have another key. That misses a few hits and never gives a wrong one. The key says nothing of
+//! tenants; a store of summaries has to keep them apart.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::SCHEMA_VERSION;
+use super::structured::SCHEMA_VERSION;
 use crate::thread::Span;
 
-/// The hash of all that a summary is made from.
+/// The hash of everything that a summary is made from.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ContentHash(String);
+pub(super) struct ContentHash(String);
 
 impl ContentHash {
-    /// The hash of a span.
-    pub fn of(span: &Span) -> Self {
+    pub(super) fn of(span: &Span) -> Self {
         let mut hash = blake3::Hasher::new();
         for id in span.messages() {
             hash.update(id.as_bytes());
@@ -26,9 +25,9 @@ impl ContentHash {
         ContentHash(hash.finalize().to_hex().to_string())
     }
 
-    /// The hash of this and of something else that the summary is made from, under a name.
+    /// Adds something else that the summary is made from, under a name.
     #[must_use]
-    pub fn with(&self, name: &str, text: &str) -> Self {
+    pub(super) fn with(&self, name: &str, text: &str) -> Self {
         let mut hash = blake3::Hasher::new();
         for field in [&self.0, name, text] {
             hash.update(&(field.len() as u64).to_le_bytes()).update(field.as_bytes());
@@ -49,7 +48,7 @@ impl fmt::Debug for ContentHash {
     }
 }
 
-/// Under which a summary is found again.
+/// The key under which a summary is cached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CacheKey {
     content: ContentHash,
@@ -60,8 +59,7 @@ pub struct CacheKey {
 }
 
 impl CacheKey {
-    /// The key of a summary in the schema of this version.
-    pub fn new(content: ContentHash, policy: &str, model: &str, prompt: &str) -> Self {
+    pub(super) fn new(content: ContentHash, policy: &str, model: &str, prompt: &str) -> Self {
         CacheKey {
             content,
             schema: SCHEMA_VERSION.into(),
@@ -70,23 +68,18 @@ impl CacheKey {
             prompt: prompt.into(),
         }
     }
-
-    /// The hash of what the summary is made from.
-    pub fn content(&self) -> &ContentHash {
-        &self.content
-    }
 }
 
 impl fmt::Display for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [schema, policy, model, prompt] =
-            [&self.schema, &self.policy, &self.model, &self.prompt].map(|field| spelled(field));
+            [&self.schema, &self.policy, &self.model, &self.prompt].map(|field| escape(field));
         write!(f, "{}:{schema}:{policy}:{model}:{prompt}", self.content)
     }
 }
 
-/// A field in which the separator cannot occur: model ids such as `llama3:8b` have it.
-fn spelled(field: &str) -> String {
+/// Escapes the separator: model ids such as `llama3:8b` have it.
+fn escape(field: &str) -> String {
     field.replace('%', "%25").replace(':', "%3A")
 }
 

@@ -1,13 +1,13 @@
-//! Clipping: the head and the tail of a text that is too long, cut where lines or words end.
+//! Clipping: the head and the tail of a text that is too long, in tokens or in characters.
 
-use super::command::floor_boundary;
 use crate::budget::Tokens;
 
 /// Stands where the middle was.
-pub const GAP: &str = "[... left out ...]";
+pub(crate) const GAP: &str = "[... left out ...]";
 
-/// The head and the tail of a text of more than `limit` tokens; `None` when it fits as it is.
-pub fn middle_out(text: &str, limit: Tokens, count: &dyn Fn(&str) -> Tokens) -> Option<String> {
+/// Clips a text to `limit` tokens, two thirds of them its head; `None` when it fits as it is. Counting is not additive, so the
+/// cut begins at the mean bytes per token and shrinks by a tenth until the count fits.
+pub(crate) fn clip_middle(text: &str, limit: Tokens, count: &dyn Fn(&str) -> Tokens) -> Option<String> {
     if (text.len() as u64) <= limit.get() {
         return None;
     }
@@ -26,10 +26,10 @@ pub fn middle_out(text: &str, limit: Tokens, count: &dyn Fn(&str) -> Tokens) -> 
     }
 }
 
-/// The first and the last bytes of a text, cut at breaks.
-pub fn clip_bytes(text: &str, head: usize, tail: usize) -> String {
-    let head = last_break(&text[..floor_boundary(text, head)]);
-    let tail = floor_boundary(text, text.len() - tail.min(text.len()));
+/// Returns the first and the last bytes of a text, cut where lines or words end.
+fn clip_bytes(text: &str, head: usize, tail: usize) -> String {
+    let head = last_break(&text[..text.floor_char_boundary(head)]);
+    let tail = text.floor_char_boundary(text.len() - tail.min(text.len()));
     let tail = (tail + first_break(&text[tail..])).max(head);
     let (head, tail) = (text[..head].trim_end(), text[tail..].trim_start());
     match (head.is_empty(), tail.is_empty()) {
@@ -40,32 +40,75 @@ pub fn clip_bytes(text: &str, head: usize, tail: usize) -> String {
     }
 }
 
-/// Where to end a head: after its last line, else its last word, else where it is.
+/// Returns where to end a head: after its last line, else its last word, else where it is.
 fn last_break(head: &str) -> usize {
     let line = head.rfind('\n').filter(|at| at * 2 > head.len());
     line.or_else(|| head.rfind(char::is_whitespace).filter(|at| at * 2 > head.len())).unwrap_or(head.len())
 }
 
-/// Where to start a tail: at its first line, else its first word, else where it is.
+/// Returns where to start a tail: at its first line, else its first word, else where it is.
 fn first_break(tail: &str) -> usize {
     let line = tail.find('\n').filter(|at| at * 2 < tail.len());
     let at = line.or_else(|| tail.find(char::is_whitespace).filter(|at| at * 2 < tail.len()));
     at.map_or(0, |at| at + tail[at..].chars().next().map_or(0, char::len_utf8))
 }
 
+/// Clips a text to so many characters: its head and its tail, and between them a mark that says how long it was.
+pub(super) fn clip_chars(text: &str, chars_max: usize) -> String {
+    let chars = text.chars().count();
+    if chars <= chars_max {
+        return text.to_owned();
+    }
+    let mark = format!("\n[… of {chars} characters, the middle is left out …]\n");
+    let room = chars_max.saturating_sub(mark.chars().count());
+    let head = room - room / 3;
+    let tail = room - head;
+    let kept_head = &text[..offset(text, head)];
+    let kept_tail = &text[offset(text, chars - tail)..];
+    if room == 0 { text[..offset(text, chars_max)].to_owned() } else { format!("{kept_head}{mark}{kept_tail}") }
+}
+
+/// Joins a text into one line of at most so many characters, with `…` where it is cut.
+pub(super) fn one_line(text: &str, chars_max: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    if line.chars().count() <= chars_max {
+        return line;
+    }
+    let kept = &line[..offset(&line, chars_max.saturating_sub(1))];
+    if chars_max == 0 { String::new() } else { format!("{}…", kept.trim_end()) }
+}
+
+fn offset(text: &str, chars: usize) -> usize {
+    text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::middle_out;
+    use super::{clip_chars, clip_middle, one_line};
     use crate::budget::Tokens;
 
     #[test]
-    fn a_clipped_text_keeps_its_ends_and_its_bound_in_any_script() {
+    fn a_text_clipped_in_tokens_keeps_its_ends_and_its_bound_in_any_script() {
         let count = |text: &str| Tokens::new(text.chars().count() as u64);
         for text in ["word ".repeat(400), "行".repeat(2000), "a".repeat(3000), "line one\n".repeat(300)] {
-            let clipped = middle_out(&text, Tokens::new(200), &count).unwrap();
+            let clipped = clip_middle(&text, Tokens::new(200), &count).unwrap();
             assert!(count(&clipped) <= Tokens::new(200), "{clipped}");
             assert_eq!(clipped.chars().next(), text.chars().next());
         }
-        assert_eq!(middle_out("short", Tokens::new(200), &count), None);
+        assert_eq!(clip_middle("short", Tokens::new(200), &count), None);
+    }
+    #[test]
+    fn a_text_clipped_in_characters_keeps_its_ends_and_its_bound_in_any_script() {
+        for text in ["0123456789".repeat(40), "日本語のテキスト".repeat(50), "🙂é".repeat(200)] {
+            for chars_max in [0, 1, 30, 100, 399, 10_000] {
+                let clip = clip_chars(&text, chars_max);
+                assert!(clip.chars().count() <= chars_max, "{chars_max}");
+                assert!(one_line(&text, chars_max).chars().count() <= chars_max);
+            }
+            let clip = clip_chars(&text, 100);
+            assert!(clip.contains("of 400 characters") && clip.chars().next() == text.chars().next());
+            assert_eq!(clip.chars().last(), text.chars().last());
+        }
     }
 }

@@ -16,6 +16,8 @@ const SENTENCE_CHARS_MIN: usize = 6;
 const PHRASE_CHARS_MIN: usize = 4;
 /// Longer ones are prose.
 const SENTENCE_CHARS_MAX: usize = 600;
+/// The most words of a ban, as in "no new dependencies please".
+const BAN_WORDS_MAX: usize = 8;
 
 /// The words of `data/constraints.toml`, which says what each list is for.
 static WORDS: LazyLock<ConstraintWords> = LazyLock::new(|| crate::embedded_table!("constraints.toml"));
@@ -30,16 +32,13 @@ struct ConstraintWords {
     obligations: Obligations,
 }
 
-/// The most words of a ban, as in "no new dependencies please".
-const BAN_WORDS_MAX: usize = 8;
-
-/// The sentences of a user's message that bind.
-pub fn constraints(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the sentences of a user's message that bind.
+pub(super) fn constraints(text: &str) -> impl Iterator<Item = &str> {
     sentences(text).filter(|sentence| binds(sentence))
 }
 
-/// The sentences of an agent's message that tell a decision.
-pub fn decisions(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the sentences of an agent's message that tell a decision.
+pub(super) fn decisions(text: &str) -> impl Iterator<Item = &str> {
     sentences(text).filter(|sentence| {
         let lower = sentence.to_lowercase();
         WORDS.deciding.iter().any(|words| has_words(&lower, words))
@@ -52,7 +51,7 @@ fn binds(sentence: &str) -> bool {
     WORDS.obligations.bind(&lower, opening) || stops(opening) || bans(opening)
 }
 
-/// A sentence from its first word that is not a bullet or a lead-in.
+/// Skips bullets and lead-ins such as "ok," and "please".
 fn opening(lower: &str) -> &str {
     let mut rest = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
     let lead_in_end =
@@ -63,13 +62,13 @@ fn opening(lower: &str) -> &str {
     rest
 }
 
-/// Whether a sentence tells somebody to stop what they do: "stop adding comments".
+/// Recognizes an order to stop: "stop adding comments".
 fn stops(opening: &str) -> bool {
     let mut words = words_of(opening);
     words.next() == Some("stop") && words.next().is_some_and(|word| word.ends_with("ing"))
 }
 
-/// Whether a short sentence bans a thing: "no tabs". An answer ("no problem") or a report ("no tests failed") does not.
+/// Recognizes a short ban: "no tabs". An answer ("no problem") or a report ("no tests failed") does not.
 fn bans(opening: &str) -> bool {
     let Some(banned) = opening.strip_prefix("no ") else { return false };
     let words: Vec<&str> = words_of(banned).collect();
@@ -121,7 +120,6 @@ impl Obligations {
     }
 }
 
-/// Where the words of a text begin.
 fn word_starts(text: &str) -> impl Iterator<Item = usize> {
     let mut inside = false;
     text.char_indices().filter_map(move |(at, c)| {
@@ -130,14 +128,14 @@ fn word_starts(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether a text begins with some words; what follows a `…` may come later.
+/// Tells whether a text begins with some words; what follows a `…` may come later.
 fn begins_with(text: &str, words: &str) -> bool {
     let (first, later) = words.split_once(" … ").unwrap_or((words, ""));
     let Some(rest) = text.strip_prefix(first) else { return false };
     !rest.starts_with(char::is_alphanumeric) && (later.is_empty() || has_words(rest, later))
 }
 
-/// Whether a text holds some words, not as a piece of longer ones.
+/// Tells whether a text holds some words, not as a piece of longer ones.
 fn has_words(text: &str, words: &str) -> bool {
     // Looking whether they are there at all is much faster than looking where.
     text.contains(words)
@@ -148,7 +146,7 @@ fn has_words(text: &str, words: &str) -> bool {
         })
 }
 
-/// The sentences of a text: up to a full stop, an exclamation or question mark, or a line's end.
+/// Splits a text into sentences: up to a full stop, an exclamation or question mark, or a line's end.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(split_line).map(str::trim).filter(|sentence| {
         let chars = sentence.chars().count();

@@ -1,51 +1,70 @@
-//! The dialogue with a summarizer: a small machine that a caller with I/O drives.
+//! The dialogue with a summarizer: a state machine that a caller with I/O drives.
+//!
+//! A transcript of 300 000 characters in chunks of 120 000, with a model that writes too much at the second question:
 //!
 //! ```text
-//! prompt ─▶ answer ─▶ Ask (the next chunk) ─▶ … ─▶ RollUp (if too long) ─▶ Done
-//!                └──▶ Refused: the machine stays where it was; the same prompt may be asked again
+//! prompt()                                              answer()
+//! part 1 of 3                                       ──► Ask         a summary of part 1
+//! part 2 of 3, with the summary of part 1           ──► RollUp      the summary of parts 1 and 2 is above `rollup`
+//! "write it again at half its length"               ──► Refused     it is not shorter: the same prompt stands
+//! "write it again at half its length"               ──► Ask         a shorter summary of parts 1 and 2
+//! part 3 of 3, with that summary                    ──► Done        smaller than what it replaces
+//! None                                              ──► Refused     the dialogue is over
 //! ```
 //!
-//! It calls nobody, waits for nothing and counts no attempts: how often to ask again is the caller's to say, and the
-//! embedded summarizer needs no answer at all.
+//! Each answer replaces the one before it, since the model was shown that one and asked to revise it. Two things add up
+//! instead: the user's words, which no later answer may forget, and the deltas of the workstream state.
+//!
+//! It calls nobody, waits for nothing and counts no attempts: how often to ask again is the caller's decision, and the embedded
+//! summarizer needs no answer at all.
 
-use super::answer::{AnswerError, InventedItem, ModelProse, Reply, read};
+use super::answer::{AnswerError, InventedItem, ModelProse, Reply, parse_answer};
 use super::evidence::Evidence;
-use super::request::{Earlier, SummaryBrief, SummaryPrompt, SummaryRequest, turn_request};
+use super::request::{SummaryBrief, SummaryPrompt, SummaryRequest, turn_request};
 use super::state::StateDelta;
 use super::{Quote, StructuredSummary, TurnContext};
 use crate::budget::{TokenCounter, Tokens};
 use crate::thread::Span;
 
 /// A dialogue with a summarizer.
+///
+/// It is at a chunk, at a roll-up, or over. Only [`answer`](Dialogue::answer) moves it: a good answer to the next chunk, to a
+/// roll-up where the summary is too long, or to the end; a refused one not at all, so that the caller can ask again or give
+/// up at any point. [`prompt`](Dialogue::prompt) is the question of the current state and may be read any number of times.
+/// A roll-up is never followed by another one for the same chunk, so the dialogue ends after at most two good answers per
+/// chunk.
+///
+/// It holds copies of everything it needs. The thread may grow meanwhile; an answer is still checked against the words of
+/// the span that it was asked for.
 #[derive(Clone, Debug)]
 pub struct Dialogue {
     request: SummaryRequest,
     evidence: Evidence,
     span: Span,
+    /// The request of the turn that the span splits.
     turn: Option<Quote>,
+    /// The tokens of the messages that leave.
     replaced: Tokens,
     earlier: String,
     rollup: Tokens,
     phase: Phase,
     prose: Option<ModelProse>,
-    delta: Vec<StateDelta>,
+    deltas: Vec<StateDelta>,
     dropped: Vec<InventedItem>,
 }
 
-/// Where a dialogue is.
+/// The question that a dialogue is at.
 #[derive(Clone, Debug)]
 enum Phase {
-    /// At a chunk.
-    Step(usize),
-    /// At the only question, put at the end of the agent's own request.
+    Chunk(usize),
+    /// The only question, at the end of the agent's own request.
     Appended(SummaryPrompt),
-    /// At the rolling up of what came of the steps before this one.
+    /// A shorter summary of the chunks before this one.
     RollUp(usize),
-    /// Past the end.
     Over,
 }
 
-/// What became of an answer.
+/// The effect of an answer on a dialogue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
     /// Fine; ask this next.
@@ -58,42 +77,37 @@ pub enum Progress {
     Refused(AnswerError),
 }
 
-/// What a dialogue led to: the model's part of a summary, to be merged with what code extracted.
+/// The result of a dialogue: the model's part of a summary, to be merged with what code extracted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSummary {
     /// The model's part.
     pub summary: StructuredSummary,
-    /// What is new in the workstream state, a delta for each step, to be merged in this order.
+    /// Changes of the workstream state, one for each chunk, to be merged in this order.
     pub deltas: Vec<StateDelta>,
-    /// What was taken out because it quotes what nobody said.
+    /// Items that were removed because they quote what nobody said.
     pub dropped: Vec<InventedItem>,
 }
 
 impl Dialogue {
-    /// A dialogue that shows the model a transcript.
+    /// Starts a dialogue that shows the model a transcript.
     pub fn new(brief: &SummaryBrief<'_>) -> Self {
         let spans: Vec<&Span> = [Some(brief.span), brief.turn_prefix].into_iter().flatten().collect();
-        let earlier = match brief.earlier {
-            Some(Earlier::Text(text)) => text.to_owned(),
-            Some(Earlier::Summary(summary)) => ModelProse::of(summary).to_json(),
-            None => String::new(),
-        };
         Dialogue {
             request: SummaryRequest::new(brief),
             evidence: Evidence::of(brief.thread, &spans, brief.earlier),
             span: brief.span.clone(),
             turn: brief.turn_prefix.and_then(|prefix| turn_request(brief.thread, prefix)),
             replaced: spans.iter().map(|span| brief.thread.tokens(span.range())).sum(),
-            earlier,
+            earlier: brief.earlier.map(|summary| ModelProse::of(summary).to_json()).unwrap_or_default(),
             rollup: brief.limits.rollup,
-            phase: Phase::Step(0),
+            phase: Phase::Chunk(0),
             prose: None,
-            delta: Vec::new(),
+            deltas: Vec::new(),
             dropped: Vec::new(),
         }
     }
 
-    /// A dialogue with the agent's own model, at the end of the agent's own request: one question instead of chunks.
+    /// Starts a dialogue with the agent's own model, at the end of the agent's own request: one question instead of chunks.
     pub fn appended(brief: &SummaryBrief<'_>) -> Self {
         let mut dialogue = Dialogue::new(brief);
         let end = brief.turn_prefix.unwrap_or(brief.span).range().end;
@@ -102,42 +116,42 @@ impl Dialogue {
         dialogue
     }
 
-    /// The request behind it: schema, limits, cache key.
+    /// Returns the request behind it: schema, limits, cache key.
     pub fn request(&self) -> &SummaryRequest {
         &self.request
     }
 
-    /// What to ask now; `None` when it is over.
+    /// Returns the question to ask now; `None` when the dialogue is over.
     pub fn prompt(&self) -> Option<SummaryPrompt> {
         match &self.phase {
-            Phase::Step(step) => self.request.prompt(*step, self.prose.as_ref()),
+            Phase::Chunk(chunk) => self.request.prompt(*chunk, self.prose.as_ref()),
             Phase::Appended(prompt) => Some(prompt.clone()),
             Phase::RollUp(_) => self.prose.as_ref().map(|prose| self.request.roll_up(prose)),
             Phase::Over => None,
         }
     }
 
-    /// Takes the answer to the prompt; one that is refused changes nothing. The counter is the one the thread was counted
-    /// with: a summary is compared with what it replaces.
+    /// Takes the answer to the prompt; one that is refused changes nothing. The counter must be the one that the thread was
+    /// counted with, because a summary is compared with what it replaces.
     pub fn answer(&mut self, reply: &Reply<'_>, counter: &dyn TokenCounter) -> Progress {
-        match self.checked(reply, counter) {
-            Ok((prose, dropped)) => self.take(prose, dropped, counter),
+        match self.check(reply, counter) {
+            Ok((prose, dropped)) => self.accept(prose, dropped, counter),
             Err(error) => Progress::Refused(error),
         }
     }
 
-    fn checked(
+    fn check(
         &self,
         reply: &Reply<'_>,
         counter: &dyn TokenCounter,
     ) -> Result<(ModelProse, Vec<InventedItem>), AnswerError> {
         let replaced = match (&self.phase, &self.prose) {
             (Phase::Over, _) => return Err(AnswerError::Unasked),
-            (Phase::RollUp(next), Some(long)) if *next < self.request.steps.len() => Some(long.tokens(counter)),
-            (Phase::RollUp(_), Some(long)) => Some(long.tokens(counter).min(self.all_replaced(counter))),
-            _ => self.is_last().then(|| self.all_replaced(counter)),
+            (Phase::RollUp(next), Some(long)) if *next < self.request.chunks.len() => Some(long.tokens(counter)),
+            (Phase::RollUp(_), Some(long)) => Some(long.tokens(counter).min(self.tokens_replaced(counter))),
+            _ => self.is_last().then(|| self.tokens_replaced(counter)),
         };
-        let (prose, dropped) = read(reply)?.verified(&self.evidence)?;
+        let (prose, dropped) = parse_answer(reply)?.verify(&self.evidence)?;
         let tokens = prose.tokens(counter);
         let is_long = tokens > self.rollup && !matches!(self.phase, Phase::RollUp(_));
         match replaced {
@@ -146,43 +160,45 @@ impl Dialogue {
         }
     }
 
-    fn all_replaced(&self, counter: &dyn TokenCounter) -> Tokens {
+    fn tokens_replaced(&self, counter: &dyn TokenCounter) -> Tokens {
         self.replaced + counter.count(&self.earlier)
     }
 
     fn is_last(&self) -> bool {
         match self.phase {
-            Phase::Step(step) => step + 1 == self.request.steps.len(),
+            Phase::Chunk(chunk) => chunk + 1 == self.request.chunks.len(),
             _ => true,
         }
     }
 
-    fn take(&mut self, mut prose: ModelProse, dropped: Vec<InventedItem>, counter: &dyn TokenCounter) -> Progress {
+    fn accept(&mut self, mut prose: ModelProse, dropped: Vec<InventedItem>, counter: &dyn TokenCounter) -> Progress {
         self.dropped.extend(dropped);
-        self.delta.push(std::mem::take(&mut prose.state));
+        self.deltas.push(std::mem::take(&mut prose.state));
         self.keep_words(&mut prose);
         let (next, may_roll) = match self.phase {
-            Phase::Step(step) => (step + 1, true),
+            Phase::Chunk(chunk) => (chunk + 1, true),
             Phase::RollUp(next) => (next, false),
-            Phase::Appended(_) | Phase::Over => (self.request.steps.len(), true),
+            Phase::Appended(_) | Phase::Over => (self.request.chunks.len(), true),
         };
         let is_long = may_roll && prose.tokens(counter) > self.rollup;
         self.prose = Some(prose);
-        self.phase = match () {
-            () if is_long => Phase::RollUp(next),
-            () if next < self.request.steps.len() => Phase::Step(next),
-            () => Phase::Over,
+        self.phase = if is_long {
+            Phase::RollUp(next)
+        } else if next < self.request.chunks.len() {
+            Phase::Chunk(next)
+        } else {
+            Phase::Over
         };
         self.progress()
     }
 
-    /// Words of the user and notes on the current turn add up over the steps: no step may forget them.
+    /// Adds the user's words and the notes on the current turn from the answer before: no chunk may forget them.
     fn keep_words(&self, prose: &mut ModelProse) {
         let Some(before) = &self.prose else { return };
-        for words in
-            before.user_words.iter().filter(|words| !prose.user_words.contains(words)).cloned().collect::<Vec<_>>()
-        {
-            prose.user_words.push(words);
+        for words in &before.user_words {
+            if !prose.user_words.contains(words) {
+                prose.user_words.push(words.clone());
+            }
         }
         if prose.turn_progress.is_empty() {
             prose.turn_progress.clone_from(&before.turn_progress);
@@ -204,7 +220,7 @@ impl Dialogue {
         let progress =
             notes.into_iter().map(|note| Quote { place: self.evidence.place(note.message), text: note.text }).collect();
         summary.turn_context = self.turn.take().map(|request| TurnContext { request, progress });
-        let deltas = std::mem::take(&mut self.delta).into_iter().filter(|delta| !delta.is_empty()).collect();
+        let deltas = std::mem::take(&mut self.deltas).into_iter().filter(|delta| !delta.is_empty()).collect();
         ModelSummary { summary, deltas, dropped: std::mem::take(&mut self.dropped) }
     }
 }
@@ -226,7 +242,7 @@ mod tests {
         thread(&lines)
     }
 
-    /// Lets a scripted model answer until the end; tells the steps in letters.
+    /// Lets a scripted model answer until the end; returns the steps as letters.
     fn drive(dialogue: &mut Dialogue, script: &[&str]) -> (String, Result<ModelSummary, AnswerError>) {
         let mut told = String::new();
         for text in script {

@@ -5,46 +5,29 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::carry::sections;
 use super::extract::first_line;
-use super::section::Section;
-use super::structured::StructuredSummary;
+use super::headings::Section;
+use super::parse::sections;
+use super::structured::{CommandFact, StructuredSummary};
 use crate::policy::{ToolClass, Tools};
 use crate::thread::{Thread, ToolCall};
 
-/// What a compaction digest lists.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Digest {
-    /// Artifacts that were streamed to the user: path, media type, visibility, sources used.
-    pub artifacts: Vec<String>,
-    /// Files that were written.
-    pub writes: Vec<String>,
-    /// Files that were changed.
-    pub patches: Vec<String>,
-    /// Commands with how they ended.
-    pub execs: Vec<String>,
-    /// Memory reads: the question, the paths and turns that were hit.
-    pub memory_reads: Vec<String>,
-    /// Hidden messages with what stood in their place.
-    pub hidden: Vec<String>,
+/// The lines of a digest, by kind.
+#[derive(Default)]
+struct Digest {
+    /// Artifacts that were streamed to the user.
+    artifacts: Vec<String>,
+    writes: Vec<String>,
+    patches: Vec<String>,
+    memory_reads: Vec<String>,
 }
 
-impl Digest {
-    /// The digest of a range of messages.
-    pub fn of(thread: &Thread, range: Range<usize>, tools: &Tools, items: &StructuredSummary) -> Digest {
-        let mut digest = Digest::unloaded(thread, items);
-        for place in range {
-            for call in thread.message(place).calls() {
-                digest.note(thread, place, call, tools);
-            }
-        }
-        digest.execs = items.commands.iter().map(exec_line).collect();
-        digest.hidden = items.hidden.iter().map(|quote| format!("m{}: {}", quote.place + 1, quote.text)).collect();
-        digest
-    }
+const ARTIFACT_FIELDS: [&str; 5] = ["path", "mime", "media_type", "visibility", "sources_used"];
+const MEMORY_FIELDS: [&str; 4] = ["query", "paths", "path", "turn_ids"];
 
-    /// What is known of messages that are not loaded: from the items, and from the digest that stood before.
-    fn unloaded(thread: &Thread, items: &StructuredSummary) -> Digest {
+impl Digest {
+    /// Lists what is known of messages that are not loaded: from the items, and from the digest of the earlier summary.
+    fn of_unloaded(thread: &Thread, items: &StructuredSummary) -> Digest {
         let mut digest = Digest::default();
         let Some(evicted) = thread.evicted() else { return digest };
         let loaded: HashSet<usize> =
@@ -55,18 +38,16 @@ impl Digest {
             digest.writes.extend(file.written.filter(gone).map(|place| line(&file.path, place)));
             digest.patches.extend(file.patched.filter(gone).map(|place| line(&file.path, place)));
         }
-        for (_, body) in sections(&evicted.text).into_iter().filter(|(section, _)| *section == Some(Section::Digest)) {
-            digest
-                .artifacts
-                .extend(body.lines().filter_map(|line| line.strip_prefix("- artifact: ")).map(str::to_owned));
-            digest
-                .memory_reads
-                .extend(body.lines().filter_map(|line| line.strip_prefix("- memory: ")).map(str::to_owned));
+        let of_digest = |(section, _): &(Option<Section>, &str)| *section == Some(Section::Digest);
+        for (_, body) in sections(&evicted.text).into_iter().filter(of_digest) {
+            let with_name = |name| body.lines().filter_map(move |line| line.strip_prefix(name)).map(str::to_owned);
+            digest.artifacts.extend(with_name("- artifact: "));
+            digest.memory_reads.extend(with_name("- memory: "));
         }
         digest
     }
 
-    fn note(&mut self, thread: &Thread, place: usize, call: &ToolCall, tools: &Tools) {
+    fn add(&mut self, thread: &Thread, place: usize, call: &ToolCall, tools: &Tools) {
         let mark = format!("({})", thread.reference(place));
         let meaning = tools.meaning(call);
         match meaning.class {
@@ -79,23 +60,17 @@ impl Digest {
     }
 }
 
-const ARTIFACT_FIELDS: [&str; 5] = ["path", "mime", "media_type", "visibility", "sources_used"];
-const MEMORY_FIELDS: [&str; 4] = ["query", "paths", "path", "turn_ids"];
-
-/// Named fields of a call's arguments.
+/// Formats named fields of a call's arguments.
 fn fields(call: &ToolCall, names: &[&str]) -> String {
     let Ok(Value::Object(arguments)) = serde_json::from_str(&call.arguments) else { return call.name.to_string() };
-    let told: Vec<String> = names
-        .iter()
-        .filter_map(|name| {
-            let value = arguments.get(*name)?;
-            Some(format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
-        })
-        .collect();
-    told.join(" ")
+    let field = |name: &&str| {
+        let value = arguments.get(*name)?;
+        Some(format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+    };
+    names.iter().filter_map(field).collect::<Vec<_>>().join(" ")
 }
 
-fn exec_line(command: &super::structured::CommandFact) -> String {
+fn exec_line(command: &CommandFact) -> String {
     let end = match (command.exit, command.failed) {
         (Some(code), _) => format!("exit {code}"),
         (None, true) => "failed".to_owned(),
@@ -104,31 +79,39 @@ fn exec_line(command: &super::structured::CommandFact) -> String {
     format!("`{}` {end} (m{})", first_line(&command.command), command.place + 1)
 }
 
-/// The digest as lines.
-pub fn inventory(thread: &Thread, range: Range<usize>, tools: &Tools, items: &StructuredSummary) -> Vec<String> {
-    let digest = Digest::of(thread, range, tools, items);
+/// Returns the digest of a range of messages, line by line.
+pub(super) fn inventory(thread: &Thread, range: Range<usize>, tools: &Tools, items: &StructuredSummary) -> Vec<String> {
+    let mut digest = Digest::of_unloaded(thread, items);
+    for place in range {
+        thread.message(place).calls().for_each(|call| digest.add(thread, place, call, tools));
+    }
+    let execs = items.commands.iter().map(exec_line).collect();
+    let hidden = items.hidden.iter().map(|quote| format!("m{}: {}", quote.place + 1, quote.text)).collect();
     let named = [
-        ("artifact", &digest.artifacts),
-        ("wrote", &digest.writes),
-        ("patched", &digest.patches),
-        ("memory", &digest.memory_reads),
-        ("hidden", &digest.hidden),
-        ("ran", &digest.execs),
+        ("artifact", digest.artifacts),
+        ("wrote", digest.writes),
+        ("patched", digest.patches),
+        ("memory", digest.memory_reads),
+        ("hidden", hidden),
+        ("ran", execs),
     ];
-    named.iter().flat_map(|(name, lines)| lines.iter().map(move |line| format!("- {name}: {line}"))).collect()
+    let with_name = |(name, lines): (&str, Vec<String>)| -> Vec<String> {
+        lines.into_iter().map(|line| format!("- {name}: {line}")).collect()
+    };
+    named.into_iter().flat_map(with_name).collect()
 }
 
-/// The files as the table of a session summary.
-pub fn table(items: &StructuredSummary) -> Vec<String> {
+/// Returns the files as the table of a session summary; those that were only read come last.
+pub(super) fn file_table(items: &StructuredSummary) -> Vec<String> {
     if items.files.is_empty() {
         return Vec::new();
     }
     let mut lines = vec!["| File/Component | Action | Description |".to_owned(), "|---|---|---|".to_owned()];
     let mut files: Vec<_> = items.files.iter().collect();
-    files.sort_by_key(|file| (file.deed() == "read", file.last()));
+    files.sort_by_key(|file| (file.last_action() == "read", file.last_touched()));
     lines.extend(files.into_iter().map(|file| {
         let path = file.path.replace('|', "\\|");
-        format!("| {path} | {} | last touched in m{} |", file.deed(), file.last() + 1)
+        format!("| {path} | {} | last touched in m{} |", file.last_action(), file.last_touched() + 1)
     }));
     lines
 }

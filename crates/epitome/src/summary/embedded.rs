@@ -1,54 +1,65 @@
 //! The embedded summarizer: extraction, ranking and an exact bound, without any model.
 //!
-//! It quotes. It never writes a sentence about the work that was not in the work, and it is never larger than its
-//! limit, unless what must stay is larger still.
+//! ```text
+//! limit 2 000 tokens
+//! ├─ pins, constraints, tool outcomes      in full, whatever they take: they must stay
+//! ├─ goal, task, requests, turn context    quoted, clipped to a share of the limit each
+//! ├─ media, facts, plan, open items, …     the newest lines that fit into a share each
+//! └─ files and notes                       every token that is left: lines of the past, chosen by select.rs
+//! ```
+//!
+//! It quotes. No sentence about the work is its own, and the result is never larger than the limit, unless what must stay is
+//! larger still. A section that needs less than its share leaves the rest to the chosen lines.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use super::clip::{GAP, middle_out};
-use super::extract::{extract, settle_requests, turn_context};
-use super::form::{closing, heading, title};
+use super::arguments::CallArguments;
+use super::clip::{GAP, clip_middle};
+use super::digest::{file_table, inventory};
+use super::excerpt::render_excerpts;
+use super::extract::{extract, turn_context, update_request_states};
+use super::headings::{Section, closing, heading, title};
 use super::merge::{forget_revised, merge, merge_model, without_written};
-use super::notes::notes;
-use super::passages::{Arguments, Passages, cut};
+use super::parse::LATEST_REQUEST;
+use super::passages::Passages;
 use super::pending::SummaryContext;
-use super::said::TextIndex;
-use super::section::Section;
-use super::select::{self, Pick};
+use super::select::{Pick, select};
 use super::structured::{OpenItem, Quote, RequestState, StructuredSummary};
+use super::text_index::TextIndex;
 use crate::budget::{Recount, Tokens, longest};
 use crate::policy::SummaryForm;
 use crate::thread::Message;
 
-/// Shares of the limit.
+// Shares of the limit, tuned by `just eval`.
 const TASK_SHARE: f64 = 0.15;
 const REQUESTS_SHARE: f64 = 0.05;
 const REQUEST_SHARE: f64 = 0.025;
 const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
 const MEDIA_SHARE: f64 = 0.15;
-/// Room for the names of a few images or files, however short a summary is.
-const MEDIA_MIN: Tokens = Tokens::new(60);
-/// What is told by kind and not by worth: the notes quote most of it where it matters.
+const DIGEST_SHARE: f64 = 0.3;
+/// The least room for the names of images and files.
+const MEDIA_TOKENS_MIN: Tokens = Tokens::new(60);
+/// Errors, decisions and progress that code extracted: the chosen lines quote most of them where they matter.
 const BRIEF_SHARE: f64 = 0.01;
-/// What a model wrote of one kind, its facts aside.
 const GOAL_SHARE: f64 = 0.1;
+/// A model's items of one kind, its facts aside.
 const WRITTEN_SHARE: f64 = 0.12;
-/// More lines than fit are asked for: lines cost less together than one by one.
-const ASKED_FOR: f64 = 1.12;
-/// The most text that lines are chosen from: what is older is all but never worth a line, and reading it costs.
+/// Lines cost less together than one by one, so more are chosen than fit by their own counts.
+const OVERSELECTION: f64 = 1.12;
+/// The most text that lines are chosen from: older text is hardly ever worth a line, and reading it costs.
 const READ_BYTES_MAX: usize = 384 * 1024;
-/// A share smaller than this is not worth a heading.
-const WORTH_A_SECTION: Tokens = Tokens::new(16);
+/// Smaller shares are not worth a heading.
+const SECTION_TOKENS_MIN: Tokens = Tokens::new(16);
 
-/// A summary as it stands in a prompt.
+/// A summary, with the message text that holds it in a prompt.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Summary {
     /// Its items.
     pub items: StructuredSummary,
-    /// What of them a model wrote: the next round's model builds on it.
+    /// Those of them that a model wrote: the next round's model builds on them.
     pub written: StructuredSummary,
     /// Its text, without the policy's prefix and suffix.
     pub text: String,
@@ -68,27 +79,26 @@ pub enum SummaryAuthor {
     Model,
 }
 
-/// Summarizes a pending span within its limit.
-pub fn summarize(pending: &SummaryContext<'_>, model: Option<StructuredSummary>) -> Summary {
+/// Summarizes a pending span within its limit, with what a model wrote for it, if one was asked.
+pub(crate) fn summarize(pending: &SummaryContext<'_>, model: Option<StructuredSummary>) -> Summary {
     let author = if model.is_some() { SummaryAuthor::Model } else { SummaryAuthor::Embedded };
-    // What no model has revised since still stands.
+    // Without a new answer, what an earlier model wrote still holds.
     let revises = model.is_some();
     let written = model.unwrap_or_else(|| pending.order.written.clone());
-    let items = items(pending, &written, revises);
-    let (text, tokens) = Writer::new(pending, &items, !written.is_empty()).write();
+    let items = collect_items(pending, &written, revises);
+    let (text, tokens) = SectionWriter::new(pending, &items, !written.is_empty()).write();
     Summary { items, written, text, tokens, author }
 }
 
-/// What code extracted, with what a model wrote and what earlier rounds held; a model that was asked now has revised what
-/// earlier ones wrote.
-fn items(pending: &SummaryContext<'_>, written: &StructuredSummary, revises: bool) -> StructuredSummary {
+/// Collects the items of this round. A model that was asked now has revised what earlier ones wrote; see `merge.rs`.
+fn collect_items(pending: &SummaryContext<'_>, written: &StructuredSummary, revises: bool) -> StructuredSummary {
     let mut items = extract(pending.thread, pending.order.span.range(), &pending.policy.tools);
     if revises {
         forget_revised(&mut items, written, &summary_places(pending));
     }
     if let Some(earlier) = &pending.order.earlier {
         merge(&mut items, &without_written(earlier, &pending.order.written));
-        settle_requests(&mut items, pending.thread);
+        update_request_states(&mut items, pending.thread);
     }
     merge_model(&mut items, written.clone());
     for pin in &pending.order.pins {
@@ -98,7 +108,7 @@ fn items(pending: &SummaryContext<'_>, written: &StructuredSummary, revises: boo
     }
     let thread = pending.thread;
     if (pending.order.span.range().end..thread.len()).any(|place| thread.message(place).opens_turn()) {
-        // A newer request stands in the prompt itself.
+        // A newer request is in the prompt itself.
         items.current_task = None;
     }
     if pending.order.splits_turn {
@@ -108,66 +118,66 @@ fn items(pending: &SummaryContext<'_>, written: &StructuredSummary, revises: boo
     items
 }
 
-/// The places of the log where what earlier compactions left behind stands as text.
+/// Returns the log places of messages in the span that are summaries of earlier compactions.
 fn summary_places(pending: &SummaryContext<'_>) -> Vec<usize> {
     let messages = pending.order.span.range().map(|place| pending.thread.message(place));
     messages.filter(|message| message.is_summary()).map(Message::log_place).collect()
 }
 
 /// Writes a summary section by section, within the limit.
-struct Writer<'p, 'a> {
+struct SectionWriter<'p, 'a> {
     pending: &'p SummaryContext<'a>,
     items: &'p StructuredSummary,
-    /// Whether a model wrote some of the items.
-    is_written: bool,
+    /// A model wrote some of the items.
+    has_written: bool,
     form: SummaryForm,
     limit: Tokens,
     out: String,
-    counted: RefCell<Recount<'a>>,
-    /// What stands in the prompt beside the summary.
-    beside: TextIndex<'p>,
-    /// Messages whose words are quoted whole, by their places in the log.
-    whole: HashSet<usize>,
+    recount: RefCell<Recount<'a>>,
+    /// Everything else in the prompt.
+    kept_texts: TextIndex<'p>,
+    /// The log places of messages that are quoted in full.
+    quoted_whole: HashSet<usize>,
     /// The heading that is open: two sections may share one.
     open: &'static str,
 }
 
-impl<'p, 'a> Writer<'p, 'a> {
-    fn new(pending: &'p SummaryContext<'a>, items: &'p StructuredSummary, is_written: bool) -> Self {
+impl<'p, 'a> SectionWriter<'p, 'a> {
+    fn new(pending: &'p SummaryContext<'a>, items: &'p StructuredSummary, has_written: bool) -> Self {
         let form = pending.policy.summarize.form;
-        let limit = pending.order.limit - pending.meter.text_message(&pending.dressed(""));
-        Writer {
+        let limit = pending.order.limit - pending.meter.text_message(&pending.policy.render.wrap(""));
+        SectionWriter {
             pending,
             items,
-            is_written,
+            has_written,
             form,
             limit,
             out: title(form, pending.order.span.turns(), pending.order.round),
-            counted: RefCell::new(Recount::new(pending.meter.counter())),
-            beside: TextIndex::in_texts(pending.order.beside.iter().map(String::as_str)),
-            whole: HashSet::new(),
+            recount: RefCell::new(Recount::new(pending.meter.counter())),
+            kept_texts: TextIndex::new(pending.order.kept_texts.iter().map(String::as_str)),
+            quoted_whole: HashSet::new(),
             open: "",
         }
     }
 
-    /// The summary's text, and the tokens of the message that holds it.
+    /// Returns the summary's text, and the tokens of the message that holds it.
     fn write(mut self) -> (String, Tokens) {
-        self.pins();
-        self.goal();
-        self.task();
-        self.requests();
-        self.turn_context();
-        self.constraints();
-        self.media();
-        self.facts();
-        self.plan();
-        self.open_items();
-        self.errors();
-        self.decisions();
-        self.outcomes();
-        self.hidden();
-        self.digest();
-        self.notes();
+        self.write_pins();
+        self.write_goal();
+        self.write_task();
+        self.write_requests();
+        self.write_turn_context();
+        self.write_constraints();
+        self.write_media();
+        self.write_facts();
+        self.write_plan();
+        self.write_open_items();
+        self.write_errors();
+        self.write_decisions();
+        self.write_outcomes();
+        self.write_hidden();
+        self.write_digest();
+        self.write_excerpts();
         if let Some(line) = closing(self.form, self.pending.order.round) {
             let _ = write!(self.out, "\n{line}");
         }
@@ -176,7 +186,7 @@ impl<'p, 'a> Writer<'p, 'a> {
             // No provider takes an empty message.
             text.push_str(GAP);
         }
-        let tokens = self.recount(&self.pending.dressed(&text));
+        let tokens = self.recount(&self.pending.policy.render.wrap(&text));
         (text, self.pending.meter.message(&[tokens]))
     }
 
@@ -186,24 +196,24 @@ impl<'p, 'a> Writer<'p, 'a> {
 
     /// Counts a text of which most was counted before.
     fn recount(&self, text: &str) -> Tokens {
-        self.counted.borrow_mut().count(text)
+        self.recount.borrow_mut().count(text)
     }
 
     fn left(&self) -> Tokens {
         self.limit - self.recount(&self.out)
     }
 
-    /// The share of a kind that a model writes: what it was asked for is shown.
+    /// Returns the share of a kind that a model may have written: what it was asked for is shown.
     fn written_share(&self, without: f64) -> f64 {
-        if self.is_written { WRITTEN_SHARE } else { without }
+        if self.has_written { WRITTEN_SHARE } else { without }
     }
 
     fn share(&self, share: f64) -> Tokens {
         self.limit.share(share).min(self.left())
     }
 
-    /// Opens a section; answers whether the form has it.
-    fn section(&mut self, section: Section) -> bool {
+    /// Opens a section; `false` when the form leaves it out.
+    fn open_section(&mut self, section: Section) -> bool {
         let Some(heading) = heading(self.form, section) else { return false };
         if self.open != heading {
             self.open = heading;
@@ -214,19 +224,19 @@ impl<'p, 'a> Writer<'p, 'a> {
         true
     }
 
-    /// Whether words stand in the prompt already: here, or in what stays beside it.
-    fn is_said(&self, words: &str) -> bool {
-        self.out.contains(words) || self.beside.contains(words)
+    /// Tells whether words are in the prompt already: in the summary so far, or in the messages that stay.
+    fn is_in_prompt(&self, words: &str) -> bool {
+        self.out.contains(words) || self.kept_texts.contains(words)
     }
 
-    fn pins(&mut self) {
-        let pins: Vec<&String> = self.items.pins.iter().filter(|pin| !self.is_said(pin)).collect();
-        self.bullets(Section::Pins, &pins);
+    fn write_pins(&mut self) {
+        let pins: Vec<&String> = self.items.pins.iter().filter(|pin| !self.is_in_prompt(pin)).collect();
+        self.write_bullets(Section::Pins, &pins);
     }
 
-    /// Every line, whatever it costs: what must stay.
-    fn bullets<T: AsRef<str>>(&mut self, section: Section, lines: &[T]) {
-        if lines.is_empty() || !self.section(section) {
+    /// Writes every line, whatever it costs.
+    fn write_bullets<T: AsRef<str>>(&mut self, section: Section, lines: &[T]) {
+        if lines.is_empty() || !self.open_section(section) {
             return;
         }
         for line in lines {
@@ -234,19 +244,19 @@ impl<'p, 'a> Writer<'p, 'a> {
         }
     }
 
-    /// As many lines as fit in a share, newest kept first, in their order.
-    fn some(&mut self, section: Section, lines: Vec<String>, share: f64) {
-        let kept = self.fitting(lines, share);
-        self.bullets(section, &kept);
+    /// Writes the newest lines that fit into a share, in their order.
+    fn write_newest(&mut self, section: Section, lines: Vec<String>, share: f64) {
+        let kept = self.newest_fitting(lines, share);
+        self.write_bullets(section, &kept);
     }
 
-    /// The lines that fit in a share, the last ones first, in their order.
-    fn fitting(&self, lines: Vec<String>, share: f64) -> Vec<String> {
+    /// Returns the last lines that fit into a share, in their order.
+    fn newest_fitting(&self, lines: Vec<String>, share: f64) -> Vec<String> {
         let mut room = self.share(share);
         let mut kept = Vec::new();
         for line in lines.into_iter().rev() {
             let cost = self.count(&line) + Tokens::new(2);
-            if cost <= room && !self.is_said(&line) {
+            if cost <= room && !self.is_in_prompt(&line) {
                 room -= cost;
                 kept.push(line);
             }
@@ -255,17 +265,17 @@ impl<'p, 'a> Writer<'p, 'a> {
         kept
     }
 
-    /// The first request, when it does not stay as a message of its own.
-    fn task(&mut self) {
+    /// Writes the first request, unless it stays as a message of its own.
+    fn write_task(&mut self) {
         let opening = self.pending.thread.messages().iter().find(|message| message.opens_turn());
         let is_first = |place: usize| opening.is_none_or(|opening| place <= opening.log_place());
         let Some(first) = self.items.requests.first().filter(|first| is_first(first.place)) else { return };
-        if self.is_said(&first.text) || self.is_current(first.place) {
+        if self.is_in_prompt(&first.text) || self.is_current(first.place) {
             return;
         }
         let (text, place) = (first.text.clone(), first.place);
-        if self.section(Section::Task) {
-            self.quote(&text, place, self.share(TASK_SHARE), "");
+        if self.open_section(Section::Task) {
+            self.write_quote(&text, place, self.share(TASK_SHARE), "");
         }
     }
 
@@ -273,31 +283,31 @@ impl<'p, 'a> Writer<'p, 'a> {
         self.items.current_task.as_ref().is_some_and(|task| task.place == place)
     }
 
-    /// Words in full, or head and tail of them when they are longer than `most`.
-    fn quote(&mut self, text: &str, place: usize, most: Tokens, label: &str) {
-        let clipped = middle_out(text, most, &|text| self.pending.meter.text(text));
+    /// Quotes words in full, or head and tail of them when they are longer than `most`.
+    fn write_quote(&mut self, text: &str, place: usize, most: Tokens, label: &str) {
+        let clipped = clip_middle(text, most, &|text| self.pending.meter.text(text));
         if clipped.is_none() {
-            self.whole.insert(place);
+            self.quoted_whole.insert(place);
         }
         let _ = writeln!(self.out, "{label}{}", clipped.as_deref().unwrap_or(text));
     }
 
-    /// The user's other words, newest first as far as they fit, then in their order; the newest of all in full.
-    fn requests(&mut self) {
+    /// Writes the user's other requests: chosen from the newest on as far as they fit, shown in their order.
+    fn write_requests(&mut self) {
         let mut room = self.share(REQUESTS_SHARE);
         let each = self.limit.share(REQUEST_SHARE);
         let mut shown = Vec::new();
         for request in self.items.requests.iter().rev() {
-            if room < WORTH_A_SECTION {
+            if room < SECTION_TOKENS_MIN {
                 break;
             }
-            if self.is_current(request.place) || self.is_said(&request.text) {
+            if self.is_current(request.place) || self.is_in_prompt(&request.text) {
                 continue;
             }
             if room < each && self.count(&request.text) > room {
                 continue;
             }
-            let clipped = middle_out(&request.text, each.min(room), &|text| self.pending.meter.text(text));
+            let clipped = clip_middle(&request.text, each.min(room), &|text| self.pending.meter.text(text));
             let text = clipped.clone().unwrap_or_else(|| request.text.clone());
             if text == GAP {
                 continue;
@@ -306,36 +316,36 @@ impl<'p, 'a> Writer<'p, 'a> {
             shown.push((request.place, request.state, text, clipped.is_none()));
         }
         shown.reverse();
-        if shown.is_empty() || !self.section(Section::Requests) {
+        if shown.is_empty() || !self.open_section(Section::Requests) {
             return;
         }
         for (place, state, text, whole) in shown {
             let mark = if state == RequestState::Superseded { " (superseded)" } else { "" };
             let _ = writeln!(self.out, "m{}{mark}: {text}", place + 1);
             if whole {
-                self.whole.insert(place);
+                self.quoted_whole.insert(place);
             }
         }
     }
 
-    /// The request that is open, in full, and what was done about it.
-    fn turn_context(&mut self) {
+    /// Writes the request that is open, in full, and what was done about it.
+    fn write_turn_context(&mut self) {
         let Some(task) = self.items.current_task.clone() else { return };
-        if self.is_said(&task.text) {
+        if self.is_in_prompt(&task.text) {
             return;
         }
         let section = if self.items.turn_context.is_some() { Section::TurnContext } else { Section::Requests };
-        if !self.section(section) {
+        if !self.open_section(section) {
             return;
         }
         let most = self.left();
-        self.quote(&task.text, task.place, most, &format!("Latest request (m{}):\n", task.place + 1));
+        self.write_quote(&task.text, task.place, most, &format!("{LATEST_REQUEST}{}):\n", task.place + 1));
         let Some(context) = self.items.turn_context.clone() else { return };
         let mut room = self.share(BRIEF_SHARE);
         for Quote { text, place } in &context.progress {
             let line = format!("- {text} (m{})", place + 1);
             let cost = self.count(&line);
-            if cost > room || self.is_said(text) {
+            if cost > room || self.is_in_prompt(text) {
                 continue;
             }
             room -= cost;
@@ -343,23 +353,22 @@ impl<'p, 'a> Writer<'p, 'a> {
         }
     }
 
-    /// Constraints that stand nowhere else in the prompt.
-    fn constraints(&mut self) {
-        let missing: Vec<&str> =
-            self.items.constraints.iter().map(|quote| quote.text.as_str()).filter(|text| !self.is_said(text)).collect();
-        let lines: Vec<String> = missing.into_iter().map(str::to_owned).collect();
-        self.bullets(Section::Constraints, &lines);
+    /// Writes the constraints that are nowhere else in the prompt.
+    fn write_constraints(&mut self) {
+        let texts = self.items.constraints.iter().map(|quote| &quote.text);
+        let lines: Vec<&String> = texts.filter(|text| !self.is_in_prompt(text)).collect();
+        self.write_bullets(Section::Constraints, &lines);
     }
 
-    /// The images and files that left with the span, the newest first; those that there is no room for are only counted.
-    fn media(&mut self) {
+    /// Writes the names of images and files that left with the span, the newest as far as they fit; the others are counted.
+    fn write_media(&mut self) {
         let thread = self.pending.thread;
         let stays = |place: usize| {
             let loaded = thread.messages().iter().position(|message| message.log_place() == place);
-            loaded.is_some_and(|at| self.pending.keeps(at) && !thread.message(at).is_summary())
+            loaded.is_some_and(|at| self.pending.order.kept_whole.contains(&at) && !thread.message(at).is_summary())
         };
         let gone: Vec<&Quote> = self.items.media.iter().filter(|quote| !stays(quote.place)).collect();
-        let mut room = self.share(MEDIA_SHARE).max(MEDIA_MIN).min(self.left());
+        let mut room = self.share(MEDIA_SHARE).max(MEDIA_TOKENS_MIN).min(self.left());
         let mut lines: Vec<String> = Vec::new();
         for Quote { text, place } in gone.iter().rev() {
             let line = format!("m{}: {text}", place + 1);
@@ -377,42 +386,41 @@ impl<'p, 'a> Writer<'p, 'a> {
             lines.push(format!("{unnamed} more in {places}"));
         }
         lines.reverse();
-        self.bullets(Section::Media, &lines);
+        self.write_bullets(Section::Media, &lines);
     }
 
-    fn facts(&mut self) {
+    fn write_facts(&mut self) {
         let lines: Vec<String> = self.items.facts.iter().map(|quote| quote.text.clone()).collect();
-        self.some(Section::Facts, lines, FACTS_SHARE);
+        self.write_newest(Section::Facts, lines, FACTS_SHARE);
     }
 
-    /// What the user is after, in a model's words.
-    fn goal(&mut self) {
-        let Some(goal) = self.items.goal.clone().filter(|goal| !self.is_said(goal)) else { return };
-        if self.section(Section::Goal) {
+    fn write_goal(&mut self) {
+        let Some(goal) = self.items.goal.clone().filter(|goal| !self.is_in_prompt(goal)) else { return };
+        if self.open_section(Section::Goal) {
             let most = self.share(GOAL_SHARE);
-            let clipped = middle_out(&goal, most, &|text| self.pending.meter.text(text));
+            let clipped = clip_middle(&goal, most, &|text| self.pending.meter.text(text));
             let _ = writeln!(self.out, "{}", clipped.as_deref().unwrap_or(&goal));
         }
     }
 
-    fn plan(&mut self) {
+    fn write_plan(&mut self) {
         let open = self.items.current_plan.iter().filter(|item| !item.is_done());
         let lines: Vec<String> = open.map(|item| format!("[ ] {} ({})", item.text, item.state)).collect();
-        self.some(Section::Plan, lines, self.written_share(2.0 * SIDE_SHARE));
+        self.write_newest(Section::Plan, lines, self.written_share(2.0 * SIDE_SHARE));
     }
 
-    /// What is not finished, most pressing first; a plan may have said it.
-    fn open_items(&mut self) {
+    /// Writes the unfinished work, most urgent first, unless the plan says it.
+    fn write_open_items(&mut self) {
         let mut items: Vec<&OpenItem> = self.items.open_items.iter().collect();
         items.sort_by_key(|item| std::cmp::Reverse(item.priority));
         let mut lines: Vec<String> = items.into_iter().map(open_line).collect();
-        lines.retain(|line| !self.is_said(line));
-        let mut kept = self.fitting(lines, self.written_share(2.0 * SIDE_SHARE));
+        lines.retain(|line| !self.is_in_prompt(line));
+        let mut kept = self.newest_fitting(lines, self.written_share(2.0 * SIDE_SHARE));
         kept.reverse();
-        self.bullets(Section::OpenItems, &kept);
+        self.write_bullets(Section::OpenItems, &kept);
     }
 
-    fn errors(&mut self) {
+    fn write_errors(&mut self) {
         let open = self.items.errors.iter().filter(|error| error.fixed.is_none());
         let mut lines: Vec<String> = Vec::new();
         for error in open {
@@ -421,54 +429,51 @@ impl<'p, 'a> Writer<'p, 'a> {
                 lines.push(line);
             }
         }
-        self.some(Section::Errors, lines, BRIEF_SHARE);
+        self.write_newest(Section::Errors, lines, BRIEF_SHARE);
     }
 
-    fn decisions(&mut self) {
+    fn write_decisions(&mut self) {
         let lines = self.items.decisions.iter().map(|decision| match decision.rationale.is_empty() {
             true => decision.decision.clone(),
             false => format!("{} ({})", decision.decision, decision.rationale),
         });
         let lines: Vec<String> = lines.collect();
-        if !self.is_written {
-            return self.some(Section::Decisions, lines, BRIEF_SHARE);
+        if !self.has_written {
+            return self.write_newest(Section::Decisions, lines, BRIEF_SHARE);
         }
-        // A model's decisions stand in front, the newest last.
-        let mut kept = self.fitting(lines.into_iter().rev().collect(), WRITTEN_SHARE);
+        // A model's decisions come first in the list, so the list is filled from its front.
+        let mut kept = self.newest_fitting(lines.into_iter().rev().collect(), WRITTEN_SHARE);
         kept.reverse();
-        self.bullets(Section::Decisions, &kept);
+        self.write_bullets(Section::Decisions, &kept);
     }
 
-    fn outcomes(&mut self) {
+    fn write_outcomes(&mut self) {
         let lines = self.items.tool_outcomes.iter().map(|outcome| {
             let fields: Vec<String> = outcome.key_fields.iter().map(|(key, value)| format!("{key}={value}")).collect();
-            let told = outcome.outcome.map(|told| format!("{told}, ")).unwrap_or_default();
-            format!("{}: {told}{}", outcome.tool, fields.join(", "))
+            let ending = outcome.outcome.map(|ending| format!("{ending}, ")).unwrap_or_default();
+            format!("{}: {ending}{}", outcome.tool, fields.join(", "))
         });
-        let lines: Vec<String> = lines.filter(|line| !self.is_said(line)).collect();
-        self.bullets(Section::Outcomes, &lines);
+        let lines: Vec<String> = lines.filter(|line| !self.is_in_prompt(line)).collect();
+        self.write_bullets(Section::Outcomes, &lines);
     }
 
-    fn hidden(&mut self) {
+    fn write_hidden(&mut self) {
         let lines: Vec<String> =
             self.items.hidden.iter().map(|quote| format!("m{}: {}", quote.place + 1, quote.text)).collect();
-        self.some(Section::Hidden, lines, SIDE_SHARE);
+        self.write_newest(Section::Hidden, lines, SIDE_SHARE);
     }
 
-    fn digest(&mut self) {
+    fn write_digest(&mut self) {
         if !matches!(self.form, SummaryForm::Digest | SummaryForm::Session) {
             return;
         }
         let lines = match self.form {
-            SummaryForm::Session => super::digest::table(self.items),
-            _ => super::digest::inventory(
-                self.pending.thread,
-                self.pending.order.span.range(),
-                &self.pending.policy.tools,
-                self.items,
-            ),
+            SummaryForm::Session => file_table(self.items),
+            _ => {
+                inventory(self.pending.thread, self.pending.order.span.range(), &self.pending.policy.tools, self.items)
+            }
         };
-        let mut room = self.share(0.3);
+        let mut room = self.share(DIGEST_SHARE);
         let mut kept = Vec::new();
         for line in lines {
             let cost = self.count(&line) + Tokens::new(1);
@@ -478,48 +483,48 @@ impl<'p, 'a> Writer<'p, 'a> {
             room -= cost;
             kept.push(line);
         }
-        if !kept.is_empty() && self.section(Section::Digest) {
+        if !kept.is_empty() && self.open_section(Section::Digest) {
             for line in kept {
                 let _ = writeln!(self.out, "{line}");
             }
         }
     }
 
-    /// Lines of the whole past, as many as the rest of the limit holds.
-    fn notes(&mut self) {
+    /// Writes lines of the whole past, as many as the rest of the limit holds.
+    fn write_excerpts(&mut self) {
         let pending = self.pending;
         let closing =
             closing(self.form, pending.order.round).map_or(Tokens::ZERO, |line| self.count(&line) + Tokens::new(1));
         let room = self.left() - closing;
-        if room < WORTH_A_SECTION {
+        if room < SECTION_TOKENS_MIN {
             return;
         }
-        let arguments = Arguments::of(pending.thread);
+        let arguments = CallArguments::of(pending.thread);
         let requests = pending.order.earlier.as_ref().map_or(&[][..], |earlier| &earlier.requests);
-        let mut past = cut(pending.thread, &arguments, &pending.policy.tools, requests);
-        past.keep_newest(READ_BYTES_MAX);
-        let is_kept: Vec<bool> = past.passages.iter().map(|passage| self.is_whole(passage.message)).collect();
-        let mut covered: Vec<&str> = pending.order.beside.iter().map(String::as_str).collect();
+        let mut passages = Passages::of(pending.thread, &arguments, &pending.policy.tools, requests);
+        passages.keep_newest(READ_BYTES_MAX);
+        let is_kept: Vec<bool> = passages.passages.iter().map(|passage| self.is_whole(passage.message)).collect();
+        let mut covered: Vec<&str> = pending.order.kept_texts.iter().map(String::as_str).collect();
         covered.push(&self.out);
         let count = |text: &str| pending.meter.text(text).get() as usize;
-        let limit = room.scaled(ASKED_FOR).get() as usize;
-        let picks = select::select(&past, &is_kept, &covered, &pending.order.focus, limit, &count);
-        let text = self.largest_fit(&past, &picks, self.limit - closing);
+        let limit = room.scaled(OVERSELECTION).get() as usize;
+        let picks = select(&passages, &is_kept, &covered, &pending.order.focus, limit, &count);
+        let text = self.largest_fit(&passages, &picks, self.limit - closing);
         self.out.push_str(&text);
     }
 
-    /// The notes of as many picks, best first, as the limit holds.
-    fn largest_fit(&self, past: &Passages<'_>, picks: &[Pick<'_>], limit: Tokens) -> String {
-        let written = |most: usize| notes(past, &picks[..most], self.form);
+    /// Renders as many picks, best first, as the limit holds.
+    fn largest_fit(&self, passages: &Passages<'_>, picks: &[Pick<'_>], limit: Tokens) -> String {
+        let written = |most: usize| render_excerpts(passages, &picks[..most], self.form);
         let cost = |most: usize| self.recount(&format!("{}{}", self.out, written(most)));
         written(longest(picks.len(), limit, |most, _| cost(most)))
     }
 
-    /// Whether a message's words are in the prompt whole, or must not be quoted at all.
+    /// Tells whether all words of a message are in the prompt already.
     fn is_whole(&self, place: usize) -> bool {
         let message = self.pending.thread.message(place);
-        let quoted = !message.is_summary() && self.whole.contains(&message.log_place());
-        quoted || self.pending.keeps(place)
+        let quoted = !message.is_summary() && self.quoted_whole.contains(&message.log_place());
+        quoted || self.pending.order.kept_whole.contains(&place)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Evidence: who said what in the messages a summary stands for, so that a quotation can be checked against it.
+//! Evidence: the words of a span by speaker, so that a model's quotations can be checked.
 //!
 //! It compares without regard to white space, case and the shape of quotation marks. It does not judge meaning: a
 //! paraphrase is neither confirmed nor refuted here.
@@ -9,21 +9,20 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::request::Earlier;
 use super::transcript::is_user_speech;
 use super::{Quote, StructuredSummary};
 use crate::table::LowerList;
 use crate::thread::{Message, Part, Span, Speaker, Thread, pieces};
 
-/// Who said what.
+/// The words of a span by speaker, folded for comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Evidence {
+pub(super) struct Evidence {
     user: Vec<UserText>,
     others: String,
     turns: BTreeMap<usize, u32>,
 }
 
-/// Something a person said.
+/// A text that a person wrote.
 #[derive(Clone, Debug)]
 struct UserText {
     text: String,
@@ -32,106 +31,102 @@ struct UserText {
 }
 
 impl Evidence {
-    /// What was said in some spans, and what an earlier summary says was said before.
-    pub fn of(thread: &Thread, spans: &[&Span], earlier: Option<Earlier<'_>>) -> Self {
+    /// Collects what was said in some spans, and what an earlier summary says was said before.
+    pub(super) fn of(thread: &Thread, spans: &[&Span], earlier: Option<&StructuredSummary>) -> Self {
         let mut evidence = Evidence::default();
         for at in spans.iter().flat_map(|span| span.range()) {
             let message = thread.message(at);
             let place = message.log_place();
             evidence.turns.insert(place, message.turn());
             match thread.hidden(at) {
-                Some(replacement) => evidence.other(replacement),
-                None => evidence.message(message, place),
+                Some(replacement) => evidence.add_other(replacement),
+                None => evidence.add_message(message, place),
             }
         }
-        match earlier {
-            Some(Earlier::Summary(summary)) => evidence.summary(summary),
-            Some(Earlier::Text(text)) => evidence.user(text, 0),
-            None => {}
+        if let Some(summary) = earlier {
+            evidence.add_summary(summary);
         }
         evidence
     }
 
-    fn message(&mut self, message: &Message, place: usize) {
+    fn add_message(&mut self, message: &Message, place: usize) {
         for part in message.parts() {
             match part {
                 // What an earlier compaction left behind stands in for an earlier summary.
-                Part::Text(text) if message.is_summary() => self.user(text, place),
-                Part::Text(text) if is_user_speech(message) => self.speech(text, place),
-                Part::Text(text) => self.other(text),
-                Part::ToolCall(call) => self.other(&call.arguments),
-                Part::ToolResult(result) => self.other(&result.text),
+                Part::Text(text) if message.is_summary() => self.add_user(text, place),
+                Part::Text(text) if is_user_speech(message) => self.add_speech(text, place),
+                Part::Text(text) => self.add_other(text),
+                Part::ToolCall(call) => self.add_other(&call.arguments),
+                Part::ToolResult(result) => self.add_other(&result.text),
                 Part::Media(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
             }
         }
     }
 
-    /// A text of a user's message: what a harness put into it was not said by a person.
-    fn speech(&mut self, text: &str, place: usize) {
+    /// Adds a text of a user's message: what a harness put into it was not said by a person.
+    fn add_speech(&mut self, text: &str, place: usize) {
         for (speaker, piece) in pieces(text) {
             match speaker {
-                Speaker::User => self.user(piece, place),
-                Speaker::Harness(_) => self.other(piece),
+                Speaker::User => self.add_user(piece, place),
+                Speaker::Harness(_) => self.add_other(piece),
             }
         }
     }
 
-    fn summary(&mut self, summary: &StructuredSummary) {
+    fn add_summary(&mut self, summary: &StructuredSummary) {
         let turn = summary.turn_context.as_ref().map(|turn| &turn.request);
         for quote in summary.constraints.iter().chain(turn) {
-            self.user(&quote.text, quote.place);
+            self.add_user(&quote.text, quote.place);
         }
-        summary.requests.iter().for_each(|request| self.user(&request.text, request.place));
-        summary.pins.iter().for_each(|pin| self.user(pin, 0));
-        self.other(&serde_json::to_string(summary).unwrap_or_default());
-        summary.facts.iter().chain(&summary.current_task).for_each(|fact| self.other(&fact.text));
-        summary.goal.iter().for_each(|goal| self.other(goal));
+        summary.requests.iter().for_each(|request| self.add_user(&request.text, request.place));
+        summary.pins.iter().for_each(|pin| self.add_user(pin, 0));
+        self.add_other(&serde_json::to_string(summary).unwrap_or_default());
+        summary.facts.iter().chain(&summary.current_task).for_each(|fact| self.add_other(&fact.text));
+        summary.goal.iter().for_each(|goal| self.add_other(goal));
     }
 
-    fn user(&mut self, text: &str, place: usize) {
-        self.user.push(UserText { text: text.to_owned(), folded: folded(text), place });
+    fn add_user(&mut self, text: &str, place: usize) {
+        self.user.push(UserText { text: text.to_owned(), folded: fold(text), place });
     }
 
-    fn other(&mut self, text: &str) {
-        self.others.push_str(&folded(text));
+    fn add_other(&mut self, text: &str) {
+        self.others.push_str(&fold(text));
         self.others.push('\0');
     }
 
-    /// The sentence in which a person said some words, as it was written; `None` if no person did. The whole sentence,
+    /// Returns the sentence in which a person said some words, as it was written; `None` if no person did. The whole sentence,
     /// because half of one can mean the opposite: “delete it” is a piece of “never delete it”.
-    pub fn by_user(&self, words: &str) -> Option<Quote> {
-        let wanted = folded(words);
+    pub(super) fn user_sentence(&self, words: &str) -> Option<Quote> {
+        let wanted = fold(words);
         let wanted = wanted.trim_end_matches(['.', ',', '…']);
         if wanted.is_empty() {
             return None;
         }
-        let (said, at) = self.user.iter().rev().find_map(|said| said.folded.find(wanted).map(|at| (said, at)))?;
-        Some(Quote { text: said.sentence(at, at + wanted.len()).to_owned(), place: said.place })
+        let (own, at) = self.user.iter().rev().find_map(|own| own.folded.find(wanted).map(|at| (own, at)))?;
+        Some(Quote { text: own.sentence(at, at + wanted.len()).to_owned(), place: own.place })
     }
 
-    /// Whether anybody, or any tool, said some words.
-    pub fn by_anyone(&self, words: &str) -> bool {
-        let wanted = folded(words);
+    fn was_said(&self, words: &str) -> bool {
+        let wanted = fold(words);
         let wanted = wanted.trim_end_matches(['.', ',', '…']);
-        self.others.contains(wanted) || self.user.iter().any(|said| said.folded.contains(wanted))
+        self.others.contains(wanted) || self.user.iter().any(|own| own.folded.contains(wanted))
     }
 
-    /// A quotation in a text that nobody said; or, in a text that speaks of the user, that no user said.
-    pub fn invented<'a>(&self, text: &'a str) -> Option<&'a str> {
+    /// Finds a quotation in a text that nobody said; or, in a text that speaks of the user, that no user said.
+    pub(super) fn find_invented<'a>(&self, text: &'a str) -> Option<&'a str> {
         let (quotations, around) = quotations(text);
-        let of_user = names_user(&around);
+        let of_user = mentions_user(&around);
         quotations.into_iter().find(|words| match of_user {
-            true => self.by_user(words).is_none() && !words.trim().is_empty(),
-            false => weight(words) >= NAME_WEIGHT_MAX && !self.by_anyone(words),
+            true => self.user_sentence(words).is_none() && !words.trim().is_empty(),
+            false => weight(words) >= NAME_WEIGHT_MAX && !self.was_said(words),
         })
     }
 
-    /// The turn of a message.
     pub(super) fn turn(&self, place: usize) -> u32 {
         self.turns.get(&place).copied().unwrap_or(0)
     }
 
-    /// The place of a message that an answer names; the newest where it names none that there is.
+    /// Returns the place of the message that an answer names; the newest where it names none that exists.
     pub(super) fn place(&self, named: Option<usize>) -> usize {
         let newest = self.turns.keys().next_back().copied().unwrap_or(0);
         named.filter(|place| *place <= newest).unwrap_or(newest)
@@ -139,7 +134,7 @@ impl Evidence {
 }
 
 impl UserText {
-    /// The sentences around a piece of the folded form, as they were written.
+    /// Returns the sentences around a piece of the folded form, as they were written.
     fn sentence(&self, from: usize, to: usize) -> &str {
         let piece = self.piece(from, to);
         let starts = sentence_starts(&self.text);
@@ -148,12 +143,12 @@ impl UserText {
         self.text[start..end].trim()
     }
 
-    /// Where the text has what a piece of its folded form stands for.
+    /// Maps a piece of the folded form back to the text.
     fn piece(&self, from: usize, to: usize) -> Range<usize> {
         let mut at = 0;
         let mut piece = None::<Range<usize>>;
         for (offset, c) in self.text.char_indices() {
-            let length = folded_char(c).map(char::len_utf8).sum::<usize>();
+            let length = fold_char(c).map(char::len_utf8).sum::<usize>();
             if length > 0 && at + length > from && at < to {
                 let start = piece.map_or(offset, |piece| piece.start);
                 piece = Some(start..offset + c.len_utf8());
@@ -164,7 +159,6 @@ impl UserText {
     }
 }
 
-/// Where sentences, paragraphs and list entries begin.
 fn sentence_starts(text: &str) -> Vec<usize> {
     let ends = text.char_indices().filter(|(at, c)| ends_sentence(*c, &text[at + c.len_utf8()..]));
     std::iter::once(0).chain(ends.map(|(at, c)| at + c.len_utf8())).collect()
@@ -188,18 +182,18 @@ fn is_apart(rest: &str) -> bool {
 /// Quotations with less in them than this are taken for names and labels.
 const NAME_WEIGHT_MAX: usize = 12;
 
-/// How much a quotation says: letters, those of scripts with a word to a character or two counting threefold.
+/// Weighs a quotation by its letters; those of scripts with a word to a character or two count threefold.
 fn weight(text: &str) -> usize {
     let dense = |c: char| matches!(u32::from(c), 0x0E00..=0x0E7F | 0x3040..=0x30FF | 0x3400..=0x9FFF | 0xAC00..=0xD7AF | 0x20000..=0x3FFFF);
     text.chars().filter(|c| c.is_alphanumeric()).map(|c| if dense(c) { 3 } else { 1 }).sum()
 }
 
-/// A text as it is compared.
-fn folded(text: &str) -> String {
-    text.chars().flat_map(folded_char).collect()
+/// Folds a text for comparison: no white space, lower case, plain quotation marks.
+fn fold(text: &str) -> String {
+    text.chars().flat_map(fold_char).collect()
 }
 
-fn folded_char(c: char) -> impl Iterator<Item = char> {
+fn fold_char(c: char) -> impl Iterator<Item = char> {
     let c = match c {
         '“' | '”' | '„' | '«' | '»' => '"',
         '‘' | '’' => '\'',
@@ -209,7 +203,7 @@ fn folded_char(c: char) -> impl Iterator<Item = char> {
     (!drops).then(|| c.to_lowercase()).into_iter().flatten()
 }
 
-/// The closing mark of an opening one. Single quotation marks are apostrophes more often than not and are left alone.
+/// Returns the closing marks of an opening one. Single quotation marks are apostrophes more often than not and are left alone.
 fn closing(open: char) -> Option<&'static [char]> {
     match open {
         '"' => Some(&['"']),
@@ -224,7 +218,7 @@ fn closing(open: char) -> Option<&'static [char]> {
     }
 }
 
-/// The quotations in a text, and the text without them. What stands in backticks is code and is neither.
+/// Returns the quotations in a text, and the text without them. Backticks hold code, which is neither.
 fn quotations(text: &str) -> (Vec<&str>, String) {
     let mut found = Vec::new();
     let mut around = String::new();
@@ -249,8 +243,8 @@ fn quotations(text: &str) -> (Vec<&str>, String) {
     (found, around)
 }
 
-/// Whether a text speaks of the user, in a language many conversations are held in.
-fn names_user(text: &str) -> bool {
+/// Tells whether a text speaks of the user, in one of the languages of the table.
+fn mentions_user(text: &str) -> bool {
     let text = text.to_lowercase();
     text.split(|c: char| !c.is_alphanumeric()).any(|word| USER.words.contains(word)) || USER.stems.stands_in(&text)
 }
@@ -294,7 +288,7 @@ mod tests {
             (" … ", None),
         ];
         for (words, expected) in cases {
-            let found = evidence().by_user(words);
+            let found = evidence().user_sentence(words);
             assert_eq!(found.as_ref().map(|quote| (quote.text.as_str(), quote.place)), expected, "{words}");
         }
     }
@@ -318,7 +312,7 @@ mod tests {
             ("unclosed \"quote of nothing that was ever said", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(evidence().invented(text), expected, "{text}");
+            assert_eq!(evidence().find_invented(text), expected, "{text}");
         }
     }
 }

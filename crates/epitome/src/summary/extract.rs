@@ -1,79 +1,85 @@
-//! The deterministic extraction: what a span of a thread holds that must not depend on anyone's prose.
+//! The deterministic extraction: the items of a span that must not depend on anyone's prose.
 //!
-//! Reads the typed messages and nothing else. What it finds is quoted as it stands, in whatever language it is in.
+//! It reads the typed messages and nothing else, and quotes what it finds, in any language.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-use super::command::error_line;
-use super::constraint::constraints;
+use super::constraint::{constraints, decisions};
+use super::parse::parse_items;
 use super::structured::{
     CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestState, StructuredSummary,
     ToolOutcome, TurnContext, UserRequest,
 };
+use super::values::{ids, numbers, urls};
 use crate::policy::{CallEnding, CallMeaning, ToolClass, Tools};
 use crate::thread::{Media, Message, Role, Thread, ToolCall, ToolResult, own_words};
 
-/// User messages longer than this are pasted material, not orders.
+/// Longer user messages are pasted material: no constraints are looked for in them.
 const ORDER_CHARS_MAX: usize = 4000;
 /// The most progress lines of a split turn.
 const PROGRESS_MAX: usize = 12;
-/// The most lines that are remembered of one kind; the newest stay.
-const LINES_MAX: usize = 200;
+/// The most items of one kind; the newest stay.
+const ITEMS_MAX: usize = 200;
 
-/// Extracts everything from the messages in a range.
-pub fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> StructuredSummary {
-    let mut facts = StructuredSummary { span: thread.span(range.clone()), rounds: 1, ..StructuredSummary::default() };
-    let mut known = Known::default();
+/// Extracts the items of the messages in a range.
+pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> StructuredSummary {
+    let mut items = StructuredSummary { span: thread.span(range.clone()), rounds: 1, ..StructuredSummary::default() };
+    let mut seen = SeenItems::default();
     // What is not loaded was extracted when it was; its items are merged by code.
     let unloaded = thread.evicted().map(|evicted| evicted.at);
     for at in range.clone().filter(|at| Some(*at) != unloaded) {
         let message = thread.message(at);
         let place = message.log_place();
         if message.is_summary() {
-            super::carry::carry_over(&message.text(), place, &mut facts);
-            known.constraints.extend(facts.constraints.iter().map(|quote| quote.text.clone()));
+            parse_items(&message.text(), place, &mut items);
+            seen.constraints.extend(items.constraints.iter().map(|quote| quote.text.clone()));
         } else if message.opens_turn() {
-            note_request(&mut facts, &mut known, thread, at, message);
+            note_request(&mut items, &mut seen, thread, at, message);
         }
-        note_calls(&mut facts, &mut known, place, message, tools);
+        note_calls(&mut items, &mut seen, place, message, tools);
         for (_, result) in message.results() {
             let ending = tools.ending_at(thread, at, result);
-            note_result(&mut facts, &mut known, message, result, ending, tools);
+            note_result(&mut items, &mut seen, message, result, ending, tools);
         }
-        note_words(&mut facts, place, message);
-        facts.media.extend(message.media().map(|media| Quote { text: media_line(media), place }));
+        note_words(&mut items, place, message);
+        items.media.extend(message.media().map(|media| Quote { text: media_line(media), place }));
         if let Some(replacement) = thread.hidden(at) {
-            facts.hidden.push(Quote { text: replacement.to_owned(), place });
+            items.hidden.push(Quote { text: replacement.to_owned(), place });
         }
     }
-    let planned = open_items(&facts.current_plan);
-    facts.open_items.extend(planned);
-    facts.current_task =
-        facts.requests.last().map(|request| Quote { text: request.text.clone(), place: request.place });
-    settle_requests(&mut facts, thread);
-    newest_only(&mut facts);
-    facts
+    let planned = open_items(&items.current_plan);
+    items.open_items.extend(planned);
+    items.current_task =
+        items.requests.last().map(|request| Quote { text: request.text.clone(), place: request.place });
+    update_request_states(&mut items, thread);
+    keep_newest(&mut items.decisions);
+    keep_newest(&mut items.commands);
+    keep_newest(&mut items.errors);
+    keep_newest(&mut items.media);
+    keep_last_mentions(&mut items.urls);
+    keep_last_mentions(&mut items.values);
+    items
 }
 
-/// Media in one line: what it is, its name, type and size.
-pub fn media_line(media: &Media) -> String {
+/// Describes media in one line: its kind, name, type and size.
+pub(super) fn media_line(media: &Media) -> String {
     format!("{}: {media}", media.kind.label())
 }
 
-/// What was met on the way, by its name.
+/// What the messages before the current one contained, by name.
 #[derive(Default)]
-struct Known<'t> {
+struct SeenItems<'t> {
     calls: HashMap<&'t str, (&'t ToolCall, CallMeaning)>,
-    /// Places among the files.
+    /// Indexes into the files.
     files: HashMap<String, usize>,
     constraints: HashSet<String>,
-    /// Places among the errors of those that nothing has fixed yet, by what they are about.
+    /// Indexes into the errors of those that nothing has fixed yet, by their subject.
     open_errors: HashMap<String, Vec<usize>>,
 }
 
-/// The part of the current turn that lies in the range, when a cut at its end splits the turn.
-pub fn turn_context(thread: &Thread, range: Range<usize>, facts: &StructuredSummary) -> Option<TurnContext> {
+/// Returns the beginning of the turn that a cut at the end of the range splits: its request, and what was done since.
+pub(super) fn turn_context(thread: &Thread, range: Range<usize>, items: &StructuredSummary) -> Option<TurnContext> {
     let turn = thread.message(range.end - 1).turn();
     let opening =
         range.clone().find(|place| thread.message(*place).turn() == turn && thread.message(*place).opens_turn());
@@ -81,32 +87,32 @@ pub fn turn_context(thread: &Thread, range: Range<usize>, facts: &StructuredSumm
         Some(message) => Quote { text: message.own_text(), place: message.log_place() },
         // It is not loaded; its words are known.
         None => {
-            let known = facts.requests.iter().rev().find(|request| request.turn == turn)?;
+            let known = items.requests.iter().rev().find(|request| request.turn == turn)?;
             Quote { text: known.text.clone(), place: known.place }
         }
     };
     let start = request.place;
-    let mut progress: Vec<Quote> = Vec::new();
-    progress.extend(
-        facts
-            .files
-            .iter()
-            .filter(|file| file.last() > start)
-            .map(|file| Quote { text: format!("{} {}", file.deed(), file.path), place: file.last() }),
-    );
-    progress.extend(
-        facts
-            .commands
-            .iter()
-            .filter(|command| command.place > start)
-            .map(|command| Quote { text: first_line(&command.command).to_owned(), place: command.place }),
-    );
+    let files = items
+        .files
+        .iter()
+        .filter(|file| file.last_touched() > start)
+        .map(|file| Quote { text: format!("{} {}", file.last_action(), file.path), place: file.last_touched() });
+    let commands = items.commands.iter().filter(|command| command.place > start);
+    let commands =
+        commands.map(|command| Quote { text: first_line(&command.command).to_owned(), place: command.place });
+    let mut progress: Vec<Quote> = files.chain(commands).collect();
     progress.sort_by_key(|quote| quote.place);
     let late = progress.len().saturating_sub(PROGRESS_MAX);
     Some(TurnContext { request, progress: progress.split_off(late) })
 }
 
-fn note_request(facts: &mut StructuredSummary, known: &mut Known<'_>, thread: &Thread, at: usize, message: &Message) {
+fn note_request(
+    items: &mut StructuredSummary,
+    seen: &mut SeenItems<'_>,
+    thread: &Thread,
+    at: usize,
+    message: &Message,
+) {
     let place = message.log_place();
     let text = message.own_text();
     let text = text.trim();
@@ -115,8 +121,8 @@ fn note_request(facts: &mut StructuredSummary, known: &mut Known<'_>, thread: &T
     }
     if text.chars().count() <= ORDER_CHARS_MAX && !text.starts_with('<') {
         for sentence in constraints(text) {
-            if known.constraints.insert(sentence.to_owned()) {
-                facts.constraints.push(Quote { text: sentence.to_owned(), place });
+            if seen.constraints.insert(sentence.to_owned()) {
+                items.constraints.push(Quote { text: sentence.to_owned(), place });
             }
         }
     }
@@ -126,13 +132,13 @@ fn note_request(facts: &mut StructuredSummary, known: &mut Known<'_>, thread: &T
         Some(next) if next.opens_turn() && next.log_place() == place + 1 => RequestState::Superseded,
         _ => RequestState::Answered,
     };
-    facts.requests.push(UserRequest { text: text.to_owned(), place, turn: message.turn(), state });
+    items.requests.push(UserRequest { text: text.to_owned(), place, turn: message.turn(), state });
 }
 
-/// The newest request is open; one that is answered in full by a later turn is not.
-pub(super) fn settle_requests(facts: &mut StructuredSummary, thread: &Thread) {
-    let (current, newest) = (thread.turn(), facts.requests.len().saturating_sub(1));
-    for (at, request) in facts.requests.iter_mut().enumerate() {
+/// Updates the states of requests: those of the current turn are open, and of the others at most the newest can be.
+pub(super) fn update_request_states(items: &mut StructuredSummary, thread: &Thread) {
+    let (current, newest) = (thread.turn(), items.requests.len().saturating_sub(1));
+    for (at, request) in items.requests.iter_mut().enumerate() {
         request.state = match request.state {
             _ if request.turn == current => RequestState::Open,
             RequestState::Open if at < newest => RequestState::Answered,
@@ -142,8 +148,8 @@ pub(super) fn settle_requests(facts: &mut StructuredSummary, thread: &Thread) {
 }
 
 fn note_calls<'t>(
-    facts: &mut StructuredSummary,
-    known: &mut Known<'t>,
+    items: &mut StructuredSummary,
+    seen: &mut SeenItems<'t>,
     place: usize,
     message: &'t Message,
     tools: &Tools,
@@ -151,23 +157,23 @@ fn note_calls<'t>(
     for call in message.calls() {
         let meaning = tools.meaning(call);
         for path in &meaning.paths {
-            note_file(facts, known, path, &meaning, place);
+            note_file(items, seen, path, &meaning, place);
         }
         if meaning.class == Some(ToolClass::Plan)
             && let Some(plan) = plan_items(&call.arguments, place)
         {
-            facts.current_plan = plan;
+            items.current_plan = plan;
         }
-        known.calls.insert(&call.id, (call, meaning));
+        seen.calls.insert(&call.id, (call, meaning));
     }
 }
 
-fn note_file(facts: &mut StructuredSummary, known: &mut Known<'_>, path: &str, meaning: &CallMeaning, place: usize) {
-    let at = *known.files.entry(path.to_owned()).or_insert_with(|| {
-        facts.files.push(FileFact { path: path.to_owned(), read: None, written: None, patched: None });
-        facts.files.len() - 1
+fn note_file(items: &mut StructuredSummary, seen: &mut SeenItems<'_>, path: &str, meaning: &CallMeaning, place: usize) {
+    let at = *seen.files.entry(path.to_owned()).or_insert_with(|| {
+        items.files.push(FileFact { path: path.to_owned(), read: None, written: None, patched: None });
+        items.files.len() - 1
     });
-    let file = &mut facts.files[at];
+    let file = &mut items.files[at];
     match meaning.class {
         Some(ToolClass::Write) => file.written = Some(place),
         Some(ToolClass::Patch) => file.patched = Some(place),
@@ -175,7 +181,7 @@ fn note_file(facts: &mut StructuredSummary, known: &mut Known<'_>, path: &str, m
     }
 }
 
-/// The entries of a plan or to-do list as agents write it: objects with words and a state.
+/// Parses a plan or to-do list as agents write it: objects with words and a state.
 fn plan_items(arguments: &str, place: usize) -> Option<Vec<PlanItem>> {
     let value: serde_json::Value = serde_json::from_str(arguments).ok()?;
     let list = ["todos", "plan", "items", "tasks"].iter().find_map(|key| value.get(*key)?.as_array())?;
@@ -200,33 +206,33 @@ fn open_items(plan: &[PlanItem]) -> Vec<OpenItem> {
 }
 
 fn note_result(
-    facts: &mut StructuredSummary,
-    known: &mut Known<'_>,
+    items: &mut StructuredSummary,
+    seen: &mut SeenItems<'_>,
     message: &Message,
     result: &ToolResult,
     ending: CallEnding,
     tools: &Tools,
 ) {
     let place = message.log_place();
-    let call = known.calls.get(&*result.call_id);
+    let call = seen.calls.get(&*result.call_id);
     let failed = ending.failed();
     let about = call.map_or_else(|| result.tool.to_string(), |(call, meaning)| subject(call, meaning));
     if let Some((_, CallMeaning { command: Some(command), .. })) = call {
-        facts.commands.push(CommandFact { command: command.clone(), exit: ending.exit, failed, place });
+        items.commands.push(CommandFact { command: command.clone(), exit: ending.exit, failed, place });
     }
     if failed {
         let line = error_line(&result.text).to_owned();
-        known.open_errors.entry(about.clone()).or_default().push(facts.errors.len());
-        facts.errors.push(ErrorFact { line, about, place, fixed: None });
+        seen.open_errors.entry(about.clone()).or_default().push(items.errors.len());
+        items.errors.push(ErrorFact { line, about, place, fixed: None });
     } else {
-        for error in known.open_errors.remove(&about).unwrap_or_default() {
-            facts.errors[error].fixed = Some(place);
+        for error in seen.open_errors.remove(&about).unwrap_or_default() {
+            items.errors[error].fixed = Some(place);
         }
     }
-    note_outcome(facts, message, result, ending, tools);
+    note_outcome(items, message, result, ending, tools);
 }
 
-/// What a call is about, so that a later success can be told to have fixed an earlier failure.
+/// Names what a call is about, so that a later success on the same subject counts as the fix of an earlier failure.
 fn subject(call: &ToolCall, meaning: &CallMeaning) -> String {
     match (&meaning.command, meaning.paths.first()) {
         (Some(command), _) => first_line(command).to_owned(),
@@ -236,7 +242,7 @@ fn subject(call: &ToolCall, meaning: &CallMeaning) -> String {
 }
 
 fn note_outcome(
-    facts: &mut StructuredSummary,
+    items: &mut StructuredSummary,
     message: &Message,
     result: &ToolResult,
     ending: CallEnding,
@@ -253,7 +259,7 @@ fn note_outcome(
         }
     }
     if !key_fields.is_empty() {
-        facts.tool_outcomes.push(ToolOutcome {
+        items.tool_outcomes.push(ToolOutcome {
             tool: result.tool.to_string(),
             outcome: ending.outcome,
             key_fields,
@@ -263,55 +269,33 @@ fn note_outcome(
     }
 }
 
-fn note_words(facts: &mut StructuredSummary, place: usize, message: &Message) {
-    for text in message.texts().flat_map(|text| spoken(message, text)) {
+fn note_words(items: &mut StructuredSummary, place: usize, message: &Message) {
+    for text in message.texts().flat_map(|text| authored(message, text)) {
         if message.role() == Role::Assistant {
-            for sentence in super::constraint::decisions(text) {
+            for sentence in decisions(text) {
                 let decision = sentence.to_owned();
-                facts.decisions.push(Decision { decision, rationale: String::new(), turn: message.turn(), place });
+                items.decisions.push(Decision { decision, rationale: String::new(), turn: message.turn(), place });
             }
         }
         if message.is_summary() || message.role() == Role::System {
             continue;
         }
-        facts.urls.extend(urls(text).map(|url| Quote { text: url.to_owned(), place }));
-        let values = super::value::numbers(text).chain(super::value::ids(text));
-        facts.values.extend(values.map(|value| Quote { text: value.to_owned(), place }));
+        items.urls.extend(urls(text).map(|url| Quote { text: url.to_owned(), place }));
+        let values = numbers(text).chain(ids(text));
+        items.values.extend(values.map(|value| Quote { text: value.to_owned(), place }));
     }
 }
 
-/// What is said in a text of a message by whoever the message is from.
-fn spoken<'t>(message: &Message, text: &'t str) -> Vec<&'t str> {
+/// Returns the pieces of a text that its message's author wrote: a harness's additions to a user's message are not theirs.
+fn authored<'t>(message: &Message, text: &'t str) -> Vec<&'t str> {
     match message.role() {
         Role::User => own_words(text).collect(),
         _ => vec![text],
     }
 }
 
-/// The addresses in a text.
-fn urls(text: &str) -> impl Iterator<Item = &str> {
-    let starts = text.match_indices("http").filter(|(at, _)| {
-        let rest = &text[*at..];
-        rest.starts_with("http://") || rest.starts_with("https://")
-    });
-    starts.map(|(at, _)| {
-        let rest = &text[at..];
-        let end = rest.find(|c: char| c.is_whitespace() || "\"'<>)]}`|\\".contains(c)).unwrap_or(rest.len());
-        rest[..end].trim_end_matches(['.', ',', ';', ':'])
-    })
-}
-
-fn newest_only(facts: &mut StructuredSummary) {
-    keep_newest(&mut facts.decisions);
-    keep_newest(&mut facts.commands);
-    keep_newest(&mut facts.errors);
-    keep_newest(&mut facts.media);
-    last_mentions(&mut facts.urls);
-    last_mentions(&mut facts.values);
-}
-
-/// Each thing once, where it was said last, the newest of them.
-fn last_mentions(quotes: &mut Vec<Quote>) {
+/// Keeps each value once, where it was mentioned last.
+fn keep_last_mentions(quotes: &mut Vec<Quote>) {
     let mut seen: HashSet<String> = HashSet::new();
     let mut kept: Vec<Quote> = quotes.drain(..).rev().filter(|quote| seen.insert(quote.text.clone())).collect();
     kept.reverse();
@@ -320,11 +304,37 @@ fn last_mentions(quotes: &mut Vec<Quote>) {
 }
 
 fn keep_newest<T>(items: &mut Vec<T>) {
-    let late = items.len().saturating_sub(LINES_MAX);
+    let late = items.len().saturating_sub(ITEMS_MAX);
     items.drain(..late);
 }
 
-/// The first line of a text.
 pub(super) fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default().trim()
+}
+
+/// Returns the line of a failed call's output that says what went wrong.
+fn error_line(output: &str) -> &str {
+    let tells = |line: &&str| {
+        let lower = line.to_lowercase();
+        ["error", "failed", "panicked", "exception", "fatal", "not found", "denied", "cannot"]
+            .iter()
+            .any(|word| lower.contains(word))
+    };
+    let lines = || output.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines().find(tells).or_else(|| lines().next()).unwrap_or_default();
+    &line[..line.floor_char_boundary(240)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::error_line;
+
+    #[test]
+    fn the_error_line_is_the_one_that_names_the_error() {
+        assert_eq!(
+            error_line("Exit code 1\nrunning\nerror: no such table: users\nmore"),
+            "error: no such table: users"
+        );
+        assert_eq!(error_line("nur so"), "nur so");
+    }
 }

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::pending::all_words;
-use crate::thread::Thread;
+use crate::thread::{Part, Thread};
 
-/// The names that a range of messages mentions most, most mentioned first.
-pub fn keywords(thread: &Thread, range: Range<usize>, most: usize) -> Vec<String> {
+/// Returns the names that a range of messages mentions most, most mentioned first.
+pub(crate) fn keywords(thread: &Thread, range: Range<usize>, most: usize) -> Vec<String> {
     let mut counts: HashMap<String, (usize, usize)> = HashMap::new();
     let mut seen = 0;
     for place in range {
@@ -24,9 +23,20 @@ pub fn keywords(thread: &Thread, range: Range<usize>, most: usize) -> Vec<String
     words.into_iter().take(most).map(|(word, _)| word).collect()
 }
 
-/// Whether a word is something somebody named, rather than prose.
+/// Tells whether a word is something somebody named, rather than prose.
 fn is_name(word: &str) -> bool {
     let chars = word.chars().count();
     let named = word.contains(['_', '/', '.', '-']) || word.chars().skip(1).any(char::is_uppercase) || !word.is_ascii();
     (3..=60).contains(&chars) && named && word.chars().any(char::is_alphabetic)
+}
+
+/// Returns everything that is said in a message, call arguments included.
+pub(crate) fn all_words(thread: &Thread, place: usize) -> String {
+    let words = thread.message(place).parts().iter().filter_map(|part| match part {
+        Part::Text(text) => Some(&**text),
+        Part::ToolCall(call) => Some(&*call.arguments),
+        Part::ToolResult(result) => Some(&*result.text),
+        _ => None,
+    });
+    words.collect::<Vec<_>>().join("\n")
 }

@@ -1,27 +1,26 @@
-//! What a line says, as numbers: its words, its joined names and its word triples.
-//! It keeps no text and forgets no feature; case counts, because what agents write again is exact.
+//! The lexicon: the features of lines (words, joined names, word triples) as numbers.
+//!
+//! It keeps no text, only hashes. Case counts, because what agents write again is exact.
 
-/// A feature of a line: a word, a joined name or a triple.
-pub type Feature = u32;
+/// The number of a feature, in the order in which features were met.
+pub(super) type Feature = u32;
 
-/// What kind of thing a feature is; decides how much it weighs.
+/// The kind of a feature; decides how much it weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// A word like any other: tells how common what it is part of is.
+pub(super) enum FeatureKind {
     Word,
     /// A word somebody coined: an identifier, an id, a long number.
     Name,
     /// Two words joined by a sign, as in paths and dotted names.
-    Joined(Feature, Feature),
+    Joined,
     /// Three words in a row.
-    Triple(Feature, Feature, Feature),
+    Triple,
 }
 
-/// The features of all lines, told apart by hash.
-pub struct Lexicon {
-    /// Open addressing; a slot holds the feature, plus one, or zero when free.
+/// The features of all lines.
+pub(super) struct Lexicon {
+    /// A hash table with open addressing; a slot holds the feature plus one, or zero when free.
     slots: Vec<u32>,
-    /// The hash of each feature.
     hashes: Vec<u64>,
     words: Vec<Word>,
 }
@@ -30,26 +29,26 @@ pub struct Lexicon {
 const TRIPLE_BYTES_MIN: usize = 10;
 
 impl Lexicon {
-    /// Makes room for the features of about `bytes` of text.
-    pub fn for_text(bytes: usize) -> Lexicon {
+    /// Makes a lexicon with room for the features of about `bytes` of text.
+    pub(super) fn for_text(bytes: usize) -> Lexicon {
         let slots = (bytes / 16).max(1024).next_power_of_two();
         Lexicon { slots: vec![0; slots], hashes: Vec::new(), words: Vec::new() }
     }
 
-    /// Calls `visit` with each feature of `line`: every word, then what it makes with those before it.
-    pub fn scan(&mut self, line: &str, mut visit: impl FnMut(Feature, Shape)) {
+    /// Calls `visit` with each feature of `line`: every word, then the joined name and the triple that it ends.
+    pub(super) fn scan(&mut self, line: &str, mut visit: impl FnMut(Feature, FeatureKind)) {
         let mut words = std::mem::take(&mut self.words);
         words.clear();
         split(line, &mut words);
         let (mut first, mut second) = (0, 0);
         for (at, word) in words.iter().enumerate() {
             let third = self.intern(mix(word.hash, 1));
-            visit(third, if word.is_name { Shape::Name } else { Shape::Word });
+            visit(third, if word.is_name { FeatureKind::Name } else { FeatureKind::Word });
             if word.is_joined {
-                visit(self.intern(mix(pair(second, third), 2)), Shape::Joined(second, third));
+                visit(self.intern(mix(pair(second, third), 2)), FeatureKind::Joined);
             }
             if at >= 2 && word.end - words[at - 2].start >= TRIPLE_BYTES_MIN {
-                visit(self.intern(mix(pair(first, second), pair(third, 3))), Shape::Triple(first, second, third));
+                visit(self.intern(mix(pair(first, second), pair(third, 3))), FeatureKind::Triple);
             }
             (first, second) = (second, third);
         }
@@ -60,7 +59,7 @@ impl Lexicon {
         if self.hashes.len() * 2 >= self.slots.len() {
             self.grow();
         }
-        let slot = find(&self.slots, &self.hashes, hash);
+        let slot = find_slot(&self.slots, &self.hashes, hash);
         if self.slots[slot] == 0 {
             self.hashes.push(hash);
             self.slots[slot] = self.hashes.len() as u32;
@@ -71,14 +70,14 @@ impl Lexicon {
     fn grow(&mut self) {
         self.slots = vec![0; self.slots.len() * 2];
         for (feature, &hash) in self.hashes.iter().enumerate() {
-            let slot = find(&self.slots, &[], hash);
+            let slot = find_slot(&self.slots, &[], hash);
             self.slots[slot] = feature as u32 + 1;
         }
     }
 }
 
-/// The slot of a hash: its own, or a free one. Without `hashes` the next free one.
-fn find(slots: &[u32], hashes: &[u64], hash: u64) -> usize {
+/// Returns the slot of a hash: its own, or a free one. Without `hashes`, the next free one.
+fn find_slot(slots: &[u32], hashes: &[u64], hash: u64) -> usize {
     let mask = slots.len() - 1;
     let mut slot = (hash >> 20) as usize & mask;
     while slots[slot] != 0 && hashes.get(slots[slot] as usize - 1) != Some(&hash) {
@@ -96,8 +95,8 @@ fn mix(a: u64, b: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// A hash of a whole text, to know a line again.
-pub fn fingerprint(text: &str) -> u64 {
+/// Hashes a whole line, to recognize it when it comes again.
+pub(super) fn fingerprint(text: &str) -> u64 {
     let (chunks, rest) = text.as_bytes().as_chunks::<8>();
     let hash = chunks.iter().fold(text.len() as u64, |hash, chunk| mix(hash, u64::from_le_bytes(*chunk)));
     mix(hash, rest.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
@@ -122,10 +121,10 @@ fn split(line: &str, words: &mut Vec<Word>) {
     let mut at = 0;
     while at < bytes.len() {
         let start = at;
-        let mut marks = Marks::default();
+        let mut signs = NameSigns::default();
         let mut hash = 0xCBF2_9CE4_8422_2325;
-        while let Some(width) = word_char(line, at) {
-            if width > 1 && stands_alone(line, at) {
+        while let Some(width) = word_char_width(line, at) {
+            if width > 1 && line[at..].starts_with(is_unit) {
                 // Such a char ends the word before it and is a word itself.
                 if at == start {
                     hash = blend(hash, &bytes[at..at + width]);
@@ -134,22 +133,22 @@ fn split(line: &str, words: &mut Vec<Word>) {
                 break;
             }
             hash = blend(hash, &bytes[at..at + width]);
-            marks.note(bytes[at]);
+            signs.note(bytes[at]);
             at += width;
         }
         if at == start {
             at += 1;
             continue;
         }
-        let is_name = at - start >= NAME_BYTES_MIN && marks.is_name();
-        let is_joined = !marks.is_number()
+        let is_name = at - start >= NAME_BYTES_MIN && signs.is_name();
+        let is_joined = !signs.is_number()
             && words.last().is_some_and(|before| before.end + 1 == start && is_joint(bytes[before.end]));
         words.push(Word { hash, start, end: at, is_name, is_joined });
     }
 }
 
-/// The width of the char at `at` when it can be part of a word.
-fn word_char(line: &str, at: usize) -> Option<usize> {
+/// Returns the width of the char at `at` when it can be part of a word.
+fn word_char_width(line: &str, at: usize) -> Option<usize> {
     let byte = *line.as_bytes().get(at)?;
     if byte < 128 {
         return (byte.is_ascii_alphanumeric() || byte == b'_').then_some(1);
@@ -158,13 +157,8 @@ fn word_char(line: &str, at: usize) -> Option<usize> {
     c.is_alphanumeric().then_some(c.len_utf8())
 }
 
-/// Whether the char at `at` is a word of its own.
-fn stands_alone(line: &str, at: usize) -> bool {
-    line[at..].chars().next().is_some_and(is_unit)
-}
-
-/// Whether the char is of a script where a char is the unit.
-pub fn is_unit(c: char) -> bool {
+/// Tells whether a char is of a script without spaces, where a char is a word of its own.
+pub(super) fn is_unit(c: char) -> bool {
     matches!(u32::from(c), 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF | 0x3040..=0x30FF | 0x3400..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)
 }
 
@@ -176,9 +170,9 @@ fn is_joint(byte: u8) -> bool {
     matches!(byte, b'/' | b'.' | b'-' | b'@' | b':' | b'\\')
 }
 
-/// What the chars of a word tell about it being a name somebody coined.
+/// The signs by which a coined name is told from a plain word.
 #[derive(Default)]
-struct Marks {
+struct NameSigns {
     before: u8,
     has_letter: bool,
     has_digit: bool,
@@ -186,7 +180,7 @@ struct Marks {
     has_hump: bool,
 }
 
-impl Marks {
+impl NameSigns {
     fn note(&mut self, byte: u8) {
         self.has_hump |= byte.is_ascii_uppercase() && self.before.is_ascii_lowercase();
         self.has_bar |= byte == b'_';

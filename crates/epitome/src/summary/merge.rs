@@ -1,20 +1,33 @@
-//! Merging rounds by code: what an earlier summary held joins what the new span holds.
+//! Merging rounds by code: the items of an earlier summary join those of the new span.
 //!
-//! Nothing that code carries passes through a model again, so it is as exact in round fifty as in round one. What a model
-//! wrote is the other way round: each model revises what the one before it wrote, so the newest words take the place of the
-//! older ones and nothing of them is added up.
+//! ```text
+//! round 1   m1..m40    extract ──────────────────────────────► items 1 ──► summary 1
+//!                                                                 │ earlier
+//! round 2   m41..m90   extract ──► merge(items, earlier) ──────► items 2 ──► summary 2      stands for m1..m90
+//!                                                                 │ earlier
+//! round 3   m91..m140  extract ──► merge(items, earlier) ──────► items 3 ──► summary 3      stands for m1..m140
+//! ```
+//!
+//! What code extracted is carried by code: `constraints` of round 1 are the same bytes in round 50, because no model reads and
+//! rewrites them. What a model wrote goes the other way: each model is shown the words of the one before it and revises them.
+//! So the earlier model's items are taken out (`without_written`, `forget_revised`) before the new ones are added
+//! (`merge_model`); added on top, every round would repeat the rounds before it.
+//!
+//! Example. Round 1 found the request "Add tests", the file `a.rs` read in m5, and the open error `make: no rule`. Round 2
+//! patched `a.rs` in m61 and ran `make` without failure in m70. Merged: both rounds' requests in their order, `a.rs` once with
+//! read m5 and patched m61, and the error marked as fixed in m70, so that it is not shown as open.
 
 use super::extract::first_line;
 use super::structured::{CommandFact, StructuredSummary};
 
-/// Adds an earlier round's items in front; the newer word on the same thing wins.
-pub fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) {
-    in_front(&mut items.pins, &earlier.pins, |a, b| a == b);
-    in_front(&mut items.constraints, &earlier.constraints, |a, b| a.text == b.text);
-    in_front(&mut items.requests, &earlier.requests, |a, b| a.text == b.text);
-    in_front(&mut items.facts, &earlier.facts, |a, b| a.text == b.text);
-    in_front(&mut items.decisions, &earlier.decisions, |a, b| a.decision == b.decision);
-    in_front(&mut items.files, &earlier.files, |a, b| a.path == b.path);
+/// Adds an earlier round's items in front; on the same thing, the newer item wins.
+pub(crate) fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) {
+    prepend(&mut items.pins, &earlier.pins, |a, b| a == b);
+    prepend(&mut items.constraints, &earlier.constraints, |a, b| a.text == b.text);
+    prepend(&mut items.requests, &earlier.requests, |a, b| a.text == b.text);
+    prepend(&mut items.facts, &earlier.facts, |a, b| a.text == b.text);
+    prepend(&mut items.decisions, &earlier.decisions, |a, b| a.decision == b.decision);
+    prepend(&mut items.files, &earlier.files, |a, b| a.path == b.path);
     for old in &earlier.files {
         if let Some(new) = items.files.iter_mut().find(|new| new.path == old.path) {
             new.read = new.read.max(old.read);
@@ -22,19 +35,19 @@ pub fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) {
             new.patched = new.patched.max(old.patched);
         }
     }
-    in_front(&mut items.commands, &earlier.commands, |a, b| a.command == b.command && a.place == b.place);
-    in_front(&mut items.errors, &earlier.errors, |a, b| a.about == b.about);
+    prepend(&mut items.commands, &earlier.commands, |a, b| a.command == b.command && a.place == b.place);
+    prepend(&mut items.errors, &earlier.errors, |a, b| a.about == b.about);
     for error in items.errors.iter_mut().filter(|error| error.fixed.is_none()) {
-        let later = |command: &&CommandFact| command.place > error.place && !command.failed;
-        let again = items.commands.iter().filter(later).find(|done| first_line(&done.command) == error.about);
-        error.fixed = again.map(|done| done.place);
+        let fixes = |command: &&CommandFact| {
+            command.place > error.place && !command.failed && first_line(&command.command) == error.about
+        };
+        error.fixed = items.commands.iter().find(fixes).map(|command| command.place);
     }
-    in_front(&mut items.artifacts, &earlier.artifacts, |a, b| a.id == b.id);
-    in_front(&mut items.tool_outcomes, &earlier.tool_outcomes, |a, b| a == b);
-    in_front(&mut items.values, &earlier.values, |a, b| a.text == b.text);
-    in_front(&mut items.urls, &earlier.urls, |a, b| a.text == b.text);
-    in_front(&mut items.media, &earlier.media, |a, b| a == b);
-    in_front(&mut items.hidden, &earlier.hidden, |a, b| a.place == b.place);
+    prepend(&mut items.tool_outcomes, &earlier.tool_outcomes, |a, b| a == b);
+    prepend(&mut items.values, &earlier.values, |a, b| a.text == b.text);
+    prepend(&mut items.urls, &earlier.urls, |a, b| a.text == b.text);
+    prepend(&mut items.media, &earlier.media, |a, b| a == b);
+    prepend(&mut items.hidden, &earlier.hidden, |a, b| a.place == b.place);
     if items.current_plan.is_empty() {
         items.current_plan.clone_from(&earlier.current_plan);
         items.open_items.clone_from(&earlier.open_items);
@@ -44,8 +57,8 @@ pub fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) {
     }
 }
 
-/// The items of an earlier round without what a model wrote of them: what code carries.
-pub fn without_written(earlier: &StructuredSummary, written: &StructuredSummary) -> StructuredSummary {
+/// Returns the items of an earlier round that code carries: those that no model wrote.
+pub(super) fn without_written(earlier: &StructuredSummary, written: &StructuredSummary) -> StructuredSummary {
     let mut items = earlier.clone();
     items.facts.retain(|fact| written.facts.iter().all(|own| own.text != fact.text));
     items.decisions.retain(|decision| written.decisions.iter().all(|own| own.decision != decision.decision));
@@ -57,8 +70,8 @@ pub fn without_written(earlier: &StructuredSummary, written: &StructuredSummary)
     items
 }
 
-/// Forgets what was read from the texts of earlier summaries at these places and that a model has revised.
-pub fn forget_revised(items: &mut StructuredSummary, written: &StructuredSummary, places: &[usize]) {
+/// Removes the items that were parsed from the texts of earlier summaries, at these places, and that a model has revised.
+pub(super) fn forget_revised(items: &mut StructuredSummary, written: &StructuredSummary, places: &[usize]) {
     items.facts.retain(|fact| !places.contains(&fact.place));
     items.decisions.retain(|decision| !places.contains(&decision.place));
     // The text does not tell a plan that the agent wrote down from a model's next steps.
@@ -67,8 +80,8 @@ pub fn forget_revised(items: &mut StructuredSummary, written: &StructuredSummary
     }
 }
 
-/// Adds what only a model can say: the goal, facts, decisions, open items. What code extracted stays as it is.
-pub fn merge_model(items: &mut StructuredSummary, model: StructuredSummary) {
+/// Adds a model's items: the goal, facts, decisions and open items. What code extracted stays as it is.
+pub(super) fn merge_model(items: &mut StructuredSummary, model: StructuredSummary) {
     items.goal = model.goal.or(items.goal.take());
     items.facts.extend(model.facts);
     items.decisions = model.decisions.into_iter().chain(std::mem::take(&mut items.decisions)).collect();
@@ -85,7 +98,7 @@ pub fn merge_model(items: &mut StructuredSummary, model: StructuredSummary) {
     }
 }
 
-fn in_front<T: Clone>(items: &mut Vec<T>, earlier: &[T], same: impl Fn(&T, &T) -> bool) {
+fn prepend<T: Clone>(items: &mut Vec<T>, earlier: &[T], same: impl Fn(&T, &T) -> bool) {
     let mut merged: Vec<T> = earlier.iter().filter(|old| !items.iter().any(|new| same(new, old))).cloned().collect();
     merged.append(items);
     *items = merged;

@@ -1,60 +1,66 @@
-//! The past as passages: who said it, through which tool, about which file, under which heading.
+//! Passages: a thread as stretches of text, each with its author and the heading it belongs under.
 //!
-//! It slices; it does not copy, rank or drop anything but blank text.
+//! ```text
+//! m38 assistant  "The error is in total()."                 note      m38:           Agent
+//! m39 assistant  call edit {path: src/cart.rs, new: …}      file      src/cart.rs    Call
+//! m40 assistant  call bash {command: cargo test cart}       command   m40 $ cargo …  Call
+//! m41 tool       "src/cart.rs:12: error: …"                 file      src/cart.rs    Tool    a search hit or error line
+//!                "test result: FAILED"                      command   m40 $ cargo …  Tool    the rest of the result
+//! ```
+//!
+//! Everything about one file is one source, whichever calls it came through, so a summary shows a file once. A summary of an
+//! earlier round is taken apart the same way, by the headings that `excerpt.rs` wrote.
+//!
+//! It slices; it does not copy, rank or drop anything but blank text and a harness's notices.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::carry::sections;
-use super::command::floor_boundary;
-use super::form::is_rendered;
-use super::notes::FIRST_IN_FULL;
-use super::section::Section;
-use super::slots;
+use super::arguments::{CallArguments, each_string, first_string, printed_file, search_hit};
+use super::excerpt::FIRST_IN_FULL;
+use super::headings::{Section, is_rendered};
+use super::parse::sections;
 use super::structured::UserRequest;
 use crate::message::outside_reminders;
 use crate::policy::{ArgumentKind, ToolClass, Tools};
 use crate::thread::{HarnessText, Message, Part, Role, Speaker, Thread, ToolCall, ToolResult, pieces};
 
-/// Whose words a passage holds.
+/// The author of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TextOrigin {
-    /// The user's.
+pub(super) enum TextOrigin {
     User,
-    /// The agent's.
     Agent,
-    /// The agent's, as arguments of a call.
+    /// The agent, in the arguments of a call.
     Call,
-    /// A tool's.
     Tool,
-    /// A tool's, about what the agent just wrote.
+    /// A tool, repeating what the agent just wrote.
     Echo,
 }
 
 impl TextOrigin {
-    pub(crate) fn is_printed(self) -> bool {
+    pub(super) fn is_printed(self) -> bool {
         matches!(self, TextOrigin::Tool | TextOrigin::Echo)
     }
 }
 
 /// A stretch of text with one origin.
 #[derive(Clone, Debug)]
-pub(crate) struct Passage<'a> {
-    pub(crate) voice: TextOrigin,
-    pub(crate) text: &'a str,
-    pub(crate) message: usize,
-    /// What of the call it is, for the voice `Call`.
-    pub(crate) slot: Option<ArgumentKind>,
-    /// Whether its heading says it already.
-    pub(crate) is_heading: bool,
+pub(super) struct Passage<'a> {
+    pub(super) origin: TextOrigin,
+    pub(super) text: &'a str,
+    pub(super) message: usize,
+    /// The kind of the argument, for the origin `Call`.
+    pub(super) argument: Option<ArgumentKind>,
+    /// Its heading says it already.
+    pub(super) is_heading: bool,
     /// The heading it is shown under: an index into `Passages::sources`.
-    pub(crate) source: usize,
+    pub(super) source: usize,
 }
 
-/// What passages are grouped by.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SourceKind {
+pub(super) enum SourceKind {
     Request,
     Note,
     File,
@@ -62,32 +68,51 @@ pub(crate) enum SourceKind {
     Call,
 }
 
-/// A heading, and when its thing was first and last touched.
+/// A heading, with the messages that touched its subject first and last.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
-    pub(crate) kind: SourceKind,
-    pub(crate) label: String,
-    pub(crate) first: usize,
-    pub(crate) last: usize,
+pub(super) struct Source {
+    pub(super) kind: SourceKind,
+    pub(super) label: String,
+    pub(super) first: usize,
+    pub(super) last: usize,
     /// The numbers of the messages that edited and read it last.
-    pub(crate) edited: Option<usize>,
-    pub(crate) read: Option<usize>,
+    pub(super) edited: Option<usize>,
+    pub(super) read: Option<usize>,
 }
 
 /// All passages of a thread with their headings.
 #[derive(Default)]
-pub(crate) struct Passages<'a> {
-    pub(crate) passages: Vec<Passage<'a>>,
-    pub(crate) sources: Vec<Source>,
+pub(super) struct Passages<'a> {
+    pub(super) passages: Vec<Passage<'a>>,
+    pub(super) sources: Vec<Source>,
     /// The directory nearly all files are in, left out of their labels.
-    pub(crate) root: String,
+    pub(super) root: String,
 }
 
-impl Passages<'_> {
-    /// Forgets the oldest passages when there is more text than `bytes`: what was said and what tools printed have half
-    /// of it each, and what one leaves is the other's.
-    pub(crate) fn keep_newest(&mut self, bytes: usize) {
-        let is_printed = |passage: &Passage<'_>| passage.voice.is_printed();
+impl<'a> Passages<'a> {
+    /// Splits a thread into passages; `requests` are those that an earlier summary knew.
+    pub(super) fn of(
+        thread: &'a Thread,
+        arguments: &'a CallArguments,
+        tools: &'a Tools,
+        requests: &'a [UserRequest],
+    ) -> Passages<'a> {
+        let out = Passages { root: common_root(arguments), ..Passages::default() };
+        let (calls, files, by_name) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut splitter = PassageSplitter { out, tools, calls, files, by_name };
+        if let Some(evicted) = thread.evicted() {
+            splitter.split_unloaded(evicted.at, thread, requests);
+        }
+        for (at, message) in thread.messages().iter().enumerate() {
+            splitter.split_message(at, message, &arguments.0[at]);
+        }
+        splitter.out
+    }
+
+    /// Drops the oldest passages when there is more text than `bytes`. Speech and tool output get half each; what one of them
+    /// does not need is the other's.
+    pub(super) fn keep_newest(&mut self, bytes: usize) {
+        let is_printed = |passage: &Passage<'_>| passage.origin.is_printed();
         let sum = |printed: bool| -> usize {
             let passages = self.passages.iter().filter(|passage| is_printed(passage) == printed);
             passages.map(|passage| passage.text.len()).sum()
@@ -100,93 +125,65 @@ impl Passages<'_> {
         let mut printed_room = bytes - said_room;
         for passage in self.passages.iter_mut().rev() {
             let room = if is_printed(passage) { &mut printed_room } else { &mut said_room };
-            passage.text = &passage.text[..floor_boundary(passage.text, *room)];
+            passage.text = &passage.text[..passage.text.floor_char_boundary(*room)];
             *room -= passage.text.len();
         }
         self.passages.retain(|passage| !passage.text.trim().is_empty());
     }
 }
 
-/// The arguments of a thread's calls, read once; passages borrow from them.
-pub(crate) struct Arguments(Vec<Vec<Value>>);
-
-impl Arguments {
-    pub(crate) fn of(thread: &Thread) -> Arguments {
-        let read = |call: &ToolCall| {
-            serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::String(call.arguments.to_string()))
-        };
-        Arguments(thread.messages().iter().map(|message| message.calls().map(read).collect()).collect())
-    }
-}
-
-/// Cuts a thread into passages; `requests` are those that an earlier summary knew.
-pub(crate) fn cut<'a>(
-    thread: &'a Thread,
-    arguments: &'a Arguments,
-    tools: &'a Tools,
-    requests: &'a [UserRequest],
-) -> Passages<'a> {
-    let past = Passages { root: root(arguments), ..Passages::default() };
-    let mut cutter = Cutter { past, tools, calls: HashMap::new(), files: HashMap::new(), named: HashMap::new() };
-    if let Some(evicted) = thread.evicted() {
-        cutter.unloaded(evicted.at, thread, requests);
-    }
-    for (at, message) in thread.messages().iter().enumerate() {
-        cutter.message(at, message, &arguments.0[at]);
-    }
-    cutter.past
-}
-
-struct Cutter<'a> {
-    past: Passages<'a>,
+struct PassageSplitter<'a> {
+    out: Passages<'a>,
     tools: &'a Tools,
     /// Source and class of each call by its id.
     calls: HashMap<&'a str, (usize, Option<ToolClass>)>,
     files: HashMap<&'a str, usize>,
     /// Files by the last part of their path.
-    named: HashMap<&'a str, Vec<(&'a str, usize)>>,
+    by_name: HashMap<&'a str, Vec<(&'a str, usize)>>,
 }
 
-impl<'a> Cutter<'a> {
-    fn message(&mut self, at: usize, message: &'a Message, arguments: &'a [Value]) {
+impl<'a> PassageSplitter<'a> {
+    fn split_message(&mut self, at: usize, message: &'a Message, arguments: &'a [Value]) {
         let mut calls = arguments.iter();
         for part in message.parts() {
             match part {
-                Part::Text(text) => self.words(at, message, text),
+                Part::Text(text) => self.split_text(at, message, text),
                 Part::ToolCall(call) => {
                     if let Some(arguments) = calls.next().filter(|_| self.tools.is_summarized(&call.name)) {
-                        self.call(at, message, call, arguments);
+                        self.split_call(at, message, call, arguments);
                     }
                 }
-                Part::ToolResult(result) if self.tools.is_summarized(&result.tool) => self.result(at, message, result),
+                Part::ToolResult(result) if self.tools.is_summarized(&result.tool) => {
+                    self.split_result(at, message, result)
+                }
                 Part::ToolResult(_) | Part::Media(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
             }
         }
     }
 
-    fn words(&mut self, at: usize, message: &'a Message, text: &'a str) {
+    fn split_text(&mut self, at: usize, message: &'a Message, text: &'a str) {
         if text.trim().is_empty() {
             return;
         }
         let label = format!("m{}:", message.number());
         match message.role() {
             Role::System => {}
-            // What stands for unloaded messages was written here, whatever it looks like.
+            // A message without raw JSON stands for unloaded messages: its summary is ours, in any form.
             _ if message.is_summary() => {
-                self.carried(at, text, message.raw().is_empty() || is_rendered(text, ""));
+                self.split_summary(at, text, message.raw().is_empty() || is_rendered(text, ""));
             }
-            Role::User => self.speech(at, label, text),
+            Role::User => self.split_speech(at, label, text),
             _ => {
-                let source = self.source(SourceKind::Note, label, at);
-                self.passage(TextOrigin::Agent, text, at, source);
+                let source = self.new_source(SourceKind::Note, label, at);
+                self.add(TextOrigin::Agent, text, at, source);
             }
         }
     }
 
-    /// A text of a user's message: their own words, and what the harness told of the work. Its notices are no part of it.
-    fn speech(&mut self, at: usize, label: String, text: &'a str) {
+    /// Splits a text of a user's message into their own words and the harness's reports; its notices are left out.
+    fn split_speech(&mut self, at: usize, label: String, text: &'a str) {
         for (speaker, piece) in pieces(text) {
-            let (kind, voice, label) = match speaker {
+            let (kind, origin, label) = match speaker {
                 Speaker::User => (SourceKind::Request, TextOrigin::User, label.clone()),
                 Speaker::Harness(HarnessText::Notice) => continue,
                 Speaker::Harness(HarnessText::Output) => {
@@ -194,64 +191,64 @@ impl<'a> Cutter<'a> {
                 }
                 Speaker::Harness(HarnessText::Summary) => (SourceKind::Note, TextOrigin::Agent, "earlier:".to_owned()),
             };
-            let source = self.source(kind, label, at);
-            self.passage(voice, piece, at, source);
+            let source = self.new_source(kind, label, at);
+            self.add(origin, piece, at, source);
         }
     }
 
-    /// The user's words in messages that are not loaded.
-    fn unloaded(&mut self, at: usize, thread: &Thread, requests: &'a [UserRequest]) {
+    /// Adds the user's words in messages that are not loaded.
+    fn split_unloaded(&mut self, at: usize, thread: &Thread, requests: &'a [UserRequest]) {
         let loaded: HashSet<usize> =
             thread.messages().iter().filter(|m| m.opens_turn()).map(|m| m.log_place()).collect();
         for request in requests.iter().filter(|request| !loaded.contains(&request.place)) {
-            let source = self.source(SourceKind::Request, format!("m{}:", request.place + 1), at);
-            self.passage(TextOrigin::User, &request.text, at, source);
+            let source = self.new_source(SourceKind::Request, format!("m{}:", request.place + 1), at);
+            self.add(TextOrigin::User, &request.text, at, source);
         }
     }
 
-    /// What an earlier summary quoted, under the headings it had there; its items are carried over by code.
-    fn carried(&mut self, at: usize, text: &'a str, is_ours: bool) {
+    /// Splits an earlier summary into the blocks that it quoted; its items are merged by code and left out here.
+    fn split_summary(&mut self, at: usize, text: &'a str, is_ours: bool) {
         for (section, body) in sections(text) {
             match section {
-                Some(Section::Files) => self.blocks(at, body, Cutter::file_heading),
-                Some(Section::Notes) => self.blocks(at, body, Cutter::note_heading),
+                Some(Section::Files) => self.split_blocks(at, body, PassageSplitter::file_heading),
+                Some(Section::Notes) => self.split_blocks(at, body, PassageSplitter::note_heading),
                 None if !is_ours && !body.trim().is_empty() => {
-                    let source = self.source(SourceKind::Note, "earlier:".to_owned(), at);
-                    self.passage(TextOrigin::Agent, body, at, source);
+                    let source = self.new_source(SourceKind::Note, "earlier:".to_owned(), at);
+                    self.add(TextOrigin::Agent, body, at, source);
                 }
                 _ => {}
             }
         }
     }
 
-    /// Quoted lines in blocks, each under the heading that opens it. A heading answers its source, and where on its line
-    /// the quote begins.
-    fn blocks(
+    /// Splits quoted lines into blocks, each under the heading that opens it. `heading` returns the source of a heading line,
+    /// and where on that line the quote begins.
+    fn split_blocks(
         &mut self,
         at: usize,
         body: &'a str,
-        heading: fn(&mut Cutter<'a>, usize, &'a str) -> Option<(usize, usize)>,
+        heading: fn(&mut PassageSplitter<'a>, usize, &'a str) -> Option<(usize, usize)>,
     ) {
         let (mut open, mut from, mut start): (Option<usize>, usize, usize) = (None, 0, 0);
         for line in body.split_inclusive('\n') {
             if let Some((source, quote)) = heading(self, at, line.trim_end()) {
-                self.quoted(at, open, &body[from..start]);
+                self.add_quoted(at, open, &body[from..start]);
                 (open, from) = (Some(source), start + quote.min(line.len()));
             }
             start += line.len();
         }
-        self.quoted(at, open, &body[from..]);
+        self.add_quoted(at, open, &body[from..]);
     }
 
-    fn quoted(&mut self, at: usize, source: Option<usize>, text: &'a str) {
+    fn add_quoted(&mut self, at: usize, source: Option<usize>, text: &'a str) {
         if text.trim().is_empty() || text.trim_start().starts_with(FIRST_IN_FULL) {
             return;
         }
-        let source = source.unwrap_or_else(|| self.source(SourceKind::Note, "earlier:".to_owned(), at));
-        self.passage(TextOrigin::Agent, text.trim_end(), at, source);
+        let source = source.unwrap_or_else(|| self.new_source(SourceKind::Note, "earlier:".to_owned(), at));
+        self.add(TextOrigin::Agent, text.trim_end(), at, source);
     }
 
-    /// `src/lib.rs (read m11):`
+    /// Parses `src/lib.rs (read m11):`.
     fn file_heading(&mut self, at: usize, line: &'a str) -> Option<(usize, usize)> {
         let label = line.strip_suffix("):")?;
         let (path, number, edited) = match label.rsplit_once(" (edited m") {
@@ -259,8 +256,8 @@ impl<'a> Cutter<'a> {
             None => label.rsplit_once(" (read m").map(|(path, number)| (path, number, false))?,
         };
         let number = number.parse().ok()?;
-        let source = self.file(path, at);
-        let known = &mut self.past.sources[source];
+        let source = self.file_source(path, at);
+        let known = &mut self.out.sources[source];
         if edited {
             known.edited = Some(number);
         } else {
@@ -269,103 +266,100 @@ impl<'a> Cutter<'a> {
         Some((source, usize::MAX))
     }
 
-    /// `m12: words`, `m7 $ command`, `m9 tool`.
+    /// Parses `m12: words`, `m7 $ command` and `m9 tool`.
     fn note_heading(&mut self, at: usize, line: &'a str) -> Option<(usize, usize)> {
         let digits = line.strip_prefix('m')?.bytes().take_while(u8::is_ascii_digit).count();
         let rest = line.get(1 + digits..).filter(|_| digits > 0)?;
         let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
         match rest {
             _ if rest.starts_with(": ") => {
-                let source = self.source(SourceKind::Note, format!("{}:", &line[..=digits]), at);
+                let source = self.new_source(SourceKind::Note, format!("{}:", &line[..=digits]), at);
                 Some((source, digits + 3))
             }
-            _ if rest.starts_with(" $ ") => Some((self.source(SourceKind::Command, line.to_owned(), at), usize::MAX)),
-            "" => Some((self.source(SourceKind::Call, line.to_owned(), at), usize::MAX)),
+            _ if rest.starts_with(" $ ") => {
+                Some((self.new_source(SourceKind::Command, line.to_owned(), at), usize::MAX))
+            }
+            "" => Some((self.new_source(SourceKind::Call, line.to_owned(), at), usize::MAX)),
             _ if rest.strip_prefix(' ').is_some_and(is_name) => {
-                Some((self.source(SourceKind::Call, line.to_owned(), at), usize::MAX))
+                Some((self.new_source(SourceKind::Call, line.to_owned(), at), usize::MAX))
             }
             _ => None,
         }
     }
 
-    fn call(&mut self, at: usize, message: &'a Message, call: &'a ToolCall, arguments: &'a Value) {
+    fn split_call(&mut self, at: usize, message: &'a Message, call: &'a ToolCall, arguments: &'a Value) {
         let class = self.tools.class(&call.name);
-        let mut command = None;
-        slots::strings(arguments, &mut |slot, text| {
-            if slot == ArgumentKind::Command {
-                command.get_or_insert(text);
-            }
-        });
-        let file = slots::path(arguments)
+        let command = first_string(arguments, ArgumentKind::Command);
+        let file = first_string(arguments, ArgumentKind::Path)
             .filter(|_| class != Some(ToolClass::Search))
-            .or_else(|| command.and_then(slots::printed_file));
+            .or_else(|| command.and_then(printed_file));
         let source = match (file, command) {
-            (Some(path), _) => self.file(path, at),
+            (Some(path), _) => self.file_source(path, at),
             (None, Some(command)) => {
-                self.source(SourceKind::Command, format!("m{} $ {}", message.number(), first_line(command)), at)
+                self.new_source(SourceKind::Command, format!("m{} $ {}", message.number(), first_line(command)), at)
             }
-            (None, None) => self.source(SourceKind::Call, format!("m{} {}", message.number(), call.name), at),
+            (None, None) => self.new_source(SourceKind::Call, format!("m{} {}", message.number(), call.name), at),
         };
         let class = if file.is_some() && class == Some(ToolClass::Exec) { Some(ToolClass::Read) } else { class };
         self.touch(source, class, at, message.number());
         self.calls.insert(&call.id, (source, class));
-        slots::strings(arguments, &mut |slot, text| {
+        each_string(arguments, &mut |kind, text| {
             if !text.trim().is_empty() {
-                self.passage(TextOrigin::Call, text, at, source);
-                if let Some(passage) = self.past.passages.last_mut() {
-                    passage.slot = Some(slot);
-                    passage.is_heading = slot == ArgumentKind::Path && file.is_some();
+                self.add(TextOrigin::Call, text, at, source);
+                if let Some(passage) = self.out.passages.last_mut() {
+                    passage.argument = Some(kind);
+                    passage.is_heading = kind == ArgumentKind::Path && file.is_some();
                 }
             }
         });
     }
 
-    fn result(&mut self, at: usize, message: &'a Message, result: &'a ToolResult) {
+    fn split_result(&mut self, at: usize, message: &'a Message, result: &'a ToolResult) {
         let known = self.calls.get(&*result.call_id).copied();
         let (source, class) =
-            known.unwrap_or_else(|| (self.source(SourceKind::Call, format!("m{}", message.number()), at), None));
+            known.unwrap_or_else(|| (self.new_source(SourceKind::Call, format!("m{}", message.number()), at), None));
         match class {
-            Some(ToolClass::Search | ToolClass::Exec) => self.found(&result.text, at, source),
+            Some(ToolClass::Search | ToolClass::Exec) => self.split_hits(&result.text, at, source),
             Some(ToolClass::Patch | ToolClass::Write | ToolClass::Plan) => {
-                self.unless_blank(TextOrigin::Echo, &result.text, at, source);
+                self.add_output(TextOrigin::Echo, &result.text, at, source);
             }
-            _ => self.unless_blank(TextOrigin::Tool, &result.text, at, source),
+            _ => self.add_output(TextOrigin::Tool, &result.text, at, source),
         }
     }
 
-    /// Cuts a result into what it found in files, each under its file, and the rest.
-    fn found(&mut self, text: &'a str, at: usize, source: usize) {
+    /// Splits a result into search hits, each under its file, and the rest.
+    fn split_hits(&mut self, text: &'a str, at: usize, source: usize) {
         let mut rest = 0;
         let mut start = 0;
         for line in text.split_inclusive('\n') {
-            if let Some((path, hit)) = slots::hit(line) {
-                self.unless_blank(TextOrigin::Tool, &text[rest..start], at, source);
-                let file = self.file(path, at);
-                self.unless_blank(TextOrigin::Tool, hit, at, file);
+            if let Some((path, hit)) = search_hit(line) {
+                self.add_output(TextOrigin::Tool, &text[rest..start], at, source);
+                let file = self.file_source(path, at);
+                self.add_output(TextOrigin::Tool, hit, at, file);
                 rest = start + line.len();
             }
             start += line.len();
         }
-        self.unless_blank(TextOrigin::Tool, &text[rest..], at, source);
+        self.add_output(TextOrigin::Tool, &text[rest..], at, source);
     }
 
-    /// What a tool printed, without what the agent's host put into it.
-    fn unless_blank(&mut self, voice: TextOrigin, text: &'a str, at: usize, source: usize) {
+    /// Adds a tool's output, without the reminders that a harness put into it.
+    fn add_output(&mut self, origin: TextOrigin, text: &'a str, at: usize, source: usize) {
         for text in outside_reminders(text).filter(|text| !text.trim().is_empty()) {
-            self.passage(voice, text, at, source);
+            self.add(origin, text, at, source);
         }
     }
 
-    fn passage(&mut self, voice: TextOrigin, text: &'a str, at: usize, source: usize) {
-        self.past.passages.push(Passage { voice, text, message: at, slot: None, is_heading: false, source });
+    fn add(&mut self, origin: TextOrigin, text: &'a str, at: usize, source: usize) {
+        self.out.passages.push(Passage { origin, text, message: at, argument: None, is_heading: false, source });
     }
 
-    fn source(&mut self, kind: SourceKind, label: String, at: usize) -> usize {
-        self.past.sources.push(Source { kind, label, first: at, last: at, edited: None, read: None });
-        self.past.sources.len() - 1
+    fn new_source(&mut self, kind: SourceKind, label: String, at: usize) -> usize {
+        self.out.sources.push(Source { kind, label, first: at, last: at, edited: None, read: None });
+        self.out.sources.len() - 1
     }
 
-    fn file(&mut self, path: &'a str, at: usize) -> usize {
+    fn file_source(&mut self, path: &'a str, at: usize) -> usize {
         let path = path.trim_start_matches("./");
         if let Some(&source) = self.files.get(path) {
             return source;
@@ -374,23 +368,23 @@ impl<'a> Cutter<'a> {
             self.files.insert(path, source);
             return source;
         }
-        let short = path.strip_prefix(self.past.root.as_str()).filter(|rest| rest.contains('/'));
-        let source = self.source(SourceKind::File, short.unwrap_or(path).to_owned(), at);
+        let short = path.strip_prefix(self.out.root.as_str()).filter(|rest| rest.contains('/'));
+        let source = self.new_source(SourceKind::File, short.unwrap_or(path).to_owned(), at);
         self.files.insert(path, source);
-        self.named.entry(name_of(path)).or_default().push((path, source));
+        self.by_name.entry(name_of(path)).or_default().push((path, source));
         source
     }
 
-    /// A file known under a longer or a shorter path.
+    /// Returns the source of a file that is known under a longer or a shorter path.
     fn same_file(&self, path: &str) -> Option<usize> {
         let is_end = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
-        let known = self.named.get(name_of(path))?;
+        let known = self.by_name.get(name_of(path))?;
         let same = known.iter().find(|(other, _)| path.contains('/') && (is_end(other, path) || is_end(path, other)));
         same.map(|(_, source)| *source)
     }
 
     fn touch(&mut self, source: usize, class: Option<ToolClass>, at: usize, number: usize) {
-        let source = &mut self.past.sources[source];
+        let source = &mut self.out.sources[source];
         source.last = at;
         match class {
             Some(ToolClass::Patch | ToolClass::Write) => source.edited = Some(number),
@@ -412,14 +406,15 @@ fn first_line(text: &str) -> &str {
     if line.len() <= LABEL_BYTES_MAX {
         return line;
     }
-    let head = &line[..floor_boundary(line, LABEL_BYTES_MAX)];
+    let head = &line[..line.floor_char_boundary(LABEL_BYTES_MAX)];
     head.rsplit_once(char::is_whitespace).map_or(head, |(words, _)| words)
 }
 
-/// The deepest directory, with its slash, that holds nine of ten absolute paths, but none directly.
-fn root(arguments: &Arguments) -> String {
+/// Returns the deepest directory, with its slash, that holds nine of ten absolute paths, but none directly.
+fn common_root(arguments: &CallArguments) -> String {
     let calls = arguments.0.iter().flatten();
-    let paths: Vec<&str> = calls.filter_map(slots::path).filter(|path| path.starts_with('/')).collect();
+    let paths: Vec<&str> =
+        calls.filter_map(|call| first_string(call, ArgumentKind::Path)).filter(|path| path.starts_with('/')).collect();
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for path in &paths {
         for (slash, _) in path.match_indices('/').skip(1) {

@@ -1,25 +1,28 @@
-//! A summary that is still to be written: its span, its limit, and what stays in the prompt beside it.
-//!
-//! [`PendingSummary`] is the order, as data that can be kept while a model is asked. [`SummaryContext`] is that order beside the
-//! thread it is about.
+//! A summary that is still to be written: its span, its limit, and the rest of the prompt it is for.
 
 use std::collections::HashSet;
 
 use super::structured::StructuredSummary;
 use crate::budget::{Meter, Tokens};
 use crate::policy::Policy;
-use crate::thread::{MessageId, Part, Span, Thread};
+use crate::thread::{Span, Thread};
 
-/// An order for a summary. It borrows nothing, so that it can be kept across the call to a model.
+/// An order for a summary.
+///
+/// The summarize rung makes it while the plan is decided, when it is known what else stays in the prompt. It then waits in
+/// the draft, possibly for minutes, while a model is asked and the thread grows; it borrows nothing for that reason.
+/// Finishing the draft fills in the pins, and writes from it, once or more often: where the finished prompt is larger than
+/// planned, the limit is lowered and the summary is written again.
+///
+/// Places are those of the thread as it was decided on. A thread only grows, so they stay valid; on a thread that was loaded
+/// anew from another compaction they would name other messages.
 #[derive(Clone, Debug)]
 pub struct PendingSummary {
     /// The messages it stands for.
     pub span: Span,
-    /// Messages of the span that stay in the prompt.
-    pub kept: Vec<MessageId>,
     /// The most tokens its message may take.
     pub limit: Tokens,
-    /// Whether the span ends inside a turn.
+    /// The span ends inside a turn.
     pub splits_turn: bool,
     /// Words that must be in every later prompt.
     pub pins: Vec<String>,
@@ -31,47 +34,17 @@ pub struct PendingSummary {
     pub earlier: Option<StructuredSummary>,
     /// Those of them that a model wrote.
     pub written: StructuredSummary,
-    /// The texts that stand in the prompt beside it.
-    pub beside: Vec<String>,
-    /// The messages that stand in the prompt whole.
-    pub whole: HashSet<usize>,
+    /// The texts of everything else in the prompt: what they say is not said again.
+    pub kept_texts: Vec<String>,
+    /// The places of the messages that stay in the prompt unchanged.
+    pub kept_whole: HashSet<usize>,
 }
 
-/// A summary to be written, with the thread it is about.
+/// An order, with the thread it is about.
 #[derive(Clone, Copy)]
-pub struct SummaryContext<'a> {
-    /// The thread.
-    pub thread: &'a Thread,
-    /// The policy.
-    pub policy: &'a Policy,
-    /// Counts tokens.
-    pub meter: Meter<'a>,
-    /// The order.
-    pub order: &'a PendingSummary,
-}
-
-impl SummaryContext<'_> {
-    /// Whether a message stands in the prompt whole.
-    pub fn keeps(&self, place: usize) -> bool {
-        self.order.whole.contains(&place)
-    }
-
-    /// A summary's text with the policy's words around it.
-    pub fn dressed(&self, text: &str) -> String {
-        self.policy.render.dressed(text)
-    }
-}
-
-/// Everything that is said in a message, call arguments included.
-pub fn all_words(thread: &Thread, place: usize) -> String {
-    let mut words: Vec<&str> = Vec::new();
-    for part in thread.message(place).parts() {
-        match part {
-            Part::Text(text) => words.push(text),
-            Part::ToolCall(call) => words.push(&call.arguments),
-            Part::ToolResult(result) => words.push(&result.text),
-            _ => {}
-        }
-    }
-    words.join("\n")
+pub(crate) struct SummaryContext<'a> {
+    pub(crate) thread: &'a Thread,
+    pub(crate) policy: &'a Policy,
+    pub(crate) meter: Meter<'a>,
+    pub(crate) order: &'a PendingSummary,
 }

@@ -1,27 +1,39 @@
-//! The receipt: what became of every item that a compaction took out of the prompt.
+//! The receipt: the fate of every item that a compaction took out of the prompt.
+//!
+//! Say a span held the constraint "Never push to main.", the command `cargo test -p cart` (m40) and the pin "API v2". The
+//! finished prompt contains the constraint and nothing else:
+//!
+//! ```text
+//! constraint  Never push to main.    retained
+//! command     cargo test -p cart     recoverable  m40    the log has message 40
+//! pin         API v2                 lost                a pin is in no message, so there is nowhere to read it back from
+//! ```
+//!
+//! The last line must not happen: before the receipt is final, the planner adds pins and constraints that the prompt lacks,
+//! word for word, and counts them in `repaired`.
 
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::extract::media_line;
-use super::said::TextIndex;
+use super::extract::{first_line, media_line};
 use super::structured::{OpenItem, Quote, StructuredSummary};
+use super::text_index::TextIndex;
 use crate::thread::{Media, Thread};
 
-/// What became of an item.
+/// The fate of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
     /// Its words are in the prompt.
     Retained,
-    /// It is out of the prompt and can be read back by the reference.
+    /// It is out of the prompt, and its reference says which message to read it back from.
     Recoverable,
     /// It is nowhere.
     Lost,
 }
 
-/// What kind of thing an item is.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ItemKind {
@@ -31,11 +43,11 @@ pub enum ItemKind {
     Constraint,
     /// A request.
     Request,
-    /// The goal, as a model put it.
+    /// The goal in a model's words.
     Goal,
-    /// Something that a model found out.
+    /// A finding of a model.
     Fact,
-    /// Something that is not finished.
+    /// Unfinished work.
     #[serde(rename = "open-item")]
     OpenItem,
     /// A decision.
@@ -61,22 +73,26 @@ pub enum ItemKind {
 /// One item of the receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptEntry {
-    /// What it is.
+    /// The item's kind.
     pub kind: ItemKind,
     /// The item, shortened.
     pub item: String,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
     /// The message to read it back from, such as `m41`.
     pub reference: String,
 }
 
-/// What became of every item.
+/// The fates of all items of a compaction.
+///
+/// It is made once, from the finished prompt and not from the plan, so it tells what is true rather than what was meant. It is
+/// stored with the compaction and never changed; the next round accounts for its own items and those it merged. A `Lost` entry
+/// of another kind than a pin is possible for what a model wrote, since that stands in no message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// Item by item.
     pub entries: Vec<ReceiptEntry>,
-    /// Items that a summary had dropped and code carried over verbatim.
+    /// Pins and constraints that the prompt lacked and that code added verbatim.
     pub repaired: usize,
 }
 
@@ -84,13 +100,12 @@ pub struct Receipt {
 const ITEM_CHARS_MAX: usize = 120;
 
 impl Receipt {
-    /// Classes every item by whether its words are in the prompt. Everything is in the log, so nothing is lost unless
-    /// the log itself lacks it.
-    pub fn of(items: &StructuredSummary, prompt: &str) -> Receipt {
+    /// Classes every item by whether its words are in the prompt.
+    pub(crate) fn new(items: &StructuredSummary, prompt: &str) -> Receipt {
         let mut receipt = Receipt::default();
-        let said = TextIndex::in_texts([prompt]);
-        for (kind, text, place) in list(items) {
-            let fate = match said.contains(text) || is_escaped(text, &said) {
+        let index = TextIndex::new([prompt]);
+        for (kind, text, place) in list_items(items) {
+            let fate = match index.contains(text) || is_escaped(text, &index) {
                 true => Fate::Retained,
                 false if place.is_some() => Fate::Recoverable,
                 false => Fate::Lost,
@@ -101,9 +116,9 @@ impl Receipt {
         receipt
     }
 
-    /// Classes every image and file: it is in the prompt, or in the message that the reference names. `shown` tells of the
-    /// media of a loaded message whether the prompt has it; `earlier` are those that left in earlier rounds.
-    pub fn add_media(&mut self, thread: &Thread, shown: &dyn Fn(usize, &Media) -> bool, earlier: &[Quote]) {
+    /// Classes every image and file: it is in the prompt, or in the message that the reference names. `shown` tells whether the
+    /// prompt has the media of a loaded message; `earlier` are those that left in earlier rounds.
+    pub(crate) fn add_media(&mut self, thread: &Thread, shown: &dyn Fn(usize, &Media) -> bool, earlier: &[Quote]) {
         let mut loaded: HashSet<usize> = HashSet::new();
         for (at, message) in thread.messages().iter().enumerate().filter(|(_, message)| !message.is_summary()) {
             loaded.insert(message.log_place());
@@ -119,25 +134,25 @@ impl Receipt {
         }
     }
 
-    /// How many items met a fate.
+    /// Counts the items that met a fate.
     pub fn count(&self, fate: Fate) -> usize {
         self.entries.iter().filter(|entry| entry.fate == fate).count()
     }
 
-    /// The items of a kind that met a fate.
+    /// Returns the items of a kind that met a fate.
     pub fn of_kind(&self, kind: ItemKind, fate: Fate) -> impl Iterator<Item = &ReceiptEntry> {
         self.entries.iter().filter(move |entry| entry.kind == kind && entry.fate == fate)
     }
 
-    /// Pins and constraints that are not in the prompt: there must be none.
-    pub fn broken(&self) -> impl Iterator<Item = &ReceiptEntry> {
+    /// Returns the pins and constraints that are not in the prompt: there must be none.
+    pub fn missing_required(&self) -> impl Iterator<Item = &ReceiptEntry> {
         self.entries
             .iter()
             .filter(|entry| matches!(entry.kind, ItemKind::Pin | ItemKind::Constraint) && entry.fate != Fate::Retained)
     }
 }
 
-fn list(items: &StructuredSummary) -> Vec<(ItemKind, &str, Option<usize>)> {
+fn list_items(items: &StructuredSummary) -> Vec<(ItemKind, &str, Option<usize>)> {
     let mut list: Vec<(ItemKind, &str, Option<usize>)> = Vec::new();
     list.extend(items.pins.iter().map(|pin| (ItemKind::Pin, pin.as_str(), None)));
     list.extend(items.constraints.iter().map(|quote| (ItemKind::Constraint, quote.text.as_str(), Some(quote.place))));
@@ -151,13 +166,9 @@ fn list(items: &StructuredSummary) -> Vec<(ItemKind, &str, Option<usize>)> {
     list.extend(
         items.decisions.iter().map(|decision| (ItemKind::Decision, decision.decision.as_str(), Some(decision.place))),
     );
-    list.extend(items.files.iter().map(|file| (ItemKind::File, file_name(&file.path), Some(file.last()))));
-    list.extend(
-        items
-            .commands
-            .iter()
-            .map(|command| (ItemKind::Command, super::extract::first_line(&command.command), Some(command.place))),
-    );
+    list.extend(items.files.iter().map(|file| (ItemKind::File, path_end(&file.path), Some(file.last_touched()))));
+    let commands = items.commands.iter();
+    list.extend(commands.map(|command| (ItemKind::Command, first_line(&command.command), Some(command.place))));
     list.extend(items.errors.iter().map(|error| (ItemKind::Error, error.line.as_str(), Some(error.place))));
     list.extend(items.values.iter().map(|value| (ItemKind::Value, value.text.as_str(), Some(value.place))));
     list.extend(items.urls.iter().map(|url| (ItemKind::Url, url.text.as_str(), Some(url.place))));
@@ -165,16 +176,15 @@ fn list(items: &StructuredSummary) -> Vec<(ItemKind, &str, Option<usize>)> {
     list
 }
 
-/// Whether an item stands in the prompt as JSON writes it: the arguments of a call that was kept have their quotes
-/// escaped.
-fn is_escaped(text: &str, said: &TextIndex<'_>) -> bool {
+/// Tells whether an item is in the prompt as JSON writes it: a kept call's arguments have their quotes escaped.
+fn is_escaped(text: &str, index: &TextIndex<'_>) -> bool {
     let json = serde_json::Value::from(text).to_string();
     let escaped = &json[1..json.len() - 1];
-    escaped != text && said.contains(escaped)
+    escaped != text && index.contains(escaped)
 }
 
-/// The last two pieces of a path: what identifies a file when a common root is left out.
-fn file_name(path: &str) -> &str {
+/// Returns the last two pieces of a path: they identify a file when a common root is left out.
+fn path_end(path: &str) -> &str {
     match path.match_indices('/').rev().nth(1) {
         Some((at, _)) => &path[at + 1..],
         None => path,
@@ -200,7 +210,7 @@ mod tests {
         let prompt = serde_json::json!({ "command": command, "timeout": 60 }).to_string();
         let commands = vec![CommandFact { command, exit: None, failed: false, place: 40 }];
         let items = StructuredSummary { commands, ..StructuredSummary::default() };
-        assert_eq!(Receipt::of(&items, &prompt).count(Fate::Retained), 1);
-        assert_eq!(Receipt::of(&items, "something else").count(Fate::Recoverable), 1);
+        assert_eq!(Receipt::new(&items, &prompt).count(Fate::Retained), 1);
+        assert_eq!(Receipt::new(&items, "something else").count(Fate::Recoverable), 1);
     }
 }

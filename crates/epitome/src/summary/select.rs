@@ -1,78 +1,108 @@
 //! Chooses the lines of the past that the agent is likely to need again.
 //!
-//! Every word, name and word triple is worth more the rarer it is, the more the agent and the user wrote it, and the
-//! later. Lines are then taken greedily by what they newly cover per token, and by who wrote the line and when.
-//! It reads nothing but its arguments, never rewrites a line, and gives the same answer for the same input.
+//! Every feature of a line (word, coined name, joined name, word triple) has a worth: higher the rarer it is, the more often
+//! the agent and the user wrote it, and the more recently. A line is worth what it *newly* covers; once a line is taken, its
+//! features are worth less to the next. Lines are taken greedily by worth per token, until the limit is reached.
+//!
+//! A worked example, with three lines of 10 tokens and `read_frame` (60) and `load_frame` (40) as the only features of worth:
+//!
+//! ```text
+//!                                       score at first    after taking A
+//! A  m4: read_frame leaks, load_frame    100 / 10 = 10     taken
+//!        does not
+//! B  m5: read_frame is fixed now          60 / 10 =  6     60 × 0.35 / 10 = 2.1
+//! C  m6: load_frame is only slow          40 / 10 =  4     40 × 0.35 / 10 = 1.4, × 1.2 where it is next to A = 1.7
+//! ```
+//!
+//! Scores only fall as features are covered, with two exceptions: opening a source makes its other lines cheaper, since the
+//! heading is paid for, and a line next to a chosen one is favored. So the heap is lazy: a popped line is scored again, and
+//! goes back if it fell; lines that rose are pushed again. A stale duplicate scores lower when it is popped, or was taken.
+//!
+//! It reads nothing but its arguments, never rewrites a line, and gives the same answer for the same input. All weights below
+//! are tuned by `just eval`: they are the ones under which summaries of recorded sessions held most of what the agents wrote
+//! afterwards.
 
-use super::guess::guess;
-use super::lexicon::{Feature, Lexicon, Shape, fingerprint};
-use super::lines::{self, Piece};
-use super::passages::{Passage, Passages, SourceKind, TextOrigin};
-use crate::policy::ArgumentKind;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::Range;
 
-/// What a mention weighs, by who made it. The agent's own words and deeds come back many times more often than what tools
-/// printed; what an edit took out is gone.
-const USER: f32 = 3.0;
-const AGENT: f32 = 6.0;
-const CALL: f32 = 5.0;
-const REPLACED: f32 = 0.6;
-const TOOL: f32 = 0.15;
-const ECHO: f32 = 0.02;
+use super::lexicon::{Feature, FeatureKind, Lexicon, fingerprint};
+use super::lines::{LinePiece, each_line, estimate_tokens};
+use super::passages::{Passage, Passages, SourceKind, TextOrigin};
+use crate::policy::ArgumentKind;
 
-/// The share of all messages after which a mention weighs half.
-const FADE: f32 = 0.04;
+// Weights of a mention by its author. An agent repeats its own words and deeds many times more often than what tools
+// printed; what an edit replaced is gone.
+const USER_WEIGHT: f32 = 3.0;
+const AGENT_WEIGHT: f32 = 6.0;
+const CALL_WEIGHT: f32 = 5.0;
+const REPLACED_WEIGHT: f32 = 0.6;
+const TOOL_WEIGHT: f32 = 0.15;
+const ECHO_WEIGHT: f32 = 0.02;
 
-/// What a word, a name, a joined name and a triple are worth.
-const WORD: f32 = 0.1;
-const NAME: f32 = 10.0;
-const JOINED: f32 = 4.0;
-const TRIPLE: f32 = 8.0;
+/// The age, as a share of all messages, at which a mention weighs half.
+const RECENCY_HALF_LIFE: f32 = 0.04;
 
-/// What is left of the worth of a word or a name once a line has it: another line may explain it better.
-const AGAIN: f32 = 0.35;
+// Worth of a feature by its kind, times its rarity.
+const WORD_WORTH: f32 = 0.1;
+const NAME_WORTH: f32 = 10.0;
+const JOINED_WORTH: f32 = 4.0;
+const TRIPLE_WORTH: f32 = 8.0;
 
-/// What a line costs beside its tokens: many short lines say less than a few whole ones.
-const LINE: f32 = 8.0;
+/// The share of a feature's worth that is left once a line has it: another line may explain it better. A triple has none.
+const REPEAT_WORTH: f32 = 0.35;
 
-/// How much more a line is worth beside one that was chosen.
-const BESIDE: f32 = 1.2;
+/// The cost of a line besides its tokens: many short lines say less than a few whole ones.
+const LINE_OVERHEAD_TOKENS: f32 = 8.0;
+
+/// The factor for a line next to a chosen one: together they are an excerpt.
+const ADJACENT_BONUS: f32 = 1.2;
+
+// The user's instructions: what each of their words adds to the gain of a line that has it, for how many words at most, and
+// how long a word must be to count.
+const FOCUS_BONUS: f32 = 2.0;
+const FOCUS_WORDS_MAX: usize = 3;
+const FOCUS_BYTES_MIN: usize = 4;
+
+/// With fewer tokens left, no further line is tried.
+const TOKENS_LEFT_MIN: usize = 24;
+
+/// Candidates per token of the limit; the others cannot win.
+const CANDIDATES_PER_TOKEN: usize = 2;
 
 /// A chosen line; empty text means that only the heading was chosen.
 #[derive(Clone, Debug)]
-pub struct Pick<'a> {
-    pub text: &'a str,
-    pub source: usize,
-    /// Its place among all lines, in the order of the past.
-    pub line: usize,
-    /// Whether it goes on where the line before it was cut.
-    pub continues: bool,
+pub(super) struct Pick<'a> {
+    pub(super) text: &'a str,
+    pub(super) source: usize,
+    /// Its index among all lines, in the order of the thread.
+    pub(super) line: usize,
+    /// It continues the line of the piece before it.
+    pub(super) continues: bool,
 }
 
-/// Chooses lines worth at most `limit` tokens with their headings, best first.
+/// Chooses lines of at most `limit` tokens with their headings, best first.
 ///
-/// Passages marked in `is_kept` stay in the prompt and are not quoted; `covered` is all text that
-/// stays.
-pub fn select<'a>(
-    past: &Passages<'a>,
+/// Passages marked in `is_kept` are in the prompt already and are not quoted; `covered` is all text of the prompt.
+pub(super) fn select<'a>(
+    passages: &Passages<'a>,
     is_kept: &[bool],
     covered: &[&str],
     focus: &str,
     limit: usize,
     count: &dyn Fn(&str) -> usize,
 ) -> Vec<Pick<'a>> {
-    let mut reading = Reading::of(past, is_kept);
+    let mut reading = Reading::of(passages, is_kept);
     let mut worth = reading.worth();
     for text in covered {
-        lines::each(text, false, &mut |piece| {
+        each_line(text, false, &mut |piece| {
             reading.lexicon.scan(piece.text, |feature, _| worth.cover_known(feature));
         });
     }
-    reading.favor(focus);
+    reading.favor_focus(focus);
     let Reading { pool, lines, labels, .. } = reading;
-    Greedy { past, pool, lines, labels, worth, is_open: vec![false; past.sources.len()] }.run(limit, count)
+    GreedySelection { passages, pool, lines, labels, worth, is_open: vec![false; passages.sources.len()] }
+        .run(limit, count)
 }
 
 /// A candidate: a line, or a heading alone when its text is empty.
@@ -81,7 +111,7 @@ struct Line<'a> {
     source: usize,
     tokens: f32,
     continues: bool,
-    /// How much what it covers counts, by who wrote it and when, and whether the user asked for what it is about.
+    /// The factor on its worth: its author, its age, and whether the user asked for its subject.
     favor: f32,
     features: Range<u32>,
 }
@@ -92,25 +122,24 @@ struct Label {
     features: Range<u32>,
 }
 
-/// What is known of a feature.
+/// The mentions of a feature.
 #[derive(Clone, Copy)]
 struct Mentions {
-    shape: Shape,
-    /// The weights of the lines that have it.
+    kind: FeatureKind,
+    /// The sum of the weights of the lines that have it.
     weight: f32,
     lines: u32,
-    /// The last line that had it, by the number of lines read.
+    /// The number of the last line that had it.
     last: u32,
 }
 
-/// The past, read once.
+/// The features of all lines, counted in one pass.
 struct Reading<'a> {
     lexicon: Lexicon,
     /// Features of all lines and labels, one after the other.
     pool: Vec<Feature>,
     mentions: Vec<Mentions>,
-    /// How many lines were read.
-    read: u32,
+    lines_read: u32,
     /// Features of lines read before: files are read again and again.
     known: HashMap<u64, Range<u32>>,
     lines: Vec<Line<'a>>,
@@ -118,34 +147,34 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn of(past: &Passages<'a>, is_kept: &[bool]) -> Reading<'a> {
-        let bytes: usize = past.passages.iter().map(|passage| passage.text.len()).sum();
+    fn of(passages: &Passages<'a>, is_kept: &[bool]) -> Reading<'a> {
+        let bytes: usize = passages.passages.iter().map(|passage| passage.text.len()).sum();
         let mut reading = Reading {
             lexicon: Lexicon::for_text(bytes),
             pool: Vec::with_capacity(bytes / 8),
             mentions: Vec::with_capacity(bytes / 16),
-            read: 0,
+            lines_read: 0,
             known: HashMap::new(),
             lines: Vec::with_capacity(bytes / 32),
-            labels: Vec::with_capacity(past.sources.len()),
+            labels: Vec::with_capacity(passages.sources.len()),
         };
-        let recency = Recency::of(past);
-        for (passage, &is_kept) in past.passages.iter().zip(is_kept) {
+        let recency = Recency::of(passages);
+        for (passage, &is_kept) in passages.passages.iter().zip(is_kept) {
             let weight = weight(passage) * recency.at(passage.message);
             // The first line of a command is its heading.
-            let is_command =
-                passage.slot == Some(ArgumentKind::Command) && past.sources[passage.source].kind == SourceKind::Command;
+            let is_command = passage.argument == Some(ArgumentKind::Command)
+                && passages.sources[passage.source].kind == SourceKind::Command;
             reading.passage(passage, weight, is_kept || passage.is_heading, is_command);
         }
-        for (at, source) in past.sources.iter().enumerate() {
+        for (at, source) in passages.sources.iter().enumerate() {
             let features = reading.scan(&source.label, 0.0);
-            let favor = (CALL * recency.at(source.last)).sqrt();
-            reading.labels.push(Label { tokens: guess(&source.label) + 1.0, favor, features });
+            let favor = (CALL_WEIGHT * recency.at(source.last)).sqrt();
+            reading.labels.push(Label { tokens: estimate_tokens(&source.label) + 1.0, favor, features });
             if matches!(source.kind, SourceKind::File | SourceKind::Command) {
                 reading.lines.push(Line {
                     text: "",
                     source: at,
-                    tokens: LINE,
+                    tokens: LINE_OVERHEAD_TOKENS,
                     continues: false,
                     favor: 0.0,
                     features: 0..0,
@@ -156,13 +185,13 @@ impl<'a> Reading<'a> {
     }
 
     fn passage(&mut self, passage: &Passage<'a>, weight: f32, is_kept: bool, mut is_label: bool) {
-        let is_tool = passage.voice.is_printed();
+        let is_tool = passage.origin.is_printed();
         let favor = weight.sqrt();
-        lines::each(passage.text, is_tool, &mut |Piece { text, continues }| {
+        each_line(passage.text, is_tool, &mut |LinePiece { text, continues }| {
             let features = self.scan(text, weight);
             if !is_kept && !is_label && !features.is_empty() {
                 // One more for the line end.
-                let (source, tokens) = (passage.source, guess(text) + 1.0 + LINE);
+                let (source, tokens) = (passage.source, estimate_tokens(text) + 1.0 + LINE_OVERHEAD_TOKENS);
                 self.lines.push(Line { text, source, tokens, continues, favor, features });
             }
             is_label = false;
@@ -170,22 +199,22 @@ impl<'a> Reading<'a> {
     }
 
     fn scan(&mut self, text: &str, weight: f32) -> Range<u32> {
-        self.read += 1;
-        let line = self.read;
+        self.lines_read += 1;
+        let line = self.lines_read;
         let fingerprint = fingerprint(text);
         if let Some(features) = self.known.get(&fingerprint) {
             for &feature in &self.pool[features.start as usize..features.end as usize] {
-                self.mentions[feature as usize].note(weight, line);
+                self.mentions[feature as usize].count(weight, line);
             }
             return features.clone();
         }
         let from = self.pool.len() as u32;
         let (pool, mentions) = (&mut self.pool, &mut self.mentions);
-        self.lexicon.scan(text, |feature, shape| {
+        self.lexicon.scan(text, |feature, kind| {
             if feature as usize == mentions.len() {
-                mentions.push(Mentions { shape, weight: 0.0, lines: 0, last: 0 });
+                mentions.push(Mentions { kind, weight: 0.0, lines: 0, last: 0 });
             }
-            if mentions[feature as usize].note(weight, line) {
+            if mentions[feature as usize].count(weight, line) {
                 pool.push(feature);
             }
         });
@@ -194,8 +223,8 @@ impl<'a> Reading<'a> {
         features
     }
 
-    /// Favors lines with the words that the user asked to look at.
-    fn favor(&mut self, focus: &str) {
+    /// Favors lines with words of the user's instructions.
+    fn favor_focus(&mut self, focus: &str) {
         let mut wanted: HashSet<Feature> = HashSet::new();
         for word in
             focus.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| word.len() >= FOCUS_BYTES_MIN)
@@ -209,31 +238,31 @@ impl<'a> Reading<'a> {
         for line in &mut self.lines {
             let features = &self.pool[line.features.start as usize..line.features.end as usize];
             let hits = features.iter().filter(|feature| wanted.contains(feature)).count();
-            line.favor *= 1.0 + FAVOR * hits.min(FAVORED_WORDS_MAX) as f32;
+            line.favor *= 1.0 + FOCUS_BONUS * hits.min(FOCUS_WORDS_MAX) as f32;
         }
     }
 
-    /// What each feature is worth to have in the prompt.
-    fn worth(&self) -> Worth {
-        let rarity = |known: &Mentions| (1.0 + self.read as f32 / known.lines as f32).ln();
+    /// Computes the worth of each feature.
+    fn worth(&self) -> FeatureWorth {
+        let rarity = |known: &Mentions| (1.0 + self.lines_read as f32 / known.lines as f32).ln();
         let left = self.mentions.iter().map(|known| {
             known.weight.ln_1p()
-                * match known.shape {
-                    Shape::Word => WORD * rarity(known),
-                    Shape::Name => NAME * rarity(known),
-                    Shape::Joined(..) => JOINED * rarity(known),
-                    Shape::Triple(..) => TRIPLE,
+                * match known.kind {
+                    FeatureKind::Word => WORD_WORTH * rarity(known),
+                    FeatureKind::Name => NAME_WORTH * rarity(known),
+                    FeatureKind::Joined => JOINED_WORTH * rarity(known),
+                    FeatureKind::Triple => TRIPLE_WORTH,
                 }
         });
-        let again =
-            self.mentions.iter().map(|known| if matches!(known.shape, Shape::Triple(..)) { 0.0 } else { AGAIN });
-        Worth { left: left.collect(), again: again.collect() }
+        let repeat =
+            self.mentions.iter().map(|known| if known.kind == FeatureKind::Triple { 0.0 } else { REPEAT_WORTH });
+        FeatureWorth { left: left.collect(), repeat: repeat.collect() }
     }
 }
 
 impl Mentions {
-    /// Notes a mention; answers whether it is the first in its line.
-    fn note(&mut self, weight: f32, line: u32) -> bool {
+    /// Counts a mention; `true` when it is the first in its line.
+    fn count(&mut self, weight: f32, line: u32) -> bool {
         let is_first = self.last != line;
         if is_first {
             self.weight += weight;
@@ -244,58 +273,53 @@ impl Mentions {
     }
 }
 
-/// What a word that the user asked for adds to a line's gain, up to how many of them, and which are too short to count.
-const FAVOR: f32 = 2.0;
-const FAVORED_WORDS_MAX: usize = 3;
-const FOCUS_BYTES_MIN: usize = 4;
-
-/// How mentions fade with the messages since.
+/// The factor by which mentions lose weight with their age.
 struct Recency {
     newest: usize,
-    fade: f32,
+    half_life: f32,
 }
 
 impl Recency {
-    fn of(past: &Passages<'_>) -> Recency {
-        let newest = past.passages.last().map_or(0, |passage| passage.message);
-        Recency { newest, fade: newest as f32 * FADE + 1.0 }
+    fn of(passages: &Passages<'_>) -> Recency {
+        let newest = passages.passages.last().map_or(0, |passage| passage.message);
+        Recency { newest, half_life: newest as f32 * RECENCY_HALF_LIFE + 1.0 }
     }
 
     fn at(&self, message: usize) -> f32 {
-        1.0 / (1.0 + self.newest.saturating_sub(message) as f32 / self.fade)
+        1.0 / (1.0 + self.newest.saturating_sub(message) as f32 / self.half_life)
     }
 }
 
-/// What a mention in this passage weighs, were it the newest.
+/// Returns the weight of a mention in this passage, were it the newest.
 fn weight(passage: &Passage<'_>) -> f32 {
-    match (passage.voice, passage.slot) {
-        (TextOrigin::User, _) => USER,
-        (TextOrigin::Agent, _) => AGENT,
-        (TextOrigin::Call, Some(ArgumentKind::Replaced)) => REPLACED,
-        (TextOrigin::Call, _) => CALL,
-        (TextOrigin::Tool, _) => TOOL,
-        (TextOrigin::Echo, _) => ECHO,
+    match (passage.origin, passage.argument) {
+        (TextOrigin::User, _) => USER_WEIGHT,
+        (TextOrigin::Agent, _) => AGENT_WEIGHT,
+        (TextOrigin::Call, Some(ArgumentKind::Replaced)) => REPLACED_WEIGHT,
+        (TextOrigin::Call, _) => CALL_WEIGHT,
+        (TextOrigin::Tool, _) => TOOL_WEIGHT,
+        (TextOrigin::Echo, _) => ECHO_WEIGHT,
     }
 }
 
-/// What features are still worth, and what covering them leaves of it.
-struct Worth {
+/// The worth that each feature still has, and the share of it that is left each time a line covers it.
+struct FeatureWorth {
     left: Vec<f32>,
-    again: Vec<f32>,
+    repeat: Vec<f32>,
 }
 
-impl Worth {
+impl FeatureWorth {
     fn of(&self, features: &[Feature]) -> f32 {
         features.iter().map(|&feature| self.left[feature as usize]).sum()
     }
 
     fn cover(&mut self, features: &[Feature]) {
         for &feature in features {
-            self.left[feature as usize] *= self.again[feature as usize];
+            self.left[feature as usize] *= self.repeat[feature as usize];
         }
     }
 
-    /// Covers a feature unless it is new, as in text the prompt adds.
+    /// Covers a feature, unless no line has it.
     fn cover_known(&mut self, feature: Feature) {
         if (feature as usize) < self.left.len() {
             self.cover(&[feature]);
@@ -303,23 +327,17 @@ impl Worth {
     }
 }
 
-struct Greedy<'p, 'a> {
-    past: &'p Passages<'a>,
+/// The greedy selection: takes the best line, lowers the worth of what it covers, and looks for the next.
+struct GreedySelection<'p, 'a> {
+    passages: &'p Passages<'a>,
     pool: Vec<Feature>,
     lines: Vec<Line<'a>>,
     labels: Vec<Label>,
-    worth: Worth,
+    worth: FeatureWorth,
     is_open: Vec<bool>,
 }
 
-/// When less is left, no further line is tried.
-const TOKENS_LEFT_MIN: usize = 24;
-
-/// Candidates per token of the limit; the others cannot win.
-const CANDIDATES_PER_TOKEN: usize = 2;
-
-impl<'a> Greedy<'_, 'a> {
-    /// Takes the best line until the limit is reached, looking again at those that got worse.
+impl<'a> GreedySelection<'_, 'a> {
     fn run(mut self, limit: usize, count: &dyn Fn(&str) -> usize) -> Vec<Pick<'a>> {
         let candidates = self.candidates(limit * CANDIDATES_PER_TOKEN);
         let of_source = self.by_source(&candidates);
@@ -337,7 +355,7 @@ impl<'a> Greedy<'_, 'a> {
             }
             let opens = !self.is_open[source];
             let cost = if text.is_empty() { 0 } else { count(text) + 1 }
-                + if opens { count(&self.past.sources[source].label) + 4 } else { 0 };
+                + if opens { count(&self.passages.sources[source].label) + 4 } else { 0 };
             if spent + cost > limit {
                 if limit - spent < TOKENS_LEFT_MIN {
                     break;
@@ -352,28 +370,28 @@ impl<'a> Greedy<'_, 'a> {
                 let cheaper = of_source[source].iter().map(|&line| Candidate { score: self.score(line), line });
                 heap.extend(cheaper);
             }
-            heap.extend(self.favor_beside(line));
+            heap.extend(self.favor_adjacent(line));
             picks.push(Pick { text, source, line, continues });
         }
         picks
     }
 
-    /// Favors the lines before and after a chosen one: together they are an excerpt.
-    fn favor_beside(&mut self, line: usize) -> Vec<Candidate> {
+    /// Favors the lines before and after a chosen one.
+    fn favor_adjacent(&mut self, line: usize) -> Vec<Candidate> {
         let Line { source, text, .. } = self.lines[line];
         let near = [line.checked_sub(1), Some(line + 1)].into_iter().flatten();
         let near = near.filter(|&near| {
-            let is_beside = self.lines.get(near).is_some_and(|near| near.source == source && !near.text.is_empty());
-            is_beside && !text.is_empty()
+            let is_adjacent = self.lines.get(near).is_some_and(|near| near.source == source && !near.text.is_empty());
+            is_adjacent && !text.is_empty()
         });
         let near: Vec<usize> = near.collect();
         for &near in &near {
-            self.lines[near].favor *= BESIDE;
+            self.lines[near].favor *= ADJACENT_BONUS;
         }
         near.into_iter().map(|line| Candidate { score: self.score(line), line }).collect()
     }
 
-    /// The `most` best candidates, in no order.
+    /// Returns the `most` best candidates, in no order.
     fn candidates(&self, most: usize) -> Vec<Candidate> {
         let mut all: Vec<Candidate> =
             (0..self.lines.len()).map(|line| Candidate { score: self.score(line), line }).collect();
@@ -385,14 +403,14 @@ impl<'a> Greedy<'_, 'a> {
     }
 
     fn by_source(&self, candidates: &[Candidate]) -> Vec<Vec<usize>> {
-        let mut of_source = vec![Vec::new(); self.past.sources.len()];
+        let mut of_source = vec![Vec::new(); self.passages.sources.len()];
         for candidate in candidates {
             of_source[self.lines[candidate.line].source].push(candidate.line);
         }
         of_source
     }
 
-    /// What the line newly covers per token, with its heading when that is not there yet.
+    /// Returns what the line newly covers per token, with its heading while that is not open.
     fn score(&self, line: usize) -> f32 {
         let line = &self.lines[line];
         let gain = self.worth.of(self.features(&line.features)) * line.favor;
@@ -445,20 +463,21 @@ impl Eq for Candidate {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::passages::{Arguments, cut};
+    use super::super::arguments::CallArguments;
+    use super::super::passages::Passages;
     use super::super::testing;
     use super::select;
     use crate::policy::Tools;
 
-    /// The first line that is chosen of a past told in small text.
+    /// The first line that is chosen of a thread written as small text.
     fn first(lines: &str, covered: &[&str], focus: &str) -> String {
         let thread = testing::thread(lines);
-        let arguments = Arguments::of(&thread);
+        let arguments = CallArguments::of(&thread);
         let tools = Tools::default();
-        let past = cut(&thread, &arguments, &tools, &[]);
-        let is_kept = vec![false; past.passages.len()];
-        let picks = select(&past, &is_kept, covered, focus, 200, &|text| text.len() / 4);
-        picks.first().map(|pick| format!("{}{}", past.sources[pick.source].label, pick.text)).unwrap_or_default()
+        let passages = Passages::of(&thread, &arguments, &tools, &[]);
+        let is_kept = vec![false; passages.passages.len()];
+        let picks = select(&passages, &is_kept, covered, focus, 200, &|text| text.len() / 4);
+        picks.first().map(|pick| format!("{}{}", passages.sources[pick.source].label, pick.text)).unwrap_or_default()
     }
 
     #[test]

@@ -1,60 +1,75 @@
-//! The workstream state: short lists of what matters now, kept under caps beside a summary.
+//! The workstream state: short lists of what matters now, kept under caps next to a summary.
 //!
-//! Merging is done by code and the same way every time. What a cap pushes out is handed back, never silently lost. A
-//! delta cannot lift a constraint: a delta is written by a model that has read tool output, and such a model may not take
-//! back what a person demanded.
+//! A model that summarizes also answers with a delta, and code merges it. With a cap of three tasks:
+//!
+//! ```text
+//! state                           delta                 merged
+//! [open]  T1: port the parser     [done] T1             [doing] fix the build
+//! [open]  write the docs          [open] measure it     [open]  measure it
+//! [doing] fix the build           [open] release it     [open]  release it
+//!
+//! 1. T1 is known: the new entry replaces it, takes over its words, and goes to the end. The other two are new.
+//! 2. Five entries are two too many. The finished T1 leaves first, then the oldest, "write the docs".
+//! ```
+//!
+//! What a cap pushes out is returned. A delta cannot remove a constraint: it was written by a model that has read tool output,
+//! and such a model may not take back what a person demanded.
 
 use serde::{Deserialize, Serialize};
 
-use super::fence::one_line;
+use super::clip::one_line;
 
 /// What matters now.
+///
+/// The runtime keeps one per thread, under presets with the `workstream` form. It shows it to the model with each request for a
+/// summary, merges the deltas of the answer in their order, and stores the result under the version that it read. A merge that
+/// lost that race is dropped with its compaction; merging the same delta twice would change nothing but the order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkstreamState {
-    /// What was decided, oldest first, as in every list here.
+    /// Decisions, oldest first, as in every list here.
     pub decisions: Vec<KeyDecision>,
-    /// What the work must keep to.
+    /// Constraints on the work.
     pub constraints: Vec<String>,
-    /// What is to be done.
+    /// Tasks, and those that were finished lately.
     pub tasks: Vec<StateTask>,
-    /// What nobody has answered yet, and what was answered lately.
+    /// Open questions, and those that were answered lately.
     pub questions: Vec<StateQuestion>,
-    /// What could go wrong.
+    /// Risks.
     pub risks: Vec<String>,
-    /// What was made.
+    /// Things that were made.
     pub artifacts: Vec<MadeArtifact>,
-    /// Who of several agents did what.
+    /// Contributions of several agents.
     pub contributions: Vec<AgentContribution>,
 }
 
-/// What a summarizer found new or changed: lists as in [`WorkstreamState`], each entry an addition or an update.
+/// New and changed entries: lists as in [`WorkstreamState`].
 pub type StateDelta = WorkstreamState;
 
 /// A decision that later work rests on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KeyDecision {
-    /// What was decided.
+    /// The decision.
     pub text: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Something to be done.
+/// A task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StateTask {
     /// Its id, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What.
+    /// The work.
     pub text: String,
-    /// How far it is.
+    /// Its status.
     pub status: TaskStatus,
 }
 
-/// How far a task is.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskStatus {
@@ -76,7 +91,7 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             TaskStatus::Open => "open",
@@ -99,115 +114,56 @@ pub struct StateQuestion {
     pub answer: Option<String>,
 }
 
-/// Something that was made.
+/// A thing that was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MadeArtifact {
     /// Its name, path or id.
     pub name: String,
-    /// What it is.
+    /// A description.
     pub note: String,
 }
 
-/// What one of several agents did.
+/// The work of one of several agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentContribution {
-    /// Who.
+    /// The agent.
     pub agent: String,
-    /// What.
+    /// The work.
     pub text: String,
 }
 
-/// How long each list may get.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct StateCaps {
-    /// Decisions.
-    pub decisions_max: usize,
-    /// Constraints.
-    pub constraints_max: usize,
-    /// Tasks.
-    pub tasks_max: usize,
-    /// Questions.
-    pub questions_max: usize,
-    /// Risks.
-    pub risks_max: usize,
-    /// Things made.
-    pub artifacts_max: usize,
-    /// Contributions.
-    pub contributions_max: usize,
-}
-
-impl Default for StateCaps {
-    fn default() -> Self {
-        StateCaps {
-            decisions_max: 8,
-            constraints_max: 6,
-            tasks_max: 10,
-            questions_max: 5,
-            risks_max: 5,
-            artifacts_max: 10,
-            contributions_max: 6,
-        }
-    }
-}
-
-/// One of the lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StateList {
-    /// Decisions.
-    Decisions,
-    /// Constraints.
-    Constraints,
-    /// Tasks.
-    Tasks,
-    /// Questions.
-    Questions,
-    /// Risks.
-    Risks,
-    /// Things made.
-    Artifacts,
-    /// Contributions.
-    Contributions,
-}
-
-/// An entry that its list's cap pushed out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EvictedEntry {
-    /// Which list it was in.
-    pub list: StateList,
-    /// The entry, as it is rendered.
-    pub text: String,
-}
+// The most entries of each list.
+const DECISIONS_MAX: usize = 8;
+const CONSTRAINTS_MAX: usize = 6;
+const TASKS_MAX: usize = 10;
+const QUESTIONS_MAX: usize = 5;
+const RISKS_MAX: usize = 5;
+const ARTIFACTS_MAX: usize = 10;
+const CONTRIBUTIONS_MAX: usize = 6;
 
 impl WorkstreamState {
-    /// Takes in what is new: an entry that says the same as an old one replaces it, and the newest stand last. Over a
-    /// cap, finished tasks and answered questions leave first, then the oldest. What left is returned.
-    #[must_use = "what fell out is lost unless it is reported"]
-    pub fn merge(&mut self, delta: StateDelta, caps: &StateCaps) -> Vec<EvictedEntry> {
-        let mut fallen = merge(StateList::Decisions, &mut self.decisions, delta.decisions, caps.decisions_max);
-        fallen.extend(merge(StateList::Constraints, &mut self.constraints, delta.constraints, caps.constraints_max));
-        fallen.extend(merge(StateList::Tasks, &mut self.tasks, delta.tasks, caps.tasks_max));
-        fallen.extend(merge(StateList::Questions, &mut self.questions, delta.questions, caps.questions_max));
-        fallen.extend(merge(StateList::Risks, &mut self.risks, delta.risks, caps.risks_max));
-        fallen.extend(merge(StateList::Artifacts, &mut self.artifacts, delta.artifacts, caps.artifacts_max));
-        fallen.extend(merge(
-            StateList::Contributions,
-            &mut self.contributions,
-            delta.contributions,
-            caps.contributions_max,
-        ));
-        fallen
+    /// Merges a delta: an entry that says the same as an old one replaces it, and the newest come last. Over a cap, finished
+    /// tasks and answered questions leave first, then the oldest entries. Returns the lines of what left.
+    #[must_use = "evicted entries are lost unless they are reported"]
+    pub fn merge(&mut self, delta: StateDelta) -> Vec<String> {
+        let mut evicted = merge(&mut self.decisions, delta.decisions, DECISIONS_MAX);
+        evicted.extend(merge(&mut self.constraints, delta.constraints, CONSTRAINTS_MAX));
+        evicted.extend(merge(&mut self.tasks, delta.tasks, TASKS_MAX));
+        evicted.extend(merge(&mut self.questions, delta.questions, QUESTIONS_MAX));
+        evicted.extend(merge(&mut self.risks, delta.risks, RISKS_MAX));
+        evicted.extend(merge(&mut self.artifacts, delta.artifacts, ARTIFACTS_MAX));
+        evicted.extend(merge(&mut self.contributions, delta.contributions, CONTRIBUTIONS_MAX));
+        evicted
     }
 
-    /// Whether there is nothing in it.
+    /// Tells whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         *self == WorkstreamState::default()
     }
 
-    /// The state as text: a heading for each list that has entries, an entry to a line.
+    /// Renders the state as text: a heading for each list that has entries, an entry to a line.
     pub fn render(&self) -> String {
         let lists = [
             section("Key decisions", &self.decisions),
@@ -221,53 +177,53 @@ impl WorkstreamState {
         lists.into_iter().flatten().collect::<Vec<_>>().join("\n")
     }
 
-    /// Keeps only what a test of each entry's text allows; the texts of the others are returned.
+    /// Removes the entries whose text `allows` rejects, and returns their texts.
     pub(super) fn retain(&mut self, allows: &dyn Fn(&str) -> bool) -> Vec<String> {
-        let mut gone = retain(&mut self.decisions, allows);
-        gone.extend(retain(&mut self.constraints, allows));
-        gone.extend(retain(&mut self.tasks, allows));
-        gone.extend(retain(&mut self.questions, allows));
-        gone.extend(retain(&mut self.risks, allows));
-        gone.extend(retain(&mut self.artifacts, allows));
-        gone.extend(retain(&mut self.contributions, allows));
-        gone
+        let mut removed = retain(&mut self.decisions, allows);
+        removed.extend(retain(&mut self.constraints, allows));
+        removed.extend(retain(&mut self.tasks, allows));
+        removed.extend(retain(&mut self.questions, allows));
+        removed.extend(retain(&mut self.risks, allows));
+        removed.extend(retain(&mut self.artifacts, allows));
+        removed.extend(retain(&mut self.contributions, allows));
+        removed
     }
 }
 
-/// What the lists have in common.
+/// An entry of any list.
 trait StateEntry {
-    /// Whether two entries speak of the same thing.
+    /// Tells whether two entries are about the same thing.
     fn is_same(&self, other: &Self) -> bool;
 
-    /// The entry on one line.
+    /// Renders the entry.
     fn line(&self) -> String;
 
-    /// Takes over from an older entry what a newer one leaves unsaid.
+    /// Takes over from an older entry what the newer one leaves out.
     fn inherit(&mut self, _older: Self)
     where
         Self: Sized,
     {
     }
 
-    /// Whether it can leave before others.
-    fn is_settled(&self) -> bool {
+    /// Finished tasks and answered questions are closed: they leave before others.
+    fn is_closed(&self) -> bool {
         false
     }
 }
 
-fn merge<T: StateEntry>(list: StateList, old: &mut Vec<T>, new: Vec<T>, max: usize) -> Vec<EvictedEntry> {
+fn merge<T: StateEntry>(old: &mut Vec<T>, new: Vec<T>, max: usize) -> Vec<String> {
     for mut entry in new.into_iter().filter(|entry| !entry.line().trim().is_empty()) {
         if let Some(at) = old.iter().position(|other| other.is_same(&entry)) {
             entry.inherit(old.remove(at));
         }
         old.push(entry);
     }
-    let mut fallen = Vec::new();
+    let mut evicted = Vec::new();
     while old.len() > max {
-        let at = old.iter().position(StateEntry::is_settled).unwrap_or(0);
-        fallen.push(EvictedEntry { list, text: old.remove(at).line() });
+        let at = old.iter().position(StateEntry::is_closed).unwrap_or(0);
+        evicted.push(old.remove(at).line());
     }
-    fallen
+    evicted
 }
 
 fn section<T: StateEntry>(heading: &str, list: &[T]) -> Option<String> {
@@ -279,14 +235,14 @@ fn retain<T: StateEntry>(list: &mut Vec<T>, allows: &dyn Fn(&str) -> bool) -> Ve
     list.extract_if(.., |entry| !allows(&entry.line())).map(|entry| entry.line()).collect()
 }
 
-/// A text as it is compared: letters and digits of any script in lower case; marks only where there is nothing else.
-fn normal(text: &str) -> String {
+/// Normalizes a text for comparison: letters and digits of any script in lower case; signs only where there is nothing else.
+fn normalize(text: &str) -> String {
     let letters: String = text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     if letters.is_empty() { text.trim().to_owned() } else { letters }
 }
 
 fn same(one: &str, other: &str) -> bool {
-    normal(one) == normal(other)
+    normalize(one) == normalize(other)
 }
 
 fn with_note(text: &str, note: &str) -> String {
@@ -343,7 +299,7 @@ impl StateEntry for StateTask {
         }
     }
 
-    fn is_settled(&self) -> bool {
+    fn is_closed(&self) -> bool {
         matches!(self.status, TaskStatus::Done | TaskStatus::Dropped)
     }
 }
@@ -364,7 +320,7 @@ impl StateEntry for StateQuestion {
         self.answer = self.answer.take().or(older.answer);
     }
 
-    fn is_settled(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.answer.is_some()
     }
 }
@@ -397,7 +353,7 @@ impl StateEntry for AgentContribution {
 
 #[cfg(test)]
 mod tests {
-    use super::{StateCaps, StateDelta, StateList, StateQuestion, StateTask, TaskStatus, WorkstreamState};
+    use super::{StateDelta, StateQuestion, StateTask, TaskStatus, WorkstreamState};
 
     fn task(id: &str, text: &str, status: TaskStatus) -> StateTask {
         StateTask { id: (!id.is_empty()).then(|| id.into()), text: text.into(), status }
@@ -407,16 +363,12 @@ mod tests {
         StateDelta { tasks: list, ..StateDelta::default() }
     }
 
-    fn fallen(state: &mut WorkstreamState, delta: StateDelta) -> Vec<String> {
-        state.merge(delta, &StateCaps::default()).into_iter().map(|fallen| fallen.text).collect()
-    }
-
     #[test]
     fn the_same_thing_said_again_is_one_entry_and_the_newest_wins() {
         let mut state = WorkstreamState::default();
         let first = tasks(vec![task("", "Écrire les tests", TaskStatus::Open), task("T1", "部署", TaskStatus::Open)]);
         let again = tasks(vec![task("T1", "", TaskStatus::Doing), task("", "écrire  les tests!", TaskStatus::Done)]);
-        assert!(fallen(&mut state, first).is_empty() && fallen(&mut state, again).is_empty());
+        assert!(state.merge(first).is_empty() && state.merge(again).is_empty());
         assert_eq!(state.render(), "Tasks:\n- [doing] T1: 部署\n- [done] écrire les tests!\n");
     }
 
@@ -425,12 +377,12 @@ mod tests {
         let mut state = WorkstreamState::default();
         let mut list: Vec<StateTask> = (0..10).map(|n| task("", &format!("task {n}"), TaskStatus::Open)).collect();
         list[4].status = TaskStatus::Done;
-        assert!(fallen(&mut state, tasks(list)).is_empty());
+        assert!(state.merge(tasks(list)).is_empty());
         let more = tasks(vec![task("", "new 1", TaskStatus::Open), task("", "new 2", TaskStatus::Open)]);
-        assert_eq!(fallen(&mut state, more), ["[done] task 4", "[open] task 0"]);
+        assert_eq!(state.merge(more), ["[done] task 4", "[open] task 0"]);
         let question = |n: usize| StateQuestion { text: format!("why {n}?"), answer: (n == 2).then(|| "so".into()) };
         let questions = StateDelta { questions: (0..6).map(question).collect(), ..StateDelta::default() };
-        assert_eq!(fallen(&mut state, questions), ["why 2? → so"]);
+        assert_eq!(state.merge(questions), ["why 2? → so"]);
     }
 
     #[test]
@@ -438,9 +390,9 @@ mod tests {
         let mut state = WorkstreamState::default();
         let texts = |name: &str| (0..20).map(|n| format!("{name} {n}")).collect::<Vec<_>>();
         let delta = StateDelta { constraints: texts("規則"), risks: texts("risk"), ..StateDelta::default() };
-        let gone = state.merge(delta, &StateCaps::default());
+        let gone = state.merge(delta);
         assert_eq!((state.constraints.len(), state.risks.len(), gone.len()), (6, 5, 14 + 15));
-        assert_eq!(gone.iter().filter(|fallen| fallen.list == StateList::Constraints).count(), 14);
+        assert_eq!(gone.iter().filter(|line| line.starts_with("規則")).count(), 14);
         assert_eq!(state.constraints[0], "規則 14");
     }
 
@@ -450,7 +402,7 @@ mod tests {
         let before = state.clone();
         let empty: StateDelta =
             serde_json::from_str(r#"{"constraints":[" "],"tasks":[{"status":"done"}],"unheard":1}"#).unwrap();
-        assert!(fallen(&mut state, empty).is_empty());
+        assert!(state.merge(empty).is_empty());
         assert_eq!(state, before);
     }
 

@@ -1,6 +1,6 @@
-//! The structured summary: what a span held, item by item, each item linked to the message it came from.
+//! The structured summary: the items of a span, each linked to the message it came from.
 //!
-//! Items are what code extracted or a model answered; rendering them is the form's affair, choosing among them the
+//! Items are what code extracted or a model answered. How they are laid out is the form's business, which of them fit is the
 //! embedded summarizer's.
 
 use std::collections::BTreeMap;
@@ -9,10 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::thread::{MessageId, Outcome, Span};
 
-/// Bumped when the meaning of a summary's fields changes; part of every cache key.
-pub const SCHEMA_VERSION: &str = "v1.1";
+/// The version of the fields' meaning, part of every cache key. Bump it when that changes, or old summaries are reused.
+pub(super) const SCHEMA_VERSION: &str = "v1.1";
 
-/// What a span held.
+/// The items of a span.
+///
+/// One value goes through four hands, in this order, and each round begins anew with the first:
+///
+/// 1. `extract` fills it from the messages of the span. Texts of earlier summaries in the span are parsed back into it.
+/// 2. `merge` puts the earlier round's items in front. On the same thing, the newer item wins.
+/// 3. A model's answer is added: its goal, facts, decisions and open items. These are the only fields that a model may
+///    write; what code extracted is never changed by one, so a constraint of round 1 is the same bytes in round 50.
+/// 4. The embedded summarizer renders as many items as fit, the receipt looks each of them up in the prompt, and the whole
+///    value is stored with the compaction as the next round's earlier items.
+///
+/// Places are numbers in the log, not in the loaded thread: a thread that is loaded from its last compaction onward has
+/// fewer messages, and an item with a loaded place would point to the wrong one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StructuredSummary {
@@ -20,25 +32,23 @@ pub struct StructuredSummary {
     pub span: Option<Span>,
     /// Words that must be in every later prompt, as the caller gave them.
     pub pins: Vec<String>,
-    /// What the user demanded or corrected, verbatim.
+    /// The user's demands and corrections, verbatim.
     pub constraints: Vec<Quote>,
-    /// What the user asked for, oldest first.
+    /// The user's requests, oldest first.
     pub requests: Vec<UserRequest>,
     /// Stable things learned.
     pub facts: Vec<Quote>,
-    /// What was decided and why.
+    /// Decisions with their reasons.
     pub decisions: Vec<Decision>,
-    /// What is still to be done.
+    /// Unfinished work.
     pub open_items: Vec<OpenItem>,
-    /// Files and what was done to them.
+    /// Files, with what was done to them.
     pub files: Vec<FileFact>,
-    /// Commands and how they ended.
+    /// Commands, with how they ended.
     pub commands: Vec<CommandFact>,
-    /// Errors and whether they were fixed.
+    /// Errors, with their fixes.
     pub errors: Vec<ErrorFact>,
-    /// Content that was moved out.
-    pub artifacts: Vec<ArtifactNote>,
-    /// What tools answered, where the policy wants fields of it kept.
+    /// Tool answers with fields that the policy preserves.
     pub tool_outcomes: Vec<ToolOutcome>,
     /// Numbers with their names, and ids.
     pub values: Vec<Quote>,
@@ -47,9 +57,9 @@ pub struct StructuredSummary {
     /// Images, documents, recordings and files, each with its kind, name, type and size.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<Quote>,
-    /// Messages that were hidden, with what stood in their place.
+    /// Hidden messages, with their replacements.
     pub hidden: Vec<Quote>,
-    /// What the user is after now, as a model put it.
+    /// The user's goal, as a model put it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goal: Option<String>,
     /// The request being worked on.
@@ -58,12 +68,12 @@ pub struct StructuredSummary {
     pub current_plan: Vec<PlanItem>,
     /// The part of the current turn that was summarized, when the turn was split.
     pub turn_context: Option<TurnContext>,
-    /// How many rounds it stands for, this one included.
+    /// The rounds it stands for, this one included.
     pub rounds: u32,
 }
 
 impl StructuredSummary {
-    /// Whether nothing is in it.
+    /// Tells whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         *self == StructuredSummary::default()
     }
@@ -78,7 +88,7 @@ pub struct Quote {
     pub place: usize,
 }
 
-/// Something the user asked for.
+/// A request of the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserRequest {
     /// The words.
@@ -87,15 +97,15 @@ pub struct UserRequest {
     pub place: usize,
     /// The turn it opened.
     pub turn: u32,
-    /// What became of it.
+    /// Its state.
     pub state: RequestState,
 }
 
-/// What became of a request.
+/// The state of a request. Extraction sets it from the messages that follow; only the newest request can be open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestState {
-    /// It is being worked on.
+    /// The agent works on it.
     Open,
     /// The agent finished its turn on it.
     Answered,
@@ -106,9 +116,9 @@ pub enum RequestState {
 /// A decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// What was decided.
+    /// The decision.
     pub decision: String,
-    /// Why, where it was said.
+    /// The reason, where one was given.
     #[serde(default)]
     pub rationale: String,
     /// The turn.
@@ -119,20 +129,20 @@ pub struct Decision {
     pub place: usize,
 }
 
-/// Something still to be done.
+/// Unfinished work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenItem {
-    /// What.
+    /// The work.
     pub description: String,
-    /// In which connection.
+    /// Its context.
     #[serde(default)]
     pub context: String,
-    /// How pressing.
+    /// Its urgency.
     #[serde(default)]
     pub priority: Priority,
 }
 
-/// How pressing something is.
+/// The urgency of an open item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
@@ -141,14 +151,14 @@ pub enum Priority {
     /// Ordinary.
     #[default]
     Medium,
-    /// Whenever.
+    /// Can wait.
     Low,
 }
 
 /// One entry of a plan that the agent wrote down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanItem {
-    /// What.
+    /// The step.
     pub text: String,
     /// Its state, in the agent's own word.
     pub state: String,
@@ -158,13 +168,13 @@ pub struct PlanItem {
 }
 
 impl PlanItem {
-    /// Whether it is done.
+    /// Tells whether it is done, in any of the words that agents use.
     pub fn is_done(&self) -> bool {
         matches!(self.state.as_str(), "completed" | "done" | "complete" | "cancelled")
     }
 }
 
-/// A file and what was done to it.
+/// A file, with what was done to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFact {
     /// Its path, as it was written.
@@ -181,13 +191,13 @@ pub struct FileFact {
 }
 
 impl FileFact {
-    /// The newest message that touched it.
-    pub fn last(&self) -> usize {
+    /// Returns the place of the newest message that touched it.
+    pub fn last_touched(&self) -> usize {
         self.read.max(self.written).max(self.patched).unwrap_or(0)
     }
 
-    /// What was done to it, in one word.
-    pub fn deed(&self) -> &'static str {
+    /// Returns what was done to it last, in one word.
+    pub fn last_action(&self) -> &'static str {
         match (self.written, self.patched) {
             (Some(written), Some(patched)) if patched > written => "edited",
             (Some(_), _) => "written",
@@ -197,64 +207,53 @@ impl FileFact {
     }
 }
 
-/// A command and how it ended.
+/// A command, with how it ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandFact {
     /// The command.
     pub command: String,
     /// Its exit status, where the output tells it.
     pub exit: Option<i32>,
-    /// Whether it failed.
+    /// It failed.
     pub failed: bool,
     /// The place of the message.
     pub place: usize,
 }
 
-/// An error and whether it was fixed.
+/// An error, with its fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorFact {
-    /// The line that says it.
+    /// The line that reports it.
     pub line: String,
-    /// What it was about: a command or a tool.
+    /// The command or tool that failed.
     pub about: String,
     /// The place of the message.
     pub place: usize,
-    /// The place of a later message in which the same thing went well.
+    /// The place of a later message in which the same thing succeeded.
     pub fixed: Option<usize>,
 }
 
-/// Content that was moved out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArtifactNote {
-    /// Its id, or a message reference such as `m41`.
-    pub id: String,
-    /// What it is.
-    pub description: String,
-    /// When to read it again.
-    pub hint: String,
-}
-
-/// What a tool answered.
+/// A tool's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolOutcome {
     /// The tool.
     pub tool: String,
-    /// How it ended, where that is known.
+    /// Its outcome, where that is known.
     #[serde(default)]
     pub outcome: Option<Outcome>,
     /// Fields that must survive.
     pub key_fields: BTreeMap<String, String>,
-    /// What went wrong.
+    /// The line that reports the failure.
     pub error: Option<String>,
     /// The message.
     pub message: Option<MessageId>,
 }
 
-/// The part of the current turn that was summarized.
+/// The summarized beginning of a turn whose end stays in the prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnContext {
-    /// What the turn is about: the user's words.
+    /// The request that opened the turn, in the user's words.
     pub request: Quote,
-    /// What was done in it so far.
+    /// The work done in it so far.
     pub progress: Vec<Quote>,
 }

@@ -1,9 +1,10 @@
-//! The transcript: what a summarizer is shown of a span, part by part, numbered by place and bounded in size.
+//! The transcript: a span as a summarizer is shown it, part by part, numbered by place and bounded in size.
 //!
 //! Reasoning is never shown, nor are parts of tools that the caller does not name. A part's text cannot pass itself off
 //! as another part: only a heading of ours can begin a line with a number in square brackets.
 
-use super::fence::{clipped, defused, one_line};
+use super::clip::{clip_chars, one_line};
+use super::fence::escape_tags;
 use crate::policy::Tools;
 use crate::thread::{HarnessText, Media, Message, Outcome, Part, Role, Span, Speaker, Thread, ToolResult, pieces};
 
@@ -13,28 +14,29 @@ const SPEAKER_CHARS_MAX: usize = 120;
 /// The most characters of an entry that are not the part's own: the heading with the place, and line ends.
 pub(super) const HEADING_CHARS_MAX: usize = SPEAKER_CHARS_MAX + 32;
 
-/// What is shown of one part.
+/// One part, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TranscriptEntry(String);
 
 impl TranscriptEntry {
-    /// The entry's text, heading first.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// How many characters it takes.
     pub(super) fn chars(&self) -> usize {
         self.0.chars().count()
     }
 
     fn new(place: usize, heading: &str, text: &str, chars_max: usize) -> Self {
-        let heading = one_line(&defused(heading), SPEAKER_CHARS_MAX);
-        TranscriptEntry(format!("[{place}] {heading}:\n{}\n", clipped(&unnumbered(&defused(text.trim())), chars_max)))
+        let heading = one_line(&escape_tags(heading), SPEAKER_CHARS_MAX);
+        TranscriptEntry(format!(
+            "[{place}] {heading}:\n{}\n",
+            clip_chars(&escape_headings(&escape_tags(text.trim())), chars_max)
+        ))
     }
 }
 
-/// What is shown of a span: one entry for a part, of which at most `chars_max` characters are the part's own.
+/// Returns the entries of a span: one for a part, of which at most `chars_max` characters are the part's own.
 pub(super) fn entries(
     thread: &Thread,
     span: &Span,
@@ -42,38 +44,37 @@ pub(super) fn entries(
     tools: &Tools,
     shows: &dyn Fn(&str) -> bool,
 ) -> Vec<TranscriptEntry> {
-    let mut found = Vec::new();
+    let mut shown = Vec::new();
     for at in span.range() {
         let message = thread.message(at);
         let place = message.log_place();
         match thread.hidden(at) {
             Some(replacement) => {
-                found.push(TranscriptEntry::new(place, "hidden, in its place", replacement, chars_max))
+                shown.push(TranscriptEntry::new(place, "hidden, in its place", replacement, chars_max))
             }
             None => {
                 let outcome = |result: &ToolResult| tools.ending_at(thread, at, result).outcome;
                 for part in message.parts() {
                     match part {
-                        Part::Text(text) if is_user_speech(message) => found.extend(speech(place, text, chars_max)),
-                        part => found.extend(entry(place, message, part, chars_max, &outcome, shows)),
+                        Part::Text(text) if is_user_speech(message) => shown.extend(speech(place, text, chars_max)),
+                        part => shown.extend(entry(place, message, part, chars_max, &outcome, shows)),
                     }
                 }
             }
         }
     }
-    found
+    shown
 }
 
-/// A text of a user's message: the person's words, and apart from them what the harness put there. Its notices are left
-/// out; they come again.
+/// Splits a text of a user's message into the person's words and the harness's additions; notices are left out.
 fn speech(place: usize, text: &str, chars_max: usize) -> Vec<TranscriptEntry> {
-    let said = pieces(text).into_iter().filter_map(|(speaker, piece)| match speaker {
+    let shown = pieces(text).into_iter().filter_map(|(speaker, piece)| match speaker {
         Speaker::User => Some(("user", piece)),
         Speaker::Harness(HarnessText::Notice) => None,
         Speaker::Harness(HarnessText::Output) => Some(("harness, command output", piece)),
         Speaker::Harness(HarnessText::Summary) => Some(("earlier summary", piece)),
     });
-    said.map(|(heading, piece)| TranscriptEntry::new(place, heading, piece, chars_max)).collect()
+    shown.map(|(heading, piece)| TranscriptEntry::new(place, heading, piece, chars_max)).collect()
 }
 
 fn entry(
@@ -94,8 +95,8 @@ fn entry(
         Part::ToolCall(call) => entry(&format!("assistant calls {}", call.name), &call.arguments),
         Part::ToolResult(result) if !shows(&result.tool) => None,
         Part::ToolResult(result) => {
-            let told = outcome(result).map(|told| format!(", {told}")).unwrap_or_default();
-            entry(&format!("tool {} answers{told}", result.tool), &output(result))
+            let ending = outcome(result).map(|ending| format!(", {ending}")).unwrap_or_default();
+            entry(&format!("tool {} answers{ending}", result.tool), &output(result))
         }
         Part::Opaque(opaque) => entry(speaker(message), &format!("(a part of kind {})", one_line(&opaque.kind, 40))),
     }
@@ -110,26 +111,26 @@ fn output(result: &ToolResult) -> String {
     [result.text.to_string()].into_iter().chain(media).collect::<Vec<_>>().join("\n")
 }
 
-/// Media in words; a document that is words is shown as such.
+/// Describes media in words; a text document is shown as text.
 fn attachment(media: &Media) -> String {
     let named = format!("({}: {})", media.kind.label().to_lowercase(), one_line(&media.to_string(), 160));
     media.words().map_or(named.clone(), |words| format!("{named}\n{words}"))
 }
 
-/// A text in which no line begins like a heading: a backslash stands before each look-alike.
-fn unnumbered(text: &str) -> String {
+/// Puts a backslash before each line that looks like a heading of ours.
+fn escape_headings(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
-    let lines: Vec<String> = text.split(['\n', '\r', '\u{2028}', '\u{2029}']).map(unnumbered_line).collect();
+    let lines: Vec<String> = text.split(['\n', '\r', '\u{2028}', '\u{2029}']).map(escape_heading).collect();
     lines.join("\n")
 }
 
-fn unnumbered_line(line: &str) -> String {
+fn escape_heading(line: &str) -> String {
     let from = line.trim_start();
     let is_heading = from.strip_prefix('[').is_some_and(|rest| rest.starts_with(|c: char| c.is_numeric() || c == ' '));
     if is_heading { format!("{}\\{from}", &line[..line.len() - from.len()]) } else { line.to_owned() }
 }
 
-/// Whether a message is a person's own, so that its text parts are their words.
+/// Tells whether a message is a person's own.
 pub(super) fn is_user_speech(message: &Message) -> bool {
     message.role() == Role::User && !message.is_summary()
 }

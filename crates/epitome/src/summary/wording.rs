@@ -1,20 +1,17 @@
-//! The wording: what a model is told when it is asked for a summary, and the schema it answers in.
+//! The wording: our words to a model that is asked for a summary, and the schema that it answers in.
 //!
-//! All of our own words to a summarizer are here. Their hash is the prompt version, so no change of them can be
-//! forgotten in a cache key. Nothing here is made of a conversation's text.
+//! The hash of all of it is the prompt version, a part of every cache key: a changed word makes a new key by itself.
 
 use serde_json::{Value, json};
 
-/// Whether the answer has a delta of the workstream state in it.
+/// The answer has changes of the workstream state in it, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WithState {
-    /// It has.
     Yes,
-    /// It has not.
     No,
 }
 
-/// The version of all wording: its hash.
+/// Returns the version of all wording: its hash.
 pub(super) fn version() -> String {
     let mut hash = blake3::Hasher::new();
     for text in [SYSTEM, REVISE, STATE, TURN, WISHES, ANSWER, ROLL_UP, APPENDED] {
@@ -24,7 +21,7 @@ pub(super) fn version() -> String {
     hash.finalize().to_hex()[..12].to_owned()
 }
 
-/// What a summarizer is for, and its rules.
+/// The summarizer's task and its rules.
 pub(super) const SYSTEM: &str = "\
 An agent works for a person in a conversation that has grown too long for it. Some of its messages are about to leave \
 its view. You write what will stand in their place: the agent reads your text, never those messages, and goes on.
@@ -81,7 +78,7 @@ pub(super) const APPENDED: &str = "Stop working for a moment. The older part of 
     view. Before it does, write down what you will need to go on. This is not a message from the person, and it is not \
     part of the task. Messages have no numbers here, so give null for them.";
 
-/// The schema of an answer; every field is required, as providers with strict schemas demand.
+/// Returns the schema of an answer; every field is required, as providers with strict schemas demand.
 pub(super) fn schema(state: WithState) -> Value {
     let note = object(json!({ "text": text(), "message": number() }));
     let decision = object(json!({ "decision": text(), "rationale": text(), "message": number() }));

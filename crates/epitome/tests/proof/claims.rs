@@ -170,7 +170,7 @@ fn settled(world: &World, under: &Under, ask: &PlanOptions, compaction: &Compact
 
 /// 7. Pins and constraints are in the prompt.
 fn constraints_stay(compaction: &Compaction, rendered: &Prompt, thread: &Thread) -> Held {
-    let broken: Vec<&str> = compaction.receipt.broken().map(|entry| entry.item.as_str()).collect();
+    let broken: Vec<&str> = compaction.receipt.missing_required().map(|entry| entry.item.as_str()).collect();
     hold!(broken.is_empty(), "the receipt says these are not in the prompt: {broken:?}");
     let said = words(rendered, thread);
     for summary in &compaction.summaries {

@@ -79,7 +79,7 @@ fn holds_for_fifty_rounds(under: &Under, dialect: Dialect, size: u64, loaded: Lo
         for (_, text) in CONSTRAINTS.iter().filter(|(turn, _)| *turn < at) {
             assert!(said.contains(text), "{name}: round {rounds} lost {text:?}");
         }
-        assert_eq!(compaction.receipt.broken().count(), 0, "{name}");
+        assert_eq!(compaction.receipt.missing_required().count(), 0, "{name}");
         if let Some(summary) = compaction.summaries.first() {
             let early = summary.items.requests.iter().find(|request| request.text.starts_with("Request 0:"));
             let state = early.map(|request| request.state);

@@ -7,14 +7,14 @@ mod script;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use epitome::budget::{Bpe, Meter, TokenCounter, Tokens};
-use epitome::summary::{SummaryBrief, SummaryRequest};
-use epitome::thread::{NewMessage, Part, Raw, Thread};
-use epitome::wire::{Dialect, Voice, decode_message, say};
+use epitome::summary::SummaryRequest;
+use epitome::thread::{NewMessage, Part, Raw};
+use epitome::wire::{Dialect, decode_message};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -183,7 +183,7 @@ impl Reading {
         let last = words.last().cloned().unwrap_or_default();
         words.insert(0, system);
         let all = words.join("\n");
-        let purpose = if all.contains(SUMMARY_OPENING.as_str()) { Purpose::Summary } else { Purpose::Turn };
+        let purpose = if all.contains(SummaryRequest::opening()) { Purpose::Summary } else { Purpose::Turn };
         Reading { all, last, tokens, purpose }
     }
 }
@@ -209,16 +209,6 @@ fn words(message: &NewMessage) -> String {
     };
     message.parts.iter().map(words).collect::<Vec<_>>().join("\n")
 }
-
-/// The opening of the core's request for a summary, taken from a real one so that the wording has one home.
-static SUMMARY_OPENING: LazyLock<String> = LazyLock::new(|| {
-    let mut thread = Thread::new();
-    let message = decode_message(Dialect::Chat, &Raw::whole(say(Dialect::Chat, Voice::User, "-")));
-    thread.append(message, &Meter::new(&Bpe::O200k, Dialect::Chat));
-    let span = thread.span(0..1).expect("one message is a span");
-    let request = SummaryRequest::new(&SummaryBrief::new(&thread, &span, "", ""));
-    request.system.lines().next().unwrap_or_default().to_owned()
-});
 
 /// An answer as messages of a protocol.
 fn messages(protocol: Protocol, line: &Line) -> Vec<String> {

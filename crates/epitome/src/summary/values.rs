@@ -1,14 +1,13 @@
-//! Values: numbers with the names they belong to, and ids, as they stand in what people and agents said.
-
-use super::command::floor_boundary;
+//! Values: numbers with the names they belong to, ids and URLs, as people and agents wrote them.
 
 /// The longest pair that is taken for a value.
 const PAIR_BYTES_MAX: usize = 80;
-/// Shorter words are not ids.
-const ID_CHARS_MIN: usize = 6;
+/// Shorter and longer words are not ids.
+const ID_BYTES_MIN: usize = 6;
+const ID_BYTES_MAX: usize = 64;
 
-/// The `name: 30`, `name = 30` and `name=30` pairs of a text.
-pub fn numbers(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the `name: 30`, `name = 30` and `name=30` pairs of a text.
+pub(super) fn numbers(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices([':', '=']).filter_map(|(sign, _)| pair(text, sign))
 }
 
@@ -32,8 +31,8 @@ fn pair(text: &str, sign: usize) -> Option<&str> {
     text.get(start..end).filter(|pair| pair.len() <= PAIR_BYTES_MAX && !pair.contains('\n'))
 }
 
-/// The words of a text that identify something: letters and digits mixed, or groups joined by dashes.
-pub fn ids(text: &str) -> impl Iterator<Item = &str> {
+/// Returns the words of a text that identify something: `3f9a1c7`, `A1B2C3`, `ENT-221`.
+pub(super) fn ids(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).filter(|word| is_id(word))
 }
 
@@ -47,7 +46,20 @@ fn is_id(word: &str) -> bool {
             && right.bytes().all(|b| b.is_ascii_digit())
             && !right.is_empty()
     });
-    ticket || (word.len() >= ID_CHARS_MIN && digits >= 2 && letters >= 1 && word.len() == floor_boundary(word, 64))
+    ticket || ((ID_BYTES_MIN..=ID_BYTES_MAX).contains(&word.len()) && digits >= 2 && letters >= 1)
+}
+
+/// Returns the URLs in a text.
+pub(super) fn urls(text: &str) -> impl Iterator<Item = &str> {
+    let starts = text.match_indices("http").filter(|(at, _)| {
+        let rest = &text[*at..];
+        rest.starts_with("http://") || rest.starts_with("https://")
+    });
+    starts.map(|(at, _)| {
+        let rest = &text[at..];
+        let end = rest.find(|c: char| c.is_whitespace() || "\"'<>)]}`|\\".contains(c)).unwrap_or(rest.len());
+        rest[..end].trim_end_matches(['.', ',', ';', ':'])
+    })
 }
 
 #[cfg(test)]

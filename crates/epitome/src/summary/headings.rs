@@ -1,0 +1,148 @@
+//! Headings: the sections of a summary, what each form calls them, and the lines around them.
+//!
+//! A rendered summary is read back in the next round (`parse.rs`), and a list file that holds one is recognized by its title
+//! (`is_rendered`). A changed heading is therefore a changed format: summaries that are stored already lose that section.
+
+use std::sync::LazyLock;
+
+use crate::policy::{Preset, SummaryForm};
+
+/// The version of the layout, written into the titles of the structured forms. Bump it when the layout changes.
+const RENDER_VERSION: &str = "v1.0";
+
+/// A section of a summary: the same content, whatever a form calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Section {
+    Pins,
+    Constraints,
+    /// The goal in a model's words.
+    Goal,
+    /// The thread's first request.
+    Task,
+    Requests,
+    /// The summarized beginning of the turn that is still going on.
+    TurnContext,
+    Facts,
+    Plan,
+    OpenItems,
+    Decisions,
+    Errors,
+    /// Tool answers whose fields must stay.
+    Outcomes,
+    Media,
+    Hidden,
+    /// The inventory of what tools did.
+    Digest,
+    /// Quoted lines of files.
+    Files,
+    /// Quoted lines of everything else.
+    Notes,
+}
+
+/// Each section's heading in the forms structured and digest, session, workstream, and handoff; empty where the form leaves
+/// the section out. Where two sections of a form share a heading, text under it is read back as the first of them.
+#[rustfmt::skip]
+const HEADINGS: [(Section, [&str; 4]); 17] = {
+    use Section::{
+        Constraints, Decisions, Digest, Errors, Facts, Files, Goal, Hidden, Media, Notes, OpenItems, Outcomes, Pins, Plan,
+        Requests, Task, TurnContext,
+    };
+    [
+        (Pins, ["## Pinned", "### Pinned", "PINNED:", "## Pinned"]),
+        (Constraints, ["## Constraints", "### Constraints", "ACTIVE CONSTRAINTS:", "## Constraints and preferences"]),
+        (Goal, ["## Current goal", "### Current Goal", "CURRENT GOAL:", "## Current goal"]),
+        (Task, ["## Task", "### Original Task", "KEY FACTS:", "## Goal"]),
+        (Requests, ["## Requests so far", "### Later Requests", "CONVERSATION FLOW:", "## Requests so far"]),
+        (TurnContext, [
+            "## Turn Context (split turn)", "### Turn Context (split turn)", "TURN CONTEXT (SPLIT TURN):", "## Turn Context (split turn)",
+        ]),
+        (Facts, ["## What is known", "### What Is Known", "KEY FACTS:", "## What is known"]),
+        (Plan, ["## Plan", "### Pending Work", "OPEN THREADS:", "## Next steps"]),
+        (OpenItems, ["## Open items", "### Open Items", "OPEN THREADS:", "## Open items"]),
+        (Decisions, ["## Decisions", "### Key Technical Decisions", "KEY FACTS:", "## Key decisions"]),
+        (Errors, ["## Errors not fixed yet", "### Errors & Resolutions", "OPEN THREADS:", "## Blocked or failing"]),
+        (Outcomes, ["## Tool outcomes", "### Tool Outcomes", "TOOL OUTCOMES:", "## Tool outcomes"]),
+        (Media, [
+            "## Images and files left out", "### Images and Files Left Out", "IMAGES AND FILES LEFT OUT:", "## Images and files left out",
+        ]),
+        (Hidden, ["## Hidden messages", "", "", ""]),
+        (Digest, ["## Compaction digest", "### Completed Work", "", ""]),
+        (Files, ["## Files, with lines from them", "### Files", "FILES:", "## Files, with lines from them"]),
+        (Notes, ["## The work so far, in order", "### Current State", "DETAILS:", "## Progress"]),
+    ]
+};
+
+/// Returns the heading of a section in a form; `None` where the form leaves the section out.
+pub(super) fn heading(form: SummaryForm, section: Section) -> Option<&'static str> {
+    let column = match form {
+        SummaryForm::Structured if section == Section::Digest => return None,
+        SummaryForm::Structured | SummaryForm::Digest => 0,
+        SummaryForm::Session => 1,
+        SummaryForm::Workstream => 2,
+        SummaryForm::Handoff => 3,
+    };
+    let row = HEADINGS.iter().find(|(row, _)| *row == section)?;
+    Some(row.1[column]).filter(|heading| !heading.is_empty())
+}
+
+/// Stands before words that must be in a prompt and that no summary in it holds.
+pub(crate) const STILL_HOLDS: &str = "[Still holds]";
+
+/// Returns the section that a heading of any form opens.
+pub(super) fn section_of(line: &str) -> Option<Section> {
+    if line == STILL_HOLDS {
+        return Some(Section::Pins);
+    }
+    let of_form = |column: usize| HEADINGS.iter().find(|(_, headings)| !line.is_empty() && headings[column] == line);
+    (0..4).find_map(of_form).map(|(section, _)| *section)
+}
+
+/// Returns the line that opens a summary, with the turns it stands for and the round.
+pub(super) fn title(form: SummaryForm, turns: (u32, u32), round: u32) -> String {
+    match form {
+        SummaryForm::Structured | SummaryForm::Digest => {
+            format!("[Context Summary - Turns {}-{}]\n[Summary {RENDER_VERSION}]", turns.0, turns.1)
+        }
+        SummaryForm::Session => format!("## Session Summary (Compaction Round {round})"),
+        SummaryForm::Workstream | SummaryForm::Handoff => String::new(),
+    }
+}
+
+/// The presets' words before a summary, and their questions that a summary answers.
+static INTRODUCTIONS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let layouts = Preset::ALL.iter().map(|preset| preset.policy().render);
+    layouts.map(|layout| (layout.prefix, layout.question)).collect()
+});
+
+/// Tells whether a message's text is a summary as it is rendered here; `before` is the text of the message before it. A list
+/// file has no other mark: where this fails, the next round quotes the summary as the user's words.
+pub(crate) fn is_rendered(text: &str, before: &str) -> bool {
+    let opens = |text: &str| text.lines().next().is_some_and(|line| section_of(line).is_some());
+    let is_introduced = |(prefix, question): &(String, String)| {
+        let body =
+            Some(prefix).filter(|prefix| !prefix.is_empty()).and_then(|prefix| text.strip_prefix(prefix.as_str()));
+        let answer = Some(text).filter(|_| !question.is_empty() && question == before);
+        body.or(answer).is_some_and(|body| opens(body) || is_titled(body))
+    };
+    is_titled(text) || INTRODUCTIONS.iter().any(is_introduced)
+}
+
+fn is_titled(text: &str) -> bool {
+    let numbers = |words: &str| !words.is_empty() && words.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let line = text.lines().next().unwrap_or_default();
+    let turns = line.strip_prefix("[Context Summary - Turns ").and_then(|rest| rest.strip_suffix(']'));
+    let round = line.strip_prefix("## Session Summary (Compaction Round ").and_then(|rest| rest.strip_suffix(')'));
+    line == STILL_HOLDS || turns.or(round).is_some_and(numbers)
+}
+
+/// Returns the line that closes a summary, in the form that has one.
+pub(super) fn closing(form: SummaryForm, round: u32) -> Option<String> {
+    match (form, round) {
+        (SummaryForm::Session, 2..) => {
+            let rounds = round - 1;
+            let s = if rounds == 1 { "" } else { "s" };
+            Some(format!("This summary includes what {rounds} earlier round{s} held."))
+        }
+        _ => None,
+    }
+}
