@@ -1,7 +1,7 @@
 //! Word tables: what the code looks for in texts, kept as TOML in the `data` folder of each crate.
 //!
 //! Which words bind, how servers say "too long", which marks a harness writes: that is data. It grows with every new
-//! host and language, and whoever adds a line need not read the code that looks for it. A table is a TOML file with lists
+//! host and language, and a line can be added without reading the code that looks for it. A table is a TOML file with lists
 //! of strings, a comment above each list that says where its entries are looked for, and a struct in the module that uses
 //! it:
 //!
@@ -73,7 +73,7 @@ fn check_form<'a>(file: &str, text: &'a str) -> Result<Spanned<DeTable<'a>>, Tab
     Ok(table)
 }
 
-/// Why a table cannot be used: the file, the line, and what is wrong with it.
+/// A malformed table: the file, the line, and the fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}, line {line}: {reason}")]
 pub struct TableError {
@@ -93,7 +93,7 @@ impl TableError {
     }
 }
 
-/// What is wrong with a table, and the byte where.
+/// A fault of a table, and its byte offset.
 struct Fault {
     place: usize,
     reason: String,
@@ -157,29 +157,29 @@ impl WordList {
         WordList { entries, starts, order }
     }
 
-    /// The entries, in the order of the file.
+    /// Returns the entries, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.order.iter().map(|at| &*self.entries[usize::from(*at)])
     }
 
-    /// Whether a word is an entry.
+    /// Tells whether a word is an entry.
     pub fn contains(&self, word: &str) -> bool {
         self.beginning_with(word.as_bytes().first()).iter().any(|entry| **entry == *word)
     }
 
-    /// The entries that a text starts with, in the order of the file.
+    /// Returns the entries that a text starts with, in the order of the file.
     pub fn prefixes_of(&self, text: &str) -> impl Iterator<Item = &str> {
         let entries = self.beginning_with(text.as_bytes().first()).iter();
         entries.map(|entry| &**entry).filter(|entry| text.starts_with(*entry))
     }
 
-    /// Whether a text starts with an entry.
+    /// Tells whether a text starts with an entry.
     pub fn starts(&self, text: &str) -> bool {
         self.prefixes_of(text).next().is_some()
     }
 
-    /// Whether an entry stands anywhere in a text.
-    pub fn stands_in(&self, text: &str) -> bool {
+    /// Tells whether an entry is anywhere in a text.
+    pub fn occurs_in(&self, text: &str) -> bool {
         self.entries.iter().any(|entry| text.contains(&**entry))
     }
 
@@ -211,7 +211,7 @@ impl fmt::Debug for WordList {
 pub struct LowerList(WordList);
 
 impl LowerList {
-    /// Whether a text starts with an entry, whatever the case of its ASCII letters.
+    /// Tells whether a text starts with an entry, ignoring the case of ASCII letters.
     pub fn starts_ignoring_case(&self, text: &str) -> bool {
         let first = text.as_bytes().first().map(u8::to_ascii_lowercase);
         let fits = |entry: &str| text.get(..entry.len()).is_some_and(|start| start.eq_ignore_ascii_case(entry));
@@ -301,7 +301,7 @@ mod tests {
             prop_assert_eq!(asked.contains(&text), words.contains(&text.as_str()));
             let prefixes: Vec<&str> = words.iter().copied().filter(|word| text.starts_with(word)).collect();
             prop_assert_eq!(asked.prefixes_of(&text).collect::<Vec<_>>(), prefixes);
-            prop_assert_eq!(asked.stands_in(&text), words.iter().any(|word| text.contains(word)));
+            prop_assert_eq!(asked.occurs_in(&text), words.iter().any(|word| text.contains(word)));
             prop_assert_eq!(asked.starts_ignoring_case(&text), words.iter().any(|word| begins(word)));
         }
     }

@@ -147,7 +147,7 @@ impl Refusal {
 
     fn is_about_something_else(&self) -> bool {
         let said = || self.texts.iter().chain(&self.codes);
-        said().any(|text| WORDS.vetoes.stands_in(text) || text.starts_with("throttling"))
+        said().any(|text| WORDS.vetoes.occurs_in(text) || text.starts_with("throttling"))
             || self.texts.iter().any(|text| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == "tpm"))
     }
 

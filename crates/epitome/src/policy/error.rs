@@ -1,4 +1,4 @@
-//! What is wrong with a policy file: the key, the value, and what is allowed.
+//! Errors in a policy file: the key, the value, and what is allowed.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct PolicyError {
 }
 
 impl PolicyError {
-    /// A value that reads well but means nothing.
+    /// Reports a value that parses but is not allowed.
     pub(super) fn value(toml: &str, key: &str, value: &str, allowed: &str) -> Self {
         PolicyError {
             line: line_of(toml, key),
@@ -22,7 +22,7 @@ impl PolicyError {
         }
     }
 
-    /// What the TOML reader said, with the key and the value it said it about.
+    /// Reports what the TOML parser said, with the key and the value.
     pub(super) fn from_toml(toml: &str, error: &toml::de::Error) -> Self {
         let start = error.span().map(|span| span.start.min(toml.len()));
         let line = start.map(|start| toml[..start].matches('\n').count() + 1);
@@ -41,18 +41,18 @@ impl PolicyError {
         PolicyError { line, key, value: value.trim().to_owned(), problem: in_words(message) }
     }
 
-    /// The key, with its table.
+    /// Returns the key, with its table.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The value as it was written.
+    /// Returns the value as it was written.
     pub fn written(&self) -> &str {
         &self.value
     }
 }
 
-/// What the TOML reader said, with kinds of numbers as people call them.
+/// Rewrites the TOML parser's message with plain names for kinds of numbers.
 fn in_words(message: &str) -> String {
     let kinds = [("u8", WHOLE), ("u16", WHOLE), ("u32", WHOLE), ("u64", WHOLE), ("usize", WHOLE), ("f64", "a number")];
     let Some((said, expected)) = message.rsplit_once("expected ") else { return message.to_owned() };
@@ -65,14 +65,14 @@ fn in_words(message: &str) -> String {
 
 const WHOLE: &str = "a whole number from 0 on";
 
-/// The table that a place in the file belongs to.
+/// Returns the table that an offset of the file belongs to.
 fn table_at(toml: &str, start: usize) -> String {
     let before = toml[..start].lines().rev().map(str::trim);
     let header = before.into_iter().find(|line| line.starts_with('[') && line.ends_with(']'));
     header.map(|header| header.trim_matches(['[', ']']).to_owned()).unwrap_or_default()
 }
 
-/// The line on which a key of a table is set.
+/// Returns the line on which a key of a table is set.
 fn line_of(toml: &str, key: &str) -> Option<usize> {
     let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
     let mut current = String::new();

@@ -2,21 +2,20 @@
 //!
 //! A policy is read from TOML, checked once, and never changed by the engine.
 
+mod call;
 mod error;
-mod meaning;
 mod outcome;
 mod preset;
 mod schema;
-mod slot;
 mod tools;
 
+pub(crate) use call::ArgumentKind;
+pub use call::CallMeaning;
 pub use error::PolicyError;
-pub use meaning::CallMeaning;
-pub use outcome::CallEnding;
+pub(crate) use outcome::CallEnding;
 pub use preset::{Preset, preset};
 pub use schema::{
     CachePrices, ClearRules, CountRules, ExternalizeRules, Policy, ProtectRules, ReadBy, RehydrateRules, ReserveRules,
     Rung, SummarizeRules, SummaryForm, SummaryLayout, SummaryPlace, TailLimits, TargetRules, TriggerRules, TrimRules,
 };
-pub use slot::ArgumentKind;
 pub use tools::{ReplayCost, ToolClass, ToolRule, Tools};

@@ -1,7 +1,21 @@
-//! How a tool call ended: read from what the dialect declares, and from what the tool printed.
+//! The outcome of a tool call: read from what the dialect declares, and from what the tool printed.
 //!
-//! It claims nothing: where neither the dialect nor the output tells, there is no outcome. What a tool only shows (a
-//! file, a log, hits of a search) tells of other things than the call, and is not read for failures.
+//! The call decides how its output may be read. The same line, "error: 2 tests failed", in the outputs of four calls:
+//!
+//! ```text
+//! read notes.md            Shown      no outcome   it is text of a file, not of the call
+//! mcp__ci__get_run         Record     no outcome   the record tells of another run; only its envelope tells of the call
+//! cat log.txt              Printed    no outcome   unless the shell or the host reports that `cat` itself failed
+//! make test | tail -5      Report     failure      read in this order, the first that tells wins:
+//!                                                  1. the host's refusal ("The user rejected …")
+//!                                                  2. JSON: an exit code, `is_error`, `success`, a state
+//!                                                  3. an exit status on a line of its own ("Exit code 1")
+//!                                                  4. a failure as the first words, a timeout, an interruption
+//!                                                  5. the verdict of a build or a test run ("3 passed, 2 failed")
+//! ```
+//!
+//! `make test | tail -5` ends with status 0 whatever the tests do, so for a pipe a verdict of failure beats a status of 0.
+//! Where nothing tells there is no outcome: a guess would mark an open error as fixed, or a success as failed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +24,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::meaning::CallMeaning;
+use super::call::CallMeaning;
 use super::tools::{ToolClass, Tools};
 use crate::table::{LowerList, WordList};
 use crate::thread::{Outcome, Thread, ToolCall, ToolResult};
@@ -46,18 +60,17 @@ struct OutcomeWords {
     tallies: WordList,
 }
 
-/// How a tool call ended.
+/// The outcome and the exit status of a tool call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallEnding {
-    /// The outcome; `None`: nothing tells.
-    pub outcome: Option<Outcome>,
-    /// The exit status, where it is told.
-    pub exit: Option<i32>,
+pub(crate) struct CallEnding {
+    /// The outcome; `None` where nothing tells.
+    pub(crate) outcome: Option<Outcome>,
+    /// The exit status, where one is reported.
+    pub(crate) exit: Option<i32>,
 }
 
 impl CallEnding {
-    /// Whether it failed.
-    pub fn failed(self) -> bool {
+    pub(crate) fn failed(self) -> bool {
         self.outcome == Some(Outcome::Failure)
     }
 }
@@ -69,38 +82,38 @@ impl From<Outcome> for CallEnding {
 }
 
 impl Tools {
-    /// How the call behind a result at a place of a thread ended.
-    pub fn ending_at(&self, thread: &Thread, place: usize, result: &ToolResult) -> CallEnding {
+    /// Reads how the call behind a result at a place of a thread ended.
+    pub(crate) fn ending_at(&self, thread: &Thread, place: usize, result: &ToolResult) -> CallEnding {
         self.ending(thread.call_of(place, result), result)
     }
 
-    /// How a call ended, by its result.
-    pub fn ending(&self, call: Option<&ToolCall>, result: &ToolResult) -> CallEnding {
+    /// Reads how a call ended from its result.
+    pub(crate) fn ending(&self, call: Option<&ToolCall>, result: &ToolResult) -> CallEnding {
         let meaning = match call {
             Some(call) => self.meaning(call),
             None => CallMeaning { class: self.class(&result.tool), ..CallMeaning::default() },
         };
         let name = call.map_or(&*result.tool, |call| &*call.name);
-        let told = Output::of(&meaning, name).read(&result.text);
-        match (result.outcome, told.outcome) {
+        let read = Output::of(&meaning, name).read(&result.text);
+        match (result.outcome, read.outcome) {
             // A declared failure is the host's own word; a declared success often only means that there was an answer.
-            (Some(Outcome::Failure), _) => CallEnding { outcome: Some(Outcome::Failure), ..told },
-            (declared, None) => CallEnding { outcome: declared, ..told },
-            (_, Some(_)) => told,
+            (Some(Outcome::Failure), _) => CallEnding { outcome: Some(Outcome::Failure), ..read },
+            (declared, None) => CallEnding { outcome: declared, ..read },
+            (_, Some(_)) => read,
         }
     }
 }
 
-/// What an output is, by the call that it answers: it decides what may be read from it.
+/// The kind of an output, by the call that it answers: it decides what may be read from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
     /// The text of a file, hits of a search, or what was just written.
     Shown,
-    /// What a tool looked up: its envelope tells of the call, the record inside does not.
+    /// A looked-up record: its envelope tells of the call, the record inside does not.
     Record,
-    /// What a shell command printed that only shows text.
+    /// The output of a shell command that only shows text.
     Printed,
-    /// What a command, or a tool nobody knows, reports; its status may have been lost to a pipe.
+    /// The report of a command, or of an unknown tool; its status may have been lost to a pipe.
     Report { pipes: bool },
 }
 
@@ -120,16 +133,16 @@ impl Output {
     fn read(self, text: &str) -> CallEnding {
         let text = text.trim();
         match self {
-            Output::Shown => refused(text).or_else(|| shown_failure(text)).unwrap_or_default(),
-            Output::Record => refused(text)
+            Output::Shown => refusal(text).or_else(|| shown_failure(text)).unwrap_or_default(),
+            Output::Record => refusal(text)
                 .or_else(|| json(text, Fields::Envelope))
                 .or_else(|| shown_failure(text))
                 .unwrap_or_default(),
             Output::Printed => {
                 let status = || host_status(text).map(by_status);
-                refused(text)
+                refusal(text)
                     .or_else(status)
-                    .or_else(|| stopped(text))
+                    .or_else(|| interruption(text))
                     .or_else(|| shell_failure(text))
                     .unwrap_or_default()
             }
@@ -139,7 +152,7 @@ impl Output {
 }
 
 fn report(text: &str, pipes: bool) -> CallEnding {
-    if let Some(ending) = refused(text).or_else(|| json(text, Fields::All)) {
+    if let Some(ending) = refusal(text).or_else(|| json(text, Fields::All)) {
         return ending;
     }
     match host_status(text).or_else(|| status_nearby(text)).map(by_status) {
@@ -149,16 +162,16 @@ fn report(text: &str, pipes: bool) -> CallEnding {
         }
         Some(ending) => ending,
         None => {
-            let failure = leading_failure(text).or_else(|| stopped(text));
+            let failure = leading_failure(text).or_else(|| interruption(text));
             let verdict = verdict(text).map(CallEnding::from);
-            failure.or(verdict).or_else(|| cut_short(text)).unwrap_or_default()
+            failure.or(verdict).or_else(|| truncation(text)).unwrap_or_default()
         }
     }
 }
 
 // --- What a call is ------------------------------------------------------------------------------------------------
 
-/// Whether a tool is named after looking something up: `get_issue`, `mcp__tracker__listIssues`.
+/// Tells whether a tool is named after looking something up: `get_issue`, `mcp__tracker__listIssues`.
 fn looks_up(tool: &str) -> bool {
     let name = tool.rsplit("__").next().unwrap_or(tool).rsplit('.').next().unwrap_or(tool);
     let end = name.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(name.len());
@@ -166,7 +179,7 @@ fn looks_up(tool: &str) -> bool {
     WORDS.looking_up.contains(&first)
 }
 
-/// Whether all that a shell command does is to show text: every program in it shows text.
+/// Tells whether every program of a shell command only shows text.
 fn only_shows(command: &str) -> bool {
     let mut programs = command.split(['|', ';', '&', '\n']).map(str::trim).filter(|piece| !piece.is_empty()).peekable();
     programs.peek().is_some() && programs.all(shows)
@@ -184,7 +197,7 @@ fn shows(command: &str) -> bool {
     WORDS.showing_subcommands.get(program).is_some_and(|shown| shown.contains(subcommand))
 }
 
-/// Whether a shell command's status is not that of the program it is about.
+/// Tells whether a shell command's status is not that of the program it is about.
 fn loses_status(command: &str) -> bool {
     let bytes = command.as_bytes();
     let is_pipe = |at: usize| {
@@ -200,7 +213,7 @@ fn loses_status(command: &str) -> bool {
 
 // --- Exit statuses -------------------------------------------------------------------------------------------------
 
-/// How many lines, and bytes, at either end of an output hold what the host adds to it.
+/// The lines, and bytes, at either end of an output in which a host adds its own.
 const EDGE_LINES: usize = 6;
 const EDGE_BYTES: usize = 400;
 /// Longer lines are not a host's.
@@ -211,12 +224,12 @@ fn by_status(code: i32) -> CallEnding {
     CallEnding { outcome: Some(outcome), exit: Some(code) }
 }
 
-/// The status that a host tells on a line of its own, at either end of an output.
+/// Finds the status that a host reports on a line of its own, at either end of an output.
 fn host_status(text: &str) -> Option<i32> {
     edge_lines(text).find(|line| WORDS.host_status.starts_ignoring_case(line)).and_then(status_in)
 }
 
-/// A status that is told at the end of an output, whoever tells it; the last one counts.
+/// Finds a status near the end of an output; the last one counts.
 fn status_nearby(text: &str) -> Option<i32> {
     let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(EDGE_BYTES))..];
     tail.lines().rev().filter(|line| line.len() <= HOST_LINE_BYTES_MAX).find_map(status_in)
@@ -246,7 +259,7 @@ fn status_in(line: &str) -> Option<i32> {
 /// Longer outputs are not read as JSON: what tells how a call ended is not that long.
 const JSON_BYTES_MAX: usize = 256 * 1024;
 
-/// Which fields tell of the call.
+/// The fields of a JSON output that tell of the call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fields {
     /// Those of an envelope: errors and flags.
@@ -288,10 +301,10 @@ fn in_object(object: &Map<String, Value>, fields: Fields) -> Option<CallEnding> 
     let failed = is_set(&["is_error", "isError", "timed_out", "timedOut", "timeout"])
         || flag(&["success", "ok", "succeeded"]) == Some(false);
     let well = is_set(&["success", "ok", "succeeded"]) || flag(&["is_error", "isError"]) == Some(false);
-    let told = match () {
+    let outcome = match () {
         () if failed => Some(Outcome::Failure),
         () if well => Some(Outcome::Success),
-        () if ["error", "errors", "error_code"].iter().any(|name| object.get(*name).is_some_and(says_something)) => {
+        () if ["error", "errors", "error_code"].iter().any(|name| object.get(*name).is_some_and(is_filled)) => {
             Some(Outcome::Failure)
         }
         () if is_set(&["interrupted", "truncated", "incomplete"]) => Some(Outcome::Partial),
@@ -299,7 +312,7 @@ fn in_object(object: &Map<String, Value>, fields: Fields) -> Option<CallEnding> 
         () => None,
     };
     let inner = || WORDS.inner.iter().find_map(|name| in_object(object.get(name)?.as_object()?, fields));
-    let own = told.map(CallEnding::from);
+    let own = outcome.map(CallEnding::from);
     // What is inside tells the exit status, where there is one.
     if own.is_none_or(|ending| !ending.failed()) { inner().or(own) } else { own }
 }
@@ -335,7 +348,7 @@ fn state_of(object: &Map<String, Value>) -> Option<Outcome> {
     })
 }
 
-fn says_something(value: &Value) -> bool {
+fn is_filled(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(said) => *said,
@@ -348,17 +361,17 @@ fn says_something(value: &Value) -> bool {
 
 // --- Words of hosts ------------------------------------------------------------------------------------------------
 
-fn refused(text: &str) -> Option<CallEnding> {
+fn refusal(text: &str) -> Option<CallEnding> {
     if WORDS.refused.starts_ignoring_case(text) {
         return Some(Outcome::Failure.into());
     }
     WORDS.broken_off.starts_ignoring_case(text).then(|| Outcome::Partial.into())
 }
 
-/// Whether the time was up, or somebody broke the call off.
-fn stopped(text: &str) -> Option<CallEnding> {
+/// Recognizes a timeout or an interruption.
+fn interruption(text: &str) -> Option<CallEnding> {
     let lines = || edge_lines(text).map(str::to_ascii_lowercase);
-    let timed_out = |line: String| WORDS.timed_out.stands_in(&line) || line == "timed out" || line == "timeout";
+    let timed_out = |line: String| WORDS.timed_out.occurs_in(&line) || line == "timed out" || line == "timeout";
     if lines().any(timed_out) {
         return Some(Outcome::Failure.into());
     }
@@ -366,8 +379,8 @@ fn stopped(text: &str) -> Option<CallEnding> {
     lines().any(broken_off).then(|| Outcome::Partial.into())
 }
 
-fn cut_short(text: &str) -> Option<CallEnding> {
-    let is_cut = |line: &str| WORDS.cut_short.stands_in(&line.to_ascii_lowercase());
+fn truncation(text: &str) -> Option<CallEnding> {
+    let is_cut = |line: &str| WORDS.cut_short.occurs_in(&line.to_ascii_lowercase());
     edge_lines(text).any(is_cut).then(|| Outcome::Partial.into())
 }
 
@@ -401,7 +414,7 @@ fn shell_failure(text: &str) -> Option<CallEnding> {
 
 // --- Verdicts of tools that build and test -------------------------------------------------------------------------
 
-/// How much of an output's end, and of its beginning, is read for a verdict.
+/// The bytes of an output's end, and of its beginning, that are read for a verdict.
 const VERDICT_TAIL_BYTES: usize = 16 * 1024;
 const VERDICT_HEAD_BYTES: usize = 4 * 1024;
 
@@ -452,7 +465,7 @@ fn line_verdict(line: &str) -> Option<Outcome> {
     {
         return Some(Outcome::Failure);
     }
-    if let Some(outcome) = counted(line) {
+    if let Some(outcome) = tally_verdict(line) {
         return Some(outcome);
     }
     (line == "OK" || WORDS.good_lines.starts(line)).then_some(Outcome::Success)
@@ -478,7 +491,7 @@ fn is_make_error(line: &str) -> bool {
 }
 
 /// The verdict of a line that counts: `3 passed, 2 failed`, `Tests run: 5, Failures: 1`, `✖ 3 problems (2 errors)`.
-fn counted(line: &str) -> Option<Outcome> {
+fn tally_verdict(line: &str) -> Option<Outcome> {
     if !is_tally(line) {
         return None;
     }
@@ -514,7 +527,7 @@ fn counts_of(lower: &str, word: &str) -> Vec<u64> {
 /// The most words of a tally that begins with a number.
 const TALLY_WORDS_MAX: usize = 14;
 
-/// Whether a line is the tally of a test run or a linter, and not a sentence with a number in it.
+/// Tells whether a line is the tally of a test run or a linter, and not a sentence with a number in it.
 fn is_tally(line: &str) -> bool {
     let begins_with_count = line.starts_with(|c: char| c.is_ascii_digit())
         && line.split_whitespace().count() <= TALLY_WORDS_MAX

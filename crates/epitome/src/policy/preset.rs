@@ -22,13 +22,13 @@ impl Preset {
     pub const ALL: [Preset; 9] =
         presets!["ladder", "timeline", "pi", "codex", "claude-code", "opencode", "amp", "layer", "workstream"];
 
-    /// The policy.
+    /// Parses the policy.
     pub fn policy(&self) -> Policy {
         Policy::parse(self.toml).unwrap_or_else(|error: PolicyError| panic!("the preset {}: {error}", self.name))
     }
 }
 
-/// The preset of a name.
+/// Returns the policy of the preset with a name.
 pub fn preset(name: &str) -> Option<Policy> {
     Preset::ALL.iter().find(|preset| preset.name == name).map(Preset::policy)
 }

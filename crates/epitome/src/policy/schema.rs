@@ -1,4 +1,4 @@
-//! What a policy file may say, with the defaults of the `ladder` preset.
+//! The keys of a policy file, with their defaults.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,24 +11,24 @@ use crate::wire::Voice;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// What people call it.
+    /// Its name.
     pub name: String,
-    /// Bumped when its meaning changes; part of every summary's cache key.
+    /// Its version, part of every summary's cache key. Bump it when the policy's meaning changes.
     pub version: u32,
     /// One line for `epitome policy list`.
     pub about: String,
-    /// Which counter to use.
+    /// The counter.
     #[serde(default)]
     pub count: CountRules,
-    /// When to act.
+    /// The size at which to act.
     pub trigger: TriggerRules,
-    /// What of the window is not for messages.
+    /// The part of the window that is not for messages.
     #[serde(default)]
     pub reserve: ReserveRules,
-    /// How deep to go.
+    /// The size to compact to.
     #[serde(default)]
     pub target: TargetRules,
-    /// What stays.
+    /// Messages that stay.
     #[serde(default)]
     pub protect: ProtectRules,
     /// The rungs, in the order they are climbed.
@@ -45,21 +45,21 @@ pub struct Policy {
     /// The trim rung.
     #[serde(default)]
     pub trim: TrimRules,
-    /// Where and as whom the summary speaks.
+    /// The summary's place, role and frame.
     #[serde(default)]
     pub render: SummaryLayout,
-    /// What the prompt cache costs.
+    /// The prices of the prompt cache.
     #[serde(default)]
     pub price: CachePrices,
-    /// What is known of tools.
+    /// The tools' durabilities and classes.
     #[serde(default)]
     pub tools: Tools,
-    /// How moved-out content comes back by itself.
+    /// The automatic return of moved-out content.
     #[serde(default)]
     pub rehydrate: RehydrateRules,
 }
 
-/// Which counter to use.
+/// The counter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CountRules {
@@ -73,11 +73,11 @@ impl Default for CountRules {
     }
 }
 
-/// When to act.
+/// The size at which to act.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TriggerRules {
-    /// Whether to act without being asked.
+    /// Act without being asked.
     #[serde(default = "yes")]
     pub auto: bool,
     /// The size of the prompt from which to act.
@@ -98,7 +98,7 @@ fn window() -> Tokens {
     Tokens::new(128_000)
 }
 
-/// What of the window is not for messages, besides the system prompt and the tool schemas, which are counted.
+/// The part of the window that is not for messages, besides the system prompt and the tool schemas, which are counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReserveRules {
@@ -108,7 +108,7 @@ pub struct ReserveRules {
     pub rehydration: Tokens,
 }
 
-/// How deep to go.
+/// The size to compact to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TargetRules {
@@ -122,7 +122,7 @@ impl Default for TargetRules {
     }
 }
 
-/// What stays verbatim.
+/// Messages that stay verbatim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProtectRules {
@@ -210,13 +210,13 @@ impl Rung {
 pub struct ExternalizeRules {
     /// Results from this size on move out.
     pub tokens_min: Tokens,
-    /// How much of the beginning stays as a preview.
+    /// The tokens of the beginning that stay as a preview.
     pub preview: Tokens,
-    /// How the model gets the rest back.
+    /// The way in which the model gets the rest back.
     pub by: ReadBy,
 }
 
-/// How a model gets back what moved out.
+/// The way in which a model gets back what moved out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadBy {
@@ -228,7 +228,7 @@ pub enum ReadBy {
 }
 
 impl ReadBy {
-    /// Whether it calls a tool.
+    /// Tells whether it calls a tool.
     pub fn is_tool(&self) -> bool {
         *self == ReadBy::Tool
     }
@@ -256,9 +256,9 @@ pub struct ClearRules {
     pub exempt: Vec<String>,
     /// Words in place of the result; empty: the envelope's own placeholder.
     pub placeholder: String,
-    /// Whether durability decides; if not, everything outside the protections may go.
+    /// Durability decides; if not, everything outside the protections may go.
     pub by_durability: bool,
-    /// Whether it acts below the trigger too, as soon as its minimum is reached.
+    /// It acts below the trigger too, as soon as its minimum is reached.
     pub eager: bool,
 }
 
@@ -288,7 +288,7 @@ pub struct SummarizeRules {
     /// When less than this share of the prompt may stay, the summary comes before all other rungs: pointers and
     /// placeholders would be most of what is left.
     pub first_below: f64,
-    /// How the summary is laid out.
+    /// The layout of the summary.
     pub form: SummaryForm,
     /// User messages of the span that stay verbatim, newest first, up to this many tokens.
     pub user_messages: Tokens,
@@ -318,7 +318,7 @@ impl Default for SummarizeRules {
     }
 }
 
-/// How a summary is laid out.
+/// The layout of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SummaryForm {
@@ -338,7 +338,7 @@ pub enum SummaryForm {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrimRules {
-    /// What stays of a trimmed part, head and tail together.
+    /// The tokens of a trimmed part that stay, head and tail together.
     pub keep: Tokens,
     /// The same as a share of the target; the smaller of the two counts.
     pub keep_share: f64,
@@ -351,19 +351,19 @@ impl Default for TrimRules {
 }
 
 impl TrimRules {
-    /// What stays of a trimmed part of a prompt that is brought down to `target`.
+    /// Returns the tokens that stay of a trimmed part, in a prompt that is brought down to `target`.
     pub fn clip(&self, target: Tokens) -> Tokens {
         self.keep.min(target.share(self.keep_share)).max(Tokens::new(24))
     }
 }
 
-/// Where and as whom the summary speaks.
+/// The summary's place, role and frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SummaryLayout {
-    /// In whose name. A dialect that forbids it gets the user's.
+    /// The role that it speaks in. A dialect that forbids it gets the user's.
     pub role: Voice,
-    /// At which place.
+    /// Its place.
     pub place: SummaryPlace,
     /// Words in front of the summary.
     pub prefix: String,
@@ -371,7 +371,7 @@ pub struct SummaryLayout {
     pub suffix: String,
     /// A user message that the summary answers; empty: none.
     pub question: String,
-    /// Whether cache checkpoints are placed before the tail and at it.
+    /// Cache checkpoints are placed before the tail and at it.
     pub checkpoints: bool,
 }
 
@@ -395,17 +395,17 @@ impl Default for SummaryLayout {
     }
 }
 
-/// Where a summary stands.
+/// The place of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SummaryPlace {
     /// At the first position of its span.
     Span,
-    /// At the end of its span: after whatever of it stayed, before the tail.
+    /// At the end of its span: after the messages of it that stayed, before the tail.
     Cut,
 }
 
-/// What the prompt cache costs, relative to uncached input.
+/// The prices of the prompt cache, relative to uncached input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CachePrices {
@@ -413,9 +413,9 @@ pub struct CachePrices {
     pub read: f64,
     /// A token written to the cache.
     pub write: f64,
-    /// How long the cache lives.
+    /// The cache's lifetime.
     pub ttl_s: u64,
-    /// How many more calls the thread is expected to make.
+    /// The calls that the thread is expected to make after this one.
     pub calls_expected: u32,
 }
 
@@ -425,11 +425,11 @@ impl Default for CachePrices {
     }
 }
 
-/// How moved-out content comes back by itself.
+/// The automatic return of moved-out content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RehydrateRules {
-    /// Whether it does.
+    /// Content comes back by itself.
     pub enabled: bool,
     /// The most artifacts in one turn.
     pub artifacts_max: usize,
@@ -461,46 +461,30 @@ impl Policy {
         Ok(policy)
     }
 
-    /// The policy's name and version, as plans and cache keys carry it.
+    /// Returns the policy's name and version, as plans and cache keys have it.
     pub fn label(&self) -> String {
         format!("{}@{}", self.name, self.version)
     }
 
     fn check(&self, toml: &str) -> Result<(), PolicyError> {
-        let share = "a number above 0 and up to 1";
+        let (share, share_or_none, price) = ((f64::MIN_POSITIVE, 1.0), (0.0, 1.0), (0.0, 10.0));
         let checks = [
-            (
-                "target.low_water",
-                self.target.low_water,
-                share,
-                0.0 < self.target.low_water && self.target.low_water <= 1.0,
-            ),
-            (
-                "protect.recent_share",
-                self.protect.recent_share,
-                "a number from 0 to 1",
-                (0.0..=1.0).contains(&self.protect.recent_share),
-            ),
-            (
-                "protect.tail_max",
-                self.protect.tail_max,
-                share,
-                0.0 < self.protect.tail_max && self.protect.tail_max <= 1.0,
-            ),
-            ("summarize.ratio", self.summarize.ratio, share, 0.0 < self.summarize.ratio && self.summarize.ratio <= 1.0),
-            ("trim.keep_share", self.trim.keep_share, share, 0.0 < self.trim.keep_share && self.trim.keep_share <= 1.0),
-            (
-                "summarize.first_below",
-                self.summarize.first_below,
-                "a number from 0 to 1",
-                (0.0..=1.0).contains(&self.summarize.first_below),
-            ),
-            ("price.read", self.price.read, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.read)),
-            ("price.write", self.price.write, "a number from 0 to 10", (0.0..=10.0).contains(&self.price.write)),
+            ("target.low_water", self.target.low_water, share),
+            ("protect.recent_share", self.protect.recent_share, share_or_none),
+            ("protect.tail_max", self.protect.tail_max, share),
+            ("summarize.ratio", self.summarize.ratio, share),
+            ("trim.keep_share", self.trim.keep_share, share),
+            ("summarize.first_below", self.summarize.first_below, share_or_none),
+            ("price.read", self.price.read, price),
+            ("price.write", self.price.write, price),
         ];
-        for (key, value, allowed, fine) in checks {
-            if !fine {
-                return Err(PolicyError::value(toml, key, &value.to_string(), allowed));
+        for (key, value, (min, max)) in checks {
+            if !(min..=max).contains(&value) {
+                let allowed = match min == 0.0 {
+                    true => format!("a number from 0 to {max}"),
+                    false => "a number above 0 and up to 1".to_owned(),
+                };
+                return Err(PolicyError::value(toml, key, &value.to_string(), &allowed));
             }
         }
         self.check_names(toml)

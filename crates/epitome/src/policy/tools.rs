@@ -1,4 +1,4 @@
-//! What a policy knows of tools: how durable their results are, what they do, and which of them a summarizer sees.
+//! A policy's knowledge of tools: how durable their results are, what they do, and which of them a summarizer sees.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::Tokens;
 use crate::thread::{Durability, ToolResult};
 
-/// What is known of tools.
+/// A policy's knowledge of tools.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tools {
@@ -15,9 +15,9 @@ pub struct Tools {
     pub default_durability: Durability,
     /// Rules by tool name; a trailing `*` matches any ending.
     pub rules: BTreeMap<String, ToolRule>,
-    /// What tools do, by name; a trailing `*` matches any ending, case is ignored. A class that is not given has its
-    /// usual names.
-    #[serde(deserialize_with = "with_usual_classes")]
+    /// The tools of each class, by name; a trailing `*` matches any ending, case is ignored. A class that is not given has
+    /// its default names.
+    #[serde(deserialize_with = "with_default_classes")]
     pub classes: BTreeMap<ToolClass, Vec<String>>,
     /// When given, only these tools' parts are shown to a summarizer; a trailing `*` matches any ending.
     pub summarized: Option<Vec<String>>,
@@ -38,13 +38,13 @@ impl Default for Tools {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolRule {
-    /// How safe its results are to clear.
+    /// The durability of its results.
     pub durability: Option<Durability>,
     /// Fields of its results that must survive.
     pub preserve: Vec<String>,
-    /// Its own size from which results move out.
+    /// The size from which its results move out.
     pub externalize_from: Option<Tokens>,
-    /// What running it again costs.
+    /// The cost of running it again.
     pub replay_cost: ReplayCost,
 }
 
@@ -54,7 +54,7 @@ impl Default for ToolRule {
     }
 }
 
-/// What running a tool again costs.
+/// The cost of running a tool again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplayCost {
@@ -66,7 +66,7 @@ pub enum ReplayCost {
     Expensive,
 }
 
-/// What a tool does.
+/// The kind of work that a tool does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolClass {
@@ -88,42 +88,14 @@ pub enum ToolClass {
     Plan,
 }
 
-impl ToolClass {
-    /// Every class.
-    pub const ALL: [ToolClass; 8] = [
-        ToolClass::Read,
-        ToolClass::Write,
-        ToolClass::Patch,
-        ToolClass::Exec,
-        ToolClass::Search,
-        ToolClass::MemoryRead,
-        ToolClass::Artifact,
-        ToolClass::Plan,
-    ];
-
-    /// The class's name in a policy.
-    pub fn name(self) -> &'static str {
-        match self {
-            ToolClass::Read => "read",
-            ToolClass::Write => "write",
-            ToolClass::Patch => "patch",
-            ToolClass::Exec => "exec",
-            ToolClass::Search => "search",
-            ToolClass::MemoryRead => "memory-read",
-            ToolClass::Artifact => "artifact",
-            ToolClass::Plan => "plan",
-        }
-    }
-}
-
 impl Tools {
-    /// What a tool does, if a class names it.
+    /// Returns the class of a tool, if one names it.
     pub fn class(&self, tool: &str) -> Option<ToolClass> {
         let tool = tool.to_lowercase();
         self.classes.iter().find(|(_, names)| names.iter().any(|name| matches(name, &tool))).map(|(class, _)| *class)
     }
 
-    /// The rule of a tool; an exact name wins over a pattern, a longer pattern over a shorter one.
+    /// Returns the rule of a tool; an exact name wins over a pattern, a longer pattern over a shorter one.
     pub fn rule(&self, tool: &str) -> Option<&ToolRule> {
         self.rules.get(tool).or_else(|| {
             let fitting = self.rules.iter().filter(|(name, _)| matches(name, &tool.to_lowercase()));
@@ -131,7 +103,7 @@ impl Tools {
         })
     }
 
-    /// How durable a result is: as the caller said, else as the rule says, else the default.
+    /// Returns the durability of a result: the caller's, else the rule's, else the default.
     pub fn durability(&self, result: &ToolResult) -> Durability {
         let rule = self.rule(&result.tool);
         let declared = result.durability.or_else(|| rule.and_then(|rule| rule.durability));
@@ -141,14 +113,14 @@ impl Tools {
         }
     }
 
-    /// Whether a tool's parts are shown to a summarizer.
+    /// Tells whether a tool's parts are shown to a summarizer.
     pub fn is_summarized(&self, tool: &str) -> bool {
         let tool = tool.to_lowercase();
         self.summarized.as_ref().is_none_or(|names| names.iter().any(|name| matches(name, &tool)))
     }
 }
 
-/// Whether a pattern names a tool, which is given in lower case.
+/// Tells whether a pattern names a tool, which is given in lower case.
 fn matches(pattern: &str, tool: &str) -> bool {
     let pattern = pattern.to_lowercase();
     match pattern.strip_suffix('*') {
@@ -157,7 +129,7 @@ fn matches(pattern: &str, tool: &str) -> bool {
     }
 }
 
-fn with_usual_classes<'de, D: serde::Deserializer<'de>>(
+fn with_default_classes<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<ToolClass, Vec<String>>, D::Error> {
     let given: BTreeMap<ToolClass, Vec<String>> = BTreeMap::deserialize(deserializer)?;
@@ -166,7 +138,7 @@ fn with_usual_classes<'de, D: serde::Deserializer<'de>>(
     Ok(classes)
 }
 
-/// The names under which agents offer the usual tools.
+/// Returns the names under which agents offer common tools.
 fn default_classes() -> BTreeMap<ToolClass, Vec<String>> {
     let names = |list: &str| list.split_whitespace().map(str::to_owned).collect();
     BTreeMap::from([

@@ -211,7 +211,7 @@ fn is_tool_call(value: &Value) -> bool {
 }
 
 fn is_tool_markup(text: &str) -> bool {
-    WORDS.tool_marks.stands_in(text)
+    WORDS.tool_marks.occurs_in(text)
 }
 
 /// Tells whether a short text declines to answer, in one of the languages of the table.
@@ -292,7 +292,7 @@ impl ModelProse {
     pub(super) fn verify(mut self, evidence: &Evidence) -> Result<(ModelProse, Vec<InventedItem>), AnswerError> {
         let items = self.item_count();
         let mut dropped = Vec::new();
-        if let Some(drop) = invented("goal", &self.goal, evidence) {
+        if let Some(drop) = invented_item("goal", &self.goal, evidence) {
             dropped.push(drop);
             self.goal.clear();
         }
@@ -308,7 +308,7 @@ impl ModelProse {
             return Err(AnswerError::Invented { invented, items });
         }
         let gone = self.state.retain(&|text| evidence.find_invented(text).is_none());
-        dropped.extend(gone.iter().filter_map(|text| self::invented("state", text, evidence)));
+        dropped.extend(gone.iter().filter_map(|text| invented_item("state", text, evidence)));
         Ok((self, dropped))
     }
 
@@ -348,7 +348,7 @@ fn pending(text: String) -> PlanItem {
     PlanItem { text, state: "pending".into(), place: 0 }
 }
 
-fn invented(field: &str, text: &str, evidence: &Evidence) -> Option<InventedItem> {
+fn invented_item(field: &str, text: &str, evidence: &Evidence) -> Option<InventedItem> {
     let words = evidence.find_invented(text)?;
     Some(InventedItem { field: field.into(), text: text.into(), words: words.into() })
 }
@@ -362,7 +362,7 @@ struct InventionFilter<'a> {
 impl InventionFilter<'_> {
     fn list<T>(&mut self, field: &str, list: &mut Vec<T>, text: impl Fn(&T) -> String) {
         list.retain(|item| {
-            let found = invented(field, &text(item), self.evidence);
+            let found = invented_item(field, &text(item), self.evidence);
             let is_fine = found.is_none();
             self.dropped.extend(found);
             is_fine

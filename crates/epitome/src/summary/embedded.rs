@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! limit 2 000 tokens
-//! ├─ pins, constraints, tool outcomes      in full, whatever they take: they must stay
+//! ├─ pins, constraints, tool outcomes      in full, even above the limit: they must stay
 //! ├─ goal, task, requests, turn context    quoted, clipped to a share of the limit each
 //! ├─ media, facts, plan, open items, …     the newest lines that fit into a share each
 //! └─ files and notes                       every token that is left: lines of the past, chosen by select.rs
@@ -65,11 +65,11 @@ pub struct Summary {
     pub text: String,
     /// The tokens of the message that holds it.
     pub tokens: Tokens,
-    /// Who wrote it.
+    /// Its author.
     pub author: SummaryAuthor,
 }
 
-/// Who wrote a summary.
+/// The author of a summary.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SummaryAuthor {
@@ -234,7 +234,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         self.write_bullets(Section::Pins, &pins);
     }
 
-    /// Writes every line, whatever it costs.
+    /// Writes every line, even above the limit.
     fn write_bullets<T: AsRef<str>>(&mut self, section: Section, lines: &[T]) {
         if lines.is_empty() || !self.open_section(section) {
             return;

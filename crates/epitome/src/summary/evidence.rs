@@ -167,7 +167,7 @@ fn sentence_starts(text: &str) -> Vec<usize> {
 fn ends_sentence(c: char, rest: &str) -> bool {
     match c {
         '。' | '！' | '？' | '।' => true,
-        // A small letter goes on after an abbreviation; taking too much is harmless, too little is not.
+        // After an abbreviation a small letter follows; taking too much is harmless, too little is not.
         '.' => is_apart(rest) && !rest.trim_start().starts_with(char::is_lowercase),
         '!' | '?' => is_apart(rest),
         '\n' => rest.trim_start_matches([' ', '\t']).starts_with(|c: char| "\n-*•#".contains(c) || c.is_ascii_digit()),
@@ -246,7 +246,7 @@ fn quotations(text: &str) -> (Vec<&str>, String) {
 /// Tells whether a text speaks of the user, in one of the languages of the table.
 fn mentions_user(text: &str) -> bool {
     let text = text.to_lowercase();
-    text.split(|c: char| !c.is_alphanumeric()).any(|word| USER.words.contains(word)) || USER.stems.stands_in(&text)
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| USER.words.contains(word)) || USER.stems.occurs_in(&text)
 }
 
 /// Words for the user: `data/user.toml`.

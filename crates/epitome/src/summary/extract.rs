@@ -67,7 +67,7 @@ pub(super) fn media_line(media: &Media) -> String {
     format!("{}: {media}", media.kind.label())
 }
 
-/// What the messages before the current one contained, by name.
+/// The items of the messages before the current one, by name.
 #[derive(Default)]
 struct SeenItems<'t> {
     calls: HashMap<&'t str, (&'t ToolCall, CallMeaning)>,

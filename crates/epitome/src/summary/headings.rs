@@ -10,7 +10,7 @@ use crate::policy::{Preset, SummaryForm};
 /// The version of the layout, written into the titles of the structured forms. Bump it when the layout changes.
 const RENDER_VERSION: &str = "v1.0";
 
-/// A section of a summary: the same content, whatever a form calls it.
+/// A section of a summary: the same content in every form, under the form's own heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Section {
     Pins,

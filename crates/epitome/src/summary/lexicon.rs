@@ -170,7 +170,7 @@ fn is_joint(byte: u8) -> bool {
     matches!(byte, b'/' | b'.' | b'-' | b'@' | b':' | b'\\')
 }
 
-/// The signs by which a coined name is told from a plain word.
+/// The signs that distinguish a coined name from a plain word.
 #[derive(Default)]
 struct NameSigns {
     before: u8,

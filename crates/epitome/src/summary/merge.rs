@@ -8,7 +8,7 @@
 //! round 3   m91..m140  extract ──► merge(items, earlier) ──────► items 3 ──► summary 3      stands for m1..m140
 //! ```
 //!
-//! What code extracted is carried by code: `constraints` of round 1 are the same bytes in round 50, because no model reads and
+//! Items that code extracted are carried by code: `constraints` of round 1 are the same bytes in round 50, because no model reads and
 //! rewrites them. What a model wrote goes the other way: each model is shown the words of the one before it and revises them.
 //! So the earlier model's items are taken out (`without_written`, `forget_revised`) before the new ones are added
 //! (`merge_model`); added on top, every round would repeat the rounds before it.

@@ -12,14 +12,14 @@
 //! 2. Five entries are two too many. The finished T1 leaves first, then the oldest, "write the docs".
 //! ```
 //!
-//! What a cap pushes out is returned. A delta cannot remove a constraint: it was written by a model that has read tool output,
+//! Entries that a cap pushes out are returned. A delta cannot remove a constraint: it was written by a model that has read tool output,
 //! and such a model may not take back what a person demanded.
 
 use serde::{Deserialize, Serialize};
 
 use super::clip::one_line;
 
-/// What matters now.
+/// The current state of the work, in short lists.
 ///
 /// The runtime keeps one per thread, under presets with the `workstream` form. It shows it to the model with each request for a
 /// summary, merges the deltas of the answer in their order, and stores the result under the version that it read. A merge that

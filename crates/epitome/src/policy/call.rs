@@ -1,39 +1,73 @@
-//! What a tool call means: what kind of thing it does, to which paths, with which command.
+//! Tool calls: what a call does, to which paths, with which command.
 //!
-//! Read from the call's arguments alone; nothing is run and nothing is looked up.
+//! Read from the call's name and arguments alone; nothing is run and nothing is looked up. It knows no agent in particular: an
+//! argument with an unknown name is text that the agent wrote.
 
 use serde_json::Value;
 
-use super::slot::ArgumentKind;
 use super::tools::{ToolClass, Tools};
 use crate::thread::ToolCall;
 
-/// What a tool call means.
+/// The kind of an argument, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ArgumentKind {
+    Path,
+    Command,
+    /// Text that an edit took out.
+    Replaced,
+    /// A search.
+    Query,
+    /// Numbers, switches and descriptions of the call itself.
+    Setting,
+    /// Text that the agent put into a file or sent somewhere; every other name.
+    Written,
+}
+
+const ARGUMENT_NAMES: [(ArgumentKind, &str); 5] = [
+    (
+        ArgumentKind::Path,
+        "path file_path filepath filename file notebook_path target_file relative_path absolute_path uri",
+    ),
+    (ArgumentKind::Command, "command commands cmd script code"),
+    (ArgumentKind::Replaced, "old_string old_str oldtext old_text"),
+    (ArgumentKind::Query, "pattern query glob regex search url"),
+    (ArgumentKind::Setting, "description timeout limit offset output_mode activeform type subagent_type workdir cwd"),
+];
+
+impl ArgumentKind {
+    /// Returns the kind of the argument called `name`, in any case.
+    pub(crate) fn of(name: &str) -> ArgumentKind {
+        let has = |names: &str| names.split(' ').any(|known| known.eq_ignore_ascii_case(name));
+        ARGUMENT_NAMES.iter().find(|(_, names)| has(names)).map_or(ArgumentKind::Written, |(kind, _)| *kind)
+    }
+}
+
+/// The meaning of a tool call, as far as its name and its arguments tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallMeaning {
-    /// What kind of thing it does.
+    /// The class of its tool.
     pub class: Option<ToolClass>,
-    /// The paths it names.
+    /// The paths that it names.
     pub paths: Vec<String>,
-    /// The command it runs.
+    /// The command that it runs.
     pub command: Option<String>,
-    /// What it searches for.
+    /// The query that it searches for.
     pub query: Option<String>,
-    /// Whether it asks for a part of the file only.
+    /// It asks for a part of the file only.
     pub partial: bool,
 }
 
 impl Tools {
-    /// What a call means.
+    /// Reads what a call does.
     pub fn meaning(&self, call: &ToolCall) -> CallMeaning {
         let mut meaning = CallMeaning { class: self.class(&call.name), ..CallMeaning::default() };
         match serde_json::from_str::<Value>(&call.arguments) {
             Ok(Value::Object(arguments)) => {
                 for (key, value) in &arguments {
-                    meaning.note(key, value);
+                    meaning.add_argument(key, value);
                 }
             }
-            _ => meaning.patched(&call.arguments),
+            _ => meaning.add_patched_files(&call.arguments),
         }
         if meaning.class.is_none() && meaning.command.is_some() {
             meaning.class = Some(ToolClass::Exec);
@@ -43,7 +77,7 @@ impl Tools {
 }
 
 impl CallMeaning {
-    fn note(&mut self, key: &str, value: &Value) {
+    fn add_argument(&mut self, key: &str, value: &Value) {
         if let Some(text) = value.as_str() {
             match ArgumentKind::of(key) {
                 ArgumentKind::Path if !text.contains('\n') => self.paths.push(text.to_owned()),
@@ -51,7 +85,7 @@ impl CallMeaning {
                 ArgumentKind::Query => self.query = Some(text.to_owned()),
                 _ => {}
             }
-            self.patched(text);
+            self.add_patched_files(text);
         } else if let (ArgumentKind::Command, Some(words)) = (ArgumentKind::of(key), value.as_array()) {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
             // `bash -lc "…"`: the command is what the shell is given.
@@ -65,8 +99,8 @@ impl CallMeaning {
         }
     }
 
-    /// The files that a patch text names.
-    fn patched(&mut self, text: &str) {
+    /// Adds the files that a patch text names.
+    fn add_patched_files(&mut self, text: &str) {
         if !text.contains("*** ") {
             return;
         }
