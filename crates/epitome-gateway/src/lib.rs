@@ -117,6 +117,7 @@
 pub mod api;
 mod body_memory;
 pub mod caller;
+pub mod fail_open;
 pub mod identity;
 pub mod ledger;
 pub mod mcp;

@@ -1,8 +1,8 @@
-//! Refusals: what the gateway itself answers a proxied request with, in the shape of the provider that was meant.
-//!
-//! Each is declared once: its status, its name and its sentence. A provider's own errors never come from here.
+//! Refusals: errors that the gateway itself answers a proxied request with, in the shape of the provider that was meant. A
+//! provider's own errors never come from here.
 
 use bytes::Bytes;
+use epitome_runtime::named_enum;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
@@ -17,7 +17,7 @@ pub const REFUSED_HEADER: HeaderName = HeaderName::from_static("x-epitome-refuse
 /// Seconds after which a client that was turned away may try again.
 const RETRY_AFTER_S: &str = "1";
 
-/// Why the gateway does not pass a request on.
+/// The reason for which the gateway answers a request itself, with an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -25,39 +25,39 @@ pub enum Refusal {
     #[error("{0}")]
     Unknown(Unknown),
     /// There are too many requests.
-    #[error("the gateway has {max} requests under way, which is the most it takes; try again in a moment")]
+    #[error("epitome: too many requests at once (`serve.requests_max` is {max}); try again in a moment")]
     Busy {
         /// The most at once.
         max: usize,
     },
     /// The body is too large.
-    #[error("the request's body is larger than the gateway takes, which is {max} bytes; `serve.body_mb_max` sets it")]
+    #[error("epitome: the request's body is larger than {max} bytes (`serve.body_mb_max`)")]
     BodyTooLarge {
         /// The most bytes.
         max: usize,
     },
     /// The bodies of all requests together take as much memory as they may.
     #[error(
-        "the gateway holds as many bytes of request bodies as it may, which is {max}; `serve.body_memory_mb_max` sets it; try again in a moment"
+        "epitome: the bodies of all requests use {max} bytes of memory, the most allowed (`serve.body_memory_mb_max`); try again in a moment"
     )]
     OutOfMemory {
         /// The most bytes.
         max: usize,
     },
     /// The body took too long.
-    #[error("the request's body did not come: nothing of it for {seconds} s; `serve.body_timeout_s` sets it")]
+    #[error("epitome: no part of the request's body arrived for {seconds} s (`serve.body_timeout_s`)")]
     BodyTimeout {
         /// For how long nothing came.
         seconds: u64,
     },
     /// The body came too slowly.
-    #[error("the request's body took longer than {seconds} s, which is ten times `serve.body_timeout_s`")]
+    #[error("epitome: the request's body took longer than {seconds} s (ten times `serve.body_timeout_s`)")]
     BodySlow {
         /// How long it was waited for.
         seconds: u64,
     },
     /// The body broke off or cannot be unpacked.
-    #[error("the request's body cannot be read: {reason}")]
+    #[error("epitome: the request's body cannot be read: {reason}")]
     BadBody {
         /// Why.
         reason: String,
@@ -70,14 +70,14 @@ pub enum Refusal {
     },
     /// A page of another site asks where the gateway has a key of its own.
     #[error(
-        "the gateway has a key of its own for this provider and none that locks it: ask at 127.0.0.1 or localhost, not from a page of another site, or set `serve.keys`"
+        "epitome: the gateway would send its own provider key, so it accepts only requests to 127.0.0.1 or localhost that come from no other site's page; set `serve.keys` to allow others"
     )]
     Foreign,
     /// Nobody is configured for it.
-    #[error("no upstream is configured for this request; `serve.upstreams` or `--upstream` names one")]
+    #[error("epitome: no upstream is configured for this request; add one with `serve.upstreams` or `--upstream`")]
     NoUpstream,
     /// The provider cannot be reached.
-    #[error("the provider at {host} cannot be reached: {reason}")]
+    #[error("epitome: the provider at {host} cannot be reached: {reason}")]
     Unreachable {
         /// Who.
         host: String,
@@ -85,7 +85,7 @@ pub enum Refusal {
         reason: String,
     },
     /// The provider did not answer in time.
-    #[error("the provider at {host} did not answer within {seconds} s; `serve.first_byte_timeout_s` sets it")]
+    #[error("epitome: the provider at {host} did not answer within {seconds} s (`serve.first_byte_timeout_s`)")]
     Timeout {
         /// Who.
         host: String,
@@ -93,12 +93,42 @@ pub enum Refusal {
         seconds: u64,
     },
     /// The gateway itself broke off.
-    #[error("the gateway broke off while it answered; its log says why")]
+    #[error("epitome: an internal error; see the gateway's log")]
     Broken,
 }
 
+named_enum! {
+    /// The kinds of refusals, by the names that the header `x-epitome-refused` and the metrics have for them.
+    pub enum RefusalKind {
+        /// The key is missing or unknown.
+        UnknownCaller = "unknown_caller",
+        /// Too many requests at once.
+        Busy = "busy",
+        /// The body is larger than a body may be.
+        BodyTooLarge = "body_too_large",
+        /// The bodies of all requests use as much memory as they may.
+        BodyMemory = "body_memory",
+        /// The body did not arrive in time.
+        BodyTimeout = "body_timeout",
+        /// The body broke off, or cannot be decompressed.
+        BadBody = "bad_body",
+        /// A header for the gateway makes no sense.
+        Unclear = "unclear",
+        /// No upstream is configured for the request.
+        NoUpstream = "no_upstream",
+        /// A page of another site sent it.
+        Foreign = "foreign",
+        /// The provider cannot be reached.
+        UpstreamUnreachable = "upstream_unreachable",
+        /// The provider did not answer in time.
+        UpstreamTimeout = "upstream_timeout",
+        /// A task of the gateway panicked.
+        Broken = "broken",
+    }
+}
+
 impl Refusal {
-    /// Its status.
+    /// Returns its status.
     pub fn status(&self) -> StatusCode {
         match self {
             Refusal::Unknown(_) => StatusCode::UNAUTHORIZED,
@@ -114,31 +144,31 @@ impl Refusal {
         }
     }
 
-    /// Its name, as headers and metrics have it.
-    pub fn name(&self) -> &'static str {
+    /// Returns its kind, whose name is in the header and in the metrics.
+    pub fn kind(&self) -> RefusalKind {
         match self {
-            Refusal::Unknown(_) => "unknown_caller",
-            Refusal::Busy { .. } => "busy",
-            Refusal::BodyTooLarge { .. } => "body_too_large",
-            Refusal::OutOfMemory { .. } => "body_memory",
-            Refusal::BodyTimeout { .. } | Refusal::BodySlow { .. } => "body_timeout",
-            Refusal::BadBody { .. } => "bad_body",
-            Refusal::Unclear { .. } => "unclear",
-            Refusal::NoUpstream => "no_upstream",
-            Refusal::Foreign => "foreign",
-            Refusal::Unreachable { .. } => "upstream_unreachable",
-            Refusal::Timeout { .. } => "upstream_timeout",
-            Refusal::Broken => "broken",
+            Refusal::Unknown(_) => RefusalKind::UnknownCaller,
+            Refusal::Busy { .. } => RefusalKind::Busy,
+            Refusal::BodyTooLarge { .. } => RefusalKind::BodyTooLarge,
+            Refusal::OutOfMemory { .. } => RefusalKind::BodyMemory,
+            Refusal::BodyTimeout { .. } | Refusal::BodySlow { .. } => RefusalKind::BodyTimeout,
+            Refusal::BadBody { .. } => RefusalKind::BadBody,
+            Refusal::Unclear { .. } => RefusalKind::Unclear,
+            Refusal::NoUpstream => RefusalKind::NoUpstream,
+            Refusal::Foreign => RefusalKind::Foreign,
+            Refusal::Unreachable { .. } => RefusalKind::UpstreamUnreachable,
+            Refusal::Timeout { .. } => RefusalKind::UpstreamTimeout,
+            Refusal::Broken => RefusalKind::Broken,
         }
     }
 
-    /// It as an answer that a client of this family understands.
+    /// Writes it in the shape of the provider that was meant.
     pub fn response(&self, family: Provider) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(self.body(family).to_string())));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(REFUSED_HEADER, HeaderValue::from_static(self.name()));
+        headers.insert(REFUSED_HEADER, HeaderValue::from_static(self.kind().name()));
         // The rest of a body that was not taken in is not waited for; whoever sent it is not to use its connection again.
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         if self.status() == StatusCode::SERVICE_UNAVAILABLE {
@@ -167,8 +197,8 @@ impl Refusal {
 fn openai_kind(refusal: &Refusal) -> (&'static str, &'static str) {
     match refusal {
         Refusal::Unknown(_) => ("invalid_request_error", "invalid_api_key"),
-        refusal if refusal.status().is_client_error() => ("invalid_request_error", refusal.name()),
-        refusal => ("server_error", refusal.name()),
+        refusal if refusal.status().is_client_error() => ("invalid_request_error", refusal.kind().name()),
+        refusal => ("server_error", refusal.kind().name()),
     }
 }
 
@@ -215,7 +245,7 @@ mod tests {
         for (refusal, family, place, expected) in cases {
             let response = refusal.response(family);
             assert_eq!(response.status(), refusal.status());
-            assert_eq!(response.headers()[REFUSED_HEADER], refusal.name());
+            assert_eq!(response.headers()[REFUSED_HEADER], refusal.kind().name());
             let body = response.into_body().collect().await.expect("a body").to_bytes();
             let body: Value = serde_json::from_slice(&body).expect("JSON");
             assert_eq!(body.pointer(place), Some(&json!(expected)), "{refusal}: {body}");

@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use epitome_runtime::artifact::Denied;
 use epitome_runtime::engine::EngineError;
 use epitome_runtime::log::LogError;
+use epitome_runtime::named_enum;
 use epitome_runtime::store::StoreError;
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
@@ -12,7 +13,7 @@ use serde_json::json;
 
 use crate::caller::Unknown;
 
-/// Why the API does not answer what was asked.
+/// An error of the API.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApiError {
@@ -26,7 +27,7 @@ pub enum ApiError {
     #[error("there is no such endpoint")]
     NoRoute,
     /// The endpoint is there for another method.
-    #[error("the endpoint does not take this method")]
+    #[error("the endpoint does not accept this method")]
     Method,
     /// There is no such thing, or it is another tenant's.
     #[error("there is no such {what}, or it is not available to you")]
@@ -35,7 +36,7 @@ pub enum ApiError {
         what: &'static str,
     },
     /// A parameter is wrong.
-    #[error("the parameter `{name}` is wrong: {reason}")]
+    #[error("the parameter `{name}` is not allowed: {reason}")]
     Parameter {
         /// Which.
         name: &'static str,
@@ -43,7 +44,7 @@ pub enum ApiError {
         reason: String,
     },
     /// The parameters after the question mark are wrong.
-    #[error("the parameters are wrong: {reason}")]
+    #[error("the query string is not allowed: {reason}")]
     Query {
         /// Why.
         reason: String,
@@ -55,12 +56,36 @@ pub enum ApiError {
     #[error("the store does not answer at the moment")]
     Unavailable,
     /// What is stored cannot be read.
-    #[error("what is stored cannot be read")]
+    #[error("stored data cannot be read")]
     Unreadable,
 }
 
+named_enum! {
+    /// The codes of errors, for programs; `docs/api.md` lists them.
+    pub enum ApiErrorCode {
+        /// The key is missing or unknown.
+        UnknownCaller = "unknown_caller",
+        /// The request is for another host, or from another site's page.
+        Foreign = "foreign",
+        /// The endpoint does not exist.
+        NoRoute = "no_route",
+        /// The endpoint does not accept the method.
+        Method = "method",
+        /// The resource does not exist, or is another tenant's.
+        NotFound = "not_found",
+        /// A parameter is not allowed.
+        Parameter = "parameter",
+        /// The thread has messages and no prompt.
+        NoPrompt = "no_prompt",
+        /// The store does not answer.
+        Unavailable = "unavailable",
+        /// Stored data cannot be read.
+        Unreadable = "unreadable",
+    }
+}
+
 impl ApiError {
-    /// Its status.
+    /// Returns its status.
     pub fn status(&self) -> StatusCode {
         match self {
             ApiError::Unknown(_) => StatusCode::UNAUTHORIZED,
@@ -74,40 +99,40 @@ impl ApiError {
         }
     }
 
-    /// Its name for programs.
-    pub fn code(&self) -> &'static str {
+    /// Returns its code, for programs.
+    pub fn code(&self) -> ApiErrorCode {
         match self {
-            ApiError::Unknown(_) => "unknown_caller",
-            ApiError::Foreign => "foreign",
-            ApiError::NoRoute => "no_route",
-            ApiError::Method => "method",
-            ApiError::NotFound { .. } => "not_found",
-            ApiError::Parameter { .. } | ApiError::Query { .. } => "parameter",
-            ApiError::NoPrompt => "no_prompt",
-            ApiError::Unavailable => "unavailable",
-            ApiError::Unreadable => "unreadable",
+            ApiError::Unknown(_) => ApiErrorCode::UnknownCaller,
+            ApiError::Foreign => ApiErrorCode::Foreign,
+            ApiError::NoRoute => ApiErrorCode::NoRoute,
+            ApiError::Method => ApiErrorCode::Method,
+            ApiError::NotFound { .. } => ApiErrorCode::NotFound,
+            ApiError::Parameter { .. } | ApiError::Query { .. } => ApiErrorCode::Parameter,
+            ApiError::NoPrompt => ApiErrorCode::NoPrompt,
+            ApiError::Unavailable => ApiErrorCode::Unavailable,
+            ApiError::Unreadable => ApiErrorCode::Unreadable,
         }
     }
 
-    /// What to do next.
+    /// Returns the sentence that says what to do next.
     pub fn hint(&self) -> &'static str {
         match self {
-            ApiError::Unknown(_) => "`serve.keys` lists whose keys there are.",
-            ApiError::Foreign => "Ask at 127.0.0.1 or localhost, or set `serve.keys` and send one.",
+            ApiError::Unknown(_) => "The setting `serve.keys` lists the valid keys.",
+            ApiError::Foreign => "Use 127.0.0.1 or localhost, or set `serve.keys` and send a key.",
             ApiError::NoRoute => "`GET /api/openapi.json` describes every endpoint.",
-            ApiError::Method => "Every endpoint is asked with GET.",
-            ApiError::NotFound { .. } => "`GET /api/threads` lists the threads that there are.",
-            ApiError::NoPrompt => "`GET /api/threads/{thread}/messages` gives its messages.",
-            ApiError::Parameter { .. } | ApiError::Query { .. } => "`GET /api/openapi.json` says what is allowed.",
-            ApiError::Unavailable => "Try again in a moment; `GET /readyz` says how the store is.",
-            ApiError::Unreadable => "`epitome store check` looks for damage, and for keys that are missing.",
+            ApiError::Method => "Every endpoint accepts GET only.",
+            ApiError::NotFound { .. } => "`GET /api/threads` lists the threads.",
+            ApiError::NoPrompt => "`GET /api/threads/{thread}/messages` returns its messages.",
+            ApiError::Parameter { .. } | ApiError::Query { .. } => "`GET /api/openapi.json` describes the parameters.",
+            ApiError::Unavailable => "Try again in a moment; `GET /readyz` reports the state of the store.",
+            ApiError::Unreadable => "`epitome store check` looks for damage and for missing keys.",
         }
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let error = json!({"code": self.code(), "message": self.to_string(), "hint": self.hint()});
+        let error = json!({"code": self.code().name(), "message": self.to_string(), "hint": self.hint()});
         let mut response = (self.status(), Json(json!({"error": error}))).into_response();
         let header = match self {
             ApiError::Unknown(_) => Some((WWW_AUTHENTICATE, "Bearer")),

@@ -3,6 +3,7 @@
 //! What a client calls its conversation and which user it names narrow the search for a thread; whether two histories are
 //! one is told by their messages alone.
 
+use epitome_runtime::named_enum;
 use http::header::{HeaderMap, HeaderName, USER_AGENT};
 use serde::Deserialize;
 
@@ -22,18 +23,48 @@ const NAMES: [HeaderName; 12] = [
     HeaderName::from_static("x-conversation-id"),
 ];
 
-/// How programs introduce themselves: by a header that only they send, or by how their user agent begins.
-const PROGRAMS: [(&str, Option<HeaderName>, &str); 10] = [
-    ("claude-code", Some(HeaderName::from_static("x-claude-code-session-id")), "claude-cli/"),
-    ("codex", Some(HeaderName::from_static("x-codex-turn-state")), "codex_"),
-    ("opencode", Some(HeaderName::from_static("x-opencode-session")), "opencode/"),
-    ("pi", None, "pi ("),
-    ("qwen-code", None, "qwencode/"),
-    ("gemini-cli", None, "geminicli/"),
-    ("openai-python", None, "openai/python"),
-    ("openai-node", None, "openai/js"),
-    ("anthropic-python", None, "anthropic/python"),
-    ("anthropic-node", None, "anthropic/js"),
+named_enum! {
+    /// A program that sends requests.
+    #[derive(Default)]
+    pub enum Program {
+        /// Claude Code.
+        ClaudeCode = "claude-code",
+        /// Codex.
+        Codex = "codex",
+        /// opencode.
+        Opencode = "opencode",
+        /// pi.
+        Pi = "pi",
+        /// Qwen Code.
+        QwenCode = "qwen-code",
+        /// Gemini CLI.
+        GeminiCli = "gemini-cli",
+        /// OpenAI's SDK for Python.
+        OpenAiPython = "openai-python",
+        /// OpenAI's SDK for JavaScript.
+        OpenAiNode = "openai-node",
+        /// Anthropic's SDK for Python.
+        AnthropicPython = "anthropic-python",
+        /// Anthropic's SDK for JavaScript.
+        AnthropicNode = "anthropic-node",
+        /// Any other program.
+        #[default]
+        Other = "other",
+    }
+}
+
+/// The signs of programs: a header that only they send, and the beginning of their user agent.
+const PROGRAMS: [(Program, Option<HeaderName>, &str); 10] = [
+    (Program::ClaudeCode, Some(HeaderName::from_static("x-claude-code-session-id")), "claude-cli/"),
+    (Program::Codex, Some(HeaderName::from_static("x-codex-turn-state")), "codex_"),
+    (Program::Opencode, Some(HeaderName::from_static("x-opencode-session")), "opencode/"),
+    (Program::Pi, None, "pi ("),
+    (Program::QwenCode, None, "qwencode/"),
+    (Program::GeminiCli, None, "geminicli/"),
+    (Program::OpenAiPython, None, "openai/python"),
+    (Program::OpenAiNode, None, "openai/js"),
+    (Program::AnthropicPython, None, "anthropic/python"),
+    (Program::AnthropicNode, None, "anthropic/js"),
 ];
 
 /// The header that names a helper of Claude Code.
@@ -44,8 +75,8 @@ const ROLE: HeaderName = HeaderName::from_static("x-openai-subagent");
 /// Who sends a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Client {
-    /// The program; `other` where it does not say.
-    pub name: &'static str,
+    /// The program.
+    pub program: Program,
     /// What it calls its conversation.
     pub session: Option<String>,
     /// Whether that is only the key of a cache, which many conversations may have in common.
@@ -78,11 +109,11 @@ impl Client {
             headers.get(name).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty())
         };
         let agent = header(&USER_AGENT).unwrap_or_default();
-        let is = |(_, own, begins): &&(&str, Option<HeaderName>, &str)| {
+        let is = |(_, own, begins): &&(Program, Option<HeaderName>, &str)| {
             own.as_ref().is_some_and(|own| headers.contains_key(own))
                 || agent.get(..begins.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(begins))
         };
-        let name = PROGRAMS.iter().find(is).map_or("other", |(name, ..)| name);
+        let program = PROGRAMS.iter().find(is).map_or(Program::Other, |(program, ..)| *program);
         let session = NAMES.iter().find_map(header).map(str::to_owned).or_else(|| body.session());
         let cache_key = body.cache_key();
         let (is_cache_key, session) = match session {
@@ -96,7 +127,7 @@ impl Client {
             (session, _) => session,
         };
         let role = header(&ROLE).or(helper).map(str::to_owned);
-        Client { name, session, is_cache_key, user: body.user(), role }
+        Client { program, session, is_cache_key, user: body.user(), role }
     }
 
     /// Whether it has a name for this conversation and no other.
@@ -177,7 +208,7 @@ mod tests {
         let headers =
             lines.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
         let client = Client::of(&headers, &body);
-        (client.name, client.session)
+        (client.program.name(), client.session)
     }
 
     #[test]

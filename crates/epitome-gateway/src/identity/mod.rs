@@ -15,7 +15,7 @@ mod client;
 mod line;
 mod lines;
 
-pub use client::{Client, Named};
+pub use client::{Client, Named, Program};
 pub use line::{Counted, Facts, Frame, Line, Origin, Parent};
 pub use lines::{Lines, Placed, Relation, Wanted, weight};
 

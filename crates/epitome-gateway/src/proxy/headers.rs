@@ -3,6 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::turn::Told;
+use crate::fail_open::FailOpenReason;
 
 /// The thread that a request belongs to.
 pub const THREAD: HeaderName = HeaderName::from_static("x-epitome-thread");
@@ -53,12 +54,12 @@ pub fn put(headers: &mut HeaderMap, told: &Told) {
     set(RECEIPT, told.receipt.and_then(receipt));
     set(RETRIES, (told.retries > 0).then(|| u16::from(told.retries).into()));
     set(PINS, told.pins.map(|hold| HeaderValue::from_static(hold.name())));
-    set(FAILED_OPEN, told.failed_open.map(HeaderValue::from_static));
+    set(FAILED_OPEN, told.failed_open.map(|reason| HeaderValue::from_static(reason.name())));
 }
 
-/// Says that a request went out as it came, and why.
-pub fn put_failed_open(headers: &mut HeaderMap, why: &'static str) {
-    headers.insert(FAILED_OPEN, HeaderValue::from_static(why));
+/// Says that a request was sent as it came, and why.
+pub fn put_failed_open(headers: &mut HeaderMap, reason: FailOpenReason) {
+    headers.insert(FAILED_OPEN, HeaderValue::from_static(reason.name()));
 }
 
 /// Adds a beta to those that a client asked for.

@@ -64,6 +64,7 @@ use way::{Head, Way};
 
 use crate::body_memory::{BodyMemory, Room};
 use crate::caller::Callers;
+use crate::fail_open::{FailOpenReason, PassReason};
 use crate::identity::{Lines, Scope};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
@@ -79,8 +80,6 @@ const STORE_REST: Duration = Duration::from_secs(5);
 const READ_BYTES_MAX: usize = 8 << 20;
 /// How many times its size reading a body takes besides.
 const READ_COPIES: usize = 2;
-/// Why a body was not read that there is no memory for.
-const NO_MEMORY: &str = "memory";
 /// The most bytes of answers that are kept at hand.
 const ANSWERS_BYTES_MAX: usize = 64 << 20;
 
@@ -195,7 +194,7 @@ impl Proxy for Relay {
         match answered {
             Ok(response) => response,
             Err(refusal) => {
-                self.inner.metrics.refused(refusal.name());
+                self.inner.metrics.refused(refusal.kind());
                 own(refusal.response(family)).await
             }
         }
@@ -226,8 +225,8 @@ impl Inner {
         let is_read = !head.wishes.bypass || self.upstreams.are_by_model();
         let readable = if is_read { self.readable(&parts.headers, &packed).await } else { Ok(None) };
         let (plain, unreadable) = match readable {
-            Ok(plain) => (plain, None),
-            Err(why) => (None, Some(why)),
+            Ok(plain) => (plain, PassReason::NothingToDo),
+            Err(reason) => (None, reason.into()),
         };
         let before = memory.last();
         if let (Some(plain), Some(onward), Endpoint::Answer(_)) = (&plain, &head.onward, head.endpoint)
@@ -236,9 +235,9 @@ impl Inner {
             let way = Way::new(&head, Arc::clone(onward), parts);
             // Looked at second: then it is on its way.
             let found = async {
-                let asked = Asked::read(dialect, plain, before.as_deref().map(Before::asked)).ok_or(None)?;
-                let read = self.read((asked, plain, before), &way).ok_or(None)?;
-                let found = self.found(read).await.map_err(Some)?;
+                let asked = Asked::read(dialect, plain, before.as_deref().map(Before::asked));
+                let read = asked.and_then(|asked| self.read((asked, plain, before), &way));
+                let found = self.found(read.ok_or(PassReason::NothingToDo)?).await?;
                 memory.keep(&found.turn, true, &self.remembered);
                 Ok(found)
             };
@@ -270,8 +269,8 @@ impl Inner {
             return self.send_unread(&way, packed).await;
         }
         let found = match self.read((asked, &plain, before), &way) {
-            Some(read) => self.found(read).await.map_err(Some),
-            None => Err(None),
+            Some(read) => self.found(read).await.map_err(PassReason::from),
+            None => Err(PassReason::NothingToDo),
         };
         if let Ok(found) = &found {
             memory.keep(&found.turn, false, &self.remembered);
@@ -281,7 +280,7 @@ impl Inner {
 
     /// A body as it can be read: unpacked, and counted with the copies that reading makes of it. Nothing where it is
     /// larger than any window or is none that can be unpacked; why not, where there is no memory for it now.
-    async fn readable(&self, headers: &HeaderMap, packed: &Bytes) -> Result<Option<Bytes>, &'static str> {
+    async fn readable(&self, headers: &HeaderMap, packed: &Bytes) -> Result<Option<Bytes>, FailOpenReason> {
         let mut room = self.body_memory.room();
         let plain = match Packing::of(headers) {
             Ok(None) => packed.clone(),
@@ -290,7 +289,7 @@ impl Inner {
                 (unpacked, room) = self.unpacked(packing, packed, room).await;
                 match unpacked {
                     Ok(plain) => plain,
-                    Err(Unpackable::OutOfMemory) => return Err(NO_MEMORY),
+                    Err(Unpackable::OutOfMemory) => return Err(FailOpenReason::Memory),
                     Err(Unpackable::Unknown | Unpackable::Broken | Unpackable::TooLarge) => return Ok(None),
                 }
             }
@@ -301,7 +300,7 @@ impl Inner {
         }
         match room.grow(READ_COPIES * plain.len()) {
             true => Ok(Some(room.keep(plain))),
-            false => Err(NO_MEMORY),
+            false => Err(FailOpenReason::Memory),
         }
     }
 
@@ -332,21 +331,21 @@ impl Inner {
         self: Arc<Self>,
         way: Way,
         packed: Bytes,
-        found: Result<UnderWay, Option<&'static str>>,
+        found: Result<UnderWay, PassReason>,
         early: Option<Result<Response<Lent>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
-        let why = match found {
+        let pass_reason = match found {
             Ok(under_way) => return Arc::clone(&self).relay(Arc::new(way), packed, under_way, early, call).await,
-            Err(why) => why,
+            Err(reason) => reason,
         };
         let mut response = match early {
             Some(early) => self.unread(early?),
             None => self.send_unread(&way, packed).await?,
         };
-        if let Some(why) = why {
-            self.metrics.failed_open(why);
-            headers::put_failed_open(response.headers_mut(), why);
+        if let PassReason::FailedOpen(reason) = pass_reason {
+            self.metrics.failed_open(reason);
+            headers::put_failed_open(response.headers_mut(), reason);
         }
         Ok(response)
     }

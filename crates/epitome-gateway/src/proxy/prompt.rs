@@ -18,6 +18,7 @@ use tokio::sync::MutexGuard;
 
 use super::Inner;
 use super::turn::{Pressure, Told, Turn};
+use crate::fail_open::FailOpenReason;
 use crate::identity::{Counted, Line, Origin, Parent, Wanted, weight};
 
 /// How often a line is begun anew because others were faster.
@@ -308,7 +309,7 @@ fn note_stored(line: &Line, thread: &OpenThread) {
 
 /// What is remembered of a new thread.
 pub(super) fn labels(client: &crate::identity::Client, model: &str, derived_from: Option<&str>) -> serde_json::Value {
-    let mut labels = serde_json::json!({ "door": "gateway", "client": client.name, "model": model });
+    let mut labels = serde_json::json!({ "door": "gateway", "client": client.program.name(), "model": model });
     let named =
         [("session", client.session.as_deref()), ("role", client.role.as_deref()), (DERIVED_FROM, derived_from)];
     for (name, value) in named {
@@ -342,7 +343,7 @@ fn rendered(turn: &Turn, step: &Step, pressure: &Pressure, fits_as_it_is: bool) 
     let is_plain = step.compaction().is_none() && step.rehydrated.is_empty();
     if is_plain && pressure.output.is_none() {
         // What shows the model more than fits, and cannot be told in fewer words, goes as it came.
-        let failed_open = step.shortfall.as_ref().map(|_| "floor");
+        let failed_open = step.shortfall.as_ref().map(|_| FailOpenReason::Floor);
         return Sending { counted: Some(step.counted()), ..Sending::original(turn, Told { failed_open, ..told }) };
     }
     let mut body = match is_plain {
@@ -352,7 +353,13 @@ fn rendered(turn: &Turn, step: &Step, pressure: &Pressure, fits_as_it_is: bool) 
             let (messages, has_newest) = step.messages_on(asked.messages());
             let is_larger = step.tokens >= step.whole() && step.rehydrated.is_empty();
             if (is_larger || !has_newest) && fits_as_it_is && pressure.harder == 0 {
-                let told = Told { failed_open: Some("floor"), plan: 0, receipt: None, after: told.before, ..told };
+                let told = Told {
+                    failed_open: Some(FailOpenReason::Floor),
+                    plan: 0,
+                    receipt: None,
+                    after: told.before,
+                    ..told
+                };
                 let counted = Some(step.whole() + step.fixed);
                 return Sending { counted, ..Sending::original(turn, told) };
             }

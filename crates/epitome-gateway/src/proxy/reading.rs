@@ -20,6 +20,7 @@ use super::way::{Head, Way};
 use super::wishes::Wishes;
 use super::{ASIDE_BYTES, Inner, glance, prompt};
 use crate::caller::Caller;
+use crate::fail_open::FailOpenReason;
 use crate::identity::{Client, Ids, Placed, Relation, Scope, Wanted, fingerprints};
 use crate::refusal::Refusal;
 use crate::settings::Upstream;
@@ -128,7 +129,7 @@ impl Inner {
 
     /// A request with its thread, on its way into the log. What is at hand is found at once; what is not asks the store,
     /// and what is large takes long.
-    pub(super) async fn found(self: &Arc<Self>, read: Read) -> Result<UnderWay, &'static str> {
+    pub(super) async fn found(self: &Arc<Self>, read: Read) -> Result<UnderWay, FailOpenReason> {
         let is_whole = read.asked.previous().is_none() && !read.asked.is_hidden();
         let is_quick = is_whole && read.asked.document.source().len() <= ASIDE_BYTES;
         let at_hand = is_quick.then(|| read.fingerprints()).and_then(|prints| {
@@ -140,7 +141,7 @@ impl Inner {
             None => {
                 let relay = Arc::clone(self);
                 let found = async move { relay.turn(read).await.map(|turn| relay.pledged(turn)) };
-                self.work.spawn(found).await.map_err(|_| "broken")??
+                self.work.spawn(found).await.map_err(|_| FailOpenReason::Broken)??
             }
         };
         let has_news = turn.known_tokens().is_none() || !turn.wishes.pins.is_empty();
@@ -197,11 +198,11 @@ impl Inner {
     }
 
     /// A request with its thread. Why not, where that cannot be told now.
-    async fn turn(&self, read: Read) -> Result<Turn, &'static str> {
+    async fn turn(&self, read: Read) -> Result<Turn, FailOpenReason> {
         let asked = self.completed(&read.engine, &read.scope, read.asked, &read.store_wait).await?;
         let read = Read { asked, ..read };
         if read.asked.is_hidden() {
-            return Err("hidden");
+            return Err(FailOpenReason::Hidden);
         }
         let prints = read.fingerprints();
         let placed = match self.lines.at_hand(&read.wanted(&prints, serde_json::Value::Null)) {
@@ -212,9 +213,9 @@ impl Inner {
     }
 
     /// The thread of a history that is not at hand: in the store, or new.
-    async fn sought(&self, read: &Read, prints: &[blake3::Hash]) -> Result<Placed, &'static str> {
+    async fn sought(&self, read: &Read, prints: &[blake3::Hash]) -> Result<Placed, FailOpenReason> {
         if self.store_rests() {
-            return Err("store");
+            return Err(FailOpenReason::Store);
         }
         let Read { caller, client, asked, engine, scope, .. } = read;
         let ids = match asked.document.source().len() > ASIDE_BYTES {
@@ -222,7 +223,7 @@ impl Inner {
             true => {
                 let (dialect, messages) = (asked.dialect(), asked.messages().to_vec());
                 let read = tokio::task::spawn_blocking(move || Ids::of(dialect, &messages));
-                read.await.map_err(|_| "broken")?
+                read.await.map_err(|_| FailOpenReason::Broken)?
             }
         };
         let sought = async {
@@ -240,12 +241,12 @@ impl Inner {
             Some(Err(error)) => {
                 tracing::warn!(%error, "a thread could not be looked for");
                 self.store_failed();
-                Err("store")
+                Err(FailOpenReason::Store)
             }
             None => {
                 tracing::warn!("the store did not answer in time");
                 self.store_failed();
-                Err("store")
+                Err(FailOpenReason::Store)
             }
         }
     }
@@ -271,7 +272,7 @@ impl Inner {
             serde_json::from_str::<Vec<serde::de::IgnoredAny>>(tools).map_or(true, |tools| !tools.is_empty())
         };
         let has_any = asked.document.tools().is_some_and(|tools| is_list_of_some(tools.as_str()));
-        wishes.tools.unwrap_or_else(|| has_any && self.settings.serve.gives_tools_to(client.name))
+        wishes.tools.unwrap_or_else(|| has_any && self.settings.serve.gives_tools_to(client.program))
     }
 
     /// The engine for a policy and a model. A prompt without our tools does not speak of them.

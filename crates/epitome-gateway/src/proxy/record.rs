@@ -22,6 +22,7 @@ use super::relay::UNSAID_MIN;
 use super::suspicion::Shown;
 use super::turn::{Told, Turn};
 use crate::caller::Caller;
+use crate::fail_open::FailOpenReason;
 use crate::identity::{Counted, Relation, Scope};
 use crate::ledger::{self, Extra, ExtraKind, Marks, Original};
 use crate::serve::RequestId;
@@ -328,10 +329,10 @@ impl Inner {
         scope: &Scope,
         asked: Arc<Asked>,
         store_wait: &StoreWait,
-    ) -> Result<Arc<Asked>, &'static str> {
+    ) -> Result<Arc<Asked>, FailOpenReason> {
         let Some(previous) = asked.previous() else { return Ok(asked) };
         if self.store_rests() {
-            return Err("store");
+            return Err(FailOpenReason::Store);
         }
         let at_hand = {
             let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -343,11 +344,11 @@ impl Inner {
             Some(Ok(None)) => Ok(asked),
             Some(Err(error)) => {
                 tracing::warn!(%error, "the history of an answer could not be read");
-                Err("store")
+                Err(FailOpenReason::Store)
             }
             None => {
                 self.store_failed();
-                Err("store")
+                Err(FailOpenReason::Store)
             }
         }
     }

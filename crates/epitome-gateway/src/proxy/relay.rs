@@ -23,6 +23,7 @@ use super::turn::{Pressure, Told, Turn};
 use super::way::Way;
 use super::weaving::{self, Weaving, Woven};
 use super::{Inner, headers};
+use crate::fail_open::FailOpenReason;
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote};
 use crate::settings::Persist;
@@ -124,7 +125,7 @@ impl Inner {
                 // Whatever is wrong with what was made of it, the provider may take what came.
                 let status = tried.answer.parts.status.as_u16();
                 tracing::error!(status, "a prompt was refused; what came goes out");
-                self.metrics.failed_open("refused");
+                self.metrics.failed_open(FailOpenReason::Refused);
                 pressure = Pressure { as_it_came: true, ..Pressure::default() };
                 continue;
             }
@@ -252,7 +253,7 @@ impl Inner {
     pub(super) async fn sending(self: &Arc<Self>, turn: &Arc<Turn>, pressure: &Pressure) -> Sending {
         let told = Told::of(turn);
         if pressure.as_it_came {
-            return Sending::original(turn, Told { failed_open: Some("refused"), ..told });
+            return Sending::original(turn, Told { failed_open: Some(FailOpenReason::Refused), ..told });
         }
         let is_first = pressure.harder == 0 && pressure.output.is_none();
         if is_first && (turn.asked.is_native() || self.certainly_fits(turn)) {
@@ -263,7 +264,7 @@ impl Inner {
             Sending::original(turn, Told { failed_open: Some(why), ..told.clone() })
         };
         if self.store_rests() {
-            return failed("store");
+            return failed(FailOpenReason::Store);
         }
         // It goes on by itself even if it is not waited for: nothing that came may be lost on the way.
         let prompt = Arc::clone(self).prompt(Arc::clone(turn), pressure.clone());
@@ -278,15 +279,15 @@ impl Inner {
             Ok(Ok(Ok(sending))) => sending,
             Ok(Ok(Err(error))) => {
                 tracing::warn!(%error, "a prompt could not be prepared; the request goes out as it came");
-                failed("store")
+                failed(FailOpenReason::Store)
             }
             Ok(Err(error)) => {
                 tracing::error!(%error, "planning broke off; the request goes out as it came");
-                failed("broken")
+                failed(FailOpenReason::Broken)
             }
             Err(_) => {
                 tracing::warn!("a prompt took too long; the request goes out as it came");
-                failed("slow")
+                failed(FailOpenReason::Slow)
             }
         }
     }
@@ -489,7 +490,7 @@ impl Inner {
         told.before = told.before.or(counted);
         told.after = told.after.or(counted);
         headers::put(&mut answer.parts.headers, &told);
-        let note = LogNote { thread: told.thread.clone(), client: Some(turn.client.name) };
+        let note = LogNote { thread: told.thread.clone(), client: Some(turn.client.program) };
         let status = answer.parts.status;
         let hold = self.hold_for_messages(turn, settling);
         let ended = {

@@ -14,6 +14,7 @@ use epitome_runtime::store::StoreWait;
 use super::asked::Asked;
 use super::wishes::Wishes;
 use crate::caller::Caller;
+use crate::fail_open::FailOpenReason;
 use crate::identity::{Client, Counted, Line, Placed, Relation, Scope};
 
 /// The largest request of which nothing is suspected; plain text of that size has fewer tokens than any window.
@@ -95,7 +96,7 @@ pub struct Told {
     /// How often it was sent again.
     pub retries: u8,
     /// Why it went out as it came although something was to be done.
-    pub failed_open: Option<&'static str>,
+    pub failed_open: Option<FailOpenReason>,
     /// How long its pins hold, where it has any.
     pub pins: Option<PinsHold>,
 }

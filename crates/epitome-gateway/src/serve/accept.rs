@@ -294,7 +294,7 @@ impl<P: Proxy> Shared<P> {
         id: &RequestId,
         mut account: Account,
     ) -> Response<Answer<P::Body>> {
-        self.metrics.refused(refusal.name());
+        self.metrics.refused(refusal.kind());
         let mut response = refusal.response(Provider::of(request.uri().path(), request.headers()));
         response.headers_mut().insert(PROXIED_REQUEST_ID, id.header());
         account.status = Some(response.status());

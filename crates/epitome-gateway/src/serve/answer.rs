@@ -14,6 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use super::metrics::Metrics;
 use super::request_id::RequestId;
 use super::route::Route;
+use crate::identity::Program;
 
 /// Why a body ended early.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -23,8 +24,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub struct LogNote {
     /// The thread that the request belongs to.
     pub thread: Option<ThreadId>,
-    /// Who sent it: `claude-code`, `codex`.
-    pub client: Option<&'static str>,
+    /// The program that sent it.
+    pub client: Option<Program>,
 }
 
 /// The body of an answer.
@@ -148,7 +149,7 @@ impl Drop for Account {
             bytes = self.bytes,
             complete = self.is_complete,
             thread = self.note.thread.as_ref().map(ThreadId::as_str),
-            client = self.note.client,
+            client = self.note.client.map(Program::name),
             "request"
         );
     }

@@ -3,8 +3,8 @@
 //! Handles are made once, so that counting costs an addition. Labels are of closed sets: no path, model, tenant or thread.
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::extract::State;
@@ -19,6 +19,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, 
 
 use super::route::Route;
 use crate::api::Api;
+use crate::fail_open::FailOpenReason;
+use crate::refusal::RefusalKind;
 
 const REQUESTS: &str = "epitome_gateway_requests_total";
 const IN_FLIGHT: &str = "epitome_gateway_requests_in_flight";
@@ -43,7 +45,7 @@ const FOLD_EVERY: u64 = 1024;
 
 /// Counts requests, and tells what it counted.
 pub struct Metrics {
-    recorder: PrometheusRecorder,
+    recorder: Arc<PrometheusRecorder>,
     handle: PrometheusHandle,
     finished: AtomicU64,
     requests: Vec<OnceLock<Counter>>,
@@ -54,37 +56,33 @@ pub struct Metrics {
     connections: Gauge,
     first_byte: Histogram,
     retries: Counter,
+    failed_open: [Counter; FailOpenReason::ALL.len()],
+    refused: [Counter; RefusalKind::ALL.len()],
     compacted: Counter,
     saved: Counter,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let recorder = recorder();
-        let by_route = || {
-            (
-                Route::ALL.map(|route| histogram!(SECONDS, "route" => route.name())),
-                Route::ALL.map(|route| counter!(ANSWER_BYTES, "route" => route.name())),
-            )
-        };
-        let (seconds, answer_bytes) = with_local_recorder(&recorder, by_route);
-        let plain = |name: &'static str| with_local_recorder(&recorder, || counter!(name));
-        let level = |name: &'static str| with_local_recorder(&recorder, || gauge!(name));
-        Metrics {
+        let recorder = Arc::new(recorder());
+        // Every series of a closed set exists from the start: an alert on a series that does not exist never fires.
+        with_local_recorder(&*recorder, || Metrics {
+            recorder: Arc::clone(&recorder),
+            handle: recorder.handle(),
             finished: AtomicU64::new(0),
             requests: (0..Route::ALL.len() * STATUSES.len()).map(|_| OnceLock::new()).collect(),
-            seconds,
-            answer_bytes,
-            request_bytes: plain(REQUEST_BYTES),
-            in_flight: level(IN_FLIGHT),
-            connections: level(CONNECTIONS),
-            first_byte: with_local_recorder(&recorder, || histogram!(FIRST_BYTE)),
-            retries: plain(RETRIES),
-            compacted: plain(COMPACTED),
-            saved: plain(SAVED),
-            handle: recorder.handle(),
-            recorder,
-        }
+            seconds: Route::ALL.map(|route| histogram!(SECONDS, "route" => route.name())),
+            answer_bytes: Route::ALL.map(|route| counter!(ANSWER_BYTES, "route" => route.name())),
+            request_bytes: counter!(REQUEST_BYTES),
+            in_flight: gauge!(IN_FLIGHT),
+            connections: gauge!(CONNECTIONS),
+            first_byte: histogram!(FIRST_BYTE),
+            retries: counter!(RETRIES),
+            failed_open: FailOpenReason::ALL.map(|reason| counter!(FAILED_OPEN, "reason" => reason.name())),
+            refused: RefusalKind::ALL.map(|kind| counter!(REFUSED, "reason" => kind.name())),
+            compacted: counter!(COMPACTED),
+            saved: counter!(SAVED),
+        })
     }
 }
 
@@ -114,14 +112,14 @@ impl Metrics {
         self.retries.increment(1);
     }
 
-    /// A request went out as it came because something in here failed; the reason is one of a few names.
-    pub fn failed_open(&self, reason: &'static str) {
-        with_local_recorder(&self.recorder, || counter!(FAILED_OPEN, "reason" => reason).increment(1));
+    /// Counts a request that was sent unchanged because something failed.
+    pub fn failed_open(&self, reason: FailOpenReason) {
+        self.failed_open[reason as usize].increment(1);
     }
 
-    /// A request was refused; the reason is its name.
-    pub fn refused(&self, reason: &'static str) {
-        with_local_recorder(&self.recorder, || counter!(REFUSED, "reason" => reason).increment(1));
+    /// Counts a request that the gateway refused.
+    pub fn refused(&self, kind: RefusalKind) {
+        self.refused[kind as usize].increment(1);
     }
 
     /// A request went out with a plan, and was so many tokens smaller than it came.
@@ -160,7 +158,7 @@ impl Metrics {
         let place = route as usize * STATUSES.len() + usize::from(status - STATUSES.start);
         self.requests[place].get_or_init(|| {
             with_local_recorder(
-                &self.recorder,
+                &*self.recorder,
                 || counter!(REQUESTS, "route" => route.name(), "status" => status.to_string()),
             )
         })

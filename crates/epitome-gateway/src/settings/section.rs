@@ -10,6 +10,7 @@ use epitome::budget::Tokens;
 use epitome_runtime::config::{Kilobytes, Loaded, Megabytes, Milliseconds, Seconds, sections};
 
 use super::values::{ClientSwitch, LogFormat, Persist, RoutedSecret, RoutedUrl, Switch, TenantSecret};
+use crate::identity::Program;
 
 const DAY_S: u64 = 86_400;
 const TOKENS: u64 = 10_000_000;
@@ -80,9 +81,9 @@ impl Default for Serve {
 }
 
 impl Serve {
-    /// True if a client of this name gets the gateway's own tools.
-    pub fn gives_tools_to(&self, client: &str) -> bool {
-        let by_client = self.tools_for.iter().find(|rule| rule.client == client);
+    /// True if a program gets the gateway's own tools without asking for them.
+    pub fn gives_tools_to(&self, program: Program) -> bool {
+        let by_client = self.tools_for.iter().find(|rule| rule.client == program.name());
         by_client.map_or(self.tools, |rule| rule.switch) == Switch::On
     }
 
