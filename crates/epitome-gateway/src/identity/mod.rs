@@ -11,13 +11,13 @@
 //! names and what the client calls its conversation say where to look, and nothing is looked for anywhere else: what is in
 //! one scope never reaches another.
 
+mod cached_thread;
 mod client;
-mod line;
-mod lines;
+mod thread_cache;
 
+pub use cached_thread::{CachedState, CachedThread, Counted, Origin, Parent, RequestFrame};
 pub use client::{Client, Named, Program};
-pub use line::{Counted, Facts, Frame, Line, Origin, Parent};
-pub use lines::{Lines, Placed, Relation, Wanted, weight};
+pub use thread_cache::{Relation, ThreadCache, ThreadMatch, ThreadQuery, loaded_bytes};
 
 use epitome::thread::{Chain, MessageId, Raw};
 use epitome::wire::{Dialect, decode_message, unmarked};
@@ -25,13 +25,13 @@ use epitome_runtime::ids::TenantId;
 
 use crate::caller::Caller;
 
-/// What stands for a conversation that has no name.
+/// The name of conversations without a name.
 const UNNAMED: &str = "-";
 
-/// Where a thread is looked for, and what else belongs together: pins, answers and traces.
+/// The scope in which a thread is searched, and that pins, answers and traces belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// Whose threads they are: nobody is found among another's, whatever their key and their words.
+    /// The tenant; no thread of another one is found, whatever key and messages a request has.
     pub tenant: TenantId,
     /// The threads of this caller, in this dialect, of this conversation and this user, as far as the request names them.
     pub name: String,
@@ -63,30 +63,30 @@ impl Scope {
         Scope { tenant: caller.tenant.clone(), name, dialect, party, is_named: client.session.is_some(), keeps_pins }
     }
 
-    /// What its histories begin with.
+    /// The fingerprint that its histories begin with.
     fn root(&self) -> blake3::Hash {
         let mut hash = blake3::Hasher::new();
         hash.update(self.tenant.as_str().as_bytes()).update(b"/").update(self.name.as_bytes());
         hash.finalize()
     }
 
-    /// Its name among documents.
+    /// Returns its name among documents.
     pub fn document(&self) -> String {
         self.name.replace('/', "-")
     }
 
-    /// The name of an answer of its among documents. Which words a request brought does not matter here: the history of an
-    /// answer has none of them.
+    /// Returns the name of an answer among documents. Pins and instructions are no part of it: the history of an answer has
+    /// none of them.
     pub fn answer(&self, id: &str) -> String {
         format!("{}-{id}", self.party.replace('/', "-"))
     }
 
-    /// Whether the client names its conversation.
+    /// True if the client names its conversation.
     pub fn is_named(&self) -> bool {
         self.is_named
     }
 
-    /// Whether pins outlive the request that brings them: only where it is known whose they are.
+    /// True if pins outlive the request that brings them: only if it is known whose they are.
     pub fn keeps_pins(&self) -> bool {
         self.keeps_pins
     }
@@ -96,23 +96,14 @@ fn short(hash: &blake3::Hash) -> String {
     hash.to_hex()[..24].to_owned()
 }
 
-/// The ids of messages.
-#[derive(Clone, Debug, Default)]
-pub struct Ids {
-    /// The ids, oldest first.
-    pub all: Vec<MessageId>,
+/// Computes the ids that these messages have as a thread of their own.
+pub fn message_ids(dialect: Dialect, messages: &[Raw]) -> Vec<MessageId> {
+    let mut chain = Chain::from(MessageId::ROOT);
+    messages.iter().map(|raw| chain.push(&decode_message(dialect, raw))).collect()
 }
 
-impl Ids {
-    /// The ids that these messages have one after the other.
-    pub fn of(dialect: Dialect, messages: &[Raw]) -> Ids {
-        let mut chain = Chain::from(MessageId::ROOT);
-        Ids { all: messages.iter().map(|raw| chain.push(&decode_message(dialect, raw))).collect() }
-    }
-}
-
-/// A history's fingerprint up to each of its messages, by what is written. Cache marks, which clients move about, do not
-/// count. Those of the first messages may be known.
+/// Computes a history's fingerprint up to each of its messages, without cache marks, which clients move about. `known` are
+/// the fingerprints of its first messages.
 pub fn fingerprints(scope: &Scope, messages: &[Raw], known: &[blake3::Hash]) -> Vec<blake3::Hash> {
     let mut tip = known.last().copied().unwrap_or_else(|| scope.root());
     let next = |raw: &Raw| {

@@ -8,7 +8,7 @@ use epitome::wire::{Dialect, Document, Layout, PromptMessage, has_letter_escapes
 use serde::Deserialize;
 
 use super::glance;
-use crate::identity::{Frame, Named};
+use crate::identity::{Named, RequestFrame};
 
 /// What agents write when they ask the model to summarize the conversation for themselves.
 const OWN_COMPACTION: [&str; 2] = [
@@ -36,7 +36,7 @@ pub struct Asked {
     pub is_restored: bool,
     /// How many of its first items are those of the request that it was read after.
     pub known: usize,
-    frame: OnceLock<Frame>,
+    frame: OnceLock<RequestFrame>,
 }
 
 /// The first fields of an item.
@@ -181,7 +181,7 @@ impl Asked {
     }
 
     /// What stands beside the messages, as fingerprints.
-    pub fn frame(&self) -> Frame {
+    pub fn frame(&self) -> RequestFrame {
         *self.frame.get_or_init(|| self.new_frame())
     }
 
@@ -191,14 +191,14 @@ impl Asked {
         beside(self) == beside(newer)
     }
 
-    fn new_frame(&self) -> Frame {
+    fn new_frame(&self) -> RequestFrame {
         let mut system = blake3::Hasher::new();
         let leading = self.document.items()[..self.head].iter();
         for text in self.document.system().into_iter().chain(leading) {
             system.update(text.as_str().as_bytes());
         }
         let tools = self.document.tools().map_or("", |tools| tools.as_str());
-        Frame { system: system.finalize(), tools: blake3::hash(tools.as_bytes()) }
+        RequestFrame { system: system.finalize(), tools: blake3::hash(tools.as_bytes()) }
     }
 
     /// What stands in every request beside the messages: the operator's words, as JSON.

@@ -132,7 +132,7 @@ impl Inner {
 
     /// Tries until the store has everything that came for a thread.
     pub(super) fn settle_later(self: &Arc<Self>, turn: Arc<Turn>) {
-        if std::mem::replace(&mut turn.placed.line.facts().is_waiting, true) {
+        if std::mem::replace(&mut turn.placed.thread.state().is_waiting, true) {
             return;
         }
         // It may take as long as the store is gone: the body, which is counted among those under way, is not kept for it.
@@ -146,13 +146,13 @@ impl Inner {
                     _ = ending.wait_for(|ending| *ending) => is_last = true,
                 }
             }
-            turn.placed.line.facts().is_waiting = false;
+            turn.placed.thread.state().is_waiting = false;
         });
     }
 
     /// Gives the store what came for a thread; whether it has all of it.
     async fn is_kept(&self, turn: &Turn) -> bool {
-        let Ok(mut open) = self.settled(turn, &turn.placed.line).await else { return false };
+        let Ok(mut open) = self.settled(turn, &turn.placed.thread).await else { return false };
         let Some(thread) = open.as_mut() else { return true };
         if thread.saved() != Saved::Yes {
             thread.flush().await;

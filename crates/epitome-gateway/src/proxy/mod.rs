@@ -65,7 +65,7 @@ use way::{Head, Way};
 use crate::body_memory::{BodyMemory, Room};
 use crate::caller::Callers;
 use crate::fail_open::{FailOpenReason, PassReason};
-use crate::identity::{Lines, Scope};
+use crate::identity::{Scope, ThreadCache};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote, Metrics, Proxy, crew};
@@ -100,7 +100,7 @@ struct Inner {
     policies: BTreeMap<String, Policy>,
     callers: Callers,
     upstreams: Upstreams,
-    lines: Lines,
+    lines: ThreadCache,
     metrics: Arc<Metrics>,
     ledger: Arc<Ledger>,
     suspicions: Suspicions,
@@ -135,7 +135,7 @@ impl Relay {
         let inner = Inner {
             callers: Callers::of(&settings),
             upstreams: Upstreams::new(settings.upstreams.clone(), &settings.serve),
-            lines: Lines::new(settings.serve.memory_mb_max.0),
+            lines: ThreadCache::new(settings.serve.memory_mb_max.0),
             engines: Mutex::default(),
             suspicions: Suspicions::default(),
             answers: Mutex::default(),

@@ -19,7 +19,7 @@ use tokio::sync::MutexGuard;
 use super::Inner;
 use super::turn::{Pressure, Told, Turn};
 use crate::fail_open::FailOpenReason;
-use crate::identity::{Counted, Line, Origin, Parent, Wanted, weight};
+use crate::identity::{CachedThread, Counted, Origin, Parent, ThreadQuery, loaded_bytes};
 
 /// How often a line is begun anew because others were faster.
 const RACES_MAX: usize = 4;
@@ -59,7 +59,7 @@ impl Sending {
 impl Inner {
     /// Whether a request certainly fits.
     pub(super) fn certainly_fits(&self, turn: &Turn) -> bool {
-        if turn.placed.line.facts().version > 0 || turn.asked.is_completed {
+        if turn.placed.thread.state().version > 0 || turn.asked.is_completed {
             return false;
         }
         let output = turn.asked.document.max_output().map(Tokens::new);
@@ -82,7 +82,7 @@ impl Inner {
         if let Some((error, counted)) = &pressure.refused {
             thread.learn_overflow(&turn.served, *counted, error).await;
         }
-        let pins = line.facts().pins.clone();
+        let pins = line.state().pins.clone();
         let asked = StepRequest {
             pins,
             ..turn.step(&pressure, self.settings.serve.budget, self.suspicions.window(&turn.served))
@@ -91,7 +91,7 @@ impl Inner {
         thread.note_call();
         // A plan that was swapped in since the last prompt fills the provider's cache anew.
         let is_rewritten =
-            line.facts().sent_under.is_some_and(|before| before != step.version) || step.compacted.is_some();
+            line.state().sent_under.is_some_and(|before| before != step.version) || step.compacted.is_some();
         self.note(&turn, &line, thread, (&step, pressure.beside));
         let own = turn.asked.is_own_compaction() || turn.client.is_compacting();
         drop(open);
@@ -108,7 +108,7 @@ impl Inner {
 
     /// The line that a turn's prompt is made of and its model may read. A line is shared by requests that say the same; one
     /// that went on with another's words is left where they part, or those words would be in this prompt's summary.
-    pub(super) async fn line_of(&self, turn: &Turn) -> Result<Arc<Line>, EngineError> {
+    pub(super) async fn line_of(&self, turn: &Turn) -> Result<Arc<CachedThread>, EngineError> {
         let line = turn.line();
         let open = self.settled(turn, line).await?;
         match open.as_ref().and_then(|thread| is_outgrown(turn, thread)) {
@@ -118,8 +118,8 @@ impl Inner {
     }
 
     /// Notes what was counted.
-    fn note(&self, turn: &Turn, line: &Line, thread: &OpenThread, (step, beside): (&Step, Tokens)) {
-        let mut facts = line.facts();
+    fn note(&self, turn: &Turn, line: &CachedThread, thread: &OpenThread, (step, beside): (&Step, Tokens)) {
+        let mut facts = line.state();
         facts.version = step.version;
         facts.sent_under = Some(step.version);
         facts.counted = Some(Counted {
@@ -134,11 +134,11 @@ impl Inner {
     pub(super) async fn settled<'l>(
         &self,
         turn: &Turn,
-        line: &'l Arc<Line>,
+        line: &'l Arc<CachedThread>,
     ) -> Result<MutexGuard<'l, Option<OpenThread>>, EngineError> {
         let mut open = line.open.lock().await;
         let begun = Instant::now();
-        let weight_before = weight(open.as_ref());
+        let weight_before = loaded_bytes(open.as_ref());
         let wanted = turn.asked.messages().len();
         for _ in 0..RACES_MAX {
             let thread = match open.as_mut() {
@@ -170,7 +170,7 @@ impl Inner {
                     if thread.saved() != Saved::Yes {
                         self.store_failed_after(begun);
                     }
-                    self.lines.weighed(weight_before, weight(open.as_ref()));
+                    self.lines.update_size(weight_before, loaded_bytes(open.as_ref()));
                     return Ok(open);
                 }
                 // Somebody else goes on with this thread: what came here leaves it where they part. Or the store is another
@@ -189,9 +189,9 @@ impl Inner {
         Err(EngineError::Moved { length: 0, place: wanted as u64 })
     }
 
-    async fn opened(&self, turn: &Turn, line: &Line) -> Result<OpenThread, EngineError> {
+    async fn opened(&self, turn: &Turn, line: &CachedThread) -> Result<OpenThread, EngineError> {
         let (ThreadKey { thread, .. }, mut origin) = {
-            let facts = line.facts();
+            let facts = line.state();
             (facts.key.clone(), facts.origin.clone())
         };
         let access = turn.access();
@@ -200,7 +200,7 @@ impl Inner {
             // It may have become another thread on its way into the store.
             let from = parent.key().thread;
             origin = Origin::Fork { from: from.clone(), at, parent: None };
-            line.facts().forked_from = Some(from);
+            line.state().forked_from = Some(from);
         }
         self.remember_pins(turn, line, &thread, &origin).await?;
         let opened = match origin {
@@ -217,14 +217,14 @@ impl Inner {
                 forked => forked?,
             },
         };
-        line.facts().origin = Origin::Stored;
+        line.state().origin = Origin::Stored;
         Ok(opened)
     }
 
     /// Sees to it that the store has the first `at` messages of a thread that another one leaves: it cannot be forked
     /// before. Usually somebody is about to write them, and this waits for that; otherwise it writes them itself.
-    async fn store_parent(&self, turn: &Turn, parent: &Arc<Line>, at: u64) -> Result<(), EngineError> {
-        let is_stored = || parent.facts().stored as u64 >= at;
+    async fn store_parent(&self, turn: &Turn, parent: &Arc<CachedThread>, at: u64) -> Result<(), EngineError> {
+        let is_stored = || parent.state().stored as u64 >= at;
         if is_stored() {
             return Ok(());
         }
@@ -261,7 +261,7 @@ impl Inner {
     async fn remember_pins(
         &self,
         turn: &Turn,
-        line: &Line,
+        line: &CachedThread,
         thread: &ThreadId,
         origin: &Origin,
     ) -> Result<(), EngineError> {
@@ -273,7 +273,7 @@ impl Inner {
         };
         let log = self.engine.log();
         let (kept, _) = log.document::<Vec<String>>(&turn.caller.tenant, DocumentKind::Pins, holder.as_str()).await?;
-        let mut facts = line.facts();
+        let mut facts = line.state();
         let newer = std::mem::take(&mut facts.pins);
         facts.pin(&kept.unwrap_or_default());
         facts.pin(&newer);
@@ -281,16 +281,16 @@ impl Inner {
     }
 
     /// Finds the line's history in the store anew, and makes it the thread that it is by now.
-    async fn part(&self, turn: &Turn, line: &Arc<Line>) -> Result<(), EngineError> {
+    async fn part(&self, turn: &Turn, line: &Arc<CachedThread>) -> Result<(), EngineError> {
         let messages = turn.asked.messages();
-        let wanted = Wanted {
+        let wanted = ThreadQuery {
             scope: &turn.scope,
             messages,
             prints: &turn.prints,
             labels: labels(&turn.client, turn.asked.model(), None),
             frame: turn.asked.frame(),
         };
-        self.lines.part(&turn.engine, line, &wanted).await
+        self.lines.reassign(&turn.engine, line, &wanted).await
     }
 }
 
@@ -301,8 +301,8 @@ pub(super) fn is_outgrown(turn: &Turn, thread: &OpenThread) -> Option<EngineErro
 }
 
 /// Notes how much of a line the store has, and under which plan.
-fn note_stored(line: &Line, thread: &OpenThread) {
-    let mut facts = line.facts();
+fn note_stored(line: &CachedThread, thread: &OpenThread) {
+    let mut facts = line.state();
     facts.version = thread.row().version;
     facts.stored = usize::try_from(thread.row().length).unwrap_or(usize::MAX);
 }

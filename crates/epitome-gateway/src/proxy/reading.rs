@@ -21,7 +21,7 @@ use super::wishes::Wishes;
 use super::{ASIDE_BYTES, Inner, glance, prompt};
 use crate::caller::Caller;
 use crate::fail_open::FailOpenReason;
-use crate::identity::{Client, Ids, Placed, Relation, Scope, Wanted, fingerprints};
+use crate::identity::{Client, Relation, Scope, ThreadMatch, ThreadQuery, fingerprints, message_ids};
 use crate::refusal::Refusal;
 use crate::settings::Upstream;
 
@@ -76,15 +76,15 @@ impl Read {
     }
 
     /// What its thread is looked for with; labels are for one that is new.
-    fn wanted<'a>(&'a self, prints: &'a [blake3::Hash], labels: serde_json::Value) -> Wanted<'a> {
-        Wanted { scope: &self.scope, messages: self.asked.messages(), prints, labels, frame: self.asked.frame() }
+    fn wanted<'a>(&'a self, prints: &'a [blake3::Hash], labels: serde_json::Value) -> ThreadQuery<'a> {
+        ThreadQuery { scope: &self.scope, messages: self.asked.messages(), prints, labels, frame: self.asked.frame() }
     }
 
     /// It with its thread.
-    fn placed(self, placed: Placed, prints: Arc<[blake3::Hash]>) -> Turn {
+    fn placed(self, placed: ThreadMatch, prints: Arc<[blake3::Hash]>) -> Turn {
         let Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before: _, store_wait } =
             self;
-        placed.line.facts().pin(&wishes.pins);
+        placed.thread.state().pin(&wishes.pins);
         let at = Moment::now();
         Turn {
             at,
@@ -133,7 +133,7 @@ impl Inner {
         let is_whole = read.asked.previous().is_none() && !read.asked.is_hidden();
         let is_quick = is_whole && read.asked.document.source().len() <= ASIDE_BYTES;
         let at_hand = is_quick.then(|| read.fingerprints()).and_then(|prints| {
-            let placed = self.lines.at_hand(&read.wanted(&prints, serde_json::Value::Null))?;
+            let placed = self.lines.lookup(&read.wanted(&prints, serde_json::Value::Null))?;
             Some((placed, prints))
         });
         let (turn, pledge) = match at_hand {
@@ -205,7 +205,7 @@ impl Inner {
             return Err(FailOpenReason::Hidden);
         }
         let prints = read.fingerprints();
-        let placed = match self.lines.at_hand(&read.wanted(&prints, serde_json::Value::Null)) {
+        let placed = match self.lines.lookup(&read.wanted(&prints, serde_json::Value::Null)) {
             Some(placed) => placed,
             None => self.sought(&read, &prints).await?,
         };
@@ -213,28 +213,28 @@ impl Inner {
     }
 
     /// The thread of a history that is not at hand: in the store, or new.
-    async fn sought(&self, read: &Read, prints: &[blake3::Hash]) -> Result<Placed, FailOpenReason> {
+    async fn sought(&self, read: &Read, prints: &[blake3::Hash]) -> Result<ThreadMatch, FailOpenReason> {
         if self.store_rests() {
             return Err(FailOpenReason::Store);
         }
         let Read { caller, client, asked, engine, scope, .. } = read;
         let ids = match asked.document.source().len() > ASIDE_BYTES {
-            false => Ids::of(asked.dialect(), asked.messages()),
+            false => message_ids(asked.dialect(), asked.messages()),
             true => {
                 let (dialect, messages) = (asked.dialect(), asked.messages().to_vec());
-                let read = tokio::task::spawn_blocking(move || Ids::of(dialect, &messages));
+                let read = tokio::task::spawn_blocking(move || message_ids(dialect, &messages));
                 read.await.map_err(|_| FailOpenReason::Broken)?
             }
         };
         let sought = async {
             let earlier = self.earlier(engine, caller, scope).await;
             let wanted = read.wanted(prints, prompt::labels(client, asked.model(), earlier.as_deref()));
-            self.lines.seek(engine, &wanted, &ids).await
+            self.lines.find_or_begin(engine, &wanted, &ids).await
         };
         match read.store_wait.wait(sought).await {
             Some(Ok(placed)) => {
                 if placed.relation == Relation::New && scope.is_named() {
-                    self.note_scope(scope, &placed.line.key().thread);
+                    self.note_scope(scope, &placed.thread.key().thread);
                 }
                 Ok(placed)
             }
@@ -254,8 +254,8 @@ impl Inner {
     /// Whether a history is one of a thread at hand that has a plan.
     pub(super) fn is_known_with_a_plan(&self, head: &Head, asked: &Asked) -> bool {
         let Some(scope) = head.scope(&head.client(&asked.named())) else { return false };
-        let line = self.lines.known(&fingerprints(&scope, asked.messages(), &[]));
-        line.is_some_and(|line| line.facts().version > 0)
+        let line = self.lines.get(&fingerprints(&scope, asked.messages(), &[]));
+        line.is_some_and(|line| line.state().version > 0)
     }
 
     pub(super) fn policy(&self, name: &str) -> Result<&Policy, Refusal> {

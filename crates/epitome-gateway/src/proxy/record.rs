@@ -46,7 +46,7 @@ pub(super) struct Kept {
 impl Kept {
     fn of(turn: &Turn, answer: &ModelAnswer) -> Kept {
         Kept {
-            thread: turn.placed.line.key().thread.to_string(),
+            thread: turn.placed.thread.key().thread.to_string(),
             length: turn.asked.messages().len() as u64,
             messages: answer.messages.clone(),
         }
@@ -160,7 +160,7 @@ impl Inner {
 
     /// What a request was counted as, with all that came in the log.
     async fn counted(self: &Arc<Self>, turn: &Arc<Turn>, gone: &Gone) -> Option<Tokens> {
-        let (line, begun) = (&turn.placed.line, Instant::now());
+        let (line, begun) = (&turn.placed.thread, Instant::now());
         let open = match self.settled(turn, line).await {
             Ok(open) => open,
             Err(error) => {
@@ -189,7 +189,7 @@ impl Inner {
         (rounds, discarded): (&[Usage], &[Usage]),
         id: &RequestId,
     ) -> ledger::Request {
-        let facts = turn.placed.line.facts();
+        let facts = turn.placed.thread.state();
         let (key, counted, forked_from) = (facts.key.clone(), facts.counted, facts.forked_from.clone());
         drop(facts);
         let document = &turn.asked.document;
@@ -248,7 +248,7 @@ impl Inner {
     /// Keeps the pins of a thread for whoever goes on with it.
     pub(super) fn kept_pins(&self, turn: &Turn) -> Option<Write> {
         let (key, pins) = {
-            let facts = turn.placed.line.facts();
+            let facts = turn.placed.thread.state();
             (facts.key.clone(), facts.pins.clone())
         };
         // A fork takes those over that it was made with.
@@ -299,7 +299,7 @@ impl Inner {
 
     /// Keeps an answer, and what is found by it.
     fn kept_answer(&self, turn: &Turn, answer: &ModelAnswer, id: &RequestId) -> Vec<Write> {
-        let key = turn.placed.line.key();
+        let key = turn.placed.thread.key();
         let kept = Kept::of(turn, answer);
         let at = Moment::now();
         let log = self.engine.log();
@@ -401,10 +401,10 @@ pub(super) fn counted_in(turn: &Turn, thread: &OpenThread) -> Tokens {
     let messages = turn.asked.messages().len();
     let tokens = thread.thread().tokens(0..messages.min(thread.thread().len()));
     let frame = turn.asked.frame();
-    let known = turn.placed.line.facts().counted.filter(|counted| counted.frame == frame);
+    let known = turn.placed.thread.state().counted.filter(|counted| counted.frame == frame);
     let fixed = known.map_or_else(|| fixed_tokens(turn), |counted| counted.fixed);
     if known.is_none_or(|before| before.messages <= messages) {
-        turn.placed.line.facts().counted = Some(Counted { messages, tokens, fixed, frame });
+        turn.placed.thread.state().counted = Some(Counted { messages, tokens, fixed, frame });
     }
     tokens + fixed
 }

@@ -392,7 +392,7 @@ impl Inner {
 
     /// Brings what came into the log. The tokens of it, where that was done.
     pub(super) async fn settled_at_last(self: Arc<Self>, turn: Arc<Turn>) -> Option<Tokens> {
-        let (line, begun) = (Arc::clone(&turn.placed.line), Instant::now());
+        let (line, begun) = (Arc::clone(&turn.placed.thread), Instant::now());
         let open = match self.settled(&turn, &line).await {
             Ok(open) => open,
             Err(error) => {

@@ -93,7 +93,7 @@ impl Inner {
         if turn.scope.is_named() {
             return Vec::new();
         }
-        let key = turn.placed.line.key();
+        let key = turn.placed.thread.key();
         let value = key.thread.to_string();
         let put = |trace: Trace| {
             let name = trace.name(&turn.scope);

@@ -15,7 +15,7 @@ use super::asked::Asked;
 use super::wishes::Wishes;
 use crate::caller::Caller;
 use crate::fail_open::FailOpenReason;
-use crate::identity::{Client, Counted, Line, Placed, Relation, Scope};
+use crate::identity::{CachedThread, Client, Counted, Relation, Scope, ThreadMatch};
 
 /// The largest request of which nothing is suspected; plain text of that size has fewer tokens than any window.
 const SMALL_BYTES: usize = 6 * 1024;
@@ -40,9 +40,9 @@ pub struct Turn {
     /// Its fingerprints, up to each message.
     pub prints: Arc<[blake3::Hash]>,
     /// Its thread.
-    pub placed: Placed,
+    pub placed: ThreadMatch,
     /// The thread that it has for itself since the other one went on without it.
-    pub own_line: OnceLock<Arc<Line>>,
+    pub own_line: OnceLock<Arc<CachedThread>>,
     /// Whether it gets the gateway's own tools.
     pub has_tools: bool,
     /// The engine for its policy and its model.
@@ -139,13 +139,13 @@ impl Told {
 
 impl Turn {
     /// The line that its prompt is made of.
-    pub fn line(&self) -> &Arc<Line> {
-        self.own_line.get().unwrap_or(&self.placed.line)
+    pub fn line(&self) -> &Arc<CachedThread> {
+        self.own_line.get().unwrap_or(&self.placed.thread)
     }
 
     /// Leaves a line that went on without it: what came later is not for its prompt, nor for its model to read.
-    pub fn leave_line(&self) -> &Arc<Line> {
-        self.own_line.get_or_init(|| Arc::new(self.placed.line.leave(self.asked.messages().len())))
+    pub fn leave_line(&self) -> &Arc<CachedThread> {
+        self.own_line.get_or_init(|| Arc::new(self.placed.thread.fork(self.asked.messages().len())))
     }
 
     /// The window of its model.
@@ -171,7 +171,7 @@ impl Turn {
     /// those of media.
     pub fn tokens_at_most(&self) -> Option<Tokens> {
         let messages = self.asked.messages();
-        let counted = self.placed.line.facts().counted.filter(|counted| counted.messages <= messages.len());
+        let counted = self.placed.thread.state().counted.filter(|counted| counted.messages <= messages.len());
         let (known, tokens) = counted.map_or((0, Tokens::ZERO), |counted| (counted.messages, counted.tokens));
         let known_bytes: usize = messages[..known].iter().map(epitome::thread::Raw::len).sum();
         let unknown = self.asked.document.source().len().saturating_sub(known_bytes);
@@ -180,7 +180,7 @@ impl Turn {
 
     /// The tokens of a request that has nothing new in it, as it was counted before.
     pub fn known_tokens(&self) -> Option<Tokens> {
-        let facts = self.placed.line.facts();
+        let facts = self.placed.thread.state();
         let is_settled = facts.pending.is_empty() && facts.version == 0;
         let is_same =
             |counted: &Counted| counted.messages == self.asked.messages().len() && counted.frame == self.asked.frame();
