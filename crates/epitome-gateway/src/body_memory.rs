@@ -8,7 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
-/// The bytes that bodies may take. A clone is the same.
+/// The memory of all request bodies together. A clone counts in the same place.
+///
+/// A [`Room`] grows as bytes arrive and shrinks when the last slice of them is dropped. A request whose room cannot grow is
+/// refused (its body is still arriving) or sent unread (its body is complete and only the copies for reading do not fit). Bytes
+/// that are kept without a room are not counted, and enough of them would exhaust the process.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyMemory {
     taken: Arc<AtomicUsize>,

@@ -31,22 +31,22 @@ pub const PROVIDER_KEY_HEADERS: [HeaderName; 4] = [
 /// The parameters of a query that clients send a provider's key in.
 const QUERY_KEYS: [&str; 4] = ["key", "api_key", "api-key", "access_token"];
 
-/// What scopes are hashed under: the same in every process, so that a restart changes nothing.
+/// The key that scopes are hashed with: the same in every process, so that a restart changes nothing.
 const SCOPE_KEY: &[u8; 32] = b"epitome gateway scope of callers";
 
-/// Who calls.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Whose data it is.
+    /// The tenant.
     pub tenant: TenantId,
     /// Tells callers of one tenant apart: the hash of the key that the client came with.
     pub scope: [u8; 32],
-    /// Whether a key of the gateway's own stood somewhere else than in [`KEY_HEADER`], as in the place of the provider's.
+    /// True if a gateway key was not in [`KEY_HEADER`], for example instead of the provider's key.
     pub replaces_key: bool,
 }
 
 impl Caller {
-    /// What the runtime is told of who asks.
+    /// Returns the runtime's access for this caller.
     pub fn access(&self) -> Access {
         Access::owner(self.tenant.clone(), "gateway")
     }
@@ -55,7 +55,7 @@ impl Caller {
 /// A caller, and what is left of the head without the gateway's own keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// Who calls.
+    /// The caller of a request.
     pub caller: Caller,
     /// The headers without the keys; `None` where they had none.
     pub headers: Option<HeaderMap>,
@@ -63,26 +63,30 @@ pub struct Admitted {
     pub path: Option<PathAndQuery>,
 }
 
-/// Why a caller is turned away.
+/// The reason for which a caller is turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// They came without a key.
-    #[error("a key of this gateway is needed; send it as x-epitome-key, or in the place of the provider's key")]
+    #[error("epitome: a gateway key is required. Send it as x-epitome-key or instead of the provider's key.")]
     NoKey,
     /// Their key is none of ours.
-    #[error("the key is none of this gateway's; send one as x-epitome-key, or in the place of the provider's key")]
+    #[error("epitome: unknown gateway key. Send a valid one as x-epitome-key or instead of the provider's key.")]
     WrongKey,
     /// They came with keys of more than one tenant.
-    #[error("the request has keys of two tenants of this gateway; send the key of one tenant only")]
+    #[error("epitome: the request has gateway keys of two tenants. Send one of them.")]
     TwoTenants,
     /// A key stands in the path, which cannot go on without it.
     #[error(
-        "a key of this gateway stands in the path of the request, which would show it to the provider; send it as x-epitome-key, or in the place of the provider's key"
+        "epitome: a gateway key is in the path of the request, which the provider would see. Send it as x-epitome-key or instead of the provider's key."
     )]
     KeyInPath,
 }
 
-/// The keys that a gateway knows.
+/// The gateway's keys, and what a request has to present.
+///
+/// Without keys every request belongs to the one tenant. With keys, a request that presents one belongs to that key's tenant;
+/// one without is refused at the gateway's own endpoints, and at the proxy if keys are required. A key is removed from the head
+/// in the same pass that finds it: a key that was found but not removed would be sent to the provider.
 #[derive(Clone, Debug)]
 pub struct Callers {
     keys: KeyFinder,
@@ -96,7 +100,7 @@ struct Presented<'k> {
     tenants: Vec<&'k TenantId>,
     /// The first of them, as it is written.
     key: Option<Vec<u8>>,
-    /// Whether one stood somewhere else than in [`KEY_HEADER`].
+    /// True if one was not in [`KEY_HEADER`].
     is_elsewhere: bool,
 }
 
@@ -111,12 +115,12 @@ impl Callers {
         }
     }
 
-    /// Whether there are any keys.
+    /// True if any keys are configured.
     pub fn have_keys(&self) -> bool {
         !self.keys.is_empty()
     }
 
-    /// Who sends a request for a provider, and what of its head may go on.
+    /// Identifies the caller of a proxied request, and removes gateway keys from its head.
     pub fn of_proxied(&self, headers: &HeaderMap, path: &PathAndQuery) -> Result<Admitted, Unknown> {
         let own = text(headers, &KEY_HEADER);
         if self.keys.is_empty() {
@@ -146,7 +150,7 @@ impl Callers {
         Ok(Admitted { caller, headers: left, path: left_path })
     }
 
-    /// Who asks for something of the gateway's own: where there are keys, one of them is needed.
+    /// Identifies the caller of one of the gateway's own endpoints; if keys are configured, one is required.
     pub fn of_own(&self, headers: &HeaderMap) -> Result<Caller, Unknown> {
         let Admitted { caller, headers: left, .. } = self.of_proxied(headers, &PathAndQuery::from_static("/"))?;
         match self.keys.is_empty() || left.is_some() {
@@ -207,7 +211,7 @@ impl Callers {
         path.parse().map(Some).map_err(|_| Unknown::KeyInPath)
     }
 
-    /// Whether a key stands in another header than the one that is for it.
+    /// True if a key is in another header than its own.
     fn stands_elsewhere(&self, headers: &HeaderMap) -> bool {
         let others = headers.iter().filter(|(name, _)| **name != KEY_HEADER);
         others.into_iter().any(|(name, value)| self.keys.is_in(value.as_bytes(), Place::named(name.as_str())))

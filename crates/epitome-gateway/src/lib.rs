@@ -121,6 +121,7 @@ pub mod fail_open;
 pub mod identity;
 pub mod ledger;
 pub mod mcp;
+pub mod own_tools;
 pub mod policy;
 pub mod proxy;
 pub mod refusal;
@@ -130,6 +131,5 @@ pub mod settings;
 pub mod sse;
 pub mod tools;
 mod upstream;
-pub mod weave;
 
 pub use running::{RunningGateway, StopReport};

@@ -6,7 +6,7 @@
 
 use epitome::policy::{Policy, preset};
 
-/// How far down a compaction goes, as a share of the trigger.
+/// The low-water mark of a compaction, as a share of the trigger.
 const LOW_WATER: f64 = 0.2;
 
 /// The policy that a gateway runs when nobody names another.

@@ -53,19 +53,19 @@ pub enum Refusal {
     /// The body came too slowly.
     #[error("epitome: the request's body took longer than {seconds} s (ten times `serve.body_timeout_s`)")]
     BodySlow {
-        /// How long it was waited for.
+        /// The seconds that were waited.
         seconds: u64,
     },
     /// The body broke off or cannot be unpacked.
     #[error("epitome: the request's body cannot be read: {reason}")]
     BadBody {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What the request asks of the gateway makes no sense.
+    /// A header for the gateway makes no sense.
     #[error("{reason}")]
     Unclear {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A page of another site asks where the gateway has a key of its own.
@@ -79,17 +79,17 @@ pub enum Refusal {
     /// The provider cannot be reached.
     #[error("epitome: the provider at {host} cannot be reached: {reason}")]
     Unreachable {
-        /// Who.
+        /// The host.
         host: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The provider did not answer in time.
     #[error("epitome: the provider at {host} did not answer within {seconds} s (`serve.first_byte_timeout_s`)")]
     Timeout {
-        /// Who.
+        /// The host.
         host: String,
-        /// How long it was waited for.
+        /// The seconds that were waited.
         seconds: u64,
     },
     /// The gateway itself broke off.

@@ -24,7 +24,11 @@ use crate::serve::{Ended, Gateway, Listening, Metrics, Stop, Stopper, signaled};
 use crate::settings::Settings;
 use crate::tools::Caps;
 
-/// A gateway that is serving. Dropping it without [`stop`](RunningGateway::stop) leaves requests unwritten.
+/// A gateway that is serving.
+///
+/// It moves through the states above once: the stopper ends serving, and [`stop`](RunningGateway::stop) or
+/// [`stop_on_signals`](RunningGateway::stop_on_signals) does the rest in that order. Dropping it instead leaves the tasks running
+/// without an owner: messages that are not in the log yet and the newest ledger entries may be lost.
 #[derive(Debug)]
 pub struct RunningGateway {
     relay: Relay,
@@ -58,7 +62,8 @@ impl Gateway<Relay> {
     ) -> RunningGateway {
         let worker = engine.work();
         let metrics = Arc::new(Metrics::new());
-        let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()).hearing(engine.bus()));
+        let ledger =
+            Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()).with_summaries_from(engine.bus()));
         let policies = Preset::ALL.iter().filter_map(|known| Some((known.name.to_owned(), preset(known.name)?)));
         let relay = Relay::new(
             Arc::clone(&settings),
@@ -72,6 +77,8 @@ impl Gateway<Relay> {
         let mcp = Some(http_service(engine.clone(), Caps::default(), Hosts::Any, access));
         let (stopper, stopping) = Stop::pair();
         let gateway = Gateway { settings, engine, proxy: relay.clone(), metrics, compactions, mcp };
+        // Under the target of the request lines, which a JSON log shows.
+        tracing::info!(target: "epitome_gateway::request", address = %listening.address(), "listening");
         let serving = tokio::spawn(gateway.serve(listening, stopping.clone()));
         RunningGateway { relay, ledger, worker, stopper: Arc::new(stopper), stopping, serving }
     }

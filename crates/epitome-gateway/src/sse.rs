@@ -14,9 +14,9 @@ pub const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub struct Event {
     /// The bytes it came as, the blank line included.
     pub raw: Bytes,
-    /// What follows `event:`, if that was sent.
+    /// The value of `event:`, if it was sent.
     pub name: Option<Bytes>,
-    /// What follows `data:`, lines joined; nothing for comments and for what was too big to be read.
+    /// The value of `data:`, lines joined; absent for comments and for events that are too large to be read.
     pub data: Option<Bytes>,
 }
 
@@ -81,14 +81,14 @@ pub struct Framer {
     event_bytes_max: usize,
     /// The beginning of an event whose end has not come.
     held: BytesMut,
-    /// What has not been looked at.
+    /// Bytes that were not scanned yet.
     chunk: Bytes,
     place: Place,
-    /// Whether the event at hand is too big and was given out in part already.
+    /// True if the current event is too large and part of it was returned already.
     oversized: bool,
 }
 
-/// Where in a line the framer stands.
+/// The framer's place in a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
@@ -96,7 +96,7 @@ enum Place {
     InLine,
     /// After a carriage return, which a line feed may belong to.
     AfterReturn {
-        /// Whether the line it ended was blank.
+        /// True if the line that it ended was blank.
         blank: bool,
     },
 }
@@ -125,7 +125,7 @@ impl Framer {
         Events(self)
     }
 
-    /// What was left when the stream ended without a blank line, read as an event all the same.
+    /// Returns the rest of a stream that ended without a blank line, as an event.
     pub fn rest(&mut self) -> Option<Event> {
         self.held.extend_from_slice(&std::mem::take(&mut self.chunk));
         let raw = self.held.split().freeze();
@@ -156,7 +156,7 @@ impl Framer {
         }
     }
 
-    /// What is held and the first bytes of the chunk.
+    /// Joins the held bytes with the first bytes of the chunk.
     fn take(&mut self, end: usize) -> Bytes {
         let piece = self.chunk.split_to(end);
         if self.held.is_empty() {
@@ -166,7 +166,7 @@ impl Framer {
         self.held.split().freeze()
     }
 
-    /// Where in the chunk the event at hand ends. Each byte is looked at once.
+    /// Finds the end of the current event in the chunk. Each byte is scanned once.
     fn end(&mut self) -> Option<usize> {
         let bytes = &self.chunk[..];
         let mut at = 0;

@@ -145,7 +145,7 @@ fn welcome(listening: &Listening, settings: &Settings, config: &CliConfig, is_op
     } else {
         format!("{store} cannot be opened yet, so requests are forwarded unchanged")
     };
-    let mut text = format!("Listening on {url}; {state}. Press Ctrl-C to stop.\n\n");
+    let mut text = format!("Listening on {}; {state}. Press Ctrl-C to stop.\n\n", listening.bound_url());
     for upstream in &settings.upstreams {
         let key = if upstream.key.is_some() { ", with the gateway's own key" } else { "" };
         let address = upstream.url.to_string();

@@ -16,7 +16,7 @@ use super::{Api, ApiError};
 /// The most tokens of one answer.
 const TOKENS_MAX: u64 = 1_000_000;
 
-/// What is known of an artifact without its content.
+/// The metadata of an artifact.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Artifact {
     /// Its id.
@@ -29,7 +29,7 @@ pub(super) struct Artifact {
     /// When it expires.
     #[schemars(extend("format" = "date-time"))]
     expires: Option<String>,
-    /// How careful to be with it.
+    /// Its sensitivity.
     sensitivity: String,
     /// The size of its content.
     bytes: u64,
@@ -62,7 +62,7 @@ pub(super) struct ThreadArtifact {
     hint: String,
     /// The names that a question may use for it: paths, commands, addresses.
     names: Vec<String>,
-    /// What is known of it; nothing when it has expired or cannot be read by whoever asks.
+    /// Its metadata; absent if it has expired or the caller may not read it.
     artifact: Option<Artifact>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct ThreadArtifact {
 pub(super) struct ThreadArtifacts {
     /// The artifacts, oldest first.
     artifacts: Vec<ThreadArtifact>,
-    /// What to pass as `after` for the next ones; nothing at the end.
+    /// The value of `after` for the next page; absent at the end.
     next: Option<u64>,
 }
 
@@ -87,16 +87,16 @@ pub(super) struct FoundLine {
 /// An artifact with its content.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ArtifactContent {
-    /// What is known of it.
+    /// Its metadata.
     #[serde(flatten)]
     artifact: Artifact,
-    /// How many lines it has.
+    /// The number of its lines.
     lines: usize,
     /// The first line of the text, from 1.
     from: usize,
     /// The last line of the text.
     to: usize,
-    /// Whether the text is all that was asked for.
+    /// True if the text is all that was asked for.
     complete: bool,
     /// The content, or the lines that were asked for; nothing when something was looked for.
     text: Option<String>,
@@ -104,7 +104,7 @@ pub(super) struct ArtifactContent {
     found: Option<Vec<FoundLine>>,
 }
 
-/// Which part of an artifact.
+/// The part of an artifact.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PartAsked {

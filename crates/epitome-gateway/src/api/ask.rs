@@ -17,7 +17,7 @@ pub(super) const LIMIT: u64 = 50;
 /// The largest number that a program in JavaScript reads as it is.
 pub(super) const SAFE_MAX: u64 = (1 << 53) - 1;
 
-/// Who asks.
+/// The caller.
 pub(super) struct Who(pub Access);
 
 impl FromRequestParts<Api> for Who {
@@ -62,7 +62,7 @@ pub(super) struct Whole<const LEAST: u64, const MOST: u64>(u64);
 pub(super) type Number = Whole<0, SAFE_MAX>;
 /// A number of something that is counted from 1.
 pub(super) type Ordinal = Whole<1, SAFE_MAX>;
-/// How many at most.
+/// The most items of a page.
 pub(super) type Limit = Whole<1, LIMIT_MAX>;
 
 impl<const LEAST: u64, const MOST: u64> Whole<LEAST, MOST> {
@@ -87,7 +87,7 @@ impl<const LEAST: u64, const MOST: u64> TryFrom<u64> for Whole<LEAST, MOST> {
     }
 }
 
-/// Which page, where one is named by what came before it.
+/// A page, by the item before it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageAsked {
@@ -95,7 +95,7 @@ pub(super) struct PageAsked {
     limit: Option<Limit>,
 }
 
-/// Which page, where one is numbered.
+/// A page, by its first number.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NumberedPage {

@@ -38,15 +38,15 @@ pub enum ApiError {
     /// A parameter is wrong.
     #[error("the parameter `{name}` is not allowed: {reason}")]
     Parameter {
-        /// Which.
+        /// Its name.
         name: &'static str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The parameters after the question mark are wrong.
     #[error("the query string is not allowed: {reason}")]
     Query {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The thread is another program's session, and no model is sent it.
@@ -55,7 +55,7 @@ pub enum ApiError {
     /// The store does not answer.
     #[error("the store does not answer at the moment")]
     Unavailable,
-    /// What is stored cannot be read.
+    /// Stored data cannot be read.
     #[error("stored data cannot be read")]
     Unreadable,
 }
@@ -146,7 +146,7 @@ impl IntoResponse for ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        tracing::warn!(%error, "the API could not read the store");
+        tracing::warn!(%error, "the API failed to read the store");
         if error.is_passing() { ApiError::Unavailable } else { ApiError::Unreadable }
     }
 }
@@ -157,7 +157,7 @@ impl From<LogError> for ApiError {
             LogError::Store(error) => error.into(),
             LogError::NoThread { .. } => ApiError::NotFound { what: "thread" },
             error => {
-                tracing::warn!(%error, "the API could not read the log");
+                tracing::warn!(%error, "the API failed to read the log");
                 ApiError::Unreadable
             }
         }
@@ -172,7 +172,7 @@ impl From<EngineError> for ApiError {
             EngineError::NotAllowed => ApiError::NotFound { what: "thread" },
             EngineError::Foreign { .. } => ApiError::NoPrompt,
             error => {
-                tracing::warn!(%error, "the API could not read a thread");
+                tracing::warn!(%error, "the API failed to read a thread");
                 ApiError::Unreadable
             }
         }

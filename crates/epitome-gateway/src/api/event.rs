@@ -24,9 +24,9 @@ use tokio::sync::broadcast::error::RecvError;
 use super::ask::{Asked, Named, Nothing, Number, NumberedPage, Who};
 use super::{Api, ApiError};
 
-/// How often the store is asked for what other gateways did.
+/// The interval at which the store is asked for events of other gateways.
 const POLL: Duration = Duration::from_secs(1);
-/// How many events are read at once.
+/// The number of events read at once.
 const READ_MAX: usize = 256;
 
 /// Something that happened to a thread. It holds numbers, names and places, never what was said.
@@ -39,15 +39,15 @@ pub(super) struct Event {
     at: String,
     /// To which thread.
     thread: String,
-    /// What kind of thing.
+    /// Its kind.
     kind: String,
     /// The prompt's tokens before.
     tokens_before: u64,
     /// The prompt's tokens after.
     tokens_after: u64,
-    /// What the prompt may take.
+    /// The most tokens of the prompt.
     budget_limit: u64,
-    /// What it bought.
+    /// The tokens that it freed.
     tokens_freed: u64,
     /// The rung, or whatever else did it.
     strategy: Option<String>,
@@ -89,7 +89,7 @@ impl Event {
 pub(super) struct Events {
     /// The events, oldest first.
     events: Vec<Event>,
-    /// What to pass as `after` for those that follow; the same as before when there was none.
+    /// The value of `after` for the next page; unchanged when there were none.
     next: u64,
 }
 
@@ -168,7 +168,7 @@ impl Follower {
             let found = match self.api.log().events(&self.key, self.after, READ_MAX).await {
                 Ok(found) => found,
                 Err(error) => {
-                    tracing::warn!(%error, "events cannot be followed");
+                    tracing::warn!(%error, "failed to follow events");
                     return None;
                 }
             };
@@ -194,7 +194,7 @@ impl Follower {
     }
 }
 
-/// What came of the bus.
+/// An event from the bus, or the news that some were missed.
 enum Heard {
     Event(Arc<RuntimeEvent>),
     /// So many were lost because the client reads too slowly.
@@ -209,7 +209,7 @@ async fn next_of(heard: &mut Receiver<Arc<RuntimeEvent>>) -> Option<Heard> {
     }
 }
 
-/// What a tenant is told of it: its own, and that something was lost.
+/// Selects what a tenant sees: its own events, and that some were missed.
 fn told(heard: &Heard, tenant: &TenantId) -> Option<SseEvent> {
     match heard {
         Heard::Event(event) if event.key.tenant == *tenant => Some(Event::of(None, event).sent()),

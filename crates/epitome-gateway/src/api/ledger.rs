@@ -24,7 +24,7 @@ pub(super) struct LedgerTotals {
 pub(super) struct LedgerEntries {
     /// The requests, oldest first: what each took, what was paid, and what was saved.
     entries: Vec<Map<String, Value>>,
-    /// What to pass as `after` for the next ones; nothing at the end.
+    /// The value of `after` for the next page; absent at the end.
     next: Option<String>,
 }
 

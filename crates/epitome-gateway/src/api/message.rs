@@ -19,7 +19,7 @@ pub(super) struct Message {
     id: String,
     /// Its turn.
     turn: u32,
-    /// Who speaks.
+    /// The role.
     role: String,
     /// Its tokens.
     tokens: u64,
@@ -36,13 +36,13 @@ pub(super) struct Message {
 pub(super) struct Messages {
     /// The messages, in order.
     messages: Vec<Message>,
-    /// How many the thread has.
+    /// The number of messages in the thread.
     total: u64,
-    /// What to pass as `from` for the next ones; nothing at the end.
+    /// The value of `from` for the next page; absent at the end.
     next: Option<u64>,
 }
 
-/// Which messages.
+/// The range of messages.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Numbers {

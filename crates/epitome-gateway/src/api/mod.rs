@@ -36,7 +36,7 @@ use crate::serve::health::Probes;
 use crate::serve::{Metrics, Stop};
 use crate::settings::Settings;
 
-/// What the gateway's own endpoints answer from.
+/// The state behind the gateway's own endpoints.
 #[derive(Clone, Debug)]
 pub struct Api {
     pub(crate) settings: Arc<Settings>,
@@ -46,7 +46,7 @@ pub struct Api {
     /// Streams end when the gateway stops.
     pub(crate) stop: Stop,
     pub(crate) started: Instant,
-    /// How the store and the artifacts are.
+    /// Probes of the store and the artifacts.
     pub(crate) probes: Arc<Probes>,
 }
 

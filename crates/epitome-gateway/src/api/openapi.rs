@@ -21,7 +21,7 @@ const CHECKED_IN: &str = include_str!("../../openapi.json");
 pub(super) struct Document {
     /// The version of OpenAPI.
     openapi: String,
-    /// What it describes.
+    /// The described API.
     info: Map<String, Value>,
     /// The endpoints.
     paths: Map<String, Value>,
@@ -30,21 +30,21 @@ pub(super) struct Document {
     rest: Map<String, Value>,
 }
 
-/// Why something was not answered.
+/// The body of an error.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Error {
-    /// What went wrong.
+    /// The error.
     error: ErrorDetail,
 }
 
-/// What went wrong.
+/// The error.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ErrorDetail {
     /// Its name for programs.
     code: String,
-    /// What is wrong, in a sentence.
+    /// The error in a sentence.
     message: String,
-    /// What to do next.
+    /// A hint.
     hint: String,
 }
 
@@ -104,7 +104,7 @@ fn path(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     json!({"get": operation})
 }
 
-/// Whether anybody may ask: those who look after the process have no key.
+/// True for endpoints that need no key: probes have none.
 fn is_open(endpoint: &Endpoint) -> bool {
     matches!(endpoint.path, "/livez" | "/readyz" | "/health")
 }

@@ -19,7 +19,7 @@ pub(super) struct Plan {
     /// When it was committed.
     #[schemars(extend("format" = "date-time"))]
     at: String,
-    /// How many messages the thread had when it was made.
+    /// The number of messages in the thread when it was made.
     covers: u64,
     /// The policy's name and version.
     policy: String,
@@ -51,7 +51,7 @@ impl Plan {
 pub(super) struct Plans {
     /// The plans, oldest first.
     plans: Vec<Plan>,
-    /// What to pass as `after` for the next ones; nothing at the end.
+    /// The value of `after` for the next page; absent at the end.
     next: Option<u64>,
 }
 
@@ -61,43 +61,43 @@ pub(super) struct PlanDetail {
     /// The plan without what it says.
     #[serde(flatten)]
     plan: Plan,
-    /// What becomes of what: records, steps, warnings. Places in it are those of the thread as it was loaded.
+    /// Records, steps and warnings. Places are those in the thread as it was loaded.
     details: Value,
-    /// What stands in the place of what was summarized.
+    /// The summaries.
     summaries: Value,
 }
 
 /// One item of a receipt.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ReceiptItem {
-    /// What kind of thing it is: a constraint, a file, a command.
+    /// Its kind: a constraint, a file, a command.
     kind: Value,
     /// The item, shortened.
     item: String,
-    /// What became of it: `retained`, `recoverable` or `lost`.
+    /// Its outcome: `retained`, `recoverable` or `lost`.
     fate: Value,
     /// The message to read it back from, such as `m41`.
     reference: String,
 }
 
-/// What became of every item that a plan took out of the prompt.
+/// The outcome of every item that a plan took out of the prompt.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Receipt {
     /// The plan's version.
     version: u64,
-    /// How many items are in the prompt.
+    /// The number of items in the prompt.
     retained: usize,
-    /// How many can be read back.
+    /// The number that can be read back.
     recoverable: usize,
-    /// How many are nowhere.
+    /// The number that are lost.
     lost: usize,
-    /// How many a summary had dropped and were carried over verbatim.
+    /// The number that a summary dropped and that were carried over verbatim.
     repaired: usize,
     /// Item by item.
     items: Vec<ReceiptItem>,
 }
 
-/// Which plan.
+/// The plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VersionAsked {

@@ -16,10 +16,10 @@ use serde_json::value::RawValue;
 use super::ask::{Asked, Named, Nothing, Who};
 use super::{Api, ApiError};
 
-/// How often it is looked again when a plan was committed meanwhile.
+/// The number of tries when plans are committed meanwhile.
 const LOOKS_MAX: usize = 5;
 
-/// What a piece of a prompt is.
+/// The kind of a piece of a prompt.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PieceKind {
@@ -36,7 +36,7 @@ pub(super) enum PieceKind {
 /// A piece of a prompt.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct PromptPiece {
-    /// What it is.
+    /// Its kind.
     kind: PieceKind,
     /// The number of the message that it is, where it is one.
     number: Option<u64>,
@@ -45,16 +45,16 @@ pub(super) struct PromptPiece {
     message: Box<RawValue>,
 }
 
-/// What the model sees now.
+/// The prompt that the model sees now.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Prompt {
-    /// How it is written.
+    /// Its dialect.
     dialect: String,
     /// The version of the plan that it is rendered under; 0 without one.
     version: u64,
     /// Its tokens.
     tokens: u64,
-    /// How many messages the thread has.
+    /// The number of messages in the thread.
     messages: u64,
     /// Its pieces, in order.
     pieces: Vec<PromptPiece>,

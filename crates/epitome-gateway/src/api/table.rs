@@ -11,25 +11,25 @@ use crate::serve::{health, metrics};
 pub struct Endpoint {
     /// Its path; names in braces stand for what is asked for.
     pub path: &'static str,
-    /// What it answers.
+    /// A sentence about its answer.
     pub about: &'static str,
-    /// What it takes.
+    /// Its parameters.
     pub parameters: &'static [Parameter],
     pub(super) answers: Answers,
     pub(super) handler: fn() -> MethodRouter<Api>,
 }
 
-/// What an endpoint takes.
+/// A parameter of an endpoint.
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub about: &'static str,
     pub(super) stands: Stands,
     pub(super) shape: Shape,
 }
 
-/// Where a parameter stands.
+/// The place of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stands {
     Path,
@@ -37,18 +37,18 @@ pub(super) enum Stands {
     Header,
 }
 
-/// What a parameter looks like.
+/// The form of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Text,
-    /// What can be a thread's id.
+    /// A thread's id.
     Name,
     Day,
     /// A whole number from here to there, and what it is when nobody says.
     Whole(u64, u64, Option<u64>),
 }
 
-/// What an endpoint answers.
+/// The answer of an endpoint.
 #[derive(Clone, Copy)]
 pub(super) enum Answers {
     Json(fn(&mut SchemaGenerator) -> Schema),
@@ -60,17 +60,13 @@ pub(super) enum Answers {
 
 const THREAD: Parameter =
     Parameter { name: "thread", about: "A thread's id.", stands: Stands::Path, shape: Shape::Text };
-const AFTER: Parameter = Parameter {
-    name: "after",
-    about: "What `next` of the page before said.",
-    stands: Stands::Query,
-    shape: Shape::Text,
-};
+const AFTER: Parameter =
+    Parameter { name: "after", about: "The `next` of the page before.", stands: Stands::Query, shape: Shape::Text };
 const AFTER_NAME: Parameter = Parameter { shape: Shape::Name, ..AFTER };
 const AFTER_NUMBER: Parameter = Parameter { shape: Shape::Whole(0, SAFE_MAX, Some(0)), ..AFTER };
 const AT_MOST: Parameter = Parameter {
     name: "limit",
-    about: "The most of them in one answer.",
+    about: "The most entries of one page.",
     stands: Stands::Query,
     shape: Shape::Whole(1, LIMIT_MAX, Some(LIMIT)),
 };
@@ -83,39 +79,39 @@ fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Every endpoint of the gateway's own, but for `/mcp`, which speaks a protocol of its own.
+/// Every endpoint of the gateway's own, except `/mcp`, which has its own protocol.
 pub static ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         path: "/livez",
-        about: "Whether the process lives.",
+        about: "A sign of life.",
         parameters: &[],
         answers: Answers::Text,
         handler: || get(health::live),
     },
     Endpoint {
         path: "/readyz",
-        about: "Whether requests should be sent here, with each check; 503 when not. Without its store it is `degraded`, and goes on.",
+        about: "Readiness, with each check; 503 if not ready. Without its store a gateway is `degraded` and keeps serving.",
         parameters: &[],
         answers: Answers::Readiness(schema::<health::Readiness>),
         handler: || get(health::ready),
     },
     Endpoint {
         path: "/health",
-        about: "That the process lives, and what it is.",
+        about: "A sign of life, with version and uptime.",
         parameters: &[],
         answers: Answers::Json(schema::<health::Health>),
         handler: || get(health::health),
     },
     Endpoint {
         path: "/metrics",
-        about: "What was counted, in Prometheus' text format.",
+        about: "Metrics in Prometheus' text format.",
         parameters: &[],
         answers: Answers::Text,
         handler: || get(metrics::show),
     },
     Endpoint {
         path: "/api/version",
-        about: "What program it is.",
+        about: "The program and its version.",
         parameters: &[],
         answers: Answers::Json(schema::<version::Version>),
         handler: || get(version::show),
@@ -136,39 +132,43 @@ pub static ENDPOINTS: &[Endpoint] = &[
     },
     Endpoint {
         path: "/api/threads/{thread}",
-        about: "A thread, and how it hangs together with others.",
+        about: "A thread and its relatives.",
         parameters: &[THREAD],
         answers: Answers::Json(schema::<thread::ThreadDetail>),
         handler: || get(thread::show),
     },
     Endpoint {
         path: "/api/threads/{thread}/messages",
-        about: "A thread's messages as they came.",
+        about: "A thread's messages as received.",
         parameters: &[
             THREAD,
             query("from", "The number of the first one.", Shape::Whole(1, SAFE_MAX, Some(1))),
-            query("to", "The number of the last one; without it, 50 are given.", Shape::Whole(1, SAFE_MAX, None)),
+            query(
+                "to",
+                "The number of the last one; by default 50 messages are returned.",
+                Shape::Whole(1, SAFE_MAX, None),
+            ),
         ],
         answers: Answers::Json(schema::<message::Messages>),
         handler: || get(message::list),
     },
     Endpoint {
         path: "/api/threads/{thread}/prompt",
-        about: "What the model sees now.",
+        about: "The prompt that the model sees now.",
         parameters: &[THREAD],
         answers: Answers::Json(schema::<prompt::Prompt>),
         handler: || get(prompt::show),
     },
     Endpoint {
         path: "/api/threads/{thread}/plans",
-        about: "A thread's plans, without what they say.",
+        about: "A thread's plans, without their contents.",
         parameters: &[THREAD, AFTER_NUMBER, AT_MOST],
         answers: Answers::Json(schema::<plan::Plans>),
         handler: || get(plan::list),
     },
     Endpoint {
         path: "/api/threads/{thread}/plans/{version}",
-        about: "A plan: what it took out of the prompt, and what stands there.",
+        about: "A plan: what it took out of the prompt, and its summaries.",
         parameters: &[
             THREAD,
             Parameter {
@@ -183,7 +183,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     },
     Endpoint {
         path: "/api/threads/{thread}/receipt",
-        about: "What became of every item that a plan took out of the prompt.",
+        about: "The outcome of every item that a plan took out of the prompt.",
         parameters: &[
             THREAD,
             query("version", "The plan's version; without it, the newest.", Shape::Whole(1, SAFE_MAX, None)),
@@ -193,19 +193,19 @@ pub static ENDPOINTS: &[Endpoint] = &[
     },
     Endpoint {
         path: "/api/threads/{thread}/events",
-        about: "What happened to a thread.",
+        about: "A thread's events.",
         parameters: &[THREAD, AFTER_NUMBER, AT_MOST],
         answers: Answers::Json(schema::<event::Events>),
         handler: || get(event::list),
     },
     Endpoint {
         path: "/api/threads/{thread}/events/stream",
-        about: "What happened to a thread and what happens, as server-sent events.",
+        about: "A thread's events, past and new, as server-sent events.",
         parameters: &[
             THREAD,
             Parameter {
                 name: "Last-Event-ID",
-                about: "The number of the last event that was seen; without it, from the first on.",
+                about: "The number of the last event that was seen; by default all events are sent.",
                 stands: Stands::Header,
                 shape: Shape::Whole(0, SAFE_MAX, None),
             },
@@ -215,14 +215,14 @@ pub static ENDPOINTS: &[Endpoint] = &[
     },
     Endpoint {
         path: "/api/threads/{thread}/artifacts",
-        about: "What left a thread's prompts.",
+        about: "The artifacts that left a thread's prompts.",
         parameters: &[THREAD, AFTER_NUMBER, AT_MOST],
         answers: Answers::Json(schema::<artifact::ThreadArtifacts>),
         handler: || get(artifact::list),
     },
     Endpoint {
         path: "/api/threads/{thread}/ledger",
-        about: "What each request of a thread cost, and what it would have cost.",
+        about: "The cost of each request of a thread, with and without the gateway.",
         parameters: &[THREAD, AFTER, AT_MOST],
         answers: Answers::Json(schema::<ledger::LedgerEntries>),
         handler: || get(ledger::of_thread),
@@ -234,21 +234,21 @@ pub static ENDPOINTS: &[Endpoint] = &[
             Parameter { name: "artifact", about: "An artifact's id.", stands: Stands::Path, shape: Shape::Text },
             query("from", "The first line.", Shape::Whole(1, SAFE_MAX, None)),
             query("to", "The last line.", Shape::Whole(1, SAFE_MAX, None)),
-            query("grep", "Gives only the lines that hold this text, in any case.", Shape::Text),
+            query("grep", "Returns only lines that contain this text, in any case.", Shape::Text),
         ],
         answers: Answers::Json(schema::<artifact::ArtifactContent>),
         handler: || get(artifact::read),
     },
     Endpoint {
         path: "/api/events",
-        about: "What happens to any thread on this gateway, from now on, as server-sent events.",
+        about: "New events of all threads on this gateway, as server-sent events.",
         parameters: &[],
         answers: Answers::Events,
         handler: || get(event::all),
     },
     Endpoint {
         path: "/api/ledger",
-        about: "What all requests cost, and what they would have cost, day by day.",
+        about: "The cost of all requests, with and without the gateway, by day.",
         parameters: &[query("since", "The first day, such as 2026-11-16.", Shape::Day)],
         answers: Answers::Json(schema::<ledger::LedgerTotals>),
         handler: || get(ledger::all),

@@ -27,7 +27,7 @@ pub(super) struct Thread {
     /// When something was last appended or committed.
     #[schemars(extend("format" = "date-time"))]
     updated: String,
-    /// How many messages it has.
+    /// The number of its messages.
     messages: u64,
     /// The turn of its newest message.
     turn: u32,
@@ -35,9 +35,9 @@ pub(super) struct Thread {
     tokens: u64,
     /// The version of its newest plan; 0 before the first.
     version: u64,
-    /// How its messages are written.
+    /// The dialect of its messages.
     dialect: String,
-    /// What is remembered of it: the client and the model, where the gateway made it.
+    /// Its labels; for a thread of the gateway, client and model.
     labels: Value,
 }
 
@@ -62,27 +62,27 @@ impl Thread {
 pub(super) struct Threads {
     /// The threads, in the order of their ids, which is that of their making.
     threads: Vec<Thread>,
-    /// What to pass as `after` for the next ones; nothing at the end.
+    /// The value of `after` for the next page; absent at the end.
     next: Option<String>,
 }
 
 /// Messages that another thread holds.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Shared {
-    /// Who holds them.
+    /// The thread that holds them.
     thread: String,
     /// The number of the last one.
     until: u64,
 }
 
-/// How a thread hangs together with others.
+/// The relatives of a thread.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Family {
-    /// Where the messages before its own come from, oldest first; empty unless it is a fork.
+    /// The threads that its first messages are stored in, oldest first; empty unless it is a fork.
     shared: Vec<Shared>,
     /// Threads that share messages of this one.
     forks: Vec<String>,
-    /// Whether there are more threads than were looked at for forks.
+    /// True if not all threads were searched for forks.
     forks_truncated: bool,
     /// The thread that a client's own compaction made this one of.
     derived_from: Option<String>,
@@ -94,7 +94,7 @@ pub(super) struct ThreadDetail {
     /// The thread.
     #[serde(flatten)]
     thread: Thread,
-    /// How it hangs together with others.
+    /// Its relatives.
     family: Family,
 }
 

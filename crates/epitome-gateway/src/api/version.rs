@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::ApiError;
 use super::ask::{Asked, Nothing};
 
-/// What program it is.
+/// The program and its version.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Version {
     /// Its name.

@@ -16,20 +16,20 @@ use epitome_runtime::vault::random_secret;
 const UNMISTAKABLE_BYTES: usize = 16;
 /// The least bytes of base64 that are decoded.
 const BASE64_BYTES_MIN: usize = 4;
-/// How often a text is percent-decoded at most.
+/// The most times that a text is percent-decoded.
 const DECODED_MAX: usize = 3;
 /// A Mersenne prime: what the rolling hash is taken modulo of.
 const PRIME: u128 = (1 << 61) - 1;
 /// The words that may stand right before a key, without anything between the two.
 const SCHEMES: [&str; 6] = ["bearer", "token", "basic", "apikey", "key", "digest"];
-/// What the names of headers and parameters have in them that carry credentials.
+/// Parts of the names of headers and parameters that carry credentials.
 const CREDENTIAL_WORDS: [&str; 9] =
     ["auth", "key", "token", "secret", "cookie", "credential", "passw", "session", "websocket-protocol"];
 
-/// Where a text stands.
+/// The place of a text in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Where clients put keys: any key is looked for.
+    /// A place for keys: every key is searched for.
     Credential,
     /// Anywhere else: a short key could be a word of the text, so only long ones are looked for.
     Other,
@@ -87,7 +87,7 @@ impl KeyFinder {
         self.keys.is_empty()
     }
 
-    /// Whether a text has a key in it.
+    /// True if a text contains a key.
     pub(super) fn is_in(&self, text: &[u8], place: Place) -> bool {
         !self.find(text, place).is_empty()
     }

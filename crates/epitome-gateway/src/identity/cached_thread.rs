@@ -31,7 +31,7 @@ pub struct CachedThread {
 pub struct CachedState {
     /// Its key.
     pub key: ThreadKey,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
     /// The thread that it is a fork of.
     pub forked_from: Option<ThreadId>,
@@ -76,7 +76,7 @@ impl RequestFrame {
     }
 }
 
-/// Where a thread comes from.
+/// The origin of a cached thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The store has it.

@@ -72,18 +72,18 @@ const HELPER: HeaderName = HeaderName::from_static("x-claude-code-agent-id");
 /// The header that names a helper of Codex.
 const ROLE: HeaderName = HeaderName::from_static("x-openai-subagent");
 
-/// Who sends a request.
+/// The program that sends a request, and the names that it gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Client {
     /// The program.
     pub program: Program,
-    /// What it calls its conversation.
+    /// The name that it has for its conversation.
     pub session: Option<String>,
-    /// Whether that is only the key of a cache, which many conversations may have in common.
+    /// True if that is only a cache key, which many conversations may share.
     pub is_cache_key: bool,
     /// The user that the request is for, where it names one.
     pub user: Option<String>,
-    /// What it says the request is part of, where it is a helper's.
+    /// The helper that it says the request is of.
     pub role: Option<String>,
 }
 
@@ -130,19 +130,19 @@ impl Client {
         Client { program, session, is_cache_key, user: body.user(), role }
     }
 
-    /// Whether it has a name for this conversation and no other.
+    /// True if it has a name for this conversation and no other.
     pub fn names_its_conversation(&self) -> bool {
         self.session.is_some() && !self.is_cache_key
     }
 
-    /// Whether it is about to compact its history by itself, as far as its headers say.
+    /// True if its headers say that it compacts its history by itself.
     pub fn is_compacting(&self) -> bool {
         self.role.as_deref() == Some("compact")
     }
 }
 
 impl Named<'_> {
-    /// Whether none of them is there.
+    /// True if none of them is present.
     pub fn is_empty(&self) -> bool {
         let conversation = self.prompt_cache_key.is_none() && self.session_id.is_none() && self.metadata.is_none();
         conversation && self.user.is_none() && self.safety_identifier.is_none()

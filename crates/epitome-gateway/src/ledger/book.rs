@@ -1,4 +1,4 @@
-//! The book: entries and totals, kept in the store.
+//! The book: entries and totals in the store.
 //!
 //! ```text
 //! ledger           THREAD/MOMENT-REQUEST   one entry; removed by `vacuum` after a while
@@ -8,7 +8,7 @@
 //!
 //! One batch writes all three. A day's document has one writer, so no two gateways ever wait for each other there, and
 //! reading sums them up; a thread's previous request is written by compare-and-swap, because any gateway may have had it.
-//! No request waits for any of this, and none fails of it: what cannot be written is written with the next one.
+//! No request waits for the ledger or fails because of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,41 +33,47 @@ pub(super) const ENTRY: DocumentKind = DocumentKind::Ledger;
 pub(super) const DAY: DocumentKind = DocumentKind::LedgerDay;
 const PREVIOUS: DocumentKind = DocumentKind::LedgerPrevious;
 
-/// The most requests that wait to be written down; older ones are lost, and counted.
+/// The most pending entries; older ones are dropped and counted.
 const WAITING_MAX: usize = 512;
-/// The most that are written at once.
+/// The most entries of one batch.
 const BATCH_MAX: usize = 64;
-/// How often a batch is made again when another gateway was faster.
+/// The number of tries when another gateway writes first.
 const ATTEMPTS_MAX: usize = 8;
-/// The most documents that are kept at hand.
-const KNOWN_MAX: usize = 1024;
+/// The most documents in the cache.
+const CACHED_MAX: usize = 1024;
 
-/// How long a batch may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit of a batch.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The ledger of one gateway process, over the store that all share.
+/// The ledger of one gateway process, over the store that all gateways share.
+///
+/// A request is *pending* from [`note`](Ledger::note) until a batch has stored it. The task that holds `cache` writes all pending
+/// entries, those of others included; a failed batch puts its entries back in front, so that a thread's entries stay in
+/// order: each is priced against the request before it. More than `WAITING_MAX` pending entries are dropped, oldest first,
+/// and counted in the day's totals as lost. A batch whose answer got lost may have been stored; it is made again with the
+/// same entry names, which the store then has, so nothing is counted twice.
 #[derive(Debug)]
 pub struct Ledger {
     log: Log,
     prices: PriceList,
     /// This process, among those that write to the store.
     process: String,
-    waiting: Mutex<Waiting>,
-    /// What was spent on threads since their last request.
-    owed: Mutex<Owed>,
+    waiting: Mutex<PendingEntries>,
+    /// The calls made for threads since their last request.
+    unbilled: Mutex<UnbilledCalls>,
     /// One task at a time writes.
-    known: tokio::sync::Mutex<Known>,
+    cache: tokio::sync::Mutex<DocumentCache>,
 }
 
-/// What is not written down yet.
+/// The entries that are not in the store yet.
 #[derive(Debug, Default)]
-struct Waiting {
-    notes: VecDeque<Note>,
+struct PendingEntries {
+    notes: VecDeque<PendingEntry>,
     lost: u64,
 }
 
 #[derive(Debug)]
-struct Note {
+struct PendingEntry {
     /// The name of its entry.
     name: String,
     charge: Charge,
@@ -77,87 +83,86 @@ impl Ledger {
     /// The ledger of this process.
     pub fn new(log: Log, prices: PriceList) -> Ledger {
         let process = Uuid::now_v7().to_string();
-        let (waiting, owed) = (Mutex::default(), Mutex::default());
-        Ledger { log, prices, process, waiting, owed, known: tokio::sync::Mutex::default() }
+        let (waiting, unbilled) = (Mutex::default(), Mutex::default());
+        Ledger { log, prices, process, waiting, unbilled, cache: tokio::sync::Mutex::default() }
     }
 
-    /// The ledger with what models take for summaries: they are told on this bus, and stand with the next request of their
-    /// thread.
+    /// Adds the summaries that models write, which this bus reports, to the next request of their thread.
     #[must_use]
-    pub fn hearing(self, bus: &Bus) -> Ledger {
-        self.owed().told = Some(bus.subscribe());
+    pub fn with_summaries_from(self, bus: &Bus) -> Ledger {
+        self.unbilled().events = Some(bus.subscribe());
         self
     }
 
-    fn owed(&self) -> MutexGuard<'_, Owed> {
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unbilled(&self) -> MutexGuard<'_, UnbilledCalls> {
+        self.unbilled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes requests down. To be spawned: it waits for the store. What the store does not take waits for the next ones.
+    /// Records requests. It waits for the store, so spawn it; what cannot be stored stays pending for the next call.
     pub async fn note(&self, charges: impl IntoIterator<Item = Charge>) {
         for mut charge in charges {
-            charge.request.extra.extend(self.owed().taken(&charge.request.key));
-            self.wait_with(Note::new(charge));
+            charge.request.extra.extend(self.unbilled().take(&charge.request.key));
+            self.push(PendingEntry::new(charge));
         }
-        // Whoever writes already sees them before it goes.
+        // A task that is writing already sees them before it ends.
         while !self.waiting().notes.is_empty() {
-            let Ok(mut known) = self.known.try_lock() else { return };
-            if let Err(error) = self.write_all(&mut known).await {
-                tracing::warn!(%error, waiting = self.waiting().notes.len(), "the ledger cannot be written");
+            let Ok(mut cache) = self.cache.try_lock() else { return };
+            if let Err(error) = self.write_all(&mut cache).await {
+                tracing::warn!(%error, waiting = self.waiting().notes.len(), "failed to write the ledger");
                 return;
             }
         }
     }
 
-    /// Writes down what waits; to be called before the process ends.
+    /// Stores all pending entries; call it before the process ends.
     pub async fn flush(&self) -> Result<(), LogError> {
-        let mut known = self.known.lock().await;
-        self.write_all(&mut known).await
+        let mut cache = self.cache.lock().await;
+        self.write_all(&mut cache).await
     }
 
-    async fn write_all(&self, known: &mut Known) -> Result<(), LogError> {
+    async fn write_all(&self, cache: &mut DocumentCache) -> Result<(), LogError> {
         loop {
             let (notes, lost) = self.take();
             if notes.is_empty() {
                 return Ok(());
             }
-            let written = tokio::time::timeout(PATIENCE, self.write(known, &notes, lost)).await;
-            if let Err(error) = written.unwrap_or_else(|_| Err(slow())) {
+            let written = tokio::time::timeout(BATCH_TIMEOUT, self.write(cache, &notes, lost)).await;
+            if let Err(error) = written.unwrap_or_else(|_| Err(timed_out())) {
                 self.give_back(notes, lost);
                 return Err(error);
             }
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingEntries> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_with(&self, note: Note) {
+    fn push(&self, note: PendingEntry) {
         let mut waiting = self.waiting();
         waiting.notes.push_back(note);
-        waiting.forget();
+        waiting.drop_oldest();
     }
 
-    fn take(&self) -> (Vec<Note>, u64) {
+    fn take(&self) -> (Vec<PendingEntry>, u64) {
         let mut waiting = self.waiting();
         let count = waiting.notes.len().min(BATCH_MAX);
         let notes = waiting.notes.drain(..count).collect();
         (notes, std::mem::take(&mut waiting.lost))
     }
 
-    fn give_back(&self, notes: Vec<Note>, lost: u64) {
+    fn give_back(&self, notes: Vec<PendingEntry>, lost: u64) {
         let mut waiting = self.waiting();
         notes.into_iter().rev().for_each(|note| waiting.notes.push_front(note));
         waiting.lost += lost;
-        waiting.forget();
+        waiting.drop_oldest();
     }
 
-    /// Writes notes in one batch. Another gateway may have been faster with one of the threads, or the batch was stored
-    /// and its answer got lost: then it is made again from what the store has.
-    async fn write(&self, known: &mut Known, notes: &[Note], lost: u64) -> Result<(), LogError> {
+    /// Stores entries in one batch. If another gateway wrote one of the threads first, or the batch was stored and its answer
+    /// got lost, the batch is made again from what the store has.
+    async fn write(&self, cache: &mut DocumentCache, notes: &[PendingEntry], lost: u64) -> Result<(), LogError> {
         for attempt in 0.. {
-            let mut batch = Batch { ledger: self, known, entries: Vec::new(), made: Known::default() };
+            let mut batch = Batch { ledger: self, cache, entries: Vec::new(), made: DocumentCache::default() };
             batch.lose(notes, lost).await?;
             for note in notes {
                 batch.add(note, attempt > 0).await?;
@@ -165,10 +170,10 @@ impl Ledger {
             let (writes, made) = batch.done();
             match self.log.apply(&writes).await {
                 Ok(()) => {
-                    known.extend(made);
+                    cache.extend(made);
                     break;
                 }
-                Err(error) if error.is_conflict() && attempt < ATTEMPTS_MAX => known.previous.clear(),
+                Err(error) if error.is_conflict() && attempt < ATTEMPTS_MAX => cache.previous.clear(),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -184,7 +189,7 @@ impl Ledger {
         match self.log.document(tenant, kind, name).await {
             Ok((value, version)) => Ok(Stored { value: Option::unwrap_or_default(value), version: Some(version) }),
             Err(LogError::Store(error)) => Err(LogError::Store(error)),
-            // It cannot be opened, and never will be: there is none.
+            // It cannot be opened, and never will be: it counts as absent.
             Err(_) => Ok(Stored { value: T::default(), version: None }),
         }
     }
@@ -207,16 +212,16 @@ impl Ledger {
     }
 }
 
-/// What was spent on threads beside their requests.
+/// The calls made for threads beside their requests.
 #[derive(Debug, Default)]
-struct Owed {
-    told: Option<broadcast::Receiver<Arc<Event>>>,
+struct UnbilledCalls {
+    events: Option<broadcast::Receiver<Arc<Event>>>,
     by_thread: BTreeMap<ThreadKey, Vec<Extra>>,
 }
 
-impl Owed {
-    /// What a thread owes; nothing any more.
-    fn taken(&mut self, key: &ThreadKey) -> Vec<Extra> {
+impl UnbilledCalls {
+    /// Takes a thread's calls.
+    fn take(&mut self, key: &ThreadKey) -> Vec<Extra> {
         while let Some(event) = self.next() {
             if event.kind == EventKind::SummaryAsked
                 && let Some(extra) = summary(&event)
@@ -228,9 +233,9 @@ impl Owed {
     }
 
     fn next(&mut self) -> Option<Arc<Event>> {
-        let told = self.told.as_mut()?;
+        let events = self.events.as_mut()?;
         loop {
-            match told.try_recv() {
+            match events.try_recv() {
                 Ok(event) => return Some(event),
                 Err(broadcast::error::TryRecvError::Lagged(_)) => {}
                 Err(_) => return None,
@@ -245,16 +250,16 @@ fn summary(event: &Event) -> Option<Extra> {
     Some(Extra { kind: ExtraKind::Summary, model, usage })
 }
 
-impl Note {
-    fn new(charge: Charge) -> Note {
+impl PendingEntry {
+    fn new(charge: Charge) -> PendingEntry {
         let Request { key, at, .. } = &charge.request;
         let name = format!("{}/{:014}-{}", key.thread, at.0, Uuid::now_v7().simple());
-        Note { name, charge }
+        PendingEntry { name, charge }
     }
 }
 
-impl Waiting {
-    fn forget(&mut self) {
+impl PendingEntries {
+    fn drop_oldest(&mut self) {
         while self.notes.len() > WAITING_MAX {
             self.notes.pop_front();
             self.lost += 1;
@@ -262,30 +267,30 @@ impl Waiting {
     }
 }
 
-fn slow() -> LogError {
-    StoreError::Unavailable { reason: format!("no answer within {} s", PATIENCE.as_secs()) }.into()
+fn timed_out() -> LogError {
+    StoreError::Unavailable { reason: format!("no answer within {} s", BATCH_TIMEOUT.as_secs()) }.into()
 }
 
-/// Documents at hand, as they are stored.
+/// Documents as they are stored.
 #[derive(Debug, Default)]
-struct Known {
+struct DocumentCache {
     previous: BTreeMap<ThreadKey, Stored<Previous>>,
     /// This process is the only one that writes them.
     days: BTreeMap<(TenantId, Day), Totals>,
 }
 
-/// A document's content, and the version it has; `None`: whatever is there is replaced.
+/// A document's content and version; without a version, any stored one is replaced.
 #[derive(Clone, Debug)]
 struct Stored<T> {
     value: T,
     version: Option<u64>,
 }
 
-impl Known {
-    /// Takes in what a batch has stored.
-    fn extend(&mut self, made: Known) {
-        if self.previous.len() + self.days.len() > KNOWN_MAX {
-            *self = Known::default();
+impl DocumentCache {
+    /// Adds the documents that a batch has stored.
+    fn extend(&mut self, made: DocumentCache) {
+        if self.previous.len() + self.days.len() > CACHED_MAX {
+            *self = DocumentCache::default();
         }
         self.days.extend(made.days);
         for (key, Stored { value, version }) in made.previous {
@@ -297,18 +302,18 @@ impl Known {
     }
 }
 
-/// Notes on their way into the store.
+/// Entries on their way into the store.
 struct Batch<'a> {
     ledger: &'a Ledger,
-    known: &'a Known,
+    cache: &'a DocumentCache,
     entries: Vec<Write>,
-    /// What the batch makes of the documents that it touches; versions are those it expects to find.
-    made: Known,
+    /// The new documents of the batch, with the versions that it expects to find.
+    made: DocumentCache,
 }
 
 impl Batch<'_> {
     /// Counts requests that were lost on the day of the first one after them.
-    async fn lose(&mut self, notes: &[Note], lost: u64) -> Result<(), LogError> {
+    async fn lose(&mut self, notes: &[PendingEntry], lost: u64) -> Result<(), LogError> {
         if let Some(note) = notes.first().filter(|_| lost > 0) {
             self.day(&note.charge.request).await?.lost += lost;
         }
@@ -316,8 +321,8 @@ impl Batch<'_> {
     }
 
     /// Charges a request. Its entry may have been stored before: then it stays as it is.
-    async fn add(&mut self, note: &Note, again: bool) -> Result<(), LogError> {
-        let Note { name, charge } = note;
+    async fn add(&mut self, note: &PendingEntry, again: bool) -> Result<(), LogError> {
+        let PendingEntry { name, charge } = note;
         let request = &charge.request;
         let (log, tenant, at) = (&self.ledger.log, &request.key.tenant, request.at);
         if again && let (Some(entry), _) = log.document::<Entry>(tenant, ENTRY, name).await? {
@@ -335,7 +340,7 @@ impl Batch<'_> {
     async fn day(&mut self, request: &Request) -> Result<&mut Totals, LogError> {
         let key = (request.key.tenant.clone(), Day::of(request.at));
         if !self.made.days.contains_key(&key) {
-            let totals = match self.known.days.get(&key) {
+            let totals = match self.cache.days.get(&key) {
                 Some(totals) => totals.clone(),
                 None => self.ledger.stored(&key.0, DAY, &self.ledger.day_name(key.1)).await?.value,
             };
@@ -347,14 +352,14 @@ impl Batch<'_> {
     /// The thread's previous request.
     async fn previous(&mut self, request: &Request) -> Result<&mut Stored<Previous>, LogError> {
         let key = &request.key;
-        let found = match self.made.previous.remove(key).or_else(|| self.known.previous.get(key).cloned()) {
+        let found = match self.made.previous.remove(key).or_else(|| self.cache.previous.get(key).cloned()) {
             Some(found) => found,
             None => self.ledger.previous(request).await?,
         };
         Ok(self.made.previous.entry(key.clone()).or_insert(found))
     }
 
-    fn done(self) -> (Vec<Write>, Known) {
+    fn done(self) -> (Vec<Write>, DocumentCache) {
         let Batch { ledger, entries: mut writes, made, .. } = self;
         let at = Moment::now();
         for (key, Stored { value, version }) in &made.previous {
@@ -421,7 +426,7 @@ mod tests {
         ledger.note([request(thread, at, messages, changed)]).await;
     }
 
-    /// What each entry of a thread says would have been paid.
+    /// The cost without the gateway, by entry of a thread.
     async fn without(log: &Log, thread: &str) -> Vec<i64> {
         let thread = thread.parse().expect("a name");
         let page = entries(log, &TenantId::local(), &thread, None, 1000).await.expect("the memory");

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::previous::{Original, Previous};
 use super::price::{Marks, Price, PriceList, Unit};
 
-/// How far the provider's count may be from ours before ours is not believed to be of the same prompt.
+/// The most by which the provider's count may differ from ours for the same prompt.
 const FACTOR_MAX: f64 = 4.0;
 
-/// What the ledger is told of one request.
+/// The facts of one request, for the ledger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// When it was sent.
@@ -26,13 +26,13 @@ pub struct Request {
     pub model: String,
     /// The most input that the model takes.
     pub window: Tokens,
-    /// What the client sent.
+    /// The client's request.
     pub original: Original,
-    /// What the client asked of the cache.
+    /// The cache marks of the client's request.
     pub marks: Marks,
-    /// What was sent in its place, by our own count, what stands before the messages included.
+    /// The tokens that were sent, by our count, system prompt and tools included.
     pub sent: Tokens,
-    /// Whether it went out otherwise than the client sent it.
+    /// True if it was sent changed.
     pub changed: bool,
     /// The calls that were made besides the one that the usage is of.
     pub extra: Vec<Extra>,
@@ -43,24 +43,24 @@ pub struct Request {
 pub struct Charge {
     /// The request.
     pub request: Request,
-    /// What the provider says that it took, or would have.
+    /// The usage that the provider reported.
     pub usage: Usage,
-    /// Whether the provider did not say all of it, and the rest is counted here.
+    /// True if the provider did not report all of it, and the rest is our count.
     pub is_estimated: bool,
 }
 
 /// A call that the client knows nothing of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extra {
-    /// What it was for.
+    /// Its purpose.
     pub kind: ExtraKind,
     /// The model that was called.
     pub model: String,
-    /// What the provider says it took; nothing for a call that it refused.
+    /// The usage that the provider reported; absent for a refused call.
     pub usage: Usage,
 }
 
-/// What a call was for that the client knows nothing of.
+/// The purpose of a call that the gateway made by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -85,13 +85,13 @@ pub struct Entry {
     pub request: String,
     /// The model.
     pub model: String,
-    /// Whether it went out otherwise than the client sent it.
+    /// True if it was sent changed.
     pub changed: bool,
     /// The prompt as the client sent it, in the provider's tokens.
     pub tokens_original: u64,
-    /// What of that would have been read from the cache.
+    /// The part of it that would have been read from the cache.
     pub tokens_original_cached: u64,
-    /// What the provider says the request took.
+    /// The usage that the provider reported for the request.
     pub usage: Usage,
     /// Whether the provider did not say all of that: the stream broke off, or told no usage. Then it is our own count, as if
     /// nothing had been cached.
@@ -103,11 +103,11 @@ pub struct Entry {
     /// The prompt as the client sent it is larger than the window: the provider would have refused it, and `without` is
     /// what a full window would have cost.
     pub impossible: bool,
-    /// What the amounts are told in.
+    /// The unit of the amounts.
     pub unit: Unit,
-    /// What it cost, the calls besides included.
+    /// Its cost, additional calls included.
     pub paid: f64,
-    /// What it would have cost without the gateway.
+    /// Its cost without the gateway.
     pub without: f64,
     /// The difference; below zero when the gateway made it dearer.
     pub saved: f64,
@@ -155,7 +155,7 @@ fn besides(prices: &PriceList, price: &Price, marks: Marks, extra: &Extra) -> f6
 struct Elsewhere {
     /// The prompt, in the provider's tokens, whether it fits or not.
     original: u64,
-    /// What the provider would have said.
+    /// The usage that the provider would have reported.
     usage: Usage,
 }
 
@@ -182,7 +182,7 @@ impl Elsewhere {
     }
 }
 
-/// What our count is multiplied by to be the provider's.
+/// The factor from our count to the provider's.
 fn factor(request: &Request, usage: &Usage) -> f64 {
     if request.sent == Tokens::ZERO || usage.input == 0 {
         return 1.0;

@@ -36,12 +36,12 @@ impl Original {
     }
 }
 
-/// What is remembered of the thread's previous request.
+/// The thread's previous request, as far as the cache's price depends on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Previous {
     /// When it was sent; `None` when there was none.
     at: Option<Moment>,
-    /// Whether it went out otherwise than the client sent it.
+    /// True if it was sent changed.
     changed: bool,
     head: u64,
     /// Places in it, ascending, ever closer to its end, each with the id of what comes before.
@@ -49,30 +49,30 @@ pub struct Previous {
 }
 
 impl Previous {
-    /// What is remembered of a request.
+    /// Summarizes a request.
     pub fn of(original: &Original, at: Moment, changed: bool) -> Previous {
         let places = places(original.messages.len());
         let marks = places.into_iter().filter_map(|place| Some((place, original.id_before(place)?))).collect();
         Previous { at: Some(at), changed, head: original.head, marks }
     }
 
-    /// Whether the cache of a request that was sent then is still alive.
+    /// True if the cache of a request that was sent then is still alive.
     pub(super) fn is_warm(&self, now: Moment, ttl_s: u64) -> bool {
         let age_ms = |at: Moment| now.0.saturating_sub(at.0).max(0);
         self.at.is_some_and(|at| age_ms(at) < i64::try_from(ttl_s).unwrap_or(i64::MAX).saturating_mul(1000))
     }
 
-    /// Whether there was none.
+    /// True if there was none.
     pub(super) fn is_none(&self) -> bool {
         self.at.is_none()
     }
 
-    /// Whether it went out otherwise than the client sent it.
+    /// True if it was sent changed.
     pub(super) fn changed(&self) -> bool {
         self.changed
     }
 
-    /// How much of a request the previous one began with too. Where only a range is known, the most of it.
+    /// Returns the tokens that a request shares with the beginning of the previous one; the most, if only a range is known.
     pub(super) fn shared_with(&self, original: &Original) -> Tokens {
         if self.head != original.head {
             return Tokens::ZERO;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 static SHIPPED: LazyLock<PriceList> =
     LazyLock::new(|| PriceList::parse(include_str!("prices.toml")).expect("prices.toml is checked by a test"));
 
-/// Why a table of prices cannot be used.
+/// The reason for which a table of prices cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PriceError {
     /// It cannot be read.
@@ -27,7 +27,7 @@ pub enum PriceError {
     },
 }
 
-/// What tokens cost, by model.
+/// The prices of tokens, by model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PriceList {
     rows: Vec<(ModelName, Price)>,
@@ -78,7 +78,7 @@ struct Written {
     price: Vec<toml::Table>,
 }
 
-/// What the tokens of one model cost, relative to one uncached input token.
+/// The prices of one model's tokens, relative to one uncached input token.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Price {
@@ -92,16 +92,16 @@ pub struct Price {
     pub write: f64,
     /// A token written to a cache that lives for an hour.
     pub write_long: Option<f64>,
-    /// How long the cache lives after it was last read.
+    /// The time that the cache lives after it was last read.
     pub ttl_s: u64,
     /// The smallest prefix that is cached.
     pub cached_min: u64,
-    /// Whether only what the request marks is cached.
+    /// True if only marked parts of a request are cached.
     pub marks: bool,
 }
 
 impl Default for Price {
-    /// What is assumed of a model that nobody has heard of.
+    /// The prices assumed for an unknown model.
     fn default() -> Self {
         let (output, read, write) = (4.0, 0.1, 1.0);
         Price { input: None, output, read, write, write_long: None, ttl_s: 300, cached_min: 1024, marks: false }
@@ -109,7 +109,7 @@ impl Default for Price {
 }
 
 impl Price {
-    /// What a call took, in input tokens.
+    /// Returns the cost of a call in input tokens.
     pub fn units(&self, usage: &Usage, marks: Marks) -> f64 {
         let uncached = usage.input.saturating_sub(usage.cached).saturating_sub(usage.written);
         uncached as f64
@@ -126,17 +126,17 @@ impl Price {
         }
     }
 
-    /// How long the cache of such a request lives.
+    /// Returns the time that the cache of such a request lives.
     pub fn ttl_s(&self, marks: Marks) -> u64 {
         if marks == Marks::Long && self.write_long.is_some() { self.ttl_s.max(3600) } else { self.ttl_s }
     }
 
-    /// Whether a request with such marks is cached at all.
+    /// True if a request with such marks is cached at all.
     pub fn caches(&self, marks: Marks) -> bool {
         !self.marks || marks != Marks::None
     }
 
-    /// What amounts at this price are told in.
+    /// Returns the unit of amounts at this price.
     pub fn unit(&self) -> Unit {
         if self.input.is_some() { Unit::Usd } else { Unit::InputTokens }
     }
@@ -153,7 +153,7 @@ impl Price {
     }
 }
 
-/// What the client's own request asks of the cache.
+/// The cache marks of the client's own request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Marks {
@@ -166,7 +166,7 @@ pub enum Marks {
     Long,
 }
 
-/// What an amount is told in.
+/// The unit of an amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {

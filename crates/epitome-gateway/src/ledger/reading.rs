@@ -19,7 +19,7 @@ const PAGE: usize = 256;
 pub struct Page {
     /// The entries, oldest first.
     pub entries: Vec<Entry>,
-    /// What to ask for next; nothing at the end.
+    /// The next page; absent at the end.
     pub next: Option<String>,
 }
 

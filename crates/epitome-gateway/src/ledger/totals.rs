@@ -14,21 +14,21 @@ use super::price::Unit;
 #[serde(default)]
 #[non_exhaustive]
 pub struct Totals {
-    /// How many requests.
+    /// The number of requests.
     pub requests: u64,
-    /// How many went out otherwise than the client sent them.
+    /// The number of requests that were sent changed.
     pub changed: u64,
-    /// How many would not have fitted the window.
+    /// The number of requests that would not have fit the window.
     pub impossible: u64,
-    /// How many were dearer than without the gateway.
+    /// The number of requests that cost more than without the gateway.
     pub dearer: u64,
-    /// How many calls were made besides.
+    /// The number of additional calls.
     pub extra_calls: u64,
-    /// How many requests could not be written down, and are in none of the numbers.
+    /// The number of requests that could not be recorded and are in none of the numbers.
     pub lost: u64,
     /// The prompts as the clients sent them.
     pub tokens_original: u64,
-    /// What the provider says the requests took, without the calls besides.
+    /// The usage of the requests, without additional calls.
     pub usage: Usage,
     /// The amounts in US dollars.
     pub usd: Sums,
@@ -39,9 +39,9 @@ pub struct Totals {
 /// Amounts in one unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sums {
-    /// What was paid.
+    /// The cost.
     pub paid: f64,
-    /// What would have been paid without the gateway.
+    /// The cost without the gateway.
     pub without: f64,
     /// The difference; below zero when the gateway made it dearer.
     pub saved: f64,
@@ -50,7 +50,7 @@ pub struct Sums {
 /// The totals of one day.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DayTotals {
-    /// Which day.
+    /// The day.
     pub day: Day,
     /// Its totals.
     #[serde(flatten)]

@@ -18,7 +18,7 @@ pub(super) const COMPACT: Tool = Tool {
     parameters: r#"{"type":"object","properties":{"instructions":{"type":"string","description":"What the summary should look at"},"pins":{"type":"array","items":{"type":"string"},"description":"Words that every later prompt must hold"}},"additionalProperties":false}"#,
 };
 
-/// What is asked of a compaction.
+/// The parameters of a compaction.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wishes {
@@ -28,7 +28,7 @@ pub(super) struct Wishes {
     pins: Option<Vec<String>>,
 }
 
-/// What a compaction did, for people and for programs.
+/// The result of a compaction, for people and for programs.
 pub(super) struct Report {
     pub outcome: Outcome,
     pub facts: Option<Value>,
@@ -124,7 +124,7 @@ async fn receipt(engine: &Engine, open: &OpenThread) -> Receipt {
     match engine.log().plan(open.key(), None).await {
         Ok(plan) => plan.map(|(_, stored)| stored.compaction.receipt).unwrap_or_default(),
         Err(error) => {
-            tracing::warn!(%error, "the receipt of a compaction cannot be read");
+            tracing::warn!(%error, "failed to read the receipt of a compaction");
             Receipt::default()
         }
     }

@@ -24,7 +24,7 @@ use crate::tools::Caps;
 /// The header that says which thread a client is about; `?thread=` says the same.
 pub const THREAD_HEADER: &str = "x-epitome-thread";
 
-/// Where pages may come from that talk to the server: this machine.
+/// The origins of pages that may talk to the server: this machine.
 const LOOPBACK_ORIGINS: [&str; 6] = [
     "http://localhost:*",
     "https://localhost:*",

@@ -23,7 +23,7 @@ const LOOKED_AT_MAX: usize = 100_000;
 /// The addresses, as a template.
 pub(super) const TEMPLATE: &str = "epitome://thread/{thread}/artifact/{id}";
 
-/// Where a resource is.
+/// The URI of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub thread: ThreadId,
@@ -43,7 +43,7 @@ impl Address {
     }
 }
 
-/// Where a list goes on: behind this artifact.
+/// The cursor of a list: the artifact before the next page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cursor {
     /// Newest first.
@@ -135,7 +135,7 @@ impl Family {
     }
 }
 
-/// What is known of artifacts by the newest plans of threads.
+/// Collects the hints about artifacts from the newest plans of threads.
 async fn hints(engine: &Engine, access: &Access, threads: BTreeSet<&ThreadId>) -> BTreeMap<String, ArtifactHint> {
     let mut hints = BTreeMap::new();
     for thread in threads {
@@ -158,7 +158,7 @@ fn resource(row: &ArtifactRow, thread: &ThreadId, hint: Option<&ArtifactHint>) -
         .with_size(row.bytes)
 }
 
-/// What addresses there may be.
+/// The templates of URIs.
 pub(super) fn template() -> ResourceTemplate {
     ResourceTemplate::new(TEMPLATE, "artifact")
         .with_title("Content that was moved out of a thread's prompt")

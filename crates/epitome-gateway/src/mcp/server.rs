@@ -24,15 +24,15 @@ use super::resource::{Address, Cursor, list, template};
 use super::thread::{Chosen, Opened};
 use crate::tools::{Call, Caps, Outcome, READ_ARTIFACT, RECALL, Tool, answer, refused, sentence};
 
-/// What a client tells its model about the server.
+/// The instructions that a client gives its model about the server.
 const INSTRUCTIONS: &str = "epitome keeps long conversations inside the model's window: old content is summarized or \
     moved out of the prompt, and nothing is lost. When a summary or a placeholder is not enough, `recall` searches what \
     was left out and `read_artifact` reads it back, in parts. `compact` makes a thread's prompt smaller now.";
 
-/// Whose data a client sees, and which thread it is about.
+/// The tenant that a client belongs to, and its thread.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Who asks.
+    /// The caller.
     pub access: Access,
     /// The one thread that it is about; without one, each call may name its own.
     pub thread: Option<ThreadId>,
@@ -43,7 +43,7 @@ pub struct Session {
 pub struct Server {
     engine: Engine,
     caps: Caps,
-    /// Whose session it is; without one, each request brings its own.
+    /// The session's caller; without one, each request brings its own.
     session: Option<Session>,
 }
 
@@ -203,7 +203,7 @@ fn tool(tool: Tool, title: &str, annotations: ToolAnnotations, is_fixed: bool) -
     McpTool::new(tool.name, tool.description, Arc::new(schema)).with_title(title).with_annotations(annotations)
 }
 
-/// What came of a call; it says which thread it is about where nobody did.
+/// Writes the result of a call; it names the thread if the client did not.
 fn told(report: Report, chosen: &Chosen) -> CallToolResult {
     let guess = chosen.is_guess.then(|| ContentBlock::text(format!("[thread {}, the one used last]", chosen.thread)));
     let media = report.outcome.media.iter().filter_map(shown);

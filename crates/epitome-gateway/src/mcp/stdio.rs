@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::server::Server;
 
-/// Why a server stopped that should not have.
+/// The reason for which a server stopped unexpectedly.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection to the MCP client broke: {reason}")]
 pub struct ServeError {

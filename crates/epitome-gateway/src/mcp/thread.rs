@@ -10,15 +10,15 @@ use crate::tools::{Imported, Reader, no_thread, sentence};
 
 /// Threads are asked for so many at once.
 const PAGE: usize = 500;
-/// Where there are more, one has to be named.
+/// With more threads than this, one has to be named.
 const LOOKED_AT_MAX: usize = 20_000;
 
 /// The thread that a request is about.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
-    /// Which.
+    /// Its name.
     pub thread: ThreadId,
-    /// Whether nobody named it.
+    /// True if nobody named it.
     pub is_guess: bool,
 }
 

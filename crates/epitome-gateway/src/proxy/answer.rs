@@ -22,7 +22,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::ear::{Ear, WHOLE_BYTES_MAX};
 use super::glance;
 use crate::serve::{BoxError, LogNote};
-use crate::upstream::Lent;
+use crate::upstream::PooledBody;
 
 /// How long a stream that has only announced itself is held back.
 const HOLD: Duration = Duration::from_millis(1000);
@@ -120,7 +120,7 @@ pub struct Answer {
     /// Its status and headers.
     pub parts: Parts,
     held: VecDeque<Bytes>,
-    rest: Option<Lent>,
+    rest: Option<PooledBody>,
     /// How it broke off while it was held back.
     broke: Option<BoxError>,
     ear: Box<Ear>,
@@ -173,7 +173,7 @@ impl Answer {
     /// Reads as much of an answer as is needed to tell whether it is one. The error, where it is that the prompt is too
     /// long.
     pub async fn begin(
-        response: Response<Lent>,
+        response: Response<PooledBody>,
         mut ear: Box<Ear>,
         care: Care,
         idle: Duration,
@@ -368,7 +368,7 @@ pub struct Passing {
 
 /// Where the rest of an answer comes from.
 enum Rest {
-    Provider(Lent),
+    Provider(PooledBody),
     /// It broke off where it is; what came before it is given time to leave.
     Broken {
         error: Option<BoxError>,
@@ -416,7 +416,7 @@ impl Passing {
     }
 
     /// An answer that is passed on without being listened to.
-    pub fn unread(body: Lent, idle: Duration) -> Self {
+    pub fn unread(body: PooledBody, idle: Duration) -> Self {
         Passing::of(VecDeque::new(), Some(Rest::Provider(body)), idle)
     }
 

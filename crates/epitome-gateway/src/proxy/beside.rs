@@ -124,7 +124,7 @@ impl Inner {
     ) -> Option<T> {
         let done = AssertUnwindSafe(work).catch_unwind().await.ok();
         if done.is_none() {
-            tracing::error!("what is written down of a request broke off");
+            tracing::error!("recording a request panicked");
             self.settle_later(turn);
         }
         done

@@ -58,7 +58,7 @@ impl Inner {
                 Ok(own)
             }
             Err(error) => {
-                tracing::error!(%error, "a history could not be compacted");
+                tracing::error!(%error, "failed to compact a history");
                 Ok(self.unread(response))
             }
         }

@@ -68,9 +68,9 @@ use crate::fail_open::{FailOpenReason, PassReason};
 use crate::identity::{Scope, ThreadCache};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
-use crate::serve::{Call, LogNote, Metrics, Proxy, crew};
+use crate::serve::{Call, LogNote, Metrics, Proxy, io_threads};
 use crate::settings::{Provider, Settings};
-use crate::upstream::{self, Lent, UpBody, Upstreams};
+use crate::upstream::{self, PooledBody, UpBody, Upstreams};
 
 /// The most answers that are kept at hand for whoever goes on from them.
 const ANSWERS_MAX: usize = 1024;
@@ -145,7 +145,7 @@ impl Relay {
             beside: Beside::default(),
             remembered: Arc::default(),
             body_memory: BodyMemory::new(settings.serve.body_memory_mb_max.0),
-            unpacking: Arc::new(Semaphore::new(crew::seats())),
+            unpacking: Arc::new(Semaphore::new(io_threads::io_thread_count())),
             started: Instant::now(),
             work: Handle::current(),
             settings,
@@ -332,7 +332,7 @@ impl Inner {
         way: Way,
         packed: Bytes,
         found: Result<UnderWay, PassReason>,
-        early: Option<Result<Response<Lent>, Refusal>>,
+        early: Option<Result<Response<PooledBody>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let pass_reason = match found {
@@ -378,7 +378,7 @@ impl Inner {
         way: &Way,
         body: UpBody,
         edit: impl FnOnce(&mut HeaderMap),
-    ) -> Result<Response<Lent>, Refusal> {
+    ) -> Result<Response<PooledBody>, Refusal> {
         self.upstreams.send(&way.onward.upstream, way.request(body, edit)).await
     }
 
@@ -388,7 +388,7 @@ impl Inner {
         way: &Way,
         body: UpBody,
         edit: impl FnOnce(&mut HeaderMap),
-    ) -> Result<Response<Lent>, Refusal> {
+    ) -> Result<Response<PooledBody>, Refusal> {
         let asked_at = Instant::now();
         let mut response = self.sent_on(way, body, edit).await?;
         self.metrics.first_byte(asked_at.elapsed());
@@ -396,7 +396,7 @@ impl Inner {
         Ok(response)
     }
 
-    fn unread(&self, mut response: Response<Lent>) -> Response<Passing> {
+    fn unread(&self, mut response: Response<PooledBody>) -> Response<Passing> {
         upstream::without_connection(response.headers_mut());
         let (parts, body) = response.into_parts();
         Response::from_parts(parts, Passing::unread(body, self.settings.serve.idle_timeout_s.0))

@@ -239,7 +239,7 @@ impl Inner {
                 Ok(placed)
             }
             Some(Err(error)) => {
-                tracing::warn!(%error, "a thread could not be looked for");
+                tracing::warn!(%error, "failed to look up a thread in the store");
                 self.store_failed();
                 Err(FailOpenReason::Store)
             }

@@ -165,7 +165,7 @@ impl Inner {
             Ok(open) => open,
             Err(error) => {
                 let request = gone.id.as_str();
-                tracing::warn!(%error, request, "failed to persist request messages; they are tried again");
+                tracing::warn!(%error, request, "failed to persist request messages; retrying");
                 self.store_failed_after(begun);
                 self.settle_later(Arc::clone(turn));
                 return gone.counted;
@@ -343,7 +343,7 @@ impl Inner {
             Some(Ok(Some(before))) => Ok(asked.completed(&before).map_or(asked, Arc::new)),
             Some(Ok(None)) => Ok(asked),
             Some(Err(error)) => {
-                tracing::warn!(%error, "the history of an answer could not be read");
+                tracing::warn!(%error, "failed to read the history of a previous response");
                 Err(FailOpenReason::Store)
             }
             None => {

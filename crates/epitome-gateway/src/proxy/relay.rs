@@ -27,7 +27,7 @@ use crate::fail_open::FailOpenReason;
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote};
 use crate::settings::Persist;
-use crate::upstream::{self, Lent};
+use crate::upstream::{self, PooledBody};
 
 /// A smaller prompt is not too long for anybody who does not say so.
 pub(super) const UNSAID_MIN: Tokens = Tokens::new(1500);
@@ -66,7 +66,7 @@ impl Inner {
         way: Arc<Way>,
         packed: Bytes,
         UnderWay { turn, mut settling, pledge }: UnderWay,
-        mut early: Option<Result<Response<Lent>, Refusal>>,
+        mut early: Option<Result<Response<PooledBody>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let mut pressure = Pressure::default();
@@ -124,7 +124,7 @@ impl Inner {
             if tried.is_refused_for_how_it_is_written() && !sending.is_original && !pressure.as_it_came {
                 // Whatever is wrong with what was made of it, the provider may take what came.
                 let status = tried.answer.parts.status.as_u16();
-                tracing::error!(status, "a prompt was refused; what came goes out");
+                tracing::error!(status, "the provider rejected the compacted prompt; sending the request unchanged");
                 self.metrics.failed_open(FailOpenReason::Refused);
                 pressure = Pressure { as_it_came: true, ..Pressure::default() };
                 continue;
@@ -278,15 +278,15 @@ impl Inner {
         match made {
             Ok(Ok(Ok(sending))) => sending,
             Ok(Ok(Err(error))) => {
-                tracing::warn!(%error, "a prompt could not be prepared; the request goes out as it came");
+                tracing::warn!(%error, "failed to prepare a prompt; sending the request unchanged");
                 failed(FailOpenReason::Store)
             }
             Ok(Err(error)) => {
-                tracing::error!(%error, "planning broke off; the request goes out as it came");
+                tracing::error!(%error, "planning panicked; sending the request unchanged");
                 failed(FailOpenReason::Broken)
             }
             Err(_) => {
-                tracing::warn!("a prompt took too long; the request goes out as it came");
+                tracing::warn!("preparing a prompt timed out; sending the request unchanged");
                 failed(FailOpenReason::Slow)
             }
         }
@@ -302,7 +302,7 @@ impl Inner {
     }
 
     /// Sends a prompt.
-    async fn sent(&self, way: &Way, packed: &Bytes, sending: &Sending) -> Result<Response<Lent>, Refusal> {
+    async fn sent(&self, way: &Way, packed: &Bytes, sending: &Sending) -> Result<Response<PooledBody>, Refusal> {
         let body = if sending.is_original { packed.clone() } else { sending.body.clone() };
         let length = body.len();
         let edit = |headers: &mut HeaderMap| {
@@ -396,7 +396,7 @@ impl Inner {
         let open = match self.settled(&turn, &line).await {
             Ok(open) => open,
             Err(error) => {
-                tracing::warn!(%error, "failed to persist request messages; they are tried again");
+                tracing::warn!(%error, "failed to persist request messages; retrying");
                 self.store_failed_after(begun);
                 return None;
             }
@@ -404,7 +404,7 @@ impl Inner {
         if let Some(pins) = self.kept_pins(&turn)
             && let Err(error) = self.engine.log().apply(&[pins]).await
         {
-            tracing::warn!(%error, "pins are not kept yet");
+            tracing::warn!(%error, "failed to store pins");
         }
         let thread = open.as_ref().filter(|thread| thread.thread().evicted().is_none())?;
         Some(record::counted_in(&turn, thread))
@@ -437,7 +437,7 @@ impl Inner {
             Some(counted) => counted.ok().flatten(),
             // One that takes long may be large: whether the store is well is not said by it.
             None => {
-                tracing::warn!("request messages are not persisted yet; the answer goes on without waiting");
+                tracing::warn!("request messages are not persisted yet; continuing the answer without waiting");
                 None
             }
         }
@@ -452,7 +452,7 @@ impl Inner {
         let turn = Arc::clone(turn);
         Some(Box::pin(async move {
             if turn.store_wait.wait(settling).await.is_none() {
-                tracing::warn!("request messages are not persisted yet; the answer ends without waiting");
+                tracing::warn!("request messages are not persisted yet; ending the answer without waiting");
             }
         }))
     }
@@ -470,7 +470,7 @@ impl Inner {
         Some(Box::pin(async move {
             if of_turn.store_wait.wait(is_persisted).await.is_none() {
                 // It may be behind a long compaction of its thread: whether the store is well is not said by it.
-                tracing::warn!("the answer is not persisted yet; it ends without waiting");
+                tracing::warn!("the answer is not persisted yet; ending it without waiting");
             }
         }))
     }

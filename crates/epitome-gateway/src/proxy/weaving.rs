@@ -23,12 +23,12 @@ use super::prompt::is_outgrown;
 use super::record;
 use super::turn::{Pressure, Turn};
 use super::way::Way;
+use crate::own_tools::{self, AnswerSplicer};
 use crate::refusal::Refusal;
 use crate::serve::BoxError;
 use crate::sse::Framer;
 use crate::tools::{Caps, Outcome, TOOLS, Tool, perform};
 use crate::upstream;
-use crate::weave::{self, Weaver};
 
 /// How often the tools are answered within one answer.
 const ROUNDS_MAX: usize = 4;
@@ -53,11 +53,11 @@ pub struct Woven {
 /// A request with the gateway's own tools, where it can have them.
 pub fn given(body: &str, turn: &Turn, pressure: &Pressure) -> Option<Woven> {
     let dialect = turn.asked.dialect();
-    if !weave::can_weave(body, dialect) {
+    if !own_tools::can_inject(body, dialect) {
         return None;
     }
-    let injected = weave::inject(body, dialect, &TOOLS)?;
-    let weave::Injected { body, tools } = injected;
+    let injected = own_tools::inject(body, dialect, &TOOLS)?;
+    let own_tools::Injected { body, tools } = injected;
     (!tools.is_empty()).then(|| Woven { body, tools, pressure: pressure.clone() })
 }
 
@@ -97,7 +97,7 @@ impl Weaving {
 
     async fn whole(mut self, mut answer: Answer) -> Response<Passing> {
         let dialect = self.turn.asked.dialect();
-        let mut weaver = Weaver::whole(dialect, &self.woven.tools);
+        let mut splicer = AnswerSplicer::whole(dialect, &self.woven.tools);
         let mut parts = answer.parts.clone();
         for round in 0.. {
             let mut body = Vec::new();
@@ -106,27 +106,27 @@ impl Weaving {
                 // What is too large to be looked into goes on as it came.
                 Ok(false) => {
                     answer.put_back(body.into());
-                    let (idle, usage) = (self.relay.settings.serve.idle_timeout_s.0, weaver.usage().to_vec());
+                    let (idle, usage) = (self.relay.settings.serve.idle_timeout_s.0, splicer.usage().to_vec());
                     let at_end = self.at_end;
                     return answer.pass_on(idle, None, Box::new(move |end| at_end(end, usage)));
                 }
-                Err(error) => return self.broken(&error, &weaver).await,
+                Err(error) => return self.broken(&error, &splicer).await,
             }
             if !answer.parts.status.is_success() {
                 parts = answer.parts;
-                return self.ended(parts, vec![body.into()], &weaver).await;
+                return self.ended(parts, vec![body.into()], &splicer).await;
             }
-            weaver.push_body(body.into());
-            match weaver.end_of_answer() {
-                weave::Turn::Done(bytes) | weave::Turn::Broken(bytes) => {
-                    return self.ended(parts, bytes, &weaver).await;
+            splicer.push_body(body.into());
+            match splicer.end_of_answer() {
+                own_tools::AnswerEnd::Done(bytes) | own_tools::AnswerEnd::Broken(bytes) => {
+                    return self.ended(parts, bytes, &splicer).await;
                 }
-                weave::Turn::Ours(calls) => match self.asked_on(&calls, &mut weaver, round).await {
+                own_tools::AnswerEnd::OwnCalls(calls) => match self.asked_on(&calls, &mut splicer, round).await {
                     Some(Ok(next)) => answer = next,
                     Some(Err(refusal)) => {
                         return super::own(refusal.response(self.way.head.family)).await;
                     }
-                    None => return self.ended(parts, weaver.fail(None), &weaver).await,
+                    None => return self.ended(parts, splicer.fail(None), &splicer).await,
                 },
             }
         }
@@ -134,21 +134,26 @@ impl Weaving {
     }
 
     /// A whole answer that broke off: nothing of it was passed on, so that it can be told as what it is.
-    async fn broken(self, error: &BoxError, weaver: &Weaver) -> Response<Passing> {
+    async fn broken(self, error: &BoxError, splicer: &AnswerSplicer) -> Response<Passing> {
         let host = self.way.onward.upstream.url.authority().map(ToString::to_string).unwrap_or_default();
         let refusal = Refusal::Unreachable { host, reason: format!("its answer broke off: {error}") };
         let family = self.way.head.family;
-        (self.at_end)(End::Known(Known::default()), weaver.usage().to_vec());
+        (self.at_end)(End::Known(Known::default()), splicer.usage().to_vec());
         super::own(refusal.response(family)).await
     }
 
-    async fn ended(self, mut parts: http::response::Parts, pieces: Vec<Bytes>, weaver: &Weaver) -> Response<Passing> {
+    async fn ended(
+        self,
+        mut parts: http::response::Parts,
+        pieces: Vec<Bytes>,
+        splicer: &AnswerSplicer,
+    ) -> Response<Passing> {
         let body = Bytes::from(pieces.concat());
         parts.headers.remove(CONTENT_LENGTH);
         upstream::without_connection(&mut parts.headers);
         let mut ear = Ear::new(self.turn.asked.dialect(), &HeaderMap::new());
         ear.hear(&body);
-        if let Some(hold) = (self.at_end)(End::heard(ear, false), weaver.usage().to_vec()) {
+        if let Some(hold) = (self.at_end)(End::heard(ear, false), splicer.usage().to_vec()) {
             hold.await;
         }
         Response::from_parts(parts, Passing::whole(body))
@@ -167,35 +172,35 @@ impl Weaving {
 
     async fn run(mut self, first: Answer, send: mpsc::Sender<Result<Bytes, BoxError>>) {
         let dialect = self.turn.asked.dialect();
-        let mut weaver = Weaver::streaming(dialect, &self.woven.tools);
+        let mut splicer = AnswerSplicer::streaming(dialect, &self.woven.tools);
         let hold = self.hold.take();
         let mut out = Out { ear: Ear::new(dialect, &first.parts.headers), send, hold, is_left: false };
         let mut answer = first;
         for round in 0.. {
-            let broke = feed(&mut answer, &mut weaver, &mut out).await;
-            match weaver.end_of_answer() {
-                weave::Turn::Done(bytes) => {
+            let broke = feed(&mut answer, &mut splicer, &mut out).await;
+            match splicer.end_of_answer() {
+                own_tools::AnswerEnd::Done(bytes) => {
                     out.all(bytes).await;
                     break;
                 }
-                weave::Turn::Broken(bytes) => {
+                own_tools::AnswerEnd::Broken(bytes) => {
                     out.all(bytes).await;
                     if round > 0 {
-                        out.all(weaver.fail(None)).await;
+                        out.all(splicer.fail(None)).await;
                     } else if let Some(error) = broke {
                         let _ = out.send.send(Err(error)).await;
                     }
                     break;
                 }
-                weave::Turn::Ours(calls) => {
-                    let Some(next) = self.next(&calls, &mut weaver, round).await else {
-                        out.all(weaver.fail(None)).await;
+                own_tools::AnswerEnd::OwnCalls(calls) => {
+                    let Some(next) = self.next(&calls, &mut splicer, round).await else {
+                        out.all(splicer.fail(None)).await;
                         break;
                     };
                     match next {
                         Ok(next) => answer = next,
                         Err(error) => {
-                            out.all(weaver.fail(Some(&error))).await;
+                            out.all(splicer.fail(Some(&error))).await;
                             break;
                         }
                     }
@@ -207,7 +212,7 @@ impl Weaving {
         }
         let Out { ear, send, is_left, .. } = out;
         let is_left = is_left && !ear.is_whole();
-        let usage = weaver.usage().to_vec();
+        let usage = splicer.usage().to_vec();
         if let Some(hold) = (self.at_end)(End::heard(ear, is_left), usage) {
             hold.await;
         }
@@ -216,8 +221,13 @@ impl Weaving {
     }
 
     /// Performs the calls and asks on. The provider's error, where it has one; nothing where it cannot be asked.
-    async fn next(&mut self, calls: &[ToolCall], weaver: &mut Weaver, round: usize) -> Option<Result<Answer, String>> {
-        let mut answer = match self.asked_on(calls, weaver, round).await? {
+    async fn next(
+        &mut self,
+        calls: &[ToolCall],
+        splicer: &mut AnswerSplicer,
+        round: usize,
+    ) -> Option<Result<Answer, String>> {
+        let mut answer = match self.asked_on(calls, splicer, round).await? {
             Ok(answer) => answer,
             Err(refusal) => return Some(Err(json!({"error": {"message": refusal.to_string()}}).to_string())),
         };
@@ -234,14 +244,14 @@ impl Weaving {
     async fn asked_on(
         &mut self,
         calls: &[ToolCall],
-        weaver: &mut Weaver,
+        splicer: &mut AnswerSplicer,
         round: usize,
     ) -> Option<Result<Answer, Refusal>> {
         let mut body = if round >= ROUNDS_MAX {
-            weaver.give_up(&self.woven.body)?
+            splicer.give_up(&self.woven.body)?
         } else {
             let outcomes = self.performed(calls).await;
-            weaver.follow_up(&self.woven.body, &outcomes)?
+            splicer.follow_up(&self.woven.body, &outcomes)?
         };
         let mut first: Option<Answer> = None;
         loop {
@@ -251,7 +261,7 @@ impl Weaving {
             };
             let Some(error) = error else { return Some(Ok(answer)) };
             let refused = first.take().unwrap_or(answer);
-            let Some(smaller) = self.smaller(&error, weaver).await.filter(|smaller| *smaller != body) else {
+            let Some(smaller) = self.smaller(&error, splicer).await.filter(|smaller| *smaller != body) else {
                 return Some(Ok(refused));
             };
             self.relay.metrics.retried();
@@ -268,10 +278,10 @@ impl Weaving {
 
     /// The request made smaller, with everything since the first one behind it, after the provider found it too long.
     /// Nothing where that is not what it means, or cannot help.
-    async fn smaller(&mut self, error: &ModelError, weaver: &Weaver) -> Option<String> {
+    async fn smaller(&mut self, error: &ModelError, splicer: &AnswerSplicer) -> Option<String> {
         let dialect = self.turn.asked.dialect();
         let meter = Meter::new(&**self.turn.engine.counter(), dialect);
-        let items = weaver.items().iter().map(|item| decode_message(dialect, &Raw::whole(item.as_str())));
+        let items = splicer.items().iter().map(|item| decode_message(dialect, &Raw::whole(item.as_str())));
         let beside: Tokens = items.map(|item| meter.count(&item)).sum();
         let counted = self.counted.unwrap_or_else(|| record::all_tokens(&self.turn)) + beside;
         if !self.relay.is_too_long(&self.turn, error, counted) {
@@ -282,7 +292,7 @@ impl Weaving {
         self.counted = sending.counted.map(|counted| counted - beside);
         self.drops_thinking = sending.drops_thinking;
         self.woven = given(std::str::from_utf8(&sending.body).ok()?, &self.turn, &pressure)?;
-        weaver.onto(&self.woven.body)
+        splicer.onto(&self.woven.body)
     }
 
     fn edit(&self, headers: &mut HeaderMap) {
@@ -319,7 +329,7 @@ impl Weaving {
 }
 
 fn unread(error: &EngineError) -> Outcome {
-    tracing::warn!(%error, "a call of the gateway's own tools could not be answered");
+    tracing::warn!(%error, "failed to answer a call of the gateway's own tools");
     Outcome::failure("What was left out cannot be read just now. Go on without it.")
 }
 
@@ -347,7 +357,7 @@ impl Out {
 }
 
 /// Takes an answer in as it comes. The error, where it broke off.
-async fn feed(answer: &mut Answer, weaver: &mut Weaver, out: &mut Out) -> Option<BoxError> {
+async fn feed(answer: &mut Answer, splicer: &mut AnswerSplicer, out: &mut Out) -> Option<BoxError> {
     let mut framer = Framer::default();
     let broke = loop {
         let piece = tokio::select! {
@@ -362,7 +372,7 @@ async fn feed(answer: &mut Answer, weaver: &mut Weaver, out: &mut Out) -> Option
             Some(Ok(piece)) => {
                 let events: Vec<_> = framer.push(piece).collect();
                 for event in &events {
-                    out.all(weaver.push(event)).await;
+                    out.all(splicer.push(event)).await;
                 }
             }
             Some(Err(error)) => break Some(error),
@@ -373,7 +383,7 @@ async fn feed(answer: &mut Answer, weaver: &mut Weaver, out: &mut Out) -> Option
         }
     };
     if let Some(event) = framer.rest() {
-        out.all(weaver.push(&event)).await;
+        out.all(splicer.push(&event)).await;
     }
     broke
 }

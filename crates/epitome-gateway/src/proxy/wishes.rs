@@ -27,7 +27,7 @@ pub struct Wishes {
 
 /// Why a wish cannot be granted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the header {header} is {value:?}: {wanted}")]
+#[error("epitome: {value:?} in {header} is not allowed; use {wanted}")]
 pub struct Unclear {
     header: &'static str,
     value: String,
@@ -50,7 +50,7 @@ impl Wishes {
             headers.get_all("x-epitome-pin").iter().map(|value| text(value.as_bytes())).collect();
         if let Some(list) = one(headers, "x-epitome-pins") {
             let list: Vec<String> =
-                serde_json::from_str(&list).map_err(|_| unclear("x-epitome-pins", &list, "a JSON list of texts is"))?;
+                serde_json::from_str(&list).map_err(|_| unclear("x-epitome-pins", &list, "a JSON list of texts"))?;
             pins.extend(list);
         }
         Ok(Wishes {
@@ -65,7 +65,7 @@ impl Wishes {
 
     /// That a policy is not known.
     pub fn no_policy(name: &str, known: &[String]) -> Unclear {
-        unclear("x-epitome-policy", name, &format!("one of {} is meant", known.join(", ")))
+        unclear("x-epitome-policy", name, &format!("one of {}", known.join(", ")))
     }
 }
 
@@ -87,7 +87,7 @@ fn switch(headers: &HeaderMap, name: &'static str) -> Result<Option<bool>, Uncle
     match value.to_ascii_lowercase().as_str() {
         "1" | "true" | "on" | "yes" => Ok(Some(true)),
         "0" | "false" | "off" | "no" => Ok(Some(false)),
-        _ => Err(unclear(name, &value, "on or off is meant")),
+        _ => Err(unclear(name, &value, "on or off")),
     }
 }
 
@@ -95,7 +95,7 @@ fn budget(headers: &HeaderMap) -> Result<Option<Tokens>, Unclear> {
     let Some(value) = one(headers, "x-epitome-budget") else { return Ok(None) };
     match value.replace('_', "").parse::<u64>() {
         Ok(tokens) if tokens > 0 => Ok(Some(Tokens::new(tokens))),
-        _ => Err(unclear("x-epitome-budget", &value, "a number of tokens is meant")),
+        _ => Err(unclear("x-epitome-budget", &value, "a number of tokens")),
     }
 }
 

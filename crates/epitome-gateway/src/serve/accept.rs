@@ -28,8 +28,8 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 use super::answer::{Account, Answer, BoxError, LogNote, Slot};
-use super::crew::Crew;
 use super::endpoints::{admit, router};
+use super::io_threads::IoThreads;
 use super::listen::Listening;
 use super::metrics::Metrics;
 use super::request_id::{PROXIED_REQUEST_ID, REQUEST_ID, RequestId};
@@ -42,9 +42,9 @@ use crate::caller::Callers;
 use crate::refusal::Refusal;
 use crate::settings::{Provider, Settings};
 
-/// How long to wait for what was learned of models before the first connection is taken.
+/// The longest wait for learned windows before the first connection is accepted.
 const LESSONS_WAIT: Duration = Duration::from_millis(500);
-/// How long to wait when no connection can be taken, as when there are no more file descriptors.
+/// The pause after a connection could not be accepted, for example for lack of file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
 
 /// The largest body of a request for the gateway itself.
@@ -83,14 +83,14 @@ impl http_body::Body for OwnBody {
     }
 }
 
-/// How it ended.
+/// The result of serving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Requests that were cut off because they took longer than the grace.
     pub cut: usize,
 }
 
-/// What every connection shares.
+/// The state that all connections share.
 struct Shared<P> {
     settings: Arc<Settings>,
     callers: Callers,
@@ -98,9 +98,9 @@ struct Shared<P> {
     own: axum::Router,
     metrics: Arc<Metrics>,
     slots: Arc<AtomicUsize>,
-    /// What the bodies of requests for the gateway itself may take, all of them together.
+    /// The memory for bodies of requests to the gateway's own endpoints.
     own_bodies: BodyMemory,
-    /// Where everything is done that may take long.
+    /// The runtime for everything that may take long.
     work: Handle,
 }
 
@@ -110,7 +110,7 @@ impl<P: Proxy> Gateway<P> {
         let Listening { listener, tls, .. } = listening;
         self.read_lessons().await;
         let shared = Arc::new(self.shared(stop.clone()));
-        let (graceful, mut tasks, crew) = (GracefulShutdown::new(), JoinSet::new(), Crew::new());
+        let (graceful, mut tasks, io_threads) = (GracefulShutdown::new(), JoinSet::new(), IoThreads::new());
         let http = Arc::new(http(&shared.settings));
         loop {
             let accepted = tokio::select! {
@@ -121,7 +121,7 @@ impl<P: Proxy> Gateway<P> {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "failed to accept a connection");
                     tokio::time::sleep(BREATH).await;
                     continue;
                 }
@@ -133,15 +133,15 @@ impl<P: Proxy> Gateway<P> {
             let serving = async move {
                 match TcpStream::from_std(stream) {
                     Ok(stream) => shared.connection(stream, peer, tls, &http, watcher).await,
-                    Err(error) => tracing::warn!(%error, "a connection could not be listened to"),
+                    Err(error) => tracing::warn!(%error, "failed to set up a connection"),
                 }
             };
-            tasks.spawn_on(serving, &crew.next());
+            tasks.spawn_on(serving, &io_threads.next());
         }
         drop(listener);
         let ended = shared.finish(graceful, tasks, stop).await;
         // Threads are waited for where waiting holds nobody up.
-        let _ = tokio::task::spawn_blocking(move || drop(crew)).await;
+        let _ = tokio::task::spawn_blocking(move || drop(io_threads)).await;
         ended
     }
 
@@ -156,7 +156,7 @@ impl<P: Proxy> Gateway<P> {
             }
         };
         if tokio::time::timeout(LESSONS_WAIT, read).await.is_err() {
-            tracing::warn!("what was learned of models is read later: the store takes long");
+            tracing::warn!("learned windows are not loaded yet: the store is slow");
         }
     }
 
@@ -207,8 +207,8 @@ impl<P: Proxy> Shared<P> {
         let handshake = tokio::time::timeout(self.settings.serve.head_timeout_s.0, tls.accept(stream));
         match handshake.await {
             Ok(Ok(stream)) => self.requests(stream, peer, http, watcher).await,
-            Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS connection was made"),
-            Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+            Err(_) => tracing::debug!(%peer, "TLS handshake timed out"),
         }
     }
 
@@ -322,7 +322,7 @@ impl<P: Proxy> Shared<P> {
                 match answering.await {
                     Ok(answered) => answered.unwrap_or_else(|never| match never {}).map(|body| self.pumped(body)),
                     Err(error) => {
-                        tracing::error!(%error, "an answer broke off");
+                        tracing::error!(%error, "a provider's answer broke off");
                         http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
                     }
                 }

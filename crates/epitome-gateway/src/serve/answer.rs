@@ -16,10 +16,10 @@ use super::request_id::RequestId;
 use super::route::Route;
 use crate::identity::Program;
 
-/// Why a body ended early.
+/// The reason for which a body ended early.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the log line of a request says besides.
+/// Additional fields of a request's log line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogNote {
     /// The thread that the request belongs to.
@@ -99,7 +99,7 @@ where
     }
 }
 
-/// How many requests are under way; one more while it lives.
+/// A place among the open requests, for as long as it lives.
 #[derive(Debug)]
 pub(super) struct Slot(Arc<AtomicUsize>);
 
@@ -120,7 +120,7 @@ impl Drop for Slot {
     }
 }
 
-/// What is known of a request; told when it is over.
+/// The account of a request, which is written to the log and the metrics when it ends.
 pub(super) struct Account {
     pub metrics: Arc<Metrics>,
     pub route: Route,

@@ -18,7 +18,7 @@ pub(super) fn router(api: Api, mcp: Option<Router>) -> Router {
     }
 }
 
-/// Who asks, where that has to be known.
+/// Authenticates a request for one of the gateway's own endpoints.
 pub(super) fn admit(
     route: Route,
     headers: &HeaderMap,
@@ -36,7 +36,7 @@ pub(super) fn admit(
     }
 }
 
-/// Whether a request was meant for this machine, and comes from no page of another site.
+/// True if a request is for this machine, and from no other site's page.
 pub(crate) fn is_local(headers: &HeaderMap) -> bool {
     let host = headers.get(HOST).map(|host| host.to_str().unwrap_or_default());
     let origin = headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or_default());

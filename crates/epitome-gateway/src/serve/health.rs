@@ -1,4 +1,4 @@
-//! Health: whether the process lives, and whether it should be sent requests.
+//! Health: sign of life and readiness.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ use tokio::sync::Mutex;
 
 use crate::api::Api;
 
-/// How long the store is waited for: a little longer than the engine does, which knows better what is wrong.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// For how long what was seen of the store is told again.
+/// The longest wait for a probe: a little longer than the engine waits, which has the better error message.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time for which a result of the store's probe is reported again.
 const PROBE_FRESH: Duration = Duration::from_secs(1);
-/// For how long artifacts that were well are told to be so: a write to an object store may cost money.
+/// The same for artifacts that were well: a write to an object store may cost money.
 const ARTIFACTS_FRESH: Duration = Duration::from_secs(10);
 
-/// That the process lives, and what it is.
+/// A sign of life, with version and uptime.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Health {
     /// Always `ok`.
@@ -35,81 +35,96 @@ pub(crate) struct Health {
     uptime_s: u64,
 }
 
-/// Whether requests should be sent here.
+/// The readiness of the gateway for requests.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Readiness {
     /// `ready`, `degraded` or `not ready`.
-    status: &'static str,
-    /// What was looked at.
+    #[schemars(with = "String")]
+    status: ReadinessStatus,
+    /// The checks.
     checks: Vec<Check>,
 }
 
-/// What was looked at, and how it is.
+/// The state of a gateway.
+///
+/// It is derived from the checks of each request for `/readyz`, and nothing moves it but they. Only stopping and a lack of
+/// upstreams make it `NotReady`: were a failing store to do so, a load balancer would take every gateway out of service at
+/// once, although each of them still forwards requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+enum ReadinessStatus {
+    #[serde(rename = "ready")]
+    Ready,
+    /// Requests are forwarded, but the store or the artifacts reject writes.
+    #[serde(rename = "degraded")]
+    Degraded,
+    #[serde(rename = "not ready")]
+    NotReady,
+}
+
+/// One check.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Check {
     /// What.
     name: &'static str,
-    /// Whether it is well.
+    /// True if it is well.
     ok: bool,
-    /// How it is, in words.
+    /// Its state in words.
     detail: String,
-    /// How long looking took, in milliseconds.
+    /// The time that the check took, in milliseconds.
     ms: u64,
 }
 
-/// `/livez`: the process answers.
+/// Answers `/livez`.
 pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
 
-/// `/health`: the process answers, and says what it is.
+/// Answers `/health`.
 pub(crate) async fn health(State(api): State<Api>) -> Json<Health> {
     let uptime_s = api.started.elapsed().as_secs();
     Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION"), uptime_s })
 }
 
-/// `/readyz`: whether requests should be sent here, with each check.
+/// Answers `/readyz`, with each check.
 pub(crate) async fn ready(State(api): State<Api>) -> Response {
-    let needed = [is_serving(&api), has_upstreams(&api)];
-    // Without its store or its artifacts a gateway goes on: to take it out of service would be the failure that it is to
-    // prevent.
+    let needed = [check_serving(&api), check_upstreams(&api)];
     let kept = api.probes.check(&api.engine).await;
-    let (status, told) = match (needed.iter().all(|check| check.ok), kept.iter().all(|check| check.ok)) {
-        (true, true) => (StatusCode::OK, "ready"),
-        (true, false) => (StatusCode::OK, "degraded"),
-        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "not ready"),
+    let (code, status) = match (needed.iter().all(|check| check.ok), kept.iter().all(|check| check.ok)) {
+        (true, true) => (StatusCode::OK, ReadinessStatus::Ready),
+        (true, false) => (StatusCode::OK, ReadinessStatus::Degraded),
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, ReadinessStatus::NotReady),
     };
     let checks = needed.into_iter().chain(kept).collect();
-    (status, Json(Readiness { status: told, checks })).into_response()
+    (code, Json(Readiness { status, checks })).into_response()
 }
 
-fn is_serving(api: &Api) -> Check {
+fn check_serving(api: &Api) -> Check {
     let ok = !api.stop.is_finishing();
     let detail = if ok { "takes requests" } else { "is shutting down" };
     Check { name: "serving", ok, detail: detail.to_owned(), ms: 0 }
 }
 
-fn has_upstreams(api: &Api) -> Check {
+fn check_upstreams(api: &Api) -> Check {
     let count = api.settings.upstreams.len();
     Check { name: "upstreams", ok: count > 0, detail: format!("{count} configured"), ms: 0 }
 }
 
-/// Looks how the store and the artifacts are: not by reading, which a full disk does not prevent, but by writing something
-/// small. What was seen is told again for a moment, so that whoever asks often costs nothing.
+/// Probes of the store and the artifacts. They write something small, because a full disk still allows reading. A result is
+/// reported again for a moment, so that frequent requests cost nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Probes {
-    store: Mutex<Option<Seen>>,
-    artifacts: Mutex<Option<Seen>>,
+    store: Mutex<Option<ProbeResult>>,
+    artifacts: Mutex<Option<ProbeResult>>,
 }
 
-/// What a probe saw, and when.
+/// The last result of a probe.
 #[derive(Debug)]
-struct Seen {
+struct ProbeResult {
     at: Instant,
     check: Check,
 }
 
-impl Seen {
+impl ProbeResult {
     fn is_fresh(&self) -> bool {
         let fresh = if self.check.ok && self.check.name == ARTIFACTS { ARTIFACTS_FRESH } else { PROBE_FRESH };
         self.at.elapsed() < fresh
@@ -121,46 +136,46 @@ const ARTIFACTS: &str = "artifacts";
 impl Probes {
     async fn check(&self, engine: &Engine) -> [Check; 2] {
         let (store, artifacts) = tokio::join!(
-            look(&self.store, store_takes_writes(engine)),
-            look(&self.artifacts, artifacts_take_writes(engine))
+            probe_once(&self.store, check_store(engine)),
+            probe_once(&self.artifacts, check_artifacts(engine))
         );
         [store, artifacts]
     }
 }
 
-/// Looks, unless somebody just did.
-async fn look(last: &Mutex<Option<Seen>>, probe: impl Future<Output = Check>) -> Check {
+/// Runs a probe, unless its last result is fresh.
+async fn probe_once(last: &Mutex<Option<ProbeResult>>, probe: impl Future<Output = Check>) -> Check {
     let mut last = last.lock().await;
     if let Some(seen) = last.as_ref().filter(|seen| seen.is_fresh()) {
         return seen.check.clone();
     }
     let check = probe.await;
-    *last = Some(Seen { at: Instant::now(), check: check.clone() });
+    *last = Some(ProbeResult { at: Instant::now(), check: check.clone() });
     check
 }
 
-async fn store_takes_writes(engine: &Engine) -> Check {
+async fn check_store(engine: &Engine) -> Check {
     let began = Instant::now();
-    let (ok, detail) = match tokio::time::timeout(PATIENCE, write_probe(engine)).await {
+    let (ok, detail) = match tokio::time::timeout(PROBE_TIMEOUT, write_probe(engine)).await {
         Ok(Ok(())) => (true, "answers".to_owned()),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "the store takes no writes");
-            (false, what_is_wrong(&error).to_owned())
+            tracing::warn!(%error, "the store rejects writes");
+            (false, store_problem(&error).to_owned())
         }
-        Err(_) => (false, format!("did not answer within {} s", PATIENCE.as_secs())),
+        Err(_) => (false, format!("did not answer within {} s", PROBE_TIMEOUT.as_secs())),
     };
     Check { name: "store", ok, detail, ms: began.elapsed().as_millis() as u64 }
 }
 
-async fn artifacts_take_writes(engine: &Engine) -> Check {
+async fn check_artifacts(engine: &Engine) -> Check {
     let began = Instant::now();
-    let (ok, detail) = match tokio::time::timeout(PATIENCE, engine.artifacts().probe()).await {
+    let (ok, detail) = match tokio::time::timeout(PROBE_TIMEOUT, engine.artifacts().probe()).await {
         Ok(Ok(())) => (true, "are kept".to_owned()),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "artifacts cannot be written; what leaves a prompt is read from the log");
-            (false, what_is_wrong_with_artifacts(&error).to_owned())
+            tracing::warn!(%error, "artifacts cannot be written; removed content is read from the log");
+            (false, artifacts_problem(&error).to_owned())
         }
-        Err(_) => (false, format!("were not written within {} s", PATIENCE.as_secs())),
+        Err(_) => (false, format!("were not written within {} s", PROBE_TIMEOUT.as_secs())),
     };
     Check { name: ARTIFACTS, ok, detail, ms: began.elapsed().as_millis() as u64 }
 }
@@ -173,8 +188,8 @@ async fn write_probe(engine: &Engine) -> Result<(), StoreError> {
     log.apply(&[log.put_document(document)]).await
 }
 
-/// What is wrong with a store. An error may name paths and hosts, which are nobody's affair here.
-fn what_is_wrong(error: &StoreError) -> &'static str {
+/// Says what is wrong with a store, without the paths and hosts that an error may name.
+fn store_problem(error: &StoreError) -> &'static str {
     match error {
         StoreError::Locked { .. } => "is locked by another process",
         StoreError::Deleted { .. } => "its file was deleted or replaced",
@@ -187,8 +202,8 @@ fn what_is_wrong(error: &StoreError) -> &'static str {
     }
 }
 
-/// What is wrong with the place of artifacts, with no path in it.
-fn what_is_wrong_with_artifacts(error: &ObjectsError) -> &'static str {
+/// Says what is wrong with the place of artifacts, without its path.
+fn artifacts_problem(error: &ObjectsError) -> &'static str {
     match error {
         ObjectsError::Full { .. } => "their disk is full",
         ObjectsError::ReadOnly { .. } => "their place is read-only",

@@ -1,4 +1,4 @@
-//! Listening: the port, the certificate, and the refusal to listen to everybody without keys.
+//! Listening: the port, the certificate, and the refusal to be reachable by everybody without keys.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,46 +12,46 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::settings::{Settings, TlsFiles};
 
-/// Why a gateway cannot listen.
+/// The reason for which a gateway cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Everybody could use it.
+    /// Anybody could use it.
     #[error(
-        "{address} can be reached from other machines, and without `serve.keys` whoever reaches it could read every thread"
+        "{address} can be reached from other machines, and without `serve.keys` anybody who reaches it can read every thread"
     )]
     Open {
-        /// Where.
+        /// The address.
         address: SocketAddr,
     },
-    /// The port cannot be had.
+    /// The port cannot be bound.
     #[error("{address} cannot be listened on: {reason}")]
     Port {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         reason: io::Error,
     },
     /// The certificate or its key cannot be used.
     #[error("{path} cannot be used for TLS: {reason}")]
     Tls {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Who may come without a key.
+/// The clients that need no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Openness {
-    /// This machine alone.
+    /// Those on this machine.
     Local,
-    /// Whoever can reach it, on purpose.
+    /// Everybody, on purpose.
     Anybody,
 }
 
-/// A port that is listened on.
+/// A bound port.
 #[derive(Debug)]
 pub struct Listening {
     pub(super) listener: TcpListener,
@@ -59,7 +59,7 @@ pub struct Listening {
     address: SocketAddr,
 }
 
-/// What makes a connection a TLS one.
+/// Makes TLS connections of TCP connections.
 pub(super) struct Tls(pub(super) TlsAcceptor);
 
 impl std::fmt::Debug for Tls {
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Listening {
-    /// Listens where the settings say.
+    /// Binds the address of the settings.
     pub async fn on(settings: &Settings, openness: Openness) -> Result<Listening, ListenError> {
         let address = settings.serve.listen;
         let is_open = !address.ip().is_loopback() && settings.keys.is_empty();
@@ -83,20 +83,27 @@ impl Listening {
         Ok(Listening { listener, tls, address })
     }
 
-    /// Where; the port is the real one.
+    /// Returns the bound address, with the real port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address that clients are given.
+    /// Returns a URL for clients on this machine: an unspecified address is shown as loopback.
     pub fn url(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let host = match self.address.ip() {
-            ip if ip.is_unspecified() => "127.0.0.1".to_owned(),
-            std::net::IpAddr::V6(ip) => format!("[{ip}]"),
-            ip => ip.to_string(),
-        };
-        format!("{scheme}://{host}:{}", self.address.port())
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+        }
+        format!("{}://{address}", self.scheme())
+    }
+
+    /// Returns the bound address as a URL.
+    pub fn bound_url(&self) -> String {
+        format!("{}://{}", self.scheme(), self.address)
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
     }
 }
 

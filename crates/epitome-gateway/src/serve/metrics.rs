@@ -1,6 +1,6 @@
-//! What a gateway counts of requests, in Prometheus' text format.
+//! Metrics of requests, in Prometheus' text format.
 //!
-//! Handles are made once, so that counting costs an addition. Labels are of closed sets: no path, model, tenant or thread.
+//! Handles are made once, so that counting costs an addition. Labels are closed sets: no path, model, tenant or thread.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,13 +37,13 @@ const SAVED: &str = "epitome_gateway_tokens_saved_total";
 
 const SECONDS_BUCKETS: [f64; 14] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
-/// The statuses that are counted apart; others are counted as the first of their hundred.
+/// The statuses that are counted; any other counts as the first.
 const STATUSES: std::ops::Range<u16> = 100..600;
 
-/// Histograms keep samples until somebody looks; after so many requests they are folded in any case.
+/// Histograms keep samples until they are rendered; after this many requests they are folded in any case.
 const FOLD_EVERY: u64 = 1024;
 
-/// Counts requests, and tells what it counted.
+/// The metrics of one gateway.
 pub struct Metrics {
     recorder: Arc<PrometheusRecorder>,
     handle: PrometheusHandle,
@@ -87,27 +87,27 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Metrics of which nothing has happened yet.
+    /// Metrics with every count at 0.
     pub fn new() -> Self {
         Metrics::default()
     }
 
-    /// Everything counted so far, in Prometheus' text format.
+    /// Renders everything in Prometheus' text format.
     pub fn render(&self) -> String {
         self.handle.render()
     }
 
-    /// An upstream answered the head of a request after this time.
+    /// Records the time until the head of an answer.
     pub fn first_byte(&self, after: Duration) {
         self.first_byte.record(after.as_secs_f64());
     }
 
-    /// So many bytes of requests went upstream.
+    /// Counts bytes of request bodies.
     pub fn request_bytes(&self, bytes: u64) {
         self.request_bytes.increment(bytes);
     }
 
-    /// A request was compacted harder and sent again.
+    /// Counts a request that was compacted harder and sent again.
     pub fn retried(&self) {
         self.retries.increment(1);
     }
@@ -122,7 +122,7 @@ impl Metrics {
         self.refused[kind as usize].increment(1);
     }
 
-    /// A request went out with a plan, and was so many tokens smaller than it came.
+    /// Counts a request that was sent under a plan, and the tokens that it saved.
     pub fn compacted(&self, tokens_saved: u64) {
         self.compacted.increment(1);
         self.saved.increment(tokens_saved);
@@ -140,7 +140,7 @@ impl Metrics {
         self.in_flight.increment(1.0);
     }
 
-    /// A request is over; without a status the client left before there was one.
+    /// Counts a finished request; without a status, the client disconnected before there was one.
     pub(super) fn finished(&self, route: Route, status: Option<StatusCode>, took: Duration, bytes: u64) {
         self.in_flight.decrement(1.0);
         self.requests(route, status).increment(1);
@@ -152,7 +152,7 @@ impl Metrics {
     }
 
     fn requests(&self, route: Route, status: Option<StatusCode>) -> &Counter {
-        // As nginx has it: the client closed the connection.
+        // 499 is nginx's status for a client that closed the connection.
         let status = status.map_or(499, |status| status.as_u16());
         let status = if STATUSES.contains(&status) { status } else { STATUSES.start };
         let place = route as usize * STATUSES.len() + usize::from(status - STATUSES.start);
@@ -171,7 +171,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// `/metrics`: what was counted of requests and of compactions.
+/// Answers `/metrics`: requests, then compactions.
 pub(crate) async fn show(State(api): State<Api>) -> Response {
     let text = api.metrics.render() + &api.compactions.render();
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
@@ -187,19 +187,22 @@ fn recorder() -> PrometheusRecorder {
 }
 
 fn describe() {
-    describe_counter!(REQUESTS, "Requests answered, by route and status; 499: the client left before an answer.");
-    describe_gauge!(IN_FLIGHT, "Requests under way, streams included.");
-    describe_gauge!(CONNECTIONS, "Connections of clients.");
+    describe_counter!(
+        REQUESTS,
+        "Answered requests, by route and status; 499: the client disconnected before an answer."
+    );
+    describe_gauge!(IN_FLIGHT, "Requests in progress, streams included.");
+    describe_gauge!(CONNECTIONS, "Open client connections.");
     describe_histogram!(SECONDS, Unit::Seconds, "Time from a request's head to the end of its answer, by route.");
-    describe_counter!(REQUEST_BYTES, Unit::Bytes, "Bytes of bodies sent to providers.");
-    describe_counter!(ANSWER_BYTES, Unit::Bytes, "Bytes of bodies sent to clients, by route.");
-    describe_histogram!(FIRST_BYTE, Unit::Seconds, "Time until the head of a provider's answer.");
+    describe_counter!(REQUEST_BYTES, Unit::Bytes, "Bytes of request bodies sent to providers.");
+    describe_counter!(ANSWER_BYTES, Unit::Bytes, "Bytes of answer bodies sent to clients, by route.");
+    describe_histogram!(FIRST_BYTE, Unit::Seconds, "Time until the head of a provider's answer arrived.");
     describe_counter!(
         RETRIES,
-        "Requests that a provider found too long and that were compacted harder and sent again."
+        "Requests that a provider rejected as too long and that were compacted harder and sent again."
     );
-    describe_counter!(FAILED_OPEN, "Requests that went out as they came because something in the gateway failed.");
+    describe_counter!(FAILED_OPEN, "Requests sent unchanged because something in the gateway failed, by reason.");
     describe_counter!(REFUSED, "Requests that the gateway itself refused, by reason.");
-    describe_counter!(COMPACTED, "Requests that went out with a plan.");
-    describe_counter!(SAVED, "Tokens by which requests went out smaller than they came.");
+    describe_counter!(COMPACTED, "Requests sent under a plan.");
+    describe_counter!(SAVED, "Tokens saved: the difference between requests as received and as sent.");
 }

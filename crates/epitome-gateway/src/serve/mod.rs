@@ -10,9 +10,9 @@
 
 mod accept;
 mod answer;
-pub(crate) mod crew;
 mod endpoints;
 pub(crate) mod health;
+pub(crate) mod io_threads;
 mod listen;
 pub(crate) mod metrics;
 mod request_id;
@@ -43,10 +43,10 @@ use crate::settings::Settings;
 pub trait Proxy: Send + Sync + 'static {
     /// The body of an answer.
     type Body: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static;
-    /// What is remembered of a connection between its requests.
+    /// State of a connection between its requests.
     type Memory: Default + Send + Sync + 'static;
 
-    /// What the log line of an answered request says besides.
+    /// Returns additional fields for the request's log line.
     fn note(_body: &mut Self::Body) -> LogNote {
         LogNote::default()
     }
@@ -60,12 +60,12 @@ pub trait Proxy: Send + Sync + 'static {
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
-/// What is known of a request besides itself.
+/// The circumstances of a request.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Its id; the answer gets it as a header.
     pub id: RequestId,
-    /// Who sent it.
+    /// The client's address.
     pub peer: SocketAddr,
     /// When its head was read.
     pub started: Instant,
@@ -74,15 +74,15 @@ pub struct Call {
 /// A gateway: the proxy, and its own endpoints beside it.
 #[derive(Debug)]
 pub struct Gateway<P> {
-    /// What it was told.
+    /// Its settings.
     pub settings: Arc<Settings>,
     /// Keeps the threads.
     pub engine: Engine,
     /// Answers what is not its own.
     pub proxy: P,
-    /// What it counts of requests.
+    /// Metrics of requests.
     pub metrics: Arc<Metrics>,
-    /// What it counts of compactions: a listener of the engine's bus.
+    /// Metrics of compactions, collected by a listener on the engine's bus.
     pub compactions: Arc<epitome_runtime::event::CompactionMetrics>,
     /// What answers under `/mcp`, each request with its [`Caller`](crate::caller::Caller) among its extensions.
     pub mcp: Option<axum::Router>,

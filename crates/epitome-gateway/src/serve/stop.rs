@@ -1,4 +1,4 @@
-//! Stopping: first no more is begun and what is under way is finished, then, asked again, everything ends at once.
+//! Stopping, in two stages: first no new requests are accepted and open ones finish; then everything ends at once.
 
 use tokio::sync::watch;
 
@@ -13,28 +13,28 @@ enum Stage {
 #[derive(Debug)]
 pub struct Stopper(watch::Sender<Stage>);
 
-/// Hears that the gateway shall stop. A clone hears the same.
+/// The receiving end of a [`Stopper`]. A clone receives the same.
 #[derive(Clone, Debug)]
 pub struct Stop(watch::Receiver<Stage>);
 
 impl Stop {
-    /// Who tells and who hears. When the one who tells is gone, nobody will stop it.
+    /// Makes the two ends. If the stopper is dropped, nothing will stop the gateway.
     pub fn pair() -> (Stopper, Stop) {
         let (sender, receiver) = watch::channel(Stage::Serving);
         (Stopper(sender), Stop(receiver))
     }
 
-    /// Whether nothing new is begun any more.
+    /// True if no new requests are accepted.
     pub fn is_finishing(&self) -> bool {
         *self.0.borrow() >= Stage::Finishing
     }
 
-    /// Waits until nothing new shall be begun.
+    /// Waits for the first stage.
     pub async fn finishing(&mut self) {
         self.reached(Stage::Finishing).await;
     }
 
-    /// Waits until everything shall end.
+    /// Waits for the second stage.
     pub async fn at_once(&mut self) {
         self.reached(Stage::AtOnce).await;
     }
@@ -47,18 +47,18 @@ impl Stop {
 }
 
 impl Stopper {
-    /// Nothing new is begun; what is under way is finished.
+    /// Begins the first stage.
     pub fn finish(&self) {
         self.0.send_replace(Stage::Finishing);
     }
 
-    /// Everything ends.
+    /// Begins the second stage.
     pub fn at_once(&self) {
         self.0.send_replace(Stage::AtOnce);
     }
 }
 
-/// Waits for a signal that says to stop.
+/// Waits for SIGINT or SIGTERM.
 pub async fn signaled() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]

@@ -250,7 +250,7 @@ named_enum! {
 
 setting_by_name!(Switch, LogFormat, Persist);
 
-/// Whether one client's requests get the gateway's tools: `claude-code=on`.
+/// A switch for the gateway's tools for one client: `claude-code=on`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientSwitch {
     /// The client's name.

@@ -28,33 +28,33 @@ pub enum Call {
     },
 }
 
-/// What is to be read.
+/// The artifact or message to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// An artifact's id or a message's reference.
     pub(super) id: String,
-    /// Which part of it.
+    /// The part of it.
     pub(super) part: Part,
 }
 
 impl Wanted {
-    /// What is to be read.
+    /// The artifact or message to read.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Whether that is a message, such as `m41`.
+    /// True if that is a message, such as `m41`.
     pub(super) fn is_message(&self) -> bool {
         super::reader::place(&self.id).is_some()
     }
 }
 
-/// Which part of a text is to be read.
+/// The part of a text to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Lines, from 1.
     Lines { from: usize, to: usize },
-    /// What follows a place.
+    /// Everything after a byte.
     After { byte: usize },
     /// Those of these lines that hold a text, with lines around them.
     Holding { text: String, context: usize, from: usize, to: usize },
@@ -170,7 +170,7 @@ fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D
     number.map(Some).ok_or_else(|| D::Error::custom(format!("{} is not a number from 0 up", shown(&value.to_string()))))
 }
 
-/// Whether a number with a point is one that counts something.
+/// True if a number with a point is a whole number.
 fn is_whole(number: &f64) -> bool {
     number.fract() == 0.0 && (0.0..9e15).contains(number)
 }

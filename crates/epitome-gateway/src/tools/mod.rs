@@ -28,7 +28,7 @@ use epitome_runtime::engine::{Engine, OpenThread};
 pub struct Tool {
     /// Its name.
     pub name: &'static str,
-    /// What it is for.
+    /// Its description.
     pub description: &'static str,
     /// Its parameters, as JSON schema.
     pub parameters: &'static str,
@@ -54,12 +54,12 @@ pub const RECALL: Tool = Tool {
 /// The tools that a request is given.
 pub const TOOLS: [Tool; 2] = [READ_ARTIFACT, RECALL];
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What the model reads.
+    /// The text that the model reads.
     pub text: String,
-    /// Whether the call failed.
+    /// True if the call failed.
     pub is_error: bool,
     /// Images and files that were read back: they are shown to the model, not told.
     pub media: Vec<Media>,
@@ -77,7 +77,7 @@ impl Outcome {
     }
 }
 
-/// How much an outcome may cost. An answer of `recall` has the engine's own limit, `recall.tokens_max`.
+/// The limits of results. `recall` has the engine's own limit, `recall.tokens_max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// The most tokens of an answer of `read_artifact`.
@@ -90,7 +90,7 @@ impl Default for Caps {
     }
 }
 
-/// Whether a tool of this name is one of the gateway's own.
+/// True if a tool of this name is one of the gateway's own.
 pub fn is_own(name: &str) -> bool {
     TOOLS.iter().any(|tool| tool.name == name)
 }

@@ -10,7 +10,7 @@ use super::call::{Part, Wanted};
 use super::reader::{Read, Reader};
 use super::refusal::refused;
 
-/// What the heading and the line about reading on take.
+/// The tokens of the heading and of the line about reading on.
 const FRAME: Tokens = Tokens::new(160);
 /// However little may be shown, a part is never empty.
 const ROOM_MIN: Tokens = Tokens::new(16);
@@ -57,7 +57,7 @@ impl Page<'_> {
         ExcerptLimit { counter: self.counter, max: self.room() }
     }
 
-    /// What the text itself may take.
+    /// The tokens for the text itself.
     fn room(&self) -> Tokens {
         (self.max - FRAME).max(self.max.share(0.5)).max(ROOM_MIN)
     }
@@ -80,7 +80,7 @@ impl Page<'_> {
         })
     }
 
-    /// How to read on: from the next line, or inside one that is too long.
+    /// Says how to read on: from the next line, or inside one that is too long.
     fn read_on(&self, part: &Excerpt, to: usize) -> String {
         let end = part.bytes.end;
         if !part.text.ends_with('\n') {
@@ -165,5 +165,18 @@ fn all_hits(text: &str, wanted: &str) -> Vec<TextMatch> {
 
 /// The beginning of a line.
 fn cut(line: &str) -> &str {
-    &line[..line.floor_char_boundary(LINE_CHARS_MAX.min(line.len()))]
+    line.char_indices().nth(LINE_CHARS_MAX).map_or(line, |(end, _)| &line[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_by_its_characters_in_any_script() {
+        for letter in ["a", "ä", "語", "🌊"] {
+            assert_eq!(cut(&letter.repeat(LINE_CHARS_MAX + 1)), letter.repeat(LINE_CHARS_MAX));
+            assert_eq!(cut(&letter.repeat(LINE_CHARS_MAX)).chars().count(), LINE_CHARS_MAX);
+        }
+    }
 }

@@ -44,7 +44,7 @@ impl Imported {
         Ok(imported(row.ok_or(LogError::NoThread { thread: key.thread })?))
     }
 
-    /// What was said in it asks for the same as what is kept of it.
+    /// Its messages are read with the same permission as its artifacts.
     fn may_read(&self) -> Result<(), EngineError> {
         match self.access.may_read(self.engine.settings().retention.sensitivity) {
             true => Ok(()),
@@ -72,7 +72,7 @@ impl Imported {
     }
 }
 
-/// What was read back.
+/// Content that was read back.
 #[derive(Clone, Debug, Default)]
 pub struct Read {
     /// Its words. Media is named in them, not spelled out.
@@ -103,7 +103,7 @@ fn words(content: &str) -> Option<String> {
 }
 
 impl Reader<'_> {
-    /// What the store knows of the thread.
+    /// The thread's row in the store.
     pub fn row(&self) -> &ThreadRow {
         match self {
             Reader::Open(thread) => thread.row(),

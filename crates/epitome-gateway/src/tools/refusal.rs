@@ -25,7 +25,7 @@ fn later(error: &LogError) -> String {
     format!("The store cannot be read at the moment ({error}). Try again later, or go on without it.")
 }
 
-/// Why an artifact or a message of a thread was not read.
+/// Explains to a model why an artifact or a message was not read.
 pub fn refused(error: &EngineError, id: &str, row: &ThreadRow) -> String {
     match error {
         EngineError::Denied(denied) => unavailable(denied, &shown(id)),
@@ -50,7 +50,7 @@ fn unavailable(denied: &Denied, id: &str) -> String {
     }
 }
 
-/// What is said of an artifact that a thread has not.
+/// Explains to a model that a thread has no such artifact.
 pub(super) fn no_artifact(id: &str) -> String {
     absent(&shown(id))
 }

@@ -1,11 +1,11 @@
-//! Upstreams: who answers a request, and how it is sent on.
+//! Upstreams: which one answers a request, and how it is forwarded.
 //!
-//! Headers go through as they came, but for those that belong to one connection, those that are for the gateway, and the
-//! key where the upstream has its own.
+//! Headers are forwarded unchanged, except those that belong to one connection, those for the gateway, and the key if the
+//! upstream has its own.
 
 mod pool;
 
-pub use pool::Lent;
+pub use pool::PooledBody;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use pool::Pool;
 use crate::caller::PROVIDER_KEY_HEADERS;
 use crate::proxy::wishes::is_ours;
 use crate::refusal::Refusal;
-use crate::serve::crew;
+use crate::serve::io_threads::{io_thread_count, io_thread_index};
 use crate::settings::{Provider, Serve, Upstream, UpstreamRoute};
 
-/// What goes up: whole, or as it comes.
+/// The body of a forwarded request: whole, or a stream.
 pub type UpBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// Headers that belong to one connection.
@@ -43,11 +43,11 @@ const OF_A_CONNECTION: [HeaderName; 9] = [
     EXPECT,
 ];
 
-/// Sends requests on.
+/// Forwards requests.
 #[derive(Clone, Debug)]
 pub struct Upstreams {
     list: Vec<Arc<Upstream>>,
-    /// One for each thread of the crew, and one for everybody else: a connection is best used where it was made.
+    /// One for each I/O thread, and the first for all other threads: a connection is driven by the runtime that it was made on.
     pools: Vec<Pool>,
     first_byte: Duration,
 }
@@ -56,31 +56,35 @@ impl Upstreams {
     /// The upstreams of the settings.
     pub fn new(list: Vec<Upstream>, serve: &Serve) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let pools = (0..=crew::seats()).map(|_| pool(serve)).collect();
+        let pools = (0..=io_thread_count()).map(|_| pool(serve)).collect();
         let list = list.into_iter().map(Arc::new).collect();
         Upstreams { list, pools, first_byte: serve.first_byte_timeout_s.0 }
     }
 
-    /// Who answers: whoever takes the path, then the model, then the family.
+    /// Returns the upstream for a request: by path, then by model, then by provider.
     pub fn of(&self, path: &str, model: Option<&str>, family: Provider) -> Option<Arc<Upstream>> {
         let takes = |upstream: &&Arc<Upstream>| {
             upstream.route.matches_path(path)
                 || model.is_some_and(|model| upstream.route.matches_model(model))
                 || upstream.route == UpstreamRoute::Provider(family)
         };
-        // They stand in the order in which they count.
+        // They are in the order of precedence.
         self.list.iter().find(takes).cloned()
     }
 
-    /// Whether the model has a say in who answers.
+    /// True if the model decides which upstream answers.
     pub fn are_by_model(&self) -> bool {
         self.list.iter().any(|upstream| matches!(upstream.route, UpstreamRoute::Model(_)))
     }
 
     /// Sends a request that is written as its upstream wants it: a path as its address, and a host.
-    pub async fn send(&self, upstream: &Arc<Upstream>, request: Request<UpBody>) -> Result<Response<Lent>, Refusal> {
+    pub async fn send(
+        &self,
+        upstream: &Arc<Upstream>,
+        request: Request<UpBody>,
+    ) -> Result<Response<PooledBody>, Refusal> {
         let host = || upstream.url.authority().map(ToString::to_string).unwrap_or_default();
-        let sent = self.pools[crew::seat().map_or(0, |seat| seat + 1)].send(upstream, request);
+        let sent = self.pools[io_thread_index().map_or(0, |index| index + 1)].send(upstream, request);
         match tokio::time::timeout(self.first_byte, sent).await {
             Err(_) => Err(Refusal::Timeout { host: host(), seconds: self.first_byte.as_secs() }),
             Ok(Err(error)) => Err(Refusal::Unreachable { host: host(), reason: reason(&*error) }),

@@ -1,8 +1,6 @@
-//! Connections to providers, kept for the next request.
+//! The pool of connections to providers.
 //!
-//! A connection is lent with an answer and comes back with its end. Whoever waits for an answer drives its connection: there
-//! is no task of its own for it, and nobody to be woken up between the two. What is kept is looked at before it is used, so
-//! that one that the provider has closed is never used again; one whose answer was left in the middle is closed.
+//! The reader of an answer drives its connection: there is no task for it, and so no wake-up between the two.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -15,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use http::{Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
@@ -26,16 +24,21 @@ use super::UpBody;
 use crate::serve::BoxError;
 use crate::settings::Upstream;
 
-/// For how long a connection is kept that nobody uses.
+/// How long an idle connection is kept.
 const IDLE_MAX: Duration = Duration::from_secs(50);
-/// How often connections are looked for that nobody uses.
+/// How often idle connections are closed.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// The most that is read at once.
 const BUFFER_BYTES_MAX: usize = 512 << 10;
-/// From how many bytes on pieces of an answer that are there together are not gathered any more.
+/// Chunks of an answer that arrived together are joined up to this size.
 const GATHER_BYTES: usize = 8 << 10;
 
-/// Connections to providers. A clone is the same.
+/// The connections to providers of one thread. A clone is the same pool.
+///
+/// A connection is *lent* with an answer ([`PooledBody`]) and becomes *idle* when the answer was read to its end. Dropping the
+/// answer earlier closes it, which tells the provider to stop. An idle connection is polled before it is used again, so that
+/// one that the provider has closed is dropped; without that poll a request could be written to a dead connection. If the
+/// provider closes it at that very moment, the request comes back unsent and takes another connection.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     inner: Arc<Inner>,
@@ -44,64 +47,64 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct Inner {
     connector: HttpsConnector<HttpConnector>,
-    /// Where connections go, and those that are kept; there are few providers.
-    goals: Mutex<Vec<Goal>>,
+    /// The idle connections of each host; there are few.
+    hosts: Mutex<Vec<HostPool>>,
     is_swept: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Goal {
+struct HostPool {
     upstream: Arc<Upstream>,
-    kept: Vec<Kept>,
+    idle: Vec<IdleConnection>,
 }
 
 #[derive(Debug)]
-struct Kept {
-    link: Box<Link>,
+struct IdleConnection {
+    connection: Box<Connection>,
     since: Instant,
 }
 
-/// A connection, and what is said on it.
+/// An HTTP/1 connection that whoever uses it also drives.
 #[derive(Debug)]
-struct Link {
+struct Connection {
     sender: SendRequest<UpBody>,
-    /// It, until it is over.
-    connection: Option<Connection<MaybeHttpsStream<TokioIo<TcpStream>>, UpBody>>,
+    /// The connection's own future, until it ends.
+    driver: Option<http1::Connection<MaybeHttpsStream<TokioIo<TcpStream>>, UpBody>>,
 }
 
-impl Link {
-    /// Reads and writes what there is to be.
+impl Connection {
+    /// Reads and writes as far as possible.
     fn drive(&mut self, cx: &mut Context<'_>) {
-        drive(&mut self.connection, cx);
+        drive(&mut self.driver, cx);
     }
 
-    /// Whether the next request can be sent on it, once it has been looked at.
+    /// Polls it; true if the next request can be sent on it.
     fn is_ready(&mut self, cx: &mut Context<'_>) -> bool {
         self.drive(cx);
-        self.connection.is_some() && self.sender.is_ready()
+        self.driver.is_some() && self.sender.is_ready()
     }
 
     async fn send(&mut self, request: Request<UpBody>) -> Result<Response<Incoming>, Unsent> {
-        let Link { sender, connection } = self;
+        let Connection { sender, driver } = self;
         let mut answer = pin!(sender.try_send_request(request));
         let answer = poll_fn(|cx| {
-            drive(connection, cx);
+            drive(driver, cx);
             answer.as_mut().poll(cx)
         });
         answer.await.map_err(|mut error| Unsent { request: error.take_message(), error: error.into_error() })
     }
 }
 
-/// Reads and writes what there is to be. One that is over goes: whoever still waits for it is told by that.
-fn drive<F: Future<Output = hyper::Result<()>> + Unpin>(connection: &mut Option<F>, cx: &mut Context<'_>) {
-    let Some(Poll::Ready(ended)) = connection.as_mut().map(|connection| Pin::new(connection).poll(cx)) else { return };
-    *connection = None;
+/// Reads and writes as far as possible. A connection that ended is dropped, which wakes whoever still waits for it.
+fn drive<F: Future<Output = hyper::Result<()>> + Unpin>(driver: &mut Option<F>, cx: &mut Context<'_>) {
+    let Some(Poll::Ready(ended)) = driver.as_mut().map(|driver| Pin::new(driver).poll(cx)) else { return };
+    *driver = None;
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection to a provider ended early");
     }
 }
 
-/// A request that was not answered, and what there is to be sent again where the provider had none of it.
+/// A request that was not answered; it can be sent again if the provider received none of it.
 struct Unsent {
     request: Option<Request<UpBody>>,
     error: hyper::Error,
@@ -109,7 +112,7 @@ struct Unsent {
 
 impl Pool {
     pub(super) fn new(connector: HttpsConnector<HttpConnector>) -> Pool {
-        Pool { inner: Arc::new(Inner { connector, goals: Mutex::default(), is_swept: AtomicBool::new(false) }) }
+        Pool { inner: Arc::new(Inner { connector, hosts: Mutex::default(), is_swept: AtomicBool::new(false) }) }
     }
 
     /// Sends a request that is written as its upstream wants it: a path as its address, and a host.
@@ -117,112 +120,116 @@ impl Pool {
         &self,
         upstream: &Arc<Upstream>,
         mut request: Request<UpBody>,
-    ) -> Result<Response<Lent>, BoxError> {
+    ) -> Result<Response<PooledBody>, BoxError> {
         loop {
-            let kept = poll_fn(|cx| Poll::Ready(self.inner.taken(upstream, cx))).await;
-            let is_kept = kept.is_some();
-            let mut link = match kept {
-                Some(link) => link,
-                None => Box::pin(self.connected(&upstream.url)).await?,
+            let idle = poll_fn(|cx| Poll::Ready(self.inner.take_ready(upstream, cx))).await;
+            let is_reused = idle.is_some();
+            let mut connection = match idle {
+                Some(connection) => connection,
+                None => Box::pin(self.connect(&upstream.url)).await?,
             };
-            match link.send(request).await {
-                Ok(response) => return Ok(self.lent(response, link, upstream)),
-                // The provider closed it before it had any of this.
-                Err(Unsent { request: Some(unsent), .. }) if is_kept => request = unsent,
+            match connection.send(request).await {
+                Ok(response) => return Ok(self.lend(response, connection, upstream)),
+                // The provider closed it before it received any of this.
+                Err(Unsent { request: Some(unsent), .. }) if is_reused => request = unsent,
                 Err(Unsent { error, .. }) => return Err(error.into()),
             }
         }
     }
 
-    fn lent(&self, response: Response<Incoming>, link: Box<Link>, upstream: &Arc<Upstream>) -> Response<Lent> {
+    fn lend(
+        &self,
+        response: Response<Incoming>,
+        connection: Box<Connection>,
+        upstream: &Arc<Upstream>,
+    ) -> Response<PooledBody> {
         let (upstream, pool) = (Arc::clone(upstream), Arc::clone(&self.inner));
         let mut response =
-            response.map(|body| Lent { body, lease: Some(Lease { link, upstream, pool }), behind: None });
+            response.map(|body| PooledBody { body, lease: Some(Lease { connection, upstream, pool }), behind: None });
         if response.body().is_end_stream() {
             response.body_mut().give_back();
         }
         response
     }
 
-    /// A new connection.
-    async fn connected(&self, uri: &Uri) -> Result<Box<Link>, BoxError> {
+    /// Opens a connection.
+    async fn connect(&self, uri: &Uri) -> Result<Box<Connection>, BoxError> {
         let stream = self.inner.connector.clone().oneshot(uri.clone()).await?;
         let mut http = http1::Builder::new();
         http.preserve_header_case(true).max_buf_size(BUFFER_BYTES_MAX);
-        let (sender, connection) = http.handshake(stream).await?;
+        let (sender, driver) = http.handshake(stream).await?;
         if !self.inner.is_swept.swap(true, Ordering::Relaxed) {
-            tokio::spawn(swept(Arc::downgrade(&self.inner)));
+            tokio::spawn(sweep(Arc::downgrade(&self.inner)));
         }
-        Ok(Box::new(Link { sender, connection: Some(connection) }))
+        Ok(Box::new(Connection { sender, driver: Some(driver) }))
     }
 }
 
-/// Looks for connections that nobody uses, for as long as there is a pool.
-async fn swept(pool: Weak<Inner>) {
+/// Closes idle connections, as long as the pool exists.
+async fn sweep(pool: Weak<Inner>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
         let Some(pool) = pool.upgrade() else { return };
-        for goal in pool.goals().iter_mut() {
-            goal.kept.retain(|kept| kept.since.elapsed() < IDLE_MAX);
+        for host in pool.hosts().iter_mut() {
+            host.idle.retain(|idle| idle.since.elapsed() < IDLE_MAX);
         }
     }
 }
 
 impl Inner {
-    fn goals(&self) -> MutexGuard<'_, Vec<Goal>> {
-        self.goals.lock().unwrap_or_else(PoisonError::into_inner)
+    fn hosts(&self) -> MutexGuard<'_, Vec<HostPool>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A kept connection that is ready; the one that was used last.
-    fn taken(&self, upstream: &Arc<Upstream>, cx: &mut Context<'_>) -> Option<Box<Link>> {
-        let mut goals = self.goals();
-        let goal = goals.iter_mut().find(|goal| Arc::ptr_eq(&goal.upstream, upstream))?;
-        std::iter::from_fn(|| goal.kept.pop())
-            .map(|kept| kept.link)
-            .find_map(|mut link| link.is_ready(cx).then_some(link))
+    /// Takes the idle connection that was used last and is still open.
+    fn take_ready(&self, upstream: &Arc<Upstream>, cx: &mut Context<'_>) -> Option<Box<Connection>> {
+        let mut hosts = self.hosts();
+        let host = hosts.iter_mut().find(|host| Arc::ptr_eq(&host.upstream, upstream))?;
+        std::iter::from_fn(|| host.idle.pop())
+            .map(|idle| idle.connection)
+            .find_map(|mut connection| connection.is_ready(cx).then_some(connection))
     }
 
-    fn give_back(&self, upstream: &Arc<Upstream>, link: Box<Link>) {
-        let kept = Kept { link, since: Instant::now() };
-        let mut goals = self.goals();
-        match goals.iter_mut().find(|goal| Arc::ptr_eq(&goal.upstream, upstream)) {
-            Some(goal) => goal.kept.push(kept),
-            None => goals.push(Goal { upstream: Arc::clone(upstream), kept: vec![kept] }),
+    fn give_back(&self, upstream: &Arc<Upstream>, connection: Box<Connection>) {
+        let idle = IdleConnection { connection, since: Instant::now() };
+        let mut hosts = self.hosts();
+        match hosts.iter_mut().find(|host| Arc::ptr_eq(&host.upstream, upstream)) {
+            Some(host) => host.idle.push(idle),
+            None => hosts.push(HostPool { upstream: Arc::clone(upstream), idle: vec![idle] }),
         }
     }
 }
 
-/// An answer's body, and the connection that it comes on. Pieces that are there together are given out as one.
-pub struct Lent {
+/// An answer's body, with the connection that it comes on. Chunks that arrived together are joined.
+pub struct PooledBody {
     body: Incoming,
-    /// The connection, until all of the answer was read. With one that nobody reads to its end it is closed, which tells the
-    /// provider.
+    /// The connection, until all of the answer was read.
     lease: Option<Lease>,
-    /// What was found behind pieces that were gathered, and is none.
+    /// A frame that was found behind joined chunks and is no data.
     behind: Option<Next>,
 }
 
 struct Lease {
-    link: Box<Link>,
+    connection: Box<Connection>,
     upstream: Arc<Upstream>,
     pool: Arc<Inner>,
 }
 
-/// What comes next in an answer; nothing at its end.
+/// The next frame of an answer; nothing at its end.
 type Next = Option<Result<Frame<Bytes>, hyper::Error>>;
 
-impl Lent {
+impl PooledBody {
     fn give_back(&mut self) {
-        if let Some(Lease { link, upstream, pool }) = self.lease.take() {
-            pool.give_back(&upstream, link);
+        if let Some(Lease { connection, upstream, pool }) = self.lease.take() {
+            pool.give_back(&upstream, connection);
         }
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
-        // What is there already is taken first: then there is room for more.
+        // Buffered frames are taken first, which makes room for more.
         let mut next = Pin::new(&mut self.body).poll_frame(cx);
         if let (Poll::Pending, Some(lease)) = (&next, &mut self.lease) {
-            lease.link.drive(cx);
+            lease.connection.drive(cx);
             next = Pin::new(&mut self.body).poll_frame(cx);
         }
         if matches!(next, Poll::Ready(None)) || self.body.is_end_stream() {
@@ -231,8 +238,8 @@ impl Lent {
         next
     }
 
-    /// A piece, with those behind it that are there already.
-    fn gathered(&mut self, first: Bytes, cx: &mut Context<'_>) -> Bytes {
+    /// Joins a chunk with those behind it that have arrived.
+    fn gather(&mut self, first: Bytes, cx: &mut Context<'_>) -> Bytes {
         let mut all = BytesMut::new();
         while first.len().max(all.len()) < GATHER_BYTES && !self.body.is_end_stream() {
             let Poll::Ready(next) = self.poll_next(cx) else { break };
@@ -257,7 +264,7 @@ impl Lent {
     }
 }
 
-impl Body for Lent {
+impl Body for PooledBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -270,7 +277,7 @@ impl Body for Lent {
             other => return Poll::Ready(other),
         };
         Poll::Ready(Some(Ok(match frame.into_data() {
-            Ok(data) => Frame::data(self.gathered(data, cx)),
+            Ok(data) => Frame::data(self.gather(data, cx)),
             Err(frame) => frame,
         })))
     }
@@ -337,7 +344,7 @@ mod tests {
         super::super::pool(&crate::settings::Serve::default())
     }
 
-    async fn ask(pool: &Pool, upstream: &Arc<Upstream>) -> Response<Lent> {
+    async fn ask(pool: &Pool, upstream: &Arc<Upstream>) -> Response<PooledBody> {
         let mut request = Request::new(super::super::whole(Bytes::new()));
         *request.uri_mut() = "/v1/models".parse().unwrap();
         pool.send(upstream, request).await.unwrap()

@@ -116,6 +116,9 @@ async fn requests_are_counted_by_route_and_status() {
         "epitome_gateway_requests_in_flight 1",
         "epitome_gateway_answer_bytes_total{route=\"proxy\"} 64",
         "epitome_compactions_failed_total 0",
+        "epitome_gateway_failed_open_total{reason=\"store\"} 0",
+        "epitome_gateway_failed_open_total{reason=\"hidden\"} 0",
+        "epitome_gateway_refused_total{reason=\"busy\"} 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }

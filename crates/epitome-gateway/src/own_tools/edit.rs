@@ -11,19 +11,19 @@ pub(super) fn with_data(event: &Event, data: &str) -> Bytes {
     let own = event.data.as_deref().and_then(|own| Some((own, place_of(&event.raw, own)?)));
     match own {
         Some((own, at)) => [&event.raw[..at], data.as_bytes(), &event.raw[at + own.len()..]].concat().into(),
-        None => written(event.name(), data),
+        None => new_event(event.name(), data),
     }
 }
 
 /// A new event.
-pub(super) fn written(name: &str, data: &str) -> Bytes {
+pub(super) fn new_event(name: &str, data: &str) -> Bytes {
     match name {
         "" => format!("data: {data}\n\n").into(),
         name => format!("event: {name}\ndata: {data}\n\n").into(),
     }
 }
 
-/// Where data that came on one line lies in its event.
+/// Finds data that came on one line in its event.
 fn place_of(raw: &Bytes, data: &[u8]) -> Option<usize> {
     let at = (data.as_ptr() as usize).checked_sub(raw.as_ptr() as usize)?;
     (at + data.len() <= raw.len()).then_some(at)
@@ -50,7 +50,7 @@ pub(super) fn text_at(object: &str, key: &str) -> Option<String> {
 }
 
 /// An object with a field set, if it has that field.
-pub(super) fn exchanged(object: &str, key: &str, value: &str) -> String {
+pub(super) fn replace_field(object: &str, key: &str, value: &str) -> String {
     match fields(object).and_then(|fields| fields.get(key)) {
         Some(old) => splice(object, old.get(), value),
         None => object.to_owned(),
@@ -58,7 +58,7 @@ pub(super) fn exchanged(object: &str, key: &str, value: &str) -> String {
 }
 
 /// An object with the object in one of its fields edited.
-pub(super) fn edited_within(object: &str, key: &str, edit: impl FnOnce(&str) -> String) -> String {
+pub(super) fn edit_field(object: &str, key: &str, edit: impl FnOnce(&str) -> String) -> String {
     match fields(object).and_then(|fields| fields.get(key)) {
         Some(inner) => splice(object, inner.get(), &edit(inner.get())),
         None => object.to_owned(),

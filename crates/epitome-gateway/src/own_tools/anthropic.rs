@@ -13,28 +13,28 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Own;
-use super::edit::{edited_within, exchanged, fields, text_at, with_data, written};
+use super::OwnNames;
+use super::edit::{edit_field, fields, new_event, replace_field, text_at, with_data};
 use crate::sse::Event;
 
-/// What the client has been sent of a message, and what is withheld of the answer at hand.
+/// The parts of a message that the client was sent, and those of the current answer that are withheld.
 #[derive(Debug, Default)]
 pub(super) struct AnthropicStream {
     started: bool,
     binds: bool,
     /// The index of the client's next block.
     next: u64,
-    /// What becomes of the blocks of this answer.
+    /// The fate of each block of this answer.
     fates: HashMap<u64, Fate>,
-    /// Whether this answer calls one of ours, and one of the client's.
+    /// True if this answer calls one of ours, and one of the client's.
     own: bool,
     theirs: bool,
-    /// Whether any answer has called one of ours.
+    /// True if any answer has called one of ours.
     behind_own: bool,
-    /// What the provider counted of the prompt of this answer, where the client was not sent it.
+    /// The provider's count of this answer's prompt, if the client was not sent it.
     prompt: Option<Value>,
     held: Vec<Event>,
-    /// Whether the client was sent the end.
+    /// True if the client was sent the end.
     pub(super) ended: bool,
 }
 
@@ -72,7 +72,7 @@ impl BlockHead<'_> {
         serde_json::from_str(block).ok()
     }
 
-    pub(super) fn is_own(&self, own: &Own) -> bool {
+    pub(super) fn is_own(&self, own: &OwnNames) -> bool {
         self.is_call() && own.has(&self.name)
     }
 
@@ -88,18 +88,18 @@ impl BlockHead<'_> {
 /// The end of a message that calls no tool of the client's, which it does not stop for.
 pub(super) fn stopped(delta: &str) -> String {
     match text_at(delta, "stop_reason").as_deref() {
-        Some("tool_use") => exchanged(delta, "stop_reason", r#""end_turn""#),
+        Some("tool_use") => replace_field(delta, "stop_reason", r#""end_turn""#),
         _ => delta.to_owned(),
     }
 }
 
-/// Whether the model of a message binds its thinking to what stands before it.
+/// True if the model of a message binds its thinking to the messages before it.
 pub(super) fn message_binds(message: &str) -> bool {
     text_at(message, "model").is_some_and(|model| binds_thinking(&model))
 }
 
 impl AnthropicStream {
-    pub(super) fn take(&mut self, event: &Event, data: &str, own: &Own) -> Vec<Bytes> {
+    pub(super) fn take(&mut self, event: &Event, data: &str, own: &OwnNames) -> Vec<Bytes> {
         let Ok(head) = serde_json::from_str::<Head<'_>>(data) else { return vec![event.raw.clone()] };
         match &*head.r#type {
             "message_start" => self.start(event, head.message.map_or("{}", RawValue::get)),
@@ -125,7 +125,7 @@ impl AnthropicStream {
         let theirs = self.theirs;
         self.ended |= !self.held.is_empty();
         let shown = |event: Event| match event.text() {
-            Some(data) if !theirs => with_data(&event, &edited_within(data, "delta", stopped)),
+            Some(data) if !theirs => with_data(&event, &edit_field(data, "delta", stopped)),
             _ => event.raw,
         };
         self.held.drain(..).map(shown).collect()
@@ -135,7 +135,7 @@ impl AnthropicStream {
     pub(super) fn failure(error: &Value) -> Bytes {
         let kind = error.get("type").and_then(Value::as_str).unwrap_or("api_error");
         let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
-        written("error", &json!({"type": "error", "error": {"type": kind, "message": message}}).to_string())
+        new_event("error", &json!({"type": "error", "error": {"type": kind, "message": message}}).to_string())
     }
 
     fn start(&mut self, event: &Event, message: &str) -> Vec<Bytes> {
@@ -147,7 +147,7 @@ impl AnthropicStream {
         Vec::new()
     }
 
-    fn block(&mut self, event: &Event, data: &str, head: &Head<'_>, own: &Own) -> Vec<Bytes> {
+    fn block(&mut self, event: &Event, data: &str, head: &Head<'_>, own: &OwnNames) -> Vec<Bytes> {
         let Some(index) = head.index.and_then(|index| index.get().parse().ok()) else { return vec![event.raw.clone()] };
         let block = head.content_block.and_then(|block| BlockHead::read(block.get()));
         let is_own = block.as_ref().is_some_and(|block| block.is_own(own));

@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use super::client::understand;
 use super::provider::{Answer, Part, stream};
-use super::{Seen, TOOLS, parsed, woven};
+use super::{Seen, TOOLS, parsed, spliced};
+use crate::own_tools::{ANSWER_BYTES_MAX, AnswerEnd, AnswerSplicer, GIVEN_UP};
 use crate::sse::{Event, Framer};
 use crate::tools::Outcome;
-use crate::weave::{ANSWER_BYTES_MAX, GIVEN_UP, Turn, Weaver};
 
-/// Weaves answers that are given as JSON events, a line each, split at every byte, and checks that the split is nothing
+/// Splices answers that are given as JSON events, a line each, split at every byte, and checks that the split is nothing
 /// to anybody.
-fn weave(dialect: Dialect, answers: &[&str]) -> Seen {
+fn splice_events(dialect: Dialect, answers: &[&str]) -> Seen {
     let streams: Vec<String> = answers.iter().map(|lines| stream(dialect, lines)).collect();
-    let whole = woven(dialect, &streams, usize::MAX, 9);
+    let whole = spliced(dialect, &streams, usize::MAX, 9);
     for piece_bytes in 1..40 {
-        let seen = woven(dialect, &streams, piece_bytes, 9);
+        let seen = spliced(dialect, &streams, piece_bytes, 9);
         assert_eq!(seen.client, whole.client, "in pieces of {piece_bytes}");
         assert_eq!(seen.bodies, whole.bodies, "in pieces of {piece_bytes}");
     }
@@ -81,7 +81,7 @@ fn a_call_of_ours_is_recognized_in_every_form_that_chat_servers_send() {
     for (form, lines) in OWN_CHAT_ANSWERS {
         let streams = [stream(Chat, lines), done(Chat, 1)];
         for piece_bytes in [1, 7, 4096] {
-            let seen = woven(Chat, &streams, piece_bytes, 9);
+            let seen = spliced(Chat, &streams, piece_bytes, 9);
             assert_eq!(seen.calls, [[r#"recall({"q":1})"#]], "{form}");
             assert_eq!(understand(Chat, &seen.client).text, "7311", "{form}");
             seen.check_requests(Chat);
@@ -93,7 +93,7 @@ fn a_call_of_ours_is_recognized_in_every_form_that_chat_servers_send() {
 
 #[test]
 fn calls_of_the_clients_are_numbered_through_without_ours() {
-    let seen = weave(
+    let seen = splice_events(
         Chat,
         &[
             r#"{"id":"a","created":1,"choices":[{"index":0,"delta":{"role":"assistant","content":null},"finish_reason":null}]}
@@ -117,22 +117,22 @@ fn a_client_may_have_tools_whose_names_begin_like_ours() {
         {"id":"a","created":1,"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a1","type":"function","function":{"name":"NAME","arguments":""}}]},"finish_reason":null}]}
         {"id":"a","created":1,"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#;
         let streamed = stream(Chat, &lines.replace("NAME", name));
-        assert_eq!(woven(Chat, std::slice::from_ref(&streamed), 9, 9).client, streamed, "{name}");
+        assert_eq!(spliced(Chat, std::slice::from_ref(&streamed), 9, 9).client, streamed, "{name}");
     }
 }
 
 #[test]
 fn the_usage_chunk_is_withheld_from_a_client_that_did_not_ask() {
-    let mut weaver = Weaver::streaming(Chat, &TOOLS).hiding_usage();
+    let mut splicer = AnswerSplicer::streaming(Chat, &TOOLS).hiding_usage();
     let event = |data: &str| Event::read(Bytes::from(format!("data: {data}\n\n")));
     assert_eq!(
-        weaver.push(&event(r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}"#)).len(),
+        splicer.push(&event(r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}"#)).len(),
         1
     );
-    assert!(weaver.push(&event(r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}"#)).is_empty());
-    assert_eq!(weaver.push(&event("[DONE]")).len(), 1);
-    assert_eq!(weaver.end_of_answer(), Turn::Done(vec![]));
-    assert_eq!(weaver.usage()[0].input, 3);
+    assert!(splicer.push(&event(r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}"#)).is_empty());
+    assert_eq!(splicer.push(&event("[DONE]")).len(), 1);
+    assert_eq!(splicer.end_of_answer(), AnswerEnd::Done(vec![]));
+    assert_eq!(splicer.usage()[0].input, 3);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_model_that_goes_on_calling_is_told_to_stop_and_then_stopped() {
     for (dialect, end) in [(Chat, "stop"), (Responses, "completed"), (Anthropic, "end_turn")] {
         let streams: Vec<String> =
             (0..3).map(|number| Answer { number, parts: &parts, piece_bytes: 9 }.streamed(dialect)).collect();
-        let seen = woven(dialect, &streams, 50, 2);
+        let seen = spliced(dialect, &streams, 50, 2);
         let understood = understand(dialect, &seen.client);
         assert_eq!((understood.text.as_str(), understood.end.as_str()), ("Hm.Hm.Hm.", end));
         seen.check_requests(dialect);
@@ -168,14 +168,14 @@ fn a_call_cut_off_by_the_limit_is_not_performed_and_the_client_learns_of_the_lim
         {"type":"message_stop"}"#,
     );
     for (dialect, streamed, end) in [(Chat, chat, "length"), (Anthropic, anthropic, "max_tokens")] {
-        let seen = woven(dialect, &[streamed], 20, 9);
+        let seen = spliced(dialect, &[streamed], 20, 9);
         assert_eq!((understand(dialect, &seen.client).end.as_str(), seen.calls.len()), (end, 0));
     }
 }
 
 #[test]
 fn an_incomplete_response_ends_as_one_without_our_calls() {
-    let seen = weave(
+    let seen = splice_events(
         Responses,
         &[
             r#"{"type":"response.created","sequence_number":0,"response":{"id":"r","status":"in_progress","output":[],"store":false}}
@@ -192,7 +192,7 @@ fn reasoning_goes_with_the_call_behind_it_unless_the_client_has_read_of_it() {
     for (tells, shown) in [(false, 0), (true, 1)] {
         let parts = [Part::Thinking("hm".into(), tells), call()];
         let streams = [Answer { number: 0, parts: &parts, piece_bytes: 9 }.streamed(Responses), done(Responses, 1)];
-        let seen = woven(Responses, &streams, 33, 9);
+        let seen = spliced(Responses, &streams, 33, 9);
         understand(Responses, &seen.client);
         let items = parsed(&seen.client).pop().unwrap().1["response"]["output"].as_array().unwrap().len();
         assert_eq!(items, 1 + shown);
@@ -212,7 +212,7 @@ fn reasoning_before_our_call_and_the_clients_stays_with_the_clients() {
         Part::Call("read", r#"{"p":1}"#.into()),
     ];
     let answer = Answer { number: 0, parts: &parts, piece_bytes: 9 };
-    let seen = woven(Responses, &[answer.streamed(Responses)], 33, 9);
+    let seen = spliced(Responses, &[answer.streamed(Responses)], 33, 9);
     assert_eq!(understand(Responses, &seen.client).calls.len(), 1);
     let last = parsed(&seen.client).pop().unwrap().1;
     let ids: Vec<&Value> = last["response"]["output"].as_array().unwrap().iter().map(|item| &item["id"]).collect();
@@ -221,7 +221,7 @@ fn reasoning_before_our_call_and_the_clients_stays_with_the_clients() {
 
 #[test]
 fn signed_and_redacted_thinking_goes_into_the_follow_up_as_it_came() {
-    let seen = weave(
+    let seen = splice_events(
         Anthropic,
         &[
             r#"{"type":"message_start","message":{"id":"m","model":"claude-opus-4-6","usage":{"input_tokens":1,"output_tokens":1}}}
@@ -271,7 +271,7 @@ fn thinking_bound_to_what_the_client_does_not_have_is_not_shown_to_it() {
             Answer { number: 1, parts: &last, piece_bytes: 9 }.streamed(Anthropic),
         ]
         .map(|stream| stream.replace("claude-opus-4-6", model));
-        let seen = woven(Anthropic, &streams, 64, 9);
+        let seen = spliced(Anthropic, &streams, 64, 9);
         understand(Anthropic, &seen.client);
         assert!(seen.client.contains("sig-first"));
         assert_eq!(seen.client.contains("sig-second"), shown, "{model}");
@@ -283,16 +283,16 @@ fn thinking_in_whole_answers_is_bound_as_well() {
     let first = [Part::Thinking("first".into(), true), Part::Call("recall", r#"{"q":1}"#.into())];
     let last = [Part::Thinking("second".into(), true), Part::Text(vec!["7311".into()])];
     for (model, shown) in [("claude-opus-4-6", true), ("claude-opus-5-5", false)] {
-        let mut weaver = Weaver::whole(Anthropic, &TOOLS);
+        let mut splicer = AnswerSplicer::whole(Anthropic, &TOOLS);
         let mut push = |number, parts| {
             let body = Answer { number, parts, piece_bytes: 9 }.whole(Anthropic).replace("claude-opus-4-6", model);
-            weaver.push_body(Bytes::from(body));
-            let turn = weaver.end_of_answer();
-            weaver.give_up(r#"{"messages":[]}"#);
+            splicer.push_body(Bytes::from(body));
+            let turn = splicer.end_of_answer();
+            splicer.give_up(r#"{"messages":[]}"#);
             turn
         };
-        assert!(matches!(push(0, &first), Turn::Ours(_)));
-        let Turn::Done(body) = push(1, &last) else { panic!("not done") };
+        assert!(matches!(push(0, &first), AnswerEnd::OwnCalls(_)));
+        let AnswerEnd::Done(body) = push(1, &last) else { panic!("not done") };
         let body = String::from_utf8(body.concat()).unwrap();
         assert!(body.contains("sig-first") && body.contains("sig-second") == shown, "{model}: {body}");
     }
@@ -304,24 +304,24 @@ fn a_provider_that_keeps_responses_is_asked_for_the_last_of_them() {
     for (store, id) in [("false", "resp_0"), ("true", "resp_1")] {
         let streams = [Answer { number: 0, parts: &own, piece_bytes: 9 }.streamed(Responses), done(Responses, 1)]
             .map(|stream| stream.replace(r#""store":false"#, &format!(r#""store":{store}"#)));
-        let seen = woven(Responses, &streams, 64, 9);
+        let seen = spliced(Responses, &streams, 64, 9);
         assert_eq!(parsed(&seen.client).pop().unwrap().1["response"]["id"], id);
     }
 }
 
 #[test]
 fn an_answer_too_long_to_be_kept_is_forwarded_and_ends_for_the_client() {
-    let mut weaver = Weaver::streaming(Anthropic, &TOOLS);
+    let mut splicer = AnswerSplicer::streaming(Anthropic, &TOOLS);
     let padding = "x".repeat(ANSWER_BYTES_MAX / 4);
     let long = Event::read(Bytes::from(stream(Anthropic, &json!({"type": "ping", "x": padding}).to_string())));
     for _ in 0..4 {
-        assert_eq!(weaver.push(&long), [&long.raw]);
+        assert_eq!(splicer.push(&long), [&long.raw]);
     }
     let own = [Part::Text(vec!["Hm.".into()]), Part::Call("recall", "{}".into())];
     let streamed = Answer { number: 0, parts: &own, piece_bytes: 9 }.streamed(Anthropic);
     let events: Vec<Event> = Framer::default().push(streamed).collect();
-    let mut client: Vec<Bytes> = events.iter().flat_map(|event| weaver.push(event)).collect();
-    let Turn::Done(rest) = weaver.end_of_answer() else { panic!("not done") };
+    let mut client: Vec<Bytes> = events.iter().flat_map(|event| splicer.push(event)).collect();
+    let AnswerEnd::Done(rest) = splicer.end_of_answer() else { panic!("not done") };
     client.extend(rest);
     assert_eq!(understand(Anthropic, &String::from_utf8(client.concat()).unwrap()).end, "end_turn");
 }
@@ -331,8 +331,8 @@ fn lines_may_end_as_on_a_typewriter() {
     let own = [Part::Text(vec!["Hm.".into()]), Part::Call("recall", "{}".into())];
     for dialect in [Chat, Responses, Anthropic] {
         let streams = [Answer { number: 0, parts: &own, piece_bytes: 9 }.streamed(dialect), done(dialect, 1)];
-        let client = woven(dialect, &streams, 64, 9).client;
-        let typed = woven(dialect, &streams.map(|stream| stream.replace('\n', "\r\n")), 7, 9).client;
+        let client = spliced(dialect, &streams, 64, 9).client;
+        let typed = spliced(dialect, &streams.map(|stream| stream.replace('\n', "\r\n")), 7, 9).client;
         assert_eq!(typed, client.replace('\n', "\r\n"));
     }
 }
@@ -341,12 +341,12 @@ fn lines_may_end_as_on_a_typewriter() {
 fn what_the_provider_calls_itself_does_not_keep_ours_from_being_answered() {
     let search = r#"{"type":"tool_search_call","id":"ts_1","call_id":"c","execution":"server","arguments":{}}"#;
     let own = r#"{"type":"function_call","id":"fc_1","call_id":"own_1","name":"recall","arguments":"{}"}"#;
-    let mut weaver = Weaver::whole(Responses, &TOOLS);
-    weaver.push_body(Bytes::from(format!(r#"{{"status":"completed","output":[{search},{own}]}}"#)));
-    let Turn::Ours(calls) = weaver.end_of_answer() else { panic!("not ours") };
+    let mut splicer = AnswerSplicer::whole(Responses, &TOOLS);
+    splicer.push_body(Bytes::from(format!(r#"{{"status":"completed","output":[{search},{own}]}}"#)));
+    let AnswerEnd::OwnCalls(calls) = splicer.end_of_answer() else { panic!("not ours") };
     assert_eq!(calls.len(), 1);
     let found = Outcome::answer("Port 7311.");
-    let body = weaver.follow_up(r#"{"input":[]}"#, &[found]).unwrap();
+    let body = splicer.follow_up(r#"{"input":[]}"#, &[found]).unwrap();
     assert!(body.starts_with(&format!(r#"{{"input":[{search},{own},{{"type":"function_call_output""#)), "{body}");
 }
 
@@ -362,10 +362,10 @@ fn an_error_in_the_middle_of_a_stream_is_forwarded_as_it_is() {
     for (dialect, streamed) in
         [(Chat, chat), (Anthropic, stream(Anthropic, anthropic)), (Responses, stream(Responses, responses))]
     {
-        let alone = woven(dialect, std::slice::from_ref(&streamed), 30, 9);
+        let alone = spliced(dialect, std::slice::from_ref(&streamed), 30, 9);
         assert_eq!(alone.client, streamed, "in the first answer");
         let own = Answer { number: 0, parts: &[Part::Call("recall", "{}".into())], piece_bytes: 9 }.streamed(dialect);
-        let later = woven(dialect, &[own, streamed], 30, 9).client;
+        let later = spliced(dialect, &[own, streamed], 30, 9).client;
         let errors = later.matches("overloaded").count() + later.matches("Overloaded").count();
         assert!(errors <= 2 && later.matches(r#""error":{"#).count() == 1, "one error, once: {later}");
     }
@@ -377,7 +377,7 @@ fn an_answer_that_breaks_off_after_ours_ends_in_the_error_of_its_dialect() {
     let ends = [Chat, Responses, Anthropic].map(|dialect| {
         let first = Answer { number: 0, parts: &own, piece_bytes: 9 }.streamed(dialect);
         let cut: String = done(dialect, 1).split_inclusive("\n\n").take(2).collect();
-        let seen = woven(dialect, &[first, cut], 64, 9);
+        let seen = spliced(dialect, &[first, cut], 64, 9);
         assert!(seen.broke);
         seen.client.split_inclusive("\n\n").last().unwrap().trim_end().to_owned()
     });
@@ -394,9 +394,9 @@ fn an_answer_that_breaks_off_after_ours_ends_in_the_error_of_its_dialect() {
 fn a_refused_follow_up_is_told_in_the_providers_words() {
     let body = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"req_1"}"#;
     let told = [Chat, Responses, Anthropic].map(|dialect| {
-        let mut weaver = Weaver::streaming(dialect, &TOOLS);
-        let told = weaver.fail(Some(body)).concat();
-        assert!(weaver.fail(Some(body)).is_empty(), "once");
+        let mut splicer = AnswerSplicer::streaming(dialect, &TOOLS);
+        let told = splicer.fail(Some(body)).concat();
+        assert!(splicer.fail(Some(body)).is_empty(), "once");
         String::from_utf8(told).unwrap().trim_end().to_owned()
     });
     insta::assert_snapshot!(told.join("\n"), @r#"
@@ -412,7 +412,7 @@ fn a_refused_follow_up_is_told_in_the_providers_words() {
 fn the_first_answer_breaks_off_as_without_us() {
     for dialect in [Chat, Responses, Anthropic] {
         let cut: String = done(dialect, 0).split_inclusive("\n\n").take(2).collect();
-        let seen = woven(dialect, std::slice::from_ref(&cut), 64, 9);
+        let seen = spliced(dialect, std::slice::from_ref(&cut), 64, 9);
         assert!(seen.broke);
         let told = |stream: &str| parsed(stream).len();
         assert_eq!(told(&seen.client), told(&cut));
@@ -423,22 +423,22 @@ fn the_first_answer_breaks_off_as_without_us() {
 fn bytes_that_cannot_be_read_are_forwarded() {
     for dialect in [Chat, Responses, Anthropic] {
         for raw in [": ping\n\n", "data: {nonsense\n\n", "\n", "data: 5\n\n", "data: [1]\n\n"] {
-            let mut weaver = Weaver::streaming(dialect, &TOOLS);
-            assert_eq!(weaver.push(&Event::read(Bytes::from_static(raw.as_bytes()))), [raw], "{dialect} {raw:?}");
+            let mut splicer = AnswerSplicer::streaming(dialect, &TOOLS);
+            assert_eq!(splicer.push(&Event::read(Bytes::from_static(raw.as_bytes()))), [raw], "{dialect} {raw:?}");
         }
-        let mut weaver = Weaver::streaming(dialect, &TOOLS);
+        let mut splicer = AnswerSplicer::streaming(dialect, &TOOLS);
         let invalid = Bytes::from_static(b"data: \xff\n\n");
-        assert_eq!(weaver.push(&Event::read(invalid.clone())), [invalid]);
+        assert_eq!(splicer.push(&Event::read(invalid.clone())), [invalid]);
     }
 }
 
 /// Follows up a request with a Responses answer of these items.
 fn followed(request: &str, items: &str) -> Value {
-    let mut weaver = Weaver::whole(Responses, &TOOLS);
-    weaver.push_body(Bytes::from(format!(r#"{{"id":"r","status":"completed","output":{items}}}"#)));
-    assert!(matches!(weaver.end_of_answer(), Turn::Ours(_)));
+    let mut splicer = AnswerSplicer::whole(Responses, &TOOLS);
+    splicer.push_body(Bytes::from(format!(r#"{{"id":"r","status":"completed","output":{items}}}"#)));
+    assert!(matches!(splicer.end_of_answer(), AnswerEnd::OwnCalls(_)));
     let outcome = Outcome::answer("Port 7311.");
-    serde_json::from_str(&weaver.follow_up(request, &[outcome]).unwrap()).unwrap()
+    serde_json::from_str(&splicer.follow_up(request, &[outcome]).unwrap()).unwrap()
 }
 
 #[test]
@@ -462,12 +462,12 @@ fn reasoning_that_nobody_keeps_is_not_referred_to() {
 
 #[test]
 fn a_failed_call_is_told_as_one_where_the_dialect_can_tell() {
-    let mut weaver = Weaver::whole(Anthropic, &TOOLS);
-    weaver.push_body(Bytes::from_static(
+    let mut splicer = AnswerSplicer::whole(Anthropic, &TOOLS);
+    splicer.push_body(Bytes::from_static(
         br#"{"content":[{"type":"tool_use","id":"own_1","name":"recall","input":{}}],"stop_reason":"tool_use"}"#,
     ));
-    assert!(matches!(weaver.end_of_answer(), Turn::Ours(_)));
-    let body = weaver.give_up(r#"{"messages":[{"role":"user","content":"x"}]}"#).unwrap();
+    assert!(matches!(splicer.end_of_answer(), AnswerEnd::OwnCalls(_)));
+    let body = splicer.give_up(r#"{"messages":[{"role":"user","content":"x"}]}"#).unwrap();
     assert_eq!(last_message(&body, "messages", 1)["content"][0]["is_error"], true);
 }
 
@@ -475,15 +475,15 @@ fn a_failed_call_is_told_as_one_where_the_dialect_can_tell() {
 fn a_body_that_is_no_answer_is_the_clients_as_it_is() {
     for dialect in [Chat, Responses, Anthropic] {
         for body in ["", "not json", r#"{"error":{"message":"x"}}"#, r#"{ "choices": [] }"#] {
-            let mut weaver = Weaver::whole(dialect, &TOOLS);
-            weaver.push_body(Bytes::from_static(body.as_bytes()));
-            assert_eq!(weaver.end_of_answer(), Turn::Done(vec![Bytes::from_static(body.as_bytes())]));
+            let mut splicer = AnswerSplicer::whole(dialect, &TOOLS);
+            splicer.push_body(Bytes::from_static(body.as_bytes()));
+            assert_eq!(splicer.end_of_answer(), AnswerEnd::Done(vec![Bytes::from_static(body.as_bytes())]));
         }
     }
 }
 
 #[test]
 fn outcomes_must_answer_every_call() {
-    let mut weaver = Weaver::whole(Responses, &TOOLS);
-    assert_eq!(weaver.follow_up("{}", &[]), None, "nothing was called");
+    let mut splicer = AnswerSplicer::whole(Responses, &TOOLS);
+    assert_eq!(splicer.follow_up("{}", &[]), None, "nothing was called");
 }

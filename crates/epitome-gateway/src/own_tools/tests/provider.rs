@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A part of an answer.
 #[derive(Clone, Debug)]
-pub(in crate::weave) enum Part {
+pub(in crate::own_tools) enum Part {
     /// Words, in pieces.
     Text(Vec<String>),
     /// Sealed thinking, and whether it is told in pieces.
@@ -16,15 +16,15 @@ pub(in crate::weave) enum Part {
 
 /// An answer: its number in the exchange, and what it says.
 #[derive(Clone, Debug)]
-pub(in crate::weave) struct Answer<'a> {
-    pub(in crate::weave) number: usize,
-    pub(in crate::weave) parts: &'a [Part],
+pub(in crate::own_tools) struct Answer<'a> {
+    pub(in crate::own_tools) number: usize,
+    pub(in crate::own_tools) parts: &'a [Part],
     /// How many bytes of arguments come at once.
-    pub(in crate::weave) piece_bytes: usize,
+    pub(in crate::own_tools) piece_bytes: usize,
 }
 
 /// A JSON event a line, as the stream of a dialect.
-pub(in crate::weave) fn stream(dialect: Dialect, lines: &str) -> String {
+pub(in crate::own_tools) fn stream(dialect: Dialect, lines: &str) -> String {
     let event = |line: &str| {
         let kind = serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         match dialect {
@@ -40,7 +40,7 @@ pub(in crate::weave) fn stream(dialect: Dialect, lines: &str) -> String {
 }
 
 impl Answer<'_> {
-    pub(in crate::weave) fn streamed(&self, dialect: Dialect) -> String {
+    pub(in crate::own_tools) fn streamed(&self, dialect: Dialect) -> String {
         let lines: Vec<String> = match dialect {
             Dialect::Chat => self.chat(),
             Dialect::Responses => self.responses(),
@@ -52,7 +52,7 @@ impl Answer<'_> {
         stream(dialect, &lines.join("\n"))
     }
 
-    pub(in crate::weave) fn whole(&self, dialect: Dialect) -> String {
+    pub(in crate::own_tools) fn whole(&self, dialect: Dialect) -> String {
         match dialect {
             Dialect::Chat => self.whole_chat(),
             Dialect::Responses => json!({
@@ -68,7 +68,7 @@ impl Answer<'_> {
     }
 
     /// What the provider counts: the prompt grows from answer to answer.
-    pub(in crate::weave) fn usage(&self, dialect: Dialect) -> Value {
+    pub(in crate::own_tools) fn usage(&self, dialect: Dialect) -> Value {
         let (input, output) = (100 * (self.number + 1), 7);
         match dialect {
             Dialect::Chat => {

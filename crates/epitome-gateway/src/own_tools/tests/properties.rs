@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::client::{Understood, understand};
 use super::provider::{Answer, Part};
-use super::{TOOLS, request, woven};
+use super::{TOOLS, request, spliced};
+use crate::own_tools::{AnswerEnd, AnswerSplicer, inject};
 use crate::tools::Outcome;
-use crate::weave::{Turn, Weaver, inject};
 
 const DIALECTS: [Dialect; 3] = [Dialect::Chat, Dialect::Responses, Dialect::Anthropic];
 
@@ -107,16 +107,16 @@ fn check_next_request(dialect: Dialect, client: &str) {
 /// The same exchange with answers that come whole.
 fn woven_whole(dialect: Dialect, answers: &[Answer<'_>]) -> String {
     let injected = inject(request(dialect), dialect, &TOOLS).unwrap();
-    let mut weaver = Weaver::whole(dialect, &injected.tools);
+    let mut splicer = AnswerSplicer::whole(dialect, &injected.tools);
     for answer in answers {
-        weaver.push_body(Bytes::from(answer.whole(dialect)));
-        match weaver.end_of_answer() {
-            Turn::Ours(calls) => {
+        splicer.push_body(Bytes::from(answer.whole(dialect)));
+        match splicer.end_of_answer() {
+            AnswerEnd::OwnCalls(calls) => {
                 let found = |_| Outcome::answer("Port 7311.");
-                weaver.follow_up(&injected.body, &calls.iter().map(found).collect::<Vec<_>>()).unwrap();
+                splicer.follow_up(&injected.body, &calls.iter().map(found).collect::<Vec<_>>()).unwrap();
             }
-            Turn::Done(rest) => return String::from_utf8(rest.concat()).unwrap(),
-            Turn::Broken(_) => panic!("broken"),
+            AnswerEnd::Done(rest) => return String::from_utf8(rest.concat()).unwrap(),
+            AnswerEnd::Broken(_) => panic!("broken"),
         }
     }
     panic!("never done")
@@ -132,7 +132,7 @@ proptest! {
         let answers = answers(&exchange, argument_bytes);
         for dialect in DIALECTS {
             let streams: Vec<String> = answers.iter().map(|answer| answer.streamed(dialect)).collect();
-            let seen = woven(dialect, &streams, piece_bytes, 9);
+            let seen = spliced(dialect, &streams, piece_bytes, 9);
             let Understood { text, calls, end: _, usage } = understand(dialect, &seen.client);
             prop_assert_eq!((text, calls), expected(&answers), "{:?}", dialect);
             prop_assert_eq!(seen.calls.len(), exchange.len() - 1);
@@ -158,12 +158,12 @@ proptest! {
         let answer = Answer { number: 0, parts: &parts, piece_bytes: 5 };
         for dialect in [Dialect::Chat, Dialect::Anthropic] {
             let stream = answer.streamed(dialect);
-            prop_assert_eq!(woven(dialect, std::slice::from_ref(&stream), piece_bytes, 9).client, stream);
+            prop_assert_eq!(spliced(dialect, std::slice::from_ref(&stream), piece_bytes, 9).client, stream);
             prop_assert_eq!(woven_whole(dialect, std::slice::from_ref(&answer)), answer.whole(dialect));
         }
         let without_tools = |text: String| text.replace(OWN_TOOLS, "");
         let stream = answer.streamed(Dialect::Responses);
-        let client = woven(Dialect::Responses, std::slice::from_ref(&stream), piece_bytes, 9).client;
+        let client = spliced(Dialect::Responses, std::slice::from_ref(&stream), piece_bytes, 9).client;
         prop_assert_eq!(client, without_tools(stream));
         let whole = woven_whole(Dialect::Responses, std::slice::from_ref(&answer));
         prop_assert_eq!(whole, without_tools(answer.whole(Dialect::Responses)));
@@ -178,7 +178,7 @@ proptest! {
                 prop_assert!(!whole.contains(ours), "{} in {}", ours, whole);
             }
             let streams: Vec<String> = answers.iter().map(|answer| answer.streamed(dialect)).collect();
-            let client = woven(dialect, &streams, 4096, 9).client;
+            let client = spliced(dialect, &streams, 4096, 9).client;
             let mut reader = AnswerReader::new(dialect).unwrap();
             for (name, data) in super::parsed(&client) {
                 let data = data.as_str().map_or_else(|| data.to_string(), str::to_owned);

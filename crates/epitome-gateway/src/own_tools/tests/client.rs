@@ -9,18 +9,18 @@ use super::parsed;
 
 /// What a client understood of a stream.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::weave) struct Understood {
-    pub(in crate::weave) text: String,
+pub(in crate::own_tools) struct Understood {
+    pub(in crate::own_tools) text: String,
     /// Each call as `id name(arguments)`.
-    pub(in crate::weave) calls: Vec<String>,
+    pub(in crate::own_tools) calls: Vec<String>,
     /// The word it ended with.
-    pub(in crate::weave) end: String,
+    pub(in crate::own_tools) end: String,
     /// The usage it was told last.
-    pub(in crate::weave) usage: Value,
+    pub(in crate::own_tools) usage: Value,
 }
 
 /// Reads a whole stream, and fails unless it is one.
-pub(in crate::weave) fn understand(dialect: Dialect, stream: &str) -> Understood {
+pub(in crate::own_tools) fn understand(dialect: Dialect, stream: &str) -> Understood {
     for ours in ["recall", "read_artifact", "own_", "Port 7311."] {
         assert!(!stream.contains(ours), "a trace of the gateway, {ours}, in:\n{stream}");
     }

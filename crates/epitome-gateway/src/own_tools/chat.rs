@@ -9,18 +9,18 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Own;
-use super::edit::{elements, exchanged, fields, list, text_at, with_data, written};
+use super::OwnNames;
+use super::edit::{elements, fields, list, new_event, replace_field, text_at, with_data};
 use crate::sse::Event;
 
-/// What the client has been sent of an answer, and what is withheld of the one at hand.
+/// The parts of an answer that the client was sent, and those of the current one that are withheld.
 #[derive(Debug, Default)]
 pub(super) struct ChatStream {
     /// The `id` and `created` of the first chunk, each as JSON.
     first: Option<[String; 2]>,
-    /// Whether this is a later answer than the first.
+    /// True for a later answer than the first.
     later: bool,
-    /// Whether the client did not ask for the chunk that holds nothing but the usage.
+    /// True if the client did not ask for the chunk that holds only the usage.
     pub(super) hides_usage: bool,
     calls: Vec<Call>,
     /// The index of the client's next call.
@@ -30,7 +30,7 @@ pub(super) struct ChatStream {
     waiting: Vec<Waiting>,
     /// The end of an answer that calls ours.
     held: Vec<Event>,
-    /// Whether the client was sent the end.
+    /// True if the client was sent the end.
     pub(super) ended: bool,
 }
 
@@ -84,7 +84,7 @@ impl Piece {
 }
 
 impl ChatStream {
-    pub(super) fn take(&mut self, event: &Event, data: &str, own: &Own) -> Vec<Bytes> {
+    pub(super) fn take(&mut self, event: &Event, data: &str, own: &OwnNames) -> Vec<Bytes> {
         if self.is_plain(data) {
             return vec![event.raw.clone()];
         }
@@ -102,7 +102,7 @@ impl ChatStream {
         waiting.iter().flat_map(|waiting| self.show(waiting)).collect()
     }
 
-    /// Whether a chunk of the first answer goes on with words alone, which nearly all do: nothing in it needs reading.
+    /// True for a chunk of the first answer that holds words only, as nearly all do: it need not be parsed.
     fn is_plain(&self, data: &str) -> bool {
         let is_quiet = self.first.is_some() && !self.later && self.calls.is_empty() && !self.finished;
         // Another spelling of the same is read.
@@ -139,15 +139,15 @@ impl ChatStream {
         for (name, value) in error.as_object().into_iter().flatten() {
             told[name] = value.clone();
         }
-        written("", &json!({ "error": told }).to_string())
+        new_event("", &json!({ "error": told }).to_string())
     }
 
     /// Finds out which calls a choice has pieces of, and whose those are.
-    fn look(&mut self, choice: &str, own: &Own) -> Vec<usize> {
+    fn look(&mut self, choice: &str, own: &OwnNames) -> Vec<usize> {
         pieces_of(delta_of(choice)).iter().map(|piece| self.look_at_piece(piece.get(), own)).collect()
     }
 
-    fn look_at_piece(&mut self, json: &str, own: &Own) -> usize {
+    fn look_at_piece(&mut self, json: &str, own: &OwnNames) -> usize {
         let piece: Piece = serde_json::from_str(json).unwrap_or_default();
         let at = self.slot(piece.index, piece.id.as_deref().unwrap_or_default());
         let call = &mut self.calls[at];
@@ -178,13 +178,13 @@ impl ChatStream {
     }
 
     /// Decides whose the calls are whose names cannot go on any more.
-    fn decide_all(&mut self, own: &Own) {
+    fn decide_all(&mut self, own: &OwnNames) {
         for call in &mut self.calls {
             call.owner.get_or_insert_with(|| owner(&call.name, own));
         }
     }
 
-    /// What the client sees of an event, now that everybody is known.
+    /// Returns what the client sees of an event, once the owner of each call is known.
     fn show(&mut self, waiting: &Waiting) -> Vec<Bytes> {
         let event = &waiting.event;
         let Some((data, chunk)) = event.text().and_then(|data| Some((data, fields(data)?))) else {
@@ -212,12 +212,12 @@ impl ChatStream {
             return vec![self.renamed(event).raw];
         }
         let with = |choice: &str| self.renamed(&Event::read(with_data(event, &exchange_choice(data, choice))));
-        let chosen = exchanged(choice, "delta", &shown);
+        let chosen = replace_field(choice, "delta", &shown);
         match (carries(&shown), holds) {
             (true, true) => {
-                let last = with(&exchanged(choice, "delta", "{}"));
-                let open = with(&exchanged(&chosen, "finish_reason", "null"));
-                let open = with_data(&open, &exchanged(open.text().unwrap_or_default(), "usage", "null"));
+                let last = with(&replace_field(choice, "delta", "{}"));
+                let open = with(&replace_field(&chosen, "finish_reason", "null"));
+                let open = with_data(&open, &replace_field(open.text().unwrap_or_default(), "usage", "null"));
                 self.held.push(last);
                 vec![open]
             }
@@ -282,12 +282,12 @@ impl ChatStream {
         let (Some([id, created]), Some(data), true) = (&self.first, event.text(), self.later) else {
             return event.clone();
         };
-        let data = exchanged(&exchanged(data, "id", id), "created", created);
+        let data = replace_field(&replace_field(data, "id", id), "created", created);
         Event::read(with_data(event, &data))
     }
 }
 
-fn owner(name: &str, own: &Own) -> Owner {
+fn owner(name: &str, own: &OwnNames) -> Owner {
     if own.has(name) { Owner::Gateway } else { Owner::Client }
 }
 
@@ -311,7 +311,7 @@ fn has_choices(chunk: &RawFields<'_>) -> bool {
     chunk.get("choices").is_some_and(|choices| !elements(choices.get()).is_empty())
 }
 
-/// Whether a choice says why the answer ends.
+/// True if a choice says why the answer ends.
 fn ends(choice: &str) -> bool {
     fields(choice).and_then(|choice| choice.get("finish_reason")).is_some_and(|word| word.get() != "null")
 }
@@ -328,7 +328,7 @@ fn is_usage(chunk: &RawFields<'_>) -> bool {
     chunk.get("usage").is_some_and(|usage| usage.get() != "null")
 }
 
-/// Whether there is anything in a delta for somebody to read.
+/// True if a delta holds anything to read.
 fn carries(delta: &str) -> bool {
     let is_empty = |value: &str| matches!(value, "null" | "\"\"" | "[]" | "{}");
     fields(delta).is_some_and(|delta| delta.iter().any(|(_, value)| !is_empty(value.get())))
@@ -345,7 +345,7 @@ fn with_index(piece: &str, index: u64) -> String {
 /// A choice that calls no tool of the client's, which it does not stop for.
 pub(super) fn stopped(choice: &str) -> String {
     match text_at(choice, "finish_reason").as_deref() {
-        Some("tool_calls") => exchanged(choice, "finish_reason", r#""stop""#),
+        Some("tool_calls") => replace_field(choice, "finish_reason", r#""stop""#),
         _ => choice.to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A reasoning item belongs to the item behind it, and a provider that keeps items wants both back or neither. So one
 //! that has shown nothing yet is held until it is clear whom it belongs to, and goes with a call of the gateway's. One
-//! that streams its summary is shown at once: where the provider keeps items, [`can_weave`](super::can_weave) refuses
+//! that streams its summary is shown at once: where the provider keeps items, [`can_inject`](super::can_inject) refuses
 //! such requests.
 
 use std::borrow::Cow;
@@ -14,12 +14,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Own;
-use super::edit::{edited_within, elements, exchanged, fields, with_data, with_list, written};
+use super::OwnNames;
+use super::edit::{edit_field, elements, fields, new_event, replace_field, with_data, with_list};
 use super::inject::tool_name;
 use crate::sse::Event;
 
-/// What the client has been sent of a response, and what is withheld of the answer at hand.
+/// The parts of a response that the client was sent, and those of the current answer that are withheld.
 #[derive(Debug, Default)]
 pub(super) struct ResponsesStream {
     /// The response as it was announced: `id`, `created_at` and `model`, each as JSON.
@@ -33,12 +33,12 @@ pub(super) struct ResponsesStream {
     /// The items that the client was sent whole.
     shown: Vec<String>,
     own: bool,
-    /// Whether anything was ever withheld, so that the list at the end is not the client's.
+    /// True if anything was ever withheld, so that the list at the end is not the client's.
     withheld: bool,
-    /// Whether this is a later answer than the first.
+    /// True for a later answer than the first.
     later: bool,
     held: Vec<Event>,
-    /// Whether the client was sent the end.
+    /// True if the client was sent the end.
     pub(super) ended: bool,
 }
 
@@ -55,7 +55,7 @@ enum Fate {
 struct Unclaimed {
     index: u64,
     events: Vec<Event>,
-    /// Whether a call of the gateway's came behind it.
+    /// True if one of our calls came after it.
     precedes_own: bool,
 }
 
@@ -85,7 +85,7 @@ fn item_head(item: &str) -> Option<ItemHead<'_>> {
     serde_json::from_str(item).ok()
 }
 
-fn is_own(item: &str, own: &Own) -> bool {
+fn is_own(item: &str, own: &OwnNames) -> bool {
     item_head(item).is_some_and(|item| item.r#type == "function_call" && own.has(&item.name))
 }
 
@@ -94,7 +94,7 @@ fn is_reasoning(item: &str) -> bool {
 }
 
 /// The items that a client is shown: none of ours, and no reasoning that belongs to ours alone.
-pub(super) fn shown_items<'a>(items: &[&'a RawValue], own: &Own) -> Vec<&'a str> {
+pub(super) fn shown_items<'a>(items: &[&'a RawValue], own: &OwnNames) -> Vec<&'a str> {
     let mut shown = Vec::new();
     let mut unclaimed: Vec<(&str, bool)> = Vec::new();
     for item in items.iter().map(|item| item.get()) {
@@ -113,7 +113,7 @@ pub(super) fn shown_items<'a>(items: &[&'a RawValue], own: &Own) -> Vec<&'a str>
 }
 
 /// A response whose list of tools is the client's.
-pub(super) fn without_own_tools(response: &str, own: &Own) -> String {
+pub(super) fn without_own_tools(response: &str, own: &OwnNames) -> String {
     let Some(list) = fields(response).and_then(|fields| fields.get("tools")) else { return response.to_owned() };
     let tools = elements(list.get());
     let theirs: Vec<&str> = tools
@@ -128,7 +128,7 @@ pub(super) fn without_own_tools(response: &str, own: &Own) -> String {
 }
 
 impl ResponsesStream {
-    pub(super) fn take(&mut self, event: &Event, data: &str, own: &Own) -> Vec<Bytes> {
+    pub(super) fn take(&mut self, event: &Event, data: &str, own: &OwnNames) -> Vec<Bytes> {
         if data.trim() == "[DONE]" {
             return self.end(event.clone());
         }
@@ -183,19 +183,19 @@ impl ResponsesStream {
         let sequence = self.sequence;
         self.sequence += 1;
         let data = format!(r#"{{"type":"response.failed","sequence_number":{sequence},"response":{response}}}"#);
-        written("response.failed", &data)
+        new_event("response.failed", &data)
     }
 
-    fn announce(&mut self, event: &Event, data: &str, response: &str, own: &Own) -> Vec<Bytes> {
+    fn announce(&mut self, event: &Event, data: &str, response: &str, own: &OwnNames) -> Vec<Bytes> {
         let Some(told) = fields(response).filter(|_| !self.later) else { return Vec::new() };
         let field = |name: &str| told.get(name).map_or("null", RawValue::get).to_owned();
         self.announced.get_or_insert_with(|| ["id", "created_at", "model"].map(field));
-        let data = edited_within(data, "response", |response| without_own_tools(response, own));
+        let data = edit_field(data, "response", |response| without_own_tools(response, own));
         vec![self.numbered(event, &data)]
     }
 
     /// The start of an item: shown, held until somebody claims it, or withheld.
-    fn item(&mut self, event: &Event, data: &str, head: &Head<'_>, own: &Own) -> Vec<Bytes> {
+    fn item(&mut self, event: &Event, data: &str, head: &Head<'_>, own: &OwnNames) -> Vec<Bytes> {
         let (Some(index), Some(item)) = (index_of(head), head.item.map(RawValue::get)) else {
             return vec![self.numbered(event, data)];
         };
@@ -223,7 +223,7 @@ impl ResponsesStream {
     }
 
     /// An event of an item that has begun.
-    fn within(&mut self, event: &Event, data: &str, head: &Head<'_>, own: &Own) -> Vec<Bytes> {
+    fn within(&mut self, event: &Event, data: &str, head: &Head<'_>, own: &OwnNames) -> Vec<Bytes> {
         let Some(index) = index_of(head) else { return vec![self.numbered(event, data)] };
         let is_done = head.r#type == "response.output_item.done";
         match self.fates.get(&index) {
@@ -286,7 +286,7 @@ impl ResponsesStream {
         };
         match shown == index {
             true => self.numbered(event, data),
-            false => self.numbered(event, &exchanged(data, "output_index", &shown.to_string())),
+            false => self.numbered(event, &replace_field(data, "output_index", &shown.to_string())),
         }
     }
 
@@ -308,20 +308,20 @@ impl ResponsesStream {
     }
 
     /// The end of an answer, holding what the client was shown.
-    fn ended(&self, data: &str, response: &str, own: &Own) -> String {
+    fn ended(&self, data: &str, response: &str, own: &OwnNames) -> String {
         let announced = self.announced.as_ref().map(|[id, ..]| id.clone());
         let edited = without_own_tools(response, own);
         let told = fields(&edited);
         let kept = told.as_ref().and_then(|told| told.get("store")).is_none_or(|store| store.get() != "false");
         let edited = match announced {
             // A provider that keeps responses knows the whole exchange under the last id alone.
-            Some(id) if !kept => exchanged(&edited, "id", &id),
+            Some(id) if !kept => replace_field(&edited, "id", &id),
             _ => edited,
         };
         if !self.withheld {
-            return exchanged(data, "response", &edited);
+            return replace_field(data, "response", &edited);
         }
-        exchanged(data, "response", &with_list(&edited, "output", &self.shown))
+        replace_field(data, "response", &with_list(&edited, "output", &self.shown))
     }
 
     fn end(&mut self, event: Event) -> Vec<Bytes> {

@@ -22,12 +22,12 @@ pub struct Injected {
     pub tools: Vec<Tool>,
 }
 
-/// Whether calls inside this request can be answered without the client noticing.
+/// True if calls inside this request can be answered without the client noticing.
 ///
 /// They cannot where several answers are asked for at once, where functions are given the old way, where the provider
 /// holds the conversation, and where it keeps the reasoning items that the client is shown: such an item may not be
 /// sent back without the call that followed it.
-pub fn can_weave(body: &str, dialect: Dialect) -> bool {
+pub fn can_inject(body: &str, dialect: Dialect) -> bool {
     let Ok(fields) = serde_json::from_str::<RawFields<'_>>(body) else { return false };
     let present = |name: &str| fields.get(name).is_some_and(|value| value.get() != "null");
     let word = |name: &str| fields.get(name).map(RawValue::get);
@@ -69,7 +69,7 @@ pub fn inject(body: &str, dialect: Dialect, tools: &[Tool]) -> Option<Injected> 
     Some(Injected { body, tools })
 }
 
-/// Whether a `tool_choice` allows no tool at all.
+/// True if a `tool_choice` allows no tool at all.
 fn forbids(choice: &str) -> bool {
     let choice: Value = serde_json::from_str(choice).unwrap_or_default();
     choice.as_str().or_else(|| choice.get("type")?.as_str()) == Some("none")
@@ -207,7 +207,7 @@ mod tests {
             (AiSdk, r#"{}"#, false),
             (Chat, "nothing", false),
         ] {
-            assert_eq!(can_weave(body, dialect), expect, "{body}");
+            assert_eq!(can_inject(body, dialect), expect, "{body}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Weaving: the gateway's own tools inside an answer. Their calls are answered in here and the model goes on, in what
-//! the client takes for one answer.
+//! The gateway's own tools inside an answer: the gateway answers their calls and the model continues, and the client sees
+//! one answer.
 //!
 //! ```text
 //! upstream   start  text  call(recall)  end │ start  text  call(read)  end
@@ -17,35 +17,35 @@
 //!   neither. Whatever they found can be found again.
 //! - **Usage** reaches the client as the provider reported it with the last answer, in the provider's own bytes. Agents
 //!   take the last reported prompt for the size of their context: a sum over several calls would count the same prompt
-//!   several times. What each call took is in [`Weaver::usage`], for whoever keeps accounts.
+//!   several times. What each call took is in [`AnswerSplicer::usage`], for whoever keeps accounts.
 //!
-//! It does no I/O and performs no call. Drive it like this:
+//! Nothing here does I/O or performs a call. Drive the splicer like this:
 //!
 //! ```
 //! # use epitome::wire::Dialect;
-//! # use epitome_gateway::{sse::Framer, tools::{Outcome, Tool}, weave::{Turn, Weaver, can_weave, inject}};
+//! # use epitome_gateway::{sse::Framer, tools::{Outcome, Tool}, own_tools::{AnswerEnd, AnswerSplicer, can_inject, inject}};
 //! # const TOOLS: [Tool; 1] = [Tool { name: "recall", description: "Finds.", parameters: r#"{"type":"object"}"# }];
 //! # fn upstream(_: &str) -> &'static str { "data: [DONE]\n\n" }
 //! # fn send(_: bytes::Bytes) {}
 //! # fn perform(_: &epitome::thread::ToolCall) -> Outcome { Outcome::answer("it") }
 //! # let request = r#"{"messages":[{"role":"user","content":"hi"}],"stream":true}"#;
-//! assert!(can_weave(request, Dialect::Chat));
+//! assert!(can_inject(request, Dialect::Chat));
 //! let injected = inject(request, Dialect::Chat, &TOOLS).unwrap();
-//! let mut weaver = Weaver::streaming(Dialect::Chat, &injected.tools);
+//! let mut splicer = AnswerSplicer::streaming(Dialect::Chat, &injected.tools);
 //! let mut body = injected.body.clone();
 //! for round in 0.. {
 //!     let mut framer = Framer::default();
 //!     let events: Vec<_> = framer.push(upstream(&body)).collect();
-//!     events.iter().chain(&framer.rest()).flat_map(|event| weaver.push(event)).for_each(send);
-//!     match weaver.end_of_answer() {
-//!         Turn::Done(rest) | Turn::Broken(rest) => {
+//!     events.iter().chain(&framer.rest()).flat_map(|event| splicer.push(event)).for_each(send);
+//!     match splicer.end_of_answer() {
+//!         AnswerEnd::Done(rest) | AnswerEnd::Broken(rest) => {
 //!             rest.into_iter().for_each(send);
 //!             break;
 //!         }
-//!         Turn::Ours(_) if round == 3 => body = weaver.give_up(&injected.body).unwrap(),
-//!         Turn::Ours(calls) => {
+//!         AnswerEnd::OwnCalls(_) if round == 3 => body = splicer.give_up(&injected.body).unwrap(),
+//!         AnswerEnd::OwnCalls(calls) => {
 //!             let outcomes: Vec<Outcome> = calls.iter().map(perform).collect();
-//!             body = weaver.follow_up(&injected.body, &outcomes).unwrap();
+//!             body = splicer.follow_up(&injected.body, &outcomes).unwrap();
 //!         }
 //!     }
 //! }
@@ -71,24 +71,30 @@ use serde_json::{Value, json};
 use self::anthropic::AnthropicStream;
 use self::chat::ChatStream;
 use self::responses::ResponsesStream;
-use self::whole::Whole;
+use self::whole::WholeAnswer;
 use crate::sse::Event;
 use crate::tools::{Outcome, Tool};
 
-pub use self::inject::{Injected, can_weave, inject};
+pub use self::inject::{Injected, can_inject, inject};
 
-/// What a model is told that goes on calling: the tools are answered no more.
+/// The result of a call that is no longer answered.
 pub const GIVEN_UP: &str = "This tool cannot be used any more in this turn. Answer with what you know already.";
 
 /// The most bytes of one answer that are kept to follow it up. A longer one is forwarded and ends where it ends.
 pub const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// One answer for the client out of as many as it takes.
+/// Splices the provider's answers into one answer for the client.
+///
+/// It is *reading* an answer (`push`, `push_body`), or *between* two. [`end_of_answer`](AnswerSplicer::end_of_answer) moves it on:
+/// to done, to broken, or to waiting for the results of its own calls, which `follow_up` or `give_up` provide; these return the
+/// next request, and the splicer reads again. The client has seen everything except the withheld calls and the end of the
+/// stream. If a withheld call were shown, the client would try to run a tool that it does not have; if the end were shown
+/// before the calls are known to be its own, the rest of the answer would be lost.
 #[derive(Debug)]
-pub struct Weaver {
+pub struct AnswerSplicer {
     dialect: Dialect,
-    own: Own,
-    form: Form,
+    own: OwnNames,
+    form: AnswerForm,
     /// Reads the answer at hand, as long as it can be read.
     reader: Option<AnswerReader>,
     read_bytes: usize,
@@ -101,62 +107,62 @@ pub struct Weaver {
     failed: bool,
 }
 
-/// What an answer comes to.
+/// The end of one of the provider's answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// It is the client's: these bytes are the last of it.
+pub enum AnswerEnd {
+    /// The client's answer is complete with these bytes.
     Done(Vec<Bytes>),
-    /// It calls tools of the gateway and nobody else's: perform them and follow up.
-    Ours(Vec<ToolCall>),
+    /// It calls tools of the gateway only: perform them and follow up.
+    OwnCalls(Vec<ToolCall>),
     /// It broke off or ended in an error: after these bytes the client's stream ends as the provider's did. In a later
-    /// answer than the first, [`Weaver::fail`] tells the client why.
+    /// answer than the first, [`AnswerSplicer::fail`] tells the client why.
     Broken(Vec<Bytes>),
 }
 
 /// The names of the gateway's tools.
 #[derive(Debug)]
-struct Own(Vec<&'static str>);
+struct OwnNames(Vec<&'static str>);
 
-impl Own {
+impl OwnNames {
     fn has(&self, name: &str) -> bool {
         self.0.contains(&name)
     }
 
-    /// Whether a name that begins like this may still be one of ours.
+    /// True if a name that begins like this may still be one of ours.
     fn may_begin(&self, name: &str) -> bool {
         self.0.iter().any(|own| own.starts_with(name))
     }
 }
 
-/// How answers come, and in which dialect.
+/// The form of the answers: a stream in a dialect, or a whole body.
 #[derive(Debug)]
-enum Form {
+enum AnswerForm {
     Chat(ChatStream),
     Responses(ResponsesStream),
     Anthropic(AnthropicStream),
-    Whole(Whole),
+    Whole(WholeAnswer),
 }
 
-impl Weaver {
+impl AnswerSplicer {
     /// For answers that are streamed to a request that these tools were injected into.
     pub fn streaming(dialect: Dialect, tools: &[Tool]) -> Self {
         let form = match dialect {
-            Dialect::Chat | Dialect::AiSdk => Form::Chat(ChatStream::default()),
-            Dialect::Responses => Form::Responses(ResponsesStream::default()),
-            Dialect::Anthropic => Form::Anthropic(AnthropicStream::default()),
+            Dialect::Chat | Dialect::AiSdk => AnswerForm::Chat(ChatStream::default()),
+            Dialect::Responses => AnswerForm::Responses(ResponsesStream::default()),
+            Dialect::Anthropic => AnswerForm::Anthropic(AnthropicStream::default()),
         };
-        Weaver::new(dialect, tools, form)
+        AnswerSplicer::new(dialect, tools, form)
     }
 
     /// For answers that come whole to a request that these tools were injected into.
     pub fn whole(dialect: Dialect, tools: &[Tool]) -> Self {
-        Weaver::new(dialect, tools, Form::Whole(Whole::new(dialect)))
+        AnswerSplicer::new(dialect, tools, AnswerForm::Whole(WholeAnswer::new(dialect)))
     }
 
-    fn new(dialect: Dialect, tools: &[Tool], form: Form) -> Self {
-        Weaver {
+    fn new(dialect: Dialect, tools: &[Tool], form: AnswerForm) -> Self {
+        AnswerSplicer {
             dialect,
-            own: Own(tools.iter().map(|tool| tool.name).collect()),
+            own: OwnNames(tools.iter().map(|tool| tool.name).collect()),
             form,
             reader: AnswerReader::new(dialect),
             read_bytes: 0,
@@ -171,65 +177,65 @@ impl Weaver {
     /// Withholds the chunk of a Chat stream that holds nothing but the usage, for a client that did not ask for it.
     #[must_use]
     pub fn hiding_usage(mut self) -> Self {
-        if let Form::Chat(chat) = &mut self.form {
+        if let AnswerForm::Chat(chat) = &mut self.form {
             chat.hides_usage = true;
         }
         self
     }
 
-    /// Takes the next event of an answer and gives what the client gets now.
+    /// Adds the next event of an answer, and returns what the client gets now.
     pub fn push(&mut self, event: &Event) -> Vec<Bytes> {
         let Some(data) = event.text() else { return vec![event.raw.clone()] };
         self.read(event.name(), data);
         match &mut self.form {
-            Form::Chat(chat) => chat.take(event, data, &self.own),
-            Form::Responses(responses) => responses.take(event, data, &self.own),
-            Form::Anthropic(anthropic) => anthropic.take(event, data, &self.own),
-            Form::Whole(_) => vec![event.raw.clone()],
+            AnswerForm::Chat(chat) => chat.take(event, data, &self.own),
+            AnswerForm::Responses(responses) => responses.take(event, data, &self.own),
+            AnswerForm::Anthropic(anthropic) => anthropic.take(event, data, &self.own),
+            AnswerForm::Whole(_) => vec![event.raw.clone()],
         }
     }
 
-    /// Takes the body of an answer that came whole.
+    /// Adds the body of an answer that came whole.
     pub fn push_body(&mut self, body: Bytes) {
-        if let Form::Whole(whole) = &mut self.form {
+        if let AnswerForm::Whole(whole) = &mut self.form {
             whole.take(body);
         }
     }
 
-    /// What the answer comes to, once all of it was pushed.
-    pub fn end_of_answer(&mut self) -> Turn {
+    /// Ends an answer, once all of it was pushed.
+    pub fn end_of_answer(&mut self) -> AnswerEnd {
         let reader = std::mem::replace(&mut self.reader, AnswerReader::new(self.dialect));
         self.read_bytes = 0;
         let answer = match &self.form {
-            Form::Whole(whole) => whole.text().and_then(|body| AnswerReader::read(self.dialect, body)?.ok()),
+            AnswerForm::Whole(whole) => whole.text().and_then(|body| AnswerReader::read(self.dialect, body)?.ok()),
             _ => reader.and_then(|reader| reader.finish().ok()),
         };
         let Some(answer) = answer else { return self.broken() };
         self.usage.extend(answer.usage);
         if !self.is_ours(&answer) {
-            return Turn::Done(self.release());
+            return AnswerEnd::Done(self.release());
         }
         let calls = answer.calls.clone();
         self.answer = Some(answer);
-        Turn::Ours(calls)
+        AnswerEnd::OwnCalls(calls)
     }
 
-    /// What goes on after [`Turn::Ours`], with what came of each call: the first request, followed by everything since.
-    /// `None` if it cannot be extended.
+    /// Makes the request that follows [`AnswerEnd::OwnCalls`]: the first request, then every answer and result since. `None` if it
+    /// cannot be extended.
     pub fn follow_up(&mut self, request: &str, outcomes: &[Outcome]) -> Option<String> {
         let answer = self.answer.take().filter(|answer| answer.calls.len() == outcomes.len())?;
         match &mut self.form {
-            Form::Chat(chat) => chat.next_answer(),
-            Form::Responses(responses) => responses.next_answer(),
-            Form::Anthropic(anthropic) => anthropic.next_answer(),
-            Form::Whole(whole) => whole.next_answer(&self.own),
+            AnswerForm::Chat(chat) => chat.next_answer(),
+            AnswerForm::Responses(responses) => responses.next_answer(),
+            AnswerForm::Anthropic(anthropic) => anthropic.next_answer(),
+            AnswerForm::Whole(whole) => whole.next_answer(&self.own),
         }
         self.items.extend(follow_up::items(self.dialect, request, &answer, outcomes)?);
         self.onto(request)
     }
 
-    /// The same with every call refused: the model is told to answer without. If it calls all the same, its answer is
-    /// the last one and ends for the client as if it had not.
+    /// Makes the same request with every call refused, so that the model answers without them. If it calls again, its answer is
+    /// the last one and ends for the client as if it had not called.
     pub fn give_up(&mut self, request: &str) -> Option<String> {
         self.given_up = true;
         let refused = Outcome::failure(GIVEN_UP);
@@ -237,12 +243,12 @@ impl Weaver {
         self.follow_up(request, &vec![refused; calls])
     }
 
-    /// What goes on, onto another first request: for one that was too long.
+    /// Makes the same request from another first one, because the first was too long.
     pub fn onto(&self, request: &str) -> Option<String> {
         follow_up::with_items(self.dialect, request, &self.items)
     }
 
-    /// What follows the first request by now.
+    /// Returns the items that follow the first request by now.
     pub fn items(&self) -> &[String] {
         &self.items
     }
@@ -256,33 +262,33 @@ impl Weaver {
         }
         let error = error_of(body);
         match &mut self.form {
-            Form::Chat(_) => vec![ChatStream::failure(&error)],
-            Form::Responses(responses) => vec![responses.failure(&error)],
-            Form::Anthropic(_) => vec![AnthropicStream::failure(&error)],
-            Form::Whole(_) => Vec::new(),
+            AnswerForm::Chat(_) => vec![ChatStream::failure(&error)],
+            AnswerForm::Responses(responses) => vec![responses.failure(&error)],
+            AnswerForm::Anthropic(_) => vec![AnthropicStream::failure(&error)],
+            AnswerForm::Whole(_) => Vec::new(),
         }
     }
 
-    /// What each answer took, in their order, where the provider told.
+    /// Returns the usage of each answer, where the provider reported it.
     pub fn usage(&self) -> &[Usage] {
         &self.usage
     }
 
-    /// What an answer comes to that could not be read: the client's all the same, if it was sent its end.
-    fn broken(&mut self) -> Turn {
+    /// Ends an answer that could not be read; it is complete if the client was sent its end.
+    fn broken(&mut self) -> AnswerEnd {
         let rest = if self.failed { Vec::new() } else { self.release() };
         match self.has_ended() {
-            true => Turn::Done(rest),
-            false => Turn::Broken(rest),
+            true => AnswerEnd::Done(rest),
+            false => AnswerEnd::Broken(rest),
         }
     }
 
     fn has_ended(&self) -> bool {
         match &self.form {
-            Form::Chat(chat) => chat.ended,
-            Form::Responses(responses) => responses.ended,
-            Form::Anthropic(anthropic) => anthropic.ended,
-            Form::Whole(_) => true,
+            AnswerForm::Chat(chat) => chat.ended,
+            AnswerForm::Responses(responses) => responses.ended,
+            AnswerForm::Anthropic(anthropic) => anthropic.ended,
+            AnswerForm::Whole(_) => true,
         }
     }
 
@@ -300,36 +306,36 @@ impl Weaver {
         }
     }
 
-    /// Whether an answer calls tools, all of them ours, and ended for that.
+    /// True if an answer ended for tool calls, and all of them are ours.
     fn is_ours(&self, answer: &ModelAnswer) -> bool {
         let ours = !answer.calls.is_empty() && answer.calls.iter().all(|call| self.own.has(&call.name));
         let withheld = match &self.form {
-            Form::Chat(chat) => chat.calls_own(),
-            Form::Responses(responses) => responses.calls_own(),
-            Form::Anthropic(anthropic) => anthropic.calls_own(),
-            Form::Whole(_) => true,
+            AnswerForm::Chat(chat) => chat.calls_own(),
+            AnswerForm::Responses(responses) => responses.calls_own(),
+            AnswerForm::Anthropic(anthropic) => anthropic.calls_own(),
+            AnswerForm::Whole(_) => true,
         };
         ours && withheld && answer.finish == Finish::ToolCall && !self.given_up
     }
 
     fn release(&mut self) -> Vec<Bytes> {
         match &mut self.form {
-            Form::Chat(chat) => chat.release(),
-            Form::Responses(responses) => responses.release(),
-            Form::Anthropic(anthropic) => anthropic.release(),
-            Form::Whole(whole) => vec![whole.release(&self.own)],
+            AnswerForm::Chat(chat) => chat.release(),
+            AnswerForm::Responses(responses) => responses.release(),
+            AnswerForm::Anthropic(anthropic) => anthropic.release(),
+            AnswerForm::Whole(whole) => vec![whole.release(&self.own)],
         }
     }
 }
 
-/// Whether an event is an error that the client understands as the end.
+/// True for an event that the client understands as the end with an error.
 fn is_error(name: &str, data: &str) -> bool {
     let value: Value = serde_json::from_str(data).unwrap_or_default();
     let kind = value.get("type").and_then(Value::as_str).unwrap_or(name);
     matches!(kind, "error" | "response.failed") || value.get("error").is_some_and(|error| !error.is_null())
 }
 
-/// The error in a provider's body, or one in its stead.
+/// Returns the error in a provider's body, or a general one.
 fn error_of(body: Option<&str>) -> Value {
     let told = body.and_then(|body| serde_json::from_str::<Value>(body).ok());
     let told = told.and_then(|mut body| body.get_mut("error").map(Value::take)).filter(Value::is_object);

@@ -10,7 +10,7 @@ use epitome::wire::{Dialect, Tail, check};
 use epitome_runtime::model::Usage;
 use serde_json::Value;
 
-use super::{Turn, Weaver, inject};
+use super::{AnswerEnd, AnswerSplicer, inject};
 use crate::sse::{Event, Framer};
 use crate::tools::{Outcome, Tool};
 
@@ -49,9 +49,9 @@ pub(super) fn request(dialect: Dialect) -> &'static str {
 }
 
 /// Gives a request these answers, each in pieces of so many bytes; gives up after so many rounds.
-pub(super) fn woven(dialect: Dialect, answers: &[String], piece_bytes: usize, rounds_max: usize) -> Seen {
+pub(super) fn spliced(dialect: Dialect, answers: &[String], piece_bytes: usize, rounds_max: usize) -> Seen {
     let injected = inject(request(dialect), dialect, &TOOLS).unwrap();
-    let mut weaver = Weaver::streaming(dialect, &injected.tools);
+    let mut splicer = AnswerSplicer::streaming(dialect, &injected.tools);
     let mut body = injected.body.clone();
     let mut seen = Seen::default();
     for answer in answers {
@@ -62,29 +62,29 @@ pub(super) fn woven(dialect: Dialect, answers: &[String], piece_bytes: usize, ro
             events.extend(framer.push(Bytes::copy_from_slice(piece)));
         }
         events.extend(framer.rest());
-        let now = events.iter().flat_map(|event| weaver.push(event)).collect();
+        let now = events.iter().flat_map(|event| splicer.push(event)).collect();
         seen.send(now);
-        match weaver.end_of_answer() {
-            Turn::Ours(calls) => {
+        match splicer.end_of_answer() {
+            AnswerEnd::OwnCalls(calls) => {
                 seen.calls.push(calls.iter().map(|call| format!("{}({})", call.name, call.arguments)).collect());
                 let found = |_| Outcome::answer("Port 7311.");
                 let next = match seen.calls.len() >= rounds_max {
-                    true => weaver.give_up(&injected.body),
-                    false => weaver.follow_up(&injected.body, &calls.iter().map(found).collect::<Vec<_>>()),
+                    true => splicer.give_up(&injected.body),
+                    false => splicer.follow_up(&injected.body, &calls.iter().map(found).collect::<Vec<_>>()),
                 };
                 body = next.unwrap();
             }
-            Turn::Done(rest) => seen.send(rest),
-            Turn::Broken(rest) => {
+            AnswerEnd::Done(rest) => seen.send(rest),
+            AnswerEnd::Broken(rest) => {
                 seen.broke = true;
                 seen.send(rest);
                 if seen.bodies.len() > 1 {
-                    seen.send(weaver.fail(None));
+                    seen.send(splicer.fail(None));
                 }
             }
         }
     }
-    seen.usage = weaver.usage().to_vec();
+    seen.usage = splicer.usage().to_vec();
     seen
 }
 

@@ -104,7 +104,7 @@ fn shown(dialect: Dialect, media: &Media) -> Option<Value> {
     }
 }
 
-/// Whether the provider keeps nothing, so that an id alone tells it nothing.
+/// True if the provider stores nothing, so that it cannot look up an id.
 fn is_unstored(request: &RawFields<'_>) -> bool {
     request.get("store").map(RawValue::get) == Some("false")
 }

@@ -5,32 +5,32 @@ use epitome::wire::{Dialect, set_field, splice, without_field};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::Own;
+use super::OwnNames;
 use super::anthropic::{BlockHead, message_binds, stopped as stopped_message};
 use super::chat::stopped as stopped_choice;
 use super::edit::{elements, fields, list};
 use super::inject::tool_name;
 use super::responses::{shown_items, without_own_tools};
 
-/// What earlier answers said, and the body of the one at hand.
+/// The contents of earlier answers, and the body of the current one.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct WholeAnswer {
     dialect: Dialect,
     body: Bytes,
     /// Blocks or items of earlier answers, as JSON.
     earlier: Vec<String>,
     /// Texts of earlier answers, by the field of the message that held them.
     words: Map<String, Value>,
-    /// Whether an earlier answer was withheld.
+    /// True if an earlier answer was withheld.
     later: bool,
 }
 
 /// The fields of a Chat message that hold words.
 const WORDS: [&str; 3] = ["content", "reasoning_content", "reasoning"];
 
-impl Whole {
+impl WholeAnswer {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Whole { dialect, body: Bytes::new(), earlier: Vec::new(), words: Map::new(), later: false }
+        WholeAnswer { dialect, body: Bytes::new(), earlier: Vec::new(), words: Map::new(), later: false }
     }
 
     pub(super) fn take(&mut self, body: Bytes) {
@@ -42,7 +42,7 @@ impl Whole {
     }
 
     /// Keeps what the answer at hand says, for the one that follows it.
-    pub(super) fn next_answer(&mut self, own: &Own) {
+    pub(super) fn next_answer(&mut self, own: &OwnNames) {
         let body = std::mem::take(&mut self.body);
         let body = std::str::from_utf8(&body).unwrap_or_default();
         match self.dialect {
@@ -54,7 +54,7 @@ impl Whole {
     }
 
     /// The body that the client gets.
-    pub(super) fn release(&mut self, own: &Own) -> Bytes {
+    pub(super) fn release(&mut self, own: &OwnNames) -> Bytes {
         let joined = self.text().and_then(|body| match self.dialect {
             Dialect::Anthropic => self.message(body, own),
             Dialect::Responses => self.response(body, own),
@@ -63,7 +63,7 @@ impl Whole {
         joined.map_or_else(|| self.body.clone(), Bytes::from)
     }
 
-    fn message(&self, body: &str, own: &Own) -> Option<String> {
+    fn message(&self, body: &str, own: &OwnNames) -> Option<String> {
         let blocks = self.blocks(body, own);
         let told = content_of(body)?;
         if are(&blocks, told) {
@@ -77,7 +77,7 @@ impl Whole {
     }
 
     /// The client's blocks by now.
-    fn blocks(&self, body: &str, own: &Own) -> Vec<String> {
+    fn blocks(&self, body: &str, own: &OwnNames) -> Vec<String> {
         let binds = message_binds(body);
         let mut behind_own = self.later;
         let mut blocks = self.earlier.clone();
@@ -93,7 +93,7 @@ impl Whole {
         blocks
     }
 
-    fn response(&self, body: &str, own: &Own) -> Option<String> {
+    fn response(&self, body: &str, own: &OwnNames) -> Option<String> {
         let told = fields(body)?.get("output")?.get();
         let items = self.items(body, own);
         let joined = match are(&items, told) {
@@ -104,13 +104,13 @@ impl Whole {
     }
 
     /// The client's items by now.
-    fn items(&self, body: &str, own: &Own) -> Vec<String> {
+    fn items(&self, body: &str, own: &OwnNames) -> Vec<String> {
         let output = fields(body).and_then(|body| body.get("output")).map_or("[]", RawValue::get);
         let shown = shown_items(&elements(output), own).into_iter().map(str::to_owned);
         self.earlier.iter().cloned().chain(shown).collect()
     }
 
-    fn completion(&self, body: &str, own: &Own) -> Option<String> {
+    fn completion(&self, body: &str, own: &OwnNames) -> Option<String> {
         let choice = first_choice(body)?;
         let message = fields(choice)?.get("message")?.get();
         let calls = elements(fields(message)?.get("tool_calls").map_or("[]", RawValue::get));
@@ -152,7 +152,7 @@ impl Whole {
     }
 }
 
-/// Whether these are the elements of a list.
+/// True if these are the elements of a list.
 fn are(texts: &[String], told: &str) -> bool {
     let told = elements(told);
     told.len() == texts.len() && told.iter().zip(texts).all(|(told, text)| told.get() == text)
