@@ -188,7 +188,7 @@ async fn keys_of_two_tenants_are_refused_with_a_sentence_and_the_provider_hears_
         }
         // Nor can a path go on without a part of it.
         let said = asked(&gate, &written(endpoint, &format!("/{ACME}"), "")).await;
-        assert!(said.starts_with("HTTP/1.1 401 ") && said.contains("stands in the path"), "{said}");
+        assert!(said.starts_with("HTTP/1.1 401 ") && said.contains("is in the path"), "{said}");
     }
     assert_eq!(line.heard(), [""; 0]);
 }
