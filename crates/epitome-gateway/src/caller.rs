@@ -37,7 +37,6 @@ const SCOPE_KEY: &[u8; 32] = b"epitome gateway scope of callers";
 /// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The tenant.
     pub tenant: TenantId,
     /// Tells callers of one tenant apart: the hash of the key that the client came with.
     pub scope: [u8; 32],
@@ -219,7 +218,6 @@ impl Callers {
 }
 
 impl<'k> Presented<'k> {
-    /// Adds the keys of a text.
     fn add(&mut self, keys: &'k KeyFinder, text: &[u8], place: Place) {
         for (tenant, key) in keys.find(text, place) {
             self.tenants.push(tenant);

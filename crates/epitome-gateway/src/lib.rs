@@ -116,15 +116,15 @@
 
 pub mod api;
 mod body_memory;
-pub mod caller;
-pub mod fail_open;
-pub mod identity;
+mod caller;
+mod fail_open;
+mod identity;
 pub mod ledger;
 pub mod mcp;
-pub mod own_tools;
+mod own_tools;
 pub mod policy;
 pub mod proxy;
-pub mod refusal;
+mod refusal;
 mod running;
 pub mod serve;
 pub mod settings;

@@ -19,80 +19,35 @@ const RETRY_AFTER_S: &str = "1";
 
 /// The reason for which the gateway answers a request itself, with an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Refusal {
-    /// Nobody knows the caller.
     #[error("{0}")]
     Unknown(Unknown),
-    /// There are too many requests.
     #[error("epitome: too many requests at once (`serve.requests_max` is {max}); try again in a moment")]
-    Busy {
-        /// The most at once.
-        max: usize,
-    },
-    /// The body is too large.
+    Busy { max: usize },
     #[error("epitome: the request's body is larger than {max} bytes (`serve.body_mb_max`)")]
-    BodyTooLarge {
-        /// The most bytes.
-        max: usize,
-    },
-    /// The bodies of all requests together take as much memory as they may.
+    BodyTooLarge { max: usize },
     #[error(
         "epitome: the bodies of all requests use {max} bytes of memory, the most allowed (`serve.body_memory_mb_max`); try again in a moment"
     )]
-    OutOfMemory {
-        /// The most bytes.
-        max: usize,
-    },
-    /// The body took too long.
+    OutOfMemory { max: usize },
     #[error("epitome: no part of the request's body arrived for {seconds} s (`serve.body_timeout_s`)")]
-    BodyTimeout {
-        /// For how long nothing came.
-        seconds: u64,
-    },
-    /// The body came too slowly.
+    BodyTimeout { seconds: u64 },
     #[error("epitome: the request's body took longer than {seconds} s (ten times `serve.body_timeout_s`)")]
-    BodySlow {
-        /// The seconds that were waited.
-        seconds: u64,
-    },
-    /// The body broke off or cannot be unpacked.
+    BodySlow { seconds: u64 },
     #[error("epitome: the request's body cannot be read: {reason}")]
-    BadBody {
-        /// The reason.
-        reason: String,
-    },
-    /// A header for the gateway makes no sense.
+    BadBody { reason: String },
     #[error("{reason}")]
-    Unclear {
-        /// The reason.
-        reason: String,
-    },
-    /// A page of another site asks where the gateway has a key of its own.
+    Unclear { reason: String },
     #[error(
         "epitome: the gateway would send its own provider key, so it accepts only requests to 127.0.0.1 or localhost that come from no other site's page; set `serve.keys` to allow others"
     )]
     Foreign,
-    /// Nobody is configured for it.
     #[error("epitome: no upstream is configured for this request; add one with `serve.upstreams` or `--upstream`")]
     NoUpstream,
-    /// The provider cannot be reached.
     #[error("epitome: the provider at {host} cannot be reached: {reason}")]
-    Unreachable {
-        /// The host.
-        host: String,
-        /// The reason.
-        reason: String,
-    },
-    /// The provider did not answer in time.
+    Unreachable { host: String, reason: String },
     #[error("epitome: the provider at {host} did not answer within {seconds} s (`serve.first_byte_timeout_s`)")]
-    Timeout {
-        /// The host.
-        host: String,
-        /// The seconds that were waited.
-        seconds: u64,
-    },
-    /// The gateway itself broke off.
+    Timeout { host: String, seconds: u64 },
     #[error("epitome: an internal error; see the gateway's log")]
     Broken,
 }
@@ -100,65 +55,46 @@ pub enum Refusal {
 named_enum! {
     /// The kinds of refusals, by the names that the header `x-epitome-refused` and the metrics have for them.
     pub enum RefusalKind {
-        /// The key is missing or unknown.
         UnknownCaller = "unknown_caller",
-        /// Too many requests at once.
         Busy = "busy",
-        /// The body is larger than a body may be.
         BodyTooLarge = "body_too_large",
-        /// The bodies of all requests use as much memory as they may.
         BodyMemory = "body_memory",
-        /// The body did not arrive in time.
         BodyTimeout = "body_timeout",
-        /// The body broke off, or cannot be decompressed.
         BadBody = "bad_body",
-        /// A header for the gateway makes no sense.
         Unclear = "unclear",
-        /// No upstream is configured for the request.
         NoUpstream = "no_upstream",
-        /// A page of another site sent it.
         Foreign = "foreign",
-        /// The provider cannot be reached.
         UpstreamUnreachable = "upstream_unreachable",
-        /// The provider did not answer in time.
         UpstreamTimeout = "upstream_timeout",
-        /// A task of the gateway panicked.
         Broken = "broken",
     }
 }
 
 impl Refusal {
-    /// Returns its status.
     pub fn status(&self) -> StatusCode {
-        match self {
-            Refusal::Unknown(_) => StatusCode::UNAUTHORIZED,
-            Refusal::Busy { .. } | Refusal::OutOfMemory { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Refusal::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Refusal::BodyTimeout { .. } | Refusal::BodySlow { .. } => StatusCode::REQUEST_TIMEOUT,
-            Refusal::BadBody { .. } | Refusal::Unclear { .. } => StatusCode::BAD_REQUEST,
-            Refusal::NoUpstream => StatusCode::NOT_FOUND,
-            Refusal::Foreign => StatusCode::FORBIDDEN,
-            Refusal::Unreachable { .. } => StatusCode::BAD_GATEWAY,
-            Refusal::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
-            Refusal::Broken => StatusCode::INTERNAL_SERVER_ERROR,
-        }
+        self.status_and_kind().0
     }
 
     /// Returns its kind, whose name is in the header and in the metrics.
     pub fn kind(&self) -> RefusalKind {
+        self.status_and_kind().1
+    }
+
+    fn status_and_kind(&self) -> (StatusCode, RefusalKind) {
         match self {
-            Refusal::Unknown(_) => RefusalKind::UnknownCaller,
-            Refusal::Busy { .. } => RefusalKind::Busy,
-            Refusal::BodyTooLarge { .. } => RefusalKind::BodyTooLarge,
-            Refusal::OutOfMemory { .. } => RefusalKind::BodyMemory,
-            Refusal::BodyTimeout { .. } | Refusal::BodySlow { .. } => RefusalKind::BodyTimeout,
-            Refusal::BadBody { .. } => RefusalKind::BadBody,
-            Refusal::Unclear { .. } => RefusalKind::Unclear,
-            Refusal::NoUpstream => RefusalKind::NoUpstream,
-            Refusal::Foreign => RefusalKind::Foreign,
-            Refusal::Unreachable { .. } => RefusalKind::UpstreamUnreachable,
-            Refusal::Timeout { .. } => RefusalKind::UpstreamTimeout,
-            Refusal::Broken => RefusalKind::Broken,
+            Refusal::Unknown(_) => (StatusCode::UNAUTHORIZED, RefusalKind::UnknownCaller),
+            Refusal::Busy { .. } => (StatusCode::SERVICE_UNAVAILABLE, RefusalKind::Busy),
+            Refusal::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, RefusalKind::BodyTooLarge),
+            Refusal::OutOfMemory { .. } => (StatusCode::SERVICE_UNAVAILABLE, RefusalKind::BodyMemory),
+            Refusal::BodyTimeout { .. } => (StatusCode::REQUEST_TIMEOUT, RefusalKind::BodyTimeout),
+            Refusal::BodySlow { .. } => (StatusCode::REQUEST_TIMEOUT, RefusalKind::BodyTimeout),
+            Refusal::BadBody { .. } => (StatusCode::BAD_REQUEST, RefusalKind::BadBody),
+            Refusal::Unclear { .. } => (StatusCode::BAD_REQUEST, RefusalKind::Unclear),
+            Refusal::NoUpstream => (StatusCode::NOT_FOUND, RefusalKind::NoUpstream),
+            Refusal::Foreign => (StatusCode::FORBIDDEN, RefusalKind::Foreign),
+            Refusal::Unreachable { .. } => (StatusCode::BAD_GATEWAY, RefusalKind::UpstreamUnreachable),
+            Refusal::Timeout { .. } => (StatusCode::GATEWAY_TIMEOUT, RefusalKind::UpstreamTimeout),
+            Refusal::Broken => (StatusCode::INTERNAL_SERVER_ERROR, RefusalKind::Broken),
         }
     }
 

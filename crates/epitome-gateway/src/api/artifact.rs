@@ -10,7 +10,7 @@ use epitome_runtime::store::ArtifactRow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Asked, Named, NumberedPage, Ordinal, Who};
+use super::extract::{ApiCaller, NumberedPageQuery, Ordinal, PathParams, QueryParams};
 use super::{Api, ApiError};
 
 /// The most tokens of one answer.
@@ -107,7 +107,7 @@ pub(super) struct ArtifactContent {
 /// The part of an artifact.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PartAsked {
+pub(super) struct PartQuery {
     from: Option<Ordinal>,
     to: Option<Ordinal>,
     grep: Option<String>,
@@ -115,9 +115,9 @@ pub(super) struct PartAsked {
 
 pub(super) async fn list(
     State(api): State<Api>,
-    Who(access): Who,
-    Named(name): Named<String>,
-    Asked(asked): Asked<NumberedPage>,
+    ApiCaller(access): ApiCaller,
+    PathParams(name): PathParams<String>,
+    QueryParams(asked): QueryParams<NumberedPageQuery>,
 ) -> Result<Json<ThreadArtifacts>, ApiError> {
     let row = api.thread(&access, &name).await?;
     let plan = if row.version == 0 { None } else { api.log().plan(&row.key, None).await? };
@@ -148,16 +148,16 @@ fn view(hint: &ArtifactHint, row: Option<&ArtifactRow>) -> ThreadArtifact {
 
 pub(super) async fn read(
     State(api): State<Api>,
-    Who(access): Who,
-    Named(id): Named<String>,
-    Asked(asked): Asked<PartAsked>,
+    ApiCaller(access): ApiCaller,
+    PathParams(id): PathParams<String>,
+    QueryParams(asked): QueryParams<PartQuery>,
 ) -> Result<Json<ArtifactContent>, ApiError> {
     let content = api.engine().artifacts().read(&access, &id, Moment::now()).await?;
     let limit = ContentLimit { counter: &**api.engine().counter(), max: Tokens::new(TOKENS_MAX) };
     Ok(Json(part(&content, &asked, limit)))
 }
 
-fn part(content: &Content, asked: &PartAsked, limit: ContentLimit<'_>) -> ArtifactContent {
+fn part(content: &Content, asked: &PartQuery, limit: ContentLimit<'_>) -> ArtifactContent {
     let (artifact, lines) = (Artifact::of(content.metadata()), content.line_count());
     let (from, to) = (asked.from.map_or(1, Ordinal::count), asked.to.map_or(lines, Ordinal::count));
     match &asked.grep {

@@ -62,78 +62,65 @@ pub enum ApiError {
 
 named_enum! {
     /// The codes of errors, for programs; `docs/api.md` lists them.
-    pub enum ApiErrorCode {
-        /// The key is missing or unknown.
+    enum ErrorCode {
         UnknownCaller = "unknown_caller",
-        /// The request is for another host, or from another site's page.
         Foreign = "foreign",
-        /// The endpoint does not exist.
         NoRoute = "no_route",
-        /// The endpoint does not accept the method.
         Method = "method",
-        /// The resource does not exist, or is another tenant's.
         NotFound = "not_found",
-        /// A parameter is not allowed.
         Parameter = "parameter",
-        /// The thread has messages and no prompt.
         NoPrompt = "no_prompt",
-        /// The store does not answer.
         Unavailable = "unavailable",
-        /// Stored data cannot be read.
         Unreadable = "unreadable",
     }
 }
 
 impl ApiError {
-    /// Returns its status.
-    pub fn status(&self) -> StatusCode {
+    /// Returns its status, its code for programs, and the sentence that says what to do next.
+    fn status_code_hint(&self) -> (StatusCode, ErrorCode, &'static str) {
         match self {
-            ApiError::Unknown(_) => StatusCode::UNAUTHORIZED,
-            ApiError::Foreign => StatusCode::FORBIDDEN,
-            ApiError::NoRoute | ApiError::NotFound { .. } => StatusCode::NOT_FOUND,
-            ApiError::Method => StatusCode::METHOD_NOT_ALLOWED,
-            ApiError::Parameter { .. } | ApiError::Query { .. } => StatusCode::BAD_REQUEST,
-            ApiError::NoPrompt => StatusCode::CONFLICT,
-            ApiError::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            ApiError::Unreadable => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-
-    /// Returns its code, for programs.
-    pub fn code(&self) -> ApiErrorCode {
-        match self {
-            ApiError::Unknown(_) => ApiErrorCode::UnknownCaller,
-            ApiError::Foreign => ApiErrorCode::Foreign,
-            ApiError::NoRoute => ApiErrorCode::NoRoute,
-            ApiError::Method => ApiErrorCode::Method,
-            ApiError::NotFound { .. } => ApiErrorCode::NotFound,
-            ApiError::Parameter { .. } | ApiError::Query { .. } => ApiErrorCode::Parameter,
-            ApiError::NoPrompt => ApiErrorCode::NoPrompt,
-            ApiError::Unavailable => ApiErrorCode::Unavailable,
-            ApiError::Unreadable => ApiErrorCode::Unreadable,
-        }
-    }
-
-    /// Returns the sentence that says what to do next.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            ApiError::Unknown(_) => "The setting `serve.keys` lists the valid keys.",
-            ApiError::Foreign => "Use 127.0.0.1 or localhost, or set `serve.keys` and send a key.",
-            ApiError::NoRoute => "`GET /api/openapi.json` describes every endpoint.",
-            ApiError::Method => "Every endpoint accepts GET only.",
-            ApiError::NotFound { .. } => "`GET /api/threads` lists the threads.",
-            ApiError::NoPrompt => "`GET /api/threads/{thread}/messages` returns its messages.",
-            ApiError::Parameter { .. } | ApiError::Query { .. } => "`GET /api/openapi.json` describes the parameters.",
-            ApiError::Unavailable => "Try again in a moment; `GET /readyz` reports the state of the store.",
-            ApiError::Unreadable => "`epitome store check` looks for damage and for missing keys.",
+            ApiError::Unknown(_) => {
+                (StatusCode::UNAUTHORIZED, ErrorCode::UnknownCaller, "The setting `serve.keys` lists the valid keys.")
+            }
+            ApiError::Foreign => (
+                StatusCode::FORBIDDEN,
+                ErrorCode::Foreign,
+                "Use 127.0.0.1 or localhost, or set `serve.keys` and send a key.",
+            ),
+            ApiError::NoRoute => {
+                (StatusCode::NOT_FOUND, ErrorCode::NoRoute, "`GET /api/openapi.json` describes every endpoint.")
+            }
+            ApiError::Method => (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::Method, "Every endpoint accepts GET only."),
+            ApiError::NotFound { .. } => {
+                (StatusCode::NOT_FOUND, ErrorCode::NotFound, "`GET /api/threads` lists the threads.")
+            }
+            ApiError::Parameter { .. } | ApiError::Query { .. } => {
+                (StatusCode::BAD_REQUEST, ErrorCode::Parameter, "`GET /api/openapi.json` describes the parameters.")
+            }
+            ApiError::NoPrompt => (
+                StatusCode::CONFLICT,
+                ErrorCode::NoPrompt,
+                "`GET /api/threads/{thread}/messages` returns its messages.",
+            ),
+            ApiError::Unavailable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                ErrorCode::Unavailable,
+                "Try again in a moment; `GET /readyz` reports the state of the store.",
+            ),
+            ApiError::Unreadable => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                ErrorCode::Unreadable,
+                "`epitome store check` looks for damage and for missing keys.",
+            ),
         }
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let error = json!({"code": self.code().name(), "message": self.to_string(), "hint": self.hint()});
-        let mut response = (self.status(), Json(json!({"error": error}))).into_response();
+        let (status, code, hint) = self.status_code_hint();
+        let error = json!({"code": code.name(), "message": self.to_string(), "hint": hint});
+        let mut response = (status, Json(json!({"error": error}))).into_response();
         let header = match self {
             ApiError::Unknown(_) => Some((WWW_AUTHENTICATE, "Bearer")),
             ApiError::Unavailable => Some((RETRY_AFTER, "1")),

@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::ask::{Asked, Named, Nothing, Number, NumberedPage, Who};
+use super::extract::{ApiCaller, NoParams, Number, NumberedPageQuery, PathParams, QueryParams};
 use super::{Api, ApiError};
 
 /// The interval at which the store is asked for events of other gateways.
@@ -95,9 +95,9 @@ pub(super) struct Events {
 
 pub(super) async fn list(
     State(api): State<Api>,
-    Who(access): Who,
-    Named(name): Named<String>,
-    Asked(asked): Asked<NumberedPage>,
+    ApiCaller(access): ApiCaller,
+    PathParams(name): PathParams<String>,
+    QueryParams(asked): QueryParams<NumberedPageQuery>,
 ) -> Result<Json<Events>, ApiError> {
     let row = api.thread(&access, &name).await?;
     let found = api.log().events(&row.key, asked.after(), asked.limit()).await?;
@@ -107,8 +107,8 @@ pub(super) async fn list(
 
 pub(super) async fn all(
     State(api): State<Api>,
-    Who(access): Who,
-    Asked(Nothing {}): Asked<Nothing>,
+    ApiCaller(access): ApiCaller,
+    QueryParams(NoParams {}): QueryParams<NoParams>,
 ) -> Sse<impl Stream<Item = Result<SseEvent, Infallible>>> {
     let live = stream::unfold(api.engine().bus().subscribe(), |mut heard| async move {
         let event = next_of(&mut heard).await?;
@@ -120,14 +120,14 @@ pub(super) async fn all(
 
 pub(super) async fn of_thread(
     State(api): State<Api>,
-    Who(access): Who,
-    Named(name): Named<String>,
+    ApiCaller(access): ApiCaller,
+    PathParams(name): PathParams<String>,
     headers: HeaderMap,
-    Asked(Nothing {}): Asked<Nothing>,
+    QueryParams(NoParams {}): QueryParams<NoParams>,
 ) -> Result<Sse<impl Stream<Item = Result<SseEvent, Infallible>>>, ApiError> {
     let row = api.thread(&access, &name).await?;
     let after = headers.get("last-event-id").map_or(Ok(0), last_seen)?;
-    let follower = Follower { heard: api.engine().bus().subscribe(), api: api.clone(), key: row.key, after };
+    let follower = EventFollower { heard: api.engine().bus().subscribe(), api: api.clone(), key: row.key, after };
     let batches = stream::unfold(follower, |mut follower| async move {
         let batch = follower.next().await?;
         Some((stream::iter(batch), follower))
@@ -154,14 +154,14 @@ fn sse(
 }
 
 /// Reads a thread's events from the store as they come.
-struct Follower {
+struct EventFollower {
     api: Api,
     key: ThreadKey,
     heard: Receiver<Arc<RuntimeEvent>>,
     after: u64,
 }
 
-impl Follower {
+impl EventFollower {
     /// The next events; none when the store cannot be read any more.
     async fn next(&mut self) -> Option<Vec<SseEvent>> {
         loop {
@@ -184,7 +184,7 @@ impl Follower {
     async fn wait(&mut self) {
         let own = async {
             while let Some(event) = next_of(&mut self.heard).await {
-                if matches!(&event, Heard::Event(event) if event.key == self.key) {
+                if matches!(&event, BusMessage::Event(event) if event.key == self.key) {
                     return;
                 }
             }
@@ -195,25 +195,25 @@ impl Follower {
 }
 
 /// An event from the bus, or the news that some were missed.
-enum Heard {
+enum BusMessage {
     Event(Arc<RuntimeEvent>),
     /// So many were lost because the client reads too slowly.
     Lost(u64),
 }
 
-async fn next_of(heard: &mut Receiver<Arc<RuntimeEvent>>) -> Option<Heard> {
+async fn next_of(heard: &mut Receiver<Arc<RuntimeEvent>>) -> Option<BusMessage> {
     match heard.recv().await {
-        Ok(event) => Some(Heard::Event(event)),
-        Err(RecvError::Lagged(lost)) => Some(Heard::Lost(lost)),
+        Ok(event) => Some(BusMessage::Event(event)),
+        Err(RecvError::Lagged(lost)) => Some(BusMessage::Lost(lost)),
         Err(RecvError::Closed) => None,
     }
 }
 
 /// Selects what a tenant sees: its own events, and that some were missed.
-fn told(heard: &Heard, tenant: &TenantId) -> Option<SseEvent> {
+fn told(heard: &BusMessage, tenant: &TenantId) -> Option<SseEvent> {
     match heard {
-        Heard::Event(event) if event.key.tenant == *tenant => Some(Event::of(None, event).sent()),
-        Heard::Event(_) => None,
-        Heard::Lost(lost) => Some(SseEvent::default().event("lost").data(format!("{{\"events\":{lost}}}"))),
+        BusMessage::Event(event) if event.key.tenant == *tenant => Some(Event::of(None, event).sent()),
+        BusMessage::Event(_) => None,
+        BusMessage::Lost(lost) => Some(SseEvent::default().event("lost").data(format!("{{\"events\":{lost}}}"))),
     }
 }

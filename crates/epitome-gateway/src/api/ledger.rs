@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::ask::{Asked, Named, PageAsked, Who};
+use super::extract::{ApiCaller, PageQuery, PathParams, QueryParams};
 use super::{Api, ApiError};
 use crate::ledger::{Day, DayTotals, Totals, entries, totals};
 
@@ -31,14 +31,14 @@ pub(super) struct LedgerEntries {
 /// From which day on.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SinceAsked {
+pub(super) struct SinceQuery {
     since: Option<String>,
 }
 
 pub(super) async fn all(
     State(api): State<Api>,
-    Who(access): Who,
-    Asked(asked): Asked<SinceAsked>,
+    ApiCaller(access): ApiCaller,
+    QueryParams(asked): QueryParams<SinceQuery>,
 ) -> Result<Json<LedgerTotals>, ApiError> {
     let wrong = || ApiError::Query { reason: "`since` is a day such as 2026-11-16".to_owned() };
     let since: Option<Day> = asked.since.as_deref().map(|day| day.parse().map_err(|_| wrong())).transpose()?;
@@ -53,9 +53,9 @@ pub(super) async fn all(
 
 pub(super) async fn of_thread(
     State(api): State<Api>,
-    Who(access): Who,
-    Named(name): Named<String>,
-    Asked(asked): Asked<PageAsked>,
+    ApiCaller(access): ApiCaller,
+    PathParams(name): PathParams<String>,
+    QueryParams(asked): QueryParams<PageQuery>,
 ) -> Result<Json<LedgerEntries>, ApiError> {
     let row = api.thread(&access, &name).await?;
     let limit = asked.limit();

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::ask::{Asked, LIMIT, LIMIT_MAX, Named, Ordinal, Who};
+use super::extract::{ApiCaller, LIMIT, LIMIT_MAX, Ordinal, PathParams, QueryParams};
 use super::{Api, ApiError};
 
 /// A message of a thread.
@@ -45,16 +45,16 @@ pub(super) struct Messages {
 /// The range of messages.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Numbers {
+pub(super) struct MessageRange {
     from: Option<Ordinal>,
     to: Option<Ordinal>,
 }
 
 pub(super) async fn list(
     State(api): State<Api>,
-    Who(access): Who,
-    Named(name): Named<String>,
-    Asked(asked): Asked<Numbers>,
+    ApiCaller(access): ApiCaller,
+    PathParams(name): PathParams<String>,
+    QueryParams(asked): QueryParams<MessageRange>,
 ) -> Result<Json<Messages>, ApiError> {
     let row = api.thread(&access, &name).await?;
     let first = asked.from.map_or(0, |from| from.get() - 1);

@@ -10,9 +10,9 @@
 //! not.
 
 mod artifact;
-mod ask;
 mod error;
 mod event;
+mod extract;
 mod ledger;
 mod message;
 mod openapi;

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::ApiError;
-use super::ask::{Asked, Nothing};
-use super::table::{Answers, ENDPOINTS, Endpoint, Parameter, Shape, Stands};
+use super::extract::{NoParams, QueryParams};
+use super::table::{AnswerKind, ENDPOINTS, Endpoint, Parameter, ParameterPlace, Shape};
 use crate::caller::KEY_HEADER;
 
 /// The document as it is checked in.
@@ -48,7 +48,7 @@ struct ErrorDetail {
     hint: String,
 }
 
-pub(super) async fn show(Asked(Nothing {}): Asked<Nothing>) -> Result<Response, ApiError> {
+pub(super) async fn show(QueryParams(NoParams {}): QueryParams<NoParams>) -> Result<Response, ApiError> {
     Ok(([(CONTENT_TYPE, "application/json")], CHECKED_IN).into_response())
 }
 
@@ -117,13 +117,13 @@ fn operation_id(path: &str) -> String {
 
 fn responses(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     let (content_type, schema) = match endpoint.answers {
-        Answers::Json(schema) | Answers::Readiness(schema) => ("application/json", schema(schemas).to_value()),
-        Answers::Text => ("text/plain", json!({"type": "string"})),
-        Answers::Events => ("text/event-stream", json!({"type": "string"})),
+        AnswerKind::Json(schema) | AnswerKind::Readiness(schema) => ("application/json", schema(schemas).to_value()),
+        AnswerKind::Text => ("text/plain", json!({"type": "string"})),
+        AnswerKind::Events => ("text/event-stream", json!({"type": "string"})),
     };
     let answer = json!({"description": endpoint.about, "content": {content_type: {"schema": schema}}});
     let mut responses = json!({"200": answer});
-    if matches!(endpoint.answers, Answers::Readiness(_)) {
+    if matches!(endpoint.answers, AnswerKind::Readiness(_)) {
         responses["503"] = answer;
     }
     for status in errors(endpoint) {
@@ -134,26 +134,26 @@ fn responses(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
 
 /// The statuses that an endpoint may answer with an error.
 fn errors(endpoint: &Endpoint) -> &'static [&'static str] {
-    let takes = |stands: Stands| endpoint.parameters.iter().any(|parameter| parameter.stands == stands);
+    let takes = |place: ParameterPlace| endpoint.parameters.iter().any(|parameter| parameter.place == place);
     match () {
         () if is_open(endpoint) => &[],
         () if endpoint.path == "/metrics" => &["401", "403"],
         () if endpoint.path.ends_with("/prompt") => &["400", "401", "403", "404", "409", "500", "503"],
-        () if takes(Stands::Path) => &["400", "401", "403", "404", "500", "503"],
+        () if takes(ParameterPlace::Path) => &["400", "401", "403", "404", "500", "503"],
         () => &["400", "401", "403", "500", "503"],
     }
 }
 
 fn parameter(parameter: &Parameter) -> Value {
-    let stands = match parameter.stands {
-        Stands::Path => "path",
-        Stands::Query => "query",
-        Stands::Header => "header",
+    let place = match parameter.place {
+        ParameterPlace::Path => "path",
+        ParameterPlace::Query => "query",
+        ParameterPlace::Header => "header",
     };
     json!({
         "name": parameter.name,
-        "in": stands,
-        "required": parameter.stands == Stands::Path,
+        "in": place,
+        "required": parameter.place == ParameterPlace::Path,
         "description": parameter.about,
         "schema": shape(parameter),
     })
@@ -162,7 +162,7 @@ fn parameter(parameter: &Parameter) -> Value {
 fn shape(parameter: &Parameter) -> Value {
     match parameter.shape {
         // Without it there is another path.
-        Shape::Text if parameter.stands == Stands::Path => json!({"type": "string", "minLength": 1}),
+        Shape::Text if parameter.place == ParameterPlace::Path => json!({"type": "string", "minLength": 1}),
         Shape::Text => json!({"type": "string"}),
         Shape::Name => json!({"type": "string", "pattern": "^[A-Za-z0-9_:@+=-][A-Za-z0-9._:@+=-]{0,199}$"}),
         Shape::Day => json!({"type": "string", "format": "date"}),

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ask::{Asked, Named, Nothing, NumberedPage, Ordinal, Who};
+use super::extract::{ApiCaller, NoParams, NumberedPageQuery, Ordinal, PathParams, QueryParams};
 use super::{Api, ApiError};
 
 /// A plan without what it says.
@@ -100,15 +100,15 @@ pub(super) struct Receipt {
 /// The plan.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct VersionAsked {
+pub(super) struct VersionQuery {
     version: Option<Ordinal>,
 }
 
 pub(super) async fn list(
     State(api): State<Api>,
-    Who(access): Who,
-    Named(name): Named<String>,
-    Asked(asked): Asked<NumberedPage>,
+    ApiCaller(access): ApiCaller,
+    PathParams(name): PathParams<String>,
+    QueryParams(asked): QueryParams<NumberedPageQuery>,
 ) -> Result<Json<Plans>, ApiError> {
     let row = api.thread(&access, &name).await?;
     let last = asked.after().saturating_add(asked.limit() as u64).min(row.version);
@@ -121,9 +121,9 @@ pub(super) async fn list(
 
 pub(super) async fn show(
     State(api): State<Api>,
-    Who(access): Who,
-    Named((name, version)): Named<(String, u64)>,
-    Asked(Nothing {}): Asked<Nothing>,
+    ApiCaller(access): ApiCaller,
+    PathParams((name, version)): PathParams<(String, u64)>,
+    QueryParams(NoParams {}): QueryParams<NoParams>,
 ) -> Result<Json<PlanDetail>, ApiError> {
     let row = api.thread(&access, &name).await?;
     let (plan, stored) = found(&api, &row, Some(version)).await?;
@@ -137,9 +137,9 @@ pub(super) async fn show(
 
 pub(super) async fn receipt(
     State(api): State<Api>,
-    Who(access): Who,
-    Named(name): Named<String>,
-    Asked(asked): Asked<VersionAsked>,
+    ApiCaller(access): ApiCaller,
+    PathParams(name): PathParams<String>,
+    QueryParams(asked): QueryParams<VersionQuery>,
 ) -> Result<Json<Receipt>, ApiError> {
     use epitome::summary::Fate;
     let row = api.thread(&access, &name).await?;

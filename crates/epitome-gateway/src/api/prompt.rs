@@ -1,4 +1,4 @@
-//! The prompt: what the model sees now, piece by piece. Nothing is decided or compacted by looking.
+//! The prompt: what the model sees now, piece by piece. NoParams is decided or compacted by looking.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::ask::{Asked, Named, Nothing, Who};
+use super::extract::{ApiCaller, NoParams, PathParams, QueryParams};
 use super::{Api, ApiError};
 
 /// The number of tries when plans are committed meanwhile.
@@ -62,9 +62,9 @@ pub(super) struct Prompt {
 
 pub(super) async fn show(
     State(api): State<Api>,
-    Who(access): Who,
-    Named(name): Named<String>,
-    Asked(Nothing {}): Asked<Nothing>,
+    ApiCaller(access): ApiCaller,
+    PathParams(name): PathParams<String>,
+    QueryParams(NoParams {}): QueryParams<NoParams>,
 ) -> Result<Json<Prompt>, ApiError> {
     let row = api.thread(&access, &name).await?;
     for _ in 0..LOOKS_MAX {

@@ -3,7 +3,7 @@
 use axum::routing::{MethodRouter, get};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::ask::{LIMIT, LIMIT_MAX, SAFE_MAX};
+use super::extract::{LIMIT, LIMIT_MAX, SAFE_MAX};
 use super::{Api, artifact, event, ledger, message, openapi, plan, prompt, thread, version};
 use crate::serve::{health, metrics};
 
@@ -15,7 +15,7 @@ pub struct Endpoint {
     pub about: &'static str,
     /// Its parameters.
     pub parameters: &'static [Parameter],
-    pub(super) answers: Answers,
+    pub(super) answers: AnswerKind,
     pub(super) handler: fn() -> MethodRouter<Api>,
 }
 
@@ -25,13 +25,13 @@ pub struct Parameter {
     pub name: &'static str,
     /// Its meaning.
     pub about: &'static str,
-    pub(super) stands: Stands,
+    pub(super) place: ParameterPlace,
     pub(super) shape: Shape,
 }
 
 /// The place of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stands {
+pub(super) enum ParameterPlace {
     Path,
     Query,
     Header,
@@ -50,7 +50,7 @@ pub(super) enum Shape {
 
 /// The answer of an endpoint.
 #[derive(Clone, Copy)]
-pub(super) enum Answers {
+pub(super) enum AnswerKind {
     Json(fn(&mut SchemaGenerator) -> Schema),
     /// JSON, and 503 with the same shape when it is not well.
     Readiness(fn(&mut SchemaGenerator) -> Schema),
@@ -59,20 +59,24 @@ pub(super) enum Answers {
 }
 
 const THREAD: Parameter =
-    Parameter { name: "thread", about: "A thread's id.", stands: Stands::Path, shape: Shape::Text };
-const AFTER: Parameter =
-    Parameter { name: "after", about: "The `next` of the page before.", stands: Stands::Query, shape: Shape::Text };
+    Parameter { name: "thread", about: "A thread's id.", place: ParameterPlace::Path, shape: Shape::Text };
+const AFTER: Parameter = Parameter {
+    name: "after",
+    about: "The `next` of the page before.",
+    place: ParameterPlace::Query,
+    shape: Shape::Text,
+};
 const AFTER_NAME: Parameter = Parameter { shape: Shape::Name, ..AFTER };
 const AFTER_NUMBER: Parameter = Parameter { shape: Shape::Whole(0, SAFE_MAX, Some(0)), ..AFTER };
 const AT_MOST: Parameter = Parameter {
     name: "limit",
     about: "The most entries of one page.",
-    stands: Stands::Query,
+    place: ParameterPlace::Query,
     shape: Shape::Whole(1, LIMIT_MAX, Some(LIMIT)),
 };
 
 const fn query(name: &'static str, about: &'static str, shape: Shape) -> Parameter {
-    Parameter { name, about, stands: Stands::Query, shape }
+    Parameter { name, about, place: ParameterPlace::Query, shape }
 }
 
 fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
@@ -85,56 +89,56 @@ pub static ENDPOINTS: &[Endpoint] = &[
         path: "/livez",
         about: "A sign of life.",
         parameters: &[],
-        answers: Answers::Text,
+        answers: AnswerKind::Text,
         handler: || get(health::live),
     },
     Endpoint {
         path: "/readyz",
         about: "Readiness, with each check; 503 if not ready. Without its store a gateway is `degraded` and keeps serving.",
         parameters: &[],
-        answers: Answers::Readiness(schema::<health::Readiness>),
+        answers: AnswerKind::Readiness(schema::<health::Readiness>),
         handler: || get(health::ready),
     },
     Endpoint {
         path: "/health",
         about: "A sign of life, with version and uptime.",
         parameters: &[],
-        answers: Answers::Json(schema::<health::Health>),
+        answers: AnswerKind::Json(schema::<health::Health>),
         handler: || get(health::health),
     },
     Endpoint {
         path: "/metrics",
         about: "Metrics in Prometheus' text format.",
         parameters: &[],
-        answers: Answers::Text,
+        answers: AnswerKind::Text,
         handler: || get(metrics::show),
     },
     Endpoint {
         path: "/api/version",
         about: "The program and its version.",
         parameters: &[],
-        answers: Answers::Json(schema::<version::Version>),
+        answers: AnswerKind::Json(schema::<version::Version>),
         handler: || get(version::show),
     },
     Endpoint {
         path: "/api/openapi.json",
         about: "This description, as OpenAPI 3.1.",
         parameters: &[],
-        answers: Answers::Json(schema::<openapi::Document>),
+        answers: AnswerKind::Json(schema::<openapi::Document>),
         handler: || get(openapi::show),
     },
     Endpoint {
         path: "/api/threads",
         about: "The threads.",
         parameters: &[AFTER_NAME, AT_MOST],
-        answers: Answers::Json(schema::<thread::Threads>),
+        answers: AnswerKind::Json(schema::<thread::Threads>),
         handler: || get(thread::list),
     },
     Endpoint {
         path: "/api/threads/{thread}",
         about: "A thread and its relatives.",
         parameters: &[THREAD],
-        answers: Answers::Json(schema::<thread::ThreadDetail>),
+        answers: AnswerKind::Json(schema::<thread::ThreadDetail>),
         handler: || get(thread::show),
     },
     Endpoint {
@@ -149,21 +153,21 @@ pub static ENDPOINTS: &[Endpoint] = &[
                 Shape::Whole(1, SAFE_MAX, None),
             ),
         ],
-        answers: Answers::Json(schema::<message::Messages>),
+        answers: AnswerKind::Json(schema::<message::Messages>),
         handler: || get(message::list),
     },
     Endpoint {
         path: "/api/threads/{thread}/prompt",
         about: "The prompt that the model sees now.",
         parameters: &[THREAD],
-        answers: Answers::Json(schema::<prompt::Prompt>),
+        answers: AnswerKind::Json(schema::<prompt::Prompt>),
         handler: || get(prompt::show),
     },
     Endpoint {
         path: "/api/threads/{thread}/plans",
         about: "A thread's plans, without their contents.",
         parameters: &[THREAD, AFTER_NUMBER, AT_MOST],
-        answers: Answers::Json(schema::<plan::Plans>),
+        answers: AnswerKind::Json(schema::<plan::Plans>),
         handler: || get(plan::list),
     },
     Endpoint {
@@ -174,11 +178,11 @@ pub static ENDPOINTS: &[Endpoint] = &[
             Parameter {
                 name: "version",
                 about: "The plan's version.",
-                stands: Stands::Path,
+                place: ParameterPlace::Path,
                 shape: Shape::Whole(1, SAFE_MAX, None),
             },
         ],
-        answers: Answers::Json(schema::<plan::PlanDetail>),
+        answers: AnswerKind::Json(schema::<plan::PlanDetail>),
         handler: || get(plan::show),
     },
     Endpoint {
@@ -188,14 +192,14 @@ pub static ENDPOINTS: &[Endpoint] = &[
             THREAD,
             query("version", "The plan's version; without it, the newest.", Shape::Whole(1, SAFE_MAX, None)),
         ],
-        answers: Answers::Json(schema::<plan::Receipt>),
+        answers: AnswerKind::Json(schema::<plan::Receipt>),
         handler: || get(plan::receipt),
     },
     Endpoint {
         path: "/api/threads/{thread}/events",
         about: "A thread's events.",
         parameters: &[THREAD, AFTER_NUMBER, AT_MOST],
-        answers: Answers::Json(schema::<event::Events>),
+        answers: AnswerKind::Json(schema::<event::Events>),
         handler: || get(event::list),
     },
     Endpoint {
@@ -206,51 +210,51 @@ pub static ENDPOINTS: &[Endpoint] = &[
             Parameter {
                 name: "Last-Event-ID",
                 about: "The number of the last event that was seen; by default all events are sent.",
-                stands: Stands::Header,
+                place: ParameterPlace::Header,
                 shape: Shape::Whole(0, SAFE_MAX, None),
             },
         ],
-        answers: Answers::Events,
+        answers: AnswerKind::Events,
         handler: || get(event::of_thread),
     },
     Endpoint {
         path: "/api/threads/{thread}/artifacts",
         about: "The artifacts that left a thread's prompts.",
         parameters: &[THREAD, AFTER_NUMBER, AT_MOST],
-        answers: Answers::Json(schema::<artifact::ThreadArtifacts>),
+        answers: AnswerKind::Json(schema::<artifact::ThreadArtifacts>),
         handler: || get(artifact::list),
     },
     Endpoint {
         path: "/api/threads/{thread}/ledger",
         about: "The cost of each request of a thread, with and without the gateway.",
         parameters: &[THREAD, AFTER, AT_MOST],
-        answers: Answers::Json(schema::<ledger::LedgerEntries>),
+        answers: AnswerKind::Json(schema::<ledger::LedgerEntries>),
         handler: || get(ledger::of_thread),
     },
     Endpoint {
         path: "/api/artifacts/{artifact}",
         about: "An artifact's content, or a part of it.",
         parameters: &[
-            Parameter { name: "artifact", about: "An artifact's id.", stands: Stands::Path, shape: Shape::Text },
+            Parameter { name: "artifact", about: "An artifact's id.", place: ParameterPlace::Path, shape: Shape::Text },
             query("from", "The first line.", Shape::Whole(1, SAFE_MAX, None)),
             query("to", "The last line.", Shape::Whole(1, SAFE_MAX, None)),
             query("grep", "Returns only lines that contain this text, in any case.", Shape::Text),
         ],
-        answers: Answers::Json(schema::<artifact::ArtifactContent>),
+        answers: AnswerKind::Json(schema::<artifact::ArtifactContent>),
         handler: || get(artifact::read),
     },
     Endpoint {
         path: "/api/events",
         about: "New events of all threads on this gateway, as server-sent events.",
         parameters: &[],
-        answers: Answers::Events,
+        answers: AnswerKind::Events,
         handler: || get(event::all),
     },
     Endpoint {
         path: "/api/ledger",
         about: "The cost of all requests, with and without the gateway, by day.",
         parameters: &[query("since", "The first day, such as 2026-11-16.", Shape::Day)],
-        answers: Answers::Json(schema::<ledger::LedgerTotals>),
+        answers: AnswerKind::Json(schema::<ledger::LedgerTotals>),
         handler: || get(ledger::all),
     },
 ];

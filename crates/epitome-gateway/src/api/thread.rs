@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::ask::{Asked, Named, Nothing, PageAsked, Who};
+use super::extract::{ApiCaller, NoParams, PageQuery, PathParams, QueryParams};
 use super::{Api, ApiError};
 
 /// Forks are looked for among so many threads at most, so many at once.
@@ -100,8 +100,8 @@ pub(super) struct ThreadDetail {
 
 pub(super) async fn list(
     State(api): State<Api>,
-    Who(access): Who,
-    Asked(asked): Asked<PageAsked>,
+    ApiCaller(access): ApiCaller,
+    QueryParams(asked): QueryParams<PageQuery>,
 ) -> Result<Json<Threads>, ApiError> {
     let wrong = |error: epitome_runtime::ids::NotAName| ApiError::Query { reason: format!("`after`: {error}") };
     let after: Option<ThreadId> = asked.after.as_deref().map(str::parse).transpose().map_err(wrong)?;
@@ -116,9 +116,9 @@ pub(super) async fn list(
 
 pub(super) async fn show(
     State(api): State<Api>,
-    Who(access): Who,
-    Named(name): Named<String>,
-    Asked(Nothing {}): Asked<Nothing>,
+    ApiCaller(access): ApiCaller,
+    PathParams(name): PathParams<String>,
+    QueryParams(NoParams {}): QueryParams<NoParams>,
 ) -> Result<Json<ThreadDetail>, ApiError> {
     let row = api.thread(&access, &name).await?;
     let thread = Thread::of(&row, api.log())?;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ApiError;
-use super::ask::{Asked, Nothing};
+use super::extract::{NoParams, QueryParams};
 
 /// The program and its version.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -16,6 +16,6 @@ pub(super) struct Version {
     version: &'static str,
 }
 
-pub(super) async fn show(Asked(Nothing {}): Asked<Nothing>) -> Result<Json<Version>, ApiError> {
+pub(super) async fn show(QueryParams(NoParams {}): QueryParams<NoParams>) -> Result<Json<Version>, ApiError> {
     Ok(Json(Version { name: "epitome", version: env!("CARGO_PKG_VERSION") }))
 }

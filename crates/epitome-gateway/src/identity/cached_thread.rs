@@ -29,11 +29,8 @@ pub struct CachedThread {
 /// The facts of a thread that are known without opening it.
 #[derive(Clone, Debug)]
 pub struct CachedState {
-    /// Its key.
     pub key: ThreadKey,
-    /// Its origin.
     pub origin: Origin,
-    /// The thread that it is a fork of.
     pub forked_from: Option<ThreadId>,
     /// The number of its messages, pending ones included.
     pub length: usize,
@@ -64,7 +61,6 @@ pub struct CachedState {
 pub struct RequestFrame {
     /// The system prompt.
     pub system: blake3::Hash,
-    /// The tools.
     pub tools: blake3::Hash,
 }
 
@@ -83,7 +79,6 @@ pub enum Origin {
     Stored,
     /// It begins here.
     New {
-        /// Its scope.
         scope: String,
         /// Labels to store with it.
         labels: serde_json::Value,
@@ -190,7 +185,6 @@ impl CachedThread {
         state.pending = pending.into_iter().chain(std::mem::take(&mut state.pending)).collect();
     }
 
-    /// Returns its key.
     pub fn key(&self) -> ThreadKey {
         self.state().key.clone()
     }

@@ -27,27 +27,16 @@ named_enum! {
     /// A program that sends requests.
     #[derive(Default)]
     pub enum Program {
-        /// Claude Code.
         ClaudeCode = "claude-code",
-        /// Codex.
         Codex = "codex",
-        /// opencode.
         Opencode = "opencode",
-        /// pi.
         Pi = "pi",
-        /// Qwen Code.
         QwenCode = "qwen-code",
-        /// Gemini CLI.
         GeminiCli = "gemini-cli",
-        /// OpenAI's SDK for Python.
         OpenAiPython = "openai-python",
-        /// OpenAI's SDK for JavaScript.
         OpenAiNode = "openai-node",
-        /// Anthropic's SDK for Python.
         AnthropicPython = "anthropic-python",
-        /// Anthropic's SDK for JavaScript.
         AnthropicNode = "anthropic-node",
-        /// Any other program.
         #[default]
         Other = "other",
     }
@@ -75,7 +64,6 @@ const ROLE: HeaderName = HeaderName::from_static("x-openai-subagent");
 /// The program that sends a request, and the names that it gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Client {
-    /// The program.
     pub program: Program,
     /// The name that it has for its conversation.
     pub session: Option<String>,

@@ -15,7 +15,7 @@ mod cached_thread;
 mod client;
 mod thread_cache;
 
-pub use cached_thread::{CachedState, CachedThread, Counted, Origin, Parent, RequestFrame};
+pub use cached_thread::{CachedThread, Counted, Origin, Parent, RequestFrame};
 pub use client::{Client, Named, Program};
 pub use thread_cache::{Relation, ThreadCache, ThreadMatch, ThreadQuery, loaded_bytes};
 
@@ -35,7 +35,6 @@ pub struct Scope {
     pub tenant: TenantId,
     /// The threads of this caller, in this dialect, of this conversation and this user, as far as the request names them.
     pub name: String,
-    /// The dialect.
     pub dialect: Dialect,
     /// The same without the words that a request brought for itself alone.
     party: String,

@@ -33,7 +33,6 @@ named_enum! {
 /// The thread of a history.
 #[derive(Clone, Debug)]
 pub struct ThreadMatch {
-    /// Its thread.
     pub thread: Arc<CachedThread>,
     /// The relation of the history to it.
     pub relation: Relation,
@@ -66,7 +65,6 @@ struct CacheIndex {
 pub struct ThreadQuery<'a> {
     /// The scope; threads of others are never found.
     pub scope: &'a Scope,
-    /// Its messages.
     pub messages: &'a [Raw],
     /// Its fingerprints.
     pub prints: &'a [blake3::Hash],

@@ -21,7 +21,7 @@ pub(super) const COMPACT: Tool = Tool {
 /// The parameters of a compaction.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wishes {
+pub(super) struct CompactParams {
     #[serde(default)]
     instructions: Option<String>,
     #[serde(default)]
@@ -29,20 +29,20 @@ pub(super) struct Wishes {
 }
 
 /// The result of a compaction, for people and for programs.
-pub(super) struct Report {
+pub(super) struct CompactReport {
     pub outcome: Outcome,
     pub facts: Option<Value>,
 }
 
-impl Report {
+impl CompactReport {
     fn failure(text: String) -> Self {
-        Report { outcome: Outcome::failure(text), facts: None }
+        CompactReport { outcome: Outcome::failure(text), facts: None }
     }
 }
 
-impl Wishes {
+impl CompactParams {
     /// The wishes in the arguments of a call.
-    pub fn parse(arguments: Value) -> Result<Wishes, Outcome> {
+    pub fn parse(arguments: Value) -> Result<CompactParams, Outcome> {
         serde_json::from_value(arguments).map_err(|error| {
             Outcome::failure(format!(
                 "The arguments of `compact` cannot be used: {error}. Call it again with its schema."
@@ -62,19 +62,24 @@ impl Wishes {
 }
 
 /// Compacts a thread now.
-pub(super) async fn compact(engine: &Engine, access: &Access, thread: ThreadId, wishes: Wishes) -> Report {
+pub(super) async fn compact(
+    engine: &Engine,
+    access: &Access,
+    thread: ThreadId,
+    wishes: CompactParams,
+) -> CompactReport {
     let mut open = match engine.resume(access, thread).await {
         Ok(open) => open,
-        Err(error) => return Report::failure(sentence(&error)),
+        Err(error) => return CompactReport::failure(sentence(&error)),
     };
     match open.prepare_step(&wishes.into_request()).await {
         Ok(step) => report(engine, &open, &step).await,
-        Err(EngineError::NotAllowed) => Report::failure("You may read this thread, not compact it.".to_owned()),
-        Err(error) => Report::failure(sentence(&error)),
+        Err(EngineError::NotAllowed) => CompactReport::failure("You may read this thread, not compact it.".to_owned()),
+        Err(error) => CompactReport::failure(sentence(&error)),
     }
 }
 
-async fn report(engine: &Engine, open: &OpenThread, step: &Step) -> Report {
+async fn report(engine: &Engine, open: &OpenThread, step: &Step) -> CompactReport {
     let thread = &open.key().thread;
     let warnings = step.warnings.join(" ");
     let Some(stats) = step.compacted else {
@@ -87,7 +92,7 @@ async fn report(engine: &Engine, open: &OpenThread, step: &Step) -> Report {
             "thread": thread, "compacted": false, "tokens_before": step.tokens, "tokens_after": step.tokens,
             "plan_version": step.version, "warnings": step.warnings,
         });
-        return Report { outcome: Outcome::answer(text.trim_end()), facts: Some(facts) };
+        return CompactReport { outcome: Outcome::answer(text.trim_end()), facts: Some(facts) };
     };
     let receipt = receipt(engine, open).await;
     let text = format!(
@@ -105,7 +110,7 @@ async fn report(engine: &Engine, open: &OpenThread, step: &Step) -> Report {
             "lost": receipt.count(Fate::Lost), "repaired": receipt.repaired,
         },
     });
-    Report { outcome: Outcome::answer(text.trim_end()), facts: Some(facts) }
+    CompactReport { outcome: Outcome::answer(text.trim_end()), facts: Some(facts) }
 }
 
 fn items(receipt: &Receipt) -> String {

@@ -25,17 +25,17 @@ pub(super) const TEMPLATE: &str = "epitome://thread/{thread}/artifact/{id}";
 
 /// The URI of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
+pub(super) struct ResourceUri {
     pub thread: ThreadId,
     pub id: String,
 }
 
-impl Address {
+impl ResourceUri {
     /// The address that is written so.
-    pub fn parse(uri: &str) -> Option<Address> {
+    pub fn parse(uri: &str) -> Option<ResourceUri> {
         let (thread, id) = uri.strip_prefix("epitome://thread/")?.split_once("/artifact/")?;
         let is_id = !id.is_empty() && id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        is_id.then_some(Address { thread: thread.parse().ok()?, id: id.to_owned() })
+        is_id.then_some(ResourceUri { thread: thread.parse().ok()?, id: id.to_owned() })
     }
 
     fn uri(thread: &ThreadId, id: &str) -> String {
@@ -45,21 +45,21 @@ impl Address {
 
 /// The cursor of a list: the artifact before the next page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Cursor {
+pub(super) struct ListCursor {
     /// Newest first.
     at: std::cmp::Reverse<i64>,
     id: String,
 }
 
-impl Cursor {
-    fn of(row: &ArtifactRow) -> Cursor {
-        Cursor { at: std::cmp::Reverse(row.at.0), id: row.id.clone() }
+impl ListCursor {
+    fn of(row: &ArtifactRow) -> ListCursor {
+        ListCursor { at: std::cmp::Reverse(row.at.0), id: row.id.clone() }
     }
 
     /// The cursor that is written so.
-    pub fn parse(text: &str) -> Option<Cursor> {
+    pub fn parse(text: &str) -> Option<ListCursor> {
         let (at, id) = text.split_once('.')?;
-        Some(Cursor { at: std::cmp::Reverse(at.parse().ok()?), id: id.to_owned() })
+        Some(ListCursor { at: std::cmp::Reverse(at.parse().ok()?), id: id.to_owned() })
     }
 
     fn text(&self) -> String {
@@ -68,37 +68,45 @@ impl Cursor {
 }
 
 /// A part of the list, and the cursor of the next.
-pub(super) struct Listed {
+pub(super) struct ResourceList {
     pub resources: Vec<Resource>,
     pub next: Option<String>,
 }
 
 /// The artifacts that a session may read, newest first.
-pub(super) async fn list(engine: &Engine, session: &Session, after: Option<Cursor>) -> Result<Listed, EngineError> {
+pub(super) async fn list(
+    engine: &Engine,
+    session: &Session,
+    after: Option<ListCursor>,
+) -> Result<ResourceList, EngineError> {
     let mut rows = newest(engine, session, after).await?;
-    let next = (rows.len() > PAGE).then(|| Cursor::of(&rows[PAGE - 1]).text());
+    let next = (rows.len() > PAGE).then(|| ListCursor::of(&rows[PAGE - 1]).text());
     rows.truncate(PAGE);
     let threads = rows.iter().map(|row| &row.thread).chain(&session.thread).collect();
     let hints = hints(engine, &session.access, threads).await;
     let resource = |row| resource(row, session.thread.as_ref().unwrap_or(&row.thread), hints.get(&row.id));
-    Ok(Listed { resources: rows.iter().map(resource).collect(), next })
+    Ok(ResourceList { resources: rows.iter().map(resource).collect(), next })
 }
 
 /// One more than a part of the list, of those behind the cursor.
-async fn newest(engine: &Engine, session: &Session, after: Option<Cursor>) -> Result<Vec<ArtifactRow>, EngineError> {
+async fn newest(
+    engine: &Engine,
+    session: &Session,
+    after: Option<ListCursor>,
+) -> Result<Vec<ArtifactRow>, EngineError> {
     let access = &session.access;
     if !access.may(Permission::ReadThread) || !access.may(Permission::ReadArtifact) {
         return Ok(Vec::new());
     }
     let family = match &session.thread {
-        Some(thread) => Some(Family::of(engine, access, thread).await?),
+        Some(thread) => Some(ThreadFamily::of(engine, access, thread).await?),
         None => None,
     };
     let now = Moment::now();
     let is_listed = |row: &ArtifactRow| {
         let is_here = family.as_ref().is_none_or(|family| family.has(row));
         let is_readable = access.may_read(row.sensitivity) && row.expires.is_none_or(|expires| expires > now);
-        is_here && is_readable && after.as_ref().is_none_or(|after| Cursor::of(row) > *after)
+        is_here && is_readable && after.as_ref().is_none_or(|after| ListCursor::of(row) > *after)
     };
     let (mut best, mut last, mut count) = (Vec::new(), None::<String>, 0);
     loop {
@@ -107,7 +115,7 @@ async fn newest(engine: &Engine, session: &Session, after: Option<Cursor>) -> Re
         count += page.len();
         last = page.last().map(|row| row.id.clone());
         best.extend(page.into_iter().filter(is_listed));
-        best.sort_by_key(Cursor::of);
+        best.sort_by_key(ListCursor::of);
         best.truncate(PAGE + 1);
         if is_last || count >= LOOKED_AT_MAX {
             return Ok(best);
@@ -117,17 +125,17 @@ async fn newest(engine: &Engine, session: &Session, after: Option<Cursor>) -> Re
 
 /// What belongs to a thread: what it moved out first, or what it was forked from, and what its plans name. The same content
 /// is one artifact, whichever thread moved it out.
-struct Family {
+struct ThreadFamily {
     threads: BTreeSet<ThreadId>,
     named: BTreeMap<String, ArtifactHint>,
 }
 
-impl Family {
-    async fn of(engine: &Engine, access: &Access, thread: &ThreadId) -> Result<Family, EngineError> {
+impl ThreadFamily {
+    async fn of(engine: &Engine, access: &Access, thread: &ThreadId) -> Result<ThreadFamily, EngineError> {
         let row = engine.log().thread(&ThreadKey::new(access.tenant.clone(), thread.clone())).await?;
         let shared = row.into_iter().flat_map(|row| row.shared).map(|segment| segment.thread);
         let threads = shared.chain([thread.clone()]).collect();
-        Ok(Family { threads, named: hints(engine, access, BTreeSet::from([thread])).await })
+        Ok(ThreadFamily { threads, named: hints(engine, access, BTreeSet::from([thread])).await })
     }
 
     fn has(&self, row: &ArtifactRow) -> bool {
@@ -151,7 +159,7 @@ fn resource(row: &ArtifactRow, thread: &ThreadId, hint: Option<&ArtifactHint>) -
     let message = hint.map(|hint| format!(" Message m{}.", hint.place + 1)).unwrap_or_default();
     let about = format!("{} tokens, moved out of thread {thread} at {}.{message}", row.tokens, row.at);
     let title = hint.map(|hint| hint.names.first().cloned().unwrap_or_else(|| format!("m{}", hint.place + 1)));
-    Resource::new(Address::uri(thread, &row.id), row.id.clone())
+    Resource::new(ResourceUri::uri(thread, &row.id), row.id.clone())
         .with_title(title.unwrap_or_else(|| row.id.clone()))
         .with_description(about)
         .with_mime_type("text/plain")
@@ -168,11 +176,11 @@ pub(super) fn template() -> ResourceTemplate {
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, Cursor};
+    use super::{ListCursor, ResourceUri};
 
     #[test]
     fn an_address_names_a_thread_and_what_is_in_it() {
-        let parsed = |uri: &str| Address::parse(uri).map(|address| format!("{} {}", address.thread, address.id));
+        let parsed = |uri: &str| ResourceUri::parse(uri).map(|address| format!("{} {}", address.thread, address.id));
         assert_eq!(
             parsed("epitome://thread/a:b@c/artifact/9f86d081884c7d65").as_deref(),
             Some("a:b@c 9f86d081884c7d65")
@@ -193,9 +201,9 @@ mod tests {
 
     #[test]
     fn a_cursor_reads_back_and_newer_artifacts_come_first() {
-        let cursor = |at: i64, id: &str| Cursor { at: std::cmp::Reverse(at), id: id.to_owned() };
-        assert_eq!(Cursor::parse(&cursor(7, "a").text()), Some(cursor(7, "a")));
+        let cursor = |at: i64, id: &str| ListCursor { at: std::cmp::Reverse(at), id: id.to_owned() };
+        assert_eq!(ListCursor::parse(&cursor(7, "a").text()), Some(cursor(7, "a")));
         assert!(cursor(7, "a") < cursor(6, "z") && cursor(7, "a") < cursor(7, "b"));
-        assert!(Cursor::parse("7").is_none() && Cursor::parse("x.a").is_none());
+        assert!(ListCursor::parse("7").is_none() && ListCursor::parse("x.a").is_none());
     }
 }

@@ -19,9 +19,9 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-use super::compact::{COMPACT, Report, Wishes, compact};
-use super::resource::{Address, Cursor, list, template};
-use super::thread::{Chosen, Opened};
+use super::compact::{COMPACT, CompactParams, CompactReport, compact};
+use super::resource::{ListCursor, ResourceUri, list, template};
+use super::thread::{ChosenThread, OpenedThread};
 use crate::tools::{Call, Caps, Outcome, READ_ARTIFACT, RECALL, Tool, answer, refused, sentence};
 
 /// The instructions that a client gives its model about the server.
@@ -71,22 +71,22 @@ impl Server {
             Some(Value::String(named)) => Some(named),
             Some(other) => return failed(format!("`thread` is {other}, and not the name of a thread.")),
         };
-        let chosen = match Chosen::of(&self.engine, session, named.as_deref()).await {
+        let chosen = match ChosenThread::of(&self.engine, session, named.as_deref()).await {
             Ok(chosen) => chosen,
             Err(why) => return failed(why),
         };
         let thread = chosen.thread.clone();
         let report = match name == COMPACT.name {
             true => self.compact(session, thread, arguments.into()).await,
-            false => Report { outcome: self.read(session, thread, name, arguments.into()).await, facts: None },
+            false => CompactReport { outcome: self.read(session, thread, name, arguments.into()).await, facts: None },
         };
         told(report, &chosen)
     }
 
-    async fn compact(&self, session: &Session, thread: ThreadId, arguments: Value) -> Report {
-        match Wishes::parse(arguments) {
+    async fn compact(&self, session: &Session, thread: ThreadId, arguments: Value) -> CompactReport {
+        match CompactParams::parse(arguments) {
             Ok(wishes) => compact(&self.engine, &session.access, thread, wishes).await,
-            Err(outcome) => Report { outcome, facts: None },
+            Err(outcome) => CompactReport { outcome, facts: None },
         }
     }
 
@@ -95,7 +95,7 @@ impl Server {
             Ok(call) => call,
             Err(outcome) => return outcome,
         };
-        match Opened::load(&self.engine, &session.access, thread).await {
+        match OpenedThread::load(&self.engine, &session.access, thread).await {
             Ok(mut opened) => answer(&self.engine, &mut opened.reader(), self.caps, &call).await,
             Err(error) => Outcome::failure(sentence(&error)),
         }
@@ -103,11 +103,11 @@ impl Server {
 
     async fn contents(&self, session: &Session, uri: &str) -> Result<String, ErrorData> {
         let missing = || ErrorData::resource_not_found(format!("There is no resource {uri:.200}."), None);
-        let address = Address::parse(uri).ok_or_else(missing)?;
+        let address = ResourceUri::parse(uri).ok_or_else(missing)?;
         if session.thread.as_ref().is_some_and(|thread| *thread != address.thread) {
             return Err(missing());
         }
-        let mut opened = Opened::load(&self.engine, &session.access, address.thread).await.map_err(unreadable)?;
+        let mut opened = OpenedThread::load(&self.engine, &session.access, address.thread).await.map_err(unreadable)?;
         let mut reader = opened.reader();
         match reader.read(&address.id).await {
             Ok(read) => Ok(read.text),
@@ -156,7 +156,7 @@ impl ServerHandler for Server {
         let after = match request.and_then(|request| request.cursor) {
             Some(text) => {
                 let unknown = || ErrorData::invalid_params("The cursor is not one of this server's.", None);
-                Some(Cursor::parse(&text).ok_or_else(unknown)?)
+                Some(ListCursor::parse(&text).ok_or_else(unknown)?)
             }
             None => None,
         };
@@ -204,7 +204,7 @@ fn tool(tool: Tool, title: &str, annotations: ToolAnnotations, is_fixed: bool) -
 }
 
 /// Writes the result of a call; it names the thread if the client did not.
-fn told(report: Report, chosen: &Chosen) -> CallToolResult {
+fn told(report: CompactReport, chosen: &ChosenThread) -> CallToolResult {
     let guess = chosen.is_guess.then(|| ContentBlock::text(format!("[thread {}, the one used last]", chosen.thread)));
     let media = report.outcome.media.iter().filter_map(shown);
     let content = guess.into_iter().chain([ContentBlock::text(report.outcome.text)]).chain(media).collect();

@@ -15,7 +15,7 @@ const LOOKED_AT_MAX: usize = 20_000;
 
 /// The thread that a request is about.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct ChosenThread {
     /// Its name.
     pub thread: ThreadId,
     /// True if nobody named it.
@@ -23,28 +23,28 @@ pub(super) struct Chosen {
 }
 
 /// A thread, opened as far as it can be.
-pub(super) enum Opened {
+pub(super) enum OpenedThread {
     /// It can be read and continued.
     Open(Box<OpenThread>),
     /// It can be read.
     Imported(Box<Imported>),
 }
 
-impl Chosen {
+impl ChosenThread {
     /// The thread that is named, or else the session's, or else the newest; or why there is none, in a sentence.
-    pub async fn of(engine: &Engine, session: &Session, named: Option<&str>) -> Result<Chosen, String> {
+    pub async fn of(engine: &Engine, session: &Session, named: Option<&str>) -> Result<ChosenThread, String> {
         match (named, &session.thread) {
             (Some(named), Some(fixed)) if named != fixed.as_str() => {
                 Err(format!("This connection is about thread `{fixed}` alone. Leave `thread` out."))
             }
-            (_, Some(fixed)) => Ok(Chosen { thread: fixed.clone(), is_guess: false }),
+            (_, Some(fixed)) => Ok(ChosenThread { thread: fixed.clone(), is_guess: false }),
             (Some(named), None) => {
                 let thread = named.parse().map_err(|_| no_thread(named))?;
-                Ok(Chosen { thread, is_guess: false })
+                Ok(ChosenThread { thread, is_guess: false })
             }
             (None, None) => {
                 let newest = newest(engine, &session.access).await?;
-                Ok(Chosen { thread: newest.key.thread, is_guess: true })
+                Ok(ChosenThread { thread: newest.key.thread, is_guess: true })
             }
         }
     }
@@ -72,13 +72,13 @@ async fn newest(engine: &Engine, access: &Access) -> Result<ThreadRow, String> {
     }
 }
 
-impl Opened {
+impl OpenedThread {
     /// Opens a thread that is there.
-    pub async fn load(engine: &Engine, access: &Access, thread: ThreadId) -> Result<Opened, EngineError> {
+    pub async fn load(engine: &Engine, access: &Access, thread: ThreadId) -> Result<OpenedThread, EngineError> {
         match engine.resume(access, thread.clone()).await {
-            Ok(open) => Ok(Opened::Open(Box::new(open))),
+            Ok(open) => Ok(OpenedThread::Open(Box::new(open))),
             Err(EngineError::Foreign { .. }) => {
-                Ok(Opened::Imported(Box::new(Imported::load(engine, access, thread).await?)))
+                Ok(OpenedThread::Imported(Box::new(Imported::load(engine, access, thread).await?)))
             }
             Err(error) => Err(error),
         }
@@ -87,8 +87,8 @@ impl Opened {
     /// It as something to read.
     pub fn reader(&mut self) -> Reader<'_> {
         match self {
-            Opened::Open(open) => Reader::Open(open),
-            Opened::Imported(imported) => Reader::Imported(imported),
+            OpenedThread::Open(open) => Reader::Open(open),
+            OpenedThread::Imported(imported) => Reader::Imported(imported),
         }
     }
 }

@@ -20,8 +20,6 @@ pub(super) struct ChatStream {
     first: Option<[String; 2]>,
     /// True for a later answer than the first.
     later: bool,
-    /// True if the client did not ask for the chunk that holds only the usage.
-    pub(super) hides_usage: bool,
     calls: Vec<Call>,
     /// The index of the client's next call.
     next: u64,
@@ -193,7 +191,6 @@ impl ChatStream {
         match choice_of(data) {
             Some(choice) => self.show_choice(waiting, data, choice),
             None if has_choices(&chunk) => vec![self.renamed(event).raw],
-            None if is_usage(&chunk) && self.hides_usage => Vec::new(),
             None if self.finished => self.end(self.renamed(event)),
             None => vec![self.renamed(event).raw],
         }
@@ -322,10 +319,6 @@ fn delta_of(choice: &str) -> &str {
 
 fn pieces_of(delta: &str) -> Vec<&RawValue> {
     elements(fields(delta).and_then(|delta| delta.get("tool_calls")).map_or("[]", RawValue::get))
-}
-
-fn is_usage(chunk: &RawFields<'_>) -> bool {
-    chunk.get("usage").is_some_and(|usage| usage.get() != "null")
 }
 
 /// True if a delta holds anything to read.

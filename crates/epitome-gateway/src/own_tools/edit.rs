@@ -15,7 +15,6 @@ pub(super) fn with_data(event: &Event, data: &str) -> Bytes {
     }
 }
 
-/// A new event.
 pub(super) fn new_event(name: &str, data: &str) -> Bytes {
     match name {
         "" => format!("data: {data}\n\n").into(),
@@ -39,7 +38,6 @@ pub(super) fn elements(list: &str) -> Vec<&RawValue> {
     serde_json::from_str(list).unwrap_or_default()
 }
 
-/// The text of a JSON string.
 pub(super) fn text(json: &RawValue) -> Option<String> {
     serde_json::from_str(json.get()).ok()
 }

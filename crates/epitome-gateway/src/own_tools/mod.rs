@@ -19,37 +19,7 @@
 //!   take the last reported prompt for the size of their context: a sum over several calls would count the same prompt
 //!   several times. What each call took is in [`AnswerSplicer::usage`], for whoever keeps accounts.
 //!
-//! Nothing here does I/O or performs a call. Drive the splicer like this:
-//!
-//! ```
-//! # use epitome::wire::Dialect;
-//! # use epitome_gateway::{sse::Framer, tools::{Outcome, Tool}, own_tools::{AnswerEnd, AnswerSplicer, can_inject, inject}};
-//! # const TOOLS: [Tool; 1] = [Tool { name: "recall", description: "Finds.", parameters: r#"{"type":"object"}"# }];
-//! # fn upstream(_: &str) -> &'static str { "data: [DONE]\n\n" }
-//! # fn send(_: bytes::Bytes) {}
-//! # fn perform(_: &epitome::thread::ToolCall) -> Outcome { Outcome::answer("it") }
-//! # let request = r#"{"messages":[{"role":"user","content":"hi"}],"stream":true}"#;
-//! assert!(can_inject(request, Dialect::Chat));
-//! let injected = inject(request, Dialect::Chat, &TOOLS).unwrap();
-//! let mut splicer = AnswerSplicer::streaming(Dialect::Chat, &injected.tools);
-//! let mut body = injected.body.clone();
-//! for round in 0.. {
-//!     let mut framer = Framer::default();
-//!     let events: Vec<_> = framer.push(upstream(&body)).collect();
-//!     events.iter().chain(&framer.rest()).flat_map(|event| splicer.push(event)).for_each(send);
-//!     match splicer.end_of_answer() {
-//!         AnswerEnd::Done(rest) | AnswerEnd::Broken(rest) => {
-//!             rest.into_iter().for_each(send);
-//!             break;
-//!         }
-//!         AnswerEnd::OwnCalls(_) if round == 3 => body = splicer.give_up(&injected.body).unwrap(),
-//!         AnswerEnd::OwnCalls(calls) => {
-//!             let outcomes: Vec<Outcome> = calls.iter().map(perform).collect();
-//!             body = splicer.follow_up(&injected.body, &outcomes).unwrap();
-//!         }
-//!     }
-//! }
-//! ```
+//! Nothing here does I/O or performs a call; `proxy/weaving.rs` drives it.
 
 mod anthropic;
 mod chat;
@@ -172,15 +142,6 @@ impl AnswerSplicer {
             given_up: false,
             failed: false,
         }
-    }
-
-    /// Withholds the chunk of a Chat stream that holds nothing but the usage, for a client that did not ask for it.
-    #[must_use]
-    pub fn hiding_usage(mut self) -> Self {
-        if let AnswerForm::Chat(chat) = &mut self.form {
-            chat.hides_usage = true;
-        }
-        self
     }
 
     /// Adds the next event of an answer, and returns what the client gets now.

@@ -58,7 +58,6 @@ pub enum End {
         /// Whether the client left before it was over.
         is_left: bool,
     },
-    /// It is known.
     Known(Known),
 }
 

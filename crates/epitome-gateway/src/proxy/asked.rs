@@ -105,7 +105,6 @@ impl Asked {
         Asked { document, head, is_completed, is_restored: false, known: 0, frame: OnceLock::new() }
     }
 
-    /// The dialect.
     pub fn dialect(&self) -> Dialect {
         self.document.dialect()
     }

@@ -181,7 +181,6 @@ pub(super) struct Pledge {
 }
 
 impl Pledge {
-    /// A pledge for a turn.
     pub(super) fn of(relay: &Arc<Inner>, turn: &Arc<Turn>) -> Pledge {
         Pledge { relay: Arc::clone(relay), turn: Some(Arc::clone(turn)) }
     }

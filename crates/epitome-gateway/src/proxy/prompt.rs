@@ -31,7 +31,6 @@ const MARKS_MAX: usize = 4;
 /// What goes to the provider.
 #[derive(Clone, Debug)]
 pub struct Sending {
-    /// The body.
     pub body: Bytes,
     /// Whether it is what came.
     pub is_original: bool,

@@ -80,7 +80,6 @@ impl Read {
         ThreadQuery { scope: &self.scope, messages: self.asked.messages(), prints, labels, frame: self.asked.frame() }
     }
 
-    /// It with its thread.
     fn placed(self, placed: ThreadMatch, prints: Arc<[blake3::Hash]>) -> Turn {
         let Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before: _, store_wait } =
             self;

@@ -39,7 +39,6 @@ pub(super) struct Kept {
     thread: String,
     /// How many messages the thread had when it was given.
     length: u64,
-    /// Its messages.
     messages: Vec<String>,
 }
 

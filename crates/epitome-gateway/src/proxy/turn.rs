@@ -39,7 +39,6 @@ pub struct Turn {
     pub scope: Arc<Scope>,
     /// Its fingerprints, up to each message.
     pub prints: Arc<[blake3::Hash]>,
-    /// Its thread.
     pub placed: ThreadMatch,
     /// The thread that it has for itself since the other one went on without it.
     pub own_line: OnceLock<Arc<CachedThread>>,
@@ -77,7 +76,6 @@ pub struct Pressure {
 /// What is told of a request, in headers and in the ledger.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
-    /// Its thread.
     pub thread: Option<ThreadId>,
     /// How it relates to it.
     pub relation: Option<Relation>,

@@ -136,7 +136,6 @@ impl Way {
         matches!(self.head.endpoint, Endpoint::Answer(_))
     }
 
-    /// The request with this body.
     pub(super) fn request(&self, body: UpBody, edit: impl FnOnce(&mut HeaderMap)) -> Request<UpBody> {
         let mut request = Request::new(body);
         *request.method_mut() = self.head.method.clone();

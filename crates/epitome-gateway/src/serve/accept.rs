@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
-use super::answer::{Account, Answer, BoxError, LogNote, Slot};
+use super::answer::{Answer, BoxError, LogNote, RequestAccount, RequestSlot};
 use super::endpoints::{admit, router};
 use super::io_threads::IoThreads;
 use super::listen::Listening;
@@ -249,9 +249,9 @@ impl<P: Proxy> Shared<P> {
         }
     }
 
-    fn account(&self, route: Route, id: RequestId, request: &Request<Incoming>) -> Account {
+    fn account(&self, route: Route, id: RequestId, request: &Request<Incoming>) -> RequestAccount {
         self.metrics.begun();
-        Account {
+        RequestAccount {
             metrics: Arc::clone(&self.metrics),
             route,
             id,
@@ -271,11 +271,11 @@ impl<P: Proxy> Shared<P> {
         request: Request<Incoming>,
         peer: SocketAddr,
         id: RequestId,
-        mut account: Account,
+        mut account: RequestAccount,
         memory: &P::Memory,
     ) -> Response<Answer<P::Body>> {
         let max = usize::try_from(self.settings.serve.requests_max).unwrap_or(usize::MAX);
-        account.slot = Slot::take(&self.slots, max);
+        account.slot = RequestSlot::take(&self.slots, max);
         if account.slot.is_none() {
             return self.refused(&Refusal::Busy { max }, &request, &id, account);
         }
@@ -292,7 +292,7 @@ impl<P: Proxy> Shared<P> {
         refusal: &Refusal,
         request: &Request<Incoming>,
         id: &RequestId,
-        mut account: Account,
+        mut account: RequestAccount,
     ) -> Response<Answer<P::Body>> {
         self.metrics.refused(refusal.kind());
         let mut response = refusal.response(Provider::of(request.uri().path(), request.headers()));
@@ -306,7 +306,7 @@ impl<P: Proxy> Shared<P> {
         route: Route,
         request: Request<Incoming>,
         id: &RequestId,
-        mut account: Account,
+        mut account: RequestAccount,
     ) -> Response<Answer<P::Body>> {
         let mut response = match admit(route, request.headers(), &self.callers, &self.settings) {
             Ok(caller) => {
@@ -334,7 +334,7 @@ impl<P: Proxy> Shared<P> {
         response.map(|body| Answer::own(body, account))
     }
 
-    fn too_large(&self, id: &RequestId, mut account: Account) -> Response<Answer<P::Body>> {
+    fn too_large(&self, id: &RequestId, mut account: RequestAccount) -> Response<Answer<P::Body>> {
         let words =
             format!("the body is larger than the gateway's own endpoints take, which is {OWN_BODY_BYTES_MAX} bytes");
         let mut response = (http::StatusCode::PAYLOAD_TOO_LARGE, words).into_response();

@@ -31,7 +31,7 @@ pub struct LogNote {
 /// The body of an answer.
 pub struct Answer<B> {
     body: Source<B>,
-    account: Account,
+    account: RequestAccount,
 }
 
 enum Source<B> {
@@ -44,15 +44,15 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
-    pub(super) fn proxied(body: B, account: Account) -> Self {
+    pub(super) fn proxied(body: B, account: RequestAccount) -> Self {
         Answer::of(Source::Proxied(body), account)
     }
 
-    pub(super) fn own(body: axum::body::Body, account: Account) -> Self {
+    pub(super) fn own(body: axum::body::Body, account: RequestAccount) -> Self {
         Answer::of(Source::Own(body), account)
     }
 
-    fn of(body: Source<B>, account: Account) -> Self {
+    fn of(body: Source<B>, account: RequestAccount) -> Self {
         let mut answer = Answer { body, account };
         answer.account.is_complete = answer.is_end_stream();
         answer
@@ -101,12 +101,12 @@ where
 
 /// A place among the open requests, for as long as it lives.
 #[derive(Debug)]
-pub(super) struct Slot(Arc<AtomicUsize>);
+pub(super) struct RequestSlot(Arc<AtomicUsize>);
 
-impl Slot {
+impl RequestSlot {
     /// A slot, unless there are as many as there may be.
-    pub(super) fn take(slots: &Arc<AtomicUsize>, max: usize) -> Option<Slot> {
-        let slot = Slot(Arc::clone(slots));
+    pub(super) fn take(slots: &Arc<AtomicUsize>, max: usize) -> Option<RequestSlot> {
+        let slot = RequestSlot(Arc::clone(slots));
         match slots.fetch_add(1, Ordering::AcqRel) < max {
             true => Some(slot),
             false => None,
@@ -114,14 +114,14 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// The account of a request, which is written to the log and the metrics when it ends.
-pub(super) struct Account {
+pub(super) struct RequestAccount {
     pub metrics: Arc<Metrics>,
     pub route: Route,
     pub id: RequestId,
@@ -132,10 +132,10 @@ pub(super) struct Account {
     pub note: LogNote,
     pub bytes: u64,
     pub is_complete: bool,
-    pub slot: Option<Slot>,
+    pub slot: Option<RequestSlot>,
 }
 
-impl Drop for Account {
+impl Drop for RequestAccount {
     fn drop(&mut self) {
         let took = self.started.elapsed();
         self.metrics.finished(self.route, self.status, took, self.bytes);

@@ -18,7 +18,7 @@ const GREP_CHARS_MAX: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Reads an artifact or a message.
-    ReadArtifact(Wanted),
+    ReadArtifact(ReadRequest),
     /// Searches what left the prompts.
     Recall {
         /// The words to look for.
@@ -30,14 +30,14 @@ pub enum Call {
 
 /// The artifact or message to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ReadRequest {
     /// An artifact's id or a message's reference.
     pub(super) id: String,
     /// The part of it.
-    pub(super) part: Part,
+    pub(super) part: TextPart,
 }
 
-impl Wanted {
+impl ReadRequest {
     /// The artifact or message to read.
     pub(super) fn id(&self) -> &str {
         &self.id
@@ -51,7 +51,7 @@ impl Wanted {
 
 /// The part of a text to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum TextPart {
     /// Lines, from 1.
     Lines { from: usize, to: usize },
     /// Everything after a byte.
@@ -114,12 +114,12 @@ fn read_artifact(arguments: ReadArguments) -> Result<Call, Outcome> {
     }
     let context = arguments.context.unwrap_or(0).min(CONTEXT_MAX);
     let part = match (grep, arguments.byte) {
-        (Some(text), _) => Part::Holding { text, context, from, to },
-        (None, Some(byte)) => Part::After { byte },
-        (None, None) => Part::Lines { from, to },
+        (Some(text), _) => TextPart::Holding { text, context, from, to },
+        (None, Some(byte)) => TextPart::After { byte },
+        (None, None) => TextPart::Lines { from, to },
     };
     match named(&arguments.id) {
-        Some(id) => Ok(Call::ReadArtifact(Wanted { id, part })),
+        Some(id) => Ok(Call::ReadArtifact(ReadRequest { id, part })),
         None => Err(Outcome::failure("`id` is empty. It is what a placeholder names, or a message such as `m41`.")),
     }
 }
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn lines(id: &str, from: usize, to: usize) -> Call {
-        Call::ReadArtifact(Wanted { id: id.to_owned(), part: Part::Lines { from, to } })
+        Call::ReadArtifact(ReadRequest { id: id.to_owned(), part: TextPart::Lines { from, to } })
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
             (r#"{"id":"epitome://thread/t/artifact/9f86d081884c7d65"}"#, lines("9f86d081884c7d65", 1, max)),
             (
                 r#"{"id":"m1","byte":12}"#,
-                Call::ReadArtifact(Wanted { id: "m1".to_owned(), part: Part::After { byte: 12 } }),
+                Call::ReadArtifact(ReadRequest { id: "m1".to_owned(), part: TextPart::After { byte: 12 } }),
             ),
         ] {
             assert_eq!(Call::parse("read_artifact", arguments), Ok(call), "{arguments}");

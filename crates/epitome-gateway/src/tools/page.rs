@@ -6,8 +6,8 @@ use epitome_runtime::engine::Engine;
 use serde_json::json;
 
 use super::Outcome;
-use super::call::{Part, Wanted};
-use super::reader::{Read, Reader};
+use super::call::{ReadRequest, TextPart};
+use super::reader::{ReadContent, Reader};
 use super::refusal::refused;
 
 /// The tokens of the heading and of the line about reading on.
@@ -18,38 +18,38 @@ const ROOM_MIN: Tokens = Tokens::new(16);
 const LINE_CHARS_MAX: usize = 400;
 
 /// Reads what is wanted, within a number of tokens.
-pub(super) async fn read(engine: &Engine, reader: &mut Reader<'_>, max: Tokens, wanted: &Wanted) -> Outcome {
+pub(super) async fn read(engine: &Engine, reader: &mut Reader<'_>, max: Tokens, wanted: &ReadRequest) -> Outcome {
     match reader.read(&wanted.id).await {
-        Ok(Read { text, media }) if !media.is_empty() => {
-            let shown = Page { id: &wanted.id, text: &text, counter: &**engine.counter(), max }.part(&wanted.part);
+        Ok(ReadContent { text, media }) if !media.is_empty() => {
+            let shown = TextPage { id: &wanted.id, text: &text, counter: &**engine.counter(), max }.part(&wanted.part);
             Outcome { media, ..shown }
         }
-        Ok(Read { text, .. }) => {
-            Page { id: &wanted.id, text: &text, counter: &**engine.counter(), max }.part(&wanted.part)
+        Ok(ReadContent { text, .. }) => {
+            TextPage { id: &wanted.id, text: &text, counter: &**engine.counter(), max }.part(&wanted.part)
         }
         Err(error) => Outcome::failure(refused(&error, &wanted.id, reader.row())),
     }
 }
 
 /// A text and how much of it may be shown.
-struct Page<'a> {
+struct TextPage<'a> {
     id: &'a str,
     text: &'a str,
     counter: &'a dyn TokenCounter,
     max: Tokens,
 }
 
-impl Page<'_> {
-    fn part(&self, part: &Part) -> Outcome {
+impl TextPage<'_> {
+    fn part(&self, part: &TextPart) -> Outcome {
         match part {
             _ if self.text.is_empty() => Outcome::answer(format!("[{} is empty]", self.id)),
-            Part::Lines { from, .. } if *from > self.line_count() => self.beyond(*from),
-            Part::Lines { from, to } => self.excerpt(&Text::new(self.text).lines(*from..=*to, self.limit()), *to),
-            Part::After { byte } if *byte >= self.text.len() => {
+            TextPart::Lines { from, .. } if *from > self.line_count() => self.beyond(*from),
+            TextPart::Lines { from, to } => self.excerpt(&Text::new(self.text).lines(*from..=*to, self.limit()), *to),
+            TextPart::After { byte } if *byte >= self.text.len() => {
                 Outcome::answer(format!("[{} ends at byte {}]", self.id, self.text.len()))
             }
-            Part::After { byte } => self.excerpt(&Text::new(self.text).from_byte(*byte, self.limit()), usize::MAX),
-            Part::Holding { text, context, from, to } => self.holding(text, *context, (*from, *to)),
+            TextPart::After { byte } => self.excerpt(&Text::new(self.text).from_byte(*byte, self.limit()), usize::MAX),
+            TextPart::Holding { text, context, from, to } => self.holding(text, *context, (*from, *to)),
         }
     }
 

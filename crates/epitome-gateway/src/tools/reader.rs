@@ -52,13 +52,16 @@ impl Imported {
         }
     }
 
-    async fn message(&self, reference: &str) -> Result<Read, EngineError> {
+    async fn message(&self, reference: &str) -> Result<ReadContent, EngineError> {
         self.may_read()?;
         let missing = || EngineError::NoMessage { reference: reference.to_owned() };
         let place = place(reference).filter(|place| *place < self.row.length).ok_or_else(missing)?;
         let entry = self.engine.log().read(&self.row, place..place + 1).await?.pop();
         let entry = entry.ok_or_else(missing)?;
-        Ok(Read { text: entry.words(), media: entry.message.parts.iter().flat_map(Part::media).cloned().collect() })
+        Ok(ReadContent {
+            text: entry.words(),
+            media: entry.message.parts.iter().flat_map(Part::media).cloned().collect(),
+        })
     }
 
     async fn artifact(&self, id: &str) -> Result<String, EngineError> {
@@ -74,23 +77,23 @@ impl Imported {
 
 /// Content that was read back.
 #[derive(Clone, Debug, Default)]
-pub struct Read {
+pub struct ReadContent {
     /// Its words. Media is named in them, not spelled out.
     pub text: String,
     /// The images and files in it, each as the part it came as.
     pub media: Vec<Media>,
 }
 
-impl Read {
+impl ReadContent {
     /// An artifact's content: words, or a part that was more than words.
-    fn of_artifact(id: &str, content: String) -> Read {
+    fn of_artifact(id: &str, content: String) -> ReadContent {
         let media = if content.starts_with('{') { media_in(&content) } else { Vec::new() };
         if media.is_empty() {
-            return Read { text: content, media };
+            return ReadContent { text: content, media };
         }
         let named = media.iter().map(|media| format!("[{}: {media}]", media.kind.label()));
         let text: Vec<String> = std::iter::once(format!("artifact {id}")).chain(named).chain(words(&content)).collect();
-        Read { text: text.join("\n"), media }
+        ReadContent { text: text.join("\n"), media }
     }
 }
 
@@ -112,14 +115,16 @@ impl Reader<'_> {
     }
 
     /// The whole of an artifact, or of a message as its references call it.
-    pub async fn read(&mut self, id: &str) -> Result<Read, EngineError> {
+    pub async fn read(&mut self, id: &str) -> Result<ReadContent, EngineError> {
         match (self, place(id)) {
             (Reader::Open(thread), Some(_)) => {
-                Ok(Read { text: thread.read_message(id, None).await?, media: thread.message_media(id).await? })
+                Ok(ReadContent { text: thread.read_message(id, None).await?, media: thread.message_media(id).await? })
             }
-            (Reader::Open(thread), None) => Ok(Read::of_artifact(id, thread.read_artifact(id).await?.into_text())),
+            (Reader::Open(thread), None) => {
+                Ok(ReadContent::of_artifact(id, thread.read_artifact(id).await?.into_text()))
+            }
             (Reader::Imported(imported), Some(_)) => imported.message(id).await,
-            (Reader::Imported(imported), None) => Ok(Read::of_artifact(id, imported.artifact(id).await?)),
+            (Reader::Imported(imported), None) => Ok(ReadContent::of_artifact(id, imported.artifact(id).await?)),
         }
     }
 

@@ -122,20 +122,6 @@ fn a_client_may_have_tools_whose_names_begin_like_ours() {
 }
 
 #[test]
-fn the_usage_chunk_is_withheld_from_a_client_that_did_not_ask() {
-    let mut splicer = AnswerSplicer::streaming(Chat, &TOOLS).hiding_usage();
-    let event = |data: &str| Event::read(Bytes::from(format!("data: {data}\n\n")));
-    assert_eq!(
-        splicer.push(&event(r#"{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}"#)).len(),
-        1
-    );
-    assert!(splicer.push(&event(r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}"#)).is_empty());
-    assert_eq!(splicer.push(&event("[DONE]")).len(), 1);
-    assert_eq!(splicer.end_of_answer(), AnswerEnd::Done(vec![]));
-    assert_eq!(splicer.usage()[0].input, 3);
-}
-
-#[test]
 fn a_model_that_goes_on_calling_is_told_to_stop_and_then_stopped() {
     let parts = [Part::Text(vec!["Hm.".into()]), Part::Call("recall", r#"{"q":1}"#.into())];
     for (dialect, end) in [(Chat, "stop"), (Responses, "completed"), (Anthropic, "end_turn")] {

@@ -18,54 +18,54 @@ pub(super) const LIMIT: u64 = 50;
 pub(super) const SAFE_MAX: u64 = (1 << 53) - 1;
 
 /// The caller.
-pub(super) struct Who(pub Access);
+pub(super) struct ApiCaller(pub Access);
 
-impl FromRequestParts<Api> for Who {
+impl FromRequestParts<Api> for ApiCaller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiError> {
         let caller = parts.extensions.get::<Caller>().ok_or(ApiError::Unknown(Unknown::NoKey))?;
-        Ok(Who(caller.access()))
+        Ok(ApiCaller(caller.access()))
     }
 }
 
 /// The parameters after the question mark. One that there is not is an error.
-pub(super) struct Asked<T>(pub T);
+pub(super) struct QueryParams<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<Api> for Asked<T> {
+impl<T: DeserializeOwned> FromRequestParts<Api> for QueryParams<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Api) -> Result<Self, ApiError> {
         let asked = Query::<T>::from_request_parts(parts, state).await;
-        asked.map(|Query(asked)| Asked(asked)).map_err(|error| ApiError::Query { reason: error.body_text() })
+        asked.map(|Query(asked)| QueryParams(asked)).map_err(|error| ApiError::Query { reason: error.body_text() })
     }
 }
 
 /// The names in the path. One that cannot be a name is that of nothing.
-pub(super) struct Named<T>(pub T);
+pub(super) struct PathParams<T>(pub T);
 
-impl<T: DeserializeOwned + Send> FromRequestParts<Api> for Named<T> {
+impl<T: DeserializeOwned + Send> FromRequestParts<Api> for PathParams<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &Api) -> Result<Self, ApiError> {
         let named = Path::<T>::from_request_parts(parts, state).await;
-        named.map(|Path(named)| Named(named)).map_err(|_| ApiError::NotFound { what: "thing" })
+        named.map(|Path(named)| PathParams(named)).map_err(|_| ApiError::NotFound { what: "thing" })
     }
 }
 
 /// A whole number from here to there.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "u64")]
-pub(super) struct Whole<const LEAST: u64, const MOST: u64>(u64);
+pub(super) struct BoundedNumber<const LEAST: u64, const MOST: u64>(u64);
 
 /// A number that a page begins behind.
-pub(super) type Number = Whole<0, SAFE_MAX>;
+pub(super) type Number = BoundedNumber<0, SAFE_MAX>;
 /// A number of something that is counted from 1.
-pub(super) type Ordinal = Whole<1, SAFE_MAX>;
+pub(super) type Ordinal = BoundedNumber<1, SAFE_MAX>;
 /// The most items of a page.
-pub(super) type Limit = Whole<1, LIMIT_MAX>;
+pub(super) type Limit = BoundedNumber<1, LIMIT_MAX>;
 
-impl<const LEAST: u64, const MOST: u64> Whole<LEAST, MOST> {
+impl<const LEAST: u64, const MOST: u64> BoundedNumber<LEAST, MOST> {
     pub(super) fn get(self) -> u64 {
         self.0
     }
@@ -76,12 +76,12 @@ impl<const LEAST: u64, const MOST: u64> Whole<LEAST, MOST> {
     }
 }
 
-impl<const LEAST: u64, const MOST: u64> TryFrom<u64> for Whole<LEAST, MOST> {
+impl<const LEAST: u64, const MOST: u64> TryFrom<u64> for BoundedNumber<LEAST, MOST> {
     type Error = String;
 
     fn try_from(number: u64) -> Result<Self, String> {
         match (LEAST..=MOST).contains(&number) {
-            true => Ok(Whole(number)),
+            true => Ok(BoundedNumber(number)),
             false => Err(format!("{number} is not a whole number from {LEAST} to {MOST}")),
         }
     }
@@ -90,7 +90,7 @@ impl<const LEAST: u64, const MOST: u64> TryFrom<u64> for Whole<LEAST, MOST> {
 /// A page, by the item before it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PageAsked {
+pub(super) struct PageQuery {
     pub after: Option<String>,
     limit: Option<Limit>,
 }
@@ -98,18 +98,18 @@ pub(super) struct PageAsked {
 /// A page, by its first number.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NumberedPage {
+pub(super) struct NumberedPageQuery {
     after: Option<Number>,
     limit: Option<Limit>,
 }
 
-impl PageAsked {
+impl PageQuery {
     pub(super) fn limit(&self) -> usize {
         limit_of(self.limit)
     }
 }
 
-impl NumberedPage {
+impl NumberedPageQuery {
     pub(super) fn after(&self) -> u64 {
         self.after.map_or(0, Number::get)
     }
@@ -126,7 +126,7 @@ fn limit_of(limit: Option<Limit>) -> usize {
 /// No parameters at all.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
+pub(super) struct NoParams {}
 
 impl Api {
     pub(super) fn engine(&self) -> &epitome_runtime::engine::Engine {
