@@ -50,7 +50,7 @@ pub(super) fn entries(
         let place = message.log_place();
         match thread.hidden(at) {
             Some(replacement) => {
-                shown.push(TranscriptEntry::new(place, "hidden, in its place", replacement, chars_max))
+                shown.push(TranscriptEntry::new(place, "hidden, in its place", replacement, chars_max));
             }
             None => {
                 let outcome = |result: &ToolResult| tools.ending_at(thread, at, result).outcome;
