@@ -62,6 +62,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let row = thread.row();
     println!("\nthe log: {} messages, {} tokens, {} compactions", row.length, row.tokens, row.version);
     println!("\nwhat the model sees at the end begins with:");
+    thread.end_task(true).await;
     let last = thread.prepare_step(&StepRequest::default()).await?;
     for message in last.messages.iter().take(2) {
         let message: Value = serde_json::from_str(message)?;

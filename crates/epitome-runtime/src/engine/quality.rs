@@ -9,6 +9,12 @@ use crate::log::NewDocument;
 use crate::store::DocumentKind;
 
 impl OpenThread {
+    /// Records that the thread's task ended, and whether it was completed. Only the program around the agent knows that.
+    pub async fn end_task(&mut self, completed: bool) {
+        self.quality = self.quality.task_ended(completed);
+        self.save_quality().await;
+    }
+
     /// Watches for an agent that asks for what was compacted away.
     pub(super) async fn note_quality(&mut self, turn_before: u32) {
         let before = self.quality;

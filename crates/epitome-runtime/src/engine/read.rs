@@ -12,6 +12,7 @@ use super::thread::OpenThread;
 use crate::artifact::{Content, DenialReason, Denied, Permission};
 use crate::event::{Event, EventField, EventKind};
 use crate::ids::Moment;
+use crate::log::LogEntry;
 use crate::recall::{RecallQuery, RecallResult, recall};
 use crate::store::ArtifactRow;
 
@@ -131,33 +132,37 @@ impl OpenThread {
         }
     }
 
-    /// A message as its references call it, `m41`, or some lines of it.
+    /// Reads a message by its reference, such as `m41`, or some lines of it.
     pub async fn read_message(
         &self,
         reference: &str,
         lines: Option<RangeInclusive<usize>>,
     ) -> Result<String, EngineError> {
-        self.may_read_back()?;
-        let missing = || EngineError::NoMessage { reference: reference.to_owned() };
-        let number: u64 = reference.strip_prefix('m').and_then(|number| number.parse().ok()).ok_or_else(missing)?;
-        let place = number.checked_sub(1).filter(|place| *place < self.state.row.length).ok_or_else(missing)?;
-        self.is_own_number(reference, number).await?;
-        let entry = self.engine.inner.log.read(&self.state.row, place..place + 1).await?.pop().ok_or_else(missing)?;
-        let words = entry.words();
+        let place = self.place_of(reference)?;
+        self.is_own_number(reference, place + 1).await?;
+        let words = self.entry_at(reference, place).await?.words();
         let Some(lines) = lines else { return Ok(words) };
         let first = (*lines.start()).max(1);
         let picked = words.lines().skip(first - 1).take(lines.end().saturating_add(1).saturating_sub(first));
         Ok(picked.collect::<Vec<_>>().join("\n"))
     }
 
-    /// The media in a message as its references call it, each as the part it came as.
+    /// Returns the media in a message, each as the part it came as.
     pub async fn message_media(&self, reference: &str) -> Result<Vec<Media>, EngineError> {
-        self.may_read_back()?;
-        let missing = || EngineError::NoMessage { reference: reference.to_owned() };
-        let number: u64 = reference.strip_prefix('m').and_then(|number| number.parse().ok()).ok_or_else(missing)?;
-        let place = number.checked_sub(1).filter(|place| *place < self.state.row.length).ok_or_else(missing)?;
-        let entry = self.engine.inner.log.read(&self.state.row, place..place + 1).await?.pop().ok_or_else(missing)?;
+        let entry = self.entry_at(reference, self.place_of(reference)?).await?;
         Ok(entry.message.parts.iter().flat_map(Part::media).cloned().collect())
+    }
+
+    fn place_of(&self, reference: &str) -> Result<u64, EngineError> {
+        self.may_read_back()?;
+        let number = reference.strip_prefix('m').and_then(|number| number.parse::<u64>().ok());
+        let place = number.and_then(|number| number.checked_sub(1)).filter(|place| *place < self.state.row.length);
+        place.ok_or_else(|| EngineError::NoMessage { reference: reference.to_owned() })
+    }
+
+    async fn entry_at(&self, reference: &str, place: u64) -> Result<LogEntry, EngineError> {
+        let found = self.engine.inner.log.read(&self.state.row, place..place + 1).await?.pop();
+        found.ok_or_else(|| EngineError::NoMessage { reference: reference.to_owned() })
     }
 
     /// Refuses a number that a summary of somebody else's compaction names: a client that compacts its own list sends the
