@@ -48,7 +48,7 @@ pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummar
             Some(Section::Goal) => items.goal = Some(body.trim().to_owned()).filter(|goal| !goal.is_empty()),
             Some(Section::OpenItems) => items.open_items.extend(bullets(body).map(open_item)),
             Some(Section::Facts) => {
-                items.facts.extend(bullets(body).map(|text| Quote { text: text.to_owned(), place }))
+                items.facts.extend(bullets(body).map(|text| Quote { text: text.to_owned(), place }));
             }
             Some(Section::Outcomes) => items.tool_outcomes.extend(bullets(body).filter_map(tool_outcome)),
             Some(Section::Media) => {

@@ -154,7 +154,7 @@ impl<'a> PassageSplitter<'a> {
                     }
                 }
                 Part::ToolResult(result) if self.tools.is_summarized(&result.tool) => {
-                    self.split_result(at, message, result)
+                    self.split_result(at, message, result);
                 }
                 Part::ToolResult(_) | Part::Media(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
             }
