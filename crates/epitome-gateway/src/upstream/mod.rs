@@ -18,6 +18,7 @@ use http::header::{
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use pool::Pool;
 
@@ -56,7 +57,9 @@ impl Upstreams {
     /// The upstreams of the settings.
     pub fn new(list: Vec<Upstream>, serve: &Serve) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let pools = (0..=io_thread_count()).map(|_| pool(serve)).collect();
+        // One connector for all pools: each new one reads all root certificates of the system again.
+        let connector = connector(serve);
+        let pools = (0..=io_thread_count()).map(|_| Pool::new(connector.clone())).collect();
         let list = list.into_iter().map(Arc::new).collect();
         Upstreams { list, pools, first_byte: serve.first_byte_timeout_s.0 }
     }
@@ -93,17 +96,16 @@ impl Upstreams {
     }
 }
 
-fn pool(serve: &Serve) -> Pool {
+fn connector(serve: &Serve) -> HttpsConnector<HttpConnector> {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
     http.set_connect_timeout(Some(serve.connect_timeout_s.0));
-    let https = hyper_rustls::HttpsConnectorBuilder::new()
+    hyper_rustls::HttpsConnectorBuilder::new()
         .with_platform_verifier()
         .https_or_http()
         .enable_http1()
-        .wrap_connector(http);
-    Pool::new(https)
+        .wrap_connector(http)
 }
 
 fn reason(error: &(dyn std::error::Error + 'static)) -> String {

@@ -341,7 +341,7 @@ mod tests {
     }
 
     fn pool() -> Pool {
-        super::super::pool(&crate::settings::Serve::default())
+        Pool::new(crate::upstream::connector(&crate::settings::Serve::default()))
     }
 
     async fn ask(pool: &Pool, upstream: &Arc<Upstream>) -> Response<PooledBody> {
