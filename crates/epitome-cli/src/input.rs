@@ -71,23 +71,21 @@ fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Failure {
         .hint("Session files are UTF-8 text; this may be another kind of file, or a damaged one.")
 }
 
-/// Parses a file as a session.
-pub fn session(file: &InputFile, input: &InputArgs) -> Result<Session, Failure> {
+/// Parses a text as a session, which keeps it: a second copy of a large file is not worth its memory.
+pub fn session(text: impl Into<String>, input: &InputArgs) -> Result<Session, Failure> {
     let options = ReadOptions { format: input.format, skip_bad_lines: input.skip_bad_lines };
-    Session::read(&file.text, &options).map_err(|error| unreadable(&file.path, &error))
+    Session::read(text, &options).map_err(|error| unreadable(&input.file, &error))
 }
 
 /// Reads a file and counts its first `until` messages.
 pub fn open(input: &InputArgs, count_for: CountFor, until: Option<usize>) -> Result<OpenedFile, Failure> {
-    let file = read(&input.file)?;
-    let mut session = session(&file, input)?;
+    let InputFile { path, text, version } = read(&input.file)?;
+    let mut session = session(text, input)?;
     if session.context().is_empty() || !holds_message(&session) {
-        return Err(no_message(&file, &session, input));
+        return Err(no_message(&session, input));
     }
-    // The session has the text; a second copy of a large file is not worth its memory.
-    let InputFile { path, version, .. } = file;
     if let Some(until) = until.filter(|until| *until < session.context().len()) {
-        session = until_message(&path, session, input, until)?;
+        session = until_message(session, input, until)?;
     }
     let is_numbered = numbers::restore(&mut session, &ArtifactFolder::of(input.artifacts.as_deref(), &path), &path);
     // One file has one total, whichever verb is asked: all count on the safe side.
@@ -109,10 +107,10 @@ pub fn holds_message(session: &Session) -> bool {
 }
 
 /// Returns the failure for a file without messages, which may only have been read in the wrong format.
-fn no_message(file: &InputFile, session: &Session, input: &InputArgs) -> Failure {
-    let (name, format) = (file.path.display(), session.format().description());
+fn no_message(session: &Session, input: &InputArgs) -> Failure {
+    let (name, format) = (input.file.display(), session.format().description());
     let options = ReadOptions { format: None, skip_bad_lines: true };
-    let detected = input.format.and_then(|_| Session::read(&file.text, &options).ok());
+    let detected = input.format.and_then(|_| Session::read(session.source().as_str(), &options).ok());
     match detected.filter(|detected| !detected.context().is_empty()) {
         Some(detected) => Failure::new(Exit::Unreadable, format!("{name} holds no message when read as {format}."))
             .hint(format!("It looks like {}; leave `--format` out.", detected.format().description())),
@@ -122,7 +120,7 @@ fn no_message(file: &InputFile, session: &Session, input: &InputArgs) -> Failure
 }
 
 /// Cuts a session's file after a message of its context. A list keeps its text, because its messages are picked by place.
-fn until_message(path: &Path, session: Session, input: &InputArgs, until: usize) -> Result<Session, Failure> {
+fn until_message(session: Session, input: &InputArgs, until: usize) -> Result<Session, Failure> {
     if until == 0 {
         return Err(Failure::new(Exit::Usage, "`--until 0` leaves no message.").hint("Messages are counted from 1."));
     }
@@ -130,8 +128,8 @@ fn until_message(path: &Path, session: Session, input: &InputArgs, until: usize)
         return Ok(session);
     }
     let last = session.context()[until - 1].line;
-    let text = session.source().as_str().split_inclusive('\n').take(last).collect();
-    self::session(&InputFile { path: path.to_owned(), text, version: None }, input)
+    let text: String = session.source().as_str().split_inclusive('\n').take(last).collect();
+    self::session(text, input)
 }
 
 impl OpenedFile {

@@ -20,8 +20,7 @@ use crate::write::{Origin, is_same_file, may_create, replace};
 
 pub fn run(args: &BranchArgs, screen: Screen) -> Result<Answer, Failure> {
     let source = &args.input.file;
-    let file = read(source)?;
-    let mut session = session(&file, &args.input)?;
+    let mut session = session(read(source)?.text, &args.input)?;
     let folder = ArtifactFolder::of(args.input.artifacts.as_deref(), source);
     let is_numbered = numbers::restore(&mut session, &folder, source);
     let Some(at) = &args.at else { return Ok(branch_points(source, &session, is_numbered, screen)) };

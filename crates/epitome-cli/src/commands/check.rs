@@ -24,13 +24,12 @@ pub fn run(args: &CheckArgs, screen: Screen) -> Result<Answer, Failure> {
 }
 
 fn check(args: &CheckArgs, path: &Path, screen: Screen) -> Result<Answer, Failure> {
-    let file = read(path)?;
     let plain = InputArgs { file: path.to_owned(), format: None, skip_bad_lines: args.skip_bad_lines, artifacts: None };
-    let mut session = session(&file, &plain)?;
+    let mut session = session(read(path)?.text, &plain)?;
     let asked = args.dialect.unwrap_or_else(|| session.counting_dialect());
     if matches!(session.format(), Format::List(found) if found != asked) {
         let forced = InputArgs { format: Some(Format::List(asked)), ..plain };
-        session = self::session(&file, &forced)?;
+        session = self::session(session.source().as_str(), &forced)?;
     }
     if asked != session.counting_dialect() {
         return Err(wrong_dialect(&session, asked));

@@ -65,7 +65,7 @@ impl FileImport {
         progress: &Progress,
     ) -> Result<FileImport, Failure> {
         let options = ReadOptions { format: args.format, skip_bad_lines: args.skip_bad_lines };
-        let session = Session::read(&read(path)?.text, &options).map_err(|error| unreadable(path, &error))?;
+        let session = Session::read(read(path)?.text, &options).map_err(|error| unreadable(path, &error))?;
         if !input::holds_message(&session) {
             return Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", path.display())));
         }

@@ -25,8 +25,7 @@ struct Content {
 }
 
 pub fn run(args: &ReadArgs) -> Result<Answer, Failure> {
-    let file = read(&args.input.file)?;
-    let session = session(&file, &args.input)?;
+    let session = session(read(&args.input.file)?.text, &args.input)?;
     let folder = ArtifactFolder::of(args.input.artifacts.as_deref(), &args.input.file);
     let artifact = ArtifactId::parse(&args.id).and_then(|id| artifact(&id, &session, &folder));
     let content = artifact.map_or_else(|| message(args, &session, &folder), Ok)?;

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +101,7 @@ pub struct ToolResult {
     /// [`Tools::ending`](crate::policy::Tools::ending).
     pub outcome: Option<Outcome>,
     /// What the tool said, as text.
-    pub text: Box<str>,
+    pub text: Arc<str>,
     /// The media in it.
     pub media: Vec<Media>,
     /// What its dialect lets stand in the place of its content.
@@ -119,7 +120,7 @@ pub struct ToolResult {
 
 impl ToolResult {
     /// A result with nothing known but its text.
-    pub fn new(call_id: &str, text: impl Into<Box<str>>, outcome: impl Into<Option<Outcome>>) -> Self {
+    pub fn new(call_id: &str, text: impl Into<Arc<str>>, outcome: impl Into<Option<Outcome>>) -> Self {
         ToolResult {
             call_id: call_id.into(),
             tool: Box::default(),

@@ -3,6 +3,7 @@
 //! Its bytes are looked at to learn their kind and extent, never changed. The part itself stays the JSON it came as.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::raw::Raw;
 
@@ -46,13 +47,13 @@ pub enum MediaKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MediaSource {
     /// In the part, as base64 without the `data:` prefix.
-    Base64(Box<str>),
+    Base64(Arc<str>),
     /// In the part, as words.
-    Words(Box<str>),
+    Words(Arc<str>),
     /// At an address.
-    Url(Box<str>),
+    Url(Arc<str>),
     /// With the provider, under this id.
-    FileId(Box<str>),
+    FileId(Arc<str>),
 }
 
 /// The size of media as a model sees it.

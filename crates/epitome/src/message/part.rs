@@ -1,4 +1,8 @@
 //! The parts of a message, typed: words, media, reasoning, calls, results, and what is not understood.
+//!
+//! Words are shared: a session's log and the thread made of it hold one copy of a text, however large the file.
+
+use std::sync::Arc;
 
 use super::envelope::ToolResult;
 use super::media::Media;
@@ -8,7 +12,7 @@ use super::raw::Raw;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// Words.
-    Text(Box<str>),
+    Text(Arc<str>),
     /// A picture, a document, a recording or a file.
     Media(Media),
     /// The model's thinking.
@@ -36,7 +40,7 @@ impl Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reasoning {
     /// What is readable of it.
-    pub text: Box<str>,
+    pub text: Arc<str>,
     /// Whether the provider signed or encrypted it, so that it is immutable or absent.
     pub seal: Seal,
 }
@@ -60,7 +64,7 @@ pub struct ToolCall {
     /// The tool's name.
     pub name: Box<str>,
     /// The arguments as JSON text (or, for free-form tools, as text).
-    pub arguments: Box<str>,
+    pub arguments: Arc<str>,
 }
 
 /// Something this library does not know.

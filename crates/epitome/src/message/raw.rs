@@ -10,14 +10,14 @@ use std::sync::Arc;
 /// A piece of text that shares its source with every other piece of it.
 #[derive(Clone)]
 pub struct Raw {
-    source: Arc<str>,
+    source: Arc<String>,
     range: Range<usize>,
 }
 
 impl Raw {
     /// The whole of a text.
-    pub fn whole(text: impl Into<Arc<str>>) -> Self {
-        let source = text.into();
+    pub fn whole(text: impl Into<String>) -> Self {
+        let source = Arc::new(text.into());
         let range = 0..source.len();
         Raw { source, range }
     }

@@ -175,10 +175,10 @@ impl Body {
 
 impl Session {
     /// Reads a session; the text is kept once and shared by every piece of it.
-    pub fn read(text: &str, options: &ReadOptions) -> Result<Session, SessionError> {
+    pub fn read(text: impl Into<String>, options: &ReadOptions) -> Result<Session, SessionError> {
         let source = Raw::whole(text);
         let mut notices = Vec::new();
-        let format = options.format.or_else(|| Format::detect(text));
+        let format = options.format.or_else(|| Format::detect(source.as_str()));
         let (format, reading, body) = match format {
             None | Some(Format::List(_)) => {
                 let dialect = options.format.and_then(Format::list_dialect);

@@ -4,6 +4,7 @@
 //! truth; the typed form is a reading of it.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -62,9 +63,9 @@ fn text(text: &str) -> Part {
 }
 
 /// An argument value as the text a model would have written.
-fn argument_text(value: Option<&Value>) -> Box<str> {
+fn argument_text(value: Option<&Value>) -> Arc<str> {
     match value {
-        None | Some(Value::Null) => Box::default(),
+        None | Some(Value::Null) => Arc::default(),
         Some(Value::String(text)) => text.as_str().into(),
         Some(other) => other.to_string().into(),
     }
@@ -361,7 +362,7 @@ fn anthropic_block(block: &Value, json: RawOf<'_>) -> Option<Part> {
                 Some(_) => Seal::Signed,
             },
         })),
-        "redacted_thinking" => Some(Part::Reasoning(Reasoning { text: Box::default(), seal: Seal::Encrypted })),
+        "redacted_thinking" => Some(Part::Reasoning(Reasoning { text: Arc::default(), seal: Seal::Encrypted })),
         "tool_use" | "server_tool_use" | "mcp_tool_use" => anthropic_call(block).map(Part::ToolCall),
         kind if kind.ends_with("tool_result") => anthropic_result(block, json).map(Part::ToolResult),
         _ => block.as_str().map(text),
