@@ -1,5 +1,6 @@
 //! The artifact folder beside a file: the content that compactions removed, and a record of each compaction.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -162,17 +163,18 @@ pub struct StoredPart {
     pub message: String,
 }
 
-/// Everything that a compaction took out of a prompt or changed in it.
+/// Everything that a compaction took out of a prompt or changed in it. Objects are pieces of the thread: most of a large
+/// file leaves, and is not copied for that.
 #[derive(Default)]
-pub struct RemovedContent {
-    objects: BTreeMap<ArtifactId, String>,
+pub struct RemovedContent<'a> {
+    objects: BTreeMap<ArtifactId, Vec<Cow<'a, str>>>,
     places: MessagePlaces,
 }
 
-impl RemovedContent {
+impl<'a> RemovedContent<'a> {
     /// Collects the content that a compaction removes. A message whose original an earlier compaction stored is not stored
     /// again in its shorter form.
-    pub fn of(compaction: &Compaction, thread: &Thread, prompt: &Prompt, earlier: &RecordChain) -> Self {
+    pub fn of(compaction: &Compaction, thread: &'a Thread, prompt: &Prompt, earlier: &RecordChain) -> Self {
         let mut removed = RemovedContent::default();
         removed.places.next = next_number(thread, earlier);
         let is_new = |place: &usize| earlier.original(&thread.reference(*place)).is_none();
@@ -193,7 +195,7 @@ impl RemovedContent {
             }
         }
         for artifact in compaction.artifacts(thread) {
-            removed.objects.insert(artifact.id.clone(), artifact.content.to_owned());
+            removed.objects.insert(artifact.id.clone(), vec![artifact.content.into()]);
             let part = StoredPart { object: artifact.id, message: thread.reference(artifact.place) };
             removed.places.parts.push(part);
         }
@@ -208,12 +210,13 @@ impl RemovedContent {
     }
 
     /// Adds messages as they came, one a line, as one object.
-    fn add_messages(&mut self, places: &[usize], thread: &Thread) {
+    fn add_messages(&mut self, places: &[usize], thread: &'a Thread) {
         if places.is_empty() {
             return;
         }
-        let lines: String = places.iter().map(|place| one_line(thread.message(*place).raw().as_str())).collect();
-        let object = ArtifactId::of(lines.as_bytes());
+        let line = |place: &usize| [one_line(thread.message(*place).raw().as_str()), "\n".into()];
+        let lines: Vec<Cow<'a, str>> = places.iter().flat_map(line).collect();
+        let object = ArtifactId::of_pieces(lines.iter().map(|piece| piece.as_bytes()));
         for (at, place) in places.iter().enumerate() {
             let location = MessageLocation { object: object.clone(), line: at + 1 };
             if thread.message(*place).number() == 0 {
@@ -227,7 +230,7 @@ impl RemovedContent {
 
     /// Returns the number of objects and their bytes.
     pub fn size(&self) -> (usize, usize) {
-        (self.objects.len(), self.objects.values().map(String::len).sum())
+        (self.objects.len(), self.objects.values().map(|pieces| length(pieces)).sum())
     }
 }
 
@@ -238,8 +241,15 @@ fn next_number(thread: &Thread, earlier: &RecordChain) -> usize {
 }
 
 /// Puts JSON on one line. Line breaks in JSON stand between values only, so a blank means the same.
-fn one_line(json: &str) -> String {
-    format!("{}\n", json.replace(['\n', '\r'], " "))
+fn one_line(json: &str) -> Cow<'_, str> {
+    match json.contains(['\n', '\r']) {
+        true => json.replace(['\n', '\r'], " ").into(),
+        false => json.into(),
+    }
+}
+
+fn length(pieces: &[Cow<'_, str>]) -> usize {
+    pieces.iter().map(|piece| piece.len()).sum()
 }
 
 impl ArtifactFolder {
@@ -253,14 +263,15 @@ impl ArtifactFolder {
     }
 
     /// Stores removed content, then the record of its compaction. Returns the record's id.
-    pub fn put(&self, removed: RemovedContent, mut record: CompactionRecord) -> Result<ArtifactId, Failure> {
+    pub fn put(&self, removed: RemovedContent<'_>, mut record: CompactionRecord) -> Result<ArtifactId, Failure> {
         self.create_folders()?;
-        for (id, content) in &removed.objects {
+        for (id, pieces) in &removed.objects {
             let path = self.object(id);
-            if fs::metadata(&path).is_ok_and(|meta| meta.len() == content.len() as u64) {
+            if fs::metadata(&path).is_ok_and(|meta| meta.len() == length(pieces) as u64) {
                 continue;
             }
-            replace(&path, &[content], Origin::Nothing)?;
+            let pieces: Vec<&str> = pieces.iter().map(|piece| &**piece).collect();
+            replace(&path, &pieces, Origin::Nothing)?;
         }
         record.places = removed.places;
         let json = serde_json::to_string_pretty(&record).unwrap_or_default();

@@ -176,11 +176,14 @@ impl TemporaryFile {
             // Set at creation: there must be no moment in which others can open it.
             options.mode(permissions.mode());
         }
-        let mut file = options.open(&self.0)?;
+        let file = options.open(&self.0)?;
         if let Some(permissions) = permissions {
             fs::set_permissions(&self.0, permissions)?;
         }
-        pieces.iter().try_for_each(|piece| file.write_all(piece.as_bytes()))?;
+        let mut out = io::BufWriter::new(&file);
+        pieces.iter().try_for_each(|piece| out.write_all(piece.as_bytes()))?;
+        out.flush()?;
+        drop(out);
         file.sync_all()
     }
 

@@ -34,7 +34,16 @@ impl From<ArtifactId> for String {
 impl ArtifactId {
     /// The id of some content.
     pub fn of(content: &[u8]) -> Self {
-        ArtifactId(blake3::hash(content).to_hex()[..16].to_owned())
+        ArtifactId::of_pieces([content])
+    }
+
+    /// The id of some content that is in pieces.
+    pub fn of_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for piece in pieces {
+            hasher.update(piece);
+        }
+        ArtifactId(hasher.finalize().to_hex()[..16].to_owned())
     }
 
     /// The id of some content under a key: whoever has the content but not the key cannot tell it.
