@@ -64,6 +64,10 @@ bench:
     scripts/bench
     scripts/bench-gateway
 
+# measure time and memory of plan and compact on files of 200 MB and on one message: just size 20 for smaller files
+size megabytes="200":
+    scripts/size {{megabytes}}
+
 # price the policies with the provider's cache, beside other libraries, on the recordings beside the checkout
 cost:
     scripts/cost
