@@ -97,7 +97,7 @@ fn a_gateway_serves_on_a_store_that_is_locked_from_the_start_and_recovers_when_i
     }
     let is_locked = ("degraded".to_owned(), false, "is locked by another process".to_owned());
     serving.wait_until("that it is locked", |serving| serving.readiness() == is_locked);
-    serving.wait_until("a warning", |serving| serving.said.lock().unwrap().contains("the store cannot be opened"));
+    serving.wait_until("a warning", |serving| serving.said.lock().unwrap().contains("failed to open the store"));
     drop(locked);
     serving.keeps("Now somebody is.");
     assert!(serving.said.lock().unwrap().contains("the store is open again"), "{}", serving.said.lock().unwrap());
@@ -140,7 +140,7 @@ fn a_gateway_serves_without_a_store_that_cannot_be_opened_and_says_what_is_wrong
         let answer = serving.talk(&["Is anybody there?"]);
         assert!(answer.contains("x-epitome-failed-open: store"), "{store}: {answer}");
         serving.wait_until(detail, |serving| serving.readiness() == ("degraded".to_owned(), false, detail.to_owned()));
-        let warnings = |serving: &Serving| serving.said.lock().unwrap().matches("the store cannot be opened").count();
+        let warnings = |serving: &Serving| serving.said.lock().unwrap().matches("failed to open the store").count();
         serving.wait_until("a warning", |serving| warnings(serving) > 0);
         assert_eq!(warnings(&serving), 1, "{store}: {}", serving.said.lock().unwrap());
         assert!(serving.ask("GET", "/api/threads", "").starts_with("HTTP/1.1 5"), "{store}");

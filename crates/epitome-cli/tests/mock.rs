@@ -33,7 +33,7 @@ fn a_shape_that_nobody_knows_and_a_port_that_is_taken_are_told() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let run = Bench::new().run(&["mock", "--port", &port]).ended(4);
-    assert!(run.err.contains(&format!("It cannot listen on 127.0.0.1:{port}")), "{}", run.err);
+    assert!(run.err.contains(&format!("The mock cannot listen on 127.0.0.1:{port}")), "{}", run.err);
     assert!(run.err.contains("`--port 0` takes a free port."), "{}", run.err);
 }
 

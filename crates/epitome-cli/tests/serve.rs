@@ -157,7 +157,7 @@ fn what_is_wrong_is_said_before_it_listens() {
     let bench = Bench::new();
     let cases: [(&[&str], i32, &str); 5] = [
         (&["--listen", "0.0.0.0:0"], 2, "without `serve.keys`"),
-        (&["--listen", "8788"], 2, "`serve.listen = \"8788\"` is not allowed"),
+        (&["--listen", "8788"], 2, "`serve.listen = \"8788\"` is invalid"),
         (&["--upstream", "opnai=http://127.0.0.1:1"], 2, "a model such as"),
         (&["--tls-certificate", "c.pem"], 2, "`serve.tls_key` is not"),
         (&["--tls-certificate", "c.pem", "--tls-key", "k.pem"], 3, "c.pem cannot be used for TLS"),

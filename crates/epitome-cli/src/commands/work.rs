@@ -32,7 +32,7 @@ pub fn run(args: &WorkArgs, config: Option<&Path>, json: bool, progress: Progres
         }
         let say = |text: &str| {
             if !json {
-                telemetry::say(text)
+                telemetry::say(text);
             }
         };
         let summarizer = config.summarizer_line().unwrap_or_default();

@@ -48,7 +48,7 @@ fn a_mistake_in_the_section_is_an_error_with_what_is_allowed() {
         ("serve.request_max", "5", "there is no setting `serve.request_max`; did you mean `serve.requests_max`?"),
     ];
     for (key, text, expected) in cases {
-        assert_eq!(load(&[(key, text)]).expect_err(expected).to_string(), format!("a flag: {expected}"));
+        assert_eq!(load(&[(key, text)]).expect_err(expected).to_string(), format!("the command line: {expected}"));
     }
     let secrets = [
         ("serve.keys", "=hunter2"),
