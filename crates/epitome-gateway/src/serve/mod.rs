@@ -84,6 +84,6 @@ pub struct Gateway<P> {
     pub metrics: Arc<Metrics>,
     /// Metrics of compactions, collected by a listener on the engine's bus.
     pub compactions: Arc<epitome_runtime::event::CompactionMetrics>,
-    /// What answers under `/mcp`, each request with its [`Caller`](crate::caller::Caller) among its extensions.
+    /// Answers requests under `/mcp`; each has its caller among its extensions.
     pub mcp: Option<axum::Router>,
 }
