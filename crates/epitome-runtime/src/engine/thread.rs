@@ -68,7 +68,7 @@ pub enum Saved {
 /// place is read: ids are chained, so that an equal id proves this append and all before it. Dropping a future in the
 /// middle of a write leaves the thread in the same state.
 ///
-/// Others may append and commit at any time. [`OpenThread::catch_up`] compares length and version with the store and loads
+/// Others may append and commit at any time. `catch_up` compares length and version with the store and loads
 /// anew what differs; for a moment after an append of its own the thread is up to date without asking.
 #[derive(Debug)]
 pub struct OpenThread {

@@ -98,7 +98,7 @@ pub struct ToolResult {
     /// The tool's name; empty until the thread has found the call.
     pub tool: Box<str>,
     /// How the call ended as the dialect declares it, where it does. What was printed may tell more: see
-    /// [`Tools::ending`](crate::policy::Tools::ending).
+    /// `Tools::ending` of the policy.
     pub outcome: Option<Outcome>,
     /// What the tool said, as text.
     pub text: Arc<str>,
