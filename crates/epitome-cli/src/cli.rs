@@ -39,7 +39,8 @@ fn width(text: &str) -> Result<usize, String> {
     if width < WIDTH_MIN { Err(format!("the least is {WIDTH_MIN} columns")) } else { Ok(width) }
 }
 
-fn size(text: &str) -> Result<usize, UnknownAmount> {
+/// Parses an amount that indexes memory.
+fn amount_usize(text: &str) -> Result<usize, UnknownAmount> {
     amount(text).map(|amount| amount as usize)
 }
 
@@ -765,7 +766,7 @@ pub struct MockArgs {
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Work")]
     pub work: u64,
     /// Approximate output of each of these calls
-    #[arg(long, value_name = "BYTES", default_value_t = 6000, value_parser = size, help_heading = "Work")]
+    #[arg(long, value_name = "BYTES", default_value_t = 6000, value_parser = amount_usize, help_heading = "Work")]
     pub work_bytes: usize,
     /// The file to read, if no tool runs commands
     #[arg(long, value_name = "FILE", help_heading = "Work")]
@@ -780,7 +781,7 @@ pub struct MockArgs {
     #[arg(long, value_name = "MS", default_value_t = 0, help_heading = "Timing")]
     pub itl_ms: u64,
     /// Tokens of a plain answer; 0 is a short sentence
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = size, help_heading = "Timing")]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = amount_usize, help_heading = "Timing")]
     pub answer_tokens: usize,
     /// Read the body and answer, without checks, counts or records
     #[arg(long, help_heading = "Timing")]

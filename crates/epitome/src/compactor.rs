@@ -447,7 +447,7 @@ impl<'a> Compactor<'a> {
 }
 
 impl Fitted {
-    /// Tells whether the written result is within a limit.
+    /// Tells whether the plan has no shortfall and its written result is within a limit.
     pub fn fits(&self, limit: Tokens) -> bool {
         self.compaction.plan.shortfall.is_none() && self.tokens() <= limit
     }

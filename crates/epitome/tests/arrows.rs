@@ -75,6 +75,7 @@ fn used_folders(module: &[String], text: &str) -> Vec<(usize, String)> {
     let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let mut used = Vec::new();
     for (at, line) in shipped.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+        assert!(!line.ends_with("crate::{"), "{}:{}: write one `use` for each folder", module.join("/"), at + 1);
         for (start, _) in line.match_indices("crate::") {
             let names = first_names(&line[start + "crate::".len()..]);
             used.extend(names.into_iter().filter_map(|name| folder_of(&name)).map(|name| (at + 1, name)));

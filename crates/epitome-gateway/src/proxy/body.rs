@@ -13,7 +13,7 @@ use http_body::Body;
 use http_body_util::BodyExt as _;
 use tokio::time::Instant;
 
-use crate::body_memory::{BodyMemory, Room};
+use crate::body_memory::{BodyMemory, Reservation};
 use crate::refusal::Refusal;
 
 /// How many times as long as between two pieces of it a whole body may take.
@@ -34,7 +34,7 @@ where
     if body.size_hint().lower() > max as u64 {
         return Err(Refusal::BodyTooLarge { max });
     }
-    let mut room = memory.room();
+    let mut room = memory.reservation();
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
     let begun = Instant::now();
@@ -110,7 +110,7 @@ pub enum Unpackable {
 }
 
 /// A packed body's content, up to so many bytes; `room` grows with it.
-pub fn unpack(packing: Packing, body: &[u8], max: usize, room: &mut Room) -> Result<Bytes, Unpackable> {
+pub fn unpack(packing: Packing, body: &[u8], max: usize, room: &mut Reservation) -> Result<Bytes, Unpackable> {
     match packing {
         Packing::Gzip => read(flate2::read::MultiGzDecoder::new(body), max, room),
         Packing::Deflate => read(flate2::read::ZlibDecoder::new(body), max, room),
@@ -138,11 +138,11 @@ pub fn window(packing: Packing, body: &[u8]) -> Option<u64> {
 pub fn unpacked(headers: &HeaderMap, body: &Bytes, max: usize) -> Option<Bytes> {
     match Packing::of(headers).ok()? {
         None => Some(body.clone()),
-        Some(packing) => unpack(packing, body, max, &mut BodyMemory::new(usize::MAX).room()).ok(),
+        Some(packing) => unpack(packing, body, max, &mut BodyMemory::new(usize::MAX).reservation()).ok(),
     }
 }
 
-fn read(mut from: impl Read, max: usize, room: &mut Room) -> Result<Bytes, Unpackable> {
+fn read(mut from: impl Read, max: usize, room: &mut Reservation) -> Result<Bytes, Unpackable> {
     let mut out = Vec::new();
     let mut piece = [0; PIECE_BYTES];
     loop {

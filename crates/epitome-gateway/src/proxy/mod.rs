@@ -62,7 +62,7 @@ use record::Kept;
 use suspicion::Suspicions;
 use way::{Head, Way};
 
-use crate::body_memory::{BodyMemory, Room};
+use crate::body_memory::{BodyMemory, Reservation};
 use crate::caller::Callers;
 use crate::fail_open::{FailOpenReason, PassReason};
 use crate::identity::{Scope, ThreadCache};
@@ -281,7 +281,7 @@ impl Inner {
     /// A body as it can be read: unpacked, and counted with the copies that reading makes of it. Nothing where it is
     /// larger than any window or is none that can be unpacked; why not, where there is no memory for it now.
     async fn readable(&self, headers: &HeaderMap, packed: &Bytes) -> Result<Option<Bytes>, FailOpenReason> {
-        let mut room = self.body_memory.room();
+        let mut room = self.body_memory.reservation();
         let plain = match Packing::of(headers) {
             Ok(None) => packed.clone(),
             Ok(Some(packing)) => {
@@ -306,9 +306,14 @@ impl Inner {
 
     /// Unpacks what is worth reading: what becomes little here, the rest beside the threads that pass bytes on, and not all
     /// of it at once.
-    async fn unpacked(&self, packing: Packing, packed: &Bytes, room: Room) -> (Result<Bytes, Unpackable>, Room) {
+    async fn unpacked(
+        &self,
+        packing: Packing,
+        packed: &Bytes,
+        room: Reservation,
+    ) -> (Result<Bytes, Unpackable>, Reservation) {
         if body::window(packing, packed).is_none_or(|window| window <= ASIDE_BYTES as u64) {
-            let mut few = self.body_memory.room();
+            let mut few = self.body_memory.reservation();
             match body::unpack(packing, packed, ASIDE_BYTES, &mut few) {
                 Err(Unpackable::TooLarge) => drop(few),
                 unpacked => return (unpacked, few),
@@ -322,7 +327,7 @@ impl Inner {
             let _permit = permit;
             (body::unpack(packing, &packed, READ_BYTES_MAX, &mut room), room)
         });
-        unpacking.await.unwrap_or_else(|_| (Err(Unpackable::Broken), self.body_memory.room()))
+        unpacking.await.unwrap_or_else(|_| (Err(Unpackable::Broken), self.body_memory.reservation()))
     }
 
     /// Goes on with a request that was understood, or could not be: then it goes out as it came, with why if that is worth

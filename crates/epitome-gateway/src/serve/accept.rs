@@ -37,7 +37,7 @@ use super::route::Route;
 use super::stop::Stop;
 use super::{Call, Gateway, Proxy};
 use crate::api::Api;
-use crate::body_memory::{BodyMemory, Room};
+use crate::body_memory::{BodyMemory, Reservation};
 use crate::caller::Callers;
 use crate::refusal::Refusal;
 use crate::settings::{Provider, Settings};
@@ -56,7 +56,7 @@ const OWN_BODIES_BYTES_MAX: usize = 64 << 20;
 struct OwnBody {
     body: Incoming,
     left: usize,
-    room: Room,
+    room: Reservation,
 }
 
 impl http_body::Body for OwnBody {
@@ -313,7 +313,7 @@ impl<P: Proxy> Shared<P> {
                 if request.body().size_hint().lower() > OWN_BODY_BYTES_MAX as u64 {
                     return self.too_large(id, account);
                 }
-                let room = self.own_bodies.room();
+                let room = self.own_bodies.reservation();
                 let mut request =
                     request.map(|body| axum::body::Body::new(OwnBody { body, left: OWN_BODY_BYTES_MAX, room }));
                 caller.map(|caller| request.extensions_mut().insert(caller));

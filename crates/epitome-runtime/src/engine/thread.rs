@@ -176,7 +176,7 @@ impl OpenThread {
     }
 
     /// The rehydration state of the current turn.
-    pub fn turn(&self) -> &TurnContext {
+    pub fn rehydration(&self) -> &TurnContext {
         &self.turn
     }
 

@@ -201,8 +201,8 @@ impl Log {
         self.open_json(&row.key.tenant, Sealing::Label, row.key.thread.as_str(), &row.labels)
     }
 
-    /// The change that sets a thread's labels.
-    pub fn label(&self, key: &ThreadKey, labels: &serde_json::Value) -> Write {
+    /// Returns the change that sets a thread's labels.
+    pub fn set_labels(&self, key: &ThreadKey, labels: &serde_json::Value) -> Write {
         let labels = self.seal_json(&key.tenant, Sealing::Label, key.thread.as_str(), labels);
         Write::Label { key: key.clone(), labels }
     }

@@ -25,7 +25,7 @@ impl<T> Default for SingleFlight<T> {
 
 impl<T: Clone> SingleFlight<T> {
     /// Returns the value of a key, made once for all callers that ask while it is being made.
-    pub async fn join<F: Future<Output = T>>(&self, key: &str, make: impl FnOnce() -> F) -> T {
+    pub async fn run_or_join<F: Future<Output = T>>(&self, key: &str, make: impl FnOnce() -> F) -> T {
         let cell = {
             let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
             // Entries without a waiting caller were dropped on the way.
@@ -52,7 +52,7 @@ mod tests {
     async fn what_is_asked_for_twice_at_once_is_made_once_and_again_later() {
         let (flights, made) = (SingleFlight::default(), AtomicU32::new(0));
         let ask = |key: &'static str| {
-            flights.join(key, || async {
+            flights.run_or_join(key, || async {
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 made.fetch_add(1, Ordering::SeqCst) + 1
             })
@@ -68,11 +68,11 @@ mod tests {
     #[tokio::test]
     async fn when_the_maker_is_dropped_the_one_who_waits_makes_it() {
         let flights = SingleFlight::default();
-        let never = flights.join("a", std::future::pending::<u32>);
+        let never = flights.run_or_join("a", std::future::pending::<u32>);
         tokio::select! {
             _ = never => unreachable!("it never ends"),
             () = tokio::time::sleep(Duration::from_millis(5)) => {}
         }
-        assert_eq!(flights.join("a", || async { 7 }).await, 7);
+        assert_eq!(flights.run_or_join("a", || async { 7 }).await, 7);
     }
 }

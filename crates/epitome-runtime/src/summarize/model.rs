@@ -164,7 +164,7 @@ impl ModelSummarizer {
         spent: &SummaryUsage,
     ) -> Result<Prose, NoSummary> {
         let key = format!("{tenant}/{}", cache_name(&dialogue, put));
-        self.flights.join(&key, || self.ask_with_timeout(dialogue, put, counter, spent)).await
+        self.flights.run_or_join(&key, || self.ask_with_timeout(dialogue, put, counter, spent)).await
     }
 
     async fn ask_with_timeout(

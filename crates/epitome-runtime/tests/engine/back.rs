@@ -48,7 +48,7 @@ async fn an_id_in_a_message_brings_its_content_back_for_one_turn_and_then_it_coo
     let step = say(&mut thread, "user", &format!("Look at artifact:{id} again.")).await;
     assert_eq!(step.rehydrated.len(), 1);
     assert!(said(&step).contains("Brought back for this request") && said(&step).contains("padding of module_"));
-    assert!(thread.turn().should_skip_aggressive_compaction());
+    assert!(thread.rehydration().should_skip_aggressive_compaction());
     assert_eq!(thread.row().length, length + 1, "it is not in the log");
     say(&mut thread, "assistant", "Done.").await;
     let next = say(&mut thread, "user", &format!("And {id} once more.")).await;

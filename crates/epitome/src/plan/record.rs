@@ -93,7 +93,7 @@ pub enum Action {
         /// Tokens kept of its end.
         tail: Tokens,
         /// How the model gets it back.
-        #[serde(default, skip_serializing_if = "ReadBy::is_tool")]
+        #[serde(default, skip_serializing_if = "ReadBy::is_default")]
         by: ReadBy,
     },
     /// A summary.

@@ -133,7 +133,7 @@ impl<'a> Board<'a> {
     }
 
     /// The places that rungs may touch: outside the tail, and not yet summarized or dropped.
-    pub fn open(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn touchable_places(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.tail.from).filter(|place| !self.is_gone(*place) && !self.tail.holds(*place))
     }
 

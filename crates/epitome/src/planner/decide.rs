@@ -6,7 +6,7 @@ use super::board::Board;
 use super::draft::Draft;
 use super::price::Worth;
 use super::rungs::climb;
-use super::tail::{OPEN_MEDIA, ProtectedTail, open_media_tokens, open_tokens, system_most};
+use super::tail::{OPEN_MEDIA, ProtectedTail, open_media_tokens, system_most, unanswered_tokens};
 use super::{OwnProposal, PlanOptions, Planner, PromptShape, Verdict};
 use crate::budget::{Meter, Tokens};
 use crate::plan::{Action, ClearReason, Compaction, Plan, Room, RungStep, Shortfall, normalize};
@@ -97,7 +97,7 @@ fn leave_room_for_unanswered(room: Room, thread: &Thread) -> Room {
     let most = room.limit.share(share).max(room.target);
     match room.limit > room.target {
         true => {
-            let beside = open_tokens(thread) + room.target.share(BESIDE_SHARE);
+            let beside = unanswered_tokens(thread) + room.target.share(BESIDE_SHARE);
             Room { target: beside.max(room.target).min(most), ..room }
         }
         false => room,

@@ -40,7 +40,7 @@ pub fn climb(board: &mut Board<'_>, rung: Rung) -> RungStep {
 fn open_results<'t>(board: &Board<'t>) -> Vec<(usize, usize, &'t ToolResult)> {
     let thread = board.planner.thread;
     let mut found = Vec::new();
-    for place in board.open() {
+    for place in board.touchable_places() {
         for (part, result) in thread.message(place).results() {
             if !board.is_taken(place, part) {
                 found.push((place, part, result));
@@ -159,8 +159,8 @@ impl Calls {
 fn externalize(board: &mut Board<'_>) -> usize {
     let thread = board.planner.thread;
     let mut touched = 0;
-    let open: Vec<usize> = board.open().collect();
-    for place in open {
+    let places: Vec<usize> = board.touchable_places().collect();
+    for place in places {
         for (part, content) in thread.message(place).parts().iter().enumerate() {
             if board.is_done() {
                 return touched;
@@ -430,8 +430,8 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
     if board.is_done() {
         return 0;
     }
-    let open: Vec<usize> = board.open().collect();
-    let Some(first) = open.first().copied() else { return 0 };
+    let places: Vec<usize> = board.touchable_places().collect();
+    let Some(first) = places.first().copied() else { return 0 };
     let mut end = first;
     let mut freed = Tokens::ZERO;
     let over = board.total - board.planner.room.target;
@@ -468,7 +468,7 @@ fn drop_spans(board: &mut Board<'_>) -> usize {
 
 /// The largest parts of what is left lose their middle, largest first, until the prompt fits.
 fn trim(board: &mut Board<'_>) -> usize {
-    let open = board.planner.open_from().filter(|_| board.total <= board.planner.room.limit);
+    let open = board.planner.kept_unanswered_from().filter(|_| board.total <= board.planner.room.limit);
     let parts = trimmable(board, 0..open.unwrap_or(board.planner.thread.len()));
     let keep = level(&parts, board.total - board.planner.room.target).max(board.tail.clip);
     let mut touched = 0;
@@ -550,7 +550,7 @@ fn clip_tail(board: &mut Board<'_>, enough: Tokens) -> usize {
     if board.planner.options.shape != PromptShape::Free || !board.planner.policy.rungs.contains(&Rung::Trim) {
         return 0;
     }
-    let parts = trimmable(board, tail.start..board.planner.open_from().unwrap_or(tail.end));
+    let parts = trimmable(board, tail.start..board.planner.kept_unanswered_from().unwrap_or(tail.end));
     let excess = (board.tokens(tail.clone()) - most).min(board.total - enough);
     let keep = level(&parts, excess).max(board.tail.clip);
     let mut touched = 0;

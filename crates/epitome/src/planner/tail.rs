@@ -63,7 +63,7 @@ impl Planner<'_> {
         }
         let mut from = newest(thread, most, clip);
         // The newest exchange is worth more than long texts in it. What nobody has answered stays in any case.
-        let is_open = self.unanswered().is_some();
+        let is_open = self.unanswered_start().is_some();
         while !is_open && from == thread.len() && clip.share(0.5) >= CLIP_MIN {
             clip = clip.share(0.5);
             from = newest(thread, most, clip);
@@ -144,7 +144,7 @@ impl Planner<'_> {
     pub(super) fn tail_most(&self) -> Tokens {
         let roominess = if self.protects_turns_alone() { roominess(self.room.target) } else { 1.0 };
         let share = self.room.target.share(self.policy.protect.tail_max * roominess);
-        (share + self.open_whole()).min(self.room.limit - self.before_tail() - self.summary_room())
+        (share + self.kept_unanswered_tokens()).min(self.room.limit - self.before_tail() - self.summary_room())
     }
 
     /// What stays before the tail, or is quoted in full there: system messages, the first task, the request of the turn.
@@ -183,24 +183,28 @@ impl Planner<'_> {
         // The first that is loaded need not be the first there was.
         let is_first = message.turn() <= 1 || self.thread.evicted().is_none();
         let is_small = message.tokens() <= self.room.target.share(REQUEST_SHARE);
-        let is_open = open(self.thread).is_some_and(|open| open <= place);
-        let leaves_room = message.tokens() + open_tokens(self.thread) <= self.room.limit.share(OPEN_SHARE);
+        let is_open = unanswered_from(self.thread).is_some_and(|open| open <= place);
+        let leaves_room = message.tokens() + unanswered_tokens(self.thread) <= self.room.limit.share(OPEN_SHARE);
         (is_first && is_small && (is_open || leaves_room)).then_some(place)
     }
 
-    /// The tokens of what nobody has answered, where the room is made for all of it.
-    fn open_whole(&self) -> Tokens {
-        let tokens = open_tokens(self.thread);
-        if self.keeps_open() && tokens <= self.room.target.share(OPEN_SHARE) { tokens } else { Tokens::ZERO }
+    /// Returns the tokens of the unanswered messages if the room is made for all of them, otherwise none.
+    fn kept_unanswered_tokens(&self) -> Tokens {
+        let tokens = unanswered_tokens(self.thread);
+        if self.has_room_for_unanswered() && tokens <= self.room.target.share(OPEN_SHARE) {
+            tokens
+        } else {
+            Tokens::ZERO
+        }
     }
 
-    /// Where what nobody has answered begins, where there is room for all of it.
-    pub(super) fn open_from(&self) -> Option<usize> {
-        open(self.thread).filter(|_| self.open_whole() > Tokens::ZERO)
+    /// Returns where the unanswered messages begin, if there is room for all of them: trimming leaves those alone.
+    pub(super) fn kept_unanswered_from(&self) -> Option<usize> {
+        unanswered_from(self.thread).filter(|_| self.kept_unanswered_tokens() > Tokens::ZERO)
     }
 
-    /// Whether what nobody has answered has room of its own: between target and limit, unless the policy keeps no tail.
-    fn keeps_open(&self) -> bool {
+    /// Tells whether unanswered messages have room of their own, between target and limit. A policy that keeps no tail gives none.
+    fn has_room_for_unanswered(&self) -> bool {
         let protect = &self.policy.protect;
         let keeps_any = protect.recent_turns > 0
             || protect.recent_messages > 0
@@ -211,7 +215,7 @@ impl Planner<'_> {
 
     fn tail_at(&self, from: usize) -> ProtectedTail {
         let thread = self.thread;
-        let from = self.allowed_start(from.min(thread.in_flight().or_else(|| self.unanswered()).unwrap_or(from)));
+        let from = self.allowed_start(from.min(thread.in_flight().or_else(|| self.unanswered_start()).unwrap_or(from)));
         let (mut held, mut task) = (Vec::new(), None);
         if self.options.shape == PromptShape::Free {
             let request = open_request_with_media(thread).filter(|place| *place < from);
@@ -226,26 +230,27 @@ impl Planner<'_> {
         ProtectedTail { from, splits_turn, first_task: task, clip: self.policy.trim.clip(self.room.target), held }
     }
 
-    /// Where what nobody has answered begins: a request, or results that the model has not seen, that leave room for
-    /// more.
-    fn unanswered(&self) -> Option<usize> {
-        if let Some(shown) = open_media(self.thread) {
+    /// Returns where the tail must begin at the latest, so that unanswered messages stay whole: always with media, otherwise
+    /// while they fit.
+    fn unanswered_start(&self) -> Option<usize> {
+        if let Some(shown) = unanswered_media_from(self.thread) {
             return Some(shown);
         }
-        let open = open(self.thread).filter(|_| self.options.shape == PromptShape::Free)?;
+        let open = unanswered_from(self.thread).filter(|_| self.options.shape == PromptShape::Free)?;
         let clip = self.policy.trim.clip(self.room.target);
         let tokens: Tokens = (open..self.thread.len()).map(|place| clipped(self.thread.message(place), clip)).sum();
         let is_request = self.thread.message(open).opens_turn();
         // Nobody else can say a request again: it stays as long as there is room for it.
         let fits =
             is_request && tokens <= self.room.limit - self.held_tokens() - self.room.limit.share(BESIDE_REQUEST_SHARE);
-        (fits || self.keeps_open() && tokens <= self.room.target.share(OPEN_SHARE)).then_some(open)
+        (fits || self.has_room_for_unanswered() && tokens <= self.room.target.share(OPEN_SHARE)).then_some(open)
     }
 
     /// The next place where the tail may begin; before what is in flight if it must be.
     fn allowed_start(&self, from: usize) -> usize {
         let Some(cuts) = &self.options.cuts else { return from };
-        let latest = self.thread.in_flight().or_else(|| open_media(self.thread)).unwrap_or(self.thread.len());
+        let latest =
+            self.thread.in_flight().or_else(|| unanswered_media_from(self.thread)).unwrap_or(self.thread.len());
         let starts = self.thread.exchanges().iter().map(|exchange| exchange.range().start);
         let places: Vec<usize> =
             starts.chain([self.thread.len()]).filter(|place| *place <= latest && cuts.contains(place)).collect();
@@ -255,15 +260,16 @@ impl Planner<'_> {
 }
 
 impl ProtectedTail {
-    /// Whether a message before the tail stays all the same.
+    /// Tells whether a message before the tail stays.
     pub fn holds(&self, place: usize) -> bool {
         self.first_task == Some(place) || self.held.binary_search(&place).is_ok()
     }
 }
 
-/// Where what nobody has answered begins: the newest request, or the newest exchange where it ends with results.
-fn open(thread: &Thread) -> Option<usize> {
-    // What a harness says in the user's name after it is no answer either.
+/// Returns where the **unanswered** messages begin: the newest request, or the newest exchange if it ends with results that the
+/// model has not seen. Everything after an assistant's closing answer is unanswered; after one there is none.
+fn unanswered_from(thread: &Thread) -> Option<usize> {
+    // A harness's note in the user's name is not an answer.
     let newest = (0..thread.len()).rev().find(|place| !is_harness_note(thread.message(*place)))?;
     let message = thread.message(newest);
     match message.opens_turn() {
@@ -272,7 +278,7 @@ fn open(thread: &Thread) -> Option<usize> {
     }
 }
 
-/// Whether a message in the user's name holds nothing but a harness's text.
+/// Tells whether a message in the user's name contains only a harness's text.
 fn is_harness_note(message: &Message) -> bool {
     let is_text = |part: &Part| matches!(part, Part::Text(_));
     message.role() == Role::User
@@ -281,14 +287,15 @@ fn is_harness_note(message: &Message) -> bool {
         && message.parts().iter().all(is_text)
 }
 
-/// Where what nobody has answered begins, if it shows the model media: that cannot be told in other words.
-fn open_media(thread: &Thread) -> Option<usize> {
-    open(thread).filter(|from| (*from..thread.len()).any(|place| thread.message(place).media().next().is_some()))
+/// Returns where the unanswered messages begin, if they show the model media, which no words can replace.
+fn unanswered_media_from(thread: &Thread) -> Option<usize> {
+    unanswered_from(thread)
+        .filter(|from| (*from..thread.len()).any(|place| thread.message(place).media().next().is_some()))
 }
 
 /// The request that is being worked on, if it came with media: they are what it is about until it is answered.
 fn open_request_with_media(thread: &Thread) -> Option<usize> {
-    let is_open = open(thread).is_some() || thread.in_flight().is_some();
+    let is_open = unanswered_from(thread).is_some() || thread.in_flight().is_some();
     let request = is_open.then(|| thread.turn_start()).filter(|place| *place < thread.len())?;
     thread.message(request).media().next().map(|_| request)
 }
@@ -296,17 +303,17 @@ fn open_request_with_media(thread: &Thread) -> Option<usize> {
 /// What a shortfall calls the media that stay whatever the pressure.
 pub const OPEN_MEDIA: &str = "images and files of the open request";
 
-/// The tokens of the media that stay whatever the pressure: those of the open request and of what nobody has answered.
+/// Returns the tokens of the media that always stay: those of the open request and of unanswered messages.
 pub fn open_media_tokens(thread: &Thread, meter: Meter<'_>) -> Tokens {
-    let newest = open_media(thread).unwrap_or(thread.len());
+    let newest = unanswered_media_from(thread).unwrap_or(thread.len());
     let request = open_request_with_media(thread).filter(|place| *place < newest);
     let shown = request.into_iter().chain(newest..thread.len()).flat_map(|place| thread.message(place).media());
     shown.map(|media| meter.media(media).tokens).sum()
 }
 
-/// The tokens of what nobody has answered.
-pub fn open_tokens(thread: &Thread) -> Tokens {
-    open(thread).map_or(Tokens::ZERO, |from| thread.tokens(from..thread.len()))
+/// Returns the tokens of the unanswered messages.
+pub fn unanswered_tokens(thread: &Thread) -> Tokens {
+    unanswered_from(thread).map_or(Tokens::ZERO, |from| thread.tokens(from..thread.len()))
 }
 
 /// The share of the target that system messages in the middle of a thread may take.

@@ -228,9 +228,9 @@ pub enum ReadBy {
 }
 
 impl ReadBy {
-    /// Tells whether it calls a tool.
-    pub fn is_tool(&self) -> bool {
-        *self == ReadBy::Tool
+    /// Tells whether it is the default, which stored plans leave out.
+    pub fn is_default(&self) -> bool {
+        *self == ReadBy::default()
     }
 }
 
