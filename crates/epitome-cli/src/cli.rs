@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use epitome::budget::{Tokens, UnknownAmount};
 use epitome::session::Format;
+use epitome::summary::FactKind;
 use epitome::wire::Dialect;
 use epitome_mock::ProviderFault;
 
@@ -123,6 +124,16 @@ Examples:
         after_help = "Examples:\n  epitome count thread.json --model gpt-4o\n  epitome count thread.json --tokenizer chars/4"
     )]
     Count(CountArgs),
+    /// List what code takes from a conversation: requests, constraints, state, …
+    ///
+    /// Every summary without a model is made of these. Kinds: request, constraint, correction, approval, decision, task, state,
+    /// file, command, error, value.
+    #[command(after_help = "\
+Examples:
+  epitome facts session.jsonl
+  epitome facts session.jsonl --kind constraint --kind approval
+  epitome facts 0198f2 --until m40 --json")]
+    Facts(FactsArgs),
     /// List, show and check policies
     #[command(after_help = "\
 Examples:
@@ -432,6 +443,39 @@ pub struct CountArgs {
     /// Count with this tokenizer: o200k, cl100k, estimate, chars/4, chars/3, or the path of a tokenizer.json
     #[arg(long, value_name = "TOKENIZER", conflicts_with = "model")]
     pub tokenizer: Option<String>,
+}
+
+/// `epitome facts`.
+#[derive(Debug, Args)]
+pub struct FactsArgs {
+    /// A session, request or message list, or a thread of the store
+    #[arg(value_name = "FILE|THREAD")]
+    pub source: PathBuf,
+    /// Read only the messages up to this one, such as `m40`
+    #[arg(long, value_name = "MESSAGE", value_parser = message_number)]
+    pub until: Option<usize>,
+    /// List only this kind; can be given more than once
+    #[arg(long, value_name = "KIND", value_parser = fact_kind)]
+    pub kind: Vec<FactKind>,
+    /// Input format: pi-events, pi-tree, claude-code, codex, chat, responses, anthropic or ai-sdk [default: detected]
+    #[arg(long, visible_alias = "dialect", value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Keep lines that are not JSON without reading them, instead of failing
+    #[arg(long)]
+    pub skip_bad_lines: bool,
+    #[command(flatten)]
+    pub store_options: StoreOptions,
+}
+
+/// Parses `m40` or `40`.
+fn message_number(text: &str) -> Result<usize, String> {
+    let number = text.strip_prefix('m').unwrap_or(text).parse::<usize>().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("`{text}` is not a message; the first is `m1`"))
+}
+
+fn fact_kind(text: &str) -> Result<FactKind, String> {
+    let names = || FactKind::ALL.map(FactKind::name).join(", ");
+    FactKind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| format!("the kinds are {}", names()))
 }
 
 /// `epitome policy`.

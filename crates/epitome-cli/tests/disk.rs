@@ -267,13 +267,14 @@ fn a_gateway_whose_folder_for_artifacts_cannot_be_made_serves_and_uses_it_once_i
     let wrong = ("degraded".to_owned(), false, "cannot be written".to_owned());
     serving.wait_until("that artifacts cannot be written", |serving| serving.readiness_of("artifacts") == wrong);
     let warning = "the folder for artifacts cannot be made";
-    assert!(serving.said.lock().unwrap().contains(warning), "{}", serving.said.lock().unwrap());
+    serving.wait_until("a warning in the log", |serving| serving.said.lock().unwrap().contains(warning));
 
     std::fs::remove_file(bench.path("kept")).unwrap();
     let kept = ("ready".to_owned(), true, "are kept".to_owned());
     serving.wait_until("that artifacts are kept", |serving| serving.readiness_of("artifacts") == kept);
     assert!(bench.path("kept/artifacts").is_dir());
-    assert!(serving.said.lock().unwrap().contains("the folder for artifacts is there now"));
+    let again = "the folder for artifacts is there now";
+    serving.wait_until("a log line that it is there", |serving| serving.said.lock().unwrap().contains(again));
     serving.keeps("No errors found.");
     assert_eq!(serving.end(), Some(0));
 }

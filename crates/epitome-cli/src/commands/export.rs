@@ -47,7 +47,7 @@ pub fn run(args: &ExportArgs, config: Option<&Path>) -> Result<Answer, Failure> 
 }
 
 /// Writes the imported file, with what was added to the thread since; without a file, a message list.
-async fn file(store: &OpenStore, row: &ThreadRow) -> Result<(&'static str, String), Failure> {
+pub(super) async fn file(store: &OpenStore, row: &ThreadRow) -> Result<(&'static str, String), Failure> {
     let imported = ImportedFile::of(store, &row.key.thread).await?;
     let kept = imported.as_ref().map_or(0, |imported| imported.messages);
     let text = match imported {

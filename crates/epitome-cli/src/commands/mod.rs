@@ -9,6 +9,7 @@ mod config;
 mod count;
 mod diff;
 mod export;
+mod facts;
 mod import;
 mod ledger;
 mod log;
@@ -52,6 +53,7 @@ pub fn run(cli: &Cli, screen: Screen) -> Result<Answer, Failure> {
         Verb::Branch(args) => branch::run(args, screen),
         Verb::Check(args) => check::run(args, screen),
         Verb::Count(args) => count::run(args, screen),
+        Verb::Facts(args) => facts::run(args, config, screen),
         Verb::Policy(args) => policy::run(args, screen),
         Verb::Config(args) => self::config::run(args, config, screen),
         Verb::Import(args) => import::run(args, config, screen, &progress),
@@ -109,6 +111,7 @@ fn first_activity(verb: &Verb) -> String {
         Verb::Branch(args) => &args.input.file,
         Verb::Check(CheckArgs { file: Some(file), .. }) => file,
         Verb::Count(args) => &args.input.file,
+        Verb::Facts(args) => &args.source,
         _ => return "Opening the store".to_owned(),
     };
     format!("Reading {}", file.display())

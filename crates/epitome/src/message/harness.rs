@@ -47,6 +47,22 @@ struct Marks {
     codex_context: WordList,
     tags: Tags,
     whole: Whole,
+    results: Results,
+}
+
+/// The marks of tool results in which a user speaks.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Results {
+    pub(super) rejected: WordList,
+    pub(super) said: WordList,
+    pub(super) after: WordList,
+    pub(super) answers: WordList,
+}
+
+/// Returns the marks of tool results in which a user speaks.
+pub(super) fn result_marks() -> &'static Results {
+    &MARKS.results
 }
 
 /// The names of tags, by what is inside them.

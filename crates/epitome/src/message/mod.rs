@@ -10,6 +10,7 @@ mod media_bytes;
 mod new_message;
 mod part;
 mod raw;
+mod said_in_result;
 
 pub use envelope::{Determinism, Durability, Outcome, ResultForm, ToolResult};
 pub(crate) use harness::{HarnessText, Speaker, is_codex_context, outside_reminders, own_words, pieces};
@@ -19,3 +20,4 @@ pub use new_message::{NewMessage, Role};
 pub use part::{Opaque, Part, Reasoning, Seal, ToolCall};
 pub use raw::Raw;
 pub(crate) use raw::offset_range;
+pub(crate) use said_in_result::{SaidInResult, said_in_result};

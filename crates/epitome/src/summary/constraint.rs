@@ -1,7 +1,5 @@
-//! Constraints and decisions: sentences that bind.
-//!
-//! Found by words of obligation in the languages people write to agents in. A constraint is always the user's own
-//! sentence, whole; nothing is rephrased.
+//! Words of obligation in the languages people write to agents in, words with which an agent tells a decision, and how a text is
+//! split into sentences. `speech.rs` decides with them what of a person's words binds.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -32,11 +30,6 @@ struct ConstraintWords {
     obligations: Obligations,
 }
 
-/// Returns the sentences of a user's message that bind.
-pub(super) fn constraints(text: &str) -> impl Iterator<Item = &str> {
-    sentences(text).filter(|sentence| binds(sentence))
-}
-
 /// Returns the sentences of an agent's message that tell a decision.
 pub(super) fn decisions(text: &str) -> impl Iterator<Item = &str> {
     sentences(text).filter(|sentence| {
@@ -45,14 +38,15 @@ pub(super) fn decisions(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn binds(sentence: &str) -> bool {
+/// Tells whether a sentence has words of obligation.
+pub(super) fn binds(sentence: &str) -> bool {
     let lower = sentence.to_lowercase().replace('’', "'");
     let opening = opening(&lower);
     WORDS.obligations.bind(&lower, opening) || stops(opening) || bans(opening)
 }
 
 /// Skips bullets and lead-ins such as "ok," and "please".
-fn opening(lower: &str) -> &str {
+pub(super) fn opening(lower: &str) -> &str {
     let mut rest = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
     let lead_in_end =
         |text: &str| WORDS.lead_ins.prefixes_of(text).map(str::len).find(|end| text[*end..].starts_with([' ', ',']));
@@ -136,7 +130,7 @@ fn begins_with(text: &str, words: &str) -> bool {
 }
 
 /// Tells whether a text holds some words, not as a piece of longer ones.
-fn has_words(text: &str, words: &str) -> bool {
+pub(super) fn has_words(text: &str, words: &str) -> bool {
     // Looking whether they are there at all is much faster than looking where.
     text.contains(words)
         && text.match_indices(words).any(|(at, found)| {
@@ -147,7 +141,7 @@ fn has_words(text: &str, words: &str) -> bool {
 }
 
 /// Splits a text into sentences: up to a full stop, an exclamation or question mark, or a line's end.
-fn sentences(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(split_line).map(str::trim).filter(|sentence| {
         let chars = sentence.chars().count();
         let terse = !sentence.is_ascii() || sentence.contains(' ');
@@ -186,11 +180,12 @@ mod tests {
 
     use serde::Deserialize;
 
-    use super::constraints;
+    use super::{binds, sentences};
     use crate::table::LowerList;
 
     fn check(text: &str, expect: &[&str]) {
-        assert_eq!(constraints(text).collect::<Vec<_>>(), expect, "{text:?}");
+        let found: Vec<&str> = sentences(text).filter(|sentence| binds(sentence)).collect();
+        assert_eq!(found, expect, "{text:?}");
     }
 
     #[derive(Deserialize)]

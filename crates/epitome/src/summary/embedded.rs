@@ -3,7 +3,8 @@
 //! ```text
 //! limit 2 000 tokens
 //! ├─ pins, constraints, tool outcomes      in full, even above the limit: they must stay
-//! ├─ goal, task, requests, turn context    quoted, clipped to a share of the limit each
+//! ├─ goal, task, turn context              quoted, clipped to a share of the limit each
+//! ├─ what the user said                    all of it, up to its share; pasted material by head and tail
 //! ├─ media, facts, plan, open items, …     the newest lines that fit into a share each
 //! └─ files and notes                       every token that is left: lines of the past, chosen by select.rs
 //! ```
@@ -22,11 +23,12 @@ use super::excerpt::render_excerpts;
 use super::extract::{extract, turn_context, update_request_states};
 use super::headings::{Section, closing, heading, title};
 use super::merge::{forget_revised, merge, merge_model, without_written};
-use super::parse::LATEST_REQUEST;
+use super::parse::{LATEST_REQUEST, RequestLabel, SHORT_BYTES_MAX};
 use super::passages::Passages;
 use super::pending::SummaryContext;
 use super::select::{Pick, select};
-use super::structured::{OpenItem, Quote, RequestState, StructuredSummary};
+use super::speech::is_pasted_mostly;
+use super::structured::{OpenItem, Quote, StructuredSummary};
 use super::text_index::TextIndex;
 use crate::budget::{Recount, Tokens, longest};
 use crate::policy::SummaryForm;
@@ -34,8 +36,10 @@ use crate::thread::Message;
 
 // Shares of the limit, tuned by `just eval`.
 const TASK_SHARE: f64 = 0.15;
-const REQUESTS_SHARE: f64 = 0.05;
-const REQUEST_SHARE: f64 = 0.025;
+/// The user's words, all of them; material that they pasted, message by message.
+const SAID_SHARE: f64 = 0.6;
+const PASTED_SHARE: f64 = 0.05;
+const STATE_SHARE: f64 = 0.15;
 const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
 const MEDIA_SHARE: f64 = 0.15;
@@ -51,6 +55,8 @@ const WRITTEN_SHARE: f64 = 0.12;
 const OVERSELECTION: f64 = 1.12;
 /// The most text that lines are chosen from: older text is hardly ever worth a line, and reading it costs.
 const READ_BYTES_MAX: usize = 384 * 1024;
+/// The longest words of one message, where the user's words do not fit as they are.
+const LONG_WORDS_TOKENS_MAX: Tokens = Tokens::new(150);
 /// Smaller shares are not worth a heading.
 const SECTION_TOKENS_MIN: Tokens = Tokens::new(16);
 
@@ -124,6 +130,15 @@ fn summary_places(pending: &SummaryContext<'_>) -> Vec<usize> {
     messages.filter(|message| message.is_summary()).map(Message::log_place).collect()
 }
 
+/// Words of the user as they will be written.
+struct SaidWords {
+    label: RequestLabel,
+    text: String,
+    /// The tokens of the label and the text.
+    tokens: Tokens,
+    is_whole: bool,
+}
+
 /// Writes a summary section by section, within the limit.
 struct SectionWriter<'p, 'a> {
     pending: &'p SummaryContext<'a>,
@@ -168,6 +183,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         self.write_requests();
         self.write_turn_context();
         self.write_constraints();
+        self.write_state();
         self.write_media();
         self.write_facts();
         self.write_plan();
@@ -292,40 +308,76 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let _ = writeln!(self.out, "{label}{}", clipped.as_deref().unwrap_or(text));
     }
 
-    /// Writes the user's other requests: chosen from the newest on as far as they fit, shown in their order.
+    /// Writes what the user said, all of it and in order. Only where that takes more than its share of the limit, long material
+    /// is clipped further, and then the oldest words leave that bind nothing.
     fn write_requests(&mut self) {
-        let mut room = self.share(REQUESTS_SHARE);
-        let each = self.limit.share(REQUEST_SHARE);
-        let mut shown = Vec::new();
-        for request in self.items.requests.iter().rev() {
-            if room < SECTION_TOKENS_MIN {
+        let mut said = self.said();
+        let room = self.share(SAID_SHARE);
+        for most in [LONG_WORDS_TOKENS_MAX, Tokens::new(60)] {
+            if said.iter().map(|words| words.tokens).sum::<Tokens>() <= room {
                 break;
             }
-            if self.is_current(request.place) || self.is_in_prompt(&request.text) {
-                continue;
-            }
-            if room < each && self.count(&request.text) > room {
-                continue;
-            }
-            let clipped = clip_middle(&request.text, each.min(room), &|text| self.pending.meter.text(text));
-            let text = clipped.clone().unwrap_or_else(|| request.text.clone());
-            if text == GAP {
-                continue;
-            }
-            room -= self.count(&text) + Tokens::new(6);
-            shown.push((request.place, request.state, text, clipped.is_none()));
+            said.iter_mut().for_each(|words| self.clip_words(words, most));
         }
-        shown.reverse();
-        if shown.is_empty() || !self.open_section(Section::Requests) {
+        while said.iter().map(|words| words.tokens).sum::<Tokens>() > room {
+            let Some(at) = (0..said.len()).min_by_key(|at| (said[*at].label.binds, *at)) else { break };
+            said.remove(at);
+        }
+        if said.is_empty() || !self.open_section(Section::Requests) {
             return;
         }
-        for (place, state, text, whole) in shown {
-            let mark = if state == RequestState::Superseded { " (superseded)" } else { "" };
-            let _ = writeln!(self.out, "m{}{mark}: {text}", place + 1);
-            if whole {
-                self.quoted_whole.insert(place);
+        for words in said {
+            let _ = writeln!(self.out, "{}{}", words.label.render(), words.text);
+            if words.is_whole {
+                self.quoted_whole.insert(words.label.place);
             }
         }
+    }
+
+    /// Returns the user's words that no other part of the prompt shows.
+    fn said(&self) -> Vec<SaidWords> {
+        let mut said = Vec::new();
+        for request in &self.items.requests {
+            let is_long = request.text.len() > SHORT_BYTES_MAX;
+            let is_shown = self.is_current(request.place) || self.quoted_whole.contains(&request.place);
+            if is_shown || self.stays(request.place) || is_long && self.is_in_prompt(&request.text) {
+                continue;
+            }
+            let binds = self.items.constraints.iter().any(|quote| request.text.contains(&quote.text));
+            let (place, state, context) = (request.place, request.state, request.context.clone());
+            let label = RequestLabel { place, state, context, binds };
+            let mut words = SaidWords { label, text: request.text.clone(), tokens: Tokens::ZERO, is_whole: true };
+            words.tokens = self.count(&words.text) + self.count(&words.label.render()) + Tokens::new(1);
+            if is_pasted_mostly(&request.text) {
+                self.clip_words(&mut words, self.limit.share(PASTED_SHARE).max(Tokens::new(60)));
+            }
+            said.push(words);
+        }
+        said
+    }
+
+    /// Clips words to head and tail where they are longer than `most`.
+    fn clip_words(&self, words: &mut SaidWords, most: Tokens) {
+        let clipped = clip_middle(&words.text, most, &|text| self.pending.meter.text(text));
+        if let Some(text) = clipped.filter(|text| text != GAP) {
+            words.tokens = self.count(&text) + self.count(&words.label.render()) + Tokens::new(1);
+            words.text = text;
+            words.is_whole = false;
+        }
+    }
+
+    /// Tells whether the message at a place of the log stays in the prompt unchanged.
+    fn stays(&self, place: usize) -> bool {
+        let thread = self.pending.thread;
+        let loaded = thread.messages().iter().position(|message| message.log_place() == place && !message.is_summary());
+        loaded.is_some_and(|at| self.pending.order.kept_whole.contains(&at))
+    }
+
+    /// Writes how things are: tests, builds, commits.
+    fn write_state(&mut self) {
+        let lines = self.items.state.iter().map(|line| format!("{} (m{})", line.text(), line.place + 1));
+        let lines: Vec<String> = lines.collect();
+        self.write_newest(Section::State, lines, STATE_SHARE);
     }
 
     /// Writes the request that is open, in full, and what was done about it.
@@ -362,12 +414,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Writes the names of images and files that left with the span, the newest as far as they fit; the others are counted.
     fn write_media(&mut self) {
-        let thread = self.pending.thread;
-        let stays = |place: usize| {
-            let loaded = thread.messages().iter().position(|message| message.log_place() == place);
-            loaded.is_some_and(|at| self.pending.order.kept_whole.contains(&at) && !thread.message(at).is_summary())
-        };
-        let gone: Vec<&Quote> = self.items.media.iter().filter(|quote| !stays(quote.place)).collect();
+        let gone: Vec<&Quote> = self.items.media.iter().filter(|quote| !self.stays(quote.place)).collect();
         let mut room = self.share(MEDIA_SHARE).max(MEDIA_TOKENS_MIN).min(self.left());
         let mut lines: Vec<String> = Vec::new();
         for Quote { text, place } in gone.iter().rev() {

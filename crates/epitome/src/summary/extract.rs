@@ -5,18 +5,23 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-use super::constraint::{constraints, decisions};
-use super::parse::parse_items;
+use super::answered::answered;
+use super::clip::one_line;
+use super::constraint::decisions;
+use super::parse::{listed_user_messages, parse_items};
+use super::speech::constraints;
 use super::structured::{
-    CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestState, StructuredSummary,
-    ToolOutcome, TurnContext, UserRequest,
+    CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState,
+    StructuredSummary, ToolOutcome, TurnContext, UserRequest,
 };
 use super::values::{ids, numbers, urls};
+use super::work_state::note_state;
+use crate::message::{SaidInResult, said_in_result};
 use crate::policy::{CallEnding, CallMeaning, ToolClass, Tools};
-use crate::thread::{Media, Message, Role, Thread, ToolCall, ToolResult, own_words};
+use crate::thread::{HarnessText, Media, Message, Role, Speaker, Thread, ToolCall, ToolResult, own_words, pieces};
 
-/// Longer user messages are pasted material: no constraints are looked for in them.
-const ORDER_CHARS_MAX: usize = 4000;
+/// What words are about is told in at most so many characters.
+const CONTEXT_CHARS_MAX: usize = 160;
 /// The most progress lines of a split turn.
 const PROGRESS_MAX: usize = 12;
 /// The most items of one kind; the newest stay.
@@ -34,13 +39,15 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
         if message.is_summary() {
             parse_items(&message.text(), place, &mut items);
             seen.constraints.extend(items.constraints.iter().map(|quote| quote.text.clone()));
-        } else if message.opens_turn() {
+        } else if message.role() == Role::User {
+            note_listed_messages(&mut items, &mut seen, message);
             note_request(&mut items, &mut seen, thread, at, message);
         }
         note_calls(&mut items, &mut seen, place, message, tools);
         for (_, result) in message.results() {
             let ending = tools.ending_at(thread, at, result);
             note_result(&mut items, &mut seen, message, result, ending, tools);
+            note_said_in_result(&mut items, &mut seen, message, result);
         }
         note_words(&mut items, place, message);
         items.media.extend(message.media().map(|media| Quote { text: media_line(media), place }));
@@ -50,8 +57,10 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
     }
     let planned = open_items(&items.current_plan);
     items.open_items.extend(planned);
-    items.current_task =
-        items.requests.last().map(|request| Quote { text: request.text.clone(), place: request.place });
+    // What is said inside a turn is about its request; it is not another one.
+    let opens = |request: &&UserRequest| !matches!(request.context, Some(RequestContext::Rejects(_)));
+    let latest = items.requests.iter().rev().find(opens);
+    items.current_task = latest.map(|request| Quote { text: request.text.clone(), place: request.place });
     update_request_states(&mut items, thread);
     keep_newest(&mut items.decisions);
     keep_newest(&mut items.commands);
@@ -106,6 +115,7 @@ pub(super) fn turn_context(thread: &Thread, range: Range<usize>, items: &Structu
     Some(TurnContext { request, progress: progress.split_off(late) })
 }
 
+/// Notes the words of a message that opens a turn.
 fn note_request(
     items: &mut StructuredSummary,
     seen: &mut SeenItems<'_>,
@@ -113,26 +123,65 @@ fn note_request(
     at: usize,
     message: &Message,
 ) {
-    let place = message.log_place();
     let text = message.own_text();
     let text = text.trim();
-    if text.is_empty() {
+    if text.is_empty() || !message.opens_turn() {
         return;
     }
-    if text.chars().count() <= ORDER_CHARS_MAX && !text.starts_with('<') {
-        for sentence in constraints(text) {
-            if seen.constraints.insert(sentence.to_owned()) {
-                items.constraints.push(Quote { text: sentence.to_owned(), place });
-            }
-        }
-    }
+    let place = message.log_place();
     let followed = thread.messages().get(at + 1);
     let state = match followed {
         // What stays of a span need not have stood together.
         Some(next) if next.opens_turn() && next.log_place() == place + 1 => RequestState::Superseded,
         _ => RequestState::Answered,
     };
-    items.requests.push(UserRequest { text: text.to_owned(), place, turn: message.turn(), state });
+    let context = answered(thread, at, text).map(RequestContext::Answers);
+    add_words(items, seen, UserRequest { text: text.to_owned(), place, turn: message.turn(), state, context });
+}
+
+/// Notes the user's messages that a harness's own summary lists.
+fn note_listed_messages(items: &mut StructuredSummary, seen: &mut SeenItems<'_>, message: &Message) {
+    let is_summary = |speaker: &Speaker| matches!(speaker, Speaker::Harness(HarnessText::Summary));
+    for text in message.texts() {
+        for (_, piece) in pieces(text).into_iter().filter(|(speaker, _)| is_summary(speaker)) {
+            for words in listed_user_messages(piece) {
+                let (text, place, turn) = (words.to_owned(), message.log_place(), message.turn());
+                add_words(items, seen, UserRequest { text, place, turn, state: RequestState::Answered, context: None });
+            }
+        }
+    }
+}
+
+/// Notes what a person said inside a tool result.
+fn note_said_in_result(
+    items: &mut StructuredSummary,
+    seen: &mut SeenItems<'_>,
+    message: &Message,
+    result: &ToolResult,
+) {
+    for SaidInResult { question, words } in said_in_result(&result.text) {
+        let call = seen.calls.get(&*result.call_id);
+        let rejected = || call.map_or_else(|| result.tool.to_string(), |(call, meaning)| subject(call, meaning));
+        let context = match question {
+            Some(question) => RequestContext::Answers(one_line(question, CONTEXT_CHARS_MAX)),
+            None => RequestContext::Rejects(one_line(&rejected(), CONTEXT_CHARS_MAX)),
+        };
+        let (text, place, turn) = (words.to_owned(), message.log_place(), message.turn());
+        let state = RequestState::Answered;
+        add_words(items, seen, UserRequest { text, place, turn, state, context: Some(context) });
+    }
+}
+
+/// Adds words of the user, with the marks on them.
+fn add_words(items: &mut StructuredSummary, seen: &mut SeenItems<'_>, request: UserRequest) {
+    if !request.text.starts_with('<') {
+        for sentence in constraints(&request.text) {
+            if seen.constraints.insert(sentence.to_owned()) {
+                items.constraints.push(Quote { text: sentence.to_owned(), place: request.place });
+            }
+        }
+    }
+    items.requests.push(request);
 }
 
 /// Updates the states of requests: those of the current turn are open, and of the others at most the newest can be.
@@ -218,6 +267,7 @@ fn note_result(
     let failed = ending.failed();
     let about = call.map_or_else(|| result.tool.to_string(), |(call, meaning)| subject(call, meaning));
     if let Some((_, CallMeaning { command: Some(command), .. })) = call {
+        note_state(items, command, &result.text, failed, place);
         items.commands.push(CommandFact { command: command.clone(), exit: ending.exit, failed, place });
     }
     if failed {

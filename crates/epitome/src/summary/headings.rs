@@ -22,6 +22,8 @@ pub(super) enum Section {
     Requests,
     /// The summarized beginning of the turn that is still going on.
     TurnContext,
+    /// Tests, builds and commits: how things are.
+    State,
     Facts,
     Plan,
     OpenItems,
@@ -42,20 +44,21 @@ pub(super) enum Section {
 /// Each section's heading in the forms structured and digest, session, workstream, and handoff; empty where the form leaves
 /// the section out. Where two sections of a form share a heading, text under it is read back as the first of them.
 #[rustfmt::skip]
-const HEADINGS: [(Section, [&str; 4]); 17] = {
+const HEADINGS: [(Section, [&str; 4]); 18] = {
     use Section::{
         Constraints, Decisions, Digest, Errors, Facts, Files, Goal, Hidden, Media, Notes, OpenItems, Outcomes, Pins, Plan,
-        Requests, Task, TurnContext,
+        Requests, State, Task, TurnContext,
     };
     [
         (Pins, ["## Pinned", "### Pinned", "PINNED:", "## Pinned"]),
         (Constraints, ["## Constraints", "### Constraints", "ACTIVE CONSTRAINTS:", "## Constraints and preferences"]),
         (Goal, ["## Current goal", "### Current Goal", "CURRENT GOAL:", "## Current goal"]),
         (Task, ["## Task", "### Original Task", "KEY FACTS:", "## Goal"]),
-        (Requests, ["## Requests so far", "### Later Requests", "CONVERSATION FLOW:", "## Requests so far"]),
+        (Requests, ["## What the user said", "### What the User Said", "CONVERSATION FLOW:", "## What the user said"]),
         (TurnContext, [
             "## Turn Context (split turn)", "### Turn Context (split turn)", "TURN CONTEXT (SPLIT TURN):", "## Turn Context (split turn)",
         ]),
+        (State, ["## State now", "### State Now", "STATE NOW:", "## State now"]),
         (Facts, ["## What is known", "### What Is Known", "KEY FACTS:", "## What is known"]),
         (Plan, ["## Plan", "### Pending Work", "OPEN THREADS:", "## Next steps"]),
         (OpenItems, ["## Open items", "### Open Items", "OPEN THREADS:", "## Open items"]),

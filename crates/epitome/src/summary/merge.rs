@@ -18,13 +18,14 @@
 //! read m5 and patched m61, and the error marked as fixed in m70, so that it is not shown as open.
 
 use super::extract::first_line;
-use super::structured::{CommandFact, StructuredSummary};
+use super::parse::SHORT_BYTES_MAX;
+use super::structured::{CommandFact, StructuredSummary, UserRequest};
 
 /// Adds an earlier round's items in front; on the same thing, the newer item wins.
 pub(crate) fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) {
     prepend(&mut items.pins, &earlier.pins, |a, b| a == b);
     prepend(&mut items.constraints, &earlier.constraints, |a, b| a.text == b.text);
-    prepend(&mut items.requests, &earlier.requests, |a, b| a.text == b.text);
+    prepend(&mut items.requests, &earlier.requests, is_same_request);
     prepend(&mut items.facts, &earlier.facts, |a, b| a.text == b.text);
     prepend(&mut items.decisions, &earlier.decisions, |a, b| a.decision == b.decision);
     prepend(&mut items.files, &earlier.files, |a, b| a.path == b.path);
@@ -35,6 +36,8 @@ pub(crate) fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) 
             new.patched = new.patched.max(old.patched);
         }
     }
+    prepend(&mut items.state, &earlier.state, |a, b| a.kind == b.kind);
+    items.state.sort_by_key(|line| line.kind);
     prepend(&mut items.commands, &earlier.commands, |a, b| a.command == b.command && a.place == b.place);
     prepend(&mut items.errors, &earlier.errors, |a, b| a.about == b.about);
     for error in items.errors.iter_mut().filter(|error| error.fixed.is_none()) {
@@ -96,6 +99,11 @@ pub(super) fn merge_model(items: &mut StructuredSummary, model: StructuredSummar
             items.constraints.push(quote);
         }
     }
+}
+
+/// Tells whether two are one: a request that was quoted again has another place, and short answers are given more than once.
+fn is_same_request(one: &UserRequest, other: &UserRequest) -> bool {
+    one.text == other.text && (one.place == other.place || one.text.len() > SHORT_BYTES_MAX)
 }
 
 fn prepend<T: Clone>(items: &mut Vec<T>, earlier: &[T], same: impl Fn(&T, &T) -> bool) {

@@ -7,6 +7,7 @@
 //! [`Summary`] is the result. The embedded summarizer needs no model; a [`Dialogue`] asks one. Both are driven by the planner.
 
 mod answer;
+mod answered;
 mod arguments;
 mod cache_key;
 mod clip;
@@ -17,6 +18,7 @@ mod embedded;
 mod evidence;
 mod excerpt;
 mod extract;
+mod facts;
 mod fence;
 mod headings;
 mod keywords;
@@ -30,6 +32,7 @@ mod pending;
 mod receipt;
 mod request;
 mod select;
+mod speech;
 mod state;
 mod structured;
 #[cfg(test)]
@@ -38,6 +41,7 @@ mod text_index;
 mod transcript;
 mod values;
 mod wording;
+mod work_state;
 
 pub use answer::{AnswerError, Finish, InventedItem, Reply};
 pub use cache_key::CacheKey;
@@ -46,6 +50,7 @@ pub use dialogue::{Dialogue, ModelSummary, Progress};
 pub(crate) use embedded::summarize;
 pub use embedded::{Summary, SummaryAuthor};
 pub(crate) use extract::extract;
+pub use facts::{Fact, FactKind, FactStatus, facts};
 pub(crate) use headings::{STILL_HOLDS, is_rendered};
 pub(crate) use keywords::{all_words, keywords};
 pub use memory::{FoldError, FoldRules, MemoryBlock, MemoryRequest, PlainFold};
@@ -58,7 +63,9 @@ pub use state::{
     AgentContribution, KeyDecision, MadeArtifact, StateDelta, StateQuestion, StateTask, TaskStatus, WorkstreamState,
 };
 pub use structured::{
-    CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestState, StructuredSummary,
+    CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState,
+    StructuredSummary,
     ToolOutcome, TurnContext, UserRequest,
 };
 pub(crate) use text_index::TextIndex;
+pub use work_state::{StateKind, StateLine};

@@ -6,9 +6,10 @@
 //! ```text
 //! ## Constraints                     ─► constraints: "Never push to main."
 //! - Never push to main.
-//! ## Requests so far
-//! m3: Add tests.                     ─► a request of message 3, answered
-//! m9 (superseded): Stop.             ─► a request of message 9, superseded
+//! ## What the user said
+//! m3: Add tests.                     ─► words of message 3, answered
+//! m9 (superseded): Stop.             ─► words of message 9, superseded
+//! m12 (answers "Shall I push?"): no  ─► words of message 12, with what they answer
 //! ## Errors not fixed yet
 //! - make: error: no rule (m14)       ─► an error about `make` in message 14, open
 //! ```
@@ -16,11 +17,13 @@
 //! Only text under our own headings becomes items; the rest is left to the ranking. A line that no longer parses is lost to
 //! the next round, so `embedded.rs` and this file change together.
 
-use super::constraint::constraints;
 use super::headings::{Section, heading, section_of};
+use super::speech::constraints;
 use super::structured::{
-    Decision, ErrorFact, OpenItem, PlanItem, Priority, Quote, RequestState, StructuredSummary, ToolOutcome, UserRequest,
+    Decision, ErrorFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState, StructuredSummary, ToolOutcome,
+    UserRequest,
 };
+use super::work_state::{StateLine, set_state};
 use crate::policy::SummaryForm;
 use crate::thread::{Outcome, own_words};
 
@@ -40,11 +43,15 @@ pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummar
             }
             Some(Section::Constraints) => bullets(body).for_each(|item| add_constraint(items, item, place)),
             Some(Section::Task) if workstream => parse_key_facts(items, body, place),
-            Some(Section::Task) => add_request(items, body.trim(), place, RequestState::Answered),
+            Some(Section::Task) => add_request(items, body.trim(), RequestLabel::at(place)),
             Some(Section::Requests | Section::TurnContext) => parse_requests(items, body),
             Some(Section::Plan) => items.current_plan = bullets(body).map(|item| plan_item(item, place)).collect(),
             Some(Section::Decisions) => items.decisions.extend(bullets(body).map(|item| decision(item, place))),
             Some(Section::Errors) => items.errors.extend(bullets(body).map(|item| error(item, place))),
+            Some(Section::State) => {
+                let lines = bullets(body).filter_map(|line| StateLine::parse(line, place));
+                lines.for_each(|line| set_state(items, line.kind, line.line, line.place));
+            }
             Some(Section::Goal) => items.goal = Some(body.trim().to_owned()).filter(|goal| !goal.is_empty()),
             Some(Section::OpenItems) => items.open_items.extend(bullets(body).map(open_item)),
             Some(Section::Facts) => {
@@ -52,7 +59,8 @@ pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummar
             }
             Some(Section::Outcomes) => items.tool_outcomes.extend(bullets(body).filter_map(tool_outcome)),
             Some(Section::Media) => {
-                items.media.extend(bullets(body).filter_map(parse_label).map(|(place, _, text)| Quote { text, place }));
+                let lines = bullets(body).filter_map(parse_label);
+                items.media.extend(lines.map(|(label, text)| Quote { text, place: label.place }));
             }
             _ => {}
         }
@@ -67,7 +75,7 @@ pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummar
 /// Parses the section of the form that has one heading for the task and for facts: the task is not a list.
 fn parse_key_facts(items: &mut StructuredSummary, body: &str, place: usize) {
     let task: Vec<&str> = body.lines().filter(|line| !line.trim_start().starts_with("- ")).collect();
-    add_request(items, task.join("\n").trim(), place, RequestState::Answered);
+    add_request(items, task.join("\n").trim(), RequestLabel::at(place));
     items.facts.extend(bullets(body).map(|text| Quote { text: text.to_owned(), place }));
 }
 
@@ -96,42 +104,139 @@ fn add_constraint(items: &mut StructuredSummary, sentence: &str, place: usize) {
     }
 }
 
+/// What stands before a user's words: `m12`, `m12 (superseded)`, `m12 (answers "Shall I?")`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RequestLabel {
+    pub(super) place: usize,
+    pub(super) state: RequestState,
+    pub(super) context: Option<RequestContext>,
+    /// Something in the words binds.
+    pub(super) binds: bool,
+}
+
+const SUPERSEDED: &str = "superseded";
+const BINDS: &str = "binds";
+const ANSWERS: &str = "answers \"";
+const REJECTS: &str = "while rejecting `";
+
+impl RequestLabel {
+    fn at(place: usize) -> RequestLabel {
+        RequestLabel { place, state: RequestState::Answered, context: None, binds: false }
+    }
+
+    /// Renders the label, with what `parse_label` looks for.
+    pub(super) fn render(&self) -> String {
+        let mut notes: Vec<String> = Vec::new();
+        if self.state == RequestState::Superseded {
+            notes.push(SUPERSEDED.to_owned());
+        }
+        if self.binds {
+            notes.push(BINDS.to_owned());
+        }
+        match &self.context {
+            Some(RequestContext::Answers(question)) => notes.push(format!("{ANSWERS}{}\"", plain(question))),
+            Some(RequestContext::Rejects(call)) => notes.push(format!("{REJECTS}{}`", plain(call))),
+            None => {}
+        }
+        let number = self.place + 1;
+        if notes.is_empty() { format!("m{number}: ") } else { format!("m{number} ({}): ", notes.join(", ")) }
+    }
+
+    fn parse_notes(&mut self, notes: &str) -> Option<()> {
+        let mut rest = notes;
+        while !rest.is_empty() {
+            rest = rest.strip_prefix(", ").unwrap_or(rest);
+            if let Some(after) = rest.strip_prefix(SUPERSEDED) {
+                self.state = RequestState::Superseded;
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix(BINDS) {
+                self.binds = true;
+                rest = after;
+            } else if let Some(question) = rest.strip_prefix(ANSWERS) {
+                self.context = Some(RequestContext::Answers(question.strip_suffix('"')?.to_owned()));
+                rest = "";
+            } else {
+                let call = rest.strip_prefix(REJECTS)?.strip_suffix('`')?;
+                self.context = Some(RequestContext::Rejects(call.to_owned()));
+                rest = "";
+            }
+        }
+        Some(())
+    }
+}
+
+/// Returns a text without the signs that end a label.
+fn plain(text: &str) -> String {
+    text.replace("): ", ") ")
+}
+
 /// Parses requests: `m12: words`, over as many lines as they have, and the latest under a line of its own.
 fn parse_requests(items: &mut StructuredSummary, body: &str) {
-    let mut open: Option<(usize, RequestState, String)> = None;
-    // A bullet ends a request; one past the last line ends the last request.
-    for line in body.lines().chain(["- "]) {
+    let mut open: Option<(RequestLabel, String)> = None;
+    // A bullet of the progress ends a request; one past the last line ends the last request.
+    for line in body.lines().chain(["- (m0)"]) {
         let started = parse_label(line);
-        if started.is_some() || line.starts_with("- ") {
-            if let Some((place, state, words)) = std::mem::replace(&mut open, started) {
-                add_request(items, words.trim(), place, state);
+        if started.is_some() || is_progress(line) {
+            if let Some((label, words)) = std::mem::replace(&mut open, started) {
+                add_request(items, words.trim(), label);
             }
-        } else if let Some((_, _, words)) = &mut open {
+        } else if let Some((_, words)) = &mut open {
             words.push('\n');
             words.push_str(line);
         }
     }
 }
 
-/// Parses the beginning of a request: its place in the log, its state, and its first words.
-fn parse_label(line: &str) -> Option<(usize, RequestState, String)> {
-    if let Some(rest) = line.strip_prefix(LATEST_REQUEST) {
-        let number: usize = rest.strip_suffix("):")?.parse().ok()?;
-        return Some((number.checked_sub(1)?, RequestState::Open, String::new()));
-    }
-    let (label, words) = line.strip_prefix('m')?.split_once(": ")?;
-    let (number, state) = match label.split_once(' ') {
-        Some((number, "(superseded)")) => (number, RequestState::Superseded),
-        _ => (label, RequestState::Answered),
-    };
-    Some((number.parse::<usize>().ok()?.checked_sub(1)?, state, words.to_owned()))
+/// Tells whether a line is progress under the latest request: `- edited src/a.rs (m13)`.
+fn is_progress(line: &str) -> bool {
+    let number = line.strip_suffix(')').and_then(|line| line.rsplit_once("(m")).map(|(_, number)| number);
+    line.starts_with("- ") && number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn add_request(items: &mut StructuredSummary, text: &str, place: usize, state: RequestState) {
-    let text = own_words(text).map(str::trim).collect::<Vec<_>>().join("\n");
-    if !text.is_empty() && items.requests.iter().all(|known| known.text != text) {
-        items.requests.push(UserRequest { text, place, turn: 0, state });
+/// Parses the beginning of a user's words: the label, and the first words.
+fn parse_label(line: &str) -> Option<(RequestLabel, String)> {
+    if let Some(rest) = line.strip_prefix(LATEST_REQUEST) {
+        let number: usize = rest.strip_suffix("):")?.parse().ok()?;
+        let state = RequestState::Open;
+        return Some((RequestLabel { state, ..RequestLabel::at(number.checked_sub(1)?) }, String::new()));
     }
+    let rest = line.strip_prefix('m')?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let mut label = RequestLabel::at(rest[..digits].parse::<usize>().ok()?.checked_sub(1)?);
+    let rest = &rest[digits..];
+    if let Some(words) = rest.strip_prefix(": ") {
+        return Some((label, words.to_owned()));
+    }
+    let (notes, words) = rest.strip_prefix(" (")?.split_once("): ")?;
+    label.parse_notes(notes)?;
+    Some((label, words.to_owned()))
+}
+
+fn add_request(items: &mut StructuredSummary, text: &str, label: RequestLabel) {
+    let text = own_words(text).map(str::trim).collect::<Vec<_>>().join("\n");
+    let RequestLabel { place, state, context, .. } = label;
+    let is_known = |known: &UserRequest| known.text == text && (known.place == place || text.len() > SHORT_BYTES_MAX);
+    if !text.is_empty() && !items.requests.iter().any(is_known) {
+        items.requests.push(UserRequest { text, place, turn: 0, state, context });
+    }
+}
+
+/// Words that are no longer are said more than once: "yes", "go on".
+pub(super) const SHORT_BYTES_MAX: usize = 40;
+
+/// Returns the user's messages that the summary of another harness lists under a heading of its own.
+pub(super) fn listed_user_messages(text: &str) -> Vec<&str> {
+    let is_heading = |line: &str| {
+        let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || "#.* ".contains(c)).to_lowercase();
+        line.starts_with("all user messages")
+    };
+    let ends = |line: &&str| {
+        let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+        line.starts_with('#') || digits > 0 && line[digits..].starts_with(". ")
+    };
+    let lines = text.lines().skip_while(|line| !is_heading(line)).skip(1).take_while(|line| !ends(line));
+    let items = lines.filter_map(|line| line.trim().strip_prefix("- "));
+    items.map(|item| item.trim().trim_matches(['"', '“', '”'])).filter(|item| item.len() > 2 && !item.starts_with(['[', '<', '('])).collect()
 }
 
 fn plan_item(item: &str, place: usize) -> PlanItem {
@@ -183,7 +288,7 @@ mod tests {
     #[test]
     fn the_items_of_a_rendered_summary_are_read_back() {
         let text = "[Context Summary - Turns 1-9]\n[Summary v1.0]\n\n## Pinned\n- keep the API\n\n## Constraints\n- Never push to main.\n\n\
-            ## Requests so far\nm3: Add tests.\nOnly unit tests, please.\nm9 (superseded): Stop.\n\n\
+            ## What the user said\nm3: Add tests.\nOnly unit tests, please.\nm9 (superseded): Stop.\n\n\
             ## Turn Context (split turn)\nLatest request (m12):\nFix the build.\n- edited src/a.rs (m13)\n\n\
             ## Plan\n- [ ] fix it (in_progress)\n\n## Errors not fixed yet\n- make: error: no rule (m14)\n";
         let mut items = StructuredSummary::default();

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::work_state::StateLine;
 use crate::thread::{MessageId, Outcome, Span};
 
 /// The version of the fields' meaning, part of every cache key. Bump it when that changes, or old summaries are reused.
@@ -34,7 +35,7 @@ pub struct StructuredSummary {
     pub pins: Vec<String>,
     /// The user's demands and corrections, verbatim.
     pub constraints: Vec<Quote>,
-    /// The user's requests, oldest first.
+    /// Everything that the user said, oldest first.
     pub requests: Vec<UserRequest>,
     /// Stable things learned.
     pub facts: Vec<Quote>,
@@ -46,6 +47,9 @@ pub struct StructuredSummary {
     pub files: Vec<FileFact>,
     /// Commands, with how they ended.
     pub commands: Vec<CommandFact>,
+    /// The state of the work, the newest line of each kind.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub state: Vec<StateLine>,
     /// Errors, with their fixes.
     pub errors: Vec<ErrorFact>,
     /// Tool answers with fields that the policy preserves.
@@ -88,7 +92,7 @@ pub struct Quote {
     pub place: usize,
 }
 
-/// A request of the user.
+/// Words of the user: a message that opened a turn, or what they said inside a tool result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserRequest {
     /// The words.
@@ -99,6 +103,19 @@ pub struct UserRequest {
     pub turn: u32,
     /// Its state.
     pub state: RequestState,
+    /// What it is about, where its words alone do not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<RequestContext>,
+}
+
+/// What a person's words are about, in the agent's words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RequestContext {
+    /// They answer this question, or choose this option.
+    Answers(String),
+    /// They were said while this call was rejected.
+    Rejects(String),
 }
 
 /// The state of a request. Extraction sets it from the messages that follow; only the newest request can be open.

@@ -1,0 +1,245 @@
+//! The state of the work: the last test run, build and check with their outcomes, and what git has of it.
+//!
+//! ```text
+//! m90  $ go test ./...          FAIL: TestTotal …              tests    `go test ./...` failed: --- FAIL: TestTotal; got 3, want 4
+//! m95  $ git commit -m "…"      [feat/cart 3f9a1c7] Round up   commit   3f9a1c7 Round up
+//!                                                              branch   feat/cart
+//! m97  $ git push               …                              push     pushed
+//! ```
+//!
+//! One line for each kind of thing, the newest. A line tells what a command printed; nothing is concluded from silence.
+
+use serde::{Deserialize, Serialize};
+
+use super::clip::one_line;
+use super::extract::first_line;
+use super::structured::StructuredSummary;
+
+/// A kind of state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StateKind {
+    /// The newest run of tests.
+    Tests,
+    /// The newest build.
+    Build,
+    /// The newest run of a linter, a formatter or a type checker.
+    Checks,
+    /// The branch that the newest commit is on.
+    Branch,
+    /// The newest commit.
+    Commit,
+    /// The newest push.
+    Push,
+}
+
+impl StateKind {
+    const ALL: [StateKind; 6] =
+        [StateKind::Tests, StateKind::Build, StateKind::Checks, StateKind::Branch, StateKind::Commit, StateKind::Push];
+
+    fn label(self) -> &'static str {
+        match self {
+            StateKind::Tests => "Tests",
+            StateKind::Build => "Build",
+            StateKind::Checks => "Checks",
+            StateKind::Branch => "Branch",
+            StateKind::Commit => "Commit",
+            StateKind::Push => "Push",
+        }
+    }
+}
+
+/// One line of the state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateLine {
+    /// Its kind.
+    pub kind: StateKind,
+    /// What is known.
+    pub line: String,
+    /// The place of the message.
+    pub place: usize,
+}
+
+impl StateLine {
+    /// Returns the line with its kind: `Tests: …`.
+    pub fn text(&self) -> String {
+        format!("{}: {}", self.kind.label(), self.line)
+    }
+
+    /// Parses `Tests: … (m90)`.
+    pub(super) fn parse(text: &str, place: usize) -> Option<StateLine> {
+        let (label, rest) = text.split_once(": ")?;
+        let kind = StateKind::ALL.into_iter().find(|kind| kind.label() == label)?;
+        let with_place = rest.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (m"));
+        let (line, place) = match with_place.and_then(|(line, number)| Some((line, number.parse::<usize>().ok()?))) {
+            Some((line, number)) => (line, number.saturating_sub(1)),
+            None => (rest, place),
+        };
+        Some(StateLine { kind, line: line.to_owned(), place })
+    }
+}
+
+/// The most lines of a failed run that are quoted, and the most characters of each.
+const FAILING_LINES_MAX: usize = 6;
+const FAILING_CHARS_MAX: usize = 160;
+/// The most characters of a command.
+const COMMAND_CHARS_MAX: usize = 120;
+
+/// Words of commands by what they run; the first kind that fits counts.
+const RUNS: [(StateKind, &[&str]); 3] = [
+    (
+        StateKind::Tests,
+        &[
+            "test", "tests", "pytest", "nextest", "jest", "vitest", "mocha", "rspec", "phpunit", "ctest", "tox", "unittest",
+            "test:integration", "test:unit", "test:e2e", "test:ci", "e2e",
+        ],
+    ),
+    (
+        StateKind::Checks,
+        &[
+            "lint", "clippy", "fmt", "eslint", "ruff", "mypy", "tsc", "typecheck", "check", "vet", "golangci-lint", "flake8",
+            "prettier", "black", "shellcheck", "pyright", "biome",
+        ],
+    ),
+    (StateKind::Build, &["build", "compile", "make", "cmake", "ninja", "gradle", "gradlew", "webpack", "vite", "bazel", "msbuild"]),
+];
+
+/// Notes what a command and its output tell of the state.
+pub(super) fn note_state(items: &mut StructuredSummary, command: &str, output: &str, failed: bool, place: usize) {
+    let simple = first_line(command);
+    if let Some(kind) = run_kind(simple) {
+        let name = one_line(simple, COMMAND_CHARS_MAX);
+        let line = match (failed, failing_lines(output)) {
+            (false, _) => format!("`{name}` passed"),
+            (true, lines) if lines.is_empty() => format!("`{name}` failed"),
+            (true, lines) => format!("`{name}` failed: {}", lines.join("; ")),
+        };
+        set_state(items, kind, line, place);
+    }
+    if failed {
+        return;
+    }
+    if command.contains("git commit")
+        && let Some((branch, commit)) = output.lines().find_map(commit_line)
+    {
+        set_state(items, StateKind::Branch, branch.to_owned(), place);
+        set_state(items, StateKind::Commit, one_line(&commit, FAILING_CHARS_MAX), place);
+    }
+    if command.contains("git push") {
+        set_state(items, StateKind::Push, "pushed".to_owned(), place);
+    }
+    if let Some(branch) = switched_branch(command) {
+        set_state(items, StateKind::Branch, branch.to_owned(), place);
+    }
+}
+
+/// Puts a line in the place of the older one of its kind.
+pub(super) fn set_state(items: &mut StructuredSummary, kind: StateKind, line: String, place: usize) {
+    items.state.retain(|known| known.kind != kind);
+    items.state.push(StateLine { kind, line, place });
+    items.state.sort_by_key(|known| known.kind);
+}
+
+fn run_kind(command: &str) -> Option<StateKind> {
+    let words: Vec<&str> = command.split(|c: char| c.is_whitespace() || "&|;()\"'".contains(c)).collect();
+    // A search for the word or a file with that name runs nothing.
+    let reads = ["grep", "rg", "cat", "ls", "sed", "find", "head", "tail", "git", "echo", "cd"];
+    let is_run = |words: &[&str], names: &[&str]| words.iter().take(5).any(|word| names.contains(&name_of(word)));
+    let mut parts = words.split(|word| word.is_empty()).filter(|part| !part.is_empty());
+    parts.find_map(|part| {
+        if reads.contains(&part[0]) {
+            return None;
+        }
+        RUNS.iter().find(|(_, names)| is_run(part, names)).map(|(kind, _)| *kind)
+    })
+}
+
+fn name_of(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// Parses the line that git prints for a commit, `[branch 3f9a1c7] subject`, into the branch and the rest.
+fn commit_line(line: &str) -> Option<(&str, String)> {
+    let (head, subject) = line.trim().strip_prefix('[')?.split_once("] ")?;
+    let (branch, hash) = head.rsplit_once(' ')?;
+    let is_hash = (7..=40).contains(&hash.len()) && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_hash && !subject.is_empty()).then(|| (branch.trim_end_matches(" (root-commit)"), format!("{hash} {subject}")))
+}
+
+/// Returns the branch that a command made or switched to.
+fn switched_branch(command: &str) -> Option<&str> {
+    let marks = ["git checkout -b ", "git switch -c ", "git checkout -B ", "git switch "];
+    let (_, rest) = marks.iter().find_map(|mark| command.split_once(mark))?;
+    let branch = rest.split(|c: char| c.is_whitespace() || "&|;\"'".contains(c)).next()?;
+    (!branch.is_empty() && !branch.starts_with('-')).then_some(branch)
+}
+
+/// Returns the lines that say what failed: names of tests, errors, what was expected and what came.
+fn failing_lines(output: &str) -> Vec<String> {
+    const TELLING: [&str; 14] = [
+        "--- fail", "fail:", "failed", "error[", "error:", "error ", "panicked", "assert", "expected", "got ", "want ", "✗", "×",
+        "undefined:",
+    ];
+    let tells = |line: &&str| {
+        let lower = line.to_lowercase();
+        TELLING.iter().any(|word| lower.contains(word))
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for line in output.lines().map(str::trim).filter(|line| !line.is_empty()).filter(tells) {
+        let line = one_line(line, FAILING_CHARS_MAX);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+        if lines.len() == FAILING_LINES_MAX {
+            break;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{StateKind, StateLine, note_state, run_kind};
+    use crate::summary::StructuredSummary;
+
+    #[test]
+    fn the_state_is_the_newest_of_each_kind() {
+        let mut items = StructuredSummary::default();
+        note_state(&mut items, "go test ./...", "--- FAIL: TestTotal\n    got 3, want 4\nFAIL", true, 1);
+        note_state(&mut items, "git commit -m x", "[feat/cart 3f9a1c7] Round up\n 1 file changed", false, 3);
+        note_state(&mut items, "go test ./cart", "ok", false, 5);
+        note_state(&mut items, "go build ./... && git push", "", false, 7);
+        let lines: Vec<String> = items.state.iter().map(StateLine::text).collect();
+        assert_eq!(
+            lines,
+            [
+                "Tests: `go test ./cart` passed",
+                "Build: `go build ./... && git push` passed",
+                "Branch: feat/cart",
+                "Commit: 3f9a1c7 Round up",
+                "Push: pushed"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_command_that_only_reads_runs_no_test() {
+        let cases = [
+            ("cargo test -p cart", Some(StateKind::Tests)),
+            ("cd x && npm run lint", Some(StateKind::Checks)),
+            ("make", Some(StateKind::Build)),
+            ("grep -rn test src", None),
+            ("cat build", None),
+            ("ls tests", None),
+        ];
+        for (command, expected) in cases {
+            assert_eq!(run_kind(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_read_back() {
+        let line = StateLine { kind: StateKind::Tests, line: "`x` failed: a (b)".into(), place: 89 };
+        assert_eq!(StateLine::parse(&format!("{} (m90)", line.text()), 0), Some(line));
+    }
+}
