@@ -58,7 +58,7 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
     let planned = open_items(&items.current_plan);
     items.open_items.extend(planned);
     // What is said inside a turn is about its request; it is not another one.
-    let opens = |request: &&UserRequest| !matches!(request.context, Some(RequestContext::Rejects(_)));
+    let opens = |request: &&UserRequest| !matches!(request.context, Some(RequestContext::Rejects(_) | RequestContext::Retold));
     let latest = items.requests.iter().rev().find(opens);
     items.current_task = latest.map(|request| Quote { text: request.text.clone(), place: request.place });
     update_request_states(&mut items, thread);
@@ -146,7 +146,8 @@ fn note_listed_messages(items: &mut StructuredSummary, seen: &mut SeenItems<'_>,
         for (_, piece) in pieces(text).into_iter().filter(|(speaker, _)| is_summary(speaker)) {
             for words in listed_user_messages(piece) {
                 let (text, place, turn) = (words.to_owned(), message.log_place(), message.turn());
-                add_words(items, seen, UserRequest { text, place, turn, state: RequestState::Answered, context: None });
+                let (state, context) = (RequestState::Answered, Some(RequestContext::Retold));
+                add_words(items, seen, UserRequest { text, place, turn, state, context });
             }
         }
     }
@@ -174,7 +175,7 @@ fn note_said_in_result(
 
 /// Adds words of the user, with the marks on them.
 fn add_words(items: &mut StructuredSummary, seen: &mut SeenItems<'_>, request: UserRequest) {
-    if !request.text.starts_with('<') {
+    if !request.text.starts_with('<') && request.context != Some(RequestContext::Retold) {
         for sentence in constraints(&request.text) {
             if seen.constraints.insert(sentence.to_owned()) {
                 items.constraints.push(Quote { text: sentence.to_owned(), place: request.place });

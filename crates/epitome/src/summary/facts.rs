@@ -139,11 +139,14 @@ impl FactStatus {
 /// Returns the facts of a thread's messages, kind by kind and oldest first.
 pub fn facts(thread: &Thread, tools: &Tools) -> Vec<Fact> {
     let items = extract(thread, 0..thread.len(), tools);
-    let mut facts: Vec<Fact> = items.requests.iter().map(request_fact).collect();
+    // What another harness retold is in the log, and no exact quote of anybody.
+    let said: Vec<&UserRequest> =
+        items.requests.iter().filter(|request| request.context != Some(RequestContext::Retold)).collect();
+    let mut facts: Vec<Fact> = said.iter().map(|request| request_fact(request)).collect();
     let constraints = items.constraints.iter();
     facts.extend(constraints.map(|quote| fact(FactKind::Constraint, &quote.text, quote.place, FactStatus::Standing)));
     // The first words of a thread can neither correct nor approve anything.
-    for request in items.requests.iter().skip(1) {
+    for request in said.iter().skip(1) {
         let marked = corrections(&request.text).map(|sentence| (FactKind::Correction, sentence));
         let marked = marked.chain(approval(&request.text).map(|sentence| (FactKind::Approval, sentence)));
         facts.extend(marked.map(|(kind, words)| fact(kind, words, request.place, FactStatus::Standing)));
@@ -186,10 +189,11 @@ fn request_fact(request: &UserRequest) -> Fact {
         RequestState::Answered => FactStatus::Answered,
         RequestState::Superseded => FactStatus::Superseded,
     };
-    let about = request.context.as_ref().map(|context| match context {
-        RequestContext::Answers(question) => question.clone(),
-        RequestContext::Rejects(call) => format!("rejects {call}"),
-    });
+    let about = match &request.context {
+        Some(RequestContext::Answers(question)) => Some(question.clone()),
+        Some(RequestContext::Rejects(call)) => Some(format!("rejects {call}")),
+        Some(RequestContext::Retold) | None => None,
+    };
     Fact { about, ..fact(FactKind::Request, &request.text, request.place, status) }
 }
 

@@ -66,7 +66,10 @@ pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummar
         }
     }
     for at in first..items.requests.len() {
-        let UserRequest { text, place, .. } = items.requests[at].clone();
+        let UserRequest { text, place, context, .. } = items.requests[at].clone();
+        if context == Some(RequestContext::Retold) {
+            continue;
+        }
         constraints(&text).for_each(|sentence| add_constraint(items, sentence, place));
     }
     items.rounds += 1;
@@ -116,6 +119,7 @@ pub(super) struct RequestLabel {
 
 const SUPERSEDED: &str = "superseded";
 const BINDS: &str = "binds";
+const RETOLD: &str = "retold in a summary";
 const ANSWERS: &str = "answers \"";
 const REJECTS: &str = "while rejecting `";
 
@@ -136,6 +140,7 @@ impl RequestLabel {
         match &self.context {
             Some(RequestContext::Answers(question)) => notes.push(format!("{ANSWERS}{}\"", plain(question))),
             Some(RequestContext::Rejects(call)) => notes.push(format!("{REJECTS}{}`", plain(call))),
+            Some(RequestContext::Retold) => notes.push(RETOLD.to_owned()),
             None => {}
         }
         let number = self.place + 1;
@@ -151,6 +156,9 @@ impl RequestLabel {
                 rest = after;
             } else if let Some(after) = rest.strip_prefix(BINDS) {
                 self.binds = true;
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix(RETOLD) {
+                self.context = Some(RequestContext::Retold);
                 rest = after;
             } else if let Some(question) = rest.strip_prefix(ANSWERS) {
                 self.context = Some(RequestContext::Answers(question.strip_suffix('"')?.to_owned()));

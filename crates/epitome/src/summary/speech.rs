@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::arguments::search_hit;
 use super::constraint::{binds, has_words, opening, sentences};
 use crate::table::LowerList;
 
@@ -144,8 +145,12 @@ fn paragraphs(text: &str) -> Vec<&str> {
     paragraphs.into_iter().map(str::trim).filter(|paragraph| !paragraph.is_empty()).collect()
 }
 
+/// Tells whether a paragraph is somebody else's: fenced, quoted, or what a tool printed about a line of a file.
 fn is_quoted(paragraph: &str) -> bool {
-    paragraph.starts_with("```") || paragraph.lines().all(|line| line.starts_with(['>', '+', '|']))
+    let is_report = |line: &str| search_hit(line.trim_start()).is_some();
+    paragraph.starts_with("```")
+        || paragraph.lines().all(|line| line.starts_with(['>', '+', '|']))
+        || paragraph.lines().next().is_some_and(is_report)
 }
 
 /// Tells whether a paragraph of a long message looks like a document, a log, code or a diff.

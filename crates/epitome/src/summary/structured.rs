@@ -116,6 +116,8 @@ pub enum RequestContext {
     Answers(String),
     /// They were said while this call was rejected.
     Rejects(String),
+    /// A summary of another harness lists them: they are the user's as far as that summary is right.
+    Retold,
 }
 
 /// The state of a request. Extraction sets it from the messages that follow; only the newest request can be open.
