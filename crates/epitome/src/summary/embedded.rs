@@ -28,7 +28,7 @@ use super::passages::Passages;
 use super::pending::SummaryContext;
 use super::select::{Pick, select};
 use super::speech::is_pasted_mostly;
-use super::structured::{OpenItem, Quote, StructuredSummary};
+use super::structured::{OpenItem, Quote, RequestContext, StructuredSummary};
 use super::text_index::TextIndex;
 use crate::budget::{Recount, Tokens, longest};
 use crate::policy::SummaryForm;
@@ -285,7 +285,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     fn write_task(&mut self) {
         let opening = self.pending.thread.messages().iter().find(|message| message.opens_turn());
         let is_first = |place: usize| opening.is_none_or(|opening| place <= opening.log_place());
-        let Some(first) = self.items.requests.first().filter(|first| is_first(first.place)) else { return };
+        let mut own = self.items.requests.iter().filter(|request| request.context != Some(RequestContext::Retold));
+        let Some(first) = own.next().filter(|first| is_first(first.place)) else { return };
         if self.is_in_prompt(&first.text) || self.is_current(first.place) {
             return;
         }
@@ -339,8 +340,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let mut said = Vec::new();
         for request in &self.items.requests {
             let is_long = request.text.len() > SHORT_BYTES_MAX;
+            // Of what is retold, several pieces are in one message.
+            let is_retold = request.context == Some(RequestContext::Retold);
             let is_shown = self.is_current(request.place) || self.quoted_whole.contains(&request.place);
-            if is_shown || self.stays(request.place) || is_long && self.is_in_prompt(&request.text) {
+            let is_whole = !is_retold && (is_shown || self.stays(request.place));
+            if is_whole || is_long && self.is_in_prompt(&request.text) {
                 continue;
             }
             let binds = self.items.constraints.iter().any(|quote| request.text.contains(&quote.text));
