@@ -15,6 +15,7 @@ use http::Response;
 use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use memchr::memmem;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
@@ -22,7 +23,6 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::ear::{Ear, WHOLE_BYTES_MAX};
 use super::glance;
 use crate::serve::{BoxError, LogNote};
-use crate::upstream::PooledBody;
 
 /// How long a stream that has only announced itself is held back.
 const HOLD: Duration = Duration::from_millis(1000);
@@ -119,7 +119,7 @@ pub struct Answer {
     /// Its status and headers.
     pub parts: Parts,
     held: VecDeque<Bytes>,
-    rest: Option<PooledBody>,
+    rest: Option<Incoming>,
     /// How it broke off while it was held back.
     broke: Option<BoxError>,
     ear: Box<Ear>,
@@ -172,7 +172,7 @@ impl Answer {
     /// Reads as much of an answer as is needed to tell whether it is one. The error, where it is that the prompt is too
     /// long.
     pub async fn begin(
-        response: Response<PooledBody>,
+        response: Response<Incoming>,
         mut ear: Box<Ear>,
         care: Care,
         idle: Duration,
@@ -367,7 +367,7 @@ pub struct Passing {
 
 /// Where the rest of an answer comes from.
 enum Rest {
-    Provider(PooledBody),
+    Provider(Incoming),
     /// It broke off where it is; what came before it is given time to leave.
     Broken {
         error: Option<BoxError>,
@@ -415,7 +415,7 @@ impl Passing {
     }
 
     /// An answer that is passed on without being listened to.
-    pub fn unread(body: PooledBody, idle: Duration) -> Self {
+    pub fn unread(body: Incoming, idle: Duration) -> Self {
         Passing::of(VecDeque::new(), Some(Rest::Provider(body)), idle)
     }
 

@@ -68,9 +68,9 @@ use crate::fail_open::{FailOpenReason, PassReason};
 use crate::identity::{Scope, ThreadCache};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
-use crate::serve::{Call, LogNote, Metrics, Proxy, io_threads};
+use crate::serve::{Call, LogNote, Metrics, Proxy};
 use crate::settings::{Provider, Settings};
-use crate::upstream::{self, PooledBody, UpBody, Upstreams};
+use crate::upstream::{self, UpBody, Upstreams};
 
 /// The most answers that are kept at hand for whoever goes on from them.
 const ANSWERS_MAX: usize = 1024;
@@ -145,7 +145,7 @@ impl Relay {
             beside: Beside::default(),
             remembered: Arc::default(),
             body_memory: BodyMemory::new(settings.serve.body_memory_mb_max.0),
-            unpacking: Arc::new(Semaphore::new(io_threads::io_thread_count())),
+            unpacking: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
             started: Instant::now(),
             work: Handle::current(),
             settings,
@@ -337,7 +337,7 @@ impl Inner {
         way: Way,
         packed: Bytes,
         found: Result<UnderWay, PassReason>,
-        early: Option<Result<Response<PooledBody>, Refusal>>,
+        early: Option<Result<Response<Incoming>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let pass_reason = match found {
@@ -383,7 +383,7 @@ impl Inner {
         way: &Way,
         body: UpBody,
         edit: impl FnOnce(&mut HeaderMap),
-    ) -> Result<Response<PooledBody>, Refusal> {
+    ) -> Result<Response<Incoming>, Refusal> {
         self.upstreams.send(&way.onward.upstream, way.request(body, edit)).await
     }
 
@@ -393,7 +393,7 @@ impl Inner {
         way: &Way,
         body: UpBody,
         edit: impl FnOnce(&mut HeaderMap),
-    ) -> Result<Response<PooledBody>, Refusal> {
+    ) -> Result<Response<Incoming>, Refusal> {
         let asked_at = Instant::now();
         let mut response = self.sent_on(way, body, edit).await?;
         self.metrics.first_byte(asked_at.elapsed());
@@ -401,7 +401,7 @@ impl Inner {
         Ok(response)
     }
 
-    fn unread(&self, mut response: Response<PooledBody>) -> Response<Passing> {
+    fn unread(&self, mut response: Response<Incoming>) -> Response<Passing> {
         upstream::without_connection(response.headers_mut());
         let (parts, body) = response.into_parts();
         Response::from_parts(parts, Passing::unread(body, self.settings.serve.idle_timeout_s.0))

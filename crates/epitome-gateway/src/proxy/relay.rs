@@ -9,6 +9,7 @@ use epitome::wire::BINDING_HEADER;
 use epitome_runtime::model::{ModelError, OverflowRetry, Usage};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Response};
+use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -27,7 +28,7 @@ use crate::fail_open::FailOpenReason;
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote};
 use crate::settings::Persist;
-use crate::upstream::{self, PooledBody};
+use crate::upstream;
 
 /// A smaller prompt is not too long for anybody who does not say so.
 pub(super) const UNSAID_MIN: Tokens = Tokens::new(1500);
@@ -66,7 +67,7 @@ impl Inner {
         way: Arc<Way>,
         packed: Bytes,
         UnderWay { turn, mut settling, pledge }: UnderWay,
-        mut early: Option<Result<Response<PooledBody>, Refusal>>,
+        mut early: Option<Result<Response<Incoming>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let mut pressure = Pressure::default();
@@ -302,7 +303,7 @@ impl Inner {
     }
 
     /// Sends a prompt.
-    async fn sent(&self, way: &Way, packed: &Bytes, sending: &Sending) -> Result<Response<PooledBody>, Refusal> {
+    async fn sent(&self, way: &Way, packed: &Bytes, sending: &Sending) -> Result<Response<Incoming>, Refusal> {
         let body = if sending.is_original { packed.clone() } else { sending.body.clone() };
         let length = body.len();
         let edit = |headers: &mut HeaderMap| {

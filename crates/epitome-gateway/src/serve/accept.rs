@@ -14,7 +14,6 @@ use bytes::Bytes;
 use epitome_runtime::ids::TenantId;
 use http::{Request, Response};
 use http_body::{Body as _, Frame};
-use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -22,14 +21,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 use super::answer::{Answer, BoxError, LogNote, RequestAccount, RequestSlot};
 use super::endpoints::{admit, router};
-use super::io_threads::IoThreads;
 use super::listen::Listening;
 use super::metrics::Metrics;
 use super::request_id::{PROXIED_REQUEST_ID, REQUEST_ID, RequestId};
@@ -100,8 +97,6 @@ struct Shared<P> {
     slots: Arc<AtomicUsize>,
     /// The memory for bodies of requests to the gateway's own endpoints.
     own_bodies: BodyMemory,
-    /// The runtime for everything that may take long.
-    work: Handle,
 }
 
 impl<P: Proxy> Gateway<P> {
@@ -110,7 +105,7 @@ impl<P: Proxy> Gateway<P> {
         let Listening { listener, tls, .. } = listening;
         self.read_lessons().await;
         let shared = Arc::new(self.shared(stop.clone()));
-        let (graceful, mut tasks, io_threads) = (GracefulShutdown::new(), JoinSet::new(), IoThreads::new());
+        let (graceful, mut tasks) = (GracefulShutdown::new(), JoinSet::new());
         let http = Arc::new(http(&shared.settings));
         loop {
             let accepted = tokio::select! {
@@ -128,21 +123,10 @@ impl<P: Proxy> Gateway<P> {
             };
             let (shared, http) = (Arc::clone(&shared), Arc::clone(&http));
             let (tls, watcher) = (tls.as_ref().map(|tls| tls.0.clone()), graceful.watcher());
-            // It is listened to by the thread that it belongs to.
-            let Ok(stream) = stream.into_std() else { continue };
-            let serving = async move {
-                match TcpStream::from_std(stream) {
-                    Ok(stream) => shared.connection(stream, peer, tls, &http, watcher).await,
-                    Err(error) => tracing::warn!(%error, "failed to set up a connection"),
-                }
-            };
-            tasks.spawn_on(serving, &io_threads.next());
+            tasks.spawn(async move { shared.connection(stream, peer, tls, &http, watcher).await });
         }
         drop(listener);
-        let ended = shared.finish(graceful, tasks, stop).await;
-        // Threads are waited for where waiting holds nobody up.
-        let _ = tokio::task::spawn_blocking(move || drop(io_threads)).await;
-        ended
+        shared.finish(graceful, tasks, stop).await
     }
 
     /// Reads what was learned of models, so that the first prompts are right already. A store that takes longer is not waited
@@ -179,7 +163,6 @@ impl<P: Proxy> Gateway<P> {
             metrics,
             slots: Arc::new(AtomicUsize::new(0)),
             own_bodies: BodyMemory::new(OWN_BODIES_BYTES_MAX),
-            work: Handle::current(),
         }
     }
 }
@@ -215,7 +198,7 @@ impl<P: Proxy> Shared<P> {
     /// Answers the requests of one connection, one after the other.
     async fn requests<S>(self: Arc<Self>, stream: S, peer: SocketAddr, http: &http1::Builder, watcher: Watcher)
     where
-        S: AsyncRead + AsyncWrite + Unpin + 'static,
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let metrics = Arc::clone(&self.metrics);
         metrics.connected();
@@ -318,11 +301,11 @@ impl<P: Proxy> Shared<P> {
                     request.map(|body| axum::body::Body::new(OwnBody { body, left: OWN_BODY_BYTES_MAX, room }));
                 caller.map(|caller| request.extensions_mut().insert(caller));
                 request.extensions_mut().insert(id.clone());
-                let answering = self.work.spawn(self.own.clone().oneshot(request));
-                match answering.await {
-                    Ok(answered) => answered.unwrap_or_else(|never| match never {}).map(|body| self.pumped(body)),
+                // In a task of its own it is finished even if the client leaves, and a panic is an answer too.
+                match tokio::spawn(self.own.clone().oneshot(request)).await {
+                    Ok(answered) => answered.unwrap_or_else(|never| match never {}),
                     Err(error) => {
-                        tracing::error!(%error, "a provider's answer broke off");
+                        tracing::error!(%error, "an endpoint panicked");
                         http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
                     }
                 }
@@ -341,28 +324,6 @@ impl<P: Proxy> Shared<P> {
         response.headers_mut().insert(REQUEST_ID, id.header());
         account.status = Some(response.status());
         response.map(|body| Answer::own(body, account))
-    }
-
-    /// A body that is made while it goes out is made where everything else is.
-    fn pumped(&self, mut body: axum::body::Body) -> axum::body::Body {
-        if body.size_hint().exact().is_some() {
-            return body;
-        }
-        let (send, receive) = tokio::sync::mpsc::channel(1);
-        self.work.spawn(async move {
-            while let Some(frame) = tokio::select! {
-                frame = body.frame() => frame,
-                () = send.closed() => None,
-            } {
-                if send.send(frame).await.is_err() {
-                    break;
-                }
-            }
-        });
-        let frames = futures_util::stream::unfold(receive, |mut receive| async move {
-            receive.recv().await.map(|frame| (frame, receive))
-        });
-        axum::body::Body::new(http_body_util::StreamBody::new(frames))
     }
 
     /// Waits for what is under way, up to the grace; then cuts it off.

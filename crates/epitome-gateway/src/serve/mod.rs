@@ -12,7 +12,6 @@ mod accept;
 mod answer;
 mod endpoints;
 pub(crate) mod health;
-pub(crate) mod io_threads;
 mod listen;
 pub(crate) mod metrics;
 mod request_id;
