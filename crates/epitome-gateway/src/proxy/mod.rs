@@ -17,9 +17,7 @@ mod body;
 mod compact;
 mod ear;
 mod endpoint;
-mod glance;
 mod headers;
-mod memory;
 mod prompt;
 mod reading;
 mod record;
@@ -33,10 +31,9 @@ pub mod wishes;
 
 pub use answer::Passing;
 pub use endpoint::Endpoint;
-pub use memory::Memory;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -56,7 +53,6 @@ use tokio::sync::Semaphore;
 use asked::Asked;
 use beside::{Beside, Gathered};
 use body::{Packing, Unpackable};
-use memory::Before;
 use reading::{Tuned, UnderWay};
 use record::Kept;
 use suspicion::Suspicions;
@@ -83,9 +79,6 @@ const READ_COPIES: usize = 2;
 /// The most bytes of answers that are kept at hand.
 const ANSWERS_BYTES_MAX: usize = 64 << 20;
 
-/// What is larger than this is read beside the threads that pass bytes on.
-const ASIDE_BYTES: usize = 128 * 1024;
-
 /// Answers what is not the gateway's own. A clone is the same.
 #[derive(Clone, Debug)]
 pub struct Relay {
@@ -111,8 +104,6 @@ struct Inner {
     scopes: Mutex<HashMap<Scope, String>>,
     store_rests: AtomicI64,
     beside: Beside,
-    /// How many bytes the connections remember.
-    remembered: Arc<AtomicUsize>,
     /// What request bodies may take, all of them together.
     body_memory: BodyMemory,
     /// How many large bodies are unpacked at once.
@@ -143,7 +134,6 @@ impl Relay {
             scopes: Mutex::default(),
             store_rests: AtomicI64::new(i64::MIN),
             beside: Beside::default(),
-            remembered: Arc::default(),
             body_memory: BodyMemory::new(settings.serve.body_memory_mb_max.0),
             unpacking: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
             started: Instant::now(),
@@ -172,22 +162,17 @@ impl Relay {
 
 impl Proxy for Relay {
     type Body = Passing;
-    type Memory = Memory;
 
     fn note(body: &mut Passing) -> LogNote {
         body.note.take().unwrap_or_default()
     }
 
-    async fn answer(&self, request: Request<Incoming>, call: Call, memory: &Memory) -> Response<Passing> {
+    async fn answer(&self, request: Request<Incoming>, call: Call) -> Response<Passing> {
         let (parts, body) = request.into_parts();
-        let head = match memory.head(&parts) {
-            Some(head) => Ok(head),
-            None => self.inner.head(&parts).map(|head| memory.keep_head(head, &self.inner.remembered)),
-        };
-        let (answered, family) = match head {
+        let (answered, family) = match self.inner.head(&parts) {
             Ok(head) => {
                 let family = head.family;
-                (Arc::clone(&self.inner).answer(head, parts, body, &call, memory).await, family)
+                (Arc::clone(&self.inner).answer(Arc::new(head), parts, body, &call).await, family)
             }
             Err(refusal) => (Err(refusal), Provider::of(parts.uri.path(), &parts.headers)),
         };
@@ -214,7 +199,6 @@ impl Inner {
         parts: Parts,
         body: Incoming,
         call: &Call,
-        memory: &Memory,
     ) -> Result<Response<Passing>, Refusal> {
         let Some(dialect) = head.endpoint.dialect() else {
             return Box::pin(self.pass_through(&head, parts, body)).await;
@@ -228,37 +212,11 @@ impl Inner {
             Ok(plain) => (plain, PassReason::NothingToDo),
             Err(reason) => (None, reason.into()),
         };
-        let before = memory.last();
-        if let (Some(plain), Some(onward), Endpoint::Answer(_)) = (&plain, &head.onward, head.endpoint)
-            && self.goes_at_once(plain, &head, &onward.upstream, before.as_deref())
-        {
-            let way = Way::new(&head, Arc::clone(onward), parts);
-            // Looked at second: then it is on its way.
-            let found = async {
-                let asked = Asked::read(dialect, plain, before.as_deref().map(Before::asked));
-                let read = asked.and_then(|asked| self.read((asked, plain, before), &way));
-                let found = self.found(read.ok_or(PassReason::NothingToDo)?).await?;
-                memory.keep(&found.turn, true, &self.remembered);
-                Ok(found)
-            };
-            let (early, found) = tokio::join!(self.asked(&way, upstream::whole(packed.clone()), |_| {}), found);
-            return self.go_on(way, packed, found, Some(early), call).await;
-        }
-        let asked = match plain.clone() {
-            Some(plain) if plain.len() > ASIDE_BYTES => {
-                let before = before.clone();
-                self.work
-                    .spawn(async move { Asked::read(dialect, &plain, before.as_deref().map(Before::asked)) })
-                    .await
-                    .ok()
-                    .flatten()
-            }
-            plain => plain.and_then(|plain| Asked::read(dialect, &plain, before.as_deref().map(Before::asked))),
-        };
+        let asked = plain.as_deref().and_then(|plain| Asked::read(dialect, plain)).map(Arc::new);
         let model = asked.as_deref().map(Asked::model).filter(|model| !model.is_empty());
         let way = Way::new(&head, self.onward_for(&head, model)?, parts);
         let (Some(asked), Some(plain), false) = (asked, plain, head.wishes.bypass) else {
-            return self.go_on(way, packed, Err(unreadable), None, call).await;
+            return self.go_on(way, packed, Err(unreadable), call).await;
         };
         if head.endpoint == Endpoint::Compact {
             return Box::pin(self.compact(&way, packed, asked)).await;
@@ -268,14 +226,11 @@ impl Inner {
         {
             return self.send_unread(&way, packed).await;
         }
-        let found = match self.read((asked, &plain, before), &way) {
+        let found = match self.read(asked, &plain, &way) {
             Some(read) => self.found(read).await.map_err(PassReason::from),
             None => Err(PassReason::NothingToDo),
         };
-        if let Ok(found) = &found {
-            memory.keep(&found.turn, false, &self.remembered);
-        }
-        self.go_on(way, packed, found, None, call).await
+        self.go_on(way, packed, found, call).await
     }
 
     /// A body as it can be read: unpacked, and counted with the copies that reading makes of it. Nothing where it is
@@ -304,21 +259,13 @@ impl Inner {
         }
     }
 
-    /// Unpacks what is worth reading: what becomes little here, the rest beside the threads that pass bytes on, and not all
-    /// of it at once.
+    /// Unpacks what is worth reading, on threads that may block, and not all of it at once.
     async fn unpacked(
         &self,
         packing: Packing,
         packed: &Bytes,
         room: Reservation,
     ) -> (Result<Bytes, Unpackable>, Reservation) {
-        if body::window(packing, packed).is_none_or(|window| window <= ASIDE_BYTES as u64) {
-            let mut few = self.body_memory.reservation();
-            match body::unpack(packing, packed, ASIDE_BYTES, &mut few) {
-                Err(Unpackable::TooLarge) => drop(few),
-                unpacked => return (unpacked, few),
-            }
-        }
         let Ok(permit) = Arc::clone(&self.unpacking).acquire_owned().await else {
             return (Err(Unpackable::OutOfMemory), room);
         };
@@ -337,17 +284,13 @@ impl Inner {
         way: Way,
         packed: Bytes,
         found: Result<UnderWay, PassReason>,
-        early: Option<Result<Response<Incoming>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let pass_reason = match found {
-            Ok(under_way) => return Arc::clone(&self).relay(Arc::new(way), packed, under_way, early, call).await,
+            Ok(under_way) => return Arc::clone(&self).relay(Arc::new(way), packed, under_way, call).await,
             Err(reason) => reason,
         };
-        let mut response = match early {
-            Some(early) => self.unread(early?),
-            None => self.send_unread(&way, packed).await?,
-        };
+        let mut response = self.send_unread(&way, packed).await?;
         if let PassReason::FailedOpen(reason) = pass_reason {
             self.metrics.failed_open(reason);
             headers::put_failed_open(response.headers_mut(), reason);

@@ -13,13 +13,13 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::answer::{Answer, Care, End, Hold, Passing};
+use super::answer::{Answer, End, Hold, Passing};
 use super::beside::Pledge;
 use super::ear::Ear;
 use super::prompt::Sending;
 use super::reading::UnderWay;
 use super::record::{self, Gone};
-use super::suspicion::{ODD_SHARE, Shown, WINDOW_MIN};
+use super::suspicion::{Shown, WINDOW_MIN};
 use super::turn::{Pressure, Told, Turn};
 use super::way::Way;
 use super::weaving::{self, Weaving, Woven};
@@ -61,13 +61,12 @@ struct Tried {
 }
 
 impl Inner {
-    /// Sends a turn until there is an answer that the client may have. What came may have been sent already.
+    /// Sends a turn until there is an answer that the client may have.
     pub(super) async fn relay(
         self: Arc<Self>,
         way: Arc<Way>,
         packed: Bytes,
         UnderWay { turn, mut settling, pledge }: UnderWay,
-        mut early: Option<Result<Response<Incoming>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let mut pressure = Pressure::default();
@@ -75,10 +74,7 @@ impl Inner {
         let mut sent: Option<Bytes> = None;
         let mut discarded = Vec::new();
         loop {
-            let sending = match &early {
-                Some(_) => Sending::original(&turn, Told::of(&turn)),
-                None => self.sending(&turn, &pressure).await,
-            };
+            let sending = self.sending(&turn, &pressure).await;
             if sent.as_ref() == Some(&sending.body)
                 && let Some(first) = first.take()
             {
@@ -89,22 +85,14 @@ impl Inner {
                 true => with_tools(sending, &turn, &pressure),
                 false => (sending, None),
             };
-            let response = match early.take() {
-                Some(early) => early?,
-                None => Box::pin(self.sent(&way, &packed, &sending)).await?,
-            };
+            let response = Box::pin(self.sent(&way, &packed, &sending)).await?;
             if !way.is_for_an_answer() {
                 return Ok(self.unread(response));
             }
             let ear = Ear::new(turn.asked.dialect(), response.headers());
-            let care = match turn.is_small() {
-                true => Care::None,
-                false if self.may_overflow(&turn, &sending) => Care::All,
-                // What was sent again says something of what was sent before.
-                false if pressure.retries > 0 => Care::Some(u64::MAX),
-                false => Care::Some(least_counted(&turn, &sending)),
-            };
-            let (answer, error) = Answer::begin(response, ear, care, self.settings.serve.idle_timeout_s.0).await;
+            let holds_stream = !turn.is_small() && self.may_overflow(&turn, &sending);
+            let (answer, error) =
+                Answer::begin(response, ear, holds_stream, self.settings.serve.idle_timeout_s.0).await;
             let counted = match sending.counted.or_else(|| turn.known_tokens()) {
                 Some(counted) if turn.wishes.pins.is_empty() => Some(counted),
                 counted => {
@@ -165,13 +153,6 @@ fn with_tools(sending: Sending, turn: &Turn, pressure: &Pressure) -> (Sending, O
         Some(given) => (Sending { body: given.body.clone().into(), is_original: false, ..sending }, woven),
         None => (sending, None),
     }
-}
-
-/// The fewest tokens that a provider counts which has left nothing out, as far as that can be told now.
-fn least_counted(turn: &Turn, sending: &Sending) -> u64 {
-    let counted = sending.counted.or_else(|| turn.known_tokens());
-    let least = counted.map_or(0, |counted| counted.share(ODD_SHARE).get());
-    least.max(sending.body.len() as u64 / BYTES_PER_TOKEN)
 }
 
 /// Whether the size of the prompt has to be known to tell what an answer is. Who counts as many tokens as there are in plain

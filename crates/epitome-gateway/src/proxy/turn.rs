@@ -36,7 +36,7 @@ pub struct Turn {
     /// What it asks of the model.
     pub asked: Arc<Asked>,
     /// Where its thread is looked for.
-    pub scope: Arc<Scope>,
+    pub scope: Scope,
     /// Its fingerprints, up to each message.
     pub prints: Arc<[blake3::Hash]>,
     pub placed: ThreadMatch,

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Inner;
-use super::answer::{Answer, Care, End, Hold, Known, Passing};
+use super::answer::{Answer, End, Hold, Known, Passing};
 use super::ear::Ear;
 use super::prompt::is_outgrown;
 use super::record;
@@ -273,7 +273,7 @@ impl Weaving {
         let body = upstream::whole(body.into());
         let response = self.relay.sent_on(&self.way, body, |headers| self.edit(headers)).await?;
         let ear = Ear::new(self.turn.asked.dialect(), response.headers());
-        Ok(Answer::begin(response, ear, Care::All, self.relay.settings.serve.idle_timeout_s.0).await)
+        Ok(Answer::begin(response, ear, true, self.relay.settings.serve.idle_timeout_s.0).await)
     }
 
     /// The request made smaller, with everything since the first one behind it, after the provider found it too long.

@@ -202,13 +202,9 @@ impl<P: Proxy> Shared<P> {
     {
         let metrics = Arc::clone(&self.metrics);
         metrics.connected();
-        let of_connection = Arc::new((self, P::Memory::default()));
         let service = service_fn(move |request| {
-            let of_connection = Arc::clone(&of_connection);
-            async move {
-                let (shared, memory) = &*of_connection;
-                Ok::<_, Infallible>(shared.answer(request, peer, memory).await)
-            }
+            let shared = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(shared.answer(request, peer).await) }
         });
         let connection = http.serve_connection(TokioIo::new(stream), service);
         if let Err(error) = watcher.watch(connection).await {
@@ -217,17 +213,12 @@ impl<P: Proxy> Shared<P> {
         metrics.disconnected();
     }
 
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-        peer: SocketAddr,
-        memory: &P::Memory,
-    ) -> Response<Answer<P::Body>> {
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Answer<P::Body>> {
         let route = Route::of(request.uri().path());
         let id = RequestId::of(request.headers());
         let account = self.account(route, id.clone(), &request);
         match route {
-            Route::Proxy => self.proxied(request, peer, id, account, memory).await,
+            Route::Proxy => self.proxied(request, peer, id, account).await,
             route => self.own(route, request, &id, account).await,
         }
     }
@@ -255,7 +246,6 @@ impl<P: Proxy> Shared<P> {
         peer: SocketAddr,
         id: RequestId,
         mut account: RequestAccount,
-        memory: &P::Memory,
     ) -> Response<Answer<P::Body>> {
         let max = usize::try_from(self.settings.serve.requests_max).unwrap_or(usize::MAX);
         account.slot = RequestSlot::take(&self.slots, max);
@@ -263,7 +253,7 @@ impl<P: Proxy> Shared<P> {
             return self.refused(&Refusal::Busy { max }, &request, &id, account);
         }
         let call = Call { id: id.clone(), peer, started: account.started };
-        let mut response = self.proxy.answer(request, call, memory).await;
+        let mut response = self.proxy.answer(request, call).await;
         response.headers_mut().insert(PROXIED_REQUEST_ID, id.header());
         account.status = Some(response.status());
         account.note = P::note(response.body_mut());
