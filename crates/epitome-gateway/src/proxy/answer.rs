@@ -253,9 +253,10 @@ impl Answer {
     /// Whether it is over and has nothing in it: some servers say so that the prompt was too long.
     pub fn is_hollow(&self) -> bool {
         let is_over = self.rest.is_none() && self.parts.status.is_success();
-        match self.ear.is_of_events() {
-            true => is_over && !self.ear.has_spoken,
-            false => self.known().is_some_and(|answer| answer.text.is_empty() && answer.calls.is_empty()),
+        if self.ear.is_of_events() {
+            is_over && !self.ear.has_spoken
+        } else {
+            self.known().is_some_and(|answer| answer.text.is_empty() && answer.calls.is_empty())
         }
     }
 

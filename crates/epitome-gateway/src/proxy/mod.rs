@@ -51,7 +51,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use asked::Asked;
-use beside::{Beside, Gathered};
+use beside::Beside;
 use body::{Packing, Unpackable};
 use reading::{Tuned, UnderWay};
 use record::Kept;
@@ -98,8 +98,6 @@ struct Inner {
     ledger: Arc<Ledger>,
     suspicions: Suspicions,
     answers: Mutex<HashMap<(TenantId, String), Kept>>,
-    /// What is to be written down soon.
-    gathered: Mutex<Gathered>,
     /// The thread that was last begun in each scope.
     scopes: Mutex<HashMap<Scope, String>>,
     store_rests: AtomicI64,
@@ -130,7 +128,6 @@ impl Relay {
             engines: Mutex::default(),
             suspicions: Suspicions::default(),
             answers: Mutex::default(),
-            gathered: Mutex::default(),
             scopes: Mutex::default(),
             store_rests: AtomicI64::new(i64::MIN),
             beside: Beside::default(),
@@ -147,8 +144,8 @@ impl Relay {
         Relay { inner: Arc::new(inner) }
     }
 
-    /// Writes down what was gathered so far and waits until it is written; returns false if that takes longer than
-    /// `timeout`. The relay goes on as before.
+    /// Waits until everything that came so far is written down; returns false if that takes longer than `timeout`. The relay
+    /// goes on as before.
     pub async fn flush(&self, timeout: Duration) -> bool {
         self.inner.flush(timeout).await
     }
@@ -253,10 +250,7 @@ impl Inner {
         if plain.len() > READ_BYTES_MAX {
             return Ok(None);
         }
-        match room.grow(READ_COPIES * plain.len()) {
-            true => Ok(Some(room.keep(plain))),
-            false => Err(FailOpenReason::Memory),
-        }
+        if room.grow(READ_COPIES * plain.len()) { Ok(Some(room.keep(plain))) } else { Err(FailOpenReason::Memory) }
     }
 
     /// Unpacks what is worth reading, on threads that may block, and not all of it at once.

@@ -37,13 +37,8 @@ const BYTES_PER_TOKEN: u64 = 5;
 /// Nor is one that takes less than this share of the window that is known.
 const UNSAID_SHARE: f64 = 0.5;
 
-/// What came on its way into the log.
-pub(super) enum Settling {
-    /// Under way: the tokens of it, when it is there.
-    Begun(JoinHandle<Option<Tokens>>),
-    /// Gathered with others.
-    Soon,
-}
+/// What came on its way into the log: the tokens of it, when it is there.
+pub(super) type Settling = JoinHandle<Option<Tokens>>;
 
 /// What the provider answered to one prompt.
 struct Tried {
@@ -81,9 +76,10 @@ impl Inner {
                 return Ok(self.finished(&way, (&turn, pledge, settling), first, call).await);
             }
             sent = Some(sending.body.clone());
-            let (sending, woven) = match turn.has_tools && way.is_for_an_answer() && !pressure.as_it_came {
-                true => with_tools(sending, &turn, &pressure),
-                false => (sending, None),
+            let (sending, woven) = if turn.has_tools && way.is_for_an_answer() && !pressure.as_it_came {
+                with_tools(sending, &turn, &pressure)
+            } else {
+                (sending, None)
             };
             let response = Box::pin(self.sent(&way, &packed, &sending)).await?;
             if !way.is_for_an_answer() {
@@ -364,12 +360,7 @@ impl Inner {
 
     /// Brings what came into the log while the provider thinks.
     pub(super) fn settling(self: &Arc<Self>, turn: &Arc<Turn>) -> Settling {
-        if self.settings.serve.persist == Persist::BeforeAnswer || self.has_to_be_found(turn) {
-            return Settling::Begun(self.work.spawn(Arc::clone(self).settled_at_last(Arc::clone(turn))));
-        }
-        // A provider that has answered by then is not to wait for anybody.
-        self.gather(|gathered| gathered.came.push(Arc::clone(turn)));
-        Settling::Soon
+        self.work.spawn(Arc::clone(self).settled_at_last(Arc::clone(turn)))
     }
 
     /// Brings what came into the log. The tokens of it, where that was done.
@@ -399,21 +390,9 @@ impl Inner {
     }
 
     /// The tokens of what came, once the log has it; nothing where that takes longer and nobody waits for it.
-    async fn settled_tokens(
-        self: &Arc<Self>,
-        turn: &Arc<Turn>,
-        settling: &mut Option<Settling>,
-        waits: bool,
-    ) -> Option<Tokens> {
-        let under_way = match settling.take()? {
-            Settling::Begun(under_way) if waits || under_way.is_finished() => under_way,
-            Settling::Soon if waits => self.work.spawn(Arc::clone(self).settled_at_last(Arc::clone(turn))),
-            // The last piece of the answer waits for it, where anything does.
-            not_yet => {
-                *settling = Some(not_yet);
-                return None;
-            }
-        };
+    async fn settled_tokens(&self, turn: &Turn, settling: &mut Option<Settling>, waits: bool) -> Option<Tokens> {
+        // What is not waited for here, the last piece of the answer waits for, where anything does.
+        let under_way = settling.take_if(|settling| waits || settling.is_finished())?;
         // A store that does not answer is noticed by whoever asks it.
         match turn.store_wait.wait(under_way).await {
             Some(counted) => counted.ok().flatten(),
@@ -427,10 +406,7 @@ impl Inner {
 
     /// What the last piece of an answer waits for: that the messages of its request are in the store.
     fn hold_for_messages(&self, turn: &Arc<Turn>, settling: Option<Settling>) -> Option<Hold> {
-        let Some(Settling::Begun(settling)) = settling.filter(|_| self.settings.serve.persist == Persist::BeforeAnswer)
-        else {
-            return None;
-        };
+        let settling = settling.filter(|_| self.settings.serve.persist == Persist::BeforeAnswer)?;
         let turn = Arc::clone(turn);
         Some(Box::pin(async move {
             if turn.store_wait.wait(settling).await.is_none() {
@@ -442,13 +418,13 @@ impl Inner {
     /// Records a request that is over. What the end of its answer waits for: that all of it is in the store.
     fn record_at_end(self: &Arc<Self>, turn: Arc<Turn>, mut gone: Gone) -> Option<Hold> {
         if self.settings.serve.persist == Persist::AfterAnswer || self.store_rests() {
-            self.gather(|gathered| gathered.over.push((turn, gone)));
+            self.aside(|relay| async move { relay.record(turn, gone).await });
             return None;
         }
         let (persisted, is_persisted) = oneshot::channel();
         gone.persisted = Some(persisted);
         let of_turn = Arc::clone(&turn);
-        self.aside(|relay| async move { relay.record(vec![(turn, gone)]).await });
+        self.aside(|relay| async move { relay.record(turn, gone).await });
         Some(Box::pin(async move {
             if of_turn.store_wait.wait(is_persisted).await.is_none() {
                 // It may be behind a long compaction of its thread: whether the store is well is not said by it.

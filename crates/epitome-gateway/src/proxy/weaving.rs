@@ -80,17 +80,16 @@ impl Weaving {
     /// Sends the answer on, with whatever follows it. One that comes whole goes when the last of them is there, and one
     /// that fails on the way is the provider's own error.
     pub async fn pass_on(self, answer: Answer) -> Response<Passing> {
-        match answer.is_of_events() {
-            true => self.stream(answer),
-            false => {
-                let (work, family) = (self.relay.work.clone(), self.way.head.family);
-                // It ends when nobody waits for it any more.
-                let mut weaving = JoinSet::new();
-                weaving.spawn_on(self.whole(answer), &work);
-                match weaving.join_next().await {
-                    Some(Ok(response)) => response,
-                    _ => super::own(Refusal::Broken.response(family)).await,
-                }
+        if answer.is_of_events() {
+            self.stream(answer)
+        } else {
+            let (work, family) = (self.relay.work.clone(), self.way.head.family);
+            // It ends when nobody waits for it any more.
+            let mut weaving = JoinSet::new();
+            weaving.spawn_on(self.whole(answer), &work);
+            match weaving.join_next().await {
+                Some(Ok(response)) => response,
+                _ => super::own(Refusal::Broken.response(family)).await,
             }
         }
     }
