@@ -67,9 +67,10 @@ impl UpstreamRoute {
         if let Some(provider) = Provider::ALL.into_iter().find(|provider| provider.name() == text) {
             return Some(UpstreamRoute::Provider(provider));
         }
-        match text.starts_with('/') {
-            true => foreign_path(text).map(UpstreamRoute::Path),
-            false => is_model(text).then(|| UpstreamRoute::Model(text.to_owned())),
+        if text.starts_with('/') {
+            foreign_path(text).map(UpstreamRoute::Path)
+        } else {
+            is_model(text).then(|| UpstreamRoute::Model(text.to_owned()))
         }
     }
 

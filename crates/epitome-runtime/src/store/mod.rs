@@ -84,14 +84,20 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// A document.
     async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError>;
 
-    /// The documents of a kind, in the order of their names, from the one after `after` on, `limit` at most.
+    /// The documents of a kind, in the order of their names, from the one after `after` on, `limit` at most. No document has an
+    /// empty name.
     async fn documents(
         &self,
         tenant: &TenantId,
         kind: DocumentKind,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError>;
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+        let after = DocumentKey::new(tenant.clone(), kind, after.unwrap_or_default());
+        let mut page = self.all_documents(tenant, Some(&after), limit).await?;
+        page.retain(|(key, _)| key.kind == after.kind);
+        Ok(page)
+    }
 
     /// The tenant's documents of all kinds, known or not, in the order of the kinds' names and then of their own, from the
     /// one after `after` on, `limit` at most. What looks after a store goes through these, so that it forgets no kind.
