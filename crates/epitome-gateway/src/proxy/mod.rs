@@ -233,18 +233,13 @@ impl Inner {
     /// A body as it can be read: unpacked, and counted with the copies that reading makes of it. Nothing where it is
     /// larger than any window or is none that can be unpacked; why not, where there is no memory for it now.
     async fn readable(&self, headers: &HeaderMap, packed: &Bytes) -> Result<Option<Bytes>, FailOpenReason> {
-        let mut room = self.body_memory.reservation();
-        let plain = match Packing::of(headers) {
-            Ok(None) => packed.clone(),
-            Ok(Some(packing)) => {
-                let unpacked;
-                (unpacked, room) = self.unpacked(packing, packed, room).await;
-                match unpacked {
-                    Ok(plain) => plain,
-                    Err(Unpackable::OutOfMemory) => return Err(FailOpenReason::Memory),
-                    Err(Unpackable::Unknown | Unpackable::Broken | Unpackable::TooLarge) => return Ok(None),
-                }
-            }
+        let (plain, mut room) = match Packing::of(headers) {
+            Ok(None) => (packed.clone(), self.body_memory.reservation()),
+            Ok(Some(packing)) => match self.unpacked(packing, packed).await {
+                Ok(unpacked) => unpacked,
+                Err(Unpackable::OutOfMemory) => return Err(FailOpenReason::Memory),
+                Err(Unpackable::Unknown | Unpackable::Broken | Unpackable::TooLarge) => return Ok(None),
+            },
             Err(_) => return Ok(None),
         };
         if plain.len() > READ_BYTES_MAX {
@@ -254,21 +249,15 @@ impl Inner {
     }
 
     /// Unpacks what is worth reading, on threads that may block, and not all of it at once.
-    async fn unpacked(
-        &self,
-        packing: Packing,
-        packed: &Bytes,
-        room: Reservation,
-    ) -> (Result<Bytes, Unpackable>, Reservation) {
-        let Ok(permit) = Arc::clone(&self.unpacking).acquire_owned().await else {
-            return (Err(Unpackable::OutOfMemory), room);
-        };
-        let (packed, mut room) = (packed.clone(), room);
-        let unpacking = self.work.spawn_blocking(move || {
+    async fn unpacked(&self, packing: Packing, packed: &Bytes) -> Result<(Bytes, Reservation), Unpackable> {
+        let permit = Arc::clone(&self.unpacking).acquire_owned().await.map_err(|_| Unpackable::OutOfMemory)?;
+        let (packed, mut room) = (packed.clone(), self.body_memory.reservation());
+        let unpacking = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            (body::unpack(packing, &packed, READ_BYTES_MAX, &mut room), room)
+            let plain = body::unpack(packing, &packed, READ_BYTES_MAX, &mut room)?;
+            Ok((plain, room))
         });
-        unpacking.await.unwrap_or_else(|_| (Err(Unpackable::Broken), self.body_memory.reservation()))
+        unpacking.await.unwrap_or(Err(Unpackable::Broken))
     }
 
     /// Goes on with a request that was understood, or could not be: then it goes out as it came, with why if that is worth

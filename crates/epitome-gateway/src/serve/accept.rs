@@ -281,39 +281,34 @@ impl<P: Proxy> Shared<P> {
         id: &RequestId,
         mut account: RequestAccount,
     ) -> Response<Answer<P::Body>> {
-        let mut response = match admit(route, request.headers(), &self.callers, &self.settings) {
-            Ok(caller) => {
-                if request.body().size_hint().lower() > OWN_BODY_BYTES_MAX as u64 {
-                    return self.too_large(id, account);
-                }
-                let room = self.own_bodies.reservation();
-                let mut request =
-                    request.map(|body| axum::body::Body::new(OwnBody { body, left: OWN_BODY_BYTES_MAX, room }));
-                caller.map(|caller| request.extensions_mut().insert(caller));
-                request.extensions_mut().insert(id.clone());
-                // In a task of its own it is finished even if the client leaves, and a panic is an answer too.
-                match tokio::spawn(self.own.clone().oneshot(request)).await {
-                    Ok(answered) => answered.unwrap_or_else(|never| match never {}),
-                    Err(error) => {
-                        tracing::error!(%error, "an endpoint panicked");
-                        http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
-                    }
-                }
-            }
-            Err(error) => error.into_response(),
-        };
+        let mut response = self.own_answer(route, request, id).await;
         response.headers_mut().insert(REQUEST_ID, id.header());
         account.status = Some(response.status());
         response.map(|body| Answer::own(body, account))
     }
 
-    fn too_large(&self, id: &RequestId, mut account: RequestAccount) -> Response<Answer<P::Body>> {
-        let words =
-            format!("the body is larger than the gateway's own endpoints take, which is {OWN_BODY_BYTES_MAX} bytes");
-        let mut response = (http::StatusCode::PAYLOAD_TOO_LARGE, words).into_response();
-        response.headers_mut().insert(REQUEST_ID, id.header());
-        account.status = Some(response.status());
-        response.map(|body| Answer::own(body, account))
+    async fn own_answer(&self, route: Route, request: Request<Incoming>, id: &RequestId) -> axum::response::Response {
+        let caller = match admit(route, request.headers(), &self.callers, &self.settings) {
+            Ok(caller) => caller,
+            Err(error) => return error.into_response(),
+        };
+        if request.body().size_hint().lower() > OWN_BODY_BYTES_MAX as u64 {
+            let max = OWN_BODY_BYTES_MAX;
+            let words = format!("the body is larger than the gateway's own endpoints take, which is {max} bytes");
+            return (http::StatusCode::PAYLOAD_TOO_LARGE, words).into_response();
+        }
+        let room = self.own_bodies.reservation();
+        let mut request = request.map(|body| axum::body::Body::new(OwnBody { body, left: OWN_BODY_BYTES_MAX, room }));
+        caller.map(|caller| request.extensions_mut().insert(caller));
+        request.extensions_mut().insert(id.clone());
+        // In a task of its own it is finished even if the client leaves, and a panic is an answer too.
+        match tokio::spawn(self.own.clone().oneshot(request)).await {
+            Ok(answered) => answered.unwrap_or_else(|never| match never {}),
+            Err(error) => {
+                tracing::error!(%error, "an endpoint panicked");
+                http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
+        }
     }
 
     /// Waits for what is under way, up to the grace; then cuts it off.

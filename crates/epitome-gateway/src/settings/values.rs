@@ -64,7 +64,7 @@ impl UpstreamRoute {
     const ALLOWED: &str = "openai, anthropic, gemini, a path such as /groq, or a model such as gpt-5 or claude-*";
 
     fn parse(text: &str) -> Option<Self> {
-        if let Some(provider) = Provider::ALL.into_iter().find(|provider| provider.name() == text) {
+        if let Some(provider) = Provider::from_name(text) {
             return Some(UpstreamRoute::Provider(provider));
         }
         if text.starts_with('/') {

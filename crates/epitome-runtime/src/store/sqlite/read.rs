@@ -224,7 +224,7 @@ fn artifact_row(row: &Row<'_>) -> Result<ArtifactRow, Error> {
         at: moment(row, "at")?,
         expires: row.get::<_, Option<i64>>("expires")?.map(Moment),
         key_id: row.get("key_id")?,
-        sensitivity: Sensitivity::named(&sensitivity).ok_or_else(|| unreadable("sensitivity"))?,
+        sensitivity: Sensitivity::from_name(&sensitivity).ok_or_else(|| unreadable("sensitivity"))?,
         bytes: amount(row, "bytes")?,
         tokens: amount(row, "tokens")?,
     })
