@@ -84,8 +84,7 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// A document.
     async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError>;
 
-    /// The documents of a kind, in the order of their names, from the one after `after` on, `limit` at most. No document has an
-    /// empty name.
+    /// The documents of a kind, in the order of their names, from the one after `after` on, `limit` at most.
     async fn documents(
         &self,
         tenant: &TenantId,
@@ -93,9 +92,16 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
-        let after = DocumentKey::new(tenant.clone(), kind, after.unwrap_or_default());
-        let mut page = self.all_documents(tenant, Some(&after), limit).await?;
-        page.retain(|(key, _)| key.kind == after.kind);
+        let from = DocumentKey::new(tenant.clone(), kind, after.unwrap_or_default());
+        let mut page = self.all_documents(tenant, Some(&from), limit).await?;
+        page.retain(|(key, _)| key.kind == from.kind);
+        // A name may be empty, and no cursor comes before that.
+        if after.is_none()
+            && let Some(row) = self.document(&from).await?
+        {
+            page.insert(0, (from, row));
+            page.truncate(limit);
+        }
         Ok(page)
     }
 
