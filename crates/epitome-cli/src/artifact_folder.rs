@@ -242,10 +242,7 @@ fn next_number(thread: &Thread, earlier: &RecordChain) -> usize {
 
 /// Puts JSON on one line. Line breaks in JSON stand between values only, so a blank means the same.
 fn one_line(json: &str) -> Cow<'_, str> {
-    match json.contains(['\n', '\r']) {
-        true => json.replace(['\n', '\r'], " ").into(),
-        false => json.into(),
-    }
+    if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ").into() } else { json.into() }
 }
 
 fn length(pieces: &[Cow<'_, str>]) -> usize {

@@ -5,50 +5,25 @@ use epitome::thread::{Media, Message, Part, Role};
 /// The longest piece of text in an excerpt, in characters.
 const WORDS_MAX: usize = 64;
 
-/// The kind of a piece of a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ContentKind {
-    System,
-    User,
-    Assistant,
-    Reasoning,
-    Call,
-    Result,
-    /// Images and files.
-    Image,
-    /// Text that an earlier compaction wrote.
-    Summary,
-    Other,
+epitome_runtime::named_enum! {
+    /// The kind of a piece of a context.
+    #[derive(PartialOrd, Ord)]
+    pub enum ContentKind {
+        System = "system",
+        User = "user",
+        Assistant = "assistant",
+        Reasoning = "reasoning",
+        Call = "call",
+        Result = "result",
+        /// Images and files.
+        Image = "image",
+        /// Text that an earlier compaction wrote.
+        Summary = "summary",
+        Other = "other",
+    }
 }
 
 impl ContentKind {
-    /// Every kind, in the order of lists.
-    pub const ALL: [ContentKind; 9] = [
-        ContentKind::System,
-        ContentKind::User,
-        ContentKind::Assistant,
-        ContentKind::Reasoning,
-        ContentKind::Call,
-        ContentKind::Result,
-        ContentKind::Image,
-        ContentKind::Summary,
-        ContentKind::Other,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            ContentKind::System => "system",
-            ContentKind::User => "user",
-            ContentKind::Assistant => "assistant",
-            ContentKind::Reasoning => "reasoning",
-            ContentKind::Call => "call",
-            ContentKind::Result => "result",
-            ContentKind::Image => "image",
-            ContentKind::Summary => "summary",
-            ContentKind::Other => "other",
-        }
-    }
-
     /// Returns the letter that stands for it where there is no color.
     pub fn letter(self) -> char {
         match self {

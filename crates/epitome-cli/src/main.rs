@@ -35,7 +35,7 @@ use failure::{Answer, Exit, Failure, words};
 use screen::Screen;
 
 /// mimalloc, instead of the C library's allocator, for the gateway: it runs for days, and a request's many small parts are
-/// allocated on an I/O thread, planned on another and freed on a third. glibc keeps an arena for each thread and rarely gives
+/// allocated on one thread, planned on another and freed on a third. glibc keeps an arena for each thread and rarely gives
 /// memory back from one that others freed into, so its resident size grows with the number of threads; musl takes one lock
 /// for all of them. The figures in docs/performance.md are with mimalloc; none were taken without it. Verbs that read one
 /// file and end would do with either.

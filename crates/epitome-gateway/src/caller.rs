@@ -195,18 +195,16 @@ impl Callers {
         let mut left: Vec<&str> = Vec::with_capacity(parameters.len());
         for parameter in &parameters {
             let place = Place::named(parameter.split('=').next().unwrap_or_default());
-            match self.keys.is_in(parameter.as_bytes(), place) {
-                true => presented.add(&self.keys, parameter.as_bytes(), place),
-                false => left.push(parameter),
+            if self.keys.is_in(parameter.as_bytes(), place) {
+                presented.add(&self.keys, parameter.as_bytes(), place)
+            } else {
+                left.push(parameter)
             }
         }
         if left.len() == parameters.len() {
             return Ok(None);
         }
-        let path = match left.is_empty() {
-            true => path.path().to_owned(),
-            false => format!("{}?{}", path.path(), left.join("&")),
-        };
+        let path = if left.is_empty() { path.path().to_owned() } else { format!("{}?{}", path.path(), left.join("&")) };
         path.parse().map(Some).map_err(|_| Unknown::KeyInPath)
     }
 

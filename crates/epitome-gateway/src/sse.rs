@@ -118,9 +118,10 @@ impl Framer {
     /// them. Events not asked for are given the next time.
     pub fn push(&mut self, chunk: impl Into<Bytes>) -> Events<'_> {
         let chunk = chunk.into();
-        match self.chunk.is_empty() {
-            true => self.chunk = chunk,
-            false => self.chunk = [std::mem::take(&mut self.chunk), chunk].concat().into(),
+        if self.chunk.is_empty() {
+            self.chunk = chunk
+        } else {
+            self.chunk = [std::mem::take(&mut self.chunk), chunk].concat().into()
         }
         Events(self)
     }
@@ -194,10 +195,7 @@ impl Framer {
 }
 
 fn whole(raw: Bytes, oversized: bool) -> Event {
-    match oversized {
-        true => Event::opaque(raw),
-        false => Event::read(raw),
-    }
+    if oversized { Event::opaque(raw) } else { Event::read(raw) }
 }
 
 /// The events that are whole by now.

@@ -1,6 +1,6 @@
 //! Closed sets of names: an enum whose variants have the names that stand in settings, labels, headers and logs.
 
-/// Declares an enum with the name of each variant, and makes `ALL` and `name()` of it.
+/// Declares an enum with the name of each variant, and makes `ALL`, `name()` and `from_name()` of it.
 ///
 /// ```
 /// epitome_runtime::named_enum! {
@@ -13,6 +13,7 @@
 ///     }
 /// }
 /// assert_eq!(Color::ALL.map(Color::name), ["red", "dark-blue"]);
+/// assert_eq!(Color::from_name("red"), Some(Color::Red));
 /// ```
 #[macro_export]
 macro_rules! named_enum {
@@ -28,6 +29,7 @@ macro_rules! named_enum {
             $( $(#[$variant_about])* $Variant, )+
         }
 
+        #[allow(dead_code, reason = "not every set is listed and read")]
         impl $Enum {
             /// All of them, in the order of their declaration.
             $vis const ALL: [Self; [$($name),+].len()] = [$(Self::$Variant),+];
@@ -37,6 +39,11 @@ macro_rules! named_enum {
                 match self {
                     $( Self::$Variant => $name, )+
                 }
+            }
+
+            /// Returns the one of this name.
+            $vis fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
             }
         }
     };

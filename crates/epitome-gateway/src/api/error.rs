@@ -168,9 +168,6 @@ impl From<EngineError> for ApiError {
 
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
-        match denied.is_passing() {
-            true => ApiError::Unavailable,
-            false => ApiError::NotFound { what: "artifact" },
-        }
+        if denied.is_passing() { ApiError::Unavailable } else { ApiError::NotFound { what: "artifact" } }
     }
 }

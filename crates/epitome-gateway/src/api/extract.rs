@@ -80,9 +80,10 @@ impl<const LEAST: u64, const MOST: u64> TryFrom<u64> for BoundedNumber<LEAST, MO
     type Error = String;
 
     fn try_from(number: u64) -> Result<Self, String> {
-        match (LEAST..=MOST).contains(&number) {
-            true => Ok(BoundedNumber(number)),
-            false => Err(format!("{number} is not a whole number from {LEAST} to {MOST}")),
+        if (LEAST..=MOST).contains(&number) {
+            Ok(BoundedNumber(number))
+        } else {
+            Err(format!("{number} is not a whole number from {LEAST} to {MOST}"))
         }
     }
 }

@@ -39,10 +39,7 @@ impl Place {
     /// The place that a header or parameter of this name is.
     pub(super) fn named(name: &str) -> Place {
         let name = name.to_ascii_lowercase();
-        match CREDENTIAL_WORDS.iter().any(|word| name.contains(word)) {
-            true => Place::Credential,
-            false => Place::Other,
-        }
+        if CREDENTIAL_WORDS.iter().any(|word| name.contains(word)) { Place::Credential } else { Place::Other }
     }
 }
 

@@ -130,12 +130,6 @@ impl Client {
 }
 
 impl Named<'_> {
-    /// True if none of them is present.
-    pub fn is_empty(&self) -> bool {
-        let conversation = self.prompt_cache_key.is_none() && self.session_id.is_none() && self.metadata.is_none();
-        conversation && self.user.is_none() && self.safety_identifier.is_none()
-    }
-
     fn session(&self) -> Option<String> {
         text(self.session_id).or_else(|| self.metadata.and_then(of_metadata))
     }

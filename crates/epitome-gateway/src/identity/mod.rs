@@ -101,10 +101,9 @@ pub fn message_ids(dialect: Dialect, messages: &[Raw]) -> Vec<MessageId> {
     messages.iter().map(|raw| chain.push(&decode_message(dialect, raw))).collect()
 }
 
-/// Computes a history's fingerprint up to each of its messages, without cache marks, which clients move about. `known` are
-/// the fingerprints of its first messages.
-pub fn fingerprints(scope: &Scope, messages: &[Raw], known: &[blake3::Hash]) -> Vec<blake3::Hash> {
-    let mut tip = known.last().copied().unwrap_or_else(|| scope.root());
+/// Computes a history's fingerprint up to each of its messages, without cache marks, which clients move about.
+pub fn fingerprints(scope: &Scope, messages: &[Raw]) -> Vec<blake3::Hash> {
+    let mut tip = scope.root();
     let next = |raw: &Raw| {
         let mut hash = blake3::Hasher::new();
         hash.update(tip.as_bytes());
@@ -114,7 +113,7 @@ pub fn fingerprints(scope: &Scope, messages: &[Raw], known: &[blake3::Hash]) -> 
         tip = hash.finalize();
         tip
     };
-    known.iter().copied().chain(messages[known.len()..].iter().map(next)).collect()
+    messages.iter().map(next).collect()
 }
 
 #[cfg(test)]
@@ -128,7 +127,7 @@ mod tests {
     #[test]
     fn marks_that_move_do_not_change_a_fingerprint() {
         let scope = Scope::of(Dialect::Anthropic, &caller("acme", 0), &Client::default(), None);
-        let print = |text: &str| fingerprints(&scope, &[Raw::whole(text)], &[])[0];
+        let print = |text: &str| fingerprints(&scope, &[Raw::whole(text)])[0];
         let plain = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}"}]}"#;
         let marked = r#"{"role":"user","content":[{"type":"text","text":"a,\"cache_control\":{}","cache_control":{"type":"ephemeral","ttl":"1h"}}]}"#;
         assert_eq!(print(plain), print(marked));

@@ -76,9 +76,10 @@ impl Server {
             Err(why) => return failed(why),
         };
         let thread = chosen.thread.clone();
-        let report = match name == COMPACT.name {
-            true => self.compact(session, thread, arguments.into()).await,
-            false => CompactReport { outcome: self.read(session, thread, name, arguments.into()).await, facts: None },
+        let report = if name == COMPACT.name {
+            self.compact(session, thread, arguments.into()).await
+        } else {
+            CompactReport { outcome: self.read(session, thread, name, arguments.into()).await, facts: None }
         };
         told(report, &chosen)
     }
@@ -208,10 +209,8 @@ fn told(report: CompactReport, chosen: &ChosenThread) -> CallToolResult {
     let guess = chosen.is_guess.then(|| ContentBlock::text(format!("[thread {}, the one used last]", chosen.thread)));
     let media = report.outcome.media.iter().filter_map(shown);
     let content = guess.into_iter().chain([ContentBlock::text(report.outcome.text)]).chain(media).collect();
-    let mut result = match report.outcome.is_error {
-        true => CallToolResult::error(content),
-        false => CallToolResult::success(content),
-    };
+    let mut result =
+        if report.outcome.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
     result.structured_content = report.facts;
     result
 }

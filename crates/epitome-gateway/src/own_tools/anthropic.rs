@@ -155,12 +155,11 @@ impl AnthropicStream {
         self.theirs |= !is_own && block.as_ref().is_some_and(BlockHead::is_call);
         self.behind_own |= is_own;
         let is_bound = self.binds && self.behind_own && block.is_some_and(|block| block.is_thinking());
-        let fate = match is_own || is_bound {
-            true => Fate::Hidden,
-            false => {
-                self.next += 1;
-                Fate::Shown(self.next - 1)
-            }
+        let fate = if is_own || is_bound {
+            Fate::Hidden
+        } else {
+            self.next += 1;
+            Fate::Shown(self.next - 1)
         };
         self.fates.insert(index, fate);
         self.within(event, data, head)

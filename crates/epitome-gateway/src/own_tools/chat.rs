@@ -154,9 +154,10 @@ impl ChatStream {
             more => call.name.push_str(more),
         }
         if call.owner.is_none() {
-            call.owner = match piece.custom.is_some() || !own.may_begin(&call.name) {
-                true => Some(Owner::Client),
-                false => piece.has_arguments().then(|| owner(&call.name, own)),
+            call.owner = if piece.custom.is_some() || !own.may_begin(&call.name) {
+                Some(Owner::Client)
+            } else {
+                piece.has_arguments().then(|| owner(&call.name, own))
             };
         }
         at

@@ -32,9 +32,10 @@ pub(super) fn with_items(dialect: Dialect, request: &str, items: &[String]) -> O
     let fields: RawFields<'_> = serde_json::from_str(request).ok()?;
     let key = if dialect == Dialect::Responses { "input" } else { "messages" };
     let before = fields.get(key)?.get();
-    match before.starts_with('"') {
-        true => Some(set_field(request, key, &extend_list(&as_list(before), &items.join(",")))),
-        false => Some(splice(request, before, &extend_list(before, &items.join(",")))),
+    if before.starts_with('"') {
+        Some(set_field(request, key, &extend_list(&as_list(before), &items.join(","))))
+    } else {
+        Some(splice(request, before, &extend_list(before, &items.join(","))))
     }
 }
 

@@ -238,10 +238,7 @@ impl AnswerSplicer {
     /// Ends an answer that could not be read; it is complete if the client was sent its end.
     fn broken(&mut self) -> AnswerEnd {
         let rest = if self.failed { Vec::new() } else { self.release() };
-        match self.has_ended() {
-            true => AnswerEnd::Done(rest),
-            false => AnswerEnd::Broken(rest),
-        }
+        if self.has_ended() { AnswerEnd::Done(rest) } else { AnswerEnd::Broken(rest) }
     }
 
     fn has_ended(&self) -> bool {

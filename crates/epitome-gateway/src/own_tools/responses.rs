@@ -121,10 +121,7 @@ pub(super) fn without_own_tools(response: &str, own: &OwnNames) -> String {
         .map(|tool| tool.get())
         .filter(|tool| !tool_name(tool).is_some_and(|name| own.has(&name)))
         .collect();
-    match theirs.len() == tools.len() {
-        true => response.to_owned(),
-        false => with_list(response, "tools", &theirs),
-    }
+    if theirs.len() == tools.len() { response.to_owned() } else { with_list(response, "tools", &theirs) }
 }
 
 impl ResponsesStream {
@@ -284,9 +281,10 @@ impl ResponsesStream {
                 self.next - 1
             }
         };
-        match shown == index {
-            true => self.numbered(event, data),
-            false => self.numbered(event, &replace_field(data, "output_index", &shown.to_string())),
+        if shown == index {
+            self.numbered(event, data)
+        } else {
+            self.numbered(event, &replace_field(data, "output_index", &shown.to_string()))
         }
     }
 
@@ -301,10 +299,7 @@ impl ResponsesStream {
             }
             _ => Cow::Borrowed(data),
         };
-        match event.text() == Some(&*data) {
-            true => event.raw.clone(),
-            false => with_data(event, &data),
-        }
+        if event.text() == Some(&*data) { event.raw.clone() } else { with_data(event, &data) }
     }
 
     /// The end of an answer, holding what the client was shown.

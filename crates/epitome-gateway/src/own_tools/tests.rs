@@ -68,9 +68,10 @@ pub(super) fn spliced(dialect: Dialect, answers: &[String], piece_bytes: usize, 
             AnswerEnd::OwnCalls(calls) => {
                 seen.calls.push(calls.iter().map(|call| format!("{}({})", call.name, call.arguments)).collect());
                 let found = |_| Outcome::answer("Port 7311.");
-                let next = match seen.calls.len() >= rounds_max {
-                    true => splicer.give_up(&injected.body),
-                    false => splicer.follow_up(&injected.body, &calls.iter().map(found).collect::<Vec<_>>()),
+                let next = if seen.calls.len() >= rounds_max {
+                    splicer.give_up(&injected.body)
+                } else {
+                    splicer.follow_up(&injected.body, &calls.iter().map(found).collect::<Vec<_>>())
                 };
                 body = next.unwrap();
             }

@@ -96,10 +96,7 @@ impl WholeAnswer {
     fn response(&self, body: &str, own: &OwnNames) -> Option<String> {
         let told = fields(body)?.get("output")?.get();
         let items = self.items(body, own);
-        let joined = match are(&items, told) {
-            true => body.to_owned(),
-            false => splice(body, told, &list(&items)),
-        };
+        let joined = if are(&items, told) { body.to_owned() } else { splice(body, told, &list(&items)) };
         Some(without_own_tools(&joined, own))
     }
 
@@ -127,9 +124,10 @@ impl WholeAnswer {
             shown = set_field(&shown, name, &value.to_string());
         }
         if theirs.len() < calls.len() {
-            shown = match theirs.is_empty() {
-                true => without_field(&shown, "tool_calls"),
-                false => set_field(&shown, "tool_calls", &list(&theirs)),
+            shown = if theirs.is_empty() {
+                without_field(&shown, "tool_calls")
+            } else {
+                set_field(&shown, "tool_calls", &list(&theirs))
             };
         }
         let joined = splice(choice, message, &shown);

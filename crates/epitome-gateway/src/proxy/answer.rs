@@ -10,19 +10,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use epitome_runtime::model::{ModelAnswer, ModelError, Usage, read_refusal};
-use futures_util::FutureExt as _;
 use http::Response;
 use http::response::Parts;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use memchr::memmem;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::ear::{Ear, WHOLE_BYTES_MAX};
-use super::glance;
 use crate::serve::{BoxError, LogNote};
-use crate::upstream::PooledBody;
 
 /// How long a stream that has only announced itself is held back.
 const HOLD: Duration = Duration::from_millis(1000);
@@ -83,8 +81,7 @@ impl End {
     /// It, read.
     pub fn known(self) -> Known {
         match self {
-            End::Heard { mut ear, is_left } => {
-                ear.catch_up();
+            End::Heard { ear, is_left } => {
                 let (has_filled, said) = (ear.has_filled(), ear.said());
                 Known { answer: ear.finish(), is_left, has_filled, said }
             }
@@ -102,29 +99,15 @@ pub struct Said {
     pub usage: Option<Usage>,
 }
 
-/// How carefully an answer is looked at before the client has anything of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Care {
-    /// The prompt is small for anybody: a stream is passed on at once, and a whole answer read if it looks like an error.
-    None,
-    /// It is small for this model: a stream is passed on at once, and a whole answer read unless it counts this many tokens in
-    /// its prompt, so that it has left nothing out.
-    Some(u64),
-    /// It may be too long: a stream is held back until the model speaks.
-    All,
-}
-
 /// An answer whose beginning is known.
 pub struct Answer {
     /// Its status and headers.
     pub parts: Parts,
     held: VecDeque<Bytes>,
-    rest: Option<PooledBody>,
+    rest: Option<Incoming>,
     /// How it broke off while it was held back.
     broke: Option<BoxError>,
     ear: Box<Ear>,
-    /// Whether it is whole, and nothing in it has to be read before it goes.
-    is_plain: bool,
 }
 
 impl Answer {
@@ -170,11 +153,11 @@ impl Answer {
     }
 
     /// Reads as much of an answer as is needed to tell whether it is one. The error, where it is that the prompt is too
-    /// long.
+    /// long. Where the prompt may be, a stream is held until the model speaks; otherwise it is passed on at once.
     pub async fn begin(
-        response: Response<PooledBody>,
+        response: Response<Incoming>,
         mut ear: Box<Ear>,
-        care: Care,
+        holds_stream: bool,
         idle: Duration,
     ) -> (Answer, Option<ModelError>) {
         let (parts, body) = response.into_parts();
@@ -183,38 +166,20 @@ impl Answer {
             // Errors are read however they are labeled.
             ear = Ear::new(ear.dialect(), &without_type(&parts.headers));
         }
-        let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear, is_plain: false };
+        let mut answer = Answer { parts, held: VecDeque::new(), rest: Some(body), broke: None, ear };
         if is_fine && !answer.ear.is_of_events() && !answer.ear.is_of_whole() {
             return (answer, None);
         }
         if answer.ear.is_of_events() {
-            if care != Care::All && is_fine {
-                answer.take_what_is_there();
+            if is_fine && !holds_stream {
                 return (answer, None);
             }
             answer.hold_events(idle).await;
         } else {
             answer.hold_all(idle, if is_fine { HOLD_WHOLE } else { HOLD_ERROR }).await;
         }
-        answer.is_plain = is_fine && !answer.ear.is_of_events() && answer.is_plain_for(care);
-        let error = if answer.is_plain { None } else { answer.too_long(is_fine) };
+        let error = answer.too_long(is_fine);
         (answer, error)
-    }
-
-    /// Takes what came with the head, so that it leaves with it.
-    fn take_what_is_there(&mut self) {
-        let Some(rest) = &mut self.rest else { return };
-        match rest.frame().now_or_never() {
-            Some(Some(Ok(frame))) => {
-                if let Ok(data) = frame.into_data() {
-                    self.ear.pass(&data);
-                    self.held.push_back(data);
-                }
-            }
-            Some(Some(Err(error))) => self.broke = Some(error.into()),
-            Some(None) => self.rest = None,
-            None => {}
-        }
     }
 
     /// Holds a stream back until the model speaks, it ends, or it has been held for long enough.
@@ -271,21 +236,6 @@ impl Answer {
         }
     }
 
-    /// Whether a glance is enough to tell that a whole answer is one, and to all of its prompt.
-    fn is_plain_for(&self, care: Care) -> bool {
-        let (Some(all), 1) = (self.held.front(), self.held.len()) else { return false };
-        let counts_all = match care {
-            Care::None => true,
-            Care::Some(least) => glance::prompt_tokens(all) >= least,
-            Care::All => false,
-        };
-        counts_all
-            && self.rest.is_none()
-            && !self.ear.is_packed()
-            && !self.ear.has_filled()
-            && !glance::may_be_an_error(all)
-    }
-
     /// The error that the prompt is too long, where that is what the answer says.
     fn too_long(&self, is_fine: bool) -> Option<ModelError> {
         let error = match (is_fine, &self.ear.error) {
@@ -303,9 +253,10 @@ impl Answer {
     /// Whether it is over and has nothing in it: some servers say so that the prompt was too long.
     pub fn is_hollow(&self) -> bool {
         let is_over = self.rest.is_none() && self.parts.status.is_success();
-        match self.ear.is_of_events() {
-            true => is_over && !self.ear.has_spoken,
-            false => self.known().is_some_and(|answer| answer.text.is_empty() && answer.calls.is_empty()),
+        if self.ear.is_of_events() {
+            is_over && !self.ear.has_spoken
+        } else {
+            self.known().is_some_and(|answer| answer.text.is_empty() && answer.calls.is_empty())
         }
     }
 
@@ -316,7 +267,7 @@ impl Answer {
 
     /// The answer as far as it is known and worth reading: a whole one, or nothing yet.
     pub fn known(&self) -> Option<&ModelAnswer> {
-        (self.rest.is_none() && !self.is_plain).then(|| self.ear.whole())??.as_ref().ok()
+        self.rest.is_none().then(|| self.ear.whole())??.as_ref().ok()
     }
 
     /// What the provider says that it took, as far as that is known before it goes.
@@ -328,7 +279,7 @@ impl Answer {
     /// Sends it on; `at_end` is told how it ended.
     /// Its last piece goes when `hold` is over.
     pub fn pass_on(self, idle: Duration, hold: Option<Hold>, at_end: AtEnd) -> Response<Passing> {
-        let Answer { parts, held, rest, broke, ear, is_plain: _ } = self;
+        let Answer { parts, held, rest, broke, ear } = self;
         let rest = match broke {
             Some(error) => Some(Rest::Broken { error: Some(error), has_waited: false }),
             None => rest.map(Rest::Provider),
@@ -367,7 +318,7 @@ pub struct Passing {
 
 /// Where the rest of an answer comes from.
 enum Rest {
-    Provider(PooledBody),
+    Provider(Incoming),
     /// It broke off where it is; what came before it is given time to leave.
     Broken {
         error: Option<BoxError>,
@@ -415,7 +366,7 @@ impl Passing {
     }
 
     /// An answer that is passed on without being listened to.
-    pub fn unread(body: PooledBody, idle: Duration) -> Self {
+    pub fn unread(body: Incoming, idle: Duration) -> Self {
         Passing::of(VecDeque::new(), Some(Rest::Provider(body)), idle)
     }
 
@@ -431,10 +382,7 @@ impl Passing {
 
     /// Says how it ended, once. What its last piece waits for from then on.
     fn over(&mut self, is_left: bool) -> Option<Hold> {
-        let mut ear = self.ear.take()?;
-        if is_left {
-            ear.catch_up();
-        }
+        let ear = self.ear.take()?;
         // Some clients leave as soon as they have the last event.
         let is_left = is_left && !ear.is_whole();
         // Whatever the end waits for includes what the beginning does.
@@ -525,7 +473,7 @@ impl Body for Passing {
             Some(Ok(frame)) => {
                 let mut hold = None;
                 if let (Some(data), Some(ear)) = (frame.data_ref(), &mut this.ear) {
-                    ear.pass(data);
+                    ear.hear(data);
                     let is_last = this.is_end_stream() || this.has_heard_all();
                     hold = if is_last { this.over(false) } else { this.hold_for(cx, data) };
                 }

@@ -1,13 +1,13 @@
 //! What is asked: a request as the gateway understands it. What it does not understand is passed through.
 
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::{LazyLock, OnceLock};
 
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, Document, Layout, PromptMessage, has_letter_escapes, may_spell, set_field};
+use memchr::memmem::Finder;
 use serde::Deserialize;
 
-use super::glance;
 use crate::identity::{Named, RequestFrame};
 
 /// What agents write when they ask the model to summarize the conversation for themselves.
@@ -23,6 +23,13 @@ const COMPACTION: &str = "compaction";
 /// What a request says of a context that the provider looks after.
 const NATIVE_WORDS: [&str; 3] = ["compact", "summarize", "clear_tool_uses"];
 
+/// The types of blocks, and the fields of them, that stand for media: it weighs more than its bytes say.
+static MEDIA: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
+    let types = ["\"image\"", "\"image_url\"", "\"input_image\"", "\"document\"", "\"file\"", "\"input_file\""];
+    let more = ["\"input_audio\"", "\"video_url\"", "\"file_id\"", "\"file_url\"", "\"audio\""];
+    types.into_iter().chain(more).map(Finder::new).collect()
+});
+
 /// A request to a model.
 #[derive(Clone, Debug)]
 pub struct Asked {
@@ -34,8 +41,6 @@ pub struct Asked {
     pub is_completed: bool,
     /// Whether what the client sent has something in it that only we understand.
     pub is_restored: bool,
-    /// How many of its first items are those of the request that it was read after.
-    pub known: usize,
     frame: OnceLock<RequestFrame>,
 }
 
@@ -49,42 +54,16 @@ struct Peek<'a> {
 }
 
 impl Asked {
-    /// Reads a body; `None` when it is no request of this dialect. What it has in common with the one before it is not
-    /// read again, and the same request is the same.
-    pub fn read(dialect: Dialect, body: &[u8], before: Option<&Arc<Asked>>) -> Option<Arc<Asked>> {
-        let before = before.filter(|before| before.dialect() == dialect && !before.is_restored && !before.is_completed);
-        match before.filter(|before| before.document.source().as_str().as_bytes() == body) {
-            Some(same) => Some(Arc::clone(same)),
-            None => Asked::read_after(dialect, body, before.map(Arc::as_ref)).map(Arc::new),
-        }
-    }
-
-    fn read_after(dialect: Dialect, body: &[u8], before: Option<&Asked>) -> Option<Asked> {
+    /// Reads a body; `None` when it is no request of this dialect.
+    pub fn read(dialect: Dialect, body: &[u8]) -> Option<Asked> {
         let text = std::str::from_utf8(body).ok()?;
-        let source = Raw::whole(text);
-        let on = before.and_then(|before| Some((before, Document::read_on(&source, &before.document)?)));
-        let (before, document) = match on {
-            Some((before, document)) => (Some(before), document),
-            None => {
-                let document = Document::read(source, Some(dialect)).ok();
-                let document = document.filter(|document| document.layout() == Layout::Request);
-                (None, document.or_else(|| with_listed_input(dialect, text))?)
-            }
-        };
-        if let Some(restored) = with_summaries(&document) {
-            return Some(Asked { is_restored: true, ..Asked::of(restored, false) });
-        }
-        let Some(before) = before else { return Some(Asked::of(document, false)) };
-        let known = before.document.items().len();
-        let head = match before.head < known && !document.items()[known..].iter().any(may_be_compacted) {
-            true => before.head,
-            false => head(&document),
-        };
-        let asked = Asked { known, ..Asked::with_head(document, head, false) };
-        if before.has_the_frame_of(&asked) {
-            let _ = asked.frame.set(before.frame());
-        }
-        Some(asked)
+        let document = Document::read(Raw::whole(text), Some(dialect)).ok();
+        let document = document.filter(|document| document.layout() == Layout::Request);
+        let document = document.or_else(|| with_listed_input(dialect, text))?;
+        Some(match with_summaries(&document) {
+            Some(restored) => Asked { is_restored: true, ..Asked::of(restored, false) },
+            None => Asked::of(document, false),
+        })
     }
 
     /// The call with these items before its own, in the place of a history that the provider keeps.
@@ -98,11 +77,7 @@ impl Asked {
 
     fn of(document: Document, is_completed: bool) -> Asked {
         let head = head(&document);
-        Asked::with_head(document, head, is_completed)
-    }
-
-    fn with_head(document: Document, head: usize, is_completed: bool) -> Asked {
-        Asked { document, head, is_completed, is_restored: false, known: 0, frame: OnceLock::new() }
+        Asked { document, head, is_completed, is_restored: false, frame: OnceLock::new() }
     }
 
     pub fn dialect(&self) -> Dialect {
@@ -152,7 +127,7 @@ impl Asked {
 
     /// Whether there may be media among its messages from this one on: an address or an id weighs more than its bytes say.
     pub fn has_media_from(&self, place: usize) -> bool {
-        self.messages()[place..].iter().any(|message| glance::may_hold_media(message.as_str().as_bytes()))
+        self.messages()[place..].iter().any(|message| may_hold_media(message.as_str().as_bytes()))
     }
 
     /// What names its conversation.
@@ -184,12 +159,6 @@ impl Asked {
         *self.frame.get_or_init(|| self.new_frame())
     }
 
-    /// Whether the same stands beside the messages of a request that goes on from this one.
-    fn has_the_frame_of(&self, newer: &Asked) -> bool {
-        let beside = |asked: &Asked| (asked.head, asked.document.system().cloned(), asked.document.tools().cloned());
-        beside(self) == beside(newer)
-    }
-
     fn new_frame(&self) -> RequestFrame {
         let mut system = blake3::Hasher::new();
         let leading = self.document.items()[..self.head].iter();
@@ -211,6 +180,12 @@ impl Asked {
             many => Some(format!("[{}]", many.join(","))),
         }
     }
+}
+
+/// Whether a text may have media in it. Words are looked for as bytes only to rule them out, and that holds however a client
+/// spells its JSON.
+fn may_hold_media(text: &[u8]) -> bool {
+    MEDIA.iter().any(|words| words.find(text).is_some()) || has_letter_escapes(text)
 }
 
 /// The model that a request of any kind names.
@@ -308,8 +283,8 @@ fn is_compacted(dialect: Dialect, item: &Raw) -> bool {
 mod tests {
     use super::*;
 
-    fn call(dialect: Dialect, body: &str) -> Arc<Asked> {
-        Asked::read(dialect, body.as_bytes(), None).unwrap_or_else(|| panic!("{body}"))
+    fn call(dialect: Dialect, body: &str) -> Asked {
+        Asked::read(dialect, body.as_bytes()).unwrap_or_else(|| panic!("{body}"))
     }
 
     #[test]
@@ -331,41 +306,27 @@ mod tests {
     }
 
     #[test]
+    fn media_is_seen_however_it_is_spelled() {
+        for media in ["image_url", "file_id", "document", "input_audio", "video_url", r"input\u005fimage"] {
+            assert!(may_hold_media(format!(r#"[{{"type":"{media}"}}]"#).as_bytes()), "{media}");
+        }
+        assert!(!may_hold_media(br#"{"content":"Read the file, and its documentation, and profile it."}"#));
+    }
+
+    #[test]
     fn a_text_as_input_is_a_message() {
         let body = r#"{"model":"m","input":"hi"}"#;
         assert_eq!(call(Dialect::Responses, body).messages().len(), 1);
         assert!(call(Dialect::Responses, r#"{"model":"m","previous_response_id":"r"}"#).is_hidden());
-        assert!(Asked::read(Dialect::Chat, b"{\"model\":\"m\"}", None).is_none());
+        assert!(Asked::read(Dialect::Chat, b"{\"model\":\"m\"}").is_none());
     }
 
     #[test]
-    fn what_stands_before_the_thread_is_the_same_whatever_was_read_before() {
-        let (system, user) = (r#"{"role":"system","content":"s"}"#, r#"{"role":"user","content":"u"}"#);
-        let compaction = r#"{"type":"compaction","encrypted_content":"x"}"#;
-        let request = |items: &[&str]| format!(r#"{{"model":"m","input":[{}]}}"#, items.join(","));
-        let known = [&[][..], &[system], &[system, user], &[compaction, system], &[user, compaction, user]];
-        let more = [&[][..], &[user], &[system, user], &[compaction], &[compaction, system, user]];
-        for (known, more) in known.iter().flat_map(|known| more.iter().map(move |more| (known, more))) {
-            let before = call(Dialect::Responses, &request(known));
-            let body = request(&[known, *more].concat());
-            let after = Asked::read(Dialect::Responses, body.as_bytes(), Some(&before)).unwrap();
-            let alone = call(Dialect::Responses, &body);
-            assert_eq!((after.head, after.frame()), (alone.head, alone.frame()), "{body}");
-            assert_eq!(after.document.items(), alone.document.items(), "{body}");
-            assert_eq!(Arc::ptr_eq(&after, &before), more.is_empty());
-        }
-    }
-
-    #[test]
-    fn a_summary_of_ours_is_restored_whatever_was_read_before() {
+    fn a_summary_of_ours_is_restored() {
         let user = r#"{"role":"user","content":"a"}"#;
-        let before = call(Dialect::Responses, &format!(r#"{{"model":"m","input":[{user}]}}"#));
         let ours = format!(r#"{{"type":"compaction","encrypted_content":"{}so far"}}"#, "epitome.summary.1:");
-        let body = format!(r#"{{"model":"m","input":[{user},{ours}]}}"#);
-        for before in [None, Some(&before)] {
-            let asked = Asked::read(Dialect::Responses, body.as_bytes(), before).unwrap();
-            assert!(asked.is_restored && !asked.document.source().as_str().contains("encrypted_content"));
-        }
+        let asked = call(Dialect::Responses, &format!(r#"{{"model":"m","input":[{user},{ours}]}}"#));
+        assert!(asked.is_restored && !asked.document.source().as_str().contains("encrypted_content"));
     }
 
     #[test]

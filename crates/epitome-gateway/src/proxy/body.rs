@@ -116,21 +116,12 @@ pub fn unpack(packing: Packing, body: &[u8], max: usize, room: &mut Reservation)
         Packing::Deflate => read(flate2::read::ZlibDecoder::new(body), max, room),
         Packing::Brotli => read(brotli_decompressor::Decompressor::new(body, PIECE_BYTES), max, room),
         Packing::Zstd => {
-            if window(packing, body).ok_or(Unpackable::Broken)? > WINDOW_BYTES_MAX {
+            if zstd_window(body).ok_or(Unpackable::Broken)? > WINDOW_BYTES_MAX {
                 return Err(Unpackable::TooLarge);
             }
             let decoder = ruzstd::decoding::StreamingDecoder::new(body).map_err(|_| Unpackable::Broken)?;
             read(decoder, max, room)
         }
-    }
-}
-
-/// What may be held to unpack a body before anything of it is given out: a zstd decoder keeps a window that is as large as
-/// the body says. `None` where that cannot be told.
-pub fn window(packing: Packing, body: &[u8]) -> Option<u64> {
-    match packing {
-        Packing::Gzip | Packing::Deflate | Packing::Brotli => Some(0),
-        Packing::Zstd => zstd_window(body),
     }
 }
 
@@ -162,7 +153,8 @@ fn read(mut from: impl Read, max: usize, room: &mut Reservation) -> Result<Bytes
     }
 }
 
-/// The window that the first frame of a zstd body asks for (RFC 8878, 3.1.1.1); `None` where it is none.
+/// The window that the first frame of a zstd body asks for (RFC 8878, 3.1.1.1), which its decoder holds before anything of the
+/// content is given out; `None` where it is none.
 fn zstd_window(body: &[u8]) -> Option<u64> {
     let frame = body.strip_prefix(&[0x28, 0xb5, 0x2f, 0xfd])?;
     let (descriptor, rest) = frame.split_first()?;

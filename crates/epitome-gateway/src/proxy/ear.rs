@@ -28,9 +28,6 @@ const UNPACKED_BYTES_MAX: usize = 8 << 20;
 /// The most bytes of a first event that are kept besides.
 const OPENING_BYTES_MAX: usize = 64 << 10;
 
-/// The most bytes that pass by before they are listened to.
-const PASSED_BYTES_MAX: usize = 16 << 10;
-
 /// How an answer ends that was cut because the window was full.
 const WINDOW_FULL: &str = "model_context_window_exceeded";
 
@@ -42,8 +39,6 @@ pub struct Ear {
     dialect: Dialect,
     /// What was read of a whole answer: it is asked for more than once, and read once.
     read: OnceLock<Option<Result<ModelAnswer, ModelError>>>,
-    /// What passed by and was not listened to yet. It is a copy: a piece keeps all that was read with it.
-    passed: BytesMut,
     /// The bytes of what the model has said in events.
     said: usize,
     /// Whether the model has said anything.
@@ -208,7 +203,6 @@ impl Ear {
             headers: headers.into_iter().collect(),
             dialect,
             read: OnceLock::new(),
-            passed: BytesMut::new(),
             said: 0,
             has_spoken: false,
             has_filled: false,
@@ -234,25 +228,6 @@ impl Ear {
     /// Whether it hears an answer that has to be there whole.
     pub fn is_of_whole(&self) -> bool {
         matches!(self.hears, Hears::Whole(_))
-    }
-
-    /// Takes bytes that go on at once. They are listened to at the end, or when they have become many, unless somebody may ask
-    /// for what they say as soon as they are gone.
-    pub fn pass(&mut self, bytes: &Bytes) {
-        let has_time = self.is_of_events() && self.dialect != Dialect::Responses;
-        if has_time && self.passed.len() + bytes.len() <= PASSED_BYTES_MAX {
-            return self.passed.extend_from_slice(bytes);
-        }
-        self.catch_up();
-        self.hear(bytes);
-    }
-
-    /// Listens to what has passed by.
-    pub fn catch_up(&mut self) {
-        if !self.passed.is_empty() {
-            let passed = std::mem::take(&mut self.passed).freeze();
-            self.hear(&passed);
-        }
     }
 
     /// Takes the next bytes.

@@ -17,9 +17,7 @@ mod body;
 mod compact;
 mod ear;
 mod endpoint;
-mod glance;
 mod headers;
-mod memory;
 mod prompt;
 mod reading;
 mod record;
@@ -33,10 +31,9 @@ pub mod wishes;
 
 pub use answer::Passing;
 pub use endpoint::Endpoint;
-pub use memory::Memory;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -54,9 +51,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use asked::Asked;
-use beside::{Beside, Gathered};
+use beside::Beside;
 use body::{Packing, Unpackable};
-use memory::Before;
 use reading::{Tuned, UnderWay};
 use record::Kept;
 use suspicion::Suspicions;
@@ -68,9 +64,9 @@ use crate::fail_open::{FailOpenReason, PassReason};
 use crate::identity::{Scope, ThreadCache};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
-use crate::serve::{Call, LogNote, Metrics, Proxy, io_threads};
+use crate::serve::{Call, LogNote, Metrics, Proxy};
 use crate::settings::{Provider, Settings};
-use crate::upstream::{self, PooledBody, UpBody, Upstreams};
+use crate::upstream::{self, UpBody, Upstreams};
 
 /// The most answers that are kept at hand for whoever goes on from them.
 const ANSWERS_MAX: usize = 1024;
@@ -82,9 +78,6 @@ const READ_BYTES_MAX: usize = 8 << 20;
 const READ_COPIES: usize = 2;
 /// The most bytes of answers that are kept at hand.
 const ANSWERS_BYTES_MAX: usize = 64 << 20;
-
-/// What is larger than this is read beside the threads that pass bytes on.
-const ASIDE_BYTES: usize = 128 * 1024;
 
 /// Answers what is not the gateway's own. A clone is the same.
 #[derive(Clone, Debug)]
@@ -105,14 +98,10 @@ struct Inner {
     ledger: Arc<Ledger>,
     suspicions: Suspicions,
     answers: Mutex<HashMap<(TenantId, String), Kept>>,
-    /// What is to be written down soon.
-    gathered: Mutex<Gathered>,
     /// The thread that was last begun in each scope.
     scopes: Mutex<HashMap<Scope, String>>,
     store_rests: AtomicI64,
     beside: Beside,
-    /// How many bytes the connections remember.
-    remembered: Arc<AtomicUsize>,
     /// What request bodies may take, all of them together.
     body_memory: BodyMemory,
     /// How many large bodies are unpacked at once.
@@ -139,13 +128,11 @@ impl Relay {
             engines: Mutex::default(),
             suspicions: Suspicions::default(),
             answers: Mutex::default(),
-            gathered: Mutex::default(),
             scopes: Mutex::default(),
             store_rests: AtomicI64::new(i64::MIN),
             beside: Beside::default(),
-            remembered: Arc::default(),
             body_memory: BodyMemory::new(settings.serve.body_memory_mb_max.0),
-            unpacking: Arc::new(Semaphore::new(io_threads::io_thread_count())),
+            unpacking: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
             started: Instant::now(),
             work: Handle::current(),
             settings,
@@ -157,8 +144,8 @@ impl Relay {
         Relay { inner: Arc::new(inner) }
     }
 
-    /// Writes down what was gathered so far and waits until it is written; returns false if that takes longer than
-    /// `timeout`. The relay goes on as before.
+    /// Waits until everything that came so far is written down; returns false if that takes longer than `timeout`. The relay
+    /// goes on as before.
     pub async fn flush(&self, timeout: Duration) -> bool {
         self.inner.flush(timeout).await
     }
@@ -172,22 +159,17 @@ impl Relay {
 
 impl Proxy for Relay {
     type Body = Passing;
-    type Memory = Memory;
 
     fn note(body: &mut Passing) -> LogNote {
         body.note.take().unwrap_or_default()
     }
 
-    async fn answer(&self, request: Request<Incoming>, call: Call, memory: &Memory) -> Response<Passing> {
+    async fn answer(&self, request: Request<Incoming>, call: Call) -> Response<Passing> {
         let (parts, body) = request.into_parts();
-        let head = match memory.head(&parts) {
-            Some(head) => Ok(head),
-            None => self.inner.head(&parts).map(|head| memory.keep_head(head, &self.inner.remembered)),
-        };
-        let (answered, family) = match head {
+        let (answered, family) = match self.inner.head(&parts) {
             Ok(head) => {
                 let family = head.family;
-                (Arc::clone(&self.inner).answer(head, parts, body, &call, memory).await, family)
+                (Arc::clone(&self.inner).answer(Arc::new(head), parts, body, &call).await, family)
             }
             Err(refusal) => (Err(refusal), Provider::of(parts.uri.path(), &parts.headers)),
         };
@@ -214,7 +196,6 @@ impl Inner {
         parts: Parts,
         body: Incoming,
         call: &Call,
-        memory: &Memory,
     ) -> Result<Response<Passing>, Refusal> {
         let Some(dialect) = head.endpoint.dialect() else {
             return Box::pin(self.pass_through(&head, parts, body)).await;
@@ -228,37 +209,11 @@ impl Inner {
             Ok(plain) => (plain, PassReason::NothingToDo),
             Err(reason) => (None, reason.into()),
         };
-        let before = memory.last();
-        if let (Some(plain), Some(onward), Endpoint::Answer(_)) = (&plain, &head.onward, head.endpoint)
-            && self.goes_at_once(plain, &head, &onward.upstream, before.as_deref())
-        {
-            let way = Way::new(&head, Arc::clone(onward), parts);
-            // Looked at second: then it is on its way.
-            let found = async {
-                let asked = Asked::read(dialect, plain, before.as_deref().map(Before::asked));
-                let read = asked.and_then(|asked| self.read((asked, plain, before), &way));
-                let found = self.found(read.ok_or(PassReason::NothingToDo)?).await?;
-                memory.keep(&found.turn, true, &self.remembered);
-                Ok(found)
-            };
-            let (early, found) = tokio::join!(self.asked(&way, upstream::whole(packed.clone()), |_| {}), found);
-            return self.go_on(way, packed, found, Some(early), call).await;
-        }
-        let asked = match plain.clone() {
-            Some(plain) if plain.len() > ASIDE_BYTES => {
-                let before = before.clone();
-                self.work
-                    .spawn(async move { Asked::read(dialect, &plain, before.as_deref().map(Before::asked)) })
-                    .await
-                    .ok()
-                    .flatten()
-            }
-            plain => plain.and_then(|plain| Asked::read(dialect, &plain, before.as_deref().map(Before::asked))),
-        };
+        let asked = plain.as_deref().and_then(|plain| Asked::read(dialect, plain)).map(Arc::new);
         let model = asked.as_deref().map(Asked::model).filter(|model| !model.is_empty());
         let way = Way::new(&head, self.onward_for(&head, model)?, parts);
         let (Some(asked), Some(plain), false) = (asked, plain, head.wishes.bypass) else {
-            return self.go_on(way, packed, Err(unreadable), None, call).await;
+            return self.go_on(way, packed, Err(unreadable), call).await;
         };
         if head.endpoint == Endpoint::Compact {
             return Box::pin(self.compact(&way, packed, asked)).await;
@@ -268,66 +223,41 @@ impl Inner {
         {
             return self.send_unread(&way, packed).await;
         }
-        let found = match self.read((asked, &plain, before), &way) {
+        let found = match self.read(asked, &plain, &way) {
             Some(read) => self.found(read).await.map_err(PassReason::from),
             None => Err(PassReason::NothingToDo),
         };
-        if let Ok(found) = &found {
-            memory.keep(&found.turn, false, &self.remembered);
-        }
-        self.go_on(way, packed, found, None, call).await
+        self.go_on(way, packed, found, call).await
     }
 
     /// A body as it can be read: unpacked, and counted with the copies that reading makes of it. Nothing where it is
     /// larger than any window or is none that can be unpacked; why not, where there is no memory for it now.
     async fn readable(&self, headers: &HeaderMap, packed: &Bytes) -> Result<Option<Bytes>, FailOpenReason> {
-        let mut room = self.body_memory.reservation();
-        let plain = match Packing::of(headers) {
-            Ok(None) => packed.clone(),
-            Ok(Some(packing)) => {
-                let unpacked;
-                (unpacked, room) = self.unpacked(packing, packed, room).await;
-                match unpacked {
-                    Ok(plain) => plain,
-                    Err(Unpackable::OutOfMemory) => return Err(FailOpenReason::Memory),
-                    Err(Unpackable::Unknown | Unpackable::Broken | Unpackable::TooLarge) => return Ok(None),
-                }
-            }
+        let (plain, mut room) = match Packing::of(headers) {
+            Ok(None) => (packed.clone(), self.body_memory.reservation()),
+            Ok(Some(packing)) => match self.unpacked(packing, packed).await {
+                Ok(unpacked) => unpacked,
+                Err(Unpackable::OutOfMemory) => return Err(FailOpenReason::Memory),
+                Err(Unpackable::Unknown | Unpackable::Broken | Unpackable::TooLarge) => return Ok(None),
+            },
             Err(_) => return Ok(None),
         };
         if plain.len() > READ_BYTES_MAX {
             return Ok(None);
         }
-        match room.grow(READ_COPIES * plain.len()) {
-            true => Ok(Some(room.keep(plain))),
-            false => Err(FailOpenReason::Memory),
-        }
+        if room.grow(READ_COPIES * plain.len()) { Ok(Some(room.keep(plain))) } else { Err(FailOpenReason::Memory) }
     }
 
-    /// Unpacks what is worth reading: what becomes little here, the rest beside the threads that pass bytes on, and not all
-    /// of it at once.
-    async fn unpacked(
-        &self,
-        packing: Packing,
-        packed: &Bytes,
-        room: Reservation,
-    ) -> (Result<Bytes, Unpackable>, Reservation) {
-        if body::window(packing, packed).is_none_or(|window| window <= ASIDE_BYTES as u64) {
-            let mut few = self.body_memory.reservation();
-            match body::unpack(packing, packed, ASIDE_BYTES, &mut few) {
-                Err(Unpackable::TooLarge) => drop(few),
-                unpacked => return (unpacked, few),
-            }
-        }
-        let Ok(permit) = Arc::clone(&self.unpacking).acquire_owned().await else {
-            return (Err(Unpackable::OutOfMemory), room);
-        };
-        let (packed, mut room) = (packed.clone(), room);
-        let unpacking = self.work.spawn_blocking(move || {
+    /// Unpacks what is worth reading, on threads that may block, and not all of it at once.
+    async fn unpacked(&self, packing: Packing, packed: &Bytes) -> Result<(Bytes, Reservation), Unpackable> {
+        let permit = Arc::clone(&self.unpacking).acquire_owned().await.map_err(|_| Unpackable::OutOfMemory)?;
+        let (packed, mut room) = (packed.clone(), self.body_memory.reservation());
+        let unpacking = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            (body::unpack(packing, &packed, READ_BYTES_MAX, &mut room), room)
+            let plain = body::unpack(packing, &packed, READ_BYTES_MAX, &mut room)?;
+            Ok((plain, room))
         });
-        unpacking.await.unwrap_or_else(|_| (Err(Unpackable::Broken), self.body_memory.reservation()))
+        unpacking.await.unwrap_or(Err(Unpackable::Broken))
     }
 
     /// Goes on with a request that was understood, or could not be: then it goes out as it came, with why if that is worth
@@ -337,17 +267,13 @@ impl Inner {
         way: Way,
         packed: Bytes,
         found: Result<UnderWay, PassReason>,
-        early: Option<Result<Response<PooledBody>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let pass_reason = match found {
-            Ok(under_way) => return Arc::clone(&self).relay(Arc::new(way), packed, under_way, early, call).await,
+            Ok(under_way) => return Arc::clone(&self).relay(Arc::new(way), packed, under_way, call).await,
             Err(reason) => reason,
         };
-        let mut response = match early {
-            Some(early) => self.unread(early?),
-            None => self.send_unread(&way, packed).await?,
-        };
+        let mut response = self.send_unread(&way, packed).await?;
         if let PassReason::FailedOpen(reason) = pass_reason {
             self.metrics.failed_open(reason);
             headers::put_failed_open(response.headers_mut(), reason);
@@ -383,7 +309,7 @@ impl Inner {
         way: &Way,
         body: UpBody,
         edit: impl FnOnce(&mut HeaderMap),
-    ) -> Result<Response<PooledBody>, Refusal> {
+    ) -> Result<Response<Incoming>, Refusal> {
         self.upstreams.send(&way.onward.upstream, way.request(body, edit)).await
     }
 
@@ -393,7 +319,7 @@ impl Inner {
         way: &Way,
         body: UpBody,
         edit: impl FnOnce(&mut HeaderMap),
-    ) -> Result<Response<PooledBody>, Refusal> {
+    ) -> Result<Response<Incoming>, Refusal> {
         let asked_at = Instant::now();
         let mut response = self.sent_on(way, body, edit).await?;
         self.metrics.first_byte(asked_at.elapsed());
@@ -401,7 +327,7 @@ impl Inner {
         Ok(response)
     }
 
-    fn unread(&self, mut response: Response<PooledBody>) -> Response<Passing> {
+    fn unread(&self, mut response: Response<Incoming>) -> Response<Passing> {
         upstream::without_connection(response.headers_mut());
         let (parts, body) = response.into_parts();
         Response::from_parts(parts, Passing::unread(body, self.settings.serve.idle_timeout_s.0))

@@ -47,9 +47,10 @@ pub struct Sending {
 impl Sending {
     /// What came.
     pub fn original(turn: &Turn, told: Told) -> Self {
-        let (body, is_original) = match turn.asked.is_restored {
-            true => (Bytes::from(turn.asked.document.source().to_string()), false),
-            false => (turn.original.clone(), true),
+        let (body, is_original) = if turn.asked.is_restored {
+            (Bytes::from(turn.asked.document.source().to_string()), false)
+        } else {
+            (turn.original.clone(), true)
         };
         Sending { body, is_original, drops_thinking: false, told, counted: None, is_saved: true }
     }
@@ -159,9 +160,10 @@ impl Inner {
                 },
             };
             let (place, pending) = line.take_pending();
-            let appended = match pending.is_empty() {
-                true => Ok(()),
-                false => thread.append_at(place, pending.iter().map(String::as_str)).await.map(drop),
+            let appended = if pending.is_empty() {
+                Ok(())
+            } else {
+                thread.append_at(place, pending.iter().map(String::as_str)).await.map(drop)
             };
             match appended {
                 Ok(()) if thread.length() >= wanted as u64 && !thread.is_lost() => {
@@ -237,9 +239,10 @@ impl Inner {
             None => open.insert(Box::pin(self.opened(turn, parent)).await?),
         };
         let (place, pending) = parent.take_pending();
-        let appended = match pending.is_empty() {
-            true => Ok(()),
-            false => thread.append_at(place, pending.iter().map(String::as_str)).await.map(drop),
+        let appended = if pending.is_empty() {
+            Ok(())
+        } else {
+            thread.append_at(place, pending.iter().map(String::as_str)).await.map(drop)
         };
         if let Err(error) = appended {
             parent.put_back(pending);
@@ -345,32 +348,26 @@ fn rendered(turn: &Turn, step: &Step, pressure: &Pressure, fits_as_it_is: bool) 
         let failed_open = step.shortfall.as_ref().map(|_| FailOpenReason::Floor);
         return Sending { counted: Some(step.counted()), ..Sending::original(turn, Told { failed_open, ..told }) };
     }
-    let mut body = match is_plain {
-        true => asked.document.source().to_string(),
-        false => {
-            let head = (0..asked.head).map(PromptMessage::Kept);
-            let (messages, has_newest) = step.messages_on(asked.messages());
-            let is_larger = step.tokens >= step.whole() && step.rehydrated.is_empty();
-            if (is_larger || !has_newest) && fits_as_it_is && pressure.harder == 0 {
-                let told = Told {
-                    failed_open: Some(FailOpenReason::Floor),
-                    plan: 0,
-                    receipt: None,
-                    after: told.before,
-                    ..told
-                };
-                let counted = Some(step.whole() + step.fixed);
-                return Sending { counted, ..Sending::original(turn, told) };
-            }
-            let shifted = messages.into_iter().map(|message| match message {
-                PromptMessage::Kept(place) => PromptMessage::Kept(place + asked.head),
-                PromptMessage::Edited { place, json } => PromptMessage::Edited { place: place + asked.head, json },
-                written => written,
-            });
-            let mut messages: Vec<PromptMessage> = head.chain(shifted).collect();
-            keep_marks(turn, &mut messages);
-            asked.document.encode(&messages)
+    let mut body = if is_plain {
+        asked.document.source().to_string()
+    } else {
+        let head = (0..asked.head).map(PromptMessage::Kept);
+        let (messages, has_newest) = step.messages_on(asked.messages());
+        let is_larger = step.tokens >= step.whole() && step.rehydrated.is_empty();
+        if (is_larger || !has_newest) && fits_as_it_is && pressure.harder == 0 {
+            let told =
+                Told { failed_open: Some(FailOpenReason::Floor), plan: 0, receipt: None, after: told.before, ..told };
+            let counted = Some(step.whole() + step.fixed);
+            return Sending { counted, ..Sending::original(turn, told) };
         }
+        let shifted = messages.into_iter().map(|message| match message {
+            PromptMessage::Kept(place) => PromptMessage::Kept(place + asked.head),
+            PromptMessage::Edited { place, json } => PromptMessage::Edited { place: place + asked.head, json },
+            written => written,
+        });
+        let mut messages: Vec<PromptMessage> = head.chain(shifted).collect();
+        keep_marks(turn, &mut messages);
+        asked.document.encode(&messages)
     };
     if asked.is_completed && !is_plain {
         body = without_field(&body, "previous_response_id");
@@ -433,8 +430,9 @@ fn lifetime_between<'a>(
     mut sent: impl Iterator<Item = &'a MarkLifetime>,
 ) -> MarkLifetime {
     let may_be_long = !before.contains(&MarkLifetime::Short);
-    match behind.contains(&MarkLifetime::Long) || (may_be_long && sent.any(|mark| *mark == MarkLifetime::Long)) {
-        true => MarkLifetime::Long,
-        false => MarkLifetime::Short,
+    if behind.contains(&MarkLifetime::Long) || (may_be_long && sent.any(|mark| *mark == MarkLifetime::Long)) {
+        MarkLifetime::Long
+    } else {
+        MarkLifetime::Short
     }
 }

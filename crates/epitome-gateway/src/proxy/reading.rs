@@ -13,17 +13,15 @@ use epitome_runtime::store::StoreWait;
 
 use super::asked::Asked;
 use super::beside::Pledge;
-use super::memory::Before;
 use super::relay::Settling;
 use super::turn::Turn;
 use super::way::{Head, Way};
 use super::wishes::Wishes;
-use super::{ASIDE_BYTES, Inner, glance, prompt};
+use super::{Inner, prompt};
 use crate::caller::Caller;
 use crate::fail_open::FailOpenReason;
 use crate::identity::{Client, Relation, Scope, ThreadMatch, ThreadQuery, fingerprints, message_ids};
 use crate::refusal::Refusal;
-use crate::settings::Upstream;
 
 /// The most engines for different policies and models at hand.
 const ENGINES_MAX: usize = 256;
@@ -47,9 +45,7 @@ pub(super) struct Read {
     has_tools: bool,
     engine: Engine,
     served: ServedModel,
-    scope: Arc<Scope>,
-    /// The request before it on its connection, as far as it was read after it.
-    before: Option<Arc<Before>>,
+    scope: Scope,
     store_wait: Arc<StoreWait>,
 }
 
@@ -63,16 +59,8 @@ pub(super) struct UnderWay {
 }
 
 impl Read {
-    /// The fingerprints of its messages; those that it has in common with the request before it are known.
     fn fingerprints(&self) -> Arc<[blake3::Hash]> {
-        let is_same = |before: &&Arc<Before>| before.scope == self.scope && before.asked.head == self.asked.head;
-        let before = self.before.as_ref().filter(is_same);
-        if let Some(before) = before.filter(|before| Arc::ptr_eq(&before.asked, &self.asked)) {
-            return Arc::clone(&before.prints);
-        }
-        let known = before.map_or(&[][..], |before| &before.prints);
-        let count = self.asked.known.saturating_sub(self.asked.head);
-        fingerprints(&self.scope, self.asked.messages(), &known[..count.min(known.len())]).into()
+        fingerprints(&self.scope, self.asked.messages()).into()
     }
 
     /// What its thread is looked for with; labels are for one that is new.
@@ -81,8 +69,7 @@ impl Read {
     }
 
     fn placed(self, placed: ThreadMatch, prints: Arc<[blake3::Hash]>) -> Turn {
-        let Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before: _, store_wait } =
-            self;
+        let Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, store_wait } = self;
         placed.thread.state().pin(&wishes.pins);
         let at = Moment::now();
         Turn {
@@ -106,11 +93,7 @@ impl Read {
 
 impl Inner {
     /// Understands a request as far as that can be done at once.
-    pub(super) fn read(
-        &self,
-        (asked, original, before): (Arc<Asked>, &Bytes, Option<Arc<Before>>),
-        way: &Way,
-    ) -> Option<Read> {
+    pub(super) fn read(&self, asked: Arc<Asked>, original: &Bytes, way: &Way) -> Option<Read> {
         let Head { caller, wishes, .. } = &*way.head;
         let policy = match &wishes.policy {
             None => None,
@@ -123,26 +106,15 @@ impl Inner {
         let scope = way.head.scope(&client)?;
         let (caller, wishes, original) = (caller.clone(), wishes.clone(), original.clone());
         let store_wait = StoreWait::new(self.settings.serve.store_patience_ms.0);
-        Some(Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, before, store_wait })
+        Some(Read { caller, client, wishes, original, asked, has_tools, engine, served, scope, store_wait })
     }
 
-    /// A request with its thread, on its way into the log. What is at hand is found at once; what is not asks the store,
-    /// and what is large takes long.
+    /// A request with its thread, on its way into the log.
     pub(super) async fn found(self: &Arc<Self>, read: Read) -> Result<UnderWay, FailOpenReason> {
-        let is_whole = read.asked.previous().is_none() && !read.asked.is_hidden();
-        let is_quick = is_whole && read.asked.document.source().len() <= ASIDE_BYTES;
-        let at_hand = is_quick.then(|| read.fingerprints()).and_then(|prints| {
-            let placed = self.lines.lookup(&read.wanted(&prints, serde_json::Value::Null))?;
-            Some((placed, prints))
-        });
-        let (turn, pledge) = match at_hand {
-            Some((placed, prints)) => self.pledged(read.placed(placed, prints)),
-            None => {
-                let relay = Arc::clone(self);
-                let found = async move { relay.turn(read).await.map(|turn| relay.pledged(turn)) };
-                self.work.spawn(found).await.map_err(|_| FailOpenReason::Broken)??
-            }
-        };
+        let relay = Arc::clone(self);
+        // In a task of its own: what came gets into the log even if the client leaves meanwhile.
+        let found = async move { relay.turn(read).await.map(|turn| relay.pledged(turn)) };
+        let (turn, pledge) = tokio::spawn(found).await.map_err(|_| FailOpenReason::Broken)??;
         let has_news = turn.known_tokens().is_none() || !turn.wishes.pins.is_empty();
         let settling = (has_news && !self.store_rests()).then(|| self.settling(&turn));
         Ok(UnderWay { turn, settling, pledge })
@@ -153,29 +125,6 @@ impl Inner {
         let turn = Arc::new(turn);
         let pledge = Pledge::of(self, &turn);
         (turn, pledge)
-    }
-
-    /// Whether a request is so small that it goes as it is, whatever is asked in it: no token has less than a byte. It may
-    /// begin as one that went so before.
-    pub(super) fn goes_at_once(
-        &self,
-        body: &[u8],
-        Head { caller, wishes, .. }: &Head,
-        upstream: &Upstream,
-        before: Option<&Before>,
-    ) -> bool {
-        let may_get_tools = wishes.tools.unwrap_or(self.settings.serve.gives_tools());
-        let plain = before.filter(|before| before.is_plain);
-        let seen = plain.and_then(|before| before.asked.document.shared_with(body)).unwrap_or(0);
-        if wishes.bypass || may_get_tools || body.len() > ASIDE_BYTES || glance::is_telling(&body[seen..]) {
-            return false;
-        }
-        let model = glance::model(body);
-        let policy = wishes.policy.as_ref().and_then(|name| Some((name.as_str(), self.policies.get(name)?)));
-        let engine = self.engine_for(policy, &model, false);
-        // The answer takes half of a window at most.
-        let trigger = self.trigger_of(&engine, None, wishes, &upstream.served(&caller.tenant, &model)).share(0.5);
-        Tokens::new(body.len() as u64) <= trigger
     }
 
     /// From how many tokens on something is done to a request; where dialects differ, the fewest.
@@ -217,13 +166,10 @@ impl Inner {
             return Err(FailOpenReason::Store);
         }
         let Read { caller, client, asked, engine, scope, .. } = read;
-        let ids = match asked.document.source().len() > ASIDE_BYTES {
-            false => message_ids(asked.dialect(), asked.messages()),
-            true => {
-                let (dialect, messages) = (asked.dialect(), asked.messages().to_vec());
-                let read = tokio::task::spawn_blocking(move || message_ids(dialect, &messages));
-                read.await.map_err(|_| FailOpenReason::Broken)?
-            }
+        let ids = {
+            let asked = Arc::clone(asked);
+            let ids = tokio::task::spawn_blocking(move || message_ids(asked.dialect(), asked.messages()));
+            ids.await.map_err(|_| FailOpenReason::Broken)?
         };
         let sought = async {
             let earlier = self.earlier(engine, caller, scope).await;
@@ -253,7 +199,7 @@ impl Inner {
     /// Whether a history is one of a thread at hand that has a plan.
     pub(super) fn is_known_with_a_plan(&self, head: &Head, asked: &Asked) -> bool {
         let Some(scope) = head.scope(&head.client(&asked.named())) else { return false };
-        let line = self.lines.get(&fingerprints(&scope, asked.messages(), &[]));
+        let line = self.lines.get(&fingerprints(&scope, asked.messages()));
         line.is_some_and(|line| line.state().version > 0)
     }
 

@@ -10,7 +10,6 @@ use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::log::NewDocument;
 use epitome_runtime::model::{ModelAnswer, Usage};
 use epitome_runtime::store::{DocumentKind, StoreWait, Write};
-use futures_util::future::join_all;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -73,7 +72,7 @@ pub(super) struct Gone {
     pub persisted: Option<oneshot::Sender<()>>,
 }
 
-/// What is written down of requests that are over.
+/// What is written down of a request that is over.
 #[derive(Default)]
 struct Record {
     writes: Vec<Write>,
@@ -81,17 +80,10 @@ struct Record {
 }
 
 impl Inner {
-    /// Records requests that are over.
-    pub(super) async fn record(self: &Arc<Self>, over: Vec<(Arc<Turn>, Gone)>) {
-        let recorded = over.into_iter().map(|(turn, gone)| {
-            let recorded = self.recorded(Arc::clone(&turn), gone);
-            self.whatever_breaks(turn, recorded)
-        });
-        let (mut writes, mut charges) = (Vec::new(), Vec::new());
-        for record in join_all(recorded).await.into_iter().flatten() {
-            writes.extend(record.writes);
-            charges.extend(record.charges);
-        }
+    /// Records a request that is over.
+    pub(super) async fn record(self: &Arc<Self>, turn: Arc<Turn>, gone: Gone) {
+        let recorded = self.recorded(Arc::clone(&turn), gone);
+        let Some(Record { writes, charges }) = self.whatever_breaks(turn, recorded).await else { return };
         tokio::join!(self.keep(&writes), self.ledger.note(charges));
     }
 

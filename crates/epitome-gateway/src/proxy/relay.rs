@@ -9,16 +9,17 @@ use epitome::wire::BINDING_HEADER;
 use epitome_runtime::model::{ModelError, OverflowRetry, Usage};
 use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Response};
+use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::answer::{Answer, Care, End, Hold, Passing};
+use super::answer::{Answer, End, Hold, Passing};
 use super::beside::Pledge;
 use super::ear::Ear;
 use super::prompt::Sending;
 use super::reading::UnderWay;
 use super::record::{self, Gone};
-use super::suspicion::{ODD_SHARE, Shown, WINDOW_MIN};
+use super::suspicion::{Shown, WINDOW_MIN};
 use super::turn::{Pressure, Told, Turn};
 use super::way::Way;
 use super::weaving::{self, Weaving, Woven};
@@ -27,7 +28,7 @@ use crate::fail_open::FailOpenReason;
 use crate::refusal::Refusal;
 use crate::serve::{Call, LogNote};
 use crate::settings::Persist;
-use crate::upstream::{self, PooledBody};
+use crate::upstream;
 
 /// A smaller prompt is not too long for anybody who does not say so.
 pub(super) const UNSAID_MIN: Tokens = Tokens::new(1500);
@@ -36,13 +37,8 @@ const BYTES_PER_TOKEN: u64 = 5;
 /// Nor is one that takes less than this share of the window that is known.
 const UNSAID_SHARE: f64 = 0.5;
 
-/// What came on its way into the log.
-pub(super) enum Settling {
-    /// Under way: the tokens of it, when it is there.
-    Begun(JoinHandle<Option<Tokens>>),
-    /// Gathered with others.
-    Soon,
-}
+/// What came on its way into the log: the tokens of it, when it is there.
+pub(super) type Settling = JoinHandle<Option<Tokens>>;
 
 /// What the provider answered to one prompt.
 struct Tried {
@@ -60,13 +56,12 @@ struct Tried {
 }
 
 impl Inner {
-    /// Sends a turn until there is an answer that the client may have. What came may have been sent already.
+    /// Sends a turn until there is an answer that the client may have.
     pub(super) async fn relay(
         self: Arc<Self>,
         way: Arc<Way>,
         packed: Bytes,
         UnderWay { turn, mut settling, pledge }: UnderWay,
-        mut early: Option<Result<Response<PooledBody>, Refusal>>,
         call: &Call,
     ) -> Result<Response<Passing>, Refusal> {
         let mut pressure = Pressure::default();
@@ -74,36 +69,26 @@ impl Inner {
         let mut sent: Option<Bytes> = None;
         let mut discarded = Vec::new();
         loop {
-            let sending = match &early {
-                Some(_) => Sending::original(&turn, Told::of(&turn)),
-                None => self.sending(&turn, &pressure).await,
-            };
+            let sending = self.sending(&turn, &pressure).await;
             if sent.as_ref() == Some(&sending.body)
                 && let Some(first) = first.take()
             {
                 return Ok(self.finished(&way, (&turn, pledge, settling), first, call).await);
             }
             sent = Some(sending.body.clone());
-            let (sending, woven) = match turn.has_tools && way.is_for_an_answer() && !pressure.as_it_came {
-                true => with_tools(sending, &turn, &pressure),
-                false => (sending, None),
+            let (sending, woven) = if turn.has_tools && way.is_for_an_answer() && !pressure.as_it_came {
+                with_tools(sending, &turn, &pressure)
+            } else {
+                (sending, None)
             };
-            let response = match early.take() {
-                Some(early) => early?,
-                None => Box::pin(self.sent(&way, &packed, &sending)).await?,
-            };
+            let response = Box::pin(self.sent(&way, &packed, &sending)).await?;
             if !way.is_for_an_answer() {
                 return Ok(self.unread(response));
             }
             let ear = Ear::new(turn.asked.dialect(), response.headers());
-            let care = match turn.is_small() {
-                true => Care::None,
-                false if self.may_overflow(&turn, &sending) => Care::All,
-                // What was sent again says something of what was sent before.
-                false if pressure.retries > 0 => Care::Some(u64::MAX),
-                false => Care::Some(least_counted(&turn, &sending)),
-            };
-            let (answer, error) = Answer::begin(response, ear, care, self.settings.serve.idle_timeout_s.0).await;
+            let holds_stream = !turn.is_small() && self.may_overflow(&turn, &sending);
+            let (answer, error) =
+                Answer::begin(response, ear, holds_stream, self.settings.serve.idle_timeout_s.0).await;
             let counted = match sending.counted.or_else(|| turn.known_tokens()) {
                 Some(counted) if turn.wishes.pins.is_empty() => Some(counted),
                 counted => {
@@ -164,13 +149,6 @@ fn with_tools(sending: Sending, turn: &Turn, pressure: &Pressure) -> (Sending, O
         Some(given) => (Sending { body: given.body.clone().into(), is_original: false, ..sending }, woven),
         None => (sending, None),
     }
-}
-
-/// The fewest tokens that a provider counts which has left nothing out, as far as that can be told now.
-fn least_counted(turn: &Turn, sending: &Sending) -> u64 {
-    let counted = sending.counted.or_else(|| turn.known_tokens());
-    let least = counted.map_or(0, |counted| counted.share(ODD_SHARE).get());
-    least.max(sending.body.len() as u64 / BYTES_PER_TOKEN)
 }
 
 /// Whether the size of the prompt has to be known to tell what an answer is. Who counts as many tokens as there are in plain
@@ -302,7 +280,7 @@ impl Inner {
     }
 
     /// Sends a prompt.
-    async fn sent(&self, way: &Way, packed: &Bytes, sending: &Sending) -> Result<Response<PooledBody>, Refusal> {
+    async fn sent(&self, way: &Way, packed: &Bytes, sending: &Sending) -> Result<Response<Incoming>, Refusal> {
         let body = if sending.is_original { packed.clone() } else { sending.body.clone() };
         let length = body.len();
         let edit = |headers: &mut HeaderMap| {
@@ -382,12 +360,7 @@ impl Inner {
 
     /// Brings what came into the log while the provider thinks.
     pub(super) fn settling(self: &Arc<Self>, turn: &Arc<Turn>) -> Settling {
-        if self.settings.serve.persist == Persist::BeforeAnswer || self.has_to_be_found(turn) {
-            return Settling::Begun(self.work.spawn(Arc::clone(self).settled_at_last(Arc::clone(turn))));
-        }
-        // A provider that has answered by then is not to wait for anybody.
-        self.gather(|gathered| gathered.came.push(Arc::clone(turn)));
-        Settling::Soon
+        self.work.spawn(Arc::clone(self).settled_at_last(Arc::clone(turn)))
     }
 
     /// Brings what came into the log. The tokens of it, where that was done.
@@ -417,21 +390,9 @@ impl Inner {
     }
 
     /// The tokens of what came, once the log has it; nothing where that takes longer and nobody waits for it.
-    async fn settled_tokens(
-        self: &Arc<Self>,
-        turn: &Arc<Turn>,
-        settling: &mut Option<Settling>,
-        waits: bool,
-    ) -> Option<Tokens> {
-        let under_way = match settling.take()? {
-            Settling::Begun(under_way) if waits || under_way.is_finished() => under_way,
-            Settling::Soon if waits => self.work.spawn(Arc::clone(self).settled_at_last(Arc::clone(turn))),
-            // The last piece of the answer waits for it, where anything does.
-            not_yet => {
-                *settling = Some(not_yet);
-                return None;
-            }
-        };
+    async fn settled_tokens(&self, turn: &Turn, settling: &mut Option<Settling>, waits: bool) -> Option<Tokens> {
+        // What is not waited for here, the last piece of the answer waits for, where anything does.
+        let under_way = settling.take_if(|settling| waits || settling.is_finished())?;
         // A store that does not answer is noticed by whoever asks it.
         match turn.store_wait.wait(under_way).await {
             Some(counted) => counted.ok().flatten(),
@@ -445,10 +406,7 @@ impl Inner {
 
     /// What the last piece of an answer waits for: that the messages of its request are in the store.
     fn hold_for_messages(&self, turn: &Arc<Turn>, settling: Option<Settling>) -> Option<Hold> {
-        let Some(Settling::Begun(settling)) = settling.filter(|_| self.settings.serve.persist == Persist::BeforeAnswer)
-        else {
-            return None;
-        };
+        let settling = settling.filter(|_| self.settings.serve.persist == Persist::BeforeAnswer)?;
         let turn = Arc::clone(turn);
         Some(Box::pin(async move {
             if turn.store_wait.wait(settling).await.is_none() {
@@ -460,13 +418,13 @@ impl Inner {
     /// Records a request that is over. What the end of its answer waits for: that all of it is in the store.
     fn record_at_end(self: &Arc<Self>, turn: Arc<Turn>, mut gone: Gone) -> Option<Hold> {
         if self.settings.serve.persist == Persist::AfterAnswer || self.store_rests() {
-            self.gather(|gathered| gathered.over.push((turn, gone)));
+            self.aside(|relay| async move { relay.record(turn, gone).await });
             return None;
         }
         let (persisted, is_persisted) = oneshot::channel();
         gone.persisted = Some(persisted);
         let of_turn = Arc::clone(&turn);
-        self.aside(|relay| async move { relay.record(vec![(turn, gone)]).await });
+        self.aside(|relay| async move { relay.record(turn, gone).await });
         Some(Box::pin(async move {
             if of_turn.store_wait.wait(is_persisted).await.is_none() {
                 // It may be behind a long compaction of its thread: whether the store is well is not said by it.

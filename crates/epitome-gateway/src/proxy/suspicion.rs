@@ -15,7 +15,7 @@ pub(super) const WINDOW_MIN: Tokens = Tokens::new(1500);
 /// A provider that counted less than this share of what it was sent has left something out.
 const CUT_SHARE: f64 = 0.6;
 /// One that counted less than this may have: the second time that it stops at the same number it has.
-pub(super) const ODD_SHARE: f64 = 0.85;
+const ODD_SHARE: f64 = 0.85;
 /// How close two numbers are to be the same.
 const SAME: f64 = 0.03;
 /// How close two shares are to be the same.

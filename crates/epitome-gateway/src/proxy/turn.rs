@@ -36,7 +36,7 @@ pub struct Turn {
     /// What it asks of the model.
     pub asked: Arc<Asked>,
     /// Where its thread is looked for.
-    pub scope: Arc<Scope>,
+    pub scope: Scope,
     /// Its fingerprints, up to each message.
     pub prints: Arc<[blake3::Hash]>,
     pub placed: ThreadMatch,
@@ -99,27 +99,20 @@ pub struct Told {
     pub pins: Option<PinsHold>,
 }
 
-/// How long the pins of a request hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PinsHold {
-    /// For every later prompt of its conversation or its user.
-    Kept,
-    /// For this request: nobody can tell whose the next one with the same words is.
-    ThisRequest,
+epitome_runtime::named_enum! {
+    /// How long the pins of a request hold.
+    pub enum PinsHold {
+        /// For every later prompt of its conversation or its user.
+        Kept = "kept",
+        /// For this request: nobody can tell whose the next one with the same words is.
+        ThisRequest = "this-request",
+    }
 }
 
 impl PinsHold {
     fn of(turn: &Turn) -> Option<PinsHold> {
         let hold = if turn.scope.keeps_pins() { PinsHold::Kept } else { PinsHold::ThisRequest };
         (!turn.wishes.pins.is_empty()).then_some(hold)
-    }
-
-    /// As the answer's header says it.
-    pub fn name(self) -> &'static str {
-        match self {
-            PinsHold::Kept => "kept",
-            PinsHold::ThisRequest => "this-request",
-        }
     }
 }
 

@@ -1,15 +1,11 @@
 //! The way of a request: what its head says, and where it goes.
-//!
-//! Clients send the same head with every request of a connection, but for the length of its body. What was understood of
-//! one is not worked out again.
 
 use std::sync::Arc;
 
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request};
-use subtle::ConstantTimeEq;
+use http::{Extensions, HeaderMap, HeaderValue, Method, Request};
 
 use super::wishes::Wishes;
 use super::{Endpoint, Inner};
@@ -34,10 +30,6 @@ pub(super) struct Head {
     pub caller: Caller,
     pub wishes: Wishes,
     pub endpoint: Endpoint,
-    /// The program that sends it, as far as its headers say.
-    client: Client,
-    /// Where its thread is looked for, as far as its headers say.
-    scope: Option<Arc<Scope>>,
     /// Where it goes, unless the model has a say in that.
     pub onward: Option<Arc<Onward>>,
 }
@@ -52,30 +44,7 @@ pub(super) struct Onward {
     headers: HeaderMap,
 }
 
-type Line<'a> = (&'a HeaderName, &'a HeaderValue);
-
 impl Head {
-    /// Whether a request has this head; the length of its body does not matter.
-    pub(super) fn is_of(&self, parts: &Parts) -> bool {
-        let lines = |headers| HeaderMap::iter(headers).filter(|(name, _)| **name != CONTENT_LENGTH);
-        let is_same = |((name, value), (other, other_value)): (Line<'_>, Line<'_>)| {
-            name == other && is_equal(value.as_bytes(), other_value.as_bytes())
-        };
-        self.method == parts.method
-            && is_equal(
-                parts.uri.path_and_query().map_or("", PathAndQuery::as_str).as_bytes(),
-                self.path.as_str().as_bytes(),
-            )
-            && lines(&self.headers).count() == lines(&parts.headers).count()
-            && lines(&self.headers).zip(lines(&parts.headers)).all(is_same)
-    }
-
-    /// How large it is.
-    pub(super) fn bytes(&self) -> usize {
-        let lines = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
-        self.path.as_str().len() + lines.sum::<usize>()
-    }
-
     /// The path and query that may go on.
     fn onward_path(&self) -> &PathAndQuery {
         self.keyless_path.as_ref().unwrap_or(&self.path)
@@ -88,21 +57,13 @@ impl Head {
 
     /// Who sends a request with this head and this body.
     pub(super) fn client(&self, named: &Named<'_>) -> Client {
-        match named.is_empty() {
-            true => self.client.clone(),
-            false => Client::of(&self.headers, named),
-        }
+        Client::of(&self.headers, named)
     }
 
     /// Where the thread of a client's request is looked for.
-    pub(super) fn scope(&self, client: &Client) -> Option<Arc<Scope>> {
-        match *client == self.client {
-            true => self.scope.clone(),
-            false => {
-                let words = self.wishes.words();
-                Some(Arc::new(Scope::of(self.endpoint.dialect()?, &self.caller, client, words.as_deref())))
-            }
-        }
+    pub(super) fn scope(&self, client: &Client) -> Option<Scope> {
+        let words = self.wishes.words();
+        Some(Scope::of(self.endpoint.dialect()?, &self.caller, client, words.as_deref()))
     }
 }
 
@@ -110,11 +71,6 @@ impl Head {
 fn model_in(path: &str) -> Option<&str> {
     let (_, name) = path.split_once("/models/")?;
     name.split(['/', ':']).next().filter(|name| !name.is_empty())
-}
-
-/// Compares in a time that says nothing of where they differ: there are keys among headers.
-fn is_equal(one: &[u8], other: &[u8]) -> bool {
-    one.ct_eq(other).into()
 }
 
 /// A request on its way: where it goes, and what came with it.
@@ -167,9 +123,6 @@ impl Inner {
         if let (Some(name), Some(_), false) = (&wishes.policy, endpoint.dialect(), wishes.bypass) {
             self.policy(name)?;
         }
-        let client = Client::of(&headers, &Named::default());
-        let words = wishes.words();
-        let scope = endpoint.dialect().map(|dialect| Scope::of(dialect, &caller, &client, words.as_deref()).into());
         let method = parts.method.clone();
         let mut head = Head {
             method,
@@ -181,8 +134,6 @@ impl Inner {
             caller,
             wishes,
             endpoint,
-            client,
-            scope,
             onward: None,
         };
         if !self.upstreams.are_by_model() || model_in(head.path.path()).is_some() {

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Inner;
-use super::answer::{Answer, Care, End, Hold, Known, Passing};
+use super::answer::{Answer, End, Hold, Known, Passing};
 use super::ear::Ear;
 use super::prompt::is_outgrown;
 use super::record;
@@ -80,17 +80,16 @@ impl Weaving {
     /// Sends the answer on, with whatever follows it. One that comes whole goes when the last of them is there, and one
     /// that fails on the way is the provider's own error.
     pub async fn pass_on(self, answer: Answer) -> Response<Passing> {
-        match answer.is_of_events() {
-            true => self.stream(answer),
-            false => {
-                let (work, family) = (self.relay.work.clone(), self.way.head.family);
-                // It ends when nobody waits for it any more.
-                let mut weaving = JoinSet::new();
-                weaving.spawn_on(self.whole(answer), &work);
-                match weaving.join_next().await {
-                    Some(Ok(response)) => response,
-                    _ => super::own(Refusal::Broken.response(family)).await,
-                }
+        if answer.is_of_events() {
+            self.stream(answer)
+        } else {
+            let (work, family) = (self.relay.work.clone(), self.way.head.family);
+            // It ends when nobody waits for it any more.
+            let mut weaving = JoinSet::new();
+            weaving.spawn_on(self.whole(answer), &work);
+            match weaving.join_next().await {
+                Some(Ok(response)) => response,
+                _ => super::own(Refusal::Broken.response(family)).await,
             }
         }
     }
@@ -273,7 +272,7 @@ impl Weaving {
         let body = upstream::whole(body.into());
         let response = self.relay.sent_on(&self.way, body, |headers| self.edit(headers)).await?;
         let ear = Ear::new(self.turn.asked.dialect(), response.headers());
-        Ok(Answer::begin(response, ear, Care::All, self.relay.settings.serve.idle_timeout_s.0).await)
+        Ok(Answer::begin(response, ear, true, self.relay.settings.serve.idle_timeout_s.0).await)
     }
 
     /// The request made smaller, with everything since the first one behind it, after the provider found it too long.

@@ -14,7 +14,6 @@ use bytes::Bytes;
 use epitome_runtime::ids::TenantId;
 use http::{Request, Response};
 use http_body::{Body as _, Frame};
-use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -22,14 +21,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 use super::answer::{Answer, BoxError, LogNote, RequestAccount, RequestSlot};
 use super::endpoints::{admit, router};
-use super::io_threads::IoThreads;
 use super::listen::Listening;
 use super::metrics::Metrics;
 use super::request_id::{PROXIED_REQUEST_ID, REQUEST_ID, RequestId};
@@ -100,8 +97,6 @@ struct Shared<P> {
     slots: Arc<AtomicUsize>,
     /// The memory for bodies of requests to the gateway's own endpoints.
     own_bodies: BodyMemory,
-    /// The runtime for everything that may take long.
-    work: Handle,
 }
 
 impl<P: Proxy> Gateway<P> {
@@ -110,7 +105,7 @@ impl<P: Proxy> Gateway<P> {
         let Listening { listener, tls, .. } = listening;
         self.read_lessons().await;
         let shared = Arc::new(self.shared(stop.clone()));
-        let (graceful, mut tasks, io_threads) = (GracefulShutdown::new(), JoinSet::new(), IoThreads::new());
+        let (graceful, mut tasks) = (GracefulShutdown::new(), JoinSet::new());
         let http = Arc::new(http(&shared.settings));
         loop {
             let accepted = tokio::select! {
@@ -128,21 +123,10 @@ impl<P: Proxy> Gateway<P> {
             };
             let (shared, http) = (Arc::clone(&shared), Arc::clone(&http));
             let (tls, watcher) = (tls.as_ref().map(|tls| tls.0.clone()), graceful.watcher());
-            // It is listened to by the thread that it belongs to.
-            let Ok(stream) = stream.into_std() else { continue };
-            let serving = async move {
-                match TcpStream::from_std(stream) {
-                    Ok(stream) => shared.connection(stream, peer, tls, &http, watcher).await,
-                    Err(error) => tracing::warn!(%error, "failed to set up a connection"),
-                }
-            };
-            tasks.spawn_on(serving, &io_threads.next());
+            tasks.spawn(async move { shared.connection(stream, peer, tls, &http, watcher).await });
         }
         drop(listener);
-        let ended = shared.finish(graceful, tasks, stop).await;
-        // Threads are waited for where waiting holds nobody up.
-        let _ = tokio::task::spawn_blocking(move || drop(io_threads)).await;
-        ended
+        shared.finish(graceful, tasks, stop).await
     }
 
     /// Reads what was learned of models, so that the first prompts are right already. A store that takes longer is not waited
@@ -179,7 +163,6 @@ impl<P: Proxy> Gateway<P> {
             metrics,
             slots: Arc::new(AtomicUsize::new(0)),
             own_bodies: BodyMemory::new(OWN_BODIES_BYTES_MAX),
-            work: Handle::current(),
         }
     }
 }
@@ -215,17 +198,13 @@ impl<P: Proxy> Shared<P> {
     /// Answers the requests of one connection, one after the other.
     async fn requests<S>(self: Arc<Self>, stream: S, peer: SocketAddr, http: &http1::Builder, watcher: Watcher)
     where
-        S: AsyncRead + AsyncWrite + Unpin + 'static,
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let metrics = Arc::clone(&self.metrics);
         metrics.connected();
-        let of_connection = Arc::new((self, P::Memory::default()));
         let service = service_fn(move |request| {
-            let of_connection = Arc::clone(&of_connection);
-            async move {
-                let (shared, memory) = &*of_connection;
-                Ok::<_, Infallible>(shared.answer(request, peer, memory).await)
-            }
+            let shared = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(shared.answer(request, peer).await) }
         });
         let connection = http.serve_connection(TokioIo::new(stream), service);
         if let Err(error) = watcher.watch(connection).await {
@@ -234,17 +213,12 @@ impl<P: Proxy> Shared<P> {
         metrics.disconnected();
     }
 
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-        peer: SocketAddr,
-        memory: &P::Memory,
-    ) -> Response<Answer<P::Body>> {
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Answer<P::Body>> {
         let route = Route::of(request.uri().path());
         let id = RequestId::of(request.headers());
         let account = self.account(route, id.clone(), &request);
         match route {
-            Route::Proxy => self.proxied(request, peer, id, account, memory).await,
+            Route::Proxy => self.proxied(request, peer, id, account).await,
             route => self.own(route, request, &id, account).await,
         }
     }
@@ -272,7 +246,6 @@ impl<P: Proxy> Shared<P> {
         peer: SocketAddr,
         id: RequestId,
         mut account: RequestAccount,
-        memory: &P::Memory,
     ) -> Response<Answer<P::Body>> {
         let max = usize::try_from(self.settings.serve.requests_max).unwrap_or(usize::MAX);
         account.slot = RequestSlot::take(&self.slots, max);
@@ -280,7 +253,7 @@ impl<P: Proxy> Shared<P> {
             return self.refused(&Refusal::Busy { max }, &request, &id, account);
         }
         let call = Call { id: id.clone(), peer, started: account.started };
-        let mut response = self.proxy.answer(request, call, memory).await;
+        let mut response = self.proxy.answer(request, call).await;
         response.headers_mut().insert(PROXIED_REQUEST_ID, id.header());
         account.status = Some(response.status());
         account.note = P::note(response.body_mut());
@@ -308,61 +281,34 @@ impl<P: Proxy> Shared<P> {
         id: &RequestId,
         mut account: RequestAccount,
     ) -> Response<Answer<P::Body>> {
-        let mut response = match admit(route, request.headers(), &self.callers, &self.settings) {
-            Ok(caller) => {
-                if request.body().size_hint().lower() > OWN_BODY_BYTES_MAX as u64 {
-                    return self.too_large(id, account);
-                }
-                let room = self.own_bodies.reservation();
-                let mut request =
-                    request.map(|body| axum::body::Body::new(OwnBody { body, left: OWN_BODY_BYTES_MAX, room }));
-                caller.map(|caller| request.extensions_mut().insert(caller));
-                request.extensions_mut().insert(id.clone());
-                let answering = self.work.spawn(self.own.clone().oneshot(request));
-                match answering.await {
-                    Ok(answered) => answered.unwrap_or_else(|never| match never {}).map(|body| self.pumped(body)),
-                    Err(error) => {
-                        tracing::error!(%error, "a provider's answer broke off");
-                        http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
-                    }
-                }
-            }
-            Err(error) => error.into_response(),
+        let mut response = self.own_answer(route, request, id).await;
+        response.headers_mut().insert(REQUEST_ID, id.header());
+        account.status = Some(response.status());
+        response.map(|body| Answer::own(body, account))
+    }
+
+    async fn own_answer(&self, route: Route, request: Request<Incoming>, id: &RequestId) -> axum::response::Response {
+        let caller = match admit(route, request.headers(), &self.callers, &self.settings) {
+            Ok(caller) => caller,
+            Err(error) => return error.into_response(),
         };
-        response.headers_mut().insert(REQUEST_ID, id.header());
-        account.status = Some(response.status());
-        response.map(|body| Answer::own(body, account))
-    }
-
-    fn too_large(&self, id: &RequestId, mut account: RequestAccount) -> Response<Answer<P::Body>> {
-        let words =
-            format!("the body is larger than the gateway's own endpoints take, which is {OWN_BODY_BYTES_MAX} bytes");
-        let mut response = (http::StatusCode::PAYLOAD_TOO_LARGE, words).into_response();
-        response.headers_mut().insert(REQUEST_ID, id.header());
-        account.status = Some(response.status());
-        response.map(|body| Answer::own(body, account))
-    }
-
-    /// A body that is made while it goes out is made where everything else is.
-    fn pumped(&self, mut body: axum::body::Body) -> axum::body::Body {
-        if body.size_hint().exact().is_some() {
-            return body;
+        if request.body().size_hint().lower() > OWN_BODY_BYTES_MAX as u64 {
+            let max = OWN_BODY_BYTES_MAX;
+            let words = format!("the body is larger than the gateway's own endpoints take, which is {max} bytes");
+            return (http::StatusCode::PAYLOAD_TOO_LARGE, words).into_response();
         }
-        let (send, receive) = tokio::sync::mpsc::channel(1);
-        self.work.spawn(async move {
-            while let Some(frame) = tokio::select! {
-                frame = body.frame() => frame,
-                () = send.closed() => None,
-            } {
-                if send.send(frame).await.is_err() {
-                    break;
-                }
+        let room = self.own_bodies.reservation();
+        let mut request = request.map(|body| axum::body::Body::new(OwnBody { body, left: OWN_BODY_BYTES_MAX, room }));
+        caller.map(|caller| request.extensions_mut().insert(caller));
+        request.extensions_mut().insert(id.clone());
+        // In a task of its own it is finished even if the client leaves, and a panic is an answer too.
+        match tokio::spawn(self.own.clone().oneshot(request)).await {
+            Ok(answered) => answered.unwrap_or_else(|never| match never {}),
+            Err(error) => {
+                tracing::error!(%error, "an endpoint panicked");
+                http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
             }
-        });
-        let frames = futures_util::stream::unfold(receive, |mut receive| async move {
-            receive.recv().await.map(|frame| (frame, receive))
-        });
-        axum::body::Body::new(http_body_util::StreamBody::new(frames))
+        }
     }
 
     /// Waits for what is under way, up to the grace; then cuts it off.

@@ -107,10 +107,7 @@ impl RequestSlot {
     /// A slot, unless there are as many as there may be.
     pub(super) fn take(slots: &Arc<AtomicUsize>, max: usize) -> Option<RequestSlot> {
         let slot = RequestSlot(Arc::clone(slots));
-        match slots.fetch_add(1, Ordering::AcqRel) < max {
-            true => Some(slot),
-            false => None,
-        }
+        if slots.fetch_add(1, Ordering::AcqRel) < max { Some(slot) } else { None }
     }
 }
 

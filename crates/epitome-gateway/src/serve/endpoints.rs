@@ -30,9 +30,10 @@ pub(super) fn admit(
     }
     let caller = callers.of_own(headers).map_err(ApiError::Unknown)?;
     // Without keys the only lock is the loopback address, and a page in a browser must not pick it.
-    match settings.serve.listen.ip().is_loopback() && !callers.have_keys() && !is_local(headers) {
-        true => Err(ApiError::Foreign),
-        false => Ok(Some(caller)),
+    if settings.serve.listen.ip().is_loopback() && !callers.have_keys() && !is_local(headers) {
+        Err(ApiError::Foreign)
+    } else {
+        Ok(Some(caller))
     }
 }
 

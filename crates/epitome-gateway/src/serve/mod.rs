@@ -12,7 +12,6 @@ mod accept;
 mod answer;
 mod endpoints;
 pub(crate) mod health;
-pub(crate) mod io_threads;
 mod listen;
 pub(crate) mod metrics;
 mod request_id;
@@ -43,8 +42,6 @@ use crate::settings::Settings;
 pub trait Proxy: Send + Sync + 'static {
     /// The body of an answer.
     type Body: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static;
-    /// State of a connection between its requests.
-    type Memory: Default + Send + Sync + 'static;
 
     /// Returns additional fields for the request's log line.
     fn note(_body: &mut Self::Body) -> LogNote {
@@ -52,12 +49,7 @@ pub trait Proxy: Send + Sync + 'static {
     }
 
     /// Answers a request. It cannot fail: what goes wrong is an answer too.
-    fn answer(
-        &self,
-        request: Request<Incoming>,
-        call: Call,
-        memory: &Self::Memory,
-    ) -> impl Future<Output = Response<Self::Body>> + Send;
+    fn answer(&self, request: Request<Incoming>, call: Call) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
 /// The circumstances of a request.

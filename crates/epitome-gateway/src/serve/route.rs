@@ -1,23 +1,22 @@
 //! Routes: which of the gateway's doors a path leads to. Everything that is not the gateway's own is a provider's.
 
-/// A door.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route {
-    /// Everything that is a provider's.
-    Proxy,
-    /// `/livez`, `/readyz`, `/health`.
-    Health,
-    /// `/metrics`.
-    Metrics,
-    /// `/api/…`.
-    Api,
-    /// `/mcp`.
-    Mcp,
+epitome_runtime::named_enum! {
+    /// A door.
+    pub(super) enum Route {
+        /// Everything that is a provider's.
+        Proxy = "proxy",
+        /// `/livez`, `/readyz`, `/health`.
+        Health = "health",
+        /// `/metrics`.
+        Metrics = "metrics",
+        /// `/api/…`.
+        Api = "api",
+        /// `/mcp`.
+        Mcp = "mcp",
+    }
 }
 
 impl Route {
-    pub(super) const ALL: [Route; 5] = [Route::Proxy, Route::Health, Route::Metrics, Route::Api, Route::Mcp];
-
     pub(super) fn of(path: &str) -> Self {
         let first = path.strip_prefix('/').and_then(|rest| rest.split('/').next()).unwrap_or_default();
         match first {
@@ -26,16 +25,6 @@ impl Route {
             "api" => Route::Api,
             "mcp" => Route::Mcp,
             _ => Route::Proxy,
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Route::Proxy => "proxy",
-            Route::Health => "health",
-            Route::Metrics => "metrics",
-            Route::Api => "api",
-            Route::Mcp => "mcp",
         }
     }
 }

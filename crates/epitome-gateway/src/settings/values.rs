@@ -64,12 +64,13 @@ impl UpstreamRoute {
     const ALLOWED: &str = "openai, anthropic, gemini, a path such as /groq, or a model such as gpt-5 or claude-*";
 
     fn parse(text: &str) -> Option<Self> {
-        if let Some(provider) = Provider::ALL.into_iter().find(|provider| provider.name() == text) {
+        if let Some(provider) = Provider::from_name(text) {
             return Some(UpstreamRoute::Provider(provider));
         }
-        match text.starts_with('/') {
-            true => foreign_path(text).map(UpstreamRoute::Path),
-            false => is_model(text).then(|| UpstreamRoute::Model(text.to_owned())),
+        if text.starts_with('/') {
+            foreign_path(text).map(UpstreamRoute::Path)
+        } else {
+            is_model(text).then(|| UpstreamRoute::Model(text.to_owned()))
         }
     }
 

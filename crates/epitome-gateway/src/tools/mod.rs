@@ -123,8 +123,9 @@ async fn recall(reader: &mut Reader<'_>, query: &str, limit: Option<usize>) -> O
     let more = limit.map_or(0, |limit| found.hits.len().saturating_sub(limit.max(1)));
     found.hits.truncate(found.hits.len() - more);
     found.left_out += more;
-    match found.hits.is_empty() {
-        true => Outcome::answer("Nothing that was left out matches. Try other words."),
-        false => Outcome::answer(found.render()),
+    if found.hits.is_empty() {
+        Outcome::answer("Nothing that was left out matches. Try other words.")
+    } else {
+        Outcome::answer(found.render())
     }
 }

@@ -74,9 +74,10 @@ impl TextPage<'_> {
         let (first, last, all) = (part.lines.start(), part.lines.end(), self.line_count());
         let heading = format!("[{}, lines {first}-{last} of {all}]", self.id);
         let body = part.text.strip_suffix('\n').unwrap_or(&part.text);
-        Outcome::answer(match part.is_whole {
-            true => format!("{heading}\n{body}"),
-            false => format!("{heading}\n{body}\n{}", self.read_on(part, to)),
+        Outcome::answer(if part.is_whole {
+            format!("{heading}\n{body}")
+        } else {
+            format!("{heading}\n{body}\n{}", self.read_on(part, to))
         })
     }
 
@@ -138,9 +139,10 @@ impl TextPage<'_> {
         }
         // Counts do not add up, so what is shown is counted once more as a whole.
         while self.counter.count(&blocks.join("\n")) > self.room() && blocks.pop().is_some() {}
-        match blocks.is_empty() {
-            true => (1, truncate(self.counter, &format!("{}: {}", hits[0].line, hits[0].text), self.room()).to_owned()),
-            false => (blocks.len(), blocks.join("\n")),
+        if blocks.is_empty() {
+            (1, truncate(self.counter, &format!("{}: {}", hits[0].line, hits[0].text), self.room()).to_owned())
+        } else {
+            (blocks.len(), blocks.join("\n"))
         }
     }
 }

@@ -46,9 +46,10 @@ impl Imported {
 
     /// Its messages are read with the same permission as its artifacts.
     fn may_read(&self) -> Result<(), EngineError> {
-        match self.access.may_read(self.engine.settings().retention.sensitivity) {
-            true => Ok(()),
-            false => Err(EngineError::NotAllowed),
+        if self.access.may_read(self.engine.settings().retention.sensitivity) {
+            Ok(())
+        } else {
+            Err(EngineError::NotAllowed)
         }
     }
 

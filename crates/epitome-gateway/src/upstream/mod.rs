@@ -3,10 +3,7 @@
 //! Headers are forwarded unchanged, except those that belong to one connection, those for the gateway, and the key if the
 //! upstream has its own.
 
-mod pool;
-
-pub use pool::PooledBody;
-
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,18 +15,24 @@ use http::header::{
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
+use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use pool::Pool;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::caller::PROVIDER_KEY_HEADERS;
 use crate::proxy::wishes::is_ours;
 use crate::refusal::Refusal;
-use crate::serve::io_threads::{io_thread_count, io_thread_index};
 use crate::settings::{Provider, Serve, Upstream, UpstreamRoute};
 
 /// The body of a forwarded request: whole, or a stream.
 pub type UpBody = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// How long an idle connection is kept.
+const IDLE_MAX: Duration = Duration::from_secs(50);
+/// The most that is read at once.
+const BUFFER_BYTES_MAX: usize = 512 << 10;
 
 /// Headers that belong to one connection.
 const OF_A_CONNECTION: [HeaderName; 9] = [
@@ -45,11 +48,14 @@ const OF_A_CONNECTION: [HeaderName; 9] = [
 ];
 
 /// Forwards requests.
+///
+/// A connection becomes idle when its answer was read to the end, and is used again. Dropping an answer earlier closes its
+/// connection, which tells the provider to stop. A request that the provider received nothing of, because it closed an idle
+/// connection at that very moment, takes another connection.
 #[derive(Clone, Debug)]
 pub struct Upstreams {
     list: Vec<Arc<Upstream>>,
-    /// One for each I/O thread, and the first for all other threads: a connection is driven by the runtime that it was made on.
-    pools: Vec<Pool>,
+    client: Client<HttpsConnector<HttpConnector>, UpBody>,
     first_byte: Duration,
 }
 
@@ -57,11 +63,15 @@ impl Upstreams {
     /// The upstreams of the settings.
     pub fn new(list: Vec<Upstream>, serve: &Serve) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        // One connector for all pools: each new one reads all root certificates of the system again.
-        let connector = connector(serve);
-        let pools = (0..=io_thread_count()).map(|_| Pool::new(connector.clone())).collect();
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .http1_preserve_header_case(true)
+            .http1_max_buf_size(BUFFER_BYTES_MAX)
+            .set_host(false)
+            .build(connector(serve));
         let list = list.into_iter().map(Arc::new).collect();
-        Upstreams { list, pools, first_byte: serve.first_byte_timeout_s.0 }
+        Upstreams { list, client, first_byte: serve.first_byte_timeout_s.0 }
     }
 
     /// Returns the upstream for a request: by path, then by model, then by provider.
@@ -81,16 +91,15 @@ impl Upstreams {
     }
 
     /// Sends a request that is written as its upstream wants it: a path as its address, and a host.
-    pub async fn send(
-        &self,
-        upstream: &Arc<Upstream>,
-        request: Request<UpBody>,
-    ) -> Result<Response<PooledBody>, Refusal> {
+    pub async fn send(&self, upstream: &Upstream, mut request: Request<UpBody>) -> Result<Response<Incoming>, Refusal> {
         let host = || upstream.url.authority().map(ToString::to_string).unwrap_or_default();
-        let sent = self.pools[io_thread_index().map_or(0, |index| index + 1)].send(upstream, request);
-        match tokio::time::timeout(self.first_byte, sent).await {
+        let mut target = upstream.url.clone().into_parts();
+        target.path_and_query = request.uri().path_and_query().cloned();
+        *request.uri_mut() = Uri::from_parts(target)
+            .map_err(|error| Refusal::Unreachable { host: host(), reason: error.to_string() })?;
+        match tokio::time::timeout(self.first_byte, self.client.request(request)).await {
             Err(_) => Err(Refusal::Timeout { host: host(), seconds: self.first_byte.as_secs() }),
-            Ok(Err(error)) => Err(Refusal::Unreachable { host: host(), reason: reason(&*error) }),
+            Ok(Err(error)) => Err(Refusal::Unreachable { host: host(), reason: reason(&error) }),
             Ok(Ok(response)) => Ok(response),
         }
     }
@@ -108,14 +117,11 @@ fn connector(serve: &Serve) -> HttpsConnector<HttpConnector> {
         .wrap_connector(http)
 }
 
-fn reason(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut reason = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        reason = format!("{reason}: {inner}");
-        source = inner.source();
-    }
-    reason
+/// Says what happened; the client's own error only says at which stage.
+fn reason(error: &hyper_util::client::legacy::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    if causes.is_empty() { error.to_string() } else { causes.join(": ") }
 }
 
 /// The headers that go up: the client's, less what is not the provider's. Keys of the gateway's own have left them already.
@@ -194,7 +200,11 @@ pub fn rewritten(headers: &mut HeaderMap) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use epitome_runtime::model::Secret;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
 
     use super::*;
 
@@ -249,5 +259,99 @@ mod tests {
         ] {
             assert_eq!(host(&url.parse().unwrap()).unwrap(), expected, "{url}");
         }
+    }
+
+    const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
+    const CUT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi";
+
+    /// A provider that says this to every request and, where it is told so, hangs up after it. What it has heard, and
+    /// `- N` for the end of a connection.
+    async fn provider(words: &'static str, hangs_up: bool) -> (Upstream, Arc<Mutex<Vec<String>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let heard = Arc::<Mutex<Vec<String>>>::default();
+        let all = Arc::clone(&heard);
+        tokio::spawn(async move {
+            let mut connections = 0;
+            while let Ok((mut stream, _)) = listener.accept().await {
+                connections += 1;
+                let (all, number) = (Arc::clone(&all), connections);
+                tokio::spawn(async move {
+                    let mut piece = vec![0; 4096];
+                    while let Some(count) = stream.read(&mut piece).await.ok().filter(|count| *count > 0) {
+                        let head = String::from_utf8_lossy(&piece[..count]).into_owned();
+                        all.lock().unwrap().push(format!("{number}: {head}"));
+                        stream.write_all(words.as_bytes()).await.unwrap();
+                        if hangs_up {
+                            break;
+                        }
+                    }
+                    drop(stream);
+                    all.lock().unwrap().push(format!("- {number}"));
+                });
+            }
+        });
+        let upstream = Upstream { route: UpstreamRoute::Provider(Provider::OpenAi), url, key: None };
+        (upstream, heard)
+    }
+
+    async fn ask(upstreams: &Upstreams, upstream: &Upstream) -> Response<Incoming> {
+        let mut request = Request::new(whole(Bytes::new()));
+        *request.uri_mut() = "/v1/models".parse().unwrap();
+        upstreams.send(upstream, request).await.unwrap()
+    }
+
+    /// Reads an answer to its end, and waits until its connection is back in the pool.
+    async fn ask_and_read(upstreams: &Upstreams, upstream: &Upstream) -> Bytes {
+        let answer = ask(upstreams, upstream).await.collect().await.unwrap().to_bytes();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        answer
+    }
+
+    /// On which connection each request came.
+    fn connections(heard: &Mutex<Vec<String>>) -> Vec<char> {
+        let heard = heard.lock().unwrap();
+        heard.iter().filter_map(|head| head.chars().next()).filter(|first| *first != '-').collect()
+    }
+
+    /// Waits until so many connections are over, and what is kept may know of it.
+    async fn closed(heard: &Mutex<Vec<String>>, count: usize) {
+        while heard.lock().unwrap().iter().filter(|head| head.starts_with('-')).count() < count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_used_again_when_its_answer_was_read() {
+        let (upstreams, (upstream, heard)) =
+            (Upstreams::new(Vec::new(), &Serve::default()), provider(WHOLE, false).await);
+        for _ in 0..3 {
+            assert_eq!(ask_and_read(&upstreams, &upstream).await, "hi");
+        }
+        assert_eq!(connections(&heard), ['1', '1', '1']);
+        let (upstream, heard) = provider(CUT, false).await;
+        let two = [ask(&upstreams, &upstream).await, ask(&upstreams, &upstream).await];
+        assert_eq!(connections(&heard), ['1', '2'], "two at once need two");
+        drop(two);
+    }
+
+    #[tokio::test]
+    async fn one_that_was_closed_or_left_in_the_middle_is_not_used_again() {
+        let (upstreams, (upstream, heard)) =
+            (Upstreams::new(Vec::new(), &Serve::default()), provider(WHOLE, true).await);
+        for count in 1..=2 {
+            ask(&upstreams, &upstream).await.collect().await.unwrap();
+            closed(&heard, count).await;
+        }
+        assert_eq!(connections(&heard), ['1', '2']);
+        let (upstream, heard) = provider(CUT, false).await;
+        for count in 1..=2 {
+            let mut answer = ask(&upstreams, &upstream).await;
+            answer.frame().await.unwrap().unwrap();
+            drop(answer);
+            closed(&heard, count).await;
+        }
+        assert_eq!(connections(&heard), ['1', '2']);
     }
 }

@@ -127,9 +127,7 @@ pub struct Obedient;
 impl Proxy for Obedient {
     type Body = Body;
 
-    type Memory = ();
-
-    async fn answer(&self, request: Request<Incoming>, call: Call, (): &()) -> Response<Body> {
+    async fn answer(&self, request: Request<Incoming>, call: Call) -> Response<Body> {
         let path = request.uri().path().to_owned();
         match path.split('/').nth(1).unwrap_or_default() {
             "stream" => Response::new(pieces(path.rsplit('/').next().and_then(|count| count.parse().ok()))),

@@ -7,52 +7,27 @@ use serde::{Deserialize, Serialize};
 use crate::ids::TenantId;
 use crate::store::Sensitivity;
 
-/// One thing that somebody may do within their tenant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Permission {
-    /// See threads, their plans and their events.
-    ReadThread,
-    /// Append to threads and compact them.
-    WriteThread,
-    /// Read what left a prompt.
-    ReadArtifact,
-    /// Read confidential content.
-    ReadConfidential,
-    /// Read restricted content.
-    ReadRestricted,
-    /// Look after the store: keys, sweeps, checks.
-    Administer,
+crate::named_enum! {
+    /// One thing that somebody may do within their tenant.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Permission {
+        /// See threads, their plans and their events.
+        ReadThread = "read_thread",
+        /// Append to threads and compact them.
+        WriteThread = "write_thread",
+        /// Read what left a prompt.
+        ReadArtifact = "read_artifact",
+        /// Read confidential content.
+        ReadConfidential = "read_confidential",
+        /// Read restricted content.
+        ReadRestricted = "read_restricted",
+        /// Look after the store: keys, sweeps, checks.
+        Administer = "administer",
+    }
 }
 
 impl Permission {
-    /// All of them.
-    pub const ALL: [Permission; 6] = [
-        Permission::ReadThread,
-        Permission::WriteThread,
-        Permission::ReadArtifact,
-        Permission::ReadConfidential,
-        Permission::ReadRestricted,
-        Permission::Administer,
-    ];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Permission::ReadThread => "read_thread",
-            Permission::WriteThread => "write_thread",
-            Permission::ReadArtifact => "read_artifact",
-            Permission::ReadConfidential => "read_confidential",
-            Permission::ReadRestricted => "read_restricted",
-            Permission::Administer => "administer",
-        }
-    }
-
-    /// The one of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Permission::ALL.into_iter().find(|permission| permission.name() == name)
-    }
-
     /// Returns the permission that content of this sensitivity needs in addition to [`Permission::ReadArtifact`].
     pub fn to_read(sensitivity: Sensitivity) -> Option<Self> {
         match sensitivity {
@@ -163,7 +138,7 @@ mod tests {
             let held: Vec<Permission> = only.into();
             assert_eq!(held, [one]);
             assert!(!Permissions::all().without(one).has(one));
-            assert_eq!(Permission::named(one.name()), Some(one));
+            assert_eq!(Permission::from_name(one.name()), Some(one));
             assert_eq!(serde_json::to_value(only).unwrap(), serde_json::json!([one.name()]));
         }
     }

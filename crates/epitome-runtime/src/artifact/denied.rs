@@ -13,38 +13,24 @@ use crate::vault::OpenError;
 use super::access::{Access, Permission};
 use super::objects::Unreadable;
 
-/// The reasons for which an artifact is denied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DenialReason {
-    /// There is none of this id.
-    Unknown,
-    /// It is another tenant's.
-    WrongTenant,
-    /// The requester lacks a permission.
-    MissingPermission,
-    /// Its time is over.
-    Expired,
-    /// It is sealed with a key that is not configured.
-    WrongKey,
-    /// Its content is gone, or is not what was written.
-    Damaged,
-    /// The store or the object store did not answer.
-    Unreachable,
-}
-
-impl DenialReason {
-    /// Its name in the log.
-    pub fn name(self) -> &'static str {
-        match self {
-            DenialReason::Unknown => "unknown",
-            DenialReason::WrongTenant => "wrong_tenant",
-            DenialReason::MissingPermission => "missing_permission",
-            DenialReason::Expired => "expired",
-            DenialReason::WrongKey => "wrong_key",
-            DenialReason::Damaged => "damaged",
-            DenialReason::Unreachable => "unreachable",
-        }
+crate::named_enum! {
+    /// The reasons for which an artifact is denied.
+    #[non_exhaustive]
+    pub enum DenialReason {
+        /// There is none of this id.
+        Unknown = "unknown",
+        /// It is another tenant's.
+        WrongTenant = "wrong_tenant",
+        /// The requester lacks a permission.
+        MissingPermission = "missing_permission",
+        /// Its time is over.
+        Expired = "expired",
+        /// It is sealed with a key that is not configured.
+        WrongKey = "wrong_key",
+        /// Its content is gone, or is not what was written.
+        Damaged = "damaged",
+        /// The store or the object store did not answer.
+        Unreachable = "unreachable",
     }
 }
 

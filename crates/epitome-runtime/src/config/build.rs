@@ -196,10 +196,7 @@ impl Config {
     /// The keys that content is sealed with.
     pub fn master_keys(&self, environment: &Environment) -> Result<Keys, BuildError> {
         let Some(current) = &self.keys.current else {
-            return match self.keys.older.is_empty() {
-                true => Ok(Keys::none()),
-                false => Err(BuildError::OnlyOlder),
-            };
+            return if self.keys.older.is_empty() { Ok(Keys::none()) } else { Err(BuildError::OnlyOlder) };
         };
         let mut text = Zeroizing::new(revealed("keys.current", current, environment)?.to_string());
         for older in &self.keys.older {
@@ -251,9 +248,10 @@ impl Config {
 
     /// What an engine is told once.
     pub fn settings(&self) -> Result<Settings, BuildError> {
-        let background = match self.background.enabled {
-            true => Background::On { wait: Duration::from_secs(self.background.wait_s) },
-            false => Background::Off,
+        let background = if self.background.enabled {
+            Background::On { wait: Duration::from_secs(self.background.wait_s) }
+        } else {
+            Background::Off
         };
         Ok(Settings {
             model: self.model.name.clone(),

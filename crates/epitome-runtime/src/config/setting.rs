@@ -174,8 +174,7 @@ macro_rules! setting_by_name {
             const REACHES_OUT: bool = false;
 
             fn read(written: &$crate::config::WrittenValue, _: &$crate::config::ReadContext<'_>) -> Option<Self> {
-                let name = written.text()?;
-                <$Enum>::ALL.into_iter().find(|value| value.name() == name)
+                <$Enum>::from_name(written.text()?)
             }
 
             fn allowed(_: &$crate::config::ReadContext<'_>) -> String {

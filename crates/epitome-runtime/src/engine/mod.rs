@@ -234,9 +234,10 @@ impl Engine {
             self.inner.log.create(new).await?;
         }
         let thread = OpenThread::load(self.clone(), access.clone(), key).await?;
-        match thread.dialect == dialect {
-            true => Ok(thread),
-            false => Err(EngineError::Dialect { found: thread.dialect.name().to_owned(), wanted: dialect.name() }),
+        if thread.dialect == dialect {
+            Ok(thread)
+        } else {
+            Err(EngineError::Dialect { found: thread.dialect.name().to_owned(), wanted: dialect.name() })
         }
     }
 

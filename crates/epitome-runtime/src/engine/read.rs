@@ -126,10 +126,7 @@ impl OpenThread {
 
     async fn if_in_log(&self, id: &str, denied: &Denied) -> Option<String> {
         let allowed = self.engine.settings().auto_rehydrate.contains(&self.engine.settings().retention.sensitivity);
-        match may_be_in_the_log(denied) && allowed {
-            true => self.content_in_log(id).await.map(Content::into_text),
-            false => None,
-        }
+        if may_be_in_the_log(denied) && allowed { self.content_in_log(id).await.map(Content::into_text) } else { None }
     }
 
     /// Reads a message by its reference, such as `m41`, or some lines of it.
@@ -176,9 +173,10 @@ impl OpenThread {
             Part::ToolResult(result) => Some(&*result.text),
             _ => None,
         });
-        match texts.into_iter().any(|text| is_named_by_compaction(text, number)) {
-            true => Err(EngineError::ForeignNumber { reference: reference.to_owned() }),
-            false => Ok(()),
+        if texts.into_iter().any(|text| is_named_by_compaction(text, number)) {
+            Err(EngineError::ForeignNumber { reference: reference.to_owned() })
+        } else {
+            Ok(())
         }
     }
 

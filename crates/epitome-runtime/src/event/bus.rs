@@ -11,7 +11,6 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -22,22 +21,18 @@ use tokio::task::JoinSet;
 use super::{CompactionStats, Event, Hook, Listener};
 use crate::ids::ThreadKey;
 
-/// After this many panics in a row a listener is left out.
-const PANICS_MAX: u32 = 3;
-
 const LAG_MAX: usize = 1024;
 
 const HOOK_LIMIT: Duration = Duration::from_secs(2);
 
 /// Delivers events to listeners and subscribers, and calls hooks around compactions. A clone delivers to the same ones.
 ///
-/// A listener is called in place, on the request's own thread, and has two states: active, and silenced after three panics
-/// in a row; one good call in between starts the count anew. A subscriber has a queue of 1024 events; one that lags loses
+/// A listener is called in place, on the request's own thread; a panic in it is caught and logged. A subscriber has a queue of 1024 events; one that lags loses
 /// the oldest and learns how many. A hook runs in a task of its own, which is aborted at the limit. The code that emits
 /// never learns of any of this: an event that could fail a request would make observing it a risk.
 #[derive(Clone)]
 pub struct Bus {
-    listeners: Arc<[GuardedListener]>,
+    listeners: Arc<[Arc<dyn Listener>]>,
     hooks: Arc<[Arc<dyn Hook>]>,
     hook_limit: Duration,
     subscribers: broadcast::Sender<Arc<Event>>,
@@ -63,7 +58,7 @@ impl Bus {
     /// The bus with one more listener. Clones made before do not tell it.
     #[must_use]
     pub fn with_listener(mut self, listener: Arc<dyn Listener>) -> Self {
-        self.listeners = self.listeners.iter().cloned().chain([GuardedListener::new(listener)]).collect();
+        self.listeners = self.listeners.iter().cloned().chain([listener]).collect();
         self
     }
 
@@ -83,7 +78,11 @@ impl Bus {
 
     /// Tells everybody who listens. Never panics, never waits.
     pub fn emit(&self, event: &Event) {
-        self.listeners.iter().for_each(|listener| listener.hear(event));
+        for listener in self.listeners.iter() {
+            if catch_unwind(AssertUnwindSafe(|| listener.hear(event))).is_err() {
+                tracing::warn!("an event listener panicked");
+            }
+        }
         if self.subscribers.receiver_count() > 0 {
             // The only error is that the last subscriber has just left.
             let _ = self.subscribers.send(Arc::new(event.clone()));
@@ -105,11 +104,6 @@ impl Bus {
         self.call(Around::After, key, stats).await;
     }
 
-    /// Returns the number of panics of all listeners.
-    pub fn panics(&self) -> u64 {
-        self.listeners.iter().map(|listener| listener.panics.load(Ordering::Relaxed)).sum()
-    }
-
     async fn call(&self, around: Around, key: &ThreadKey, stats: &CompactionStats) {
         let Ok(runtime) = Handle::try_current() else {
             tracing::warn!("hooks were not called {around} a compaction: there is no runtime");
@@ -117,8 +111,27 @@ impl Bus {
         };
         let limit = self.hook_limit;
         join_all(self.hooks.iter().enumerate().map(|(place, hook)| {
-            let call = HookCall { hook: hook.clone(), around, key: key.clone(), stats: *stats };
-            call.run_contained(&runtime, place, limit)
+            let (hook, key, stats) = (Arc::clone(hook), key.clone(), *stats);
+            let call = async move {
+                match around {
+                    Around::Before => hook.on_before_compaction(&key, &stats).await,
+                    Around::After => hook.on_after_compaction(&key, &stats).await,
+                }
+            };
+            // In a task of its own, which ends with the wait for it.
+            let mut task = JoinSet::new();
+            task.spawn_on(call, &runtime);
+            async move {
+                match tokio::time::timeout(limit, task.join_next()).await {
+                    Ok(Some(Err(error))) if error.is_panic() => {
+                        tracing::warn!("hook {place} panicked {around} a compaction; the compaction continues");
+                    }
+                    Ok(_) => {}
+                    Err(_) => {
+                        tracing::warn!("hook {place} took longer than {limit:?} {around} a compaction and was aborted");
+                    }
+                }
+            }
         }))
         .await;
     }
@@ -127,43 +140,6 @@ impl Bus {
 impl fmt::Debug for Bus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bus").field("listeners", &self.listeners.len()).field("hooks", &self.hooks.len()).finish()
-    }
-}
-
-/// A listener with its panics.
-#[derive(Clone)]
-struct GuardedListener {
-    listener: Arc<dyn Listener>,
-    in_a_row: Arc<AtomicU32>,
-    panics: Arc<AtomicU64>,
-}
-
-impl GuardedListener {
-    fn new(listener: Arc<dyn Listener>) -> Self {
-        GuardedListener { listener, in_a_row: Arc::default(), panics: Arc::default() }
-    }
-
-    fn hear(&self, event: &Event) {
-        if self.in_a_row.load(Ordering::Relaxed) >= PANICS_MAX {
-            return;
-        }
-        match catch_unwind(AssertUnwindSafe(|| self.listener.hear(event))) {
-            Ok(()) => self.forgive(),
-            Err(_) => self.count_panic(),
-        }
-    }
-
-    /// Begins the count anew, unless another thread has just left the listener out.
-    fn forgive(&self) {
-        let anew = |panics| (0 < panics && panics < PANICS_MAX).then_some(0);
-        let _ = self.in_a_row.try_update(Ordering::Relaxed, Ordering::Relaxed, anew);
-    }
-
-    fn count_panic(&self) {
-        self.panics.fetch_add(1, Ordering::Relaxed);
-        if self.in_a_row.fetch_add(1, Ordering::Relaxed) + 1 == PANICS_MAX {
-            tracing::warn!("an event listener panicked {PANICS_MAX} times in a row and gets no more events");
-        }
     }
 }
 
@@ -182,42 +158,10 @@ impl fmt::Display for Around {
     }
 }
 
-/// One call of one hook.
-struct HookCall {
-    hook: Arc<dyn Hook>,
-    around: Around,
-    key: ThreadKey,
-    stats: CompactionStats,
-}
-
-impl HookCall {
-    async fn run(self) {
-        match self.around {
-            Around::Before => self.hook.on_before_compaction(&self.key, &self.stats).await,
-            Around::After => self.hook.on_after_compaction(&self.key, &self.stats).await,
-        }
-    }
-
-    /// Runs in a task of its own, which ends with the wait for it.
-    async fn run_contained(self, runtime: &Handle, place: usize, limit: Duration) {
-        let around = self.around;
-        let mut task = JoinSet::new();
-        task.spawn_on(self.run(), runtime);
-        match tokio::time::timeout(limit, task.join_next()).await {
-            Ok(Some(Err(error))) if error.is_panic() => {
-                tracing::warn!("hook {place} panicked {around} a compaction; the compaction continues");
-            }
-            Ok(_) => {}
-            Err(_) => {
-                tracing::warn!("hook {place} took longer than {limit:?} {around} a compaction and was aborted");
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
     use crate::event::EventKind;
@@ -240,27 +184,20 @@ mod tests {
         }
     }
 
-    /// Panics on the events of these numbers; counts all it is told.
-    struct PanicsOn(&'static [u64], AtomicU64);
+    struct Panics;
 
-    impl Listener for PanicsOn {
-        fn hear(&self, event: &Event) {
-            self.1.fetch_add(1, Ordering::Relaxed);
-            assert!(!self.0.contains(&event.tokens_before), "this listener panics");
+    impl Listener for Panics {
+        fn hear(&self, _: &Event) {
+            panic!("this listener panics");
         }
     }
 
     #[test]
-    fn a_listener_is_left_out_after_three_panics_in_a_row_and_nobody_else_notices() {
-        let cases: [(&[u64], u64, u64); 3] = [(&[], 10, 0), (&[0, 1, 3, 4, 6, 7], 10, 6), (&[1, 2, 3], 4, 3)];
-        for (panics_on, told, panics) in cases {
-            let (bad, good) = (Arc::new(PanicsOn(panics_on, AtomicU64::new(0))), Arc::new(Keeps::default()));
-            let bus = Bus::new().with_listener(bad.clone()).with_listener(good.clone());
-            (0..10).for_each(|number| bus.emit(&event(number)));
-            assert_eq!(bad.1.load(Ordering::Relaxed), told, "{panics_on:?}");
-            assert_eq!(bus.panics(), panics, "{panics_on:?}");
-            assert_eq!(*good.0.lock().expect("held"), (0..10).collect::<Vec<_>>(), "{panics_on:?}");
-        }
+    fn a_listener_that_panics_is_not_noticed_by_anybody_else() {
+        let good = Arc::new(Keeps::default());
+        let bus = Bus::new().with_listener(Arc::new(Panics)).with_listener(good.clone());
+        (0..10).for_each(|number| bus.emit(&event(number)));
+        assert_eq!(*good.0.lock().expect("held"), (0..10).collect::<Vec<_>>());
     }
 
     #[tokio::test]

@@ -86,27 +86,16 @@ impl Serialize for Strategy {
     }
 }
 
-/// The stage of a job, as events and metrics name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobStage {
-    /// The job waits for a worker.
-    Queued,
-    /// A worker began an attempt.
-    Started,
-    /// The job is done.
-    Done,
-    /// The attempt failed; the job is tried again unless its attempts are used up.
-    Failed,
-}
-
-impl JobStage {
-    /// Returns its name, as it is stored and sent.
-    pub fn name(self) -> &'static str {
-        match self {
-            JobStage::Queued => "queued",
-            JobStage::Started => "started",
-            JobStage::Done => "done",
-            JobStage::Failed => "failed",
-        }
+crate::named_enum! {
+    /// The stage of a job, as events and metrics name it.
+    pub enum JobStage {
+        /// The job waits for a worker.
+        Queued = "queued",
+        /// A worker began an attempt.
+        Started = "started",
+        /// The job is done.
+        Done = "done",
+        /// The attempt failed; the job is tried again unless its attempts are used up.
+        Failed = "failed",
     }
 }

@@ -15,22 +15,13 @@ use crate::model::{ModelAnswer, ModelError};
 /// The target of all these spans.
 pub const TARGET: &str = "epitome";
 
-/// The purposes of a model call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallPurpose {
-    /// The agent's next step.
-    Turn,
-    /// A summary.
-    Summary,
-}
-
-impl CallPurpose {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            CallPurpose::Turn => "turn",
-            CallPurpose::Summary => "summary",
-        }
+crate::named_enum! {
+    /// The purposes of a model call.
+    pub enum CallPurpose {
+        /// The agent's next step.
+        Turn = "turn",
+        /// A summary.
+        Summary = "summary",
     }
 }
 
@@ -91,28 +82,17 @@ pub fn compaction(key: &ThreadKey, policy: &str, tokens_before: u64) -> Span {
     )
 }
 
-/// The outcomes of a compaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompactionOutcome {
-    /// A plan was committed.
-    Committed,
-    /// There was nothing to do.
-    Nothing,
-    /// Somebody else committed first.
-    Conflict,
-    /// It was made and not committed.
-    Failed,
-}
-
-impl CompactionOutcome {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            CompactionOutcome::Committed => "committed",
-            CompactionOutcome::Nothing => "nothing",
-            CompactionOutcome::Conflict => "conflict",
-            CompactionOutcome::Failed => "failed",
-        }
+crate::named_enum! {
+    /// The outcomes of a compaction.
+    pub enum CompactionOutcome {
+        /// A plan was committed.
+        Committed = "committed",
+        /// There was nothing to do.
+        Nothing = "nothing",
+        /// Somebody else committed first.
+        Conflict = "conflict",
+        /// It was made and not committed.
+        Failed = "failed",
     }
 }
 

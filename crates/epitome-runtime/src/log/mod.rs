@@ -201,12 +201,6 @@ impl Log {
         self.open_json(&row.key.tenant, Sealing::Label, row.key.thread.as_str(), &row.labels)
     }
 
-    /// Returns the change that sets a thread's labels.
-    pub fn set_labels(&self, key: &ThreadKey, labels: &serde_json::Value) -> Write {
-        let labels = self.seal_json(&key.tenant, Sealing::Label, key.thread.as_str(), labels);
-        Write::Label { key: key.clone(), labels }
-    }
-
     /// The newest of these messages, given oldest first, that a thread of the tenant holds whose scope is this.
     pub async fn find(
         &self,

@@ -59,13 +59,12 @@ impl Log {
     pub(crate) fn rename_thread(&self, row: &ThreadRow) -> Option<Write> {
         let tenant = &row.key.tenant;
         let is_told = |part: &str| !part.is_empty() && part != NO_MODEL && !is_blinded(part);
-        let scope = match row.scope.split(PART).any(is_told) {
-            true => self.stored_scope(tenant, &row.scope),
-            false => row.scope.clone(),
-        };
-        let counter = match row.counter.strip_prefix(FOR_MODEL).is_some_and(is_told) {
-            true => self.stored_counter(tenant, &row.counter),
-            false => row.counter.clone(),
+        let scope =
+            if row.scope.split(PART).any(is_told) { self.stored_scope(tenant, &row.scope) } else { row.scope.clone() };
+        let counter = if row.counter.strip_prefix(FOR_MODEL).is_some_and(is_told) {
+            self.stored_counter(tenant, &row.counter)
+        } else {
+            row.counter.clone()
         };
         let is_new = scope != row.scope || counter != row.counter;
         is_new.then(|| Write::NameThread { key: row.key.clone(), scope, counter })

@@ -89,10 +89,7 @@ impl HttpModel {
     async fn send(&self, body: &str, stream: bool) -> Result<Response, ModelError> {
         let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body.to_owned());
         let within = self.endpoint.timeouts.first_byte;
-        let response = match stream {
-            true => timeout(within, request.send()).await,
-            false => Ok(request.send().await),
-        };
+        let response = if stream { timeout(within, request.send()).await } else { Ok(request.send().await) };
         match response {
             Ok(response) => response.map_err(|error| self.broken(error)),
             Err(_) => Err(ModelError::TimedOut { what: "begin to answer", within }),

@@ -242,9 +242,10 @@ fn hit(
     let (start, text) = shown(whole, wanted, most, counter);
     let first_line = passage.first_line + whole[..start].matches('\n').count() as u32;
     // A message that is shown whole was counted when it was appended.
-    let tokens = match is_whole && text.len() == whole.len() {
-        true => entry.part_tokens.iter().copied().sum(),
-        false => counter.count(text),
+    let tokens = if is_whole && text.len() == whole.len() {
+        entry.part_tokens.iter().copied().sum()
+    } else {
+        counter.count(text)
     };
     let lines = u32::try_from(text.lines().count()).unwrap_or(1).max(1);
     let hit = RecallHit {

@@ -13,8 +13,8 @@ macro_rules! delegate_store {
             use ::std::ops::Range;
             use $crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
             use $crate::store::{
-                ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow,
-                Lease, MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+                ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow,
+                PlanRow, Segment, Store, StoreError, ThreadRow, Write,
             };
 
             #[async_trait::async_trait]
@@ -63,16 +63,6 @@ macro_rules! delegate_store {
 
                 async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
                     self.wrap_call("document", self.inner().document(key)).await
-                }
-
-                async fn documents(
-                    &self,
-                    tenant: &TenantId,
-                    kind: DocumentKind,
-                    after: Option<&str>,
-                    limit: usize,
-                ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
-                    self.wrap_call("documents", self.inner().documents(tenant, kind, after, limit)).await
                 }
 
                 async fn all_documents(

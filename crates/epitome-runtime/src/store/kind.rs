@@ -12,78 +12,50 @@ use crate::ids::{Moment, ThreadId};
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// Declares the kinds once: the enum, the list of all of them and their stored names cannot disagree.
-macro_rules! document_kinds {
-    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
-        /// The kinds of documents.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum DocumentKind {
-            $($(#[$doc])* $kind,)*
-        }
-
-        impl DocumentKind {
-            /// All kinds.
-            pub const ALL: &'static [DocumentKind] = &[$(DocumentKind::$kind,)*];
-
-            /// The name under which a store keeps it; never given to another kind.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(DocumentKind::$kind => $name,)*
-                }
-            }
-
-            /// The kind of this name.
-            pub fn from_name(name: &str) -> Option<DocumentKind> {
-                match name {
-                    $($name => Some(DocumentKind::$kind),)*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-document_kinds! {
-    /// A model's answer as the client got it, kept until the client sends it back.
-    Answer = "answer",
-    /// The description of a queued compaction.
-    CompactionJob = "errand",
-    /// The lessons about models.
-    Learned = "learned",
-    /// One request in the ledger.
-    Ledger = "ledger",
-    /// The ledger's totals of a day.
-    LedgerDay = "ledger-day",
-    /// A thread's previous request in the ledger.
-    LedgerPrevious = "ledger-previous",
-    /// A thread's memory block.
-    Memory = "memory",
-    /// Entries that were folded into a memory block's summary.
-    MemoryFolded = "memory-folded",
-    /// The pins of a thread.
-    Pins = "pins",
-    /// A small write that shows that a store takes any.
-    Probe = "probe",
-    /// The quality metrics of a thread.
-    Quality = "quality",
-    /// An answer that a client may go on from by its id.
-    Response = "response",
-    /// The key under which a thread's search index was made.
-    Rotated = "rotated",
-    /// The thread that was last begun under a conversation's name.
-    Scope = "scope",
-    /// The store's own random secret.
-    Secret = "secret",
-    /// The file that a thread was imported from.
-    Source = "source",
-    /// The workstream state of a thread.
-    State = "state",
-    /// A model's summary, cached.
-    Summary = "summary",
-    /// The thread that a model said something in.
-    Trace = "trace",
-    /// The rehydration state of a thread's current turn.
-    Turn = "turn",
+crate::named_enum! {
+    /// The kinds of documents. A store keeps each under its name, which is never given to another kind.
+    pub enum DocumentKind {
+        /// A model's answer as the client got it, kept until the client sends it back.
+        Answer = "answer",
+        /// The description of a queued compaction.
+        CompactionJob = "errand",
+        /// The lessons about models.
+        Learned = "learned",
+        /// One request in the ledger.
+        Ledger = "ledger",
+        /// The ledger's totals of a day.
+        LedgerDay = "ledger-day",
+        /// A thread's previous request in the ledger.
+        LedgerPrevious = "ledger-previous",
+        /// A thread's memory block.
+        Memory = "memory",
+        /// Entries that were folded into a memory block's summary.
+        MemoryFolded = "memory-folded",
+        /// The pins of a thread.
+        Pins = "pins",
+        /// A small write that shows that a store takes any.
+        Probe = "probe",
+        /// The quality metrics of a thread.
+        Quality = "quality",
+        /// An answer that a client may go on from by its id.
+        Response = "response",
+        /// The key under which a thread's search index was made.
+        Rotated = "rotated",
+        /// The thread that was last begun under a conversation's name.
+        Scope = "scope",
+        /// The store's own random secret.
+        Secret = "secret",
+        /// The file that a thread was imported from.
+        Source = "source",
+        /// The workstream state of a thread.
+        State = "state",
+        /// A model's summary, cached.
+        Summary = "summary",
+        /// The thread that a model said something in.
+        Trace = "trace",
+        /// The rehydration state of a thread's current turn.
+        Turn = "turn",
+    }
 }
 
 /// The owner of a document, with which it is erased.
@@ -297,7 +269,7 @@ mod tests {
     fn every_kind_is_read_back_from_its_own_name() {
         let names: BTreeSet<&str> = DocumentKind::ALL.iter().map(|kind| kind.name()).collect();
         assert_eq!(names.len(), DocumentKind::ALL.len());
-        for kind in DocumentKind::ALL {
+        for kind in &DocumentKind::ALL {
             assert_eq!(StoredKind::read(kind.name()), StoredKind::Known(*kind));
         }
         assert_eq!(StoredKind::read("memories").known(), None);

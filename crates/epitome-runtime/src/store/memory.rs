@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::rule::{self, not_at};
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobKind,
-    JobRow, JobState, Lease, MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobKind, JobRow,
+    JobState, Lease, MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -96,19 +96,6 @@ impl Store for Memory {
 
     async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
         Ok(self.state().documents.get(key).cloned())
-    }
-
-    async fn documents(
-        &self,
-        tenant: &TenantId,
-        kind: DocumentKind,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
-        let state = self.state();
-        let of_kind = state.documents.iter().filter(|(key, _)| key.tenant == *tenant && key.kind == kind.into());
-        let later = of_kind.filter(|(key, _)| after.is_none_or(|after| key.name.as_str() > after));
-        Ok(later.take(limit).map(|(key, row)| (key.clone(), row.clone())).collect())
     }
 
     async fn all_documents(

@@ -91,7 +91,19 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         kind: DocumentKind,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError>;
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+        let from = DocumentKey::new(tenant.clone(), kind, after.unwrap_or_default());
+        let mut page = self.all_documents(tenant, Some(&from), limit).await?;
+        page.retain(|(key, _)| key.kind == from.kind);
+        // A name may be empty, and no cursor comes before that.
+        if after.is_none()
+            && let Some(row) = self.document(&from).await?
+        {
+            page.insert(0, (from, row));
+            page.truncate(limit);
+        }
+        Ok(page)
+    }
 
     /// The tenant's documents of all kinds, known or not, in the order of the kinds' names and then of their own, from the
     /// one after `after` on, `limit` at most. What looks after a store goes through these, so that it forgets no kind.

@@ -127,39 +127,20 @@ pub struct DocumentRow {
     pub body: Vec<u8>,
 }
 
-/// The sensitivity of content.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Sensitivity {
-    /// Anybody may see it.
-    Public,
-    /// Everybody in the tenant may see it.
-    #[default]
-    Internal,
-    /// Only on purpose.
-    Confidential,
-    /// Only on purpose, and with a permission of its own.
-    Restricted,
-}
-
-impl Sensitivity {
-    /// All of them, least to most.
-    pub const ALL: [Sensitivity; 4] =
-        [Sensitivity::Public, Sensitivity::Internal, Sensitivity::Confidential, Sensitivity::Restricted];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Sensitivity::Public => "public",
-            Sensitivity::Internal => "internal",
-            Sensitivity::Confidential => "confidential",
-            Sensitivity::Restricted => "restricted",
-        }
-    }
-
-    /// The one of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Sensitivity::ALL.into_iter().find(|sensitivity| sensitivity.name() == name)
+crate::named_enum! {
+    /// The sensitivity of content.
+    #[derive(Default, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Sensitivity {
+        /// Anybody may see it.
+        Public = "public",
+        /// Everybody in the tenant may see it.
+        #[default]
+        Internal = "internal",
+        /// Only on purpose.
+        Confidential = "confidential",
+        /// Only on purpose, and with a permission of its own.
+        Restricted = "restricted",
     }
 }
 
@@ -274,36 +255,23 @@ impl JobKind {
     }
 }
 
-/// The state of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JobState {
-    /// It waits for its time or for a worker.
-    Ready,
-    /// A worker has it.
-    Running,
-    /// It is done.
-    Done,
-    /// It failed as often as it may.
-    Dead,
+crate::named_enum! {
+    /// The state of a job.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum JobState {
+        /// It waits for its time or for a worker.
+        Ready = "ready",
+        /// A worker has it.
+        Running = "running",
+        /// It is done.
+        Done = "done",
+        /// It failed as often as it may.
+        Dead = "dead",
+    }
 }
 
 impl JobState {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            JobState::Ready => "ready",
-            JobState::Running => "running",
-            JobState::Done => "done",
-            JobState::Dead => "dead",
-        }
-    }
-
-    /// The one of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        [JobState::Ready, JobState::Running, JobState::Done, JobState::Dead].into_iter().find(|s| s.name() == name)
-    }
-
     /// Tells whether something is still to come of it.
     pub fn is_pending(self) -> bool {
         matches!(self, JobState::Ready | JobState::Running)

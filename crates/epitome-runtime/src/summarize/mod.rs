@@ -83,77 +83,35 @@ pub struct NoSummary {
     pub details: String,
 }
 
-/// The reasons for which a model's summary is not used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NoSummaryReason {
-    /// It did not come in time.
-    Late,
-    /// The model answered nothing.
-    Empty,
-    /// The question does not fit into the model's window. A smaller one may.
-    TooLong,
-    /// The provider's answer cannot be read.
-    Garbled,
-    /// The provider rejected the request.
-    Rejected,
-    /// The provider asked to wait.
-    Throttled,
-    /// The provider failed so often that it is not called for a while.
-    CircuitOpen,
-    /// The provider cannot be reached, or failed.
-    Unreachable,
-    /// The summary ends at the output limit.
-    CutOff,
-    /// The model refused.
-    Refused,
-    /// The summary is not smaller than what it replaces.
-    NotSmaller,
-    /// The summary quotes words that the user never said.
-    Invented,
-    /// The summary breaks the schema in another way.
-    Unusable,
-}
-
-impl NoSummaryReason {
-    /// All reasons.
-    const ALL: [NoSummaryReason; 13] = [
-        NoSummaryReason::Late,
-        NoSummaryReason::Empty,
-        NoSummaryReason::TooLong,
-        NoSummaryReason::Garbled,
-        NoSummaryReason::Rejected,
-        NoSummaryReason::Throttled,
-        NoSummaryReason::CircuitOpen,
-        NoSummaryReason::Unreachable,
-        NoSummaryReason::CutOff,
-        NoSummaryReason::Refused,
-        NoSummaryReason::NotSmaller,
-        NoSummaryReason::Invented,
-        NoSummaryReason::Unusable,
-    ];
-
-    /// Returns the reason of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        NoSummaryReason::ALL.into_iter().find(|reason| reason.name() == name)
-    }
-
-    /// Returns the reason in one word, as events, metrics and receipts have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            NoSummaryReason::Late => "late",
-            NoSummaryReason::Empty => "empty",
-            NoSummaryReason::TooLong => "too-long",
-            NoSummaryReason::Garbled => "garbled",
-            NoSummaryReason::Rejected => "rejected",
-            NoSummaryReason::Throttled => "throttled",
-            NoSummaryReason::CircuitOpen => "left-alone",
-            NoSummaryReason::Unreachable => "unreachable",
-            NoSummaryReason::CutOff => "cut",
-            NoSummaryReason::Refused => "refused",
-            NoSummaryReason::NotSmaller => "grown",
-            NoSummaryReason::Invented => "invented",
-            NoSummaryReason::Unusable => "bad",
-        }
+crate::named_enum! {
+    /// The reasons for which a model's summary is not used.
+    #[non_exhaustive]
+    pub enum NoSummaryReason {
+        /// It did not come in time.
+        Late = "late",
+        /// The model answered nothing.
+        Empty = "empty",
+        /// The question does not fit into the model's window. A smaller one may.
+        TooLong = "too-long",
+        /// The provider's answer cannot be read.
+        Garbled = "garbled",
+        /// The provider rejected the request.
+        Rejected = "rejected",
+        /// The provider asked to wait.
+        Throttled = "throttled",
+        /// The provider failed so often that it is not called for a while.
+        CircuitOpen = "left-alone",
+        /// The provider cannot be reached, or failed.
+        Unreachable = "unreachable",
+        /// The summary ends at the output limit.
+        CutOff = "cut",
+        /// The model refused.
+        Refused = "refused",
+        /// The summary is not smaller than what it replaces.
+        NotSmaller = "grown",
+        /// The summary quotes words that the user never said.
+        Invented = "invented",
+        /// The summary breaks the schema in another way.
+        Unusable = "bad",
     }
 }

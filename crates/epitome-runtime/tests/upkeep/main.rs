@@ -194,7 +194,7 @@ async fn no_document_stays_in_the_open_and_an_orphan_is_found() {
     let engine = ground.engine(keys(&[("one", '1')])).await;
     rotate(engine.log(), engine.artifacts(), &mut |_| {}).await.unwrap();
     let documents = ground.documents().await;
-    for kind in DocumentKind::ALL {
+    for kind in &DocumentKind::ALL {
         assert!(documents.iter().any(|(key, _)| key.kind == (*kind).into()), "{kind}");
     }
     for (key, row) in &documents {
@@ -253,7 +253,7 @@ async fn every_kind_goes_when_its_retention_is_over_and_not_before() {
     ground.worked(Keys::none()).await;
     age(&ground).await;
     let engine = ground.engine(Keys::none()).await;
-    for kind in DocumentKind::ALL {
+    for kind in &DocumentKind::ALL {
         let there = |documents: Vec<(DocumentKey, DocumentRow)>| {
             documents.iter().any(|(key, _)| key.kind == (*kind).into() && key.tenant == owner().tenant)
         };
@@ -271,7 +271,7 @@ async fn every_kind_goes_when_its_retention_is_over_and_not_before() {
     expire(engine.log(), Moment(1).after(century)).await.unwrap();
     let left = ground.documents().await;
     let stays = |kind: &DocumentKind| left.iter().any(|(key, _)| key.kind == (*kind).into());
-    for kind in DocumentKind::ALL {
+    for kind in &DocumentKind::ALL {
         assert_eq!(stays(kind), kind.retention() == Retention::WithOwner, "{kind}");
     }
 }
@@ -283,7 +283,7 @@ async fn every_document_of_a_thread_is_found_and_none_of_another() {
         ground.worked(keys.clone()).await;
         let engine = ground.engine(keys).await;
         let found = documents_of(engine.log(), &ThreadKey::new(owner().tenant, thread_id("t1"))).await.unwrap();
-        for kind in DocumentKind::ALL {
+        for kind in &DocumentKind::ALL {
             let its = found.iter().any(|(key, _)| key.kind == (*kind).into());
             assert_eq!(its, kind.owner() != Owner::Tenant, "{kind}");
         }

@@ -27,8 +27,8 @@ use self::step::Step;
 use self::value::{bound, limit as most, parsed};
 use super::rule::LAPSED;
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow, Lease,
-    MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow,
+    Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -281,18 +281,6 @@ impl Store for Postgres {
     async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
         let sql = "SELECT * FROM documents WHERE tenant = $1 AND kind = $2 AND name = $3";
         self.row(sql, &[&key.tenant.as_str(), &key.kind.name(), &key.name], read::document).await
-    }
-
-    async fn documents(
-        &self,
-        tenant: &TenantId,
-        kind: DocumentKind,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
-        let sql = "SELECT * FROM documents WHERE tenant = $1 AND kind = $2 AND name >= coalesce($3, '') \
-                   AND name IS DISTINCT FROM $3 ORDER BY name LIMIT $4";
-        self.rows(sql, &[&tenant.as_str(), &kind.name(), &after, &most(limit)], read::keyed_document).await
     }
 
     async fn all_documents(

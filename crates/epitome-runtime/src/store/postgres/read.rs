@@ -107,7 +107,7 @@ pub(super) fn job(row: &Row) -> Result<JobRow, Fault> {
         id: JobId(uuid(row.try_get("id")?, "id")?),
         key: thread_key(row)?,
         kind: JobKind::from_name(row.try_get("kind")?),
-        state: JobState::named(row.try_get("state")?).ok_or_else(|| unreadable("state"))?,
+        state: JobState::from_name(row.try_get("state")?).ok_or_else(|| unreadable("state"))?,
         attempts: small(row, "attempts")?,
         attempts_max: small(row, "attempts_max")?,
         due: moment(row, "due")?,

@@ -28,8 +28,8 @@ use self::failure::Fault;
 use self::file::OpenFile;
 use self::worker::{Readers, Writer};
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, JobKind, JobRow, Lease,
-    MessageRow, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow,
+    Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -127,17 +127,6 @@ impl Store for Sqlite {
         self.read(move |conn| read::document(conn, &key)).await
     }
 
-    async fn documents(
-        &self,
-        tenant: &TenantId,
-        kind: DocumentKind,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
-        let (tenant, after) = (tenant.clone(), after.map(str::to_owned));
-        self.read(move |conn| read::documents(conn, &tenant, kind, after.as_deref(), limit)).await
-    }
-
     async fn all_documents(
         &self,
         tenant: &TenantId,
@@ -213,6 +202,7 @@ impl Store for Sqlite {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::DocumentKind;
 
     /// A disk that is full is stood in for by a database that may not grow.
     #[tokio::test]

@@ -128,7 +128,7 @@ fn job_row(row: &Row<'_>) -> Result<JobRow, Error> {
         id: JobId(Uuid::from_bytes(row.get("id")?)),
         key: thread_key(row)?,
         kind: JobKind::from_name(&row.get::<_, String>("kind")?),
-        state: JobState::named(&state).ok_or_else(|| unreadable("state"))?,
+        state: JobState::from_name(&state).ok_or_else(|| unreadable("state"))?,
         attempts: row.get("attempts")?,
         attempts_max: row.get("attempts_max")?,
         due: moment(row, "due")?,

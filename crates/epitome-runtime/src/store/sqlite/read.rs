@@ -13,8 +13,7 @@ use super::value::{amount, id, json, limit, moment, parsed, unreadable};
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 use crate::store::encode::id_bytes;
 use crate::store::{
-    ArtifactRow, DocumentKey, DocumentKind, DocumentRow, EventRow, Found, MessageRow, PlanRow, Sensitivity, StoredKind,
-    ThreadRow,
+    ArtifactRow, DocumentKey, DocumentRow, EventRow, Found, MessageRow, PlanRow, Sensitivity, StoredKind, ThreadRow,
 };
 
 /// A thread.
@@ -166,25 +165,6 @@ pub(super) fn document(conn: &Connection, key: &DocumentKey) -> Result<Option<Do
     Ok(select.query_row(params![key.tenant.as_str(), key.kind.name(), key.name], document_row).optional()?)
 }
 
-/// A tenant's documents of a kind after one of them.
-pub(super) fn documents(
-    conn: &Connection,
-    tenant: &TenantId,
-    kind: DocumentKind,
-    after: Option<&str>,
-    most: usize,
-) -> Result<Vec<(DocumentKey, DocumentRow)>, Fault> {
-    let mut select = conn.prepare_cached(
-        "SELECT * FROM documents WHERE tenant = ?1 AND kind = ?2 AND name >= coalesce(?3, '') AND name IS NOT ?3 \
-         ORDER BY name LIMIT ?4",
-    )?;
-    let rows = select.query_map(params![tenant.as_str(), kind.name(), after, limit(most)], |row| {
-        let key = DocumentKey { tenant: tenant.clone(), kind: kind.into(), name: row.get("name")? };
-        Ok((key, document_row(row)?))
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
 /// A tenant's documents of all kinds after one of them.
 pub(super) fn all_documents(
     conn: &Connection,
@@ -244,7 +224,7 @@ fn artifact_row(row: &Row<'_>) -> Result<ArtifactRow, Error> {
         at: moment(row, "at")?,
         expires: row.get::<_, Option<i64>>("expires")?.map(Moment),
         key_id: row.get("key_id")?,
-        sensitivity: Sensitivity::named(&sensitivity).ok_or_else(|| unreadable("sensitivity"))?,
+        sensitivity: Sensitivity::from_name(&sensitivity).ok_or_else(|| unreadable("sensitivity"))?,
         bytes: amount(row, "bytes")?,
         tokens: amount(row, "tokens")?,
     })
