@@ -23,7 +23,11 @@ pub fn run(args: &FactsArgs, config: Option<&Path>, screen: Screen) -> Result<An
     let conversation = if args.source.exists() || args.source == Path::new("-") {
         open(&input(args), CountFor::default(), args.until)?.conversation
     } else {
-        epitome::Conversation::until(stored_session(args, config)?, CountFor::default(), args.until.unwrap_or(usize::MAX))
+        epitome::Conversation::until(
+            stored_session(args, config)?,
+            CountFor::default(),
+            args.until.unwrap_or(usize::MAX),
+        )
     };
     let tools = CliConfig::for_file(config)?.values().compaction_policy()?.tools;
     let found = facts(&conversation.thread, &tools);
@@ -33,12 +37,7 @@ pub fn run(args: &FactsArgs, config: Option<&Path>, screen: Screen) -> Result<An
 }
 
 fn input(args: &FactsArgs) -> InputArgs {
-    InputArgs {
-        file: args.source.clone(),
-        format: args.format,
-        skip_bad_lines: args.skip_bad_lines,
-        artifacts: None,
-    }
+    InputArgs { file: args.source.clone(), format: args.format, skip_bad_lines: args.skip_bad_lines, artifacts: None }
 }
 
 /// Reads a thread of the store, as the file that `epitome export` would write.

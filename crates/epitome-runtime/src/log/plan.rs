@@ -128,7 +128,13 @@ mod tests {
     #[test]
     fn a_plan_hands_on_what_must_stay_the_first_request_and_the_newest_of_the_rest() {
         let quotes = |count| (0..count).map(|place| Quote { text: format!("{place}"), place }).collect::<Vec<_>>();
-        let request = |place| UserRequest { text: format!("{place}"), place, turn: 1, state: RequestState::Answered, context: None };
+        let request = |place| UserRequest {
+            text: format!("{place}"),
+            place,
+            turn: 1,
+            state: RequestState::Answered,
+            context: None,
+        };
         for count in [0, 1, ITEMS_MAX, ITEMS_MAX + 1, 5 * ITEMS_MAX] {
             let mut items = StructuredSummary {
                 constraints: quotes(count),

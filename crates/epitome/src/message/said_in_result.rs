@@ -41,7 +41,9 @@ pub(crate) fn said_in_result(text: &str) -> Vec<SaidInResult<'_>> {
 fn answers(text: &str) -> Vec<SaidInResult<'_>> {
     let mut said = Vec::new();
     let mut rest = text;
-    while let Some((question, after)) = rest.trim_start_matches([',', ' ']).strip_prefix('"').and_then(|rest| rest.split_once("\"=\"")) {
+    while let Some((question, after)) =
+        rest.trim_start_matches([',', ' ']).strip_prefix('"').and_then(|rest| rest.split_once("\"=\""))
+    {
         let end = ["\", \"", "\". ", "\" "].iter().filter_map(|sign| after.find(sign)).min();
         let end = end.unwrap_or_else(|| after.trim_end().trim_end_matches('.').trim_end_matches('"').len());
         let words = after[..end].trim();
@@ -82,7 +84,7 @@ mod tests {
             ),
             (
                 "User has answered your questions: \"Which?\"=\"A\", \"Where?\"=\"in \"src\"\". You can now continue.",
-                &[(Some("Which?"), "A"), (Some("Where?"), "in \"src")],
+                &[(Some("Which?"), "A"), (Some("Where?"), "in \"src\"")],
             ),
             ("log: The user doesn't want to proceed with this tool use. the user said:\nx", &[]),
             ("ok", &[]),

@@ -58,7 +58,8 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
     let planned = open_items(&items.current_plan);
     items.open_items.extend(planned);
     // What is said inside a turn is about its request; it is not another one.
-    let opens = |request: &&UserRequest| !matches!(request.context, Some(RequestContext::Rejects(_) | RequestContext::Retold));
+    let opens =
+        |request: &&UserRequest| !matches!(request.context, Some(RequestContext::Rejects(_) | RequestContext::Retold));
     let latest = items.requests.iter().rev().find(opens);
     items.current_task = latest.map(|request| Quote { text: request.text.clone(), place: request.place });
     update_request_states(&mut items, thread);

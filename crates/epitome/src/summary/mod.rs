@@ -64,8 +64,7 @@ pub use state::{
 };
 pub use structured::{
     CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState,
-    StructuredSummary,
-    ToolOutcome, TurnContext, UserRequest,
+    StructuredSummary, ToolOutcome, TurnContext, UserRequest,
 };
 pub(crate) use text_index::TextIndex;
 pub use work_state::{StateKind, StateLine};

@@ -20,8 +20,8 @@
 use super::headings::{Section, heading, section_of};
 use super::speech::constraints;
 use super::structured::{
-    Decision, ErrorFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState, StructuredSummary, ToolOutcome,
-    UserRequest,
+    Decision, ErrorFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState, StructuredSummary,
+    ToolOutcome, UserRequest,
 };
 use super::work_state::{StateLine, set_state};
 use crate::policy::SummaryForm;
@@ -244,7 +244,10 @@ pub(super) fn listed_user_messages(text: &str) -> Vec<&str> {
     };
     let lines = text.lines().skip_while(|line| !is_heading(line)).skip(1).take_while(|line| !ends(line));
     let items = lines.filter_map(|line| line.trim().strip_prefix("- "));
-    items.map(|item| item.trim().trim_matches(['"', '“', '”'])).filter(|item| item.len() > 2 && !item.starts_with(['[', '<', '('])).collect()
+    items
+        .map(|item| item.trim().trim_matches(['"', '“', '”']))
+        .filter(|item| item.len() > 2 && !item.starts_with(['[', '<', '(']))
+        .collect()
 }
 
 fn plan_item(item: &str, place: usize) -> PlanItem {

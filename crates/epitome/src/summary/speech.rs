@@ -62,9 +62,9 @@ pub(super) fn approval(text: &str) -> Option<&str> {
 /// Returns the choice that words begin with, in lower case: `2`, `2.`, `B)`, `#4`, `option 2`.
 pub(super) fn choice(words: &str) -> Option<String> {
     let lower = lower(words);
-    let rest = ["i think ", "let's try ", "let's go with ", "option "].iter().fold(lower.as_str(), |rest, lead| {
-        rest.strip_prefix(lead).unwrap_or(rest)
-    });
+    let rest = ["i think ", "let's try ", "let's go with ", "option "]
+        .iter()
+        .fold(lower.as_str(), |rest, lead| rest.strip_prefix(lead).unwrap_or(rest));
     let word = rest.split_whitespace().next().unwrap_or_default();
     let bare = word.trim_start_matches('#').trim_end_matches(['.', ')', ',', ':', '=']);
     let is_number = !bare.is_empty() && bare.len() <= 2 && bare.bytes().all(|byte| byte.is_ascii_digit());
@@ -105,7 +105,8 @@ fn begins_with_any(list: &LowerList, text: &str) -> bool {
 /// message, fenced code and quoted lines are somebody else's.
 pub(super) fn typed(text: &str) -> Vec<&str> {
     let paragraphs = paragraphs(text);
-    if text.len() <= TYPED_BYTES_MAX {
+    let has_headings = paragraphs.iter().any(|paragraph| paragraph.starts_with("# ") || paragraph.starts_with("## "));
+    if text.len() <= TYPED_BYTES_MAX && !has_headings {
         return paragraphs.into_iter().filter(|paragraph| !is_quoted(paragraph)).collect();
     }
     let first = paragraphs.iter().position(|paragraph| is_pasted(paragraph));

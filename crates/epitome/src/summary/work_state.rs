@@ -90,18 +90,57 @@ const RUNS: [(StateKind, &[&str]); 3] = [
     (
         StateKind::Tests,
         &[
-            "test", "tests", "pytest", "nextest", "jest", "vitest", "mocha", "rspec", "phpunit", "ctest", "tox", "unittest",
-            "test:integration", "test:unit", "test:e2e", "test:ci", "e2e",
+            "test",
+            "tests",
+            "pytest",
+            "nextest",
+            "jest",
+            "vitest",
+            "mocha",
+            "rspec",
+            "phpunit",
+            "ctest",
+            "tox",
+            "unittest",
+            "test:integration",
+            "test:unit",
+            "test:e2e",
+            "test:ci",
+            "e2e",
         ],
     ),
     (
         StateKind::Checks,
         &[
-            "lint", "clippy", "fmt", "eslint", "ruff", "mypy", "tsc", "typecheck", "check", "vet", "golangci-lint", "flake8",
-            "prettier", "black", "shellcheck", "pyright", "biome",
+            "lint",
+            "clippy",
+            "fmt",
+            "eslint",
+            "ruff",
+            "mypy",
+            "tsc",
+            "typecheck",
+            "check",
+            "vet",
+            "golangci-lint",
+            "flake8",
+            "prettier",
+            "black",
+            "shellcheck",
+            "pyright",
+            "biome",
         ],
     ),
-    (StateKind::Build, &["build", "compile", "make", "cmake", "ninja", "gradle", "gradlew", "webpack", "vite", "bazel", "msbuild"]),
+    (
+        StateKind::Build,
+        &["build", "compile", "make", "cmake", "ninja", "gradle", "gradlew", "webpack", "vite", "bazel", "msbuild"],
+    ),
+];
+
+/// Programs that print, search and move files.
+const READERS: [&str; 24] = [
+    "awk", "cat", "cd", "chmod", "cp", "diff", "echo", "find", "gh", "git", "grep", "head", "ls", "mkdir", "mv",
+    "printf", "rg", "rm", "sed", "sleep", "sort", "tail", "touch", "wc",
 ];
 
 /// Notes what a command and its output tell of the state.
@@ -140,17 +179,15 @@ pub(super) fn set_state(items: &mut StructuredSummary, kind: StateKind, line: St
     items.state.sort_by_key(|known| known.kind);
 }
 
-fn run_kind(command: &str) -> Option<StateKind> {
-    let words: Vec<&str> = command.split(|c: char| c.is_whitespace() || "&|;()\"'".contains(c)).collect();
-    // A search for the word or a file with that name runs nothing.
-    let reads = ["grep", "rg", "cat", "ls", "sed", "find", "head", "tail", "git", "echo", "cd"];
-    let is_run = |words: &[&str], names: &[&str]| words.iter().take(5).any(|word| names.contains(&name_of(word)));
-    let mut parts = words.split(|word| word.is_empty()).filter(|part| !part.is_empty());
-    parts.find_map(|part| {
-        if reads.contains(&part[0]) {
-            return None;
-        }
-        RUNS.iter().find(|(_, names)| is_run(part, names)).map(|(kind, _)| *kind)
+/// Returns what the first command of a line that runs something runs.
+fn run_kind(line: &str) -> Option<StateKind> {
+    line.split(['&', '|', ';', '\n']).find_map(|command| {
+        let words = command.split_whitespace().skip_while(|word| word.contains('=')).take(5);
+        let words: Vec<&str> = words.map(|word| word.trim_matches(['"', '\'', '(', ')'])).collect();
+        // A search for the word, or a file with that name, runs nothing.
+        let reads = words.first().is_none_or(|program| READERS.contains(&name_of(program)));
+        let runs = |names: &[&str]| words.iter().any(|word| names.contains(&name_of(word)));
+        RUNS.iter().find(|(_, names)| !reads && runs(names)).map(|(kind, _)| *kind)
     })
 }
 
@@ -177,7 +214,19 @@ fn switched_branch(command: &str) -> Option<&str> {
 /// Returns the lines that say what failed: names of tests, errors, what was expected and what came.
 fn failing_lines(output: &str) -> Vec<String> {
     const TELLING: [&str; 14] = [
-        "--- fail", "fail:", "failed", "error[", "error:", "error ", "panicked", "assert", "expected", "got ", "want ", "✗", "×",
+        "--- fail",
+        "fail:",
+        "failed",
+        "error[",
+        "error:",
+        "error ",
+        "panicked",
+        "assert",
+        "expected",
+        "got ",
+        "want ",
+        "✗",
+        "×",
         "undefined:",
     ];
     let tells = |line: &&str| {
