@@ -5,6 +5,7 @@
 
 use super::clip::one_line;
 use super::constraint::sentences;
+use super::parse::SHORT_BYTES_MAX;
 use super::speech::{approval, choice};
 use crate::thread::{Message, Role, Thread};
 
@@ -27,7 +28,8 @@ pub(super) fn answered(thread: &Thread, at: usize, words: &str) -> Option<String
     let ending = &before[before.ceil_char_boundary(before.len().saturating_sub(ENDING_BYTES_MAX))..];
     let question = sentences(ending).filter(|sentence| sentence.ends_with(['?', '？', '؟'])).last();
     let is_approval = approval(words).is_some();
-    let proposal = || ending.lines().map(str::trim).rfind(|line| !line.is_empty()).filter(|_| is_approval);
+    let is_terse = words.len() <= SHORT_BYTES_MAX;
+    let proposal = || ending.lines().map(str::trim).rfind(|line| !line.is_empty()).filter(|_| is_approval && is_terse);
     let is_question = words.trim_end().ends_with(['?', '？']);
     let asked = question.filter(|_| is_approval || !is_question).or_else(proposal)?;
     let asked = asked.trim_start_matches(['#', '*', '-', '>', ' ']).trim_end_matches('*');

@@ -27,7 +27,7 @@ use super::parse::{LATEST_REQUEST, RequestLabel, SHORT_BYTES_MAX};
 use super::passages::Passages;
 use super::pending::SummaryContext;
 use super::select::{Pick, select};
-use super::speech::is_pasted_mostly;
+use super::speech::{corrections, is_pasted_mostly};
 use super::structured::{OpenItem, Quote, RequestContext, StructuredSummary};
 use super::text_index::TextIndex;
 use crate::budget::{Recount, Tokens, longest};
@@ -137,6 +137,8 @@ struct SaidWords {
     /// The tokens of the label and the text.
     tokens: Tokens,
     is_whole: bool,
+    /// They bind or correct something.
+    is_marked: bool,
 }
 
 /// Writes a summary section by section, within the limit.
@@ -310,7 +312,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     }
 
     /// Writes what the user said, all of it and in order. Only where that takes more than its share of the limit, long material
-    /// is clipped further, and then the oldest words leave that bind nothing.
+    /// is clipped further, and then the oldest words leave that neither bind nor correct anything.
     fn write_requests(&mut self) {
         let mut said = self.said();
         let room = self.share(SAID_SHARE);
@@ -321,7 +323,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             said.iter_mut().for_each(|words| self.clip_words(words, most));
         }
         while said.iter().map(|words| words.tokens).sum::<Tokens>() > room {
-            let Some(at) = (0..said.len()).min_by_key(|at| (said[*at].label.binds, *at)) else { break };
+            let Some(at) = (0..said.len()).min_by_key(|at| (said[*at].is_marked, *at)) else { break };
             said.remove(at);
         }
         if said.is_empty() || !self.open_section(Section::Requests) {
@@ -350,7 +352,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             let binds = self.items.constraints.iter().any(|quote| request.text.contains(&quote.text));
             let (place, state, context) = (request.place, request.state, request.context.clone());
             let label = RequestLabel { place, state, context, binds };
-            let mut words = SaidWords { label, text: request.text.clone(), tokens: Tokens::ZERO, is_whole: true };
+            let is_marked = binds || corrections(&request.text).next().is_some();
+            let text = request.text.clone();
+            let mut words = SaidWords { label, text, tokens: Tokens::ZERO, is_whole: true, is_marked };
             words.tokens = self.count(&words.text) + self.count(&words.label.render()) + Tokens::new(1);
             if is_pasted_mostly(&request.text) {
                 self.clip_words(&mut words, self.limit.share(PASTED_SHARE).max(Tokens::new(60)));
