@@ -128,7 +128,7 @@ fn paragraphs(text: &str) -> Vec<&str> {
     let (mut from, mut at, mut in_fence) = (0, 0, false);
     for line in text.split_inclusive('\n') {
         let fence = line.trim_start().starts_with("```");
-        let breaks = (!in_fence && line.trim().is_empty()) || (fence && !in_fence);
+        let breaks = (fence || line.trim().is_empty()) && !in_fence;
         if breaks {
             paragraphs.push(&text[from..at]);
             from = at;
