@@ -196,9 +196,9 @@ impl Callers {
         for parameter in &parameters {
             let place = Place::named(parameter.split('=').next().unwrap_or_default());
             if self.keys.is_in(parameter.as_bytes(), place) {
-                presented.add(&self.keys, parameter.as_bytes(), place)
+                presented.add(&self.keys, parameter.as_bytes(), place);
             } else {
-                left.push(parameter)
+                left.push(parameter);
             }
         }
         if left.len() == parameters.len() {

@@ -119,9 +119,9 @@ impl Framer {
     pub fn push(&mut self, chunk: impl Into<Bytes>) -> Events<'_> {
         let chunk = chunk.into();
         if self.chunk.is_empty() {
-            self.chunk = chunk
+            self.chunk = chunk;
         } else {
-            self.chunk = [std::mem::take(&mut self.chunk), chunk].concat().into()
+            self.chunk = [std::mem::take(&mut self.chunk), chunk].concat().into();
         }
         Events(self)
     }

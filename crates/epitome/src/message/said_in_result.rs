@@ -59,9 +59,12 @@ fn answers(text: &str) -> Vec<SaidInResult<'_>> {
 mod tests {
     use super::said_in_result;
 
+    /// A result's text, and the questions and words that are found in it.
+    type Case<'a> = (&'a str, &'a [(Option<&'a str>, &'a str)]);
+
     #[test]
     fn a_persons_words_are_found_in_rejections_and_answers_and_nowhere_else() {
-        let cases: [(&str, &[(Option<&str>, &str)]); 8] = [
+        let cases: [Case<'_>; 8] = [
             (
                 "The user doesn't want to proceed with this tool use. The tool use was rejected. To tell you how to proceed, the user said:\nuse the helper",
                 &[(None, "use the helper")],
