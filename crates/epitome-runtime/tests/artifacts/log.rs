@@ -1,34 +1,39 @@
 //! The log of a piece of code, as lines.
+//!
+//! One subscriber for the whole process takes every event and hands it to the thread it happened on. A subscriber of each test's own
+//! would come and go while other tests log: `tracing` remembers for each place in the code whether anybody listens, and a test
+//! that starts in that moment hears nothing.
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Once;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Everything that is logged on this thread while it lives.
-pub struct Log {
-    lines: Arc<Mutex<Vec<String>>>,
-    _guard: tracing::subscriber::DefaultGuard,
+static LISTENING: Once = Once::new();
+
+thread_local! {
+    static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
+
+/// Everything that is logged on this thread.
+pub struct Log;
 
 impl Log {
     pub fn start() -> Self {
-        let lines = Arc::<Mutex<Vec<String>>>::default();
-        let guard = tracing::subscriber::set_default(Writer { lines: lines.clone() });
-        Log { lines, _guard: guard }
+        LISTENING.call_once(|| tracing::subscriber::set_global_default(Writer).unwrap());
+        Log
     }
 
     /// What was logged since the last time.
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.lines.lock().unwrap())
+        LINES.take()
     }
 }
 
-struct Writer {
-    lines: Arc<Mutex<Vec<String>>>,
-}
+struct Writer;
 
 struct Line(String);
 
@@ -54,7 +59,7 @@ impl Subscriber for Writer {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
-        self.lines.lock().unwrap().push(line.0);
+        LINES.with_borrow_mut(|lines| lines.push(line.0));
     }
 
     fn enter(&self, _: &Id) {}

@@ -18,12 +18,15 @@
 use super::{Planner, PromptShape};
 use crate::budget::{Meter, Tokens};
 use crate::policy::Rung;
+use crate::summary::{is_pasted_mostly, is_taken_back};
 use crate::thread::{Message, Part, ResultForm, Role, Thread};
 
 /// The most of a prompt that a single request takes as a message of its own.
 const REQUEST_SHARE: f64 = 0.6;
 /// The most of a target that is taken by what nobody has answered, where there is room between target and limit.
 const OPEN_SHARE: f64 = 0.9;
+/// The most of a target that an open request takes in a summary, where most of it is pasted.
+const PASTED_REQUEST_SHARE: f64 = 0.4;
 /// The least of a limit that is left beside a request.
 const BESIDE_REQUEST_SHARE: f64 = 0.1;
 /// The most of a target that a summary may count on beside a tail that would fill it.
@@ -142,8 +145,7 @@ impl Planner<'_> {
 
     /// The most that the tail may take: its share of the target, as far as the limit has room for it.
     pub(super) fn tail_most(&self) -> Tokens {
-        let roominess = if self.protects_turns_alone() { roominess(self.room.target) } else { 1.0 };
-        let share = self.room.target.share(self.policy.protect.tail_max * roominess);
+        let share = self.room.target.share(self.policy.protect.tail_max);
         (share + self.kept_unanswered_tokens()).min(self.room.limit - self.before_tail() - self.summary_room())
     }
 
@@ -155,8 +157,14 @@ impl Planner<'_> {
         let request = Some(thread.turn_start()).filter(|place| Some(*place) != task && Some(*place) != unloaded);
         // The newest message is in the tail.
         let request = request.filter(|place| place + 1 < thread.len());
-        let quoted: Tokens = task.into_iter().chain(request).map(|place| thread.message(place).tokens()).sum();
-        quoted + self.held_tokens()
+        let task_tokens = task.map_or(Tokens::ZERO, |place| thread.message(place).tokens());
+        let request_tokens = request.map_or(Tokens::ZERO, |place| {
+            let message = thread.message(place);
+            // Of what a person pasted, a summary quotes an outline.
+            let most = if is_pasted_mostly(&message.own_text()) { PASTED_REQUEST_SHARE } else { 1.0 };
+            message.tokens().min(self.room.target.share(most))
+        });
+        task_tokens + request_tokens + self.held_tokens()
     }
 
     fn held_tokens(&self) -> Tokens {
@@ -180,12 +188,15 @@ impl Planner<'_> {
         }
         let place = self.thread.messages().iter().position(|message| message.opens_turn())?;
         let message = self.thread.message(place);
-        // The first that is loaded need not be the first there was.
-        let is_first = message.turn() <= 1 || self.thread.evicted().is_none();
+        // The first that is loaded, or that an earlier summary left in a list, need not be the first there was.
+        let is_behind_summary = self.thread.messages()[..place].iter().any(|message| message.is_summary());
+        let is_first = message.turn() <= 1 || self.thread.evicted().is_none() && !is_behind_summary;
+        // What the user took back is told in the summary, with the words that took it back.
+        let is_taken_back = is_taken_back(self.thread, place);
         let is_small = message.tokens() <= self.room.target.share(REQUEST_SHARE);
         let is_open = unanswered_from(self.thread).is_some_and(|open| open <= place);
         let leaves_room = message.tokens() + unanswered_tokens(self.thread) <= self.room.limit.share(OPEN_SHARE);
-        (is_first && is_small && (is_open || leaves_room)).then_some(place)
+        (is_first && is_small && !is_taken_back && (is_open || leaves_room)).then_some(place)
     }
 
     /// Returns the tokens of the unanswered messages if the room is made for all of them, otherwise none.
@@ -339,16 +350,6 @@ fn held_before(thread: &Thread, from: usize, target: Tokens) -> Vec<usize> {
     held.extend(0..opening);
     held.sort_unstable();
     held
-}
-
-/// The target at which the tail may take half of its share.
-const ROOMY: f64 = 20_000.0;
-
-/// The part of its share that a tail of whole turns may take: in a small prompt, lines chosen from all of the past say
-/// more than the newest exchanges in full. A tail of so many messages or tokens is as long as was asked for.
-fn roominess(target: Tokens) -> f64 {
-    let target = target.get() as f64;
-    target / (target + ROOMY)
 }
 
 /// Where the newest exchanges that fit in `most` begin, long parts counted at the `clip` they can be clipped to.

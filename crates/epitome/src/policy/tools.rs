@@ -172,7 +172,9 @@ fn default_classes() -> BTreeMap<ToolClass, Vec<String>> {
         (ToolClass::Artifact, names("artifact write_artifact stream_artifact canvas render_artifact")),
         (
             ToolClass::Plan,
-            names("todowrite todo_write todo update_plan plan todoread write_todos update_todo_list exitplanmode"),
+            names(
+                "todowrite todo_write todo update_plan plan todoread write_todos update_todo_list manage_todo_list exitplanmode taskcreate taskupdate task_create task_update",
+            ),
         ),
     ])
 }

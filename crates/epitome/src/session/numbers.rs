@@ -6,9 +6,9 @@
 //! counted on from the largest number that the list names.
 
 use super::LogMessage;
-use crate::message::{NewMessage, Part};
+use crate::message::{NewMessage, Part, Role};
 use crate::render::is_stand_in;
-use crate::summary::is_rendered;
+use crate::summary::{is_rendered, titled_turns};
 
 /// Longer numbers are somebody's words, not ours.
 const DIGITS_MAX: usize = 7;
@@ -20,14 +20,32 @@ pub(super) fn after_compaction(log: &[LogMessage]) -> Option<Vec<usize>> {
         return None;
     }
     let mut last = left.into_iter().flat_map(mentions).max().unwrap_or(0);
-    let number = |logged: &LogMessage| {
+    let opening = opening_messages(log);
+    let number = |(at, logged): (usize, &LogMessage)| {
         if logged.message.summary {
             return 0;
+        }
+        if at < opening {
+            return at + 1;
         }
         last += 1;
         last
     };
-    Some(log.iter().map(number).collect())
+    Some(log.iter().enumerate().map(number).collect())
+}
+
+/// Counts the messages that stand before the first summary and have always been first: system messages and the first request, in
+/// front of a summary whose title says that it begins with the first turn.
+fn opening_messages(log: &[LogMessage]) -> usize {
+    let Some(at) = log.iter().position(|logged| logged.message.summary) else { return 0 };
+    let mut texts = log[at].message.parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(&**text),
+        _ => None,
+    });
+    let begins = texts.any(|text| titled_turns(text).is_some_and(|turns| turns.0 <= 1));
+    let requests = log[..at].iter().filter(|logged| logged.message.role == Role::User).count();
+    let others = log[..at].iter().filter(|logged| !matches!(logged.message.role, Role::User | Role::System)).count();
+    if begins && requests <= 1 && others == 0 { at } else { 0 }
 }
 
 /// Whether a text is a summary or a stand-in of a compaction that names the message of this number. In a log that begins

@@ -26,6 +26,65 @@ pub(crate) fn clip_middle(text: &str, limit: Tokens, count: &dyn Fn(&str) -> Tok
     }
 }
 
+/// Stands for left out lines of an outline.
+const LINES_LEFT_OUT: &str = "…";
+/// A longer line of an outline is cut.
+const OUTLINE_CHARS_MAX: usize = 300;
+
+/// Clips a document to the lines that carry it: first `said`, the person's own words about it, then its first and last lines, its
+/// headings, its list items, its prose, and code last. `None` when it fits as it is.
+pub(super) fn outline(text: &str, said: &[&str], limit: Tokens, count: &dyn Fn(&str) -> Tokens) -> Option<String> {
+    if (text.len() as u64) <= limit.get() || count(text) <= limit {
+        return None;
+    }
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let mut ranked: Vec<(u8, usize)> = Vec::new();
+    let mut in_code = false;
+    for (at, line) in lines.iter().enumerate() {
+        let fence = line.trim_start().starts_with("```");
+        let is_end = at < 2 || at + 2 >= lines.len();
+        let rank = match line_rank(line) {
+            _ if said.iter().any(|piece| piece.contains(line.trim())) => 0,
+            _ if fence || in_code => 4,
+            _ if is_end => 1,
+            rank => rank,
+        };
+        in_code ^= fence;
+        ranked.push((rank, at));
+    }
+    ranked.sort_unstable();
+    let cut = |line: &str| line[..offset(line, OUTLINE_CHARS_MAX)].to_owned();
+    let (mut taken, mut room) = (vec![false; lines.len()], limit);
+    for (_, at) in ranked {
+        // One for the line's end, one for what may be left out before it.
+        let cost = count(&cut(lines[at])) + Tokens::new(2);
+        if cost <= room {
+            room -= cost;
+            taken[at] = true;
+        }
+    }
+    let mut out: Vec<String> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        if taken[at] {
+            out.push(cut(line));
+        } else if out.last().is_some_and(|last| last != LINES_LEFT_OUT) {
+            out.push(LINES_LEFT_OUT.to_owned());
+        }
+    }
+    if out.is_empty() { clip_middle(text, limit, count) } else { Some(out.join("\n")) }
+}
+
+/// Ranks a line of a document: headings, then items of its outer lists, then prose.
+fn line_rank(line: &str) -> u8 {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let is_item = line.starts_with("- ") || line.starts_with("* ") || digits > 0 && line[digits..].starts_with(['.', ')']);
+    match line {
+        _ if line.starts_with('#') || line.starts_with("**") => 1,
+        _ if is_item => 2,
+        _ => 3,
+    }
+}
+
 /// Returns the first and the last bytes of a text, cut where lines or words end.
 fn clip_bytes(text: &str, head: usize, tail: usize) -> String {
     let head = last_break(&text[..text.floor_char_boundary(head)]);
@@ -76,6 +135,8 @@ pub(super) fn one_line(text: &str, chars_max: usize) -> String {
         return line;
     }
     let kept = &line[..offset(&line, chars_max.saturating_sub(1))];
+    // A piece of a name is another name: only whole words are kept, unless the first is longer than all that may stay.
+    let kept = kept.rsplit_once(' ').map_or(kept, |(words, _)| words);
     if chars_max == 0 { String::new() } else { format!("{}…", kept.trim_end()) }
 }
 

@@ -17,19 +17,20 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::arguments::CallArguments;
-use super::clip::{GAP, clip_middle};
+use super::clip::{GAP, clip_middle, one_line, outline};
 use super::digest::{file_table, inventory};
 use super::excerpt::render_excerpts;
 use super::extract::{extract, turn_context, update_request_states};
-use super::headings::{Section, closing, heading, title};
+use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
 use super::merge::{forget_revised, merge, merge_model, without_written};
-use super::parse::{LATEST_REQUEST, RequestLabel, SHORT_BYTES_MAX};
+use super::parse::{RequestLabel, SHORT_BYTES_MAX};
 use super::passages::Passages;
 use super::pending::SummaryContext;
 use super::select::{Pick, select};
-use super::speech::{corrections, is_pasted_mostly};
-use super::structured::{OpenItem, Quote, RequestContext, StructuredSummary};
+use super::speech::{constraints, corrections, is_pasted_mostly, typed};
+use super::structured::{CommandFact, OpenItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest};
 use super::text_index::TextIndex;
+use super::work_state::only_reads;
 use crate::budget::{Recount, Tokens, longest};
 use crate::policy::SummaryForm;
 use crate::thread::Message;
@@ -37,12 +38,17 @@ use crate::thread::Message;
 // Shares of the limit, tuned by `just eval`.
 const TASK_SHARE: f64 = 0.15;
 /// The user's words, all of them; material that they pasted, message by message.
-const SAID_SHARE: f64 = 0.6;
+const SAID_SHARE: f64 = 0.8;
 const PASTED_SHARE: f64 = 0.05;
+/// An open request that is mostly pasted, a plan to carry out or a review to work through, stays whole up to the larger share;
+/// above it, its outline gets the smaller one, so that there is room for what was done about it.
+const OPEN_PASTED_MAX: f64 = 0.6;
+const OPEN_PASTED_SHARE: f64 = 0.4;
 const STATE_SHARE: f64 = 0.15;
 const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
 const MEDIA_SHARE: f64 = 0.15;
+const PLAN_SHARE: f64 = 0.12;
 const DIGEST_SHARE: f64 = 0.3;
 /// The least room for the names of images and files.
 const MEDIA_TOKENS_MIN: Tokens = Tokens::new(60);
@@ -55,8 +61,14 @@ const WRITTEN_SHARE: f64 = 0.12;
 const OVERSELECTION: f64 = 1.12;
 /// The most text that lines are chosen from: older text is hardly ever worth a line, and reading it costs.
 const READ_BYTES_MAX: usize = 384 * 1024;
+/// The newest actions that the state tells, and the most characters of each.
+const LAST_ACTIONS_MAX: usize = 3;
+const ACTION_CHARS_MAX: usize = 90;
+const LAST_ACTIONS: &str = "Last actions: ";
 /// The longest words of one message, where the user's words do not fit as they are.
 const LONG_WORDS_TOKENS_MAX: Tokens = Tokens::new(150);
+/// The tokens of the label before the request that is open.
+const LABEL_TOKENS: Tokens = Tokens::new(12);
 /// Smaller shares are not worth a heading.
 const SECTION_TOKENS_MIN: Tokens = Tokens::new(16);
 
@@ -120,14 +132,34 @@ fn collect_items(pending: &SummaryContext<'_>, written: &StructuredSummary, revi
     if pending.order.splits_turn {
         items.turn_context = turn_context(pending.thread, pending.order.span.range(), &items);
     }
-    items.rounds = pending.order.round;
+    items.rounds = round_of(pending);
     items
+}
+
+/// Returns the number of this round. A list has no record of earlier ones but the titles of their summaries.
+fn round_of(pending: &SummaryContext<'_>) -> u32 {
+    let titled = earlier_summaries(pending).filter_map(|message| titled_round(&message.text())).max();
+    pending.order.round.max(titled.map_or(0, |round| round + 1))
+}
+
+/// Returns the turns that the summary stands for: those that an earlier summary in the span names, and the later ones behind it.
+fn turns_of(pending: &SummaryContext<'_>) -> (u32, u32) {
+    let turns = pending.order.span.turns();
+    let named = earlier_summaries(pending).filter_map(|message| Some((titled_turns(&message.text())?, message.turn())));
+    match named.last() {
+        Some(((first, last), at)) => (first, (last + turns.1.saturating_sub(at)).max(turns.1)),
+        None => turns,
+    }
+}
+
+fn earlier_summaries<'p>(pending: &'p SummaryContext<'_>) -> impl Iterator<Item = &'p Message> {
+    let messages = pending.order.span.range().map(|place| pending.thread.message(place));
+    messages.filter(|message| message.is_summary())
 }
 
 /// Returns the log places of messages in the span that are summaries of earlier compactions.
 fn summary_places(pending: &SummaryContext<'_>) -> Vec<usize> {
-    let messages = pending.order.span.range().map(|place| pending.thread.message(place));
-    messages.filter(|message| message.is_summary()).map(Message::log_place).collect()
+    earlier_summaries(pending).map(Message::log_place).collect()
 }
 
 /// Words of the user as they will be written.
@@ -169,7 +201,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             has_written,
             form,
             limit,
-            out: title(form, pending.order.span.turns(), pending.order.round),
+            out: title(form, turns_of(pending), items.rounds),
             recount: RefCell::new(Recount::new(pending.meter.counter())),
             kept_texts: TextIndex::new(pending.order.kept_texts.iter().map(String::as_str)),
             quoted_whole: HashSet::new(),
@@ -196,7 +228,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         self.write_hidden();
         self.write_digest();
         self.write_excerpts();
-        if let Some(line) = closing(self.form, self.pending.order.round) {
+        if let Some(line) = closing(self.form, self.items.rounds) {
             let _ = write!(self.out, "\n{line}");
         }
         let mut text = self.out.trim_end().to_owned();
@@ -289,7 +321,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let is_first = |place: usize| opening.is_none_or(|opening| place <= opening.log_place());
         let mut own = self.items.requests.iter().filter(|request| request.context != Some(RequestContext::Retold));
         let Some(first) = own.next().filter(|first| is_first(first.place)) else { return };
-        if self.is_in_prompt(&first.text) || self.is_current(first.place) {
+        // Taken back, it is told with what took it back; and what takes something back is not the first.
+        let stands = first.state != RequestState::Superseded && first.supersedes.is_none();
+        // Words that do not fit here are told with the others.
+        let fits = is_pasted_mostly(&first.text) || self.count(&first.text) <= self.share(TASK_SHARE);
+        if !stands || !fits || self.is_in_prompt(&first.text) || self.is_current(first.place) {
             return;
         }
         let (text, place) = (first.text.clone(), first.place);
@@ -304,18 +340,34 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Quotes words in full, or head and tail of them when they are longer than `most`.
     fn write_quote(&mut self, text: &str, place: usize, most: Tokens, label: &str) {
-        let clipped = clip_middle(text, most, &|text| self.pending.meter.text(text));
+        let clipped = self.clip(text, most);
         if clipped.is_none() {
             self.quoted_whole.insert(place);
         }
         let _ = writeln!(self.out, "{label}{}", clipped.as_deref().unwrap_or(text));
     }
 
+    /// Clips words to `most`: pasted material to its outline, other words to head and tail. `None` when they fit.
+    fn clip(&self, text: &str, most: Tokens) -> Option<String> {
+        let count = |text: &str| self.pending.meter.text(text);
+        if is_pasted_mostly(text) { outline(text, &typed(text), most, &count) } else { clip_middle(text, most, &count) }
+    }
+
+    /// Returns what stands before the user's words.
+    fn label(&self, request: &UserRequest) -> RequestLabel {
+        let stands = request.state != RequestState::Superseded;
+        let binds = stands && self.items.constraints.iter().any(|quote| request.text.contains(&quote.text));
+        let takers = self.items.requests.iter().filter(|later| later.supersedes == Some(request.place));
+        let superseded_by = takers.map(|later| later.place).next().filter(|_| !stands);
+        let (place, state, context) = (request.place, request.state, request.context.clone());
+        RequestLabel { place, state, superseded_by, supersedes: request.supersedes, context, binds }
+    }
+
     /// Writes what the user said, all of it and in order. Only where that takes more than its share of the limit, long material
     /// is clipped further, and then the oldest words leave that neither bind nor correct anything.
     fn write_requests(&mut self) {
         let mut said = self.said();
-        let room = self.share(SAID_SHARE);
+        let room = self.share(SAID_SHARE) - self.open_request_tokens();
         for most in [LONG_WORDS_TOKENS_MAX, Tokens::new(60)] {
             if said.iter().map(|words| words.tokens).sum::<Tokens>() <= room {
                 break;
@@ -337,6 +389,14 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         }
     }
 
+    /// Returns the room that is left for the request that is open, which is written after the others.
+    fn open_request_tokens(&self) -> Tokens {
+        let Some(task) = self.items.current_task.as_ref().filter(|task| !self.is_in_prompt(&task.text)) else {
+            return Tokens::ZERO;
+        };
+        (self.count(&task.text) + LABEL_TOKENS).min(self.share(OPEN_PASTED_SHARE))
+    }
+
     /// Returns the user's words that no other part of the prompt shows.
     fn said(&self) -> Vec<SaidWords> {
         let mut said = Vec::new();
@@ -349,10 +409,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             if is_whole || is_long && self.is_in_prompt(&request.text) {
                 continue;
             }
-            let binds = self.items.constraints.iter().any(|quote| request.text.contains(&quote.text));
-            let (place, state, context) = (request.place, request.state, request.context.clone());
-            let label = RequestLabel { place, state, context, binds };
-            let is_marked = binds || corrections(&request.text).next().is_some();
+            let label = self.label(request);
+            let has_marks = constraints(&request.text).chain(corrections(&request.text)).next().is_some();
+            let is_marked = has_marks || request.state == RequestState::Superseded;
             let text = request.text.clone();
             let mut words = SaidWords { label, text, tokens: Tokens::ZERO, is_whole: true, is_marked };
             words.tokens = self.count(&words.text) + self.count(&words.label.render()) + Tokens::new(1);
@@ -366,7 +425,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Clips words to head and tail where they are longer than `most`.
     fn clip_words(&self, words: &mut SaidWords, most: Tokens) {
-        let clipped = clip_middle(&words.text, most, &|text| self.pending.meter.text(text));
+        let clipped = self.clip(&words.text, most);
         if let Some(text) = clipped.filter(|text| text != GAP) {
             words.tokens = self.count(&text) + self.count(&words.label.render()) + Tokens::new(1);
             words.text = text;
@@ -384,8 +443,35 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     /// Writes how things are: tests, builds, commits.
     fn write_state(&mut self) {
         let lines = self.items.state.iter().map(|line| format!("{} (m{})", line.text(), line.place + 1));
-        let lines: Vec<String> = lines.collect();
+        let lines: Vec<String> = lines.chain(self.last_actions()).collect();
         self.write_newest(Section::State, lines, STATE_SHARE);
+    }
+
+    /// Returns the newest commands that did something and leave the prompt, with how they ended. Edits are told with their files.
+    fn last_actions(&self) -> Option<String> {
+        let is_told = |command: &CommandFact| self.items.state.iter().any(|line| line.place == command.place);
+        let acts = |command: &&CommandFact| {
+            !self.stays(command.place) && !is_told(command) && !only_reads(&command.command)
+        };
+        let mut told: Vec<String> = Vec::new();
+        for command in self.items.commands.iter().rev().filter(acts) {
+            let error = self.items.errors.iter().find(|error| error.place == command.place && error.fixed.is_none());
+            let ending = match (command.failed, error) {
+                (true, Some(error)) => format!(" failed: {}", one_line(&error.line, ACTION_CHARS_MAX)),
+                (true, None) => " failed".to_owned(),
+                (false, _) => String::new(),
+            };
+            let action = format!("`{}`{ending}", one_line(&command.command, ACTION_CHARS_MAX));
+            // Of a command that was run again, the newest run counts.
+            if told.iter().all(|known| !known.starts_with(&action)) {
+                told.push(format!("{action} (m{})", command.place + 1));
+            }
+            if told.len() == LAST_ACTIONS_MAX {
+                break;
+            }
+        }
+        told.reverse();
+        (!told.is_empty()).then(|| format!("{LAST_ACTIONS}{}", told.join("; ")))
     }
 
     /// Writes the request that is open, in full, and what was done about it.
@@ -398,8 +484,15 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if !self.open_section(section) {
             return;
         }
-        let most = self.left();
-        self.write_quote(&task.text, task.place, most, &format!("{LATEST_REQUEST}{}):\n", task.place + 1));
+        let most = if self.count(&task.text) > self.share(OPEN_PASTED_MAX) && is_pasted_mostly(&task.text) {
+            self.share(OPEN_PASTED_SHARE)
+        } else {
+            self.left()
+        };
+        let opens = |request: &&UserRequest| request.place == task.place && request.text == task.text;
+        let label = self.items.requests.iter().find(opens).map(|request| self.label(request));
+        let label = label.unwrap_or_else(|| RequestLabel::at(task.place)).render_latest();
+        self.write_quote(&task.text, task.place, most, &label);
         let Some(context) = self.items.turn_context.clone() else { return };
         let mut room = self.share(BRIEF_SHARE);
         for Quote { text, place } in &context.progress {
@@ -459,9 +552,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     }
 
     fn write_plan(&mut self) {
-        let open = self.items.current_plan.iter().filter(|item| !item.is_done());
-        let lines: Vec<String> = open.map(|item| format!("[ ] {} ({})", item.text, item.state)).collect();
-        self.write_newest(Section::Plan, lines, self.written_share(2.0 * SIDE_SHARE));
+        let (done, open): (Vec<_>, Vec<_>) = self.items.current_plan.iter().partition(|item| item.is_done());
+        // What is open comes last, so that it is the last to go.
+        let done = done.into_iter().map(|item| format!("[x] {}", item.text));
+        let open = open.into_iter().map(|item| format!("[ ] {} ({})", item.text, item.state));
+        self.write_newest(Section::Plan, done.chain(open).collect(), PLAN_SHARE);
     }
 
     /// Writes the unfinished work, most urgent first, unless the plan says it.
@@ -494,7 +589,12 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         });
         let lines: Vec<String> = lines.collect();
         if !self.has_written {
-            return self.write_newest(Section::Decisions, lines, BRIEF_SHARE);
+            // A sentence of the agent that gives no reason is told better by the lines around it.
+            let gives_reason = |line: &String| [" because ", " since ", " so that ", " instead of ", " rather than ", " to avoid "]
+                .iter()
+                .any(|words| line.contains(words));
+            let lines = lines.into_iter().filter(gives_reason).collect();
+            return self.write_newest(Section::Decisions, lines, SIDE_SHARE);
         }
         // A model's decisions come first in the list, so the list is filled from its front.
         let mut kept = self.newest_fitting(lines.into_iter().rev().collect(), WRITTEN_SHARE);
@@ -549,7 +649,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     fn write_excerpts(&mut self) {
         let pending = self.pending;
         let closing =
-            closing(self.form, pending.order.round).map_or(Tokens::ZERO, |line| self.count(&line) + Tokens::new(1));
+            closing(self.form, self.items.rounds).map_or(Tokens::ZERO, |line| self.count(&line) + Tokens::new(1));
         let room = self.left() - closing;
         if room < SECTION_TOKENS_MIN {
             return;

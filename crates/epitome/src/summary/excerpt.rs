@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! ## Files, with lines from them
-//! (the first in full is /home/me/shop/src/cart.rs)
+//! (paths are below /home/me/shop/)
 //! src/cart.rs (edited m41):
 //! fn total(&self) -> Cents {
+//! Without lines: src/tax.rs (read m12), src/main.rs (read m9)
 //!
 //! ## The work so far, in order
 //! m38: The rounding error is in total(), not in the tax table.
@@ -14,6 +15,7 @@
 //!
 //! Every line below a heading is quoted. `passages.rs` reads this layout back in the next round.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::headings::{Section, heading};
@@ -21,30 +23,81 @@ use super::passages::{Passages, Source, SourceKind};
 use super::select::Pick;
 use crate::policy::SummaryForm;
 
-/// Stands before the whole path of the first file, where a common directory is left out of all of them.
-pub(super) const FIRST_IN_FULL: &str = "(the first in full is ";
+/// Stands before the directory that is left out of all paths.
+pub(super) const PATHS_BELOW: &str = "(paths are below ";
+/// Stands before the files of which no line is quoted.
+pub(super) const WITHOUT_LINES: &str = "Without lines: ";
 
 /// Renders picks under their sources, in the order of the thread.
 pub(super) fn render_excerpts(passages: &Passages<'_>, picks: &[Pick<'_>], form: SummaryForm) -> String {
-    let mut picks: Vec<&Pick<'_>> = picks.iter().collect();
+    let quoted: HashSet<usize> = picks.iter().filter(|pick| !pick.text.is_empty()).map(|pick| pick.source).collect();
+    let is_bare = |pick: &Pick<'_>| {
+        passages.sources[pick.source].kind == SourceKind::File && !quoted.contains(&pick.source)
+    };
+    let (bare, mut picks): (Vec<&Pick<'_>>, Vec<&Pick<'_>>) = picks.iter().partition(|pick| is_bare(pick));
     picks.sort_by_key(|pick| {
         let source = &passages.sources[pick.source];
         (section(source), source.first, pick.source, pick.line)
     });
-    let mut out = String::new();
+    let bare: Vec<&Source> = bare.into_iter().map(|pick| &passages.sources[pick.source]).collect();
+    let mut writer = ExcerptWriter { out: String::new(), passages, form, open: None };
     let mut last: Option<&Pick<'_>> = None;
-    for pick in picks {
-        let source = &passages.sources[pick.source];
-        if last.is_none_or(|last| section(&passages.sources[last.source]) != section(source)) {
-            open_section(&mut out, passages, form, section(source), source);
+    let files = picks.iter().filter(|pick| section(&passages.sources[pick.source]) <= Section::Files).count();
+    for (at, pick) in picks.into_iter().enumerate() {
+        if at == files {
+            writer.write_bare(&bare);
         }
+        let source = &passages.sources[pick.source];
+        writer.open_section(section(source));
         match last {
-            Some(last) if last.source == pick.source => write_line(&mut out, pick, last.line + 1 == pick.line),
-            _ => write_label(&mut out, source, pick.text),
+            Some(last) if last.source == pick.source => write_line(&mut writer.out, pick, last.line + 1 == pick.line),
+            _ => write_label(&mut writer.out, source, pick.text),
         }
         last = Some(pick);
     }
-    out
+    if files == 0 && last.is_none() || last.is_some_and(|last| section(&passages.sources[last.source]) <= Section::Files) {
+        writer.write_bare(&bare);
+    }
+    writer.out
+}
+
+/// Writes excerpts, with a heading wherever the section changes.
+struct ExcerptWriter<'p, 'a> {
+    out: String,
+    passages: &'p Passages<'a>,
+    form: SummaryForm,
+    open: Option<Section>,
+}
+
+impl ExcerptWriter<'_, '_> {
+    fn open_section(&mut self, section: Section) {
+        if self.open.replace(section) == Some(section) {
+            return;
+        }
+        let heading = heading(self.form, section).unwrap_or_default();
+        let _ = match section {
+            Section::Requests => writeln!(self.out, "\nFrom other messages of the user:"),
+            Section::Files if !self.passages.root.is_empty() => {
+                writeln!(self.out, "\n{heading}\n{PATHS_BELOW}{})", self.passages.root)
+            }
+            _ => writeln!(self.out, "\n{heading}"),
+        };
+    }
+
+    /// Writes the names of files of which no line was chosen.
+    fn write_bare(&mut self, files: &[&Source]) {
+        if files.is_empty() {
+            return;
+        }
+        self.open_section(Section::Files);
+        let named = files.iter().map(|source| match (source.edited, source.read) {
+            (Some(at), _) => format!("{} (edited m{at})", source.label),
+            (None, Some(at)) => format!("{} (read m{at})", source.label),
+            (None, None) => source.label.clone(),
+        });
+        let named: Vec<String> = named.collect();
+        let _ = writeln!(self.out, "{WITHOUT_LINES}{}", named.join(", "));
+    }
 }
 
 /// Writes a line; a piece of a long one joins the piece before it.
@@ -64,17 +117,6 @@ fn section(source: &Source) -> Section {
         SourceKind::File => Section::Files,
         SourceKind::Note | SourceKind::Command | SourceKind::Call => Section::Notes,
     }
-}
-
-fn open_section(out: &mut String, passages: &Passages<'_>, form: SummaryForm, section: Section, first: &Source) {
-    let _ = match section {
-        Section::Requests => writeln!(out, "\nFrom other messages of the user:"),
-        Section::Files if !passages.root.is_empty() && !first.label.starts_with(['/', '~']) => {
-            let heading = heading(form, section).unwrap_or_default();
-            writeln!(out, "\n{heading}\n{FIRST_IN_FULL}{}{})", passages.root, first.label)
-        }
-        section => writeln!(out, "\n{}", heading(form, section).unwrap_or_default()),
-    };
 }
 
 /// Writes a source's heading with the first line under it; a note and a request begin on the line of their heading.

@@ -9,7 +9,7 @@ use super::answered::answered;
 use super::clip::one_line;
 use super::constraint::decisions;
 use super::parse::{listed_user_messages, parse_items};
-use super::speech::constraints;
+use super::speech::{constraints, takes_back};
 use super::structured::{
     CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState,
     StructuredSummary, ToolOutcome, TurnContext, UserRequest,
@@ -129,15 +129,9 @@ fn note_request(
     if text.is_empty() || !message.opens_turn() {
         return;
     }
-    let place = message.log_place();
-    let followed = thread.messages().get(at + 1);
-    let state = match followed {
-        // What stays of a span need not have stood together.
-        Some(next) if next.opens_turn() && next.log_place() == place + 1 => RequestState::Superseded,
-        _ => RequestState::Answered,
-    };
+    let (place, turn, state) = (message.log_place(), message.turn(), RequestState::Answered);
     let context = answered(thread, at, text).map(RequestContext::Answers);
-    add_words(items, seen, UserRequest { text: text.to_owned(), place, turn: message.turn(), state, context });
+    add_words(items, seen, UserRequest { text: text.to_owned(), place, turn, state, context, supersedes: None });
 }
 
 /// Notes the user's messages that a harness's own summary lists.
@@ -148,7 +142,7 @@ fn note_listed_messages(items: &mut StructuredSummary, seen: &mut SeenItems<'_>,
             for words in listed_user_messages(piece) {
                 let (text, place, turn) = (words.to_owned(), message.log_place(), message.turn());
                 let (state, context) = (RequestState::Answered, Some(RequestContext::Retold));
-                add_words(items, seen, UserRequest { text, place, turn, state, context });
+                add_words(items, seen, UserRequest { text, place, turn, state, context, supersedes: None });
             }
         }
     }
@@ -170,7 +164,7 @@ fn note_said_in_result(
         };
         let (text, place, turn) = (words.to_owned(), message.log_place(), message.turn());
         let state = RequestState::Answered;
-        add_words(items, seen, UserRequest { text, place, turn, state, context: Some(context) });
+        add_words(items, seen, UserRequest { text, place, turn, state, context: Some(context), supersedes: None });
     }
 }
 
@@ -186,11 +180,62 @@ fn add_words(items: &mut StructuredSummary, seen: &mut SeenItems<'_>, request: U
     items.requests.push(request);
 }
 
+/// Words that take something back reach this far back among the user's words.
+const TAKEN_BACK_MAX: usize = 3;
+
+/// Tells whether later words of the user take back those of the message at a place.
+pub(crate) fn is_taken_back(thread: &Thread, place: usize) -> bool {
+    let opening = thread.messages()[place..].iter().filter(|message| message.opens_turn());
+    let words = opening.take(TAKEN_BACK_MAX + 1).map(|message| UserRequest {
+        text: message.own_text(),
+        place: message.log_place(),
+        turn: message.turn(),
+        state: RequestState::Answered,
+        context: None,
+        supersedes: None,
+    });
+    let mut items = StructuredSummary { requests: words.collect(), ..StructuredSummary::default() };
+    mark_superseded(&mut items);
+    items.requests.first().is_some_and(|first| first.state == RequestState::Superseded)
+}
+
+/// Marks the words that later ones of the user take back: of the few before those, the newest that direct the work, else the
+/// newest. They no longer bind then; they stay where the user's words are told, with the mark.
+///
+/// Called again with more words in front or behind, it changes nothing that it marked before.
+fn mark_superseded(items: &mut StructuredSummary) {
+    for at in 0..items.requests.len() {
+        let own = &items.requests[at];
+        if own.supersedes.is_some() || own.context == Some(RequestContext::Retold) || !takes_back(&own.text) {
+            continue;
+        }
+        let stands = |before: &usize| {
+            let before = &items.requests[*before];
+            before.state != RequestState::Superseded
+                && before.context != Some(RequestContext::Retold)
+                && before.place < own.place
+        };
+        let near: Vec<usize> = (0..at).rev().take(TAKEN_BACK_MAX).filter(stands).collect();
+        let directs = |before: &&usize| constraints(&items.requests[**before].text).next().is_some();
+        let Some(&taken) = near.iter().find(directs).or(near.first()) else { continue };
+        let place = items.requests[taken].place;
+        items.requests[taken].state = RequestState::Superseded;
+        items.requests[at].supersedes = Some(place);
+    }
+    let taken_back = |place: usize| {
+        let words = items.requests.iter().filter(|request| request.place == place);
+        words.clone().count() > 0 && words.clone().all(|request| request.state == RequestState::Superseded)
+    };
+    items.constraints.retain(|quote| !taken_back(quote.place));
+}
+
 /// Updates the states of requests: those of the current turn are open, and of the others at most the newest can be.
 pub(super) fn update_request_states(items: &mut StructuredSummary, thread: &Thread) {
+    mark_superseded(items);
     let (current, newest) = (thread.turn(), items.requests.len().saturating_sub(1));
     for (at, request) in items.requests.iter_mut().enumerate() {
         request.state = match request.state {
+            RequestState::Superseded => RequestState::Superseded,
             _ if request.turn == current => RequestState::Open,
             RequestState::Open if at < newest => RequestState::Answered,
             state => state,
@@ -210,10 +255,8 @@ fn note_calls<'t>(
         for path in &meaning.paths {
             note_file(items, seen, path, &meaning, place);
         }
-        if meaning.class == Some(ToolClass::Plan)
-            && let Some(plan) = plan_items(&call.arguments, place)
-        {
-            items.current_plan = plan;
+        if meaning.class == Some(ToolClass::Plan) {
+            note_plan(&mut items.current_plan, call, place);
         }
         seen.calls.insert(&call.id, (call, meaning));
     }
@@ -232,18 +275,71 @@ fn note_file(items: &mut StructuredSummary, seen: &mut SeenItems<'_>, path: &str
     }
 }
 
-/// Parses a plan or to-do list as agents write it: objects with words and a state.
-fn plan_items(arguments: &str, place: usize) -> Option<Vec<PlanItem>> {
-    let value: serde_json::Value = serde_json::from_str(arguments).ok()?;
-    let list = ["todos", "plan", "items", "tasks"].iter().find_map(|key| value.get(*key)?.as_array())?;
-    let word = |item: &serde_json::Value, keys: &[&str]| -> Option<String> {
-        keys.iter().find_map(|key| Some(item.get(*key)?.as_str()?.to_owned()))
-    };
-    let items = list.iter().filter_map(|item| {
-        let text = word(item, &["content", "step", "text", "title", "description", "task"])?;
-        Some(PlanItem { text, state: word(item, &["status", "state"]).unwrap_or_else(|| "pending".to_owned()), place })
+/// Notes a call that writes a plan down: a whole list at once, or one task of a list that the harness numbers.
+fn note_plan(plan: &mut Vec<PlanItem>, call: &ToolCall, place: usize) {
+    let Ok(arguments) = serde_json::from_str::<serde_json::Value>(&call.arguments) else { return };
+    if let Some(listed) = listed_tasks(&arguments, place) {
+        *plan = listed;
+        return;
+    }
+    let state = word(&arguments, &["status", "state"]);
+    let title = word(&arguments, &["subject", "title"]);
+    match (word(&arguments, &["taskId", "task_id", "id"]), title) {
+        (Some(id), title) => {
+            let number = format!("#{}", id.trim_start_matches('#'));
+            let at = plan.iter().position(|item| item.number() == Some(number.as_str())).unwrap_or_else(|| {
+                plan.push(PlanItem { text: number.clone(), state: PENDING.to_owned(), place });
+                plan.len() - 1
+            });
+            if let Some(title) = title {
+                plan[at].text = format!("{number} {title}");
+            }
+            plan[at].state = state.unwrap_or_else(|| plan[at].state.clone());
+            plan[at].place = place;
+            plan.retain(|item| item.state != "deleted");
+        }
+        (None, Some(title)) => {
+            let numbers = plan.iter().filter_map(|item| item.number()?.get(1..)?.parse::<usize>().ok());
+            let number = numbers.max().unwrap_or(0) + 1;
+            let state = state.unwrap_or_else(|| PENDING.to_owned());
+            plan.push(PlanItem { text: format!("#{number} {title}"), state, place });
+        }
+        (None, None) => {}
+    }
+}
+
+const PENDING: &str = "pending";
+
+/// Parses a whole list: objects with words and a state, or a text of `- [x] words`.
+fn listed_tasks(arguments: &serde_json::Value, place: usize) -> Option<Vec<PlanItem>> {
+    let keys = ["todos", "plan", "items", "tasks", "todoList", "todo_list", "steps"];
+    let list = keys.iter().find_map(|key| arguments.get(*key))?;
+    if let Some(text) = list.as_str() {
+        let boxed = |line: &str| {
+            let (mark, words) = line.trim_start_matches(['-', '*', ' ']).strip_prefix('[')?.split_once("] ")?;
+            let state = match mark {
+                "x" | "X" => "completed",
+                "-" | "~" => "in_progress",
+                _ => PENDING,
+            };
+            Some(PlanItem { text: words.trim().to_owned(), state: state.to_owned(), place })
+        };
+        return Some(text.lines().filter_map(|line| boxed(line.trim())).collect()).filter(|items: &Vec<_>| !items.is_empty());
+    }
+    let items = list.as_array()?.iter().filter_map(|item| {
+        let text = word(item, &["content", "step", "text", "title", "description", "task", "subject"])?;
+        let state = word(item, &["status", "state"]).unwrap_or_else(|| PENDING.to_owned());
+        Some(PlanItem { text, state, place })
     });
     Some(items.collect())
+}
+
+fn word(value: &serde_json::Value, keys: &[&str]) -> Option<String> {
+    keys.iter().find_map(|key| match value.get(*key)? {
+        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    })
 }
 
 fn open_items(plan: &[PlanItem]) -> Vec<OpenItem> {

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::extract::{extract, first_line};
-use super::speech::{approval, corrections};
+use super::speech::{approval, constraints, corrections};
 use super::structured::{PlanItem, RequestContext, RequestState, StructuredSummary, UserRequest};
 use crate::policy::Tools;
 use crate::thread::Thread;
@@ -99,7 +99,7 @@ pub enum FactStatus {
     Open,
     /// The agent finished its turn on it.
     Answered,
-    /// The user broke in with something else.
+    /// The user took it back later.
     Superseded,
     /// It is done.
     Done,
@@ -143,8 +143,12 @@ pub fn facts(thread: &Thread, tools: &Tools) -> Vec<Fact> {
     let said: Vec<&UserRequest> =
         items.requests.iter().filter(|request| request.context != Some(RequestContext::Retold)).collect();
     let mut facts: Vec<Fact> = said.iter().map(|request| request_fact(request)).collect();
-    let constraints = items.constraints.iter();
-    facts.extend(constraints.map(|quote| fact(FactKind::Constraint, &quote.text, quote.place, FactStatus::Standing)));
+    let standing = items.constraints.iter();
+    facts.extend(standing.map(|quote| fact(FactKind::Constraint, &quote.text, quote.place, FactStatus::Standing)));
+    for request in said.iter().filter(|request| request.state == RequestState::Superseded) {
+        let gone = constraints(&request.text).filter(|text| items.constraints.iter().all(|quote| quote.text != *text));
+        facts.extend(gone.map(|text| fact(FactKind::Constraint, text, request.place, FactStatus::Superseded)));
+    }
     // The first words of a thread can neither correct nor approve anything.
     for request in said.iter().skip(1) {
         let marked = corrections(&request.text).map(|sentence| (FactKind::Correction, sentence));

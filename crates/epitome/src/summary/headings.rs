@@ -131,11 +131,21 @@ pub(crate) fn is_rendered(text: &str, before: &str) -> bool {
 }
 
 fn is_titled(text: &str) -> bool {
-    let numbers = |words: &str| !words.is_empty() && words.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    let line = text.lines().next().unwrap_or_default();
-    let turns = line.strip_prefix("[Context Summary - Turns ").and_then(|rest| rest.strip_suffix(']'));
-    let round = line.strip_prefix("## Session Summary (Compaction Round ").and_then(|rest| rest.strip_suffix(')'));
-    line == STILL_HOLDS || turns.or(round).is_some_and(numbers)
+    text.lines().next() == Some(STILL_HOLDS) || titled_turns(text).is_some() || titled_round(text).is_some()
+}
+
+/// Returns the turns that a summary's title names.
+pub(crate) fn titled_turns(text: &str) -> Option<(u32, u32)> {
+    let line = text.lines().next()?;
+    let turns = line.strip_prefix("[Context Summary - Turns ")?.strip_suffix(']')?;
+    let (first, last) = turns.split_once('-')?;
+    Some((first.parse().ok()?, last.parse().ok()?))
+}
+
+/// Returns the round that a summary's title names.
+pub(super) fn titled_round(text: &str) -> Option<u32> {
+    let line = text.lines().next()?;
+    line.strip_prefix("## Session Summary (Compaction Round ")?.strip_suffix(')')?.parse().ok()
 }
 
 /// Returns the line that closes a summary, in the form that has one.

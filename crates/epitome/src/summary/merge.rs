@@ -51,13 +51,34 @@ pub(crate) fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) 
     prepend(&mut items.urls, &earlier.urls, |a, b| a.text == b.text);
     prepend(&mut items.media, &earlier.media, |a, b| a == b);
     prepend(&mut items.hidden, &earlier.hidden, |a, b| a.place == b.place);
-    if items.current_plan.is_empty() {
-        items.current_plan.clone_from(&earlier.current_plan);
-        items.open_items.clone_from(&earlier.open_items);
-    }
+    merge_plan(items, earlier);
     if items.current_task.is_none() {
         items.current_task.clone_from(&earlier.current_task);
     }
+}
+
+/// Carries the plan. A new list takes the place of the old one; tasks that a harness numbers are merged one by one, since a later
+/// round sees only those that changed.
+fn merge_plan(items: &mut StructuredSummary, earlier: &StructuredSummary) {
+    if items.current_plan.is_empty() {
+        items.current_plan.clone_from(&earlier.current_plan);
+        items.open_items.clone_from(&earlier.open_items);
+        return;
+    }
+    if !items.current_plan.iter().all(|item| item.number().is_some()) {
+        return;
+    }
+    let mut merged = earlier.current_plan.clone();
+    merged.retain(|item| item.number().is_some());
+    for new in std::mem::take(&mut items.current_plan) {
+        match merged.iter_mut().find(|old| old.number() == new.number()) {
+            // An update names the task by its number alone.
+            Some(old) if new.number() == Some(new.text.as_str()) => (old.state, old.place) = (new.state, new.place),
+            Some(old) => *old = new,
+            None => merged.push(new),
+        }
+    }
+    items.current_plan = merged;
 }
 
 /// Returns the items of an earlier round that code carries: those that no model wrote.

@@ -49,9 +49,9 @@ pub(crate) use clip::{GAP, clip_middle};
 pub use dialogue::{Dialogue, ModelSummary, Progress};
 pub(crate) use embedded::summarize;
 pub use embedded::{Summary, SummaryAuthor};
-pub(crate) use extract::extract;
+pub(crate) use extract::{extract, is_taken_back};
 pub use facts::{Fact, FactKind, FactStatus, facts};
-pub(crate) use headings::{STILL_HOLDS, is_rendered};
+pub(crate) use headings::{STILL_HOLDS, is_rendered, titled_turns};
 pub(crate) use keywords::{all_words, keywords};
 pub use memory::{FoldError, FoldRules, MemoryBlock, MemoryRequest, PlainFold};
 pub(crate) use merge::merge;
@@ -66,5 +66,6 @@ pub use structured::{
     CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState,
     StructuredSummary, ToolOutcome, TurnContext, UserRequest,
 };
+pub(crate) use speech::is_pasted_mostly;
 pub(crate) use text_index::TextIndex;
 pub use work_state::{StateKind, StateLine};

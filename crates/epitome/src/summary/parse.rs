@@ -8,7 +8,8 @@
 //! - Never push to main.
 //! ## What the user said
 //! m3: Add tests.                     ─► words of message 3, answered
-//! m9 (superseded): Stop.             ─► words of message 9, superseded
+//! m9 (superseded by m11 where they differ): Use tabs.
+//! m11 (supersedes m9): Spaces.       ─► words of message 11, which take back those of message 9
 //! m12 (answers "Shall I push?"): no  ─► words of message 12, with what they answer
 //! ## Errors not fixed yet
 //! - make: error: no rule (m14)       ─► an error about `make` in message 14, open
@@ -107,32 +108,57 @@ fn add_constraint(items: &mut StructuredSummary, sentence: &str, place: usize) {
     }
 }
 
-/// What stands before a user's words: `m12`, `m12 (superseded)`, `m12 (answers "Shall I?")`.
+/// What stands before a user's words: `m12`, `m12 (supersedes m9)`, `m12 (answers "Shall I?")`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RequestLabel {
     pub(super) place: usize,
     pub(super) state: RequestState,
+    /// The place of the words that took these back.
+    pub(super) superseded_by: Option<usize>,
+    /// The place of the words that these take back.
+    pub(super) supersedes: Option<usize>,
     pub(super) context: Option<RequestContext>,
     /// Something in the words binds.
     pub(super) binds: bool,
 }
 
 const SUPERSEDED: &str = "superseded";
+const SUPERSEDED_BY: &str = "superseded by m";
+const WHERE_THEY_DIFFER: &str = " where they differ";
+const SUPERSEDES: &str = "supersedes m";
 const BINDS: &str = "binds";
 const RETOLD: &str = "retold in a summary";
 const ANSWERS: &str = "answers \"";
 const REJECTS: &str = "while rejecting `";
 
 impl RequestLabel {
-    fn at(place: usize) -> RequestLabel {
-        RequestLabel { place, state: RequestState::Answered, context: None, binds: false }
+    pub(super) fn at(place: usize) -> RequestLabel {
+        let state = RequestState::Answered;
+        RequestLabel { place, state, superseded_by: None, supersedes: None, context: None, binds: false }
     }
 
     /// Renders the label, with what `parse_label` looks for.
     pub(super) fn render(&self) -> String {
+        let (number, notes) = (self.place + 1, self.notes());
+        if notes.is_empty() { format!("m{number}: ") } else { format!("m{number} ({notes}): ") }
+    }
+
+    /// Renders the label of the request that is open, on a line of its own.
+    pub(super) fn render_latest(&self) -> String {
+        let (number, notes) = (self.place + 1, self.notes());
+        let gap = if notes.is_empty() { "" } else { ", " };
+        format!("{LATEST_REQUEST}{number}{gap}{notes}):\n")
+    }
+
+    fn notes(&self) -> String {
         let mut notes: Vec<String> = Vec::new();
-        if self.state == RequestState::Superseded {
-            notes.push(SUPERSEDED.to_owned());
+        match self.superseded_by {
+            Some(by) => notes.push(format!("{SUPERSEDED_BY}{}{WHERE_THEY_DIFFER}", by + 1)),
+            None if self.state == RequestState::Superseded => notes.push(SUPERSEDED.to_owned()),
+            None => {}
+        }
+        if let Some(taken) = self.supersedes {
+            notes.push(format!("{SUPERSEDES}{}", taken + 1));
         }
         if self.binds {
             notes.push(BINDS.to_owned());
@@ -143,16 +169,23 @@ impl RequestLabel {
             Some(RequestContext::Retold) => notes.push(RETOLD.to_owned()),
             None => {}
         }
-        let number = self.place + 1;
-        if notes.is_empty() { format!("m{number}: ") } else { format!("m{number} ({}): ", notes.join(", ")) }
+        notes.join(", ")
     }
 
     fn parse_notes(&mut self, notes: &str) -> Option<()> {
         let mut rest = notes;
         while !rest.is_empty() {
             rest = rest.strip_prefix(", ").unwrap_or(rest);
-            if let Some(after) = rest.strip_prefix(SUPERSEDED) {
+            if let Some(after) = rest.strip_prefix(SUPERSEDED_BY) {
+                let (by, after) = leading_number(after)?;
+                (self.state, self.superseded_by) = (RequestState::Superseded, by.checked_sub(1));
+                rest = after.strip_prefix(WHERE_THEY_DIFFER)?;
+            } else if let Some(after) = rest.strip_prefix(SUPERSEDED) {
                 self.state = RequestState::Superseded;
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix(SUPERSEDES) {
+                let (taken, after) = leading_number(after)?;
+                self.supersedes = taken.checked_sub(1);
                 rest = after;
             } else if let Some(after) = rest.strip_prefix(BINDS) {
                 self.binds = true;
@@ -171,6 +204,12 @@ impl RequestLabel {
         }
         Some(())
     }
+}
+
+/// Splits the number off that a text begins with.
+fn leading_number(text: &str) -> Option<(usize, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    Some((text[..digits].parse().ok()?, &text[digits..]))
 }
 
 /// Returns a text without the signs that end a label.
@@ -204,9 +243,11 @@ fn is_progress(line: &str) -> bool {
 /// Parses the beginning of a user's words: the label, and the first words.
 fn parse_label(line: &str) -> Option<(RequestLabel, String)> {
     if let Some(rest) = line.strip_prefix(LATEST_REQUEST) {
-        let number: usize = rest.strip_suffix("):")?.parse().ok()?;
-        let state = RequestState::Open;
-        return Some((RequestLabel { state, ..RequestLabel::at(number.checked_sub(1)?) }, String::new()));
+        let (number, notes) = leading_number(rest.strip_suffix("):")?)?;
+        let mut label = RequestLabel::at(number.checked_sub(1)?);
+        label.parse_notes(notes)?;
+        label.state = RequestState::Open;
+        return Some((label, String::new()));
     }
     let rest = line.strip_prefix('m')?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -222,10 +263,10 @@ fn parse_label(line: &str) -> Option<(RequestLabel, String)> {
 
 fn add_request(items: &mut StructuredSummary, text: &str, label: RequestLabel) {
     let text = own_words(text).map(str::trim).collect::<Vec<_>>().join("\n");
-    let RequestLabel { place, state, context, .. } = label;
+    let RequestLabel { place, state, context, supersedes, .. } = label;
     let is_known = |known: &UserRequest| known.text == text && (known.place == place || text.len() > SHORT_BYTES_MAX);
     if !text.is_empty() && !items.requests.iter().any(is_known) {
-        items.requests.push(UserRequest { text, place, turn: 0, state, context });
+        items.requests.push(UserRequest { text, place, turn: 0, state, context, supersedes });
     }
 }
 
@@ -251,6 +292,9 @@ pub(super) fn listed_user_messages(text: &str) -> Vec<&str> {
 }
 
 fn plan_item(item: &str, place: usize) -> PlanItem {
+    if let Some(done) = item.strip_prefix("[x] ") {
+        return PlanItem { text: done.to_owned(), state: "completed".to_owned(), place };
+    }
     let words = item.strip_prefix("[ ] ").unwrap_or(item);
     let (text, state) = words.strip_suffix(')').and_then(|words| words.rsplit_once(" (")).unwrap_or((words, "pending"));
     PlanItem { text: text.to_owned(), state: state.to_owned(), place }
@@ -299,8 +343,8 @@ mod tests {
     #[test]
     fn the_items_of_a_rendered_summary_are_read_back() {
         let text = "[Context Summary - Turns 1-9]\n[Summary v1.0]\n\n## Pinned\n- keep the API\n\n## Constraints\n- Never push to main.\n\n\
-            ## What the user said\nm3: Add tests.\nOnly unit tests, please.\nm9 (superseded): Stop.\n\n\
-            ## Turn Context (split turn)\nLatest request (m12):\nFix the build.\n- edited src/a.rs (m13)\n\n\
+            ## What the user said\nm3: Add tests.\nOnly unit tests, please.\nm9 (superseded by m11 where they differ): Stop.\nm11 (supersedes m9, binds): Scratch that, use A.\n\n\
+            ## Turn Context (split turn)\nLatest request (m12, answers \"Which one?\"):\nFix the build.\n- edited src/a.rs (m13)\n\n\
             ## Plan\n- [ ] fix it (in_progress)\n\n## Errors not fixed yet\n- make: error: no rule (m14)\n";
         let mut items = StructuredSummary::default();
         parse_items(text, 0, &mut items);
@@ -314,6 +358,7 @@ mod tests {
             [
                 (2, "Add tests.\nOnly unit tests, please.", RequestState::Answered),
                 (8, "Stop.", RequestState::Superseded),
+                (10, "Scratch that, use A.", RequestState::Answered),
                 (11, "Fix the build.", RequestState::Open)
             ]
         );

@@ -18,13 +18,17 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::arguments::{CallArguments, each_string, first_string, printed_file, search_hit};
-use super::excerpt::FIRST_IN_FULL;
+use super::excerpt::{PATHS_BELOW, WITHOUT_LINES};
 use super::headings::{Section, is_rendered};
 use super::parse::sections;
 use super::structured::UserRequest;
+use super::work_state::only_reads;
 use crate::message::outside_reminders;
 use crate::policy::{ArgumentKind, ToolClass, Tools};
 use crate::thread::{HarnessText, Message, Part, Role, Speaker, Thread, ToolCall, ToolResult, pieces};
+
+/// Longer words beside a call are more than a word on what the call is for.
+const NARRATION_BYTES_MAX: usize = 600;
 
 /// The author of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,8 @@ pub(super) struct Passage<'a> {
     pub(super) argument: Option<ArgumentKind>,
     /// Its heading says it already.
     pub(super) is_heading: bool,
+    /// The agent tells what it found or did, rather than what it does next.
+    pub(super) is_conclusion: bool,
     /// The heading it is shown under: an index into `Passages::sources`.
     pub(super) source: usize,
 }
@@ -78,6 +84,8 @@ pub(super) struct Source {
     /// The numbers of the messages that edited and read it last.
     pub(super) edited: Option<usize>,
     pub(super) read: Option<usize>,
+    /// It only looked something up: a search, a listing, a printed file.
+    pub(super) is_lookup: bool,
 }
 
 /// All passages of a thread with their headings.
@@ -99,13 +107,14 @@ impl<'a> Passages<'a> {
     ) -> Passages<'a> {
         let out = Passages { root: common_root(arguments), ..Passages::default() };
         let (calls, files, by_name) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let mut splitter = PassageSplitter { out, tools, calls, files, by_name };
+        let mut splitter = PassageSplitter { out, tools, calls, files, by_name, working: HashMap::new() };
         if let Some(evicted) = thread.evicted() {
             splitter.split_unloaded(evicted.at, thread, requests);
         }
         for (at, message) in thread.messages().iter().enumerate() {
             splitter.split_message(at, message, &arguments.0[at]);
         }
+        splitter.label_files();
         splitter.out
     }
 
@@ -140,6 +149,8 @@ struct PassageSplitter<'a> {
     files: HashMap<&'a str, usize>,
     /// Files by the last part of their path.
     by_name: HashMap<&'a str, Vec<(&'a str, usize)>>,
+    /// Directories that relative paths turned out to be meant from, and how often.
+    working: HashMap<&'a str, usize>,
 }
 
 impl<'a> PassageSplitter<'a> {
@@ -176,6 +187,9 @@ impl<'a> PassageSplitter<'a> {
             _ => {
                 let source = self.new_source(SourceKind::Note, label, at);
                 self.add(TextOrigin::Agent, text, at, source);
+                if let Some(passage) = self.out.passages.last_mut() {
+                    passage.is_conclusion = message.calls().next().is_none() || text.len() > NARRATION_BYTES_MAX;
+                }
             }
         }
     }
@@ -241,16 +255,27 @@ impl<'a> PassageSplitter<'a> {
     }
 
     fn add_quoted(&mut self, at: usize, source: Option<usize>, text: &'a str) {
-        if text.trim().is_empty() || text.trim_start().starts_with(FIRST_IN_FULL) {
+        if text.trim().is_empty() || text.trim_start().starts_with(PATHS_BELOW) {
             return;
         }
         let source = source.unwrap_or_else(|| self.new_source(SourceKind::Note, "earlier:".to_owned(), at));
         self.add(TextOrigin::Agent, text.trim_end(), at, source);
+        if let Some(passage) = self.out.passages.last_mut() {
+            passage.is_conclusion = self.out.sources[source].kind == SourceKind::Note;
+        }
     }
 
-    /// Parses `src/lib.rs (read m11):`.
+    /// Parses `src/lib.rs (read m11):`, and the line of files without lines.
     fn file_heading(&mut self, at: usize, line: &'a str) -> Option<(usize, usize)> {
-        let label = line.strip_suffix("):")?;
+        if let Some(files) = line.strip_prefix(WITHOUT_LINES) {
+            let headings = files.split("), ").map(|file| file.trim_end_matches(')'));
+            return headings.filter_map(|label| self.known_file(at, label)).last().map(|source| (source, usize::MAX));
+        }
+        Some((self.known_file(at, line.strip_suffix("):")?)?, usize::MAX))
+    }
+
+    /// Returns the source of a file as an earlier summary told it: `src/lib.rs (read m11`.
+    fn known_file(&mut self, at: usize, label: &'a str) -> Option<usize> {
         let (path, number, edited) = match label.rsplit_once(" (edited m") {
             Some((path, number)) => (path, number, true),
             None => label.rsplit_once(" (read m").map(|(path, number)| (path, number, false))?,
@@ -263,7 +288,7 @@ impl<'a> PassageSplitter<'a> {
         } else {
             known.read = Some(number);
         }
-        Some((source, usize::MAX))
+        Some(source)
     }
 
     /// Parses `m12: words`, `m7 $ command` and `m9 tool`.
@@ -300,6 +325,8 @@ impl<'a> PassageSplitter<'a> {
             }
             (None, None) => self.new_source(SourceKind::Call, format!("m{} {}", message.number(), call.name), at),
         };
+        let looks_up = class == Some(ToolClass::Search) || command.is_some_and(only_reads);
+        self.out.sources[source].is_lookup = looks_up && file.is_none();
         let class = if file.is_some() && class == Some(ToolClass::Exec) { Some(ToolClass::Read) } else { class };
         self.touch(source, class, at, message.number());
         self.calls.insert(&call.id, (source, class));
@@ -308,7 +335,9 @@ impl<'a> PassageSplitter<'a> {
                 self.add(TextOrigin::Call, text, at, source);
                 if let Some(passage) = self.out.passages.last_mut() {
                     passage.argument = Some(kind);
-                    passage.is_heading = kind == ArgumentKind::Path && file.is_some();
+                    // What a command is for is told by the command.
+                    let describes = command.is_some() && kind == ArgumentKind::Written && text.len() < LABEL_BYTES_MAX;
+                    passage.is_heading = kind == ArgumentKind::Path && file.is_some() || describes;
                 }
             }
         });
@@ -351,11 +380,12 @@ impl<'a> PassageSplitter<'a> {
     }
 
     fn add(&mut self, origin: TextOrigin, text: &'a str, at: usize, source: usize) {
-        self.out.passages.push(Passage { origin, text, message: at, argument: None, is_heading: false, source });
+        let (argument, is_heading, is_conclusion) = (None, false, false);
+        self.out.passages.push(Passage { origin, text, message: at, argument, is_heading, is_conclusion, source });
     }
 
     fn new_source(&mut self, kind: SourceKind, label: String, at: usize) -> usize {
-        self.out.sources.push(Source { kind, label, first: at, last: at, edited: None, read: None });
+        self.out.sources.push(Source { kind, label, first: at, last: at, edited: None, read: None, is_lookup: false });
         self.out.sources.len() - 1
     }
 
@@ -364,23 +394,54 @@ impl<'a> PassageSplitter<'a> {
         if let Some(&source) = self.files.get(path) {
             return source;
         }
-        if let Some(source) = self.same_file(path) {
+        if let Some((other, source)) = self.same_file(path) {
+            let (long, short) = if path.len() > other.len() { (path, other) } else { (other, path) };
+            if long.starts_with('/') && !short.starts_with('/') {
+                *self.working.entry(&long[..long.len() - short.len()]).or_default() += 1;
+            }
             self.files.insert(path, source);
             return source;
         }
-        let short = path.strip_prefix(self.out.root.as_str()).filter(|rest| rest.contains('/'));
-        let source = self.new_source(SourceKind::File, short.unwrap_or(path).to_owned(), at);
+        let source = self.new_source(SourceKind::File, path.to_owned(), at);
         self.files.insert(path, source);
         self.by_name.entry(name_of(path)).or_default().push((path, source));
         source
     }
 
     /// Returns the source of a file that is known under a longer or a shorter path.
-    fn same_file(&self, path: &str) -> Option<usize> {
+    fn same_file(&self, path: &str) -> Option<(&'a str, usize)> {
         let is_end = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
         let known = self.by_name.get(name_of(path))?;
         let same = known.iter().find(|(other, _)| path.contains('/') && (is_end(other, path) || is_end(path, other)));
-        same.map(|(_, source)| *source)
+        same.copied()
+    }
+
+    /// Labels files by their path below one directory: the one that relative paths are meant from where that is known.
+    fn label_files(&mut self) {
+        let working = self.working.iter().max_by_key(|(directory, times)| (**times, **directory));
+        if let Some((directory, _)) = working {
+            self.out.root = (*directory).to_owned();
+        }
+        let mut whole: HashMap<usize, &str> = HashMap::new();
+        for (path, source) in &self.files {
+            let known = whole.entry(*source).or_insert(path);
+            if path.len() > known.len() {
+                *known = path;
+            }
+        }
+        let root = self.out.root.as_str();
+        let mut is_used = false;
+        for (source, path) in whole {
+            if let Some(rest) = path.strip_prefix(root).filter(|_| !root.is_empty()) {
+                self.out.sources[source].label = rest.to_owned();
+                is_used = true;
+            } else {
+                self.out.sources[source].label = path.to_owned();
+            }
+        }
+        if !is_used {
+            self.out.root.clear();
+        }
     }
 
     fn touch(&mut self, source: usize, class: Option<ToolClass>, at: usize, number: usize) {

@@ -64,6 +64,12 @@ const FOCUS_BONUS: f32 = 2.0;
 const FOCUS_WORDS_MAX: usize = 3;
 const FOCUS_BYTES_MIN: usize = 4;
 
+/// The share of the room that is the agent's own conclusions' before other lines are chosen: they tell the story.
+const CONCLUSION_SHARE: f32 = 0.15;
+
+/// The factor for the heading of a call that only looked something up.
+const LOOKUP_FAVOR: f32 = 0.8;
+
 /// With fewer tokens left, no further line is tried.
 const TOKENS_LEFT_MIN: usize = 24;
 
@@ -111,6 +117,7 @@ struct Line<'a> {
     source: usize,
     tokens: f32,
     continues: bool,
+    is_conclusion: bool,
     /// The factor on its worth: its author, its age, and whether the user asked for its subject.
     favor: f32,
     features: Range<u32>,
@@ -159,16 +166,17 @@ impl<'a> Reading<'a> {
             labels: Vec::with_capacity(passages.sources.len()),
         };
         let recency = Recency::of(passages);
+        let replaced = ReplacedLines::of(passages);
         for (passage, &is_kept) in passages.passages.iter().zip(is_kept) {
             let weight = weight(passage) * recency.at(passage.message);
             // The first line of a command is its heading.
             let is_command = passage.argument == Some(ArgumentKind::Command)
                 && passages.sources[passage.source].kind == SourceKind::Command;
-            reading.passage(passage, weight, is_kept || passage.is_heading, is_command);
+            reading.passage(passage, weight, is_kept || passage.is_heading, is_command, &replaced);
         }
         for (at, source) in passages.sources.iter().enumerate() {
             let features = reading.scan(&source.label, 0.0);
-            let favor = (CALL_WEIGHT * recency.at(source.last)).sqrt();
+            let favor = (CALL_WEIGHT * recency.at(source.last)).sqrt() * if source.is_lookup { LOOKUP_FAVOR } else { 1.0 };
             reading.labels.push(Label { tokens: estimate_tokens(&source.label) + 1.0, favor, features });
             if matches!(source.kind, SourceKind::File | SourceKind::Command) {
                 reading.lines.push(Line {
@@ -176,6 +184,7 @@ impl<'a> Reading<'a> {
                     source: at,
                     tokens: LINE_OVERHEAD_TOKENS,
                     continues: false,
+                    is_conclusion: false,
                     favor: 0.0,
                     features: 0..0,
                 });
@@ -184,15 +193,22 @@ impl<'a> Reading<'a> {
         reading
     }
 
-    fn passage(&mut self, passage: &Passage<'a>, weight: f32, is_kept: bool, mut is_label: bool) {
+    fn passage(
+        &mut self,
+        passage: &Passage<'a>,
+        weight: f32,
+        is_kept: bool,
+        mut is_label: bool,
+        replaced: &ReplacedLines,
+    ) {
         let is_tool = passage.origin.is_printed();
-        let favor = weight.sqrt();
+        let (favor, is_conclusion) = (weight.sqrt(), passage.is_conclusion);
         each_line(passage.text, is_tool, &mut |LinePiece { text, continues }| {
             let features = self.scan(text, weight);
-            if !is_kept && !is_label && !features.is_empty() {
+            if !is_kept && !is_label && !features.is_empty() && !replaced.has(passage, text) {
                 // One more for the line end.
                 let (source, tokens) = (passage.source, estimate_tokens(text) + 1.0 + LINE_OVERHEAD_TOKENS);
-                self.lines.push(Line { text, source, tokens, continues, favor, features });
+                self.lines.push(Line { text, source, tokens, continues, is_conclusion, favor, features });
             }
             is_label = false;
         });
@@ -273,6 +289,45 @@ impl Mentions {
     }
 }
 
+/// The lines of files that an edit took out, each with the message of the last edit that did. Lines read before that edit no longer
+/// stand in the file, and quoting them beside their replacement would tell two truths.
+#[derive(Default)]
+struct ReplacedLines(HashMap<(usize, u64), usize>);
+
+impl ReplacedLines {
+    fn of(passages: &Passages<'_>) -> ReplacedLines {
+        let mut replaced = ReplacedLines::default();
+        let all = &passages.passages;
+        for (at, passage) in all.iter().enumerate() {
+            if passage.argument != Some(ArgumentKind::Replaced) {
+                continue;
+            }
+            let is_same_edit = |other: &&Passage<'_>| other.message == passage.message && other.source == passage.source;
+            let near = &all[at.saturating_sub(4)..(at + 5).min(all.len())];
+            let mut written: HashSet<u64> = HashSet::new();
+            for other in near.iter().filter(is_same_edit).filter(|other| other.argument == Some(ArgumentKind::Written)) {
+                each_line(other.text, false, &mut |piece| _ = written.insert(fingerprint(piece.text)));
+            }
+            each_line(passage.text, false, &mut |piece| {
+                let line = fingerprint(piece.text);
+                if !written.contains(&line) {
+                    replaced.0.insert((passage.source, line), passage.message);
+                }
+            });
+        }
+        replaced
+    }
+
+    /// Tells whether a line of a passage was taken out of its file by the passage itself or later.
+    fn has(&self, passage: &Passage<'_>, line: &str) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let by = self.0.get(&(passage.source, fingerprint(line)));
+        by.is_some_and(|by| *by > passage.message || passage.argument == Some(ArgumentKind::Replaced))
+    }
+}
+
 /// The factor by which mentions lose weight with their age.
 struct Recency {
     newest: usize,
@@ -327,6 +382,15 @@ impl FeatureWorth {
     }
 }
 
+/// What was chosen so far.
+#[derive(Default)]
+struct SelectedLines<'a> {
+    picks: Vec<Pick<'a>>,
+    /// The tokens of the picks with their headings.
+    spent: usize,
+    seen: HashSet<&'a str>,
+}
+
 /// The greedy selection: takes the best line, lowers the worth of what it covers, and looks for the next.
 struct GreedySelection<'p, 'a> {
     passages: &'p Passages<'a>,
@@ -341,12 +405,31 @@ impl<'a> GreedySelection<'_, 'a> {
     fn run(mut self, limit: usize, count: &dyn Fn(&str) -> usize) -> Vec<Pick<'a>> {
         let candidates = self.candidates(limit * CANDIDATES_PER_TOKEN);
         let of_source = self.by_source(&candidates);
-        let mut heap = BinaryHeap::from(candidates);
-        let (mut picks, mut spent, mut seen) = (Vec::new(), 0, HashSet::new());
+        let mut selected = SelectedLines::default();
+        let conclusions: Vec<usize> = (0..self.lines.len()).filter(|line| self.lines[*line].is_conclusion).collect();
+        let conclusions = conclusions.into_iter().map(|line| Candidate { score: self.score(line), line }).collect();
+        let share = (limit as f32 * CONCLUSION_SHARE) as usize;
+        self.take_best(conclusions, true, share, &of_source, &mut selected, count);
+        let candidates = candidates.into_iter().map(|Candidate { line, .. }| Candidate { score: self.score(line), line });
+        self.take_best(candidates.collect(), false, limit, &of_source, &mut selected, count);
+        selected.picks
+    }
+
+    /// Takes the best of some candidates until the limit is reached; of conclusions alone where that is asked for.
+    fn take_best(
+        &mut self,
+        mut heap: BinaryHeap<Candidate>,
+        conclusions: bool,
+        limit: usize,
+        of_source: &[Vec<usize>],
+        selected: &mut SelectedLines<'a>,
+        count: &dyn Fn(&str) -> usize,
+    ) {
         while let Some(Candidate { score, line }) = heap.pop() {
             let now = self.score(line);
-            let Line { text, source, continues, .. } = self.lines[line];
-            if now <= 0.0 || (!text.is_empty() && seen.contains(text)) {
+            let Line { text, source, continues, is_conclusion, .. } = self.lines[line];
+            let is_known = !text.is_empty() && selected.seen.contains(text);
+            if now <= 0.0 || is_known || conclusions && !is_conclusion {
                 continue;
             }
             if now < score {
@@ -356,14 +439,14 @@ impl<'a> GreedySelection<'_, 'a> {
             let opens = !self.is_open[source];
             let cost = if text.is_empty() { 0 } else { count(text) + 1 }
                 + if opens { count(&self.passages.sources[source].label) + 4 } else { 0 };
-            if spent + cost > limit {
-                if limit - spent < TOKENS_LEFT_MIN {
+            if selected.spent + cost > limit {
+                if limit - selected.spent < TOKENS_LEFT_MIN {
                     break;
                 }
                 continue;
             }
-            spent += cost;
-            seen.insert(text);
+            selected.spent += cost;
+            selected.seen.insert(text);
             self.cover(line);
             if opens {
                 // Its other lines got cheaper.
@@ -371,9 +454,8 @@ impl<'a> GreedySelection<'_, 'a> {
                 heap.extend(cheaper);
             }
             heap.extend(self.favor_adjacent(line));
-            picks.push(Pick { text, source, line, continues });
+            selected.picks.push(Pick { text, source, line, continues });
         }
-        picks
     }
 
     /// Favors the lines before and after a chosen one.

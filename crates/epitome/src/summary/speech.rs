@@ -28,6 +28,7 @@ struct SpeechWords {
     directing_anywhere: LowerList,
     correcting: LowerList,
     correcting_anywhere: LowerList,
+    taking_back: LowerList,
     approving: LowerList,
 }
 
@@ -46,6 +47,19 @@ pub(super) fn constraints(text: &str) -> impl Iterator<Item = &str> {
 /// Returns the sentences that correct what was said or done before.
 pub(super) fn corrections(text: &str) -> impl Iterator<Item = &str> {
     typed(text).into_iter().flat_map(sentences).filter(|sentence| corrects(sentence))
+}
+
+/// Tells whether words take back what the person said before: "scratch that", "on second thought".
+pub(crate) fn takes_back(text: &str) -> bool {
+    let found = |lower: &str, words: &str| match words.strip_prefix('^') {
+        Some(words) => opening(lower).strip_prefix(words).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)),
+        None if words.is_ascii() => has_words(lower, words),
+        None => lower.contains(words),
+    };
+    typed(text).into_iter().flat_map(sentences).any(|sentence| {
+        let lower = lower(sentence);
+        WORDS.taking_back.iter().any(|words| found(&lower, words))
+    })
 }
 
 /// Returns the sentence of a short answer that approves, declines or chooses.
@@ -118,7 +132,7 @@ pub(super) fn typed(text: &str) -> Vec<&str> {
 }
 
 /// Tells whether a person's words are mostly material that they pasted.
-pub(super) fn is_pasted_mostly(text: &str) -> bool {
+pub(crate) fn is_pasted_mostly(text: &str) -> bool {
     text.len() > TYPED_BYTES_MAX && typed(text).iter().map(|piece| piece.len()).sum::<usize>() * 2 < text.len()
 }
 
@@ -176,7 +190,7 @@ fn is_pasted(paragraph: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{approval, constraints, corrections, typed};
+    use super::{approval, constraints, corrections, takes_back, typed};
 
     #[test]
     fn a_sentence_that_directs_the_work_is_a_constraint_and_a_question_or_report_is_not() {
@@ -235,6 +249,16 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(approval(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_person_takes_back() {
+        for words in ["Actually, scratch that. Use B.", "Forget A and B, go with C.", "Vergiss das, nimm B.", "算了，用B吧"] {
+            assert!(takes_back(words), "{words}");
+        }
+        for words in ["Don't forget the tests.", "Use B instead of A in the parser.", "no, use tabs"] {
+            assert!(!takes_back(words), "{words}");
         }
     }
 

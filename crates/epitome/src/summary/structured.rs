@@ -106,6 +106,9 @@ pub struct UserRequest {
     /// What it is about, where its words alone do not say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<RequestContext>,
+    /// The place of the user's earlier words that these take back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supersedes: Option<usize>,
 }
 
 /// What a person's words are about, in the agent's words.
@@ -128,7 +131,7 @@ pub enum RequestState {
     Open,
     /// The agent finished its turn on it.
     Answered,
-    /// The user broke in with something else.
+    /// The user took it back, as far as their later words differ.
     Superseded,
 }
 
@@ -190,6 +193,13 @@ impl PlanItem {
     /// Tells whether it is done, in any of the words that agents use.
     pub fn is_done(&self) -> bool {
         matches!(self.state.as_str(), "completed" | "done" | "complete" | "cancelled")
+    }
+
+    /// Returns the number that the harness gave it, with its sign: `#3`.
+    pub(super) fn number(&self) -> Option<&str> {
+        let first = self.text.split_whitespace().next()?;
+        let digits = first.strip_prefix('#')?;
+        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(first)
     }
 }
 

@@ -11,7 +11,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::arguments::search_hit;
 use super::clip::one_line;
+use super::constraint::has_words;
 use super::extract::first_line;
 use super::structured::StructuredSummary;
 
@@ -143,15 +145,27 @@ const READERS: [&str; 24] = [
     "printf", "rg", "rm", "sed", "sleep", "sort", "tail", "touch", "wc",
 ];
 
+const NOT_PUSHED: &str = "the newest commit was not pushed";
+
 /// Notes what a command and its output tell of the state.
 pub(super) fn note_state(items: &mut StructuredSummary, command: &str, output: &str, failed: bool, place: usize) {
     let simple = first_line(command);
     if let Some(kind) = run_kind(simple) {
         let name = one_line(simple, COMMAND_CHARS_MAX);
-        let line = match (failed, failing_lines(output)) {
-            (false, _) => format!("`{name}` passed"),
-            (true, lines) if lines.is_empty() => format!("`{name}` failed"),
-            (true, lines) => format!("`{name}` failed: {}", lines.join("; ")),
+        // Behind a pipe, the exit code is that of `head` or `tail`.
+        let is_hidden = simple.contains('|');
+        let diagnostics = if kind == StateKind::Tests { Vec::new() } else { diagnostics(output) };
+        let line = if failed || !diagnostics.is_empty() && is_hidden {
+            let mut lines = failing_lines(output);
+            if lines.is_empty() {
+                lines = diagnostics;
+            }
+            let gap = if lines.is_empty() { "" } else { ": " };
+            format!("`{name}` failed{gap}{}", lines.join("; "))
+        } else if is_hidden && !output.trim().is_empty() && !tells_success(output) {
+            format!("`{name}` ran; the output does not say how it ended")
+        } else {
+            format!("`{name}` passed")
         };
         set_state(items, kind, line, place);
     }
@@ -163,6 +177,7 @@ pub(super) fn note_state(items: &mut StructuredSummary, command: &str, output: &
     {
         set_state(items, StateKind::Branch, branch.to_owned(), place);
         set_state(items, StateKind::Commit, one_line(&commit, FAILING_CHARS_MAX), place);
+        set_state(items, StateKind::Push, NOT_PUSHED.to_owned(), place);
     }
     if command.contains("git push") {
         set_state(items, StateKind::Push, "pushed".to_owned(), place);
@@ -178,6 +193,29 @@ pub(super) fn set_state(items: &mut StructuredSummary, kind: StateKind, line: St
     items.state.push(StateLine { kind, line, place });
     items.state.sort_by_key(|known| known.kind);
 }
+
+/// Tells whether a shell command only looks something up: every command of the line reads.
+pub(super) fn only_reads(line: &str) -> bool {
+    let mut commands = line.split(['&', '|', ';', '\n']).map(str::trim).filter(|command| !command.is_empty());
+    commands.all(|command| {
+        let mut words = command.split_whitespace().skip_while(|word| word.contains('='));
+        let program = words.next().map(name_of).unwrap_or_default();
+        let subcommand = || words.clone().find(|word| !word.starts_with('-')).unwrap_or_default();
+        // `2>&1` is split too.
+        program.bytes().all(|byte| byte.is_ascii_digit())
+            || LOOKUPS.contains(&program)
+            || program == "sed" && !words.clone().any(|word| word.starts_with("-i"))
+            || program == "git" && GIT_LOOKUPS.contains(&subcommand())
+    })
+}
+
+/// Programs that only print what they find.
+const LOOKUPS: [&str; 22] = [
+    "awk", "cat", "cd", "cut", "diff", "echo", "file", "find", "grep", "head", "jq", "less", "ls", "printf", "pwd", "rg",
+    "sort", "stat", "tail", "tree", "uniq", "wc",
+];
+const GIT_LOOKUPS: [&str; 10] =
+    ["blame", "branch", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "show", "status"];
 
 /// Returns what the first command of a line that runs something runs.
 fn run_kind(line: &str) -> Option<StateKind> {
@@ -209,6 +247,21 @@ fn switched_branch(command: &str) -> Option<&str> {
     let (_, rest) = marks.iter().find_map(|mark| command.split_once(mark))?;
     let branch = rest.split(|c: char| c.is_whitespace() || "&|;\"'".contains(c)).next()?;
     (!branch.is_empty() && !branch.starts_with('-')).then_some(branch)
+}
+
+/// Returns the complaints of a compiler or a linter: `src/cart.go:12:3: undefined: total`. Warnings are none.
+fn diagnostics(output: &str) -> Vec<String> {
+    let complains = |line: &&str| search_hit(line).is_some_and(|(_, rest)| !rest.to_lowercase().contains("warning"));
+    let lines = output.lines().map(str::trim).filter(complains).take(FAILING_LINES_MAX);
+    lines.map(|line| one_line(line, FAILING_CHARS_MAX)).collect()
+}
+
+/// Tells whether an output says that all went well.
+fn tells_success(output: &str) -> bool {
+    let lower = output.to_lowercase();
+    ["ok", "pass", "passed", "passing", "success", "successful", "succeeded", "finished", "0 errors", "0 issues", "0 failed"]
+        .iter()
+        .any(|words| has_words(&lower, words))
 }
 
 /// Returns the lines that say what failed: names of tests, errors, what was expected and what came.
@@ -258,12 +311,14 @@ mod tests {
         note_state(&mut items, "git commit -m x", "[feat/cart 3f9a1c7] Round up\n 1 file changed", false, 3);
         note_state(&mut items, "go test ./cart", "ok", false, 5);
         note_state(&mut items, "go build ./... && git push", "", false, 7);
+        note_state(&mut items, "golangci-lint run | tail -5", "cart.go:3:1: unused", false, 9);
         let lines: Vec<String> = items.state.iter().map(StateLine::text).collect();
         assert_eq!(
             lines,
             [
                 "Tests: `go test ./cart` passed",
                 "Build: `go build ./... && git push` passed",
+                "Checks: `golangci-lint run | tail -5` failed: cart.go:3:1: unused",
                 "Branch: feat/cart",
                 "Commit: 3f9a1c7 Round up",
                 "Push: pushed"
@@ -284,6 +339,31 @@ mod tests {
         for (command, expected) in cases {
             assert_eq!(run_kind(command), expected, "{command}");
         }
+    }
+
+    #[test]
+    fn what_a_pipe_hides_is_not_told_as_passed() {
+        let cases = [
+            ("go build ./... | head", "", "passed"),
+            ("go build ./... | head", "# shop\ncart.go:3:1: undefined: total", "failed: cart.go:3:1: undefined: total"),
+            ("make | tail -3", "linking\ndone with it", "ran; the output does not say how it ended"),
+            ("cargo build 2>&1 | tail -1", "Finished dev in 3s", "passed"),
+        ];
+        for (command, output, expected) in cases {
+            let mut items = StructuredSummary::default();
+            note_state(&mut items, command, output, false, 0);
+            assert_eq!(items.state[0].line, format!("`{command}` {expected}"));
+        }
+    }
+
+    #[test]
+    fn a_commit_is_not_pushed_until_it_is() {
+        let mut items = StructuredSummary::default();
+        let push = |items: &StructuredSummary| items.state.iter().find(|line| line.kind == StateKind::Push).unwrap().line.clone();
+        note_state(&mut items, "git commit -m x", "[main 3f9a1c7] Round up", false, 1);
+        assert_eq!(push(&items), super::NOT_PUSHED);
+        note_state(&mut items, "git push", "", false, 3);
+        assert_eq!(push(&items), "pushed");
     }
 
     #[test]
