@@ -6,7 +6,7 @@ use std::path::Path;
 
 use epitome_runtime::artifact::{Access, ArtifactError, Denied, Permissions};
 use epitome_runtime::config::StoreUrl;
-use epitome_runtime::engine::{Engine, EngineError, Parts};
+use epitome_runtime::engine::{Engine, EngineError, EngineParts};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
 use epitome_runtime::log::{Log, LogError};
 use epitome_runtime::sentence;
@@ -75,7 +75,7 @@ impl OpenStore {
     }
 
     /// Starts an engine on a store that is open already.
-    pub async fn from_parts(config: CliConfig, parts: Parts) -> Result<OpenStore, Failure> {
+    pub async fn from_parts(config: CliConfig, parts: EngineParts) -> Result<OpenStore, Failure> {
         let engine = Engine::new(parts).await?;
         let access = Access::new(config.values().tenant.id.clone(), "command line", Permissions::all());
         Ok(OpenStore { engine, access, config })

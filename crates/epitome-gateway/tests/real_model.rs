@@ -10,7 +10,7 @@ use epitome_gateway::ledger::{Ledger, PriceList};
 use epitome_gateway::proxy::Relay;
 use epitome_gateway::serve::{Gateway, Listening, Metrics, Openness, Stop};
 use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
-use epitome_runtime::engine::{Engine, Parts, Settings as EngineSettings};
+use epitome_runtime::engine::{Engine, EngineParts, EngineSettings};
 use serde_json::{Value, json};
 
 /// How many questions are asked in one conversation.
@@ -27,9 +27,10 @@ async fn gateway() -> String {
     let settings = Arc::new(Settings {
         serve: Serve { listen: "127.0.0.1:0".parse().unwrap(), ..Serve::default() },
         upstreams: vec![upstream(Provider::OpenAi), upstream(Provider::Anthropic)],
-        ..Settings::default()
+        ..EngineSettings::default()
     });
-    let engine = Engine::new(Parts::in_memory(EngineSettings::new(epitome_gateway::policy::usual()))).await.unwrap();
+    let engine =
+        Engine::new(EngineParts::in_memory(EngineSettings::new(epitome_gateway::policy::usual()))).await.unwrap();
     let metrics = Arc::new(Metrics::new());
     let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()));
     let proxy = Relay::new(Arc::clone(&settings), engine.clone(), BTreeMap::new(), Arc::clone(&metrics), ledger);

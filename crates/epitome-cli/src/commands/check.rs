@@ -6,7 +6,7 @@ use std::path::Path;
 
 use epitome::session::{ContextMessage, Format, Session};
 use epitome::thread::{NewMessage, Part, Role};
-use epitome::wire::{Dialect, Layout, Reach, Rule, Severity, Tail, Violation};
+use epitome::wire::{Dialect, LastExchange, Layout, Reach, Rule, Severity, Violation};
 use serde_json::{Value, json};
 
 use crate::cli::{CheckArgs, InputArgs};
@@ -36,7 +36,8 @@ fn check(args: &CheckArgs, path: &Path, screen: Screen) -> Result<Answer, Failur
     }
     let (request, lines) = request(&session);
     let closed = matches!(session.format(), Format::List(_)) && !args.open;
-    let violations = epitome::wire::check(asked, &request, if closed { Tail::Closed } else { Tail::Open });
+    let violations =
+        epitome::wire::check(asked, &request, if closed { LastExchange::Closed } else { LastExchange::Open });
     Ok(report(path, &session, asked, &violations, &lines, screen))
 }
 

@@ -16,10 +16,10 @@ use super::secret::{SecretError, SecretSource};
 use super::setting::SummarizerKind;
 use super::{Config, PolicySource};
 use crate::artifact::{PlaceError, open_url, open_url_when_possible};
-use crate::engine::{ArtifactRetention, Background, Jobs, Parts, Settings};
+use crate::engine::{ArtifactRetention, Background, EngineParts, EngineSettings, Jobs};
 use crate::event::{Bus, JsonLines};
 use crate::model::{Endpoint, EndpointError, HttpModel, Model, ScriptError, Scripted, Secret, Timeouts};
-use crate::store::{Memory, RecoveringStore, Sqlite, Store, StoreError};
+use crate::store::{MemoryStore, RecoveringStore, SqliteStore, Store, StoreError};
 use crate::summarize::{ModelSummarizer, Summarizer};
 use crate::vault::{Keys, NotAKey};
 
@@ -101,11 +101,11 @@ fn unopened(store: &str, reason: &StoreError) -> String {
 
 impl Config {
     /// What an engine is made of that keeps, finds and compacts by code alone.
-    pub async fn storage(&self, environment: &Environment) -> Result<Parts, BuildError> {
+    pub async fn storage(&self, environment: &Environment) -> Result<EngineParts, BuildError> {
         // Whatever else is wrong is found out first: a store may take its time.
         let objects = open_url(&self.artifacts.url.to_string()).map_err(BuildError::Artifacts)?;
-        let parts = self.storage_over(Arc::new(Memory::new()), objects, environment)?;
-        Ok(Parts { store: self.open_store().await?, ..parts })
+        let parts = self.storage_over(Arc::new(MemoryStore::new()), objects, environment)?;
+        Ok(EngineParts { store: self.open_store().await?, ..parts })
     }
 
     fn storage_over(
@@ -113,8 +113,8 @@ impl Config {
         store: Arc<dyn Store>,
         objects: Arc<dyn ObjectStore>,
         environment: &Environment,
-    ) -> Result<Parts, BuildError> {
-        Ok(Parts {
+    ) -> Result<EngineParts, BuildError> {
+        Ok(EngineParts {
             store,
             keys: self.master_keys(environment)?,
             settings: self.settings()?,
@@ -126,17 +126,17 @@ impl Config {
 
     /// What an engine is made of: also who writes summaries and who hears of events. Spans go where the program's own
     /// subscriber sends them.
-    pub async fn parts(&self, environment: &Environment) -> Result<Parts, BuildError> {
+    pub async fn parts(&self, environment: &Environment) -> Result<EngineParts, BuildError> {
         let (summarizer, bus) = (self.summarizer(environment)?, self.bus()?);
-        Ok(Parts { summarizer, bus, ..self.storage(environment).await? })
+        Ok(EngineParts { summarizer, bus, ..self.storage(environment).await? })
     }
 
     /// The same over a store of one's own, which need not be open, and artifacts whose folder need not be there: it is
     /// made when it can be.
-    pub fn parts_over(&self, store: Arc<dyn Store>, environment: &Environment) -> Result<Parts, BuildError> {
+    pub fn parts_over(&self, store: Arc<dyn Store>, environment: &Environment) -> Result<EngineParts, BuildError> {
         let (summarizer, bus) = (self.summarizer(environment)?, self.bus()?);
         let objects = open_url_when_possible(&self.artifacts.url.to_string()).map_err(BuildError::Artifacts)?;
-        Ok(Parts { summarizer, bus, ..self.storage_over(store, objects, environment)? })
+        Ok(EngineParts { summarizer, bus, ..self.storage_over(store, objects, environment)? })
     }
 
     /// Who writes summaries.
@@ -210,7 +210,7 @@ impl Config {
     pub async fn open_store(&self) -> Result<Arc<dyn Store>, BuildError> {
         let failed = |reason: StoreError| BuildError::Store { store: self.store.url.to_string(), reason };
         match &self.store.url {
-            StoreUrl::Memory => Ok(Arc::new(Memory::new())),
+            StoreUrl::Memory => Ok(Arc::new(MemoryStore::new())),
             StoreUrl::Sqlite(path) => sqlite(path.clone(), None).await.map_err(failed),
             StoreUrl::Postgres(url) => postgres(url).await.map_err(failed),
         }
@@ -228,7 +228,7 @@ impl Config {
             let url = url.clone();
             Box::pin(async move {
                 match &url {
-                    StoreUrl::Memory => Ok(Arc::new(Memory::new()) as Arc<dyn Store>),
+                    StoreUrl::Memory => Ok(Arc::new(MemoryStore::new()) as Arc<dyn Store>),
                     StoreUrl::Sqlite(path) => sqlite(path.clone(), Some(busy_timeout)).await,
                     StoreUrl::Postgres(url) => postgres(url).await,
                 }
@@ -241,19 +241,19 @@ impl Config {
         let failed = |reason: StoreError| BuildError::Store { store: self.store.url.to_string(), reason };
         match &self.store.url {
             StoreUrl::Memory => Ok(None),
-            StoreUrl::Sqlite(path) => Ok(Some((Sqlite::schema_of(path).map_err(failed)?, Sqlite::SCHEMA))),
+            StoreUrl::Sqlite(path) => Ok(Some((SqliteStore::schema_of(path).map_err(failed)?, SqliteStore::SCHEMA))),
             StoreUrl::Postgres(url) => postgres_schema(url).await.map(Some).map_err(failed),
         }
     }
 
     /// What an engine is told once.
-    pub fn settings(&self) -> Result<Settings, BuildError> {
+    pub fn settings(&self) -> Result<EngineSettings, BuildError> {
         let background = if self.background.enabled {
             Background::On { wait: Duration::from_secs(self.background.wait_s) }
         } else {
             Background::Off
         };
-        Ok(Settings {
+        Ok(EngineSettings {
             model: self.model.name.clone(),
             window: self.model.window,
             background,
@@ -270,7 +270,7 @@ impl Config {
             },
             recall_tokens: self.recall.tokens_max,
             summary_cache: Duration::from_secs(self.summarizer.cache_days * DAY_S),
-            ..Settings::new(self.compaction_policy()?)
+            ..EngineSettings::new(self.compaction_policy()?)
         })
     }
 
@@ -304,8 +304,8 @@ impl Config {
 /// Opens a file where waiting for whoever has it locked holds nobody up.
 async fn sqlite(path: PathBuf, busy_timeout: Option<Duration>) -> Result<Arc<dyn Store>, StoreError> {
     let open = move || match busy_timeout {
-        Some(busy_timeout) => Sqlite::open_with(path, busy_timeout),
-        None => Sqlite::open(path),
+        Some(busy_timeout) => SqliteStore::open_with(path, busy_timeout),
+        None => SqliteStore::open(path),
     };
     let opened = tokio::task::spawn_blocking(open).await;
     let broke = |error: tokio::task::JoinError| Err(StoreError::Unavailable { reason: error.to_string() });
@@ -314,12 +314,12 @@ async fn sqlite(path: PathBuf, busy_timeout: Option<Duration>) -> Result<Arc<dyn
 
 #[cfg(feature = "postgres")]
 async fn postgres(url: &str) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(Arc::new(crate::store::Postgres::connect(url).await?))
+    Ok(Arc::new(crate::store::PostgresStore::connect(url).await?))
 }
 
 #[cfg(feature = "postgres")]
 fn check_postgres_address(url: &str) -> Result<(), StoreError> {
-    crate::store::Postgres::check_address(url)
+    crate::store::PostgresStore::check_address(url)
 }
 
 #[cfg(not(feature = "postgres"))]
@@ -329,7 +329,7 @@ fn check_postgres_address(_: &str) -> Result<(), StoreError> {
 
 #[cfg(feature = "postgres")]
 async fn postgres_schema(url: &str) -> Result<(u64, u64), StoreError> {
-    Ok((crate::store::Postgres::schema_of(url).await?, crate::store::Postgres::SCHEMA))
+    Ok((crate::store::PostgresStore::schema_of(url).await?, crate::store::PostgresStore::SCHEMA))
 }
 
 #[cfg(not(feature = "postgres"))]

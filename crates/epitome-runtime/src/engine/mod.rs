@@ -11,12 +11,12 @@
 //! ```
 //! use epitome::wire::Dialect;
 //! use epitome_runtime::artifact::Access;
-//! use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
+//! use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, StepRequest};
 //! use epitome_runtime::ids::{TenantId, ThreadId};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let engine = Engine::new(Parts::in_memory(Settings::default())).await?;
+//! let engine = Engine::new(EngineParts::in_memory(EngineSettings::default())).await?;
 //! let access = Access::owner(TenantId::local(), "my-service");
 //! let mut thread = engine.open(&access, ThreadId::new(), Dialect::Chat).await?;
 //! thread.append([r#"{"role":"user","content":"Where is my order?"}"#]).await?;
@@ -47,7 +47,7 @@ mod worker;
 
 pub use error::EngineError;
 pub use lessons::Clock;
-pub use settings::{ArtifactRetention, Background, Jobs, Settings};
+pub use settings::{ArtifactRetention, Background, EngineSettings, Jobs};
 pub use step::{Step, StepRequest};
 pub use thread::{NewEntry, OpenThread, Saved};
 pub use worker::Worker;
@@ -90,7 +90,7 @@ struct Inner {
     artifacts: Artifacts,
     bus: Bus,
     summarizer: Summarizer,
-    settings: Settings,
+    settings: EngineSettings,
     policy: Arc<epitome::policy::Policy>,
     counter: LabeledCounter,
     lessons: Arc<lessons::Lessons>,
@@ -122,7 +122,7 @@ pub struct ThreadScope {
 
 /// The parts that an engine is built from.
 #[derive(Debug)]
-pub struct Parts {
+pub struct EngineParts {
     /// The store.
     pub store: Arc<dyn Store>,
     /// The object store for the bytes of artifacts.
@@ -134,14 +134,14 @@ pub struct Parts {
     /// The summarizer.
     pub summarizer: Summarizer,
     /// Everything else.
-    pub settings: Settings,
+    pub settings: EngineSettings,
 }
 
-impl Parts {
+impl EngineParts {
     /// Everything in memory, nothing sealed, the embedded summarizer.
-    pub fn in_memory(settings: Settings) -> Self {
-        Parts {
-            store: Arc::new(crate::store::Memory::new()),
+    pub fn in_memory(settings: EngineSettings) -> Self {
+        EngineParts {
+            store: Arc::new(crate::store::MemoryStore::new()),
             objects: Arc::new(object_store::memory::InMemory::new()),
             keys: Keys::none(),
             bus: Bus::new(),
@@ -153,7 +153,7 @@ impl Parts {
 
 impl Engine {
     /// An engine of these parts. The store's own secret is made on first use.
-    pub async fn new(parts: Parts) -> Result<Engine, EngineError> {
+    pub async fn new(parts: EngineParts) -> Result<Engine, EngineError> {
         let engine = Engine::before_its_store(parts);
         let store = Arc::clone(engine.log().store());
         engine.adopt_store(store).await?;
@@ -162,8 +162,8 @@ impl Engine {
 
     /// An engine whose store may not answer yet. Its calls have to fail until [`Engine::adopt_store`] has seen the store:
     /// only then is it known what names in it are made of.
-    pub fn before_its_store(parts: Parts) -> Engine {
-        let Parts { store, objects, keys, bus, summarizer, settings } = parts;
+    pub fn before_its_store(parts: EngineParts) -> Engine {
+        let EngineParts { store, objects, keys, bus, summarizer, settings } = parts;
         let store: Arc<dyn Store> = Arc::new(TimeoutStore::new(store, settings.store_timeout));
         let vault = Vault::new(keys, random_secret());
         let log = Log::new(Arc::clone(&store), vault.clone());
@@ -301,7 +301,7 @@ impl Engine {
     }
 
     /// Its settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &EngineSettings {
         &self.inner.settings
     }
 
@@ -320,7 +320,7 @@ impl Engine {
     }
 }
 
-fn counter(settings: &Settings) -> LabeledCounter {
+fn counter(settings: &EngineSettings) -> LabeledCounter {
     let named = &settings.policy.count.tokenizer;
     match counter_named(named) {
         Ok(counter) => LabeledCounter { label: format!("{named}{COUNTING}"), counter },

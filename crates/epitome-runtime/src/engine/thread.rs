@@ -14,7 +14,7 @@ use crate::artifact::{Access, Permission};
 use crate::event::Quality;
 use crate::ids::{Moment, ThreadKey};
 use crate::log::{Envelope, LoadedThread, LogError, total, wire_dialect};
-use crate::rehydrate::TurnContext;
+use crate::rehydrate::RehydrationContext;
 use crate::store::{DocumentKind, JobKind, StoreError, ThreadRow, Write};
 
 /// The most tries to append while others append.
@@ -82,7 +82,7 @@ pub struct OpenThread {
     /// Why the backlog is not saved.
     unsaved_reason: Option<String>,
     unconfirmed: Vec<UnconfirmedAppend>,
-    pub(super) turn: TurnContext,
+    pub(super) turn: RehydrationContext,
     pub(super) quality: Quality,
     /// The write of quality metrics that is under way.
     pub(super) quality_write: Option<tokio::task::JoinHandle<()>>,
@@ -115,7 +115,8 @@ impl OpenThread {
         let state = load(&engine, &key, dialect).await?;
         let (tenant, name) = (&key.tenant, key.thread.as_str());
         // Neither is worth failing for.
-        let turn = log.document::<TurnContext>(tenant, DocumentKind::Turn, name).await.ok().and_then(|found| found.0);
+        let turn =
+            log.document::<RehydrationContext>(tenant, DocumentKind::Turn, name).await.ok().and_then(|found| found.0);
         let quality = log.document::<Quality>(tenant, DocumentKind::Quality, name).await.ok().and_then(|found| found.0);
         let mut quality = quality.unwrap_or_default();
         quality.compactions = quality.compactions.max(state.row.version);
@@ -176,7 +177,7 @@ impl OpenThread {
     }
 
     /// The rehydration state of the current turn.
-    pub fn rehydration(&self) -> &TurnContext {
+    pub fn rehydration(&self) -> &RehydrationContext {
         &self.turn
     }
 

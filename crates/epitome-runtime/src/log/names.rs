@@ -104,11 +104,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::Memory;
+    use crate::store::MemoryStore;
     use crate::vault::{Keys, Vault};
 
     fn log() -> Log {
-        Log::new(Arc::new(Memory::new()), Vault::new(Keys::none(), [7; 32]))
+        Log::new(Arc::new(MemoryStore::new()), Vault::new(Keys::none(), [7; 32]))
     }
 
     fn tenant(name: &str) -> TenantId {

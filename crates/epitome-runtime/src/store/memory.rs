@@ -20,14 +20,14 @@ use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// A store that lasts as long as the process.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct MemoryStore {
     state: Mutex<State>,
 }
 
-impl Memory {
+impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
-        Memory::default()
+        MemoryStore::default()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -36,7 +36,7 @@ impl Memory {
 }
 
 #[async_trait]
-impl Store for Memory {
+impl Store for MemoryStore {
     /// Every clone sees a write at once, without waiting.
     fn is_shared(&self) -> bool {
         true

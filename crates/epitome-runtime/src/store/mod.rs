@@ -25,15 +25,15 @@ mod write;
 
 pub use error::StoreError;
 pub use kind::{DocumentKind, Naming, Owner, Retention, StoredKind, UnknownKind};
-pub use memory::Memory;
+pub use memory::MemoryStore;
 #[cfg(feature = "postgres")]
-pub use postgres::{Postgres, PostgresSettings};
+pub use postgres::{PostgresSettings, PostgresStore};
 pub use recovering::{Opener, RecoveringStore};
 pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobKind, JobRow, JobState,
     Lease, MessageRow, PlanRow, Segment, Sensitivity, ThreadRow,
 };
-pub use sqlite::Sqlite;
+pub use sqlite::SqliteStore;
 pub use timeout::{StoreWait, TimeoutStore};
 pub use write::{JobEnd, NewJob, Write};
 

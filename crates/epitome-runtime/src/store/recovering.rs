@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::{Memory, Store, StoreError};
+use super::{MemoryStore, Store, StoreError};
 use crate::delegate_store;
 
 /// The first and the longest wait before the store is opened again.
@@ -164,7 +164,7 @@ struct Absent {
 
 impl Absent {
     fn because(why: StoreError) -> Arc<dyn Store> {
-        Arc::new(Absent { why, nobody: Arc::new(Memory::new()) })
+        Arc::new(Absent { why, nobody: Arc::new(MemoryStore::new()) })
     }
 
     fn inner(&self) -> &Arc<dyn Store> {

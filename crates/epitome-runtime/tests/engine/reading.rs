@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use epitome::wire::Dialect;
-use epitome_runtime::engine::{Engine, EngineError, Parts};
+use epitome_runtime::engine::{Engine, EngineError, EngineParts};
 use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 
@@ -139,7 +139,7 @@ async fn what_a_model_refers_to_is_a_place_in_the_log_also_after_messages_left_m
     let model = Arc::new(Citing::default());
     let asks = ModelSummarizer::new(model.clone() as Arc<dyn Model>, Duration::from_secs(5));
     let summarizer = Summarizer::WithFallback(Arc::new(asks));
-    let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings()) }).await.unwrap();
+    let engine = Engine::new(EngineParts { summarizer, ..EngineParts::in_memory(settings()) }).await.unwrap();
     let mut thread = open(&engine).await;
     go_on(&mut thread, 0..14).await;
     assert!(thread.row().version > 2 && thread.thread().len() < 14 * 4, "messages left memory");

@@ -1,15 +1,15 @@
 //! Answers: whole and in pieces, they become messages that can be appended to the thread as they are.
 
 use epitome::summary::Finish;
-use epitome::wire::{Dialect, Severity, Tail, Voice, check, say};
-use epitome_runtime::model::{ModelAnswer, ModelError, Piece, Usage};
+use epitome::wire::{Dialect, LastExchange, Severity, Voice, check, say};
+use epitome_runtime::model::{ModelAnswer, ModelError, StreamPiece, Usage};
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Server};
 use crate::{WAYS, ask, model, prompt};
 
 /// The answer to a reply, and what was heard of it.
-async fn answer(dialect: Dialect, reply: Reply, stream: bool) -> (Result<ModelAnswer, ModelError>, Vec<Piece>) {
+async fn answer(dialect: Dialect, reply: Reply, stream: bool) -> (Result<ModelAnswer, ModelError>, Vec<StreamPiece>) {
     let server = Server::start([reply]).await;
     ask(&model(&server.url, dialect), &prompt(dialect, "hello", stream)).await
 }
@@ -21,14 +21,14 @@ fn stream(events: &[Value]) -> String {
 }
 
 /// What was heard: pieces of a kind joined, in their order.
-fn joined(heard: &[Piece]) -> String {
+fn joined(heard: &[StreamPiece]) -> String {
     let mut text = String::new();
     for piece in heard {
         match piece {
-            Piece::Text(words) => text += &format!("text {words:?}\n"),
-            Piece::Reasoning(words) => text += &format!("reasoning {words:?}\n"),
-            Piece::Call { id, name } => text += &format!("call {id} {name}\n"),
-            Piece::Arguments(words) => text += &format!("arguments {words:?}\n"),
+            StreamPiece::Text(words) => text += &format!("text {words:?}\n"),
+            StreamPiece::Reasoning(words) => text += &format!("reasoning {words:?}\n"),
+            StreamPiece::Call { id, name } => text += &format!("call {id} {name}\n"),
+            StreamPiece::Arguments(words) => text += &format!("arguments {words:?}\n"),
             other => panic!("{other:?} is new"),
         }
     }
@@ -64,8 +64,10 @@ fn fits(dialect: Dialect, answer: &ModelAnswer) {
     }
     messages.push(say(dialect, Voice::User, "go on"));
     let list: Value = messages.iter().map(|message| serde_json::from_str::<Value>(message).unwrap()).collect();
-    let wrong: Vec<_> =
-        check(dialect, &list, Tail::Closed).into_iter().filter(|own| own.severity() == Severity::Error).collect();
+    let wrong: Vec<_> = check(dialect, &list, LastExchange::Closed)
+        .into_iter()
+        .filter(|own| own.severity() == Severity::Error)
+        .collect();
     assert_eq!(wrong, []);
 }
 
@@ -317,7 +319,7 @@ async fn an_answer_that_comes_whole_keeps_its_bytes() {
 async fn a_server_that_cannot_stream_is_heard_all_the_same() {
     for (dialect, body) in [(Dialect::Chat, CHAT), (Dialect::Responses, RESPONSES), (Dialect::Anthropic, ANTHROPIC)] {
         let (answer, heard) = answer(dialect, Reply::json(200, body), true).await;
-        assert_eq!((answer.unwrap().text.as_str(), &heard[0]), ("Hello", &Piece::Text("Hello".into())));
+        assert_eq!((answer.unwrap().text.as_str(), &heard[0]), ("Hello", &StreamPiece::Text("Hello".into())));
     }
 }
 
@@ -411,7 +413,7 @@ async fn servers_that_bend_the_rules_of_calls_are_understood() {
         assert_eq!(own, calls, "{claim}");
         assert_eq!(answer.finish, Finish::ToolCall, "{claim}");
         let told = heard.iter().filter_map(|piece| match piece {
-            Piece::Call { id, .. } => Some(id.as_str()),
+            StreamPiece::Call { id, .. } => Some(id.as_str()),
             _ => None,
         });
         assert!(told.eq(answer.calls.iter().map(|call| &*call.id)), "{claim}: {heard:?}");

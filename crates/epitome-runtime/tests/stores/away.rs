@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use epitome_runtime::store::{Memory, RecoveringStore, Sqlite, Store, StoreError};
+use epitome_runtime::store::{MemoryStore, RecoveringStore, SqliteStore, Store, StoreError};
 
 use crate::place::Folder;
 use crate::sample::{append, create, key};
@@ -15,7 +15,7 @@ async fn while_another_process_writes_a_file_can_be_opened_and_read_and_a_write_
     folder.sqlite().apply(&[create(&key("one"))]).await.unwrap();
     let other = rusqlite::Connection::open(folder.file()).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let store = Sqlite::open_with(folder.file(), Duration::from_millis(100)).unwrap();
+    let store = SqliteStore::open_with(folder.file(), Duration::from_millis(100)).unwrap();
     assert!(store.thread(&key("one")).await.unwrap().is_some());
     // Those that wait together are answered together, not one after the other.
     let writes: Vec<_> = (0..20).map(|at| [append(&key("one"), 0, at)]).collect();
@@ -33,7 +33,7 @@ fn a_file_that_another_process_has_for_itself_is_told_as_locked() {
     drop(folder.sqlite());
     let other = rusqlite::Connection::open(folder.file()).unwrap();
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; CREATE TABLE theirs (x);").unwrap();
-    let error = Sqlite::open(folder.file()).unwrap_err();
+    let error = SqliteStore::open(folder.file()).unwrap_err();
     assert!(matches!(error, StoreError::Locked { .. }), "{error:?}");
 }
 
@@ -67,7 +67,7 @@ async fn a_store_that_is_not_there_fails_at_once_with_why_and_is_used_when_it_co
         Box::pin(async move {
             match number {
                 0..3 => Err(StoreError::Locked { reason: format!("try {number}") }),
-                _ => Ok(Arc::new(Memory::new()) as Arc<dyn Store>),
+                _ => Ok(Arc::new(MemoryStore::new()) as Arc<dyn Store>),
             }
         })
     }));

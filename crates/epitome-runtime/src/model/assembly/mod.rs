@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::protocol::Protocol;
 use super::refusal::{refused_within, said_nothing};
-use super::{Hear, ModelAnswer, ModelError, Piece, Usage};
+use super::{Hear, ModelAnswer, ModelError, StreamPiece, Usage};
 use anthropic::AnthropicAssembly;
 use chat::ChatAssembly;
 use responses::ResponsesAssembly;
@@ -59,27 +59,27 @@ impl<'a, 'b> Ears<'a, 'b> {
         self.heard
     }
 
-    fn tell(&mut self, piece: &Piece) {
+    fn tell(&mut self, piece: &StreamPiece) {
         self.heard = true;
         (self.hear)(piece);
     }
 
-    fn words(&mut self, text: &str, piece: fn(String) -> Piece) {
+    fn words(&mut self, text: &str, piece: fn(String) -> StreamPiece) {
         if !text.is_empty() {
             self.tell(&piece(text.to_owned()));
         }
     }
 
     fn call(&mut self, id: &str, name: &str) {
-        self.tell(&Piece::Call { id: id.to_owned(), name: name.to_owned() });
+        self.tell(&StreamPiece::Call { id: id.to_owned(), name: name.to_owned() });
     }
 
     /// Tells an answer that was to come in pieces and came whole.
     pub(super) fn whole(&mut self, answer: &ModelAnswer) {
-        self.words(&answer.text, Piece::Text);
+        self.words(&answer.text, StreamPiece::Text);
         for call in &answer.calls {
             self.call(&call.id, &call.name);
-            self.words(&call.arguments, Piece::Arguments);
+            self.words(&call.arguments, StreamPiece::Arguments);
         }
     }
 }

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::protocol::Protocol;
 use super::refusal::refused;
-use super::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Piece, Usage};
+use super::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, StreamPiece, Usage};
 pub use script::ScriptError;
 use script::{Line, Purpose, Script};
 
@@ -151,15 +151,15 @@ fn no_answer() -> ModelError {
 /// Tells an answer word by word.
 async fn tell(line: &Line, answer: &ModelAnswer, hear: &mut Hear<'_>) {
     let reasoning = line.reasoning.as_deref().unwrap_or_default();
-    let reasoning = reasoning.split_inclusive(' ').map(|word| Piece::Reasoning(word.to_owned()));
-    let text = answer.text.split_inclusive(' ').map(|word| Piece::Text(word.to_owned()));
+    let reasoning = reasoning.split_inclusive(' ').map(|word| StreamPiece::Reasoning(word.to_owned()));
+    let text = answer.text.split_inclusive(' ').map(|word| StreamPiece::Text(word.to_owned()));
     for piece in reasoning.chain(text) {
         pause(line.between_words()).await;
         hear(&piece);
     }
     for call in &answer.calls {
-        hear(&Piece::Call { id: call.id.to_string(), name: call.name.to_string() });
-        hear(&Piece::Arguments(call.arguments.to_string()));
+        hear(&StreamPiece::Call { id: call.id.to_string(), name: call.name.to_string() });
+        hear(&StreamPiece::Arguments(call.arguments.to_string()));
     }
 }
 

@@ -39,11 +39,11 @@ const PIPELINE_MAX: usize = 24;
 
 /// A store in a Postgres schema.
 #[derive(Clone)]
-pub struct Postgres {
+pub struct PostgresStore {
     pool: Pool,
 }
 
-impl std::fmt::Debug for Postgres {
+impl std::fmt::Debug for PostgresStore {
     /// Without the address: there may be a password in it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Postgres({:?})", self.pool.status())
@@ -52,15 +52,15 @@ impl std::fmt::Debug for Postgres {
 
 type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-impl Postgres {
+impl PostgresStore {
     /// Connects to a database and brings its schema `epitome` up to date.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        Postgres::connect_with(url, &PostgresSettings::default()).await
+        PostgresStore::connect_with(url, &PostgresSettings::default()).await
     }
 
     /// Connects to a database with settings, and brings the schema up to date.
     pub async fn connect_with(url: &str, settings: &PostgresSettings) -> Result<Self, StoreError> {
-        Ok(Postgres { pool: open::pool(url, settings).await? })
+        Ok(PostgresStore { pool: open::pool(url, settings).await? })
     }
 
     /// Tells whether an address can be one, without asking anybody there.
@@ -215,7 +215,7 @@ const EXPIRED: &str = "DELETE FROM documents WHERE expires < $1";
 const FINISHED: &str = "DELETE FROM jobs WHERE state IN ('done', 'dead') AND queued < $1";
 
 #[async_trait]
-impl Store for Postgres {
+impl Store for PostgresStore {
     fn is_shared(&self) -> bool {
         true
     }

@@ -35,23 +35,23 @@ use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// A store in an SQLite file, or in SQLite's memory.
 #[derive(Debug)]
-pub struct Sqlite {
+pub struct SqliteStore {
     writer: Writer,
     /// `None` when there is but one connection.
     readers: Option<Arc<Readers>>,
 }
 
-impl Sqlite {
+impl SqliteStore {
     /// Opens a file, or makes it and its folder; brings its schema up to date.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Sqlite::open_with(path, open::BUSY_TIMEOUT)
+        SqliteStore::open_with(path, open::BUSY_TIMEOUT)
     }
 
     /// The same, with how long a write waits for another process that has the file locked.
     pub fn open_with(path: impl AsRef<Path>, busy_timeout: Duration) -> Result<Self, StoreError> {
         let conn = open::writer(path.as_ref(), busy_timeout)?;
         let file = OpenFile::at(path.as_ref());
-        Ok(Sqlite { writer: Writer::new(conn, Some(file.clone()))?, readers: Some(Arc::new(Readers::new(file))) })
+        Ok(SqliteStore { writer: Writer::new(conn, Some(file.clone()))?, readers: Some(Arc::new(Readers::new(file))) })
     }
 
     /// The schema that this program makes of any older one.
@@ -64,7 +64,7 @@ impl Sqlite {
 
     /// An empty store that lasts as long as the value.
     pub fn in_memory() -> Result<Self, StoreError> {
-        Ok(Sqlite { writer: Writer::new(open::in_memory()?, None)?, readers: None })
+        Ok(SqliteStore { writer: Writer::new(open::in_memory()?, None)?, readers: None })
     }
 
     async fn read<T: Send + 'static>(
@@ -79,7 +79,7 @@ impl Sqlite {
 }
 
 #[async_trait]
-impl Store for Sqlite {
+impl Store for SqliteStore {
     async fn apply(&self, writes: &[Write]) -> Result<(), StoreError> {
         if writes.is_empty() {
             return Ok(());
@@ -207,7 +207,7 @@ mod tests {
     /// A disk that is full is stood in for by a database that may not grow.
     #[tokio::test]
     async fn a_full_disk_is_told_as_full_and_nothing_has_changed() {
-        let store = Sqlite::in_memory().unwrap();
+        let store = SqliteStore::in_memory().unwrap();
         store.writer.run(|conn| Ok(conn.pragma_update(None, "max_page_count", 60)?)).await.unwrap();
         let document = |name: &str, body| Write::PutDocument {
             key: DocumentKey::new(TenantId::local(), DocumentKind::Memory, name),
@@ -229,7 +229,7 @@ mod tests {
     /// and leaves nothing of itself.
     #[tokio::test]
     async fn batches_that_are_committed_together_fail_alone() {
-        let store = Sqlite::in_memory().unwrap();
+        let store = SqliteStore::in_memory().unwrap();
         let put = |name: String, expected| {
             let key = DocumentKey::new(TenantId::local(), DocumentKind::Memory, name);
             Write::PutDocument { key, expected, at: Moment(0), expires: None, body: Vec::new() }

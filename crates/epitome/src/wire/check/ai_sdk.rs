@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::calls::{Answer, Calls};
-use super::{List, Place, Report, Request, Rule, Tail, parts, text};
-pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
+use super::{LastExchange, List, Place, Report, Request, Rule, parts, text};
+pub(super) fn check(request: &Value, tail: LastExchange, report: &mut Report) {
     let Some(request) = Request::open(request, List::Messages).filter(|request| !request.entries.is_empty()) else {
         let whole = Place::whole(List::Messages);
         return report.add(Rule::S3, whole, "`messages` must be a list with at least one message.");
@@ -106,7 +106,7 @@ fn may_hold(role: Role, kind: &str) -> bool {
     }
 }
 
-fn check_pairs(messages: &[Value], tail: Tail, report: &mut Report) {
+fn check_pairs(messages: &[Value], tail: LastExchange, report: &mut Report) {
     let mut exchange = Exchange::default();
     let mut last = None;
     for (at, message) in messages.iter().enumerate() {
@@ -124,7 +124,7 @@ fn check_pairs(messages: &[Value], tail: Tail, report: &mut Report) {
         }
         last = role;
     }
-    if tail == Tail::Closed {
+    if tail == LastExchange::Closed {
         exchange.close(report);
     }
 }

@@ -10,8 +10,8 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::calls::{Answer, Calls};
-use super::{List, Place, Report, Request, Rule, Tail, list, parts, present, text};
-pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
+use super::{LastExchange, List, Place, Report, Request, Rule, list, parts, present, text};
+pub(super) fn check(request: &Value, tail: LastExchange, report: &mut Report) {
     let body = request;
     let Some(request) = Request::open(request, List::Messages).filter(|request| !request.entries.is_empty()) else {
         let whole = Place::whole(List::Messages);
@@ -24,7 +24,7 @@ pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
     check_pairs(&turns, tail, report);
     check_thinking(&request, &turns, report);
     check_tools(&request, report);
-    if tail == Tail::Closed {
+    if tail == LastExchange::Closed {
         check_end(request.entries, report);
     }
     check_marks(&request, report);
@@ -274,7 +274,7 @@ fn check_system(request: &Request<'_>, report: &mut Report) {
     }
 }
 
-fn check_pairs(turns: &[Turn<'_>], tail: Tail, report: &mut Report) {
+fn check_pairs(turns: &[Turn<'_>], tail: LastExchange, report: &mut Report) {
     let mut pairs = Pairs::default();
     for turn in turns {
         match turn.role {
@@ -283,7 +283,7 @@ fn check_pairs(turns: &[Turn<'_>], tail: Tail, report: &mut Report) {
             Some(Role::System) | None => pairs.close(report),
         }
     }
-    if tail == Tail::Closed {
+    if tail == LastExchange::Closed {
         pairs.close(report);
     }
 }

@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::calls::{Answer, Calls};
-use super::{List, Place, Report, Request, Rule, Tail, list, parts, present, text};
-pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
+use super::{LastExchange, List, Place, Report, Request, Rule, list, parts, present, text};
+pub(super) fn check(request: &Value, tail: LastExchange, report: &mut Report) {
     let Some(request) = Request::open(request, List::Messages).filter(|request| !request.entries.is_empty()) else {
         let whole = Place::whole(List::Messages);
         return report.add(Rule::C3, whole, "`messages` must be a list with at least one message.");
@@ -154,7 +154,7 @@ fn check_part(part: &Value, role: Option<Role>, place: Place, report: &mut Repor
     }
 }
 
-fn check_pairs(messages: &[Value], tail: Tail, report: &mut Report) {
+fn check_pairs(messages: &[Value], tail: LastExchange, report: &mut Report) {
     let mut calls = Calls::default();
     for (at, message) in messages.iter().enumerate() {
         let place = Place::entry(List::Messages, at);
@@ -167,7 +167,7 @@ fn check_pairs(messages: &[Value], tail: Tail, report: &mut Report) {
             make_calls(message, &mut calls, place, report);
         }
     }
-    if tail == Tail::Closed {
+    if tail == LastExchange::Closed {
         report_unanswered(&mut calls, report);
     }
 }
@@ -250,7 +250,7 @@ fn names_mistral(request: &Request<'_>) -> bool {
     MISTRAL_NAMES.iter().any(|name| model.contains(name))
 }
 
-fn check_mistral(messages: &[Value], tail: Tail, report: &mut Report) {
+fn check_mistral(messages: &[Value], tail: LastExchange, report: &mut Report) {
     let mut last = None;
     for (at, message) in messages.iter().enumerate() {
         let place = Place::entry(List::Messages, at);
@@ -260,7 +260,7 @@ fn check_mistral(messages: &[Value], tail: Tail, report: &mut Report) {
         }
         last = role(message);
     }
-    if tail == Tail::Closed && last == Some(Role::Assistant) && !messages.last().is_some_and(is_prefix) {
+    if tail == LastExchange::Closed && last == Some(Role::Assistant) && !messages.last().is_some_and(is_prefix) {
         let place = Place::entry(List::Messages, messages.len() - 1);
         report.add(Rule::C6, place, "Mistral expects the last role to be user or tool.");
     }

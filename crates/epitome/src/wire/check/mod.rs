@@ -49,7 +49,7 @@ impl fmt::Display for Violation {
 
 /// Whether the end of a message list is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Tail {
+pub enum LastExchange {
     /// It is a request to be sent: every call must be answered.
     Closed,
     /// It is a session that stopped in flight: calls of the very last exchange may still be unanswered.
@@ -62,19 +62,19 @@ pub enum Tail {
 /// come in the order of their places.
 ///
 /// ```
-/// use epitome::wire::{Dialect, Tail, check};
+/// use epitome::wire::{Dialect, LastExchange, check};
 ///
 /// let request = serde_json::json!([
 ///     {"role": "user", "content": "read it"},
 ///     {"role": "assistant", "content": null, "tool_calls": [
 ///         {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]},
 /// ]);
-/// let violations = check(Dialect::Chat, &request, Tail::Closed);
+/// let violations = check(Dialect::Chat, &request, LastExchange::Closed);
 /// assert_eq!(violations[0].rule.name(), "C1");
 /// assert_eq!(violations[0].place.to_string(), "messages.1.tool_calls.0");
-/// assert!(check(Dialect::Chat, &request, Tail::Open).is_empty());
+/// assert!(check(Dialect::Chat, &request, LastExchange::Open).is_empty());
 /// ```
-pub fn check(dialect: Dialect, request: &Value, tail: Tail) -> Vec<Violation> {
+pub fn check(dialect: Dialect, request: &Value, tail: LastExchange) -> Vec<Violation> {
     let mut report = Report::default();
     match dialect {
         Dialect::Chat => chat::check(request, tail, &mut report),

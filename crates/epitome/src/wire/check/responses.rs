@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{List, Place, Report, Request, Rule, Tail, parts, present, text};
-pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
+use super::{LastExchange, List, Place, Report, Request, Rule, parts, present, text};
+pub(super) fn check(request: &Value, tail: LastExchange, report: &mut Report) {
     if text(request, List::Input.name()).is_some() {
         return;
     }
@@ -186,13 +186,13 @@ fn check_output(value: &Value, place: Place, report: &mut Report) {
     }
 }
 
-fn check_pairs(request: &Request<'_>, items: &[Item<'_>], tail: Tail, report: &mut Report) {
+fn check_pairs(request: &Request<'_>, items: &[Item<'_>], tail: LastExchange, report: &mut Report) {
     let referenced = items.iter().any(|item| matches!(item, Item::Reference));
     let hidden = referenced || held_by_server(request);
     let last = last_exchange(items);
     for fault in Pairs::faults_of(items) {
         let excused = match fault.kind {
-            Mismatch::Unanswered => referenced || (tail == Tail::Open && fault.at >= last),
+            Mismatch::Unanswered => referenced || (tail == LastExchange::Open && fault.at >= last),
             Mismatch::Stray => hidden,
             Mismatch::Repeated | Mismatch::Reversed => false,
         };
@@ -321,7 +321,7 @@ impl<'a> Pairs<'a> {
     }
 }
 
-fn check_reasoning(items: &[Item<'_>], tail: Tail, report: &mut Report) {
+fn check_reasoning(items: &[Item<'_>], tail: LastExchange, report: &mut Report) {
     for (at, item) in items.iter().enumerate() {
         let next = items.get(at + 1);
         if matches!(item, Item::Reasoning) && !may_follow_reasoning(next, tail) {
@@ -330,11 +330,11 @@ fn check_reasoning(items: &[Item<'_>], tail: Tail, report: &mut Report) {
     }
 }
 
-fn may_follow_reasoning(next: Option<&Item<'_>>, tail: Tail) -> bool {
+fn may_follow_reasoning(next: Option<&Item<'_>>, tail: LastExchange) -> bool {
     match next {
         Some(Item::Heard | Item::Output(..) | Item::Trigger) => false,
         Some(_) => true,
-        None => tail == Tail::Open,
+        None => tail == LastExchange::Open,
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Dialect, Reach, Rule, Tail};
+use super::{Dialect, LastExchange, Reach, Rule};
 
 /// A request and the rules it breaks: `C1 messages.1; C2 messages.3`, or nothing.
 struct Case {
@@ -24,15 +24,15 @@ fn check(dialect: Dialect, cases: &[Case]) {
     for Case { claim, request, expect } in cases {
         let request: Value = serde_json::from_str(request).unwrap_or_else(|error| panic!("{claim}: {error}"));
         let found = match request.get("open") {
-            Some(list) => verdict(dialect, list, Tail::Open),
-            None => verdict(dialect, &request, Tail::Closed),
+            Some(list) => verdict(dialect, list, LastExchange::Open),
+            None => verdict(dialect, &request, LastExchange::Closed),
         };
         assert_eq!(&found, expect, "{claim}");
     }
 }
 
 /// The rules a request breaks, as a case writes them.
-fn verdict(dialect: Dialect, request: &Value, tail: Tail) -> String {
+fn verdict(dialect: Dialect, request: &Value, tail: LastExchange) -> String {
     let violations = super::check(dialect, request, tail);
     violations.iter().map(|found| format!("{} {}", found.rule, found.place)).collect::<Vec<_>>().join("; ")
 }
@@ -54,7 +54,7 @@ proptest! {
     #[test]
     fn no_json_makes_the_check_panic_or_waver(request in json_value()) {
         for dialect in Dialect::ALL {
-            for tail in [Tail::Closed, Tail::Open] {
+            for tail in [LastExchange::Closed, LastExchange::Open] {
                 let violations = super::check(dialect, &request, tail);
                 prop_assert!(violations.iter().all(|found| found.rule.dialect() == dialect));
                 prop_assert_eq!(violations, super::check(dialect, &request, tail));
@@ -65,8 +65,8 @@ proptest! {
     #[test]
     fn an_open_tail_never_breaks_more_rules(request in json_value()) {
         for dialect in Dialect::ALL {
-            let closed = super::check(dialect, &request, Tail::Closed);
-            let open = super::check(dialect, &request, Tail::Open);
+            let closed = super::check(dialect, &request, LastExchange::Closed);
+            let open = super::check(dialect, &request, LastExchange::Open);
             prop_assert!(open.iter().all(|found| closed.contains(found)));
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Case, check, verdict};
-use crate::wire::{Dialect, Tail};
+use crate::wire::{Dialect, LastExchange};
 
 #[test]
 fn messages_requests_are_judged_as_anthropic_judges_them() {
@@ -13,15 +13,15 @@ fn messages_requests_are_judged_as_anthropic_judges_them() {
 #[test]
 fn a_request_has_at_most_100_000_messages() {
     let messages = |count| Value::Array(vec![json!({"role": "user", "content": "q"}); count]);
-    assert_eq!(verdict(Dialect::Anthropic, &messages(100_000), Tail::Closed), "");
-    assert_eq!(verdict(Dialect::Anthropic, &messages(100_001), Tail::Closed), "A14 messages");
+    assert_eq!(verdict(Dialect::Anthropic, &messages(100_000), LastExchange::Closed), "");
+    assert_eq!(verdict(Dialect::Anthropic, &messages(100_001), LastExchange::Closed), "A14 messages");
 }
 
 #[test]
 fn a_request_has_at_most_32_mb() {
     let request = |bytes| json!([{"role": "user", "content": "x".repeat(bytes)}]);
-    assert_eq!(verdict(Dialect::Anthropic, &request(33_000_000), Tail::Closed), "");
-    assert_eq!(verdict(Dialect::Anthropic, &request(34_000_000), Tail::Closed), "A14 request");
+    assert_eq!(verdict(Dialect::Anthropic, &request(33_000_000), LastExchange::Closed), "");
+    assert_eq!(verdict(Dialect::Anthropic, &request(34_000_000), LastExchange::Closed), "A14 request");
 }
 
 pub(super) const CASES: &[Case] = &[
