@@ -27,7 +27,7 @@ async fn gateway() -> String {
     let settings = Arc::new(Settings {
         serve: Serve { listen: "127.0.0.1:0".parse().unwrap(), ..Serve::default() },
         upstreams: vec![upstream(Provider::OpenAi), upstream(Provider::Anthropic)],
-        ..EngineSettings::default()
+        ..Settings::default()
     });
     let engine =
         Engine::new(EngineParts::in_memory(EngineSettings::new(epitome_gateway::policy::usual()))).await.unwrap();

@@ -9,6 +9,7 @@
 //! with the writes, and what a body means is the caller's affair. The memory store is the reference;
 //! `epitome-testkit` has the suite that every store passes.
 
+mod columns;
 mod delegate;
 mod encode;
 mod error;

@@ -17,7 +17,7 @@ pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub struct House {
     pub artifacts: Artifacts,
-    pub store: Arc<Memory>,
+    pub store: Arc<MemoryStore>,
     pub objects: FaultyObjects,
 }
 

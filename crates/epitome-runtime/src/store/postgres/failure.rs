@@ -8,7 +8,7 @@ use crate::store::StoreError;
 
 /// A failure on its way to the caller. Apart from [`StoreError`] so that Postgres's errors stay out of the public surface.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(in crate::store) enum Fault {
     /// It will be the same when it is tried again at once.
     Told(StoreError),
     /// Postgres broke off one of two transactions that stood in each other's way.

@@ -6,7 +6,6 @@
 
 mod failure;
 mod open;
-mod read;
 mod search;
 mod step;
 mod value;
@@ -24,7 +23,9 @@ pub use self::open::PostgresSettings;
 
 use self::failure::Fault;
 use self::step::Step;
-use self::value::{bound, limit as most, parsed};
+use self::value::bound;
+use super::columns::FromColumns;
+use super::encode::limit as most;
 use super::rule::LAPSED;
 use super::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow,
@@ -76,22 +77,12 @@ impl PostgresStore {
         Ok(open::schema(url, &PostgresSettings::default()).await?)
     }
 
-    async fn rows<T>(
-        &self,
-        sql: &str,
-        values: Values<'_>,
-        row: impl Fn(&Row) -> Result<T, Fault>,
-    ) -> Result<Vec<T>, StoreError> {
-        Ok(self.selected(sql, values).await?.iter().map(row).collect::<Result<_, _>>()?)
+    async fn rows<T: FromColumns>(&self, sql: &str, values: Values<'_>) -> Result<Vec<T>, StoreError> {
+        Ok(self.selected(sql, values).await?.iter().map(T::read).collect::<Result<_, _>>()?)
     }
 
-    async fn row<T>(
-        &self,
-        sql: &str,
-        values: Values<'_>,
-        row: impl Fn(&Row) -> Result<T, Fault>,
-    ) -> Result<Option<T>, StoreError> {
-        Ok(self.rows(sql, values, row).await?.pop())
+    async fn row<T: FromColumns>(&self, sql: &str, values: Values<'_>) -> Result<Option<T>, StoreError> {
+        Ok(self.rows(sql, values).await?.pop())
     }
 
     async fn selected(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Fault> {
@@ -150,7 +141,7 @@ async fn claim(client: &mut Object, kind: &JobKind, lease: &Lease, now: Moment) 
     let statement = transaction.prepare_cached(CLAIM).await?;
     let row = transaction.query_opt(&statement, &[&kind.name(), &now.0, &lease.worker, &token, &lease.until.0]).await?;
     transaction.commit().await?;
-    row.as_ref().map(read::job).transpose()
+    row.as_ref().map(JobRow::read).transpose()
 }
 
 async fn vacuum(client: &Object, before: Moment) -> Result<u64, Fault> {
@@ -235,7 +226,7 @@ impl Store for PostgresStore {
 
     async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>, StoreError> {
         let sql = "SELECT * FROM threads WHERE tenant = $1 AND thread = $2";
-        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str()], read::thread).await
+        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str()]).await
     }
 
     async fn threads(
@@ -246,21 +237,21 @@ impl Store for PostgresStore {
     ) -> Result<Vec<ThreadRow>, StoreError> {
         let sql = "SELECT * FROM threads WHERE tenant = $1 AND thread > $2 ORDER BY thread LIMIT $3";
         let after = after.map_or("", ThreadId::as_str);
-        self.rows(sql, &[&tenant.as_str(), &after, &most(limit)], read::thread).await
+        self.rows(sql, &[&tenant.as_str(), &after, &most(limit)]).await
     }
 
     async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>, StoreError> {
         let sql = "SELECT m.* FROM threads t JOIN messages m ON m.thread = t.no AND m.place >= $3 AND m.place < $4 \
                    WHERE t.tenant = $1 AND t.thread = $2 ORDER BY m.place";
         let (first, end) = (bound(places.start), bound(places.end));
-        self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &first, &end], read::message).await
+        self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &first, &end]).await
     }
 
     async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError> {
         let sql = "SELECT m.* FROM threads t JOIN messages m ON m.thread = t.no AND m.place = ANY($3) \
                    WHERE t.tenant = $1 AND t.thread = $2 ORDER BY m.place";
         let places: Vec<i64> = places.iter().copied().map(bound).collect();
-        self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &places], read::message).await
+        self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &places]).await
     }
 
     async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError> {
@@ -268,19 +259,19 @@ impl Store for PostgresStore {
                    JOIN messages m ON m.id = w.id JOIN threads t ON t.no = m.thread \
                    WHERE t.tenant = $2 AND t.scope = $3 ORDER BY w.n, t.updated DESC, t.no DESC LIMIT 1";
         let ids: Vec<&[u8]> = ids.iter().map(|id| &id.as_bytes()[..]).collect();
-        Ok(self.rows(sql, &[&ids, &tenant.as_str(), &scope], read::found).await?.pop())
+        self.row(sql, &[&ids, &tenant.as_str(), &scope]).await
     }
 
     async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
         let sql = "SELECT p.* FROM threads t JOIN plans p ON p.thread = t.no AND p.version = coalesce($3, t.version) \
                    WHERE t.tenant = $1 AND t.thread = $2";
         let version = version.map(bound);
-        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &version], read::plan).await
+        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &version]).await
     }
 
     async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
         let sql = "SELECT * FROM documents WHERE tenant = $1 AND kind = $2 AND name = $3";
-        self.row(sql, &[&key.tenant.as_str(), &key.kind.name(), &key.name], read::document).await
+        self.row(sql, &[&key.tenant.as_str(), &key.kind.name(), &key.name]).await
     }
 
     async fn all_documents(
@@ -292,15 +283,15 @@ impl Store for PostgresStore {
         // One condition for both would keep the index from being used.
         let Some(after) = after else {
             let sql = "SELECT * FROM documents WHERE tenant = $1 ORDER BY kind, name LIMIT $2";
-            return self.rows(sql, &[&tenant.as_str(), &most(limit)], read::keyed_document).await;
+            return self.rows(sql, &[&tenant.as_str(), &most(limit)]).await;
         };
         let sql = "SELECT * FROM documents WHERE tenant = $1 AND (kind, name) > ($2, $3) ORDER BY kind, name LIMIT $4";
         let values: Values<'_> = &[&tenant.as_str(), &after.kind.name(), &after.name, &most(limit)];
-        self.rows(sql, values, read::keyed_document).await
+        self.rows(sql, values).await
     }
 
     async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError> {
-        self.row("SELECT * FROM artifacts WHERE id = $1", &[&id], read::artifact).await
+        self.row("SELECT * FROM artifacts WHERE id = $1", &[&id]).await
     }
 
     async fn artifacts(
@@ -311,14 +302,14 @@ impl Store for PostgresStore {
     ) -> Result<Vec<ArtifactRow>, StoreError> {
         let sql = "SELECT * FROM artifacts WHERE tenant = $1 AND id >= coalesce($2, '') \
                    AND id IS DISTINCT FROM $2 ORDER BY id LIMIT $3";
-        self.rows(sql, &[&tenant.as_str(), &after, &most(limit)], read::artifact).await
+        self.rows(sql, &[&tenant.as_str(), &after, &most(limit)]).await
     }
 
     async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>, StoreError> {
         let sql = "SELECT e.* FROM threads t JOIN events e ON e.thread = t.no AND e.number > $3 \
                    WHERE t.tenant = $1 AND t.thread = $2 ORDER BY e.number LIMIT $4";
         let values: Values<'_> = &[&key.tenant.as_str(), &key.thread.as_str(), &bound(after), &most(limit)];
-        self.rows(sql, values, read::event).await
+        self.rows(sql, values).await
     }
 
     async fn search(
@@ -331,11 +322,12 @@ impl Store for PostgresStore {
         let Some(query) = search::any_of(terms) else { return Ok(Vec::new()) };
         let (threads, ends) = search::columns(segments);
         let values: Values<'_> = &[&tenant.as_str(), &threads, &ends, &query, &most(limit)];
-        self.rows(search::FIND, values, search::candidate).await
+        let rows = self.selected(search::FIND, values).await?;
+        Ok(rows.iter().map(search::candidate).collect::<Result<_, _>>()?)
     }
 
     async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
-        if self.row(IS_ANY_DUE, &[&kind.name(), &now.0], |_| Ok(())).await?.is_none() {
+        if self.selected(IS_ANY_DUE, &[&kind.name(), &now.0]).await?.is_empty() {
             return Ok(None);
         }
         Ok(self.claimed(kind, lease, now).await?)
@@ -344,13 +336,11 @@ impl Store for PostgresStore {
     async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, StoreError> {
         let sql = "SELECT * FROM jobs WHERE tenant = $1 AND thread = $2 AND kind = $3 \
                    ORDER BY queued DESC, id DESC LIMIT 1";
-        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &kind.name()], read::job).await
+        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &kind.name()]).await
     }
 
     async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
-        let sql = "SELECT tenant FROM threads UNION SELECT tenant FROM documents UNION SELECT tenant FROM artifacts \
-                   UNION SELECT tenant FROM jobs ORDER BY tenant";
-        self.rows(sql, &[], |row| parsed(row, "tenant")).await
+        self.rows(super::encode::TENANTS, &[]).await
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {
@@ -358,7 +348,7 @@ impl Store for PostgresStore {
             let (thread, rows): (&str, &str) = (row.try_get("thread")?, row.try_get("rows")?);
             Ok(format!("Thread {thread} does not hold all of its {rows}."))
         };
-        self.rows(GAPS, &[], told).await
+        Ok(self.selected(GAPS, &[]).await?.iter().map(told).collect::<Result<_, Fault>>()?)
     }
 
     async fn vacuum(&self, before: Moment) -> Result<u64, StoreError> {

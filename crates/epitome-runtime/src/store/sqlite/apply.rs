@@ -4,8 +4,9 @@ use epitome::thread::MessageId;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::failure::Fault;
-use super::{queue, read, search, slot};
-use crate::ids::{Moment, TenantId, ThreadKey};
+use super::{queue, search, slot};
+use crate::ids::{Moment, ThreadKey};
+use crate::store::columns::FromColumns as _;
 use crate::store::encode::{id_bytes, json};
 use crate::store::rule::{self, not_at};
 use crate::store::{ArtifactRow, DocumentKey, EventRow, MessageRow, PlanRow, StoreError, ThreadRow, Write};
@@ -26,9 +27,17 @@ fn one(conn: &Connection, write: &Write) -> Result<(), Fault> {
         Write::PutDocument { key, expected, at, expires, body } => {
             put_document(conn, key, *expected, *at, *expires, body)
         }
-        Write::DeleteDocument(key) => delete_document(conn, key),
+        Write::DeleteDocument(key) => {
+            let sql = "DELETE FROM documents WHERE tenant = ? AND kind = ? AND name = ?";
+            conn.prepare_cached(sql)?.execute(params![key.tenant.as_str(), key.kind.name(), key.name])?;
+            Ok(())
+        }
         Write::PutArtifact(row) => put_artifact(conn, row),
-        Write::DeleteArtifact { tenant, id } => delete_artifact(conn, tenant, id),
+        Write::DeleteArtifact { tenant, id } => {
+            let sql = "DELETE FROM artifacts WHERE id = ? AND tenant = ?";
+            conn.prepare_cached(sql)?.execute(params![id, tenant.as_str()])?;
+            Ok(())
+        }
         Write::AddEvent { key, event } => add_event(conn, key, event),
         Write::Enqueue(job) => queue::enqueue(conn, job),
         Write::ExtendLease { job, token, until } => queue::extend(conn, *job, *token, *until),
@@ -172,17 +181,9 @@ fn put_document(
     changed(made, || StoreError::conflict(format!("the {} document {}", key.kind, key.name)))
 }
 
-fn delete_document(conn: &Connection, key: &DocumentKey) -> Result<(), Fault> {
-    conn.prepare_cached("DELETE FROM documents WHERE tenant = ? AND kind = ? AND name = ?")?.execute(params![
-        key.tenant.as_str(),
-        key.kind.name(),
-        key.name
-    ])?;
-    Ok(())
-}
-
 fn put_artifact(conn: &Connection, row: &ArtifactRow) -> Result<(), Fault> {
-    let row = match read::artifact(conn, &row.id)? {
+    let mut select = conn.prepare_cached("SELECT * FROM artifacts WHERE id = ?")?;
+    let row = match select.query_row([&row.id], |row| ArtifactRow::read(row)).optional()? {
         Some(old) => rule::merged(old, row.clone())?,
         None => row.clone(),
     };
@@ -201,11 +202,6 @@ fn put_artifact(conn: &Connection, row: &ArtifactRow) -> Result<(), Fault> {
         row.bytes.cast_signed(),
         row.tokens.cast_signed(),
     ])?;
-    Ok(())
-}
-
-fn delete_artifact(conn: &Connection, tenant: &TenantId, id: &str) -> Result<(), Fault> {
-    conn.prepare_cached("DELETE FROM artifacts WHERE id = ? AND tenant = ?")?.execute(params![id, tenant.as_str()])?;
     Ok(())
 }
 

@@ -22,11 +22,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use epitome::thread::MessageId;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _, Params};
 
 use self::failure::Fault;
 use self::file::OpenFile;
 use self::worker::{Readers, Writer};
+use super::columns::FromColumns;
+use super::encode::limit as most;
 use super::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow,
     Segment, Store, StoreError, ThreadRow, Write,
@@ -76,6 +78,31 @@ impl SqliteStore {
             None => self.writer.run(work).await,
         }
     }
+
+    async fn rows<T: FromColumns>(
+        &self,
+        sql: &'static str,
+        values: impl Params + Send + 'static,
+    ) -> Result<Vec<T>, StoreError> {
+        self.read(move |conn| {
+            let mut select = conn.prepare_cached(sql)?;
+            Ok(select.query_map(values, |row| T::read(row))?.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    async fn row<T: FromColumns>(
+        &self,
+        sql: &'static str,
+        values: impl Params + Send + 'static,
+    ) -> Result<Option<T>, StoreError> {
+        self.read(move |conn| Ok(conn.prepare_cached(sql)?.query_row(values, |row| T::read(row)).optional()?)).await
+    }
+}
+
+/// The columns that name a thread.
+fn names(key: &ThreadKey) -> (String, String) {
+    (key.tenant.as_str().to_owned(), key.thread.as_str().to_owned())
 }
 
 #[async_trait]
@@ -88,8 +115,7 @@ impl Store for SqliteStore {
     }
 
     async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>, StoreError> {
-        let key = key.clone();
-        self.read(move |conn| read::thread(conn, &key)).await
+        self.row("SELECT * FROM threads WHERE tenant = ? AND thread = ?", names(key)).await
     }
 
     async fn threads(
@@ -98,13 +124,16 @@ impl Store for SqliteStore {
         after: Option<&ThreadId>,
         limit: usize,
     ) -> Result<Vec<ThreadRow>, StoreError> {
-        let (tenant, after) = (tenant.clone(), after.cloned());
-        self.read(move |conn| read::threads(conn, &tenant, after.as_ref(), limit)).await
+        let sql = "SELECT * FROM threads WHERE tenant = ? AND thread > ? ORDER BY thread LIMIT ?";
+        let after = after.map_or("", ThreadId::as_str).to_owned();
+        self.rows(sql, (tenant.as_str().to_owned(), after, most(limit))).await
     }
 
     async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>, StoreError> {
-        let key = key.clone();
-        self.read(move |conn| read::messages(conn, &key, places)).await
+        let sql = "SELECT m.* FROM threads t CROSS JOIN messages m ON m.slot >= (t.no << 32) + ?3 \
+                   AND m.slot < (t.no << 32) + ?4 WHERE t.tenant = ?1 AND t.thread = ?2 ORDER BY m.slot";
+        let (tenant, thread) = names(key);
+        self.rows(sql, (tenant, thread, slot::bound(places.start), slot::bound(places.end))).await
     }
 
     async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError> {
@@ -118,13 +147,17 @@ impl Store for SqliteStore {
     }
 
     async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
-        let key = key.clone();
-        self.read(move |conn| read::plan(conn, &key, version)).await
+        let Ok(version) = version.map(|version| slot::of(0, version)).transpose() else { return Ok(None) };
+        let sql = "SELECT p.* FROM threads t CROSS JOIN plans p ON p.slot = (t.no << 32) + coalesce(?3, t.version) \
+                   WHERE t.tenant = ?1 AND t.thread = ?2";
+        let (tenant, thread) = names(key);
+        self.row(sql, (tenant, thread, version)).await
     }
 
     async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
-        let key = key.clone();
-        self.read(move |conn| read::document(conn, &key)).await
+        let sql = "SELECT * FROM documents WHERE tenant = ? AND kind = ? AND name = ?";
+        let (tenant, kind) = (key.tenant.as_str().to_owned(), key.kind.name().to_owned());
+        self.row(sql, (tenant, kind, key.name.clone())).await
     }
 
     async fn all_documents(
@@ -133,13 +166,18 @@ impl Store for SqliteStore {
         after: Option<&DocumentKey>,
         limit: usize,
     ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
-        let (tenant, after) = (tenant.clone(), after.cloned());
-        self.read(move |conn| read::all_documents(conn, &tenant, after.as_ref(), limit)).await
+        let tenant = tenant.as_str().to_owned();
+        // One condition for both would keep the index from being used.
+        let Some(after) = after else {
+            let sql = "SELECT * FROM documents WHERE tenant = ? ORDER BY kind, name LIMIT ?";
+            return self.rows(sql, (tenant, most(limit))).await;
+        };
+        let sql = "SELECT * FROM documents WHERE tenant = ? AND (kind, name) > (?, ?) ORDER BY kind, name LIMIT ?";
+        self.rows(sql, (tenant, after.kind.name().to_owned(), after.name.clone(), most(limit))).await
     }
 
     async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError> {
-        let id = id.to_owned();
-        self.read(move |conn| read::artifact(conn, &id)).await
+        self.row("SELECT * FROM artifacts WHERE id = ?", (id.to_owned(),)).await
     }
 
     async fn artifacts(
@@ -148,13 +186,16 @@ impl Store for SqliteStore {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<ArtifactRow>, StoreError> {
-        let (tenant, after) = (tenant.clone(), after.map(str::to_owned));
-        self.read(move |conn| read::artifacts(conn, &tenant, after.as_deref(), limit)).await
+        let sql = "SELECT * FROM artifacts WHERE tenant = ?1 AND id >= coalesce(?2, '') AND id IS NOT ?2 \
+                   ORDER BY id LIMIT ?3";
+        self.rows(sql, (tenant.as_str().to_owned(), after.map(str::to_owned), most(limit))).await
     }
 
     async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>, StoreError> {
-        let key = key.clone();
-        self.read(move |conn| read::events(conn, &key, after, limit)).await
+        let sql = "SELECT e.* FROM threads t CROSS JOIN events e ON e.slot > (t.no << 32) + ?3 \
+                   AND e.slot < (t.no + 1) << 32 WHERE t.tenant = ?1 AND t.thread = ?2 ORDER BY e.slot LIMIT ?4";
+        let (tenant, thread) = names(key);
+        self.rows(sql, (tenant, thread, slot::bound(after), most(limit))).await
     }
 
     async fn search(
@@ -178,12 +219,14 @@ impl Store for SqliteStore {
     }
 
     async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, StoreError> {
-        let (key, kind) = (key.clone(), kind.clone());
-        self.read(move |conn| queue::newest(conn, &key, &kind)).await
+        let sql = "SELECT * FROM jobs WHERE tenant = ? AND thread = ? AND kind = ? \
+                   ORDER BY queued DESC, id DESC LIMIT 1";
+        let (tenant, thread) = names(key);
+        self.row(sql, (tenant, thread, kind.name().to_owned())).await
     }
 
     async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
-        self.read(|conn| read::tenants(conn)).await
+        self.rows(super::encode::TENANTS, ()).await
     }
 
     async fn check(&self) -> Result<Vec<String>, StoreError> {

@@ -8,8 +8,8 @@ use rusqlite::{Connection, Error, OptionalExtension, Row, params};
 use super::apply::number;
 use super::failure::Fault;
 use super::slot;
-use super::value::limit;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
+use crate::store::encode::limit;
 use crate::store::rule::not_at;
 use crate::store::{Candidate, IndexRow, Segment};
 
