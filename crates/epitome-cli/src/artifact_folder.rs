@@ -92,10 +92,6 @@ pub enum Numbering {
 }
 
 impl CompactionRecord {
-    fn is_lasting(&self) -> bool {
-        self.numbering == Numbering::Lasting || self.earlier.is_none()
-    }
-
     /// Returns the first number that no message has.
     pub fn next_number(&self) -> usize {
         let MessagePlaces { messages, stayed, edited, next, .. } = &self.places;
@@ -118,7 +114,7 @@ pub struct RecordChain {
 impl RecordChain {
     /// Returns the newest record, if later rounds can continue its numbers.
     pub fn newest(&self) -> Option<&CompactionRecord> {
-        self.records.first().filter(|record| record.is_lasting())
+        self.records.first().filter(|record| record.numbering == Numbering::Lasting || record.earlier.is_none())
     }
 
     pub fn is_empty(&self) -> bool {

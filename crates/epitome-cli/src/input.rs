@@ -44,7 +44,9 @@ pub struct OpenedFile {
 
 /// Reads a file or standard input.
 pub fn read(path: &Path) -> Result<InputFile, Failure> {
-    let (bytes, version) = read_bytes(path).map_err(|error| missing(path, &error))?;
+    let (bytes, version) = read_bytes(path).map_err(|error| {
+        Failure::unreadable(path, words(&error)).hint("Name a session file, a request or a list of messages.")
+    })?;
     let text = String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))?;
     Ok(InputFile { path: path.to_owned(), text, version })
 }
@@ -58,10 +60,6 @@ fn read_bytes(path: &Path) -> io::Result<(Vec<u8>, Option<FileVersion>)> {
     // The version comes first: a writer in between makes the replacement fail, not overwrite.
     let version = FileVersion::of(path)?;
     Ok((std::fs::read(path)?, Some(version)))
-}
-
-fn missing(path: &Path, error: &io::Error) -> Failure {
-    Failure::unreadable(path, words(error)).hint("Name a session file, a request or a list of messages.")
 }
 
 fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Failure {

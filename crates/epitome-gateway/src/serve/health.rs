@@ -124,13 +124,6 @@ struct ProbeResult {
     check: Check,
 }
 
-impl ProbeResult {
-    fn is_fresh(&self) -> bool {
-        let fresh = if self.check.ok && self.check.name == ARTIFACTS { ARTIFACTS_FRESH } else { PROBE_FRESH };
-        self.at.elapsed() < fresh
-    }
-}
-
 const ARTIFACTS: &str = "artifacts";
 
 impl Probes {
@@ -146,7 +139,10 @@ impl Probes {
 /// Runs a probe, unless its last result is fresh.
 async fn probe_once(last: &Mutex<Option<ProbeResult>>, probe: impl Future<Output = Check>) -> Check {
     let mut last = last.lock().await;
-    if let Some(seen) = last.as_ref().filter(|seen| seen.is_fresh()) {
+    if let Some(seen) = last.as_ref().filter(|seen| {
+        let is_costly = seen.check.ok && seen.check.name == ARTIFACTS;
+        seen.at.elapsed() < if is_costly { ARTIFACTS_FRESH } else { PROBE_FRESH }
+    }) {
         return seen.check.clone();
     }
     let check = probe.await;

@@ -43,7 +43,9 @@ impl TextPage<'_> {
     fn part(&self, part: &TextPart) -> Outcome {
         match part {
             _ if self.text.is_empty() => Outcome::answer(format!("[{} is empty]", self.id)),
-            TextPart::Lines { from, .. } if *from > self.line_count() => self.beyond(*from),
+            TextPart::Lines { from, .. } if *from > self.line_count() => {
+                Outcome::failure(format!("{} has {} lines; there is no line {from}.", self.id, self.line_count()))
+            }
             TextPart::Lines { from, to } => self.excerpt(&Text::new(self.text).lines(*from..=*to, self.limit()), *to),
             TextPart::After { byte } if *byte >= self.text.len() => {
                 Outcome::answer(format!("[{} ends at byte {}]", self.id, self.text.len()))
@@ -64,10 +66,6 @@ impl TextPage<'_> {
 
     fn line_count(&self) -> usize {
         Text::new(self.text).line_count()
-    }
-
-    fn beyond(&self, from: usize) -> Outcome {
-        Outcome::failure(format!("{} has {} lines; there is no line {from}.", self.id, self.line_count()))
     }
 
     fn excerpt(&self, part: &Excerpt, to: usize) -> Outcome {

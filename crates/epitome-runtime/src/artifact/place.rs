@@ -90,7 +90,10 @@ fn place(address: &str) -> Result<Place, PlaceError> {
     let wrong = || PlaceError::Address { address: without_secrets(address) };
     match address.split_once(':') {
         Some(("memory", "" | "//")) => Ok(Place::Open(Arc::new(InMemory::new()))),
-        Some(("file", _)) => file_path(address).map(Place::Folder).ok_or_else(wrong),
+        Some(("file", _)) => {
+            let path = Url::parse(address).ok().and_then(|url| url.to_file_path().ok());
+            path.map(Place::Folder).ok_or_else(wrong)
+        }
         Some(("s3", _)) => bucket(&Url::parse(address).map_err(|_| wrong())?).map(Place::Open),
         Some(("memory", _)) => Err(wrong()),
         Some((_, rest)) if rest.starts_with("//") => Err(wrong()),
@@ -103,10 +106,6 @@ fn place(address: &str) -> Result<Place, PlaceError> {
 fn without_secrets(address: &str) -> String {
     let address = address.split('?').next().unwrap_or_default();
     address.rsplit('@').next().unwrap_or_default().to_owned()
-}
-
-fn file_path(address: &str) -> Option<PathBuf> {
-    Url::parse(address).ok()?.to_file_path().ok()
 }
 
 /// Makes a folder unless it is there, and opens it.

@@ -193,7 +193,10 @@ impl Layers {
     }
 
     fn read_environment(&mut self, environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
-        let ours = environment.iter().filter(|(name, text)| is_ours(name) && !text.is_empty());
+        let ours = environment.iter().filter(|(name, text)| {
+            let is_ours = name.starts_with("EPITOME_") && !name.starts_with(OTHERS_PREFIX);
+            is_ours && !OTHERS.contains(&name.as_str()) && !text.is_empty()
+        });
         for (name, text) in ours {
             let key = self.keys.iter().find(|key| key.variable() == *name);
             let key = key.ok_or_else(|| self.unknown_variable(name))?;
@@ -259,10 +262,6 @@ fn read_text(path: &Path) -> Result<String, ConfigError> {
     let unreadable =
         |error: std::io::Error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() };
     std::fs::read_to_string(path).map_err(unreadable)
-}
-
-fn is_ours(variable: &str) -> bool {
-    variable.starts_with("EPITOME_") && !variable.starts_with(OTHERS_PREFIX) && !OTHERS.contains(&variable)
 }
 
 /// A file's text, to find lines in.

@@ -46,16 +46,14 @@ impl SecretSource {
     /// The secret itself, without space around it.
     pub fn reveal(&self, environment: &BTreeMap<String, String>) -> Result<String, SecretError> {
         match self {
-            SecretSource::Environment(name) => revealed_variable(name, environment),
+            SecretSource::Environment(name) => {
+                let secret = environment.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
+                secret.map(str::to_owned).ok_or_else(|| SecretError::Unset { name: name.to_owned() })
+            }
             SecretSource::File(path) => revealed_file(path),
             SecretSource::Literal(secret) => Ok(secret.clone()),
         }
     }
-}
-
-fn revealed_variable(name: &str, environment: &BTreeMap<String, String>) -> Result<String, SecretError> {
-    let secret = environment.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
-    secret.map(str::to_owned).ok_or_else(|| SecretError::Unset { name: name.to_owned() })
 }
 
 fn revealed_file(path: &std::path::Path) -> Result<String, SecretError> {

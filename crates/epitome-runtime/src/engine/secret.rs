@@ -35,11 +35,7 @@ enum Names {
     Blinded,
 }
 
-impl StoreSecret {
-    fn blinding(secret: [u8; 32]) -> Self {
-        StoreSecret::Blinding { secret, names: Names::Blinded }
-    }
-}
+impl StoreSecret {}
 
 /// The random secret of a store; made on first use. A store that was written before names were made with it is brought up to
 /// date once. Fails when the secret is sealed with a key that is not there: nothing else would open either.
@@ -61,7 +57,7 @@ pub(super) async fn store_secret(store: &Arc<dyn Store>, keys: &Keys) -> Result<
             }
             Err(error) => return Err(error.into()),
         };
-        let secret = StoreSecret::blinding(secret);
+        let secret = StoreSecret::Blinding { secret, names: Names::Blinded };
         let document = NewDocument::new(&tenant, DocumentKind::Secret, NAME, &secret).expecting(version);
         let write = Log::new(Arc::clone(store), Vault::new(seals, [0; 32])).put_document(document);
         match log.apply(&[write]).await {

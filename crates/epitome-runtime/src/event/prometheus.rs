@@ -110,7 +110,10 @@ impl CompactionMetrics {
             EventKind::ArtifactDenied => counter!(ARTIFACT_DENIED).increment(1),
             EventKind::JobQueued => count_job(JobStage::Queued),
             EventKind::JobStarted => count_job(JobStage::Started),
-            EventKind::JobFinished => count_job(ending_of(event)),
+            EventKind::JobFinished => {
+                let is_failed = event.detail(EventField::State).is_some_and(|state| state == JobStage::Failed.name());
+                count_job(if is_failed { JobStage::Failed } else { JobStage::Done });
+            }
             EventKind::ModelOverflowed => counter!(OVERFLOWS).increment(1),
             EventKind::ContextMissed => counter!(CONTEXT_MISSED).increment(1),
             kind => count_freed(kind, event.tokens_freed),
@@ -175,11 +178,6 @@ fn describe() {
 
 fn count_job(stage: JobStage) {
     counter!(JOBS, "state" => stage.name()).increment(1);
-}
-
-fn ending_of(event: &Event) -> JobStage {
-    let is_failed = event.detail(EventField::State).is_some_and(|state| state == JobStage::Failed.name());
-    if is_failed { JobStage::Failed } else { JobStage::Done }
 }
 
 fn reason_label(event: &Event) -> &'static str {

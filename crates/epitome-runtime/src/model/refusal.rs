@@ -70,12 +70,10 @@ impl Said {
         self.codes.iter().any(|code| list.contains(&code.as_str()))
     }
 
-    fn is_throttling(&self) -> bool {
-        self.has(&THROTTLED) || self.codes.iter().any(|code| code.starts_with("throttling"))
-    }
-
     fn into_error(self, status: u16, asked: Option<Duration>, overflow: Overflow, quoted: bool) -> ModelError {
-        let throttled = self.is_throttling() || matches!(status, 429 | 503 | 529);
+        let throttled = self.has(&THROTTLED)
+            || self.codes.iter().any(|code| code.starts_with("throttling"))
+            || matches!(status, 429 | 503 | 529);
         let passing = matches!(status, 408 | 409 | 500..);
         match overflow {
             Overflow::NotOverflow if self.has(&SPENT) => ModelError::Refused { status, message: self.message },

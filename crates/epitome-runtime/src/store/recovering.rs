@@ -93,7 +93,7 @@ impl RecoveringStore {
             };
             match opened {
                 Ok(store) => {
-                    self.become_open(store);
+                    *self.shared.state.write().unwrap_or_else(PoisonError::into_inner) = State::Open(store);
                     if was_open || !told.is_empty() {
                         tracing::warn!("the store is open again; threads are saved from now on");
                     }
@@ -119,10 +119,6 @@ impl RecoveringStore {
                 }
             }
         }
-    }
-
-    fn become_open(&self, store: Arc<dyn Store>) {
-        *self.shared.state.write().unwrap_or_else(PoisonError::into_inner) = State::Open(store);
     }
 
     fn become_absent(&self, absent: Arc<dyn Store>) {

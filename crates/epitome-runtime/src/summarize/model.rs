@@ -244,7 +244,9 @@ impl ModelSummarizer {
                 let system = prompt.system.clone().unwrap_or_default();
                 let (system, messages) = match dialect {
                     Dialect::Chat | Dialect::AiSdk => (None, vec![say(dialect, Voice::System, &system), question]),
-                    Dialect::Responses | Dialect::Anthropic => (Some(json_string(&system)), vec![question]),
+                    Dialect::Responses | Dialect::Anthropic => {
+                        (Some(serde_json::Value::from(system).to_string()), vec![question])
+                    }
                 };
                 ModelPrompt { system, messages, max_output, ..ModelPrompt::default() }
             }
@@ -308,8 +310,4 @@ fn refused(error: &AnswerError) -> NoSummary {
         other => other.to_string(),
     };
     NoSummary { reason, details }
-}
-
-fn json_string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

@@ -152,7 +152,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT)
 const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 fn secret_of(text: &str) -> Option<Zeroizing<[u8; 32]>> {
-    let bytes = if text.len() == 64 { from_hex(text)? } else { from_base64(text)? };
+    let decoded = || BASE64.decode(text).or_else(|_| BASE64_URL.decode(text)).ok().map(Zeroizing::new);
+    let bytes = if text.len() == 64 { from_hex(text)? } else { decoded()? };
     let mut secret = Zeroizing::new([0; 32]);
     if bytes.len() != secret.len() {
         return None;
@@ -171,10 +172,6 @@ fn from_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
 
 fn hex_digit(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
-fn from_base64(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    BASE64.decode(text).or_else(|_| BASE64_URL.decode(text)).ok().map(Zeroizing::new)
 }
 
 /// The configured master keys: the one that seals, and older ones that only open.

@@ -30,7 +30,10 @@ impl ImageRule {
             MediaKind::Image => self.image(media),
             MediaKind::Document => self.document(media, counter),
             MediaKind::Audio => self.audio(media),
-            MediaKind::Video => estimated(self.video_per_second() * milliseconds(media).div_ceil(1000)),
+            MediaKind::Video => {
+                let per_second = if self == ImageRule::Gemini { 295 } else { 765 };
+                estimated(per_second * milliseconds(media).div_ceil(1000))
+            }
             MediaKind::File => self.file(media, counter),
         }
     }
@@ -78,10 +81,6 @@ impl ImageRule {
             ImageRule::Anthropic => 2_500,
             ImageRule::Gemini => 600,
         }
-    }
-
-    fn video_per_second(self) -> u64 {
-        if self == ImageRule::Gemini { 295 } else { 765 }
     }
 }
 

@@ -110,7 +110,10 @@ fn edit_calls(dialect: Dialect, message: &NewMessage, edits: &[(usize, PartEdit)
     let exchanged: Vec<(usize, &str)> = edits
         .iter()
         .filter_map(|(part, edit)| match edit {
-            PartEdit::Arguments(json) => Some((calls_before(message, *part), json.as_str())),
+            PartEdit::Arguments(json) => {
+                let calls = message.parts[..*part].iter().filter(|part| matches!(part, Part::ToolCall(_)));
+                Some((calls.count(), json.as_str()))
+            }
             _ => None,
         })
         .collect();
@@ -130,10 +133,6 @@ fn edit_calls(dialect: Dialect, message: &NewMessage, edits: &[(usize, PartEdit)
         })
         .collect();
     Some(splice(raw, list.get(), &format!("[{}]", written.join(","))))
-}
-
-fn calls_before(message: &NewMessage, part: usize) -> usize {
-    message.parts[..part].iter().filter(|part| matches!(part, Part::ToolCall(_))).count()
 }
 
 fn chat_call(call: &str, arguments: &str) -> String {

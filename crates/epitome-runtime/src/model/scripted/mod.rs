@@ -126,7 +126,10 @@ impl Model for Scripted {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let reading = Reading::of(prompt, self.dialect());
         self.check_window(reading.tokens)?;
-        let line = self.line(&reading).ok_or_else(no_answer)?;
+        let line = self.line(&reading).ok_or_else(|| {
+            let message = "the script has no answer left for this prompt; add one, or give one of them repeat = true";
+            ModelError::Refused { status: 404, message: message.into() }
+        })?;
         pause(line.delay()).await;
         let answer = self.answer_of(line, reading.tokens);
         if prompt.stream {
@@ -141,11 +144,6 @@ async fn pause(duration: Duration) {
     if !duration.is_zero() {
         sleep(duration).await;
     }
-}
-
-fn no_answer() -> ModelError {
-    let message = "the script has no answer left for this prompt; add one, or give one of them repeat = true".into();
-    ModelError::Refused { status: 404, message }
 }
 
 /// Tells an answer word by word.

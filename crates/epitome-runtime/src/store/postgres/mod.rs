@@ -87,7 +87,7 @@ impl PostgresStore {
 
     async fn selected(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Fault> {
         let client = self.pool.get().await?;
-        let rows = select(&client, sql, values).await;
+        let rows = async { Ok(client.query(&client.prepare_cached(sql).await?, values).await?) }.await;
         settled(client, rows)
     }
 
@@ -117,11 +117,6 @@ fn settled<T>(client: Object, outcome: Result<T, Fault>) -> Result<T, Fault> {
         drop(Object::take(client));
     }
     outcome
-}
-
-async fn select(client: &Object, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Fault> {
-    let statement = client.prepare_cached(sql).await?;
-    Ok(client.query(&statement, values).await?)
 }
 
 async fn write(client: &mut Object, steps: Vec<Step<'_>>) -> Result<(), Fault> {

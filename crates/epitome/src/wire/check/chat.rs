@@ -116,14 +116,10 @@ fn check_function(function: &Value, place: Place, report: &mut Report) {
         report.add(Rule::C3, place, "The called function must have a name.");
     }
     match text(function, "arguments") {
-        Some(arguments) if is_json_object(arguments) => {}
+        Some(arguments) if matches!(serde_json::from_str(arguments), Ok(Value::Object(_))) => {}
         Some(_) => report.add(Rule::C5, place, "The text of `arguments` is not a JSON object."),
         None => report.add(Rule::C5, place, "`arguments` must be a string."),
     }
-}
-
-fn is_json_object(arguments: &str) -> bool {
-    matches!(serde_json::from_str(arguments), Ok(Value::Object(_)))
 }
 
 fn check_custom(custom: &Value, place: Place, report: &mut Report) {
@@ -272,13 +268,11 @@ fn is_prefix(message: &Value) -> bool {
 
 fn check_mistral_ids(message: &Value, place: Place, report: &mut Report) {
     for (at, call) in list(message, "tool_calls").iter().enumerate() {
-        if let Some(id) = text(call, "id").filter(|id| !is_mistral_id(id)) {
+        if let Some(id) =
+            text(call, "id").filter(|id| id.len() != 9 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        {
             let detail = format!("Mistral wants nine letters or digits as a call id, not `{id}`.");
             report.add(Rule::C6, place.call(at), detail);
         }
     }
-}
-
-fn is_mistral_id(id: &str) -> bool {
-    id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }

@@ -82,7 +82,8 @@ pub fn check(dialect: Dialect, request: &Value, tail: LastExchange) -> Vec<Viola
         Dialect::Anthropic => anthropic::check(request, tail, &mut report),
         Dialect::AiSdk => ai_sdk::check(request, tail, &mut report),
     }
-    report.in_order()
+    report.0.sort_by_key(|violation| (violation.place, violation.rule));
+    report.0
 }
 #[derive(Default)]
 struct Report(Vec<Violation>);
@@ -90,11 +91,6 @@ struct Report(Vec<Violation>);
 impl Report {
     fn add(&mut self, rule: Rule, place: Place, detail: impl Into<String>) {
         self.0.push(Violation { rule, place, detail: detail.into() });
-    }
-
-    fn in_order(mut self) -> Vec<Violation> {
-        self.0.sort_by_key(|violation| (violation.place, violation.rule));
-        self.0
     }
 }
 

@@ -77,7 +77,11 @@ impl<'a> Item<'a> {
             "compaction_trigger" => Item::Trigger,
             "item_reference" => Item::Reference,
             "local_shell_call_output" => Item::Output(Tool::LocalShell, call_id.or_else(|| text(value, "id"))),
-            "tool_search_call" | "tool_search_output" if call_id.is_none() || runs_on_server(value) => Item::Carried,
+            "tool_search_call" | "tool_search_output"
+                if call_id.is_none() || text(value, "execution") == Some("server") =>
+            {
+                Item::Carried
+            }
             "tool_search_output" => Item::Output(Tool::Search, call_id),
             _ => match (Tool::called(kind), kind.strip_suffix("_output").and_then(Tool::called)) {
                 (Some(tool), _) => Item::Call(tool, call_id),
@@ -117,10 +121,6 @@ impl Tool {
             Tool::Search => "tool search call",
         }
     }
-}
-
-fn runs_on_server(value: &Value) -> bool {
-    text(value, "execution") == Some("server")
 }
 
 fn place(at: usize) -> Place {
