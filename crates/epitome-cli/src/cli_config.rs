@@ -116,8 +116,8 @@ pub fn environment() -> Environment {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         let exit = match error {
-            ConfigError::Unreadable { .. } => Exit::Unreadable,
-            ConfigError::Unwritable { .. } => Exit::CannotWrite,
+            ConfigError::Unreadable(..) => Exit::Unreadable,
+            ConfigError::Unwritable(..) => Exit::CannotWrite,
             _ => Exit::Usage,
         };
         Failure::new(exit, sentence(&error)).hint("`docs/configuration.md` lists every setting.")
@@ -127,15 +127,15 @@ impl From<ConfigError> for Failure {
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         let (exit, hint) = match &error {
-            BuildError::Store { reason: StoreError::Locked { .. }, .. } => (Exit::Unreadable, LOCKED_HINT),
-            BuildError::Store { reason: StoreError::Full { .. }, .. } => (Exit::CannotWrite, FULL_HINT),
-            BuildError::Store { reason: StoreError::ReadOnly { .. }, .. } => (Exit::CannotWrite, READ_ONLY_HINT),
-            BuildError::Store { .. } => (Exit::Unreadable, "Name another store with `--store` or `store.url`."),
+            BuildError::Store(_, StoreError::Locked(_)) => (Exit::Unreadable, LOCKED_HINT),
+            BuildError::Store(_, StoreError::Full(_)) => (Exit::CannotWrite, FULL_HINT),
+            BuildError::Store(_, StoreError::ReadOnly(_)) => (Exit::CannotWrite, READ_ONLY_HINT),
+            BuildError::Store(..) => (Exit::Unreadable, "Name another store with `--store` or `store.url`."),
             BuildError::Artifacts(PlaceError::Folder { .. }) => {
                 (Exit::CannotWrite, "Name another place with `artifacts.url`.")
             }
             BuildError::Artifacts(_) => (Exit::Unreadable, "Name another place with `artifacts.url`."),
-            BuildError::NoModel { .. } => {
+            BuildError::NoModel(_) => {
                 (Exit::Usage, "Name it with `--model-url` and `--summarizer-model`, or configure it.")
             }
             _ => (Exit::Usage, "`epitome config show` lists every setting and where it comes from."),

@@ -113,7 +113,7 @@ impl OpenStore {
         let mut rows = self.threads().await?;
         rows.retain(|row| thread.len() >= PREFIX_CHARS_MIN && row.key.thread.as_str().starts_with(thread));
         match rows.len() {
-            0 => Err(LogError::NoThread { thread: key.thread }.into()),
+            0 => Err(LogError::NoThread(key.thread).into()),
             1 => Ok(rows.remove(0)),
             count => {
                 let sentence = format!("The ids of {count} threads begin with `{thread}`.");
@@ -131,10 +131,8 @@ pub fn thread_id(text: &str) -> Result<ThreadId, Failure> {
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         match &error {
-            LogError::NoThread { .. } => {
-                Failure::new(Exit::Usage, sentence(&error)).hint("`epitome threads` lists them.")
-            }
-            LogError::Sealed { .. } => Failure::new(Exit::Unreadable, sentence(&error))
+            LogError::NoThread(_) => Failure::new(Exit::Usage, sentence(&error)).hint("`epitome threads` lists them."),
+            LogError::Sealed(..) => Failure::new(Exit::Unreadable, sentence(&error))
                 .hint("Name the key it was sealed with in `keys.current` or `keys.older`."),
             LogError::Store(store) => store_failure(store),
             _ => Failure::new(Exit::Unreadable, sentence(&error)).hint("`epitome store check` looks for damage."),
@@ -153,10 +151,10 @@ pub const READ_ONLY_HINT: &str = "Make it writable, or name another store with `
 
 fn store_failure(error: &StoreError) -> Failure {
     let (exit, hint) = match error {
-        StoreError::Conflict { .. } => (Exit::CannotWrite, "Another process wrote to it meanwhile; try again."),
-        StoreError::Locked { .. } => (Exit::CannotWrite, LOCKED_HINT),
-        StoreError::ReadOnly { .. } => (Exit::CannotWrite, READ_ONLY_HINT),
-        StoreError::Full { .. } => (Exit::CannotWrite, FULL_HINT),
+        StoreError::Conflict(_) => (Exit::CannotWrite, "Another process wrote to it meanwhile; try again."),
+        StoreError::Locked(_) => (Exit::CannotWrite, LOCKED_HINT),
+        StoreError::ReadOnly(_) => (Exit::CannotWrite, READ_ONLY_HINT),
+        StoreError::Full(_) => (Exit::CannotWrite, FULL_HINT),
         StoreError::Newer { .. } => {
             (Exit::Unreadable, "Use a version of epitome that is at least as new as the one that wrote it.")
         }

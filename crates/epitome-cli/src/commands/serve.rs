@@ -106,12 +106,12 @@ fn keep_open(
                 match engine.adopt_store(Arc::new(TimeoutStore::new(opened, timeout))).await {
                     Ok(()) => Ok(()),
                     Err(EngineError::Log(LogError::Store(error))) => Err(error),
-                    Err(EngineError::Log(error @ LogError::Sealed { .. })) => {
+                    Err(EngineError::Log(error @ LogError::Sealed(..))) => {
                         let reason = error.to_string();
                         *sealed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                        Err(StoreError::Refused { reason })
+                        Err(StoreError::Refused(reason))
                     }
-                    Err(error) => Err(StoreError::Refused { reason: error.to_string() }),
+                    Err(error) => Err(StoreError::Refused(error.to_string())),
                 }
             }
         };
@@ -217,8 +217,8 @@ impl From<SettingsError> for Failure {
 impl From<ListenError> for Failure {
     fn from(error: ListenError) -> Self {
         let (exit, hint) = match &error {
-            ListenError::Open { .. } => (Exit::Usage, "Set `serve.keys`, listen on 127.0.0.1, or add `--insecure`."),
-            ListenError::Port { .. } => {
+            ListenError::Open(_) => (Exit::Usage, "Set `serve.keys`, listen on 127.0.0.1, or add `--insecure`."),
+            ListenError::Port(..) => {
                 (Exit::CannotFit, "Name another address with `--listen`; port 0 takes a free port.")
             }
             _ => (Exit::Unreadable, "`serve.tls_certificate` and `serve.tls_key` name the two PEM files."),

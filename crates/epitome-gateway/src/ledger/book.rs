@@ -268,7 +268,7 @@ impl PendingEntries {
 }
 
 fn timed_out() -> LogError {
-    StoreError::Unavailable { reason: format!("no answer within {} s", BATCH_TIMEOUT.as_secs()) }.into()
+    StoreError::Unavailable(format!("no answer within {} s", BATCH_TIMEOUT.as_secs())).into()
 }
 
 /// Documents as they are stored.

@@ -187,13 +187,13 @@ async fn write_probe(engine: &Engine) -> Result<(), StoreError> {
 /// Says what is wrong with a store, without the paths and hosts that an error may name.
 fn store_problem(error: &StoreError) -> &'static str {
     match error {
-        StoreError::Locked { .. } => "is locked by another process",
-        StoreError::Deleted { .. } => "its file was deleted or replaced",
-        StoreError::ReadOnly { .. } => "is read-only",
-        StoreError::Full { .. } => "its disk is full",
-        StoreError::Damaged { .. } => "is damaged",
+        StoreError::Locked(_) => "is locked by another process",
+        StoreError::Deleted(_) => "its file was deleted or replaced",
+        StoreError::ReadOnly(_) => "is read-only",
+        StoreError::Full(_) => "its disk is full",
+        StoreError::Damaged(_) => "is damaged",
         StoreError::Newer { .. } => "was written by a newer version of this program",
-        StoreError::Unavailable { .. } => "cannot be reached",
+        StoreError::Unavailable(_) => "cannot be reached",
         _ => "takes no writes",
     }
 }
@@ -201,8 +201,8 @@ fn store_problem(error: &StoreError) -> &'static str {
 /// Says what is wrong with the place of artifacts, without its path.
 fn artifacts_problem(error: &ObjectsError) -> &'static str {
     match error {
-        ObjectsError::Full { .. } => "their disk is full",
-        ObjectsError::ReadOnly { .. } => "their place is read-only",
+        ObjectsError::Full(_) => "their disk is full",
+        ObjectsError::ReadOnly(_) => "their place is read-only",
         _ => "cannot be written",
     }
 }

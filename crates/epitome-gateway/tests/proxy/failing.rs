@@ -204,7 +204,7 @@ impl Model for Breaking {
         let left = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         assert!(left.is_err(), "this is the bug that the test is about");
         let reason = "it does not answer any more".to_owned();
-        Box::pin(async { Err(ModelError::Unreachable { reason }) })
+        Box::pin(async { Err(ModelError::Unreachable(reason)) })
     }
 }
 

@@ -196,7 +196,7 @@ impl Artifacts {
     /// Tells whether it was resealed; the inner error leaves it as it is, the outer one ends the whole.
     async fn reseal_one(&self, row: &ArtifactRow) -> Result<Result<bool, Unreadable>, ArtifactError> {
         let content = match self.to_reseal(row).await {
-            Err(Unreadable::Unreachable { reason }) => return Err(super::ObjectsError::Unreachable { reason }.into()),
+            Err(Unreadable::Unreachable(reason)) => return Err(super::ObjectsError::Unreachable(reason).into()),
             Err(why) => return Ok(Err(why)),
             Ok(content) => content,
         };

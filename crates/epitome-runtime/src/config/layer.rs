@@ -259,8 +259,7 @@ fn path_variable(sources: &Sources, name: &str) -> Option<PathBuf> {
 }
 
 fn read_text(path: &Path) -> Result<String, ConfigError> {
-    let unreadable =
-        |error: std::io::Error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() };
+    let unreadable = |error: std::io::Error| ConfigError::Unreadable(path.to_owned(), error.to_string());
     std::fs::read_to_string(path).map_err(unreadable)
 }
 

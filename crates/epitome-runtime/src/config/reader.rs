@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
     fn data(&self, key: &'static Key) -> Result<String, ConfigError> {
         let named = self.sources.environment.get("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let folder = named.or_else(|| self.home.as_ref().map(|home| home.join(".local/share")));
-        let folder = folder.ok_or(ConfigError::Homeless { key: key.name })?;
+        let folder = folder.ok_or(ConfigError::Homeless(key.name))?;
         Ok(folder.join(FOLDER).display().to_string())
     }
 }

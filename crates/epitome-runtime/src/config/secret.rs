@@ -27,19 +27,11 @@ pub enum SecretSource {
 #[non_exhaustive]
 pub enum SecretError {
     /// The variable is not set, or empty.
-    #[error("the environment variable {name} holds no secret; set it, or name another one")]
-    Unset {
-        /// Its name.
-        name: String,
-    },
+    #[error("the environment variable {0} holds no secret; set it, or name another one")]
+    Unset(String),
     /// The file cannot be read, or is empty.
-    #[error("no secret can be read from {path}: {reason}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    #[error("no secret can be read from {0}: {1}")]
+    Unreadable(PathBuf, String),
 }
 
 impl SecretSource {
@@ -48,7 +40,7 @@ impl SecretSource {
         match self {
             SecretSource::Environment(name) => {
                 let secret = environment.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
-                secret.map(str::to_owned).ok_or_else(|| SecretError::Unset { name: name.to_owned() })
+                secret.map(str::to_owned).ok_or_else(|| SecretError::Unset(name.to_owned()))
             }
             SecretSource::File(path) => revealed_file(path),
             SecretSource::Literal(secret) => Ok(secret.clone()),
@@ -57,7 +49,7 @@ impl SecretSource {
 }
 
 fn revealed_file(path: &std::path::Path) -> Result<String, SecretError> {
-    let failed = |reason: String| SecretError::Unreadable { path: path.to_owned(), reason };
+    let failed = |reason: String| SecretError::Unreadable(path.to_owned(), reason);
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     match text.trim() {
         "" => Err(failed("it is empty".to_owned())),

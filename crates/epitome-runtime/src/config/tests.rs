@@ -83,7 +83,7 @@ fn the_data_folder_is_the_one_that_the_platform_names() {
     assert_eq!(named.as_deref(), Ok("sqlite:/data/epitome/epitome.db"));
     let relative = url(&[("HOME", "/home/ann"), ("XDG_DATA_HOME", "data")]);
     assert_eq!(relative.as_deref(), Ok("sqlite:/home/ann/.local/share/epitome/epitome.db"));
-    assert_eq!(url(&[]), Err(ConfigError::Homeless { key: "store.url" }));
+    assert_eq!(url(&[]), Err(ConfigError::Homeless("store.url")));
     let elsewhere = url(&[("EPITOME_STORE_URL", "memory:")]);
     assert_eq!(elsewhere.as_deref(), Ok("memory:"), "a folder that is not needed is not asked for");
 }

@@ -237,7 +237,7 @@ impl Engine {
         if thread.dialect == dialect {
             Ok(thread)
         } else {
-            Err(EngineError::Dialect { found: thread.dialect.name().to_owned(), wanted: dialect.name() })
+            Err(EngineError::Dialect(thread.dialect.name().to_owned(), dialect.name()))
         }
     }
 

@@ -154,12 +154,12 @@ impl OpenThread {
         self.may_read_back()?;
         let number = reference.strip_prefix('m').and_then(|number| number.parse::<u64>().ok());
         let place = number.and_then(|number| number.checked_sub(1)).filter(|place| *place < self.state.row.length);
-        place.ok_or_else(|| EngineError::NoMessage { reference: reference.to_owned() })
+        place.ok_or_else(|| EngineError::NoMessage(reference.to_owned()))
     }
 
     async fn entry_at(&self, reference: &str, place: u64) -> Result<LogEntry, EngineError> {
         let found = self.engine.inner.log.read(&self.state.row, place..place + 1).await?.pop();
-        found.ok_or_else(|| EngineError::NoMessage { reference: reference.to_owned() })
+        found.ok_or_else(|| EngineError::NoMessage(reference.to_owned()))
     }
 
     /// Refuses a number that a summary of somebody else's compaction names: a client that compacts its own list sends the
@@ -174,7 +174,7 @@ impl OpenThread {
             _ => None,
         });
         if texts.into_iter().any(|text| is_named_by_compaction(text, number)) {
-            Err(EngineError::ForeignNumber { reference: reference.to_owned() })
+            Err(EngineError::ForeignNumber(reference.to_owned()))
         } else {
             Ok(())
         }

@@ -52,8 +52,8 @@ pub(super) async fn store_secret(store: &Arc<dyn Store>, keys: &Keys) -> Result<
                 (secret, version, Keys::none())
             }
             Ok((None, version)) => (random_secret(), version, keys.clone()),
-            Err(LogError::Sealed { reason, .. }) => {
-                return Err(LogError::Sealed { what: "the store".to_owned(), reason }.into());
+            Err(LogError::Sealed(_, reason)) => {
+                return Err(LogError::Sealed("the store".to_owned(), reason).into());
             }
             Err(error) => return Err(error.into()),
         };

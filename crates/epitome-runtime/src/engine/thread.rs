@@ -110,8 +110,8 @@ struct UnconfirmedAppend {
 impl OpenThread {
     pub(super) async fn load(engine: Engine, access: Access, key: ThreadKey) -> Result<OpenThread, EngineError> {
         let log = &engine.inner.log;
-        let row = log.thread(&key).await?.ok_or_else(|| LogError::NoThread { thread: key.thread.clone() })?;
-        let dialect = wire_dialect(&row).ok_or_else(|| EngineError::Foreign { format: row.dialect.clone() })?;
+        let row = log.thread(&key).await?.ok_or_else(|| LogError::NoThread(key.thread.clone()))?;
+        let dialect = wire_dialect(&row).ok_or_else(|| EngineError::Foreign(row.dialect.clone()))?;
         let state = load(&engine, &key, dialect).await?;
         let (tenant, name) = (&key.tenant, key.thread.as_str());
         // Neither is worth failing for.
@@ -211,7 +211,7 @@ impl OpenThread {
         let entries: Vec<NewEntry> = entries.into_iter().map(Into::into).collect();
         for (at, entry) in entries.iter().enumerate() {
             serde_json::from_str::<&serde_json::value::RawValue>(&entry.json)
-                .map_err(|error| EngineError::NotJson { number: at + 1, reason: error.to_string() })?;
+                .map_err(|error| EngineError::NotJson(at + 1, error.to_string()))?;
         }
         if entries.is_empty() {
             return Ok(self.saved());
@@ -348,7 +348,7 @@ impl OpenThread {
     /// Loads the thread anew and appends the backlog behind it, without the messages that turn out to be stored.
     pub(super) async fn reload(&mut self) -> Result<(), EngineError> {
         let loaded = load(&self.engine, &self.key, self.dialect).await;
-        self.is_lost = matches!(&loaded, Err(EngineError::Log(LogError::NoThread { .. })));
+        self.is_lost = matches!(&loaded, Err(EngineError::Log(LogError::NoThread(_))));
         let state = loaded?;
         let stored = self.count_stored(&state.row).await?;
         self.backlog.drain(..stored.min(self.backlog.len()));
@@ -408,5 +408,5 @@ impl OpenThread {
 async fn load(engine: &Engine, key: &ThreadKey, dialect: Dialect) -> Result<LoadedThread, EngineError> {
     let meter = Meter::new(&**engine.counter(), dialect);
     let loaded = engine.inner.log.load(key, &meter, engine.counter_label()).await?;
-    loaded.ok_or_else(|| LogError::NoThread { thread: key.thread.clone() }.into())
+    loaded.ok_or_else(|| LogError::NoThread(key.thread.clone()).into())
 }

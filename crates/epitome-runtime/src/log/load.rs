@@ -39,7 +39,7 @@ impl Log {
             0 => None,
             version => {
                 let plan = self.plan(key, Some(version)).await?;
-                Some(plan.ok_or_else(|| LogError::Unreadable { what: format!("plan {version} of {key}") })?)
+                Some(plan.ok_or_else(|| LogError::Unreadable(format!("plan {version} of {key}")))?)
             }
         };
         let mut thread = Thread::new();

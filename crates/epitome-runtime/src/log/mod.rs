@@ -144,7 +144,7 @@ impl Log {
         }
         match self.store.apply(&writes).await {
             Ok(()) => Ok(row),
-            Err(error) if error.is_conflict() => Err(LogError::Taken { thread: row.key.thread }),
+            Err(error) if error.is_conflict() => Err(LogError::Taken(row.key.thread)),
             Err(error) => Err(error.into()),
         }
     }
@@ -271,7 +271,7 @@ impl Log {
             .open(&row.key.tenant, Sealing::Message, &name, &message.body)
             .map_err(|error| LogError::sealed(format!("message {} of {}", message.place + 1, row.key), error))?;
         LogEntry::read(message, &plain, &row.dialect)
-            .ok_or_else(|| LogError::Unreadable { what: format!("a message of {}", row.key) })
+            .ok_or_else(|| LogError::Unreadable(format!("a message of {}", row.key)))
     }
 
     /// The row of a message; `counter` says what it was counted with, where that is not the thread's.
@@ -432,7 +432,7 @@ impl Log {
         sealed: &[u8],
     ) -> Result<T, LogError> {
         let plain = self.vault.open(tenant, what, name, sealed).map_err(|error| LogError::sealed(name, error))?;
-        serde_json::from_slice(&plain).map_err(|_| LogError::Unreadable { what: name.to_owned() })
+        serde_json::from_slice(&plain).map_err(|_| LogError::Unreadable(name.to_owned()))
     }
 
     /// Applies changes.

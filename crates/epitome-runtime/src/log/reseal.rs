@@ -25,7 +25,7 @@ impl Log {
         let (tenant, name) = (&thread.key.tenant, body::name(&thread.key.thread, row.place));
         let what = || format!("message {} of {}", row.place + 1, thread.key);
         let plain = self.plain(tenant, Sealing::Message, &name, &row.body, what)?;
-        let unreadable = || LogError::Unreadable { what: what() };
+        let unreadable = || LogError::Unreadable(what());
         let entry = LogEntry::read(row.clone(), &plain, &thread.dialect).ok_or_else(unreadable)?;
         let kept = self.vault.is_sealing().then_some(entry.id);
         let plain = body::with_id(&plain, kept).ok_or_else(unreadable)?;

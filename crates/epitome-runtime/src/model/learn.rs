@@ -343,7 +343,7 @@ mod tests {
         };
         assert_eq!(limit(3225, &odd(200, false)), None, "that is no error");
         assert_eq!(limit(3225, &odd(400, true)), None, "those are somebody else's words");
-        assert_eq!(limit(3225, &ModelError::Refused { status: 400, message: "2048 tokens".into() }), None);
+        assert_eq!(limit(3225, &ModelError::Refused(400, "2048 tokens".into())), None);
     }
 
     #[test]
@@ -363,7 +363,7 @@ mod tests {
     fn what_tells_no_sizes_teaches_nothing() {
         let mut book = LessonBook::default();
         book.change(&served("m"), NOW, |lesson| {
-            lesson.refuse(Tokens::new(10), &ModelError::Refused { status: 400, message: "2048 tokens".into() });
+            lesson.refuse(Tokens::new(10), &ModelError::Refused(400, "2048 tokens".into()));
             lesson.refuse(Tokens::new(10), &overflow(Overflow::InputTooLong { used: None, limit: None }));
             lesson.accept(Tokens::new(10), &Usage::default());
             lesson.accept(Tokens::ZERO, &Usage { input: 10, ..Usage::default() });

@@ -76,12 +76,12 @@ impl Said {
             || matches!(status, 429 | 503 | 529);
         let passing = matches!(status, 408 | 409 | 500..);
         match overflow {
-            Overflow::NotOverflow if self.has(&SPENT) => ModelError::Refused { status, message: self.message },
+            Overflow::NotOverflow if self.has(&SPENT) => ModelError::Refused(status, self.message),
             Overflow::NotOverflow if throttled || (passing && asked.is_some()) => {
                 ModelError::Throttled { status, after: asked, message: self.message }
             }
-            Overflow::NotOverflow if passing => ModelError::Failed { status, message: self.message },
-            Overflow::NotOverflow => ModelError::Refused { status, message: self.message },
+            Overflow::NotOverflow if passing => ModelError::Failed(status, self.message),
+            Overflow::NotOverflow => ModelError::Refused(status, self.message),
             overflow => ModelError::Overflow { status, overflow, message: self.message, quoted },
         }
     }
@@ -145,8 +145,8 @@ mod tests {
         match error {
             ModelError::Overflow { .. } => "overflow",
             ModelError::Throttled { .. } => "throttled",
-            ModelError::Refused { .. } => "refused",
-            ModelError::Failed { .. } => "failed",
+            ModelError::Refused(..) => "refused",
+            ModelError::Failed(..) => "failed",
             _ => "other",
         }
     }

@@ -58,7 +58,7 @@ impl std::fmt::Debug for RecoveringStore {
 impl RecoveringStore {
     /// A store that was not opened yet.
     pub fn new(opener: Opener) -> Self {
-        let not_yet = StoreError::Unavailable { reason: "it is not open yet".to_owned() };
+        let not_yet = StoreError::Unavailable("it is not open yet".to_owned());
         let state = RwLock::new(State::Absent(Absent::because(not_yet)));
         RecoveringStore {
             shared: Arc::new(Shared { opener, state, lost: Notify::new(), tries: watch::Sender::new(0) }),
@@ -137,11 +137,11 @@ impl RecoveringStore {
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let answer = call.await;
-        if let Err(StoreError::Deleted { path }) = &answer
+        if let Err(StoreError::Deleted(path)) = &answer
             && self.is_open()
         {
             tracing::warn!(path, "the store's file was deleted or replaced; opening it anew");
-            self.become_absent(Absent::because(StoreError::Deleted { path: path.clone() }));
+            self.become_absent(Absent::because(StoreError::Deleted(path.clone())));
             self.shared.lost.notify_one();
         }
         answer

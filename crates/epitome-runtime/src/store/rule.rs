@@ -20,7 +20,7 @@ pub(super) fn ends(messages: &[MessageRow]) -> Result<(&MessageRow, &MessageRow)
 
 /// A refusal in a sentence.
 pub(super) fn refused<T>(reason: impl Into<String>) -> Result<T, StoreError> {
-    Err(StoreError::Refused { reason: reason.into() })
+    Err(StoreError::Refused(reason.into()))
 }
 
 /// The conflict with a thread that is not in the expected state.

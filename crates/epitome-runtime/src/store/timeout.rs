@@ -123,7 +123,7 @@ impl TimeoutStore {
         match answer {
             Some(Ok(answer)) => answer,
             Some(Err(_)) | None => {
-                Err(StoreError::Unavailable { reason: format!("no answer to `{name}` within {:?}", self.limit) })
+                Err(StoreError::Unavailable(format!("no answer to `{name}` within {:?}", self.limit)))
             }
         }
     }

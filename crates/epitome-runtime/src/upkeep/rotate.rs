@@ -92,7 +92,7 @@ impl Rotation {
     fn end(self) -> RotationReport {
         let Rotation { mut rotated, closed } = self;
         let of_keys = closed.iter().map(|(reason, tally)| match reason {
-            OpenError::UnknownKey { id } => format!(
+            OpenError::UnknownKey(id) => format!(
                 "{} cannot be sealed anew: the key {id}, which they are sealed with, is not configured. Name it in \
                  `keys.older` and rotate again.",
                 tally.words()
@@ -110,7 +110,7 @@ impl Rotation {
     /// Leaves something as it is. A missing key is told once, whatever is under it.
     fn leave(&mut self, what: SealedRow, error: &LogError) {
         match error {
-            LogError::Sealed { reason: reason @ (OpenError::UnknownKey { .. } | OpenError::WrongKey), .. } => {
+            LogError::Sealed(_, reason @ (OpenError::UnknownKey(_) | OpenError::WrongKey)) => {
                 self.leave_closed(what, reason);
             }
             _ => self.rotated.left.push(sentence(error)),
@@ -120,7 +120,7 @@ impl Rotation {
     fn leave_artifact(&mut self, finding: &Finding) {
         match finding {
             Finding::Unreadable {
-                why: Unreadable::Sealed(reason @ (OpenError::UnknownKey { .. } | OpenError::WrongKey)),
+                why: Unreadable::Sealed(reason @ (OpenError::UnknownKey(_) | OpenError::WrongKey)),
                 ..
             } => self.leave_closed(SealedRow::Artifact, reason),
             _ => self.rotated.left.push(sentence(finding)),

@@ -64,28 +64,17 @@ pub enum NotAKey {
     #[error("the name of a key has 1 to {ID_CHARS_MAX} letters, digits, or any of . _ -")]
     Name,
     /// The secret is not one.
-    #[error("the secret of the key {id} is not 32 bytes in base64 or in hex")]
-    Secret {
-        /// The key's name.
-        id: KeyId,
-    },
+    #[error("the secret of the key {0} is not 32 bytes in base64 or in hex")]
+    Secret(KeyId),
     /// Two keys have one name.
-    #[error("there are two keys with the name {id}; give each its own")]
-    Twice {
-        /// The name.
-        id: KeyId,
-    },
+    #[error("there are two keys with the name {0}; give each its own")]
+    Twice(KeyId),
     /// There is no key in it.
     #[error("there is no key in it; write one as its name, a colon and its secret")]
     Empty,
     /// The file cannot be read.
-    #[error("the key file {path} cannot be read: {reason}")]
-    Unreadable {
-        /// The file.
-        path: String,
-        /// The system's message.
-        reason: std::io::Error,
-    },
+    #[error("the key file {0} cannot be read: {1}")]
+    Unreadable(String, std::io::Error),
 }
 
 /// A master key: the secret that the keys of all tenants are derived from.
@@ -141,7 +130,7 @@ impl FromStr for MasterKey {
         let id: KeyId = id.parse()?;
         match secret_of(secret) {
             Some(secret) => Ok(MasterKey { id, secret }),
-            None => Err(NotAKey::Secret { id }),
+            None => Err(NotAKey::Secret(id)),
         }
     }
 }
@@ -194,7 +183,7 @@ impl Keys {
 
     /// The keys of a file: one in a line, the current one first; empty lines and those after `#` do not count.
     pub fn from_file(path: &Path) -> Result<Self, NotAKey> {
-        let unreadable = |reason| NotAKey::Unreadable { path: path.display().to_string(), reason };
+        let unreadable = |reason| NotAKey::Unreadable(path.display().to_string(), reason);
         let mut text = std::fs::read_to_string(path).map_err(unreadable)?;
         let keys = text.parse();
         text.zeroize();
@@ -216,7 +205,7 @@ impl FromStr for Keys {
             return Err(NotAKey::Empty);
         }
         match twice(&all) {
-            Some(id) => Err(NotAKey::Twice { id: id.clone() }),
+            Some(id) => Err(NotAKey::Twice(id.clone())),
             None => Ok(Keys { all }),
         }
     }

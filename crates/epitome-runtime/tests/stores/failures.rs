@@ -19,7 +19,7 @@ fn a_file_that_is_no_database_is_damaged_and_stays_as_it_is() {
     let prose = "This is not a database. ".repeat(100);
     std::fs::write(folder.file(), &prose).unwrap();
     let error = SqliteStore::open(folder.file()).unwrap_err();
-    assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Damaged(_)), "{error:?}");
     assert_eq!(std::fs::read_to_string(folder.file()).unwrap(), prose);
 }
 
@@ -37,7 +37,7 @@ fn a_folder_that_cannot_be_made_is_unavailable() {
     let folder = Folder::new();
     std::fs::write(folder.file(), "a file, not a folder").unwrap();
     let error = SqliteStore::open(folder.file().join("below").join("epitome.db")).unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
 }
 
 #[cfg(unix)]
@@ -92,7 +92,7 @@ async fn damage_inside_a_database_is_found_by_a_check() {
 #[tokio::test]
 async fn a_database_that_is_not_there_is_unavailable() {
     let error = PostgresStore::connect("postgres://nobody@127.0.0.1:1/nothing").await.unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     assert!(error.is_passing());
 }
 
@@ -119,7 +119,7 @@ async fn a_connection_that_breaks_is_unavailable_and_the_next_call_has_another()
         tokio::task::yield_now().await;
     }
     let error = waiting.await.unwrap().unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     server.run("ROLLBACK").await;
     store.apply(&[append(&key("one"), 0, 100)]).await.unwrap();
     assert_eq!(store.thread(&key("one")).await.unwrap().map(|row| row.length), Some(1));

@@ -188,8 +188,8 @@ async fn write(store: &MemoryStore, intent: &Intent) -> Write {
 fn ending(outcome: Result<(), StoreError>) -> &'static str {
     match outcome {
         Ok(()) => "applied",
-        Err(StoreError::Conflict { .. }) => "conflict",
-        Err(StoreError::Refused { .. }) => "refused",
+        Err(StoreError::Conflict(_)) => "conflict",
+        Err(StoreError::Refused(_)) => "refused",
         Err(other) => panic!("{other}"),
     }
 }

@@ -119,7 +119,7 @@ fn conflicts<T: std::fmt::Debug>(what: &str, answer: Result<T, StoreError>) -> O
 /// Has to be refused or a conflict: it can never be applied.
 fn is_rejected(what: &str, answer: Result<(), StoreError>) -> Outcome {
     match answer {
-        Err(StoreError::Refused { .. } | StoreError::Conflict { .. }) => Ok(()),
+        Err(StoreError::Refused(_) | StoreError::Conflict(_)) => Ok(()),
         other => Err(Reason(format!("{what} gives {other:?} and is not refused"))),
     }
 }

@@ -68,7 +68,7 @@ impl Session {
     }
 
     pub(super) fn not_expressible(&self, why: impl Into<String>) -> SessionError {
-        SessionError::NotExpressible { format: self.format, why: why.into() }
+        SessionError::NotExpressible(self.format, why.into())
     }
 
     fn check_places(&self, compacted: &CompactedContext) -> Result<(), SessionError> {

@@ -71,11 +71,8 @@ pub enum DocumentError {
         truncated: bool,
     },
     /// The JSON is something else.
-    #[error("this is {found}, neither a request nor a list of messages")]
-    NotMessages {
-        /// What it is instead.
-        found: &'static str,
-    },
+    #[error("this is {0}, neither a request nor a list of messages")]
+    NotMessages(&'static str),
 }
 
 impl Document {
@@ -98,7 +95,7 @@ impl Document {
                 Ok(_) => Document::lines(source, dialect),
                 Err(error) => Err(not_json(text, trimmed, &error)),
             },
-            Some(_) => Err(DocumentError::NotMessages { found: "not JSON" }),
+            Some(_) => Err(DocumentError::NotMessages("not JSON")),
         }
     }
 

@@ -134,12 +134,12 @@ fn body(call: &Map<String, Value>) -> Option<(&str, &str)> {
 pub(super) fn whole(mut value: Value) -> Result<ModelAnswer, ModelError> {
     let usage = value.get("usage").and_then(Usage::of_openai);
     let Some(choice) = value.pointer_mut("/choices/0").map(Value::take) else {
-        return Err(ModelError::Garbled { reason: "it holds no choice".into() });
+        return Err(ModelError::Garbled("it holds no choice".into()));
     };
     let word = str_at(&choice, "finish_reason").to_owned();
     match choice.get("message") {
         Some(Value::Object(message)) => answer(message.clone(), &word, usage),
-        _ => Err(ModelError::Garbled { reason: "its choice holds no message".into() }),
+        _ => Err(ModelError::Garbled("its choice holds no message".into())),
     }
 }
 

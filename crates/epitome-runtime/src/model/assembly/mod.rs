@@ -143,7 +143,7 @@ impl Assembly {
             return Err(said_nothing());
         }
         if !self.is_whole() {
-            return Err(ModelError::Garbled { reason: "the stream ended in the middle of the answer".into() });
+            return Err(ModelError::Garbled("the stream ended in the middle of the answer".into()));
         }
         match self {
             Assembly::Chat(chat) => chat.finish(),
@@ -178,7 +178,7 @@ fn or_overflow(answer: ModelAnswer, word: &str) -> Result<ModelAnswer, ModelErro
 
 /// An answer that cannot be read. The parser names a place, never what stands there.
 fn garbled(what: &str, error: &serde_json::Error) -> ModelError {
-    ModelError::Garbled { reason: format!("{what}: {error}") }
+    ModelError::Garbled(format!("{what}: {error}"))
 }
 
 fn str_at<'a>(value: &'a Value, name: &str) -> &'a str {

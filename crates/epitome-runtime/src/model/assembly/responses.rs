@@ -112,7 +112,7 @@ fn answer(items: Vec<String>, response: &str) -> Result<ModelAnswer, ModelError>
         serde_json::from_str(response).map_err(|error| garbled("it is no response", &error))?;
     let status = response.status.as_deref().unwrap_or("completed");
     if !matches!(status, "completed" | "incomplete") {
-        return Err(ModelError::Garbled { reason: format!("the response is {status:?} and not complete") });
+        return Err(ModelError::Garbled(format!("the response is {status:?} and not complete")));
     }
     let listed = || response.output.iter().map(|item| item.get().to_owned()).collect();
     let items: Vec<String> = if items.is_empty() { listed() } else { items };

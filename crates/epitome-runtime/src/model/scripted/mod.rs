@@ -48,7 +48,7 @@ impl Scripted {
         let script = Script::parse(text)?;
         let dialect = script.dialect()?;
         Ok(Scripted {
-            protocol: Protocol::of(dialect).ok_or(ScriptError::Dialect { dialect })?,
+            protocol: Protocol::of(dialect).ok_or(ScriptError::Dialect(dialect))?,
             taken: Arc::new(Mutex::new(vec![false; script.answers.len()])),
             script: Arc::new(script),
             asked: Arc::default(),
@@ -57,7 +57,7 @@ impl Scripted {
 
     /// The same model in another dialect.
     pub fn in_dialect(self, dialect: Dialect) -> Result<Self, ScriptError> {
-        let protocol = Protocol::of(dialect).ok_or(ScriptError::Dialect { dialect })?;
+        let protocol = Protocol::of(dialect).ok_or(ScriptError::Dialect(dialect))?;
         Ok(Scripted { protocol, ..self })
     }
 
@@ -128,7 +128,7 @@ impl Model for Scripted {
         self.check_window(reading.tokens)?;
         let line = self.line(&reading).ok_or_else(|| {
             let message = "the script has no answer left for this prompt; add one, or give one of them repeat = true";
-            ModelError::Refused { status: 404, message: message.into() }
+            ModelError::Refused(404, message.into())
         })?;
         pause(line.delay()).await;
         let answer = self.answer_of(line, reading.tokens);

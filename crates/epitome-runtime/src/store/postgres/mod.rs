@@ -113,7 +113,7 @@ impl PostgresStore {
 
 /// Gives a connection back to the pool, unless it is broken.
 fn settled<T>(client: Object, outcome: Result<T, Fault>) -> Result<T, Fault> {
-    if let Err(Fault::Told(StoreError::Unavailable { .. })) = outcome {
+    if let Err(Fault::Told(StoreError::Unavailable(_))) = outcome {
         drop(Object::take(client));
     }
     outcome

@@ -31,7 +31,7 @@ impl Columns for Row {
     }
 
     fn unreadable(column: &str) -> Fault {
-        StoreError::Damaged { reason: format!("the column {column} does not hold what was written") }.into()
+        StoreError::Damaged(format!("the column {column} does not hold what was written")).into()
     }
 }
 

@@ -29,7 +29,7 @@ impl OpenFile {
 
     /// That it is not.
     pub(super) fn deleted(&self) -> StoreError {
-        StoreError::Deleted { path: self.path.display().to_string() }
+        StoreError::Deleted(self.path.display().to_string())
     }
 }
 

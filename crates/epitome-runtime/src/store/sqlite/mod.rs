@@ -262,7 +262,7 @@ mod tests {
         store.apply(&[document("small", vec![1])]).await.unwrap();
         let writes = [document("small", vec![2]), document("large", vec![0; 1_000_000])];
         let error = store.apply(&writes).await.unwrap_err();
-        assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+        assert!(matches!(error, StoreError::Full(_)), "{error:?}");
         let held = store.documents(&TenantId::local(), DocumentKind::Memory, None, 9).await.unwrap();
         assert_eq!(held.iter().map(|(_, row)| row.body.clone()).collect::<Vec<_>>(), [vec![1]]);
         store.apply(&[document("small", vec![3])]).await.unwrap();

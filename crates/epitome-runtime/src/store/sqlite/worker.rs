@@ -56,7 +56,7 @@ impl Writer {
         let (tasks, queue) = channel();
         let thread =
             std::thread::Builder::new().name("epitome-sqlite".into()).spawn(move || serve(conn, file.as_ref(), &queue));
-        let thread = thread.map_err(|error| StoreError::Unavailable { reason: error.to_string() })?;
+        let thread = thread.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         Ok(Writer { tasks: Some(tasks), thread: Some(thread) })
     }
 
@@ -93,7 +93,7 @@ impl Drop for Writer {
 }
 
 fn stopped() -> StoreError {
-    StoreError::Unavailable { reason: "its writer has stopped".into() }
+    StoreError::Unavailable("its writer has stopped".into())
 }
 
 fn serve(mut conn: Connection, file: Option<&OpenFile>, queue: &Receiver<Task>) {
@@ -206,7 +206,7 @@ impl Readers {
             let _permit = permit;
             readers.with(work).map_err(StoreError::from)
         });
-        done.await.unwrap_or_else(|error| Err(StoreError::Unavailable { reason: error.to_string() }))
+        done.await.unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Fault>) -> Result<T, Fault> {
