@@ -108,7 +108,6 @@ pub mod event;
 pub mod ids;
 pub mod log;
 pub mod model;
-mod named_enum;
 pub mod recall;
 pub mod rehydrate;
 mod sentence;
@@ -118,4 +117,5 @@ mod tls;
 pub mod upkeep;
 pub mod vault;
 
+pub use epitome::named_enum;
 pub use sentence::sentence;

@@ -145,6 +145,7 @@
 mod compactor;
 mod conversation;
 mod message;
+mod named_enum;
 
 pub mod budget;
 pub mod plan;

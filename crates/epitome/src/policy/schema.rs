@@ -257,38 +257,25 @@ pub struct TailLimits {
     pub max: Tokens,
 }
 
-/// One way to make a prompt smaller. The set is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Rung {
-    /// The same result twice: the older one points to the newer.
-    Deduplicate,
-    /// A result that a later read or write of the same thing made stale.
-    Supersede,
-    /// Large results move out; a pointer and a preview stay.
-    Externalize,
-    /// Older spans become a summary.
-    Summarize,
-    /// Results are cleared, by their durability.
-    Clear,
-    /// Older spans go; an index of them stays.
-    Drop,
-    /// The largest results of the protected tail lose their middle.
-    Trim,
-}
-
-impl Rung {
-    /// The rung's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Rung::Deduplicate => "deduplicate",
-            Rung::Supersede => "supersede",
-            Rung::Externalize => "externalize",
-            Rung::Summarize => "summarize",
-            Rung::Clear => "clear",
-            Rung::Drop => "drop",
-            Rung::Trim => "trim",
-        }
+crate::named_enum! {
+    /// One way to make a prompt smaller. The set is closed.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Rung {
+        /// The same result twice: the older one points to the newer.
+        Deduplicate = "deduplicate",
+        /// A result that a later read or write of the same thing made stale.
+        Supersede = "supersede",
+        /// Large results move out; a pointer and a preview stay.
+        Externalize = "externalize",
+        /// Older spans become a summary.
+        Summarize = "summarize",
+        /// Results are cleared, by their durability.
+        Clear = "clear",
+        /// Older spans go; an index of them stays.
+        Drop = "drop",
+        /// The largest results of the protected tail lose their middle.
+        Trim = "trim",
     }
 }
 

@@ -11,25 +11,17 @@ use super::media::media;
 use super::splice::{RawFields, extend_list, quoted, set_field, splice, without_field};
 use crate::message::{NewMessage, Part, Raw, Role};
 
-/// In whose name a new message speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Voice {
-    /// The person.
-    User,
-    /// The model.
-    Assistant,
-    /// The operator.
-    System,
-}
-
-impl Voice {
-    fn role(self) -> &'static str {
-        match self {
-            Voice::User => "user",
-            Voice::Assistant => "assistant",
-            Voice::System => "system",
-        }
+crate::named_enum! {
+    /// In whose name a new message speaks.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Voice {
+        /// The person.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+        /// The operator.
+        System = "system",
     }
 }
 
@@ -50,7 +42,7 @@ pub(crate) enum PartEdit {
 
 /// A new message of plain words.
 pub fn say(dialect: Dialect, voice: Voice, text: &str) -> String {
-    let role = voice.role();
+    let role = voice.name();
     match (dialect, voice) {
         (Dialect::Responses, Voice::Assistant) => {
             json!({"type": "message", "role": role, "content": [{"type": "output_text", "text": text}]})

@@ -21,28 +21,17 @@ pub(super) fn check(request: &Value, tail: LastExchange, report: &mut Report) {
     check_system(request.entries, report);
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    System,
-    User,
-    Assistant,
-    Tool,
-}
-
-impl Role {
-    fn name(self) -> &'static str {
-        match self {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
-        }
+crate::named_enum! {
+    enum Role {
+        System = "system",
+        User = "user",
+        Assistant = "assistant",
+        Tool = "tool",
     }
 }
 
 fn role(message: &Value) -> Option<Role> {
-    let name = text(message, "role")?;
-    [Role::System, Role::User, Role::Assistant, Role::Tool].into_iter().find(|role| role.name() == name)
+    Role::from_name(text(message, "role")?)
 }
 
 fn check_message(message: &Value, place: Place, report: &mut Report) {

@@ -31,20 +31,16 @@ pub(super) fn check(request: &Value, tail: LastExchange, report: &mut Report) {
     check_size(body, request.entries, report);
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    System,
-    User,
-    Assistant,
+crate::named_enum! {
+    enum Role {
+        System = "system",
+        User = "user",
+        Assistant = "assistant",
+    }
 }
 
 fn role(message: &Value) -> Option<Role> {
-    match text(message, "role")? {
-        "system" => Some(Role::System),
-        "user" => Some(Role::User),
-        "assistant" => Some(Role::Assistant),
-        _ => None,
-    }
+    Role::from_name(text(message, "role")?)
 }
 
 /// Consecutive messages of one role, which the API merges.

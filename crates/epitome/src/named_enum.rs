@@ -3,7 +3,7 @@
 /// Declares an enum with the name of each variant, and makes `ALL`, `name()` and `from_name()` of it.
 ///
 /// ```
-/// epitome_runtime::named_enum! {
+/// epitome::named_enum! {
 ///     /// A color.
 ///     pub enum Color {
 ///         /// Red.
