@@ -202,8 +202,6 @@ impl fmt::Debug for Content {
     }
 }
 
-impl Hits {}
-
 fn newlines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }

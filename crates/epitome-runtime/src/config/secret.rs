@@ -75,6 +75,7 @@ impl fmt::Debug for SecretSource {
 
 impl Setting for SecretSource {
     const REACHES_OUT: bool = true;
+    const ALLOWED: &str = "env:NAME, file:PATH, or the secret itself";
 
     fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
         let text = written.text()?;
@@ -87,10 +88,6 @@ impl Setting for SecretSource {
 
     fn quoted(_: &WrittenValue) -> String {
         HIDDEN.to_owned()
-    }
-
-    fn allowed(_: &ReadContext<'_>) -> String {
-        "env:NAME, file:PATH, or the secret itself".to_owned()
     }
 
     fn show(&self) -> String {

@@ -35,8 +35,6 @@ enum Names {
     Blinded,
 }
 
-impl StoreSecret {}
-
 /// The random secret of a store; made on first use. A store that was written before names were made with it is brought up to
 /// date once. Fails when the secret is sealed with a key that is not there: nothing else would open either.
 pub(super) async fn store_secret(store: &Arc<dyn Store>, keys: &Keys) -> Result<[u8; 32], EngineError> {

@@ -64,7 +64,7 @@ async fn no_error_shows_a_key_even_where_the_provider_repeats_it() {
                 let error = ask(&model, &prompt(dialect, "hello", stream)).await.0.unwrap_err();
                 let seen = format!("{error} {error:?} {model:?}");
                 assert!(!seen.contains(KEY) && !seen.contains(TOKEN), "{seen}");
-                kinds.insert(format!("{error:?}").split(' ').next().unwrap_or_default().to_owned());
+                kinds.insert(format!("{error:?}").split([' ', '(']).next().unwrap_or_default().to_owned());
             }
         }
     }
