@@ -1,6 +1,5 @@
 //! The dialects a message list can be written in.
 
-use std::fmt;
 use std::str::FromStr;
 
 crate::named_enum! {
@@ -15,12 +14,6 @@ crate::named_enum! {
         Anthropic = "anthropic",
         /// Vercel AI SDK `CoreMessage` lists: content parts `tool-call` and `tool-result`.
         AiSdk = "ai-sdk",
-    }
-}
-
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
