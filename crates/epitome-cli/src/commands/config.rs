@@ -77,7 +77,7 @@ fn guarded_settings(file: &Path) -> Result<Vec<(&'static str, String)>, Failure>
     let sources = Sources { file: Some(file.to_owned()), environment: home, folder, ..Sources::default() };
     let settings = AllSettings::load(&sources)?.explained.into_iter();
     let guarded =
-        settings.filter(|setting| setting.key.guard == Guard::Guarded && matches!(setting.origin, Origin::File { .. }));
+        settings.filter(|setting| setting.key.guard == Guard::Guarded && matches!(setting.origin, Origin::File(..)));
     Ok(guarded.map(|setting| (setting.key.name, setting.value)).collect())
 }
 
@@ -101,8 +101,8 @@ fn show(config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
 
 fn origin_json(origin: &Origin) -> Value {
     match origin {
-        Origin::File { path, line } => json!({"file": path.display().to_string(), "line": line}),
-        Origin::Environment { name } => json!({"variable": name}),
+        Origin::File(path, line) => json!({"file": path.display().to_string(), "line": line}),
+        Origin::Environment(name) => json!({"variable": name}),
         other => json!(other.to_string()),
     }
 }

@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
     /// Relative paths begin where they are written: in the file's folder, or in the working folder.
     fn context<'b>(&'b self, key: &Key, origin: &'b Origin) -> ReadContext<'b> {
         let folder = match origin {
-            Origin::File { path, .. } => path.parent().unwrap_or(Path::new(".")),
+            Origin::File(path, _) => path.parent().unwrap_or(Path::new(".")),
             _ => &self.sources.folder,
         };
         ReadContext { range: key.range, folder, home: self.home.as_deref() }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use epitome::thread::{Chain, MessageId};
 
 use super::tally::{SealedRow, Tally};
-use super::{DocumentPages, PAGE, ProgressReporter, UpkeepError, threads};
+use super::{PAGE, ProgressReporter, TenantDocuments, UpkeepError, threads};
 use crate::artifact::Artifacts;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
 use crate::log::{Log, LogEntry, LogError, wire_dialect};
@@ -92,29 +92,24 @@ impl CheckReport {
         threads: &HashSet<ThreadId>,
         stale: &mut Stale,
     ) -> Result<(), UpkeepError> {
-        let mut documents = DocumentPages::of(log, tenant);
-        loop {
-            let page = documents.page().await?;
-            if page.is_empty() {
-                return Ok(());
+        let mut documents = TenantDocuments::of(log, tenant);
+        while let Some((key, row)) = documents.next().await? {
+            self.documents += 1;
+            stale.document(log, &key, &row);
+            let name = format!("The {} document {} of {tenant}", key.kind, key.name);
+            if let Err(error) = log.open_document(&key, &row) {
+                self.findings.push(sentence(&error));
             }
-            for (key, row) in &page {
-                self.documents += 1;
-                stale.document(log, key, row);
-                let name = format!("The {} document {} of {tenant}", key.kind, key.name);
-                if let Err(error) = log.open_document(key, row) {
-                    self.findings.push(sentence(&error));
-                }
-                let Some(kind) = key.kind.known() else {
-                    self.findings.push(format!("{name} is of a kind that this version does not know."));
-                    continue;
-                };
-                let is_lost = || kind.thread_in(&key.name).is_none_or(|thread| !threads.contains(&thread));
-                if kind.owner() == Owner::Thread && is_lost() {
-                    self.findings.push(format!("{name} belongs to a thread that is not there."));
-                }
+            let Some(kind) = key.kind.known() else {
+                self.findings.push(format!("{name} is of a kind that this version does not know."));
+                continue;
+            };
+            let is_lost = || kind.thread_in(&key.name).is_none_or(|thread| !threads.contains(&thread));
+            if kind.owner() == Owner::Thread && is_lost() {
+                self.findings.push(format!("{name} belongs to a thread that is not there."));
             }
         }
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::names::blind_names;
 use super::tally::{SealedRow, Tally};
-use super::{DocumentPages, PAGE, ProgressReporter, UpkeepError, threads};
+use super::{PAGE, ProgressReporter, TenantDocuments, UpkeepError, threads};
 use crate::artifact::{Artifacts, Finding, Unreadable};
 use crate::ids::{TenantId, ThreadKey};
 use crate::log::{Log, LogError, NewDocument};
@@ -119,10 +119,9 @@ impl Rotation {
 
     fn leave_artifact(&mut self, finding: &Finding) {
         match finding {
-            Finding::Unreadable {
-                why: Unreadable::Sealed(reason @ (OpenError::UnknownKey(_) | OpenError::WrongKey)),
-                ..
-            } => self.leave_closed(SealedRow::Artifact, reason),
+            Finding::Unreadable(_, Unreadable::Sealed(reason @ (OpenError::UnknownKey(_) | OpenError::WrongKey))) => {
+                self.leave_closed(SealedRow::Artifact, reason)
+            }
             _ => self.rotated.left.push(sentence(finding)),
         }
     }
@@ -213,24 +212,19 @@ impl Rotation {
 
     async fn documents(&mut self, log: &Log, tenant: &TenantId) -> Result<(), UpkeepError> {
         self.rotated.renamed += blind_names(log, tenant).await?;
-        let mut documents = DocumentPages::of(log, tenant);
-        loop {
-            let page = documents.page().await?;
-            if page.is_empty() {
-                return Ok(());
-            }
-            for (key, row) in &page {
-                let Some(body) = self.taken(SealedRow::Document, log.reseal_document(key, row)) else { continue };
-                let of_kind = || key.kind.known().and_then(|kind| kind.retention().expiry(row.at));
-                let (expected, at, expires) = (Some(row.version), row.at, row.expires.or_else(of_kind));
-                let write = Write::PutDocument { key: key.clone(), expected, at, expires, body };
-                // Whoever wrote it meanwhile sealed it with the key of now.
-                match log.apply(&[write]).await {
-                    Err(error) if !error.is_conflict() => return Err(error.into()),
-                    _ => self.rotated.documents += 1,
-                }
+        let mut documents = TenantDocuments::of(log, tenant);
+        while let Some((key, row)) = documents.next().await? {
+            let Some(body) = self.taken(SealedRow::Document, log.reseal_document(&key, &row)) else { continue };
+            let of_kind = || key.kind.known().and_then(|kind| kind.retention().expiry(row.at));
+            let (expected, at, expires) = (Some(row.version), row.at, row.expires.or_else(of_kind));
+            let write = Write::PutDocument { key, expected, at, expires, body };
+            // Whoever wrote it meanwhile sealed it with the key of now.
+            match log.apply(&[write]).await {
+                Err(error) if !error.is_conflict() => return Err(error.into()),
+                _ => self.rotated.documents += 1,
             }
         }
+        Ok(())
     }
 
     /// Makes a thread's index anew, unless it is under the current key.
