@@ -13,7 +13,7 @@ use epitome_runtime::sentence;
 use epitome_runtime::store::StoreError;
 
 use crate::cli::StoreOptions;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, Result};
 use crate::open_store::{FULL_HINT, LOCKED_HINT, READ_ONLY_HINT};
 
 /// Guards the notice about an untrusted file: a verb may load the configuration twice.
@@ -54,7 +54,7 @@ impl Flags {
 
 impl CliConfig {
     /// Loads the configuration.
-    pub fn load(file: Option<&Path>, flags: Flags) -> Result<CliConfig, Failure> {
+    pub fn load(file: Option<&Path>, flags: Flags) -> Result<CliConfig> {
         let environment = environment();
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
         let sources =
@@ -67,7 +67,7 @@ impl CliConfig {
     }
 
     /// Loads the configuration for a verb that works on a file.
-    pub fn for_file(file: Option<&Path>) -> Result<CliConfig, Failure> {
+    pub fn for_file(file: Option<&Path>) -> Result<CliConfig> {
         CliConfig::load(file, Flags::without_store())
     }
 

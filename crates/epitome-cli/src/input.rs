@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::artifact_folder::ArtifactFolder;
 use crate::cli::InputArgs;
-use crate::failure::{Exit, Failure, words};
+use crate::failure::{Exit, Failure, Result, words};
 use crate::numbers;
 use crate::write::FileVersion;
 
@@ -43,7 +43,7 @@ pub struct OpenedFile {
 }
 
 /// Reads a file or standard input.
-pub fn read(path: &Path) -> Result<InputFile, Failure> {
+pub fn read(path: &Path) -> Result<InputFile> {
     let (bytes, version) = read_bytes(path).map_err(|error| {
         Failure::unreadable(path, words(&error)).hint("Name a session file, a request or a list of messages.")
     })?;
@@ -70,13 +70,13 @@ fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Failure {
 }
 
 /// Parses a text as a session, which keeps it: a second copy of a large file is not worth its memory.
-pub fn session(text: impl Into<String>, input: &InputArgs) -> Result<Session, Failure> {
+pub fn session(text: impl Into<String>, input: &InputArgs) -> Result<Session> {
     let options = ReadOptions { format: input.format, skip_bad_lines: input.skip_bad_lines };
     Session::read(text, &options).map_err(|error| unreadable(&input.file, &error))
 }
 
 /// Reads a file and counts its first `until` messages.
-pub fn open(input: &InputArgs, count_for: CountFor, until: Option<usize>) -> Result<OpenedFile, Failure> {
+pub fn open(input: &InputArgs, count_for: CountFor, until: Option<usize>) -> Result<OpenedFile> {
     let InputFile { path, text, version } = read(&input.file)?;
     let mut session = session(text, input)?;
     if session.context().is_empty() || !holds_message(&session) {
@@ -118,7 +118,7 @@ fn no_message(session: &Session, input: &InputArgs) -> Failure {
 }
 
 /// Cuts a session's file after a message of its context. A list keeps its text, because its messages are picked by place.
-fn until_message(session: Session, input: &InputArgs, until: usize) -> Result<Session, Failure> {
+fn until_message(session: Session, input: &InputArgs, until: usize) -> Result<Session> {
     if until == 0 {
         return Err(Failure::new(Exit::Usage, "`--until 0` leaves no message.").hint("Messages are counted from 1."));
     }

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::cli::StoreOptions;
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, Result};
 
 /// Threads read in one query.
 const PAGE: usize = 500;
@@ -40,12 +40,12 @@ pub enum IfMissing {
 }
 
 /// Runs async work to its end.
-pub fn wait<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     runtime()?.block_on(work)
 }
 
 /// Starts a runtime for a verb that waits for one thing at a time. A gateway has its own.
-pub fn runtime() -> Result<Runtime, Failure> {
+pub fn runtime() -> Result<Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(no_threads)
 }
@@ -57,11 +57,7 @@ pub fn no_threads(error: std::io::Error) -> Failure {
 
 impl OpenStore {
     /// Opens the store that the flags and the configuration name.
-    pub async fn open(
-        config: Option<&Path>,
-        options: &StoreOptions,
-        if_missing: IfMissing,
-    ) -> Result<OpenStore, Failure> {
+    pub async fn open(config: Option<&Path>, options: &StoreOptions, if_missing: IfMissing) -> Result<OpenStore> {
         let config = CliConfig::load(config, Flags::of_store(options))?;
         match &config.values().store.url {
             StoreUrl::Sqlite(path) if if_missing == IfMissing::Fail && !path.exists() => {
@@ -75,7 +71,7 @@ impl OpenStore {
     }
 
     /// Starts an engine on a store that is open already.
-    pub async fn from_parts(config: CliConfig, parts: EngineParts) -> Result<OpenStore, Failure> {
+    pub async fn from_parts(config: CliConfig, parts: EngineParts) -> Result<OpenStore> {
         let engine = Engine::new(parts).await?;
         let access = Access::new(config.values().tenant.id.clone(), "command line", Permissions::all());
         Ok(OpenStore { engine, access, config })
@@ -91,7 +87,7 @@ impl OpenStore {
     }
 
     /// Reads every thread of the tenant, by id.
-    pub async fn threads(&self) -> Result<Vec<ThreadRow>, Failure> {
+    pub async fn threads(&self) -> Result<Vec<ThreadRow>> {
         let mut rows: Vec<ThreadRow> = Vec::new();
         loop {
             let after = rows.last().map(|row| row.key.thread.clone());
@@ -105,7 +101,7 @@ impl OpenStore {
     }
 
     /// Finds a thread by its id or the beginning of it.
-    pub async fn require_thread(&self, thread: &str) -> Result<ThreadRow, Failure> {
+    pub async fn require_thread(&self, thread: &str) -> Result<ThreadRow> {
         let key = ThreadKey::new(self.access.tenant.clone(), thread_id(thread)?);
         if let Some(row) = self.log().thread(&key).await? {
             return Ok(row);
@@ -124,7 +120,7 @@ impl OpenStore {
 }
 
 /// Parses a thread's id.
-pub fn thread_id(text: &str) -> Result<ThreadId, Failure> {
+pub fn thread_id(text: &str) -> Result<ThreadId> {
     text.parse().map_err(|error| Failure::new(Exit::Usage, sentence(&error)))
 }
 
@@ -140,7 +136,6 @@ impl From<LogError> for Failure {
     }
 }
 
-/// The hint for a store that another process has locked.
 pub const LOCKED_HINT: &str = "Wait for that process to end, or stop it; `--store` names another store.";
 
 /// The hint for a store on a full disk.

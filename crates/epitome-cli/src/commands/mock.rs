@@ -10,13 +10,13 @@ use epitome_mock::{MockServer, MockSettings, MockWork, ProviderFault, Timing};
 use serde_json::json;
 
 use crate::cli;
-use crate::failure::{Answer, Exit, Failure, words};
+use crate::failure::{Answer, Exit, Failure, Result, words};
 use crate::open_store::wait;
 use crate::progress::Progress;
 use crate::receipt::count;
 use crate::telemetry;
 
-pub fn run(args: &cli::MockArgs, progress: Progress) -> Result<Answer, Failure> {
+pub fn run(args: &cli::MockArgs, progress: Progress) -> Result<Answer> {
     drop(progress);
     if args.list {
         return Ok(catalog());

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::cli::ServeArgs;
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Failure, Result};
 use crate::file_compaction::load_policy;
 use crate::open_store::no_threads;
 use crate::progress::Progress;
@@ -33,7 +33,7 @@ const STORE_WAIT: Duration = Duration::from_secs(1);
 /// At the end, the time for plans that nobody waits for any more.
 const LEFT_OVER_WAIT: Duration = Duration::from_millis(200);
 
-pub fn run(args: &ServeArgs, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
+pub fn run(args: &ServeArgs, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer> {
     drop(progress);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
     let answer = runtime.block_on(serve(args, config, json));
@@ -41,7 +41,7 @@ pub fn run(args: &ServeArgs, config: Option<&Path>, json: bool, progress: Progre
     answer
 }
 
-async fn serve(args: &ServeArgs, config: Option<&Path>, json: bool) -> Result<Answer, Failure> {
+async fn serve(args: &ServeArgs, config: Option<&Path>, json: bool) -> Result<Answer> {
     if let Some(policy) = &args.policy {
         load_policy(policy)?;
     }
@@ -163,7 +163,7 @@ const DEMO_BUDGET: u64 = 3000;
 struct Demo(MockServer);
 
 impl Demo {
-    fn start() -> Result<Demo, Failure> {
+    fn start() -> Result<Demo> {
         let failed = |error| Failure::new(Exit::CannotFit, format!("The mock provider cannot be started: {error}."));
         MockServer::start(MockSettings::default()).map(Demo).map_err(failed)
     }

@@ -74,7 +74,6 @@ struct PendingEntries {
 
 #[derive(Debug)]
 struct PendingEntry {
-    /// The name of its entry.
     name: String,
     charge: Charge,
 }

@@ -23,7 +23,6 @@ const LOOKED_AT_MAX: usize = 100_000;
 /// The addresses, as a template.
 pub(super) const TEMPLATE: &str = "epitome://thread/{thread}/artifact/{id}";
 
-/// The URI of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ResourceUri {
     pub thread: ThreadId,

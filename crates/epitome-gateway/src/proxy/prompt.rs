@@ -36,7 +36,6 @@ pub struct Sending {
     pub is_original: bool,
     /// Whether the request needs the header that lets thinking of another prefix be dropped.
     pub drops_thinking: bool,
-    /// What is told of it.
     pub told: Told,
     /// What it was counted as, with everything.
     pub counted: Option<Tokens>,

@@ -128,7 +128,6 @@ impl Objects {
         self.within(self.store.head(path)).await.map(Listed::from)
     }
 
-    /// Deletes an object, if it is there.
     pub(super) async fn delete(&self, path: &Path) -> Result<(), ObjectsError> {
         match self.within(self.store.delete(path)).await {
             Err(ObjectsError::Gone) => Ok(()),

@@ -312,7 +312,6 @@ async fn postgres_schema(url: &str) -> Result<(u64, u64), StoreError> {
     postgres(url).await.map(|_| (0, 0))
 }
 
-/// Who is asked.
 struct Asked<'a> {
     section: &'static str,
     url: &'a ModelUrl,

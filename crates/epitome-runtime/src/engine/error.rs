@@ -5,6 +5,9 @@ use crate::log::LogError;
 use crate::model::ModelError;
 use crate::store::StoreError;
 
+/// The result of a call to the engine.
+pub(super) type Result<T, E = EngineError> = std::result::Result<T, E>;
+
 /// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -46,6 +46,7 @@ mod thread;
 mod worker;
 
 pub use error::EngineError;
+use error::Result;
 pub use lessons::Clock;
 pub use settings::{ArtifactRetention, Background, EngineSettings, Jobs};
 pub use step::{Step, StepRequest};
@@ -153,7 +154,7 @@ impl EngineParts {
 
 impl Engine {
     /// An engine of these parts. The store's own secret is made on first use.
-    pub async fn new(parts: EngineParts) -> Result<Engine, EngineError> {
+    pub async fn new(parts: EngineParts) -> Result<Engine> {
         let engine = Engine::before_its_store(parts);
         let store = Arc::clone(engine.log().store());
         engine.adopt_store(store).await?;
@@ -186,7 +187,7 @@ impl Engine {
 
     /// Takes over what a store knows that was just opened: its secret, which is made where it has none, and what was
     /// learned of models.
-    pub async fn adopt_store(&self, store: Arc<dyn Store>) -> Result<(), EngineError> {
+    pub async fn adopt_store(&self, store: Arc<dyn Store>) -> Result<()> {
         let vault = self.inner.log.vault();
         vault.adopt(secret::store_secret(&store, vault.keys()).await?);
         self.inner.lessons.clear();
@@ -208,7 +209,7 @@ impl Engine {
     }
 
     /// Opens a thread; one that is not there is made.
-    pub async fn open(&self, access: &Access, thread: ThreadId, dialect: Dialect) -> Result<OpenThread, EngineError> {
+    pub async fn open(&self, access: &Access, thread: ThreadId, dialect: Dialect) -> Result<OpenThread> {
         self.open_in(access, thread, dialect, ThreadScope::default()).await
     }
 
@@ -219,7 +220,7 @@ impl Engine {
         thread: ThreadId,
         dialect: Dialect,
         scope: ThreadScope,
-    ) -> Result<OpenThread, EngineError> {
+    ) -> Result<OpenThread> {
         let key = self.allowed(access, thread, Permission::WriteThread)?;
         self.refresh_lessons(&key.tenant).await;
         if self.inner.log.thread(&key).await?.is_none() {
@@ -242,20 +243,14 @@ impl Engine {
     }
 
     /// Opens a thread that is there.
-    pub async fn resume(&self, access: &Access, thread: ThreadId) -> Result<OpenThread, EngineError> {
+    pub async fn resume(&self, access: &Access, thread: ThreadId) -> Result<OpenThread> {
         let key = self.allowed(access, thread, Permission::ReadThread)?;
         self.refresh_lessons(&key.tenant).await;
         OpenThread::load(self.clone(), access.clone(), key).await
     }
 
     /// Makes a thread that shares the first `at` messages with another, and opens it.
-    pub async fn fork(
-        &self,
-        access: &Access,
-        from: ThreadId,
-        at: u64,
-        new: ThreadId,
-    ) -> Result<OpenThread, EngineError> {
+    pub async fn fork(&self, access: &Access, from: ThreadId, at: u64, new: ThreadId) -> Result<OpenThread> {
         let key = self.allowed(access, from, Permission::WriteThread)?;
         let row = self.inner.log.fork(&key, at, new, Moment::now()).await?;
         let mut goes_along = vec![DocumentKind::Memory];
@@ -277,7 +272,7 @@ impl Engine {
         }
     }
 
-    fn allowed(&self, access: &Access, thread: ThreadId, permission: Permission) -> Result<ThreadKey, EngineError> {
+    fn allowed(&self, access: &Access, thread: ThreadId, permission: Permission) -> Result<ThreadKey> {
         if !access.may(permission) {
             tracing::warn!(requester = access.requester, permission = permission.name(), "a permission is missing");
             return Err(EngineError::NotAllowed);

@@ -9,7 +9,7 @@ use epitome::wire::{Dialect, decode_message};
 
 use super::Engine;
 use super::ask::SuspectedWindow;
-use super::error::EngineError;
+use super::error::{EngineError, Result};
 use crate::artifact::{Access, Permission};
 use crate::event::Quality;
 use crate::ids::{Moment, ThreadKey};
@@ -108,7 +108,7 @@ struct UnconfirmedAppend {
 }
 
 impl OpenThread {
-    pub(super) async fn load(engine: Engine, access: Access, key: ThreadKey) -> Result<OpenThread, EngineError> {
+    pub(super) async fn load(engine: Engine, access: Access, key: ThreadKey) -> Result<OpenThread> {
         let log = &engine.inner.log;
         let row = log.thread(&key).await?.ok_or_else(|| LogError::NoThread(key.thread.clone()))?;
         let dialect = wire_dialect(&row).ok_or_else(|| EngineError::Foreign(row.dialect.clone()))?;
@@ -147,7 +147,7 @@ impl OpenThread {
 
     /// Goes on under another engine: another policy, or another model. Messages are counted anew where that counts
     /// differently.
-    pub async fn go_on_under(&mut self, engine: &Engine) -> Result<(), EngineError> {
+    pub async fn go_on_under(&mut self, engine: &Engine) -> Result<()> {
         if Arc::ptr_eq(&self.engine.inner, &engine.inner) {
             return Ok(());
         }
@@ -196,17 +196,14 @@ impl OpenThread {
     }
 
     /// Tells whether a compaction is pending or running in the background.
-    pub async fn is_compacting(&self) -> Result<bool, EngineError> {
+    pub async fn is_compacting(&self) -> Result<bool> {
         let job = self.engine.inner.log.store().job(&self.key, &JobKind::Compact).await?;
         Ok(job.is_some_and(|job| job.state.is_pending()))
     }
 
     /// Appends messages. They are in the store when this returns [`Saved::Yes`]; while the store cannot be reached they
     /// are kept here and saved with the next step.
-    pub async fn append<E: Into<NewEntry>>(
-        &mut self,
-        entries: impl IntoIterator<Item = E>,
-    ) -> Result<Saved, EngineError> {
+    pub async fn append<E: Into<NewEntry>>(&mut self, entries: impl IntoIterator<Item = E>) -> Result<Saved> {
         self.require(Permission::WriteThread)?;
         let entries: Vec<NewEntry> = entries.into_iter().map(Into::into).collect();
         for (at, entry) in entries.iter().enumerate() {
@@ -235,7 +232,7 @@ impl OpenThread {
         &mut self,
         place: u64,
         entries: impl IntoIterator<Item = E>,
-    ) -> Result<Saved, EngineError> {
+    ) -> Result<Saved> {
         if self.length() != place {
             self.catch_up().await;
         }
@@ -262,7 +259,7 @@ impl OpenThread {
         Ok(self.saved())
     }
 
-    pub(super) fn require(&self, permission: Permission) -> Result<(), EngineError> {
+    pub(super) fn require(&self, permission: Permission) -> Result<()> {
         if self.access.may(permission) { Ok(()) } else { Err(EngineError::NotAllowed) }
     }
 
@@ -346,7 +343,7 @@ impl OpenThread {
     }
 
     /// Loads the thread anew and appends the backlog behind it, without the messages that turn out to be stored.
-    pub(super) async fn reload(&mut self) -> Result<(), EngineError> {
+    pub(super) async fn reload(&mut self) -> Result<()> {
         let loaded = load(&self.engine, &self.key, self.dialect).await;
         self.is_lost = matches!(&loaded, Err(EngineError::Log(LogError::NoThread(_))));
         let state = loaded?;
@@ -362,7 +359,7 @@ impl OpenThread {
     }
 
     /// Counts the messages of the backlog that are in the store already: the most that an unconfirmed append proves.
-    async fn count_stored(&self, row: &ThreadRow) -> Result<usize, EngineError> {
+    async fn count_stored(&self, row: &ThreadRow) -> Result<usize> {
         let mut stored = 0;
         for append in self.unconfirmed.iter().filter(|append| append.place < row.length) {
             let found = self.engine.inner.log.read(row, append.place..append.place + 1).await?;
@@ -405,7 +402,7 @@ impl OpenThread {
     }
 }
 
-async fn load(engine: &Engine, key: &ThreadKey, dialect: Dialect) -> Result<LoadedThread, EngineError> {
+async fn load(engine: &Engine, key: &ThreadKey, dialect: Dialect) -> Result<LoadedThread> {
     let meter = Meter::new(&**engine.counter(), dialect);
     let loaded = engine.inner.log.load(key, &meter, engine.counter_label()).await?;
     loaded.ok_or_else(|| LogError::NoThread(key.thread.clone()).into())

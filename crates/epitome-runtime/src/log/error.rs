@@ -4,6 +4,9 @@ use crate::ids::{ThreadId, ThreadKey};
 use crate::store::StoreError;
 use crate::vault::OpenError;
 
+/// The result of a call to the log.
+pub(crate) type Result<T, E = LogError> = std::result::Result<T, E>;
+
 /// An error of the log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -7,7 +7,7 @@ use epitome::plan::Compaction;
 use epitome::thread::{RestoredMessage, Thread};
 
 use super::body::LogEntry;
-use super::{Log, LogError};
+use super::{Log, LogError, Result};
 use crate::ids::ThreadKey;
 use crate::log::ArtifactHint;
 use crate::store::ThreadRow;
@@ -28,12 +28,7 @@ pub struct LoadedThread {
 impl Log {
     /// Loads a thread from its last compaction onward. A plan and messages that were committed while reading are taken
     /// as far as they fit together.
-    pub async fn load(
-        &self,
-        key: &ThreadKey,
-        meter: &Meter<'_>,
-        counter: &str,
-    ) -> Result<Option<LoadedThread>, LogError> {
+    pub async fn load(&self, key: &ThreadKey, meter: &Meter<'_>, counter: &str) -> Result<Option<LoadedThread>> {
         let Some(row) = self.thread(key).await? else { return Ok(None) };
         let plan = match row.version {
             0 => None,

@@ -7,7 +7,6 @@ use serde::Serialize;
 pub(super) const TENANTS: &str = "SELECT tenant FROM threads UNION SELECT tenant FROM documents \
      UNION SELECT tenant FROM artifacts UNION SELECT tenant FROM jobs ORDER BY tenant";
 
-/// A value as JSON.
 pub(super) fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,5 +1,8 @@
 //! Why a store did not do what it was asked.
 
+/// The result of a call to a store.
+pub(crate) type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// An error of a store. Nothing has changed when one is returned.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]

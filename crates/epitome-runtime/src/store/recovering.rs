@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::{MemoryStore, Store, StoreError};
+use super::{MemoryStore, Result, Store, StoreError};
 use crate::delegate_store;
 
 /// The first and the longest wait before the store is opened again.
@@ -15,8 +15,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Opens a store.
-pub type Opener =
-    Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreError>> + Send>> + Send + Sync>;
+pub type Opener = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Arc<dyn Store>>> + Send>> + Send + Sync>;
 
 /// A store that is opened as soon as that is possible. A clone is the same store.
 ///
@@ -81,7 +80,7 @@ impl RecoveringStore {
     /// `adopt` is done with it; where that fails, the store counts as not opened.
     pub async fn keep_open<F>(&self, adopt: impl Fn(Arc<dyn Store>) -> F)
     where
-        F: Future<Output = Result<(), StoreError>>,
+        F: Future<Output = Result<()>>,
     {
         let mut was_open = false;
         let mut told = String::new();
@@ -131,11 +130,7 @@ impl RecoveringStore {
         }
     }
 
-    async fn wrap_call<T>(
-        &self,
-        _: &'static str,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    async fn wrap_call<T>(&self, _: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
         let answer = call.await;
         if let Err(StoreError::Deleted(path)) = &answer
             && self.is_open()
@@ -167,11 +162,7 @@ impl Absent {
         &self.nobody
     }
 
-    async fn wrap_call<T>(
-        &self,
-        _: &'static str,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    async fn wrap_call<T>(&self, _: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
         drop(call);
         Err(self.why.clone())
     }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use epitome::thread::{Chain, MessageId};
 
 use super::tally::{SealedRow, Tally};
-use super::{PAGE, ProgressReporter, TenantDocuments, UpkeepError, threads};
+use super::{PAGE, ProgressReporter, Result, TenantDocuments, threads};
 use crate::artifact::Artifacts;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
 use crate::log::{Log, LogEntry, LogError, wire_dialect};
@@ -35,11 +35,7 @@ pub struct CheckReport {
 }
 
 /// Checks everything that a store holds.
-pub async fn check(
-    log: &Log,
-    artifacts: &Artifacts,
-    said: &mut ProgressReporter<'_>,
-) -> Result<CheckReport, UpkeepError> {
+pub async fn check(log: &Log, artifacts: &Artifacts, said: &mut ProgressReporter<'_>) -> Result<CheckReport> {
     said("Checking the store itself".to_owned());
     let mut checked = CheckReport { findings: log.store().check().await?, ..CheckReport::default() };
     let mut stale = Stale::default();
@@ -64,7 +60,7 @@ pub async fn check(
 }
 
 impl CheckReport {
-    async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+    async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<()> {
         self.threads += 1;
         let mut found = segments(log, row).await?;
         if let Err(error) = log.labels(row) {
@@ -91,7 +87,7 @@ impl CheckReport {
         tenant: &TenantId,
         threads: &HashSet<ThreadId>,
         stale: &mut Stale,
-    ) -> Result<(), UpkeepError> {
+    ) -> Result<()> {
         let mut documents = TenantDocuments::of(log, tenant);
         while let Some((key, row)) = documents.next().await? {
             self.documents += 1;
@@ -290,12 +286,7 @@ impl Walk {
     }
 }
 
-async fn plan(
-    log: &Log,
-    row: &ThreadRow,
-    version: u64,
-    ids: &HashSet<MessageId>,
-) -> Result<Option<String>, UpkeepError> {
+async fn plan(log: &Log, row: &ThreadRow, version: u64, ids: &HashSet<MessageId>) -> Result<Option<String>> {
     let (plan, stored) = match log.plan(&row.key, Some(version)).await {
         Ok(Some(plan)) => plan,
         Ok(None) => return Ok(Some(format!("Thread {} has no plan {version} of {}.", row.key, row.version))),
@@ -320,7 +311,7 @@ fn is_within(plan: &PlanRow, row: &ThreadRow) -> bool {
     plan.live_from <= plan.covers && ends.chain([plan.covers]).all(|end| end <= row.length)
 }
 
-async fn events(log: &Log, key: &ThreadKey) -> Result<Option<String>, UpkeepError> {
+async fn events(log: &Log, key: &ThreadKey) -> Result<Option<String>> {
     let mut after = 0;
     loop {
         match log.events(key, after, PAGE).await {

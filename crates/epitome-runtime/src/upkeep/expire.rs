@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{TenantDocuments, UpkeepError};
+use super::{Result, TenantDocuments};
 use crate::ids::{Moment, ThreadKey};
 use crate::log::Log;
 use crate::store::{DocumentKey, DocumentRow, Owner, StoredKind, Write};
 
 /// Removes documents whose retention is over, and finished jobs; how many there were. A document that was written without an
 /// expiry is judged by the retention of its kind.
-pub async fn expire(log: &Log, now: Moment) -> Result<u64, UpkeepError> {
+pub async fn expire(log: &Log, now: Moment) -> Result<u64> {
     let mut removed = 0;
     for tenant in log.store().tenants().await? {
         let mut documents = TenantDocuments::of(log, &tenant);
@@ -32,7 +32,7 @@ fn is_over(key: &DocumentKey, row: &DocumentRow, now: Moment) -> bool {
 
 /// Everything that is kept beside a thread's messages, plans and events, opened: what is to go with the thread when it is
 /// erased, and along with it when it is exported.
-pub async fn documents_of(log: &Log, thread: &ThreadKey) -> Result<Vec<(DocumentKey, Vec<u8>)>, UpkeepError> {
+pub async fn documents_of(log: &Log, thread: &ThreadKey) -> Result<Vec<(DocumentKey, Vec<u8>)>> {
     let mut found = Vec::new();
     let mut documents = TenantDocuments::of(log, &thread.tenant);
     while let Some((key, row)) = documents.next().await? {

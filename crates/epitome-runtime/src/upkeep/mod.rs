@@ -25,6 +25,9 @@ const PAGE: usize = 256;
 /// Told what is being done.
 pub type ProgressReporter<'a> = dyn FnMut(String) + Send + 'a;
 
+/// The result of upkeep.
+type Result<T, E = UpkeepError> = std::result::Result<T, E>;
+
 /// An error of upkeep.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::names::blind_names;
 use super::tally::{SealedRow, Tally};
-use super::{PAGE, ProgressReporter, TenantDocuments, UpkeepError, threads};
+use super::{PAGE, ProgressReporter, Result, TenantDocuments, UpkeepError, threads};
 use crate::artifact::{Artifacts, Finding, Unreadable};
 use crate::ids::{TenantId, ThreadKey};
 use crate::log::{Log, LogError, NewDocument};
@@ -58,11 +58,7 @@ struct Rotation {
 }
 
 /// Brings everything that a store holds under the current key.
-pub async fn rotate(
-    log: &Log,
-    artifacts: &Artifacts,
-    said: &mut ProgressReporter<'_>,
-) -> Result<RotationReport, UpkeepError> {
+pub async fn rotate(log: &Log, artifacts: &Artifacts, said: &mut ProgressReporter<'_>) -> Result<RotationReport> {
     if !log.vault().is_sealing() {
         return Err(UpkeepError::NoKey);
     }
@@ -140,7 +136,7 @@ impl Rotation {
         (self.rotated.left.len(), self.closed.iter().map(|(_, tally)| *tally).collect())
     }
 
-    async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+    async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<()> {
         if let Some(labels) = self.taken(SealedRow::Label, log.reseal_labels(row)) {
             self.rotated.labels += 1;
             log.apply(&[Write::Label { key: row.key.clone(), labels }]).await?;
@@ -165,7 +161,7 @@ impl Rotation {
         })
     }
 
-    async fn messages(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+    async fn messages(&mut self, log: &Log, row: &ThreadRow) -> Result<()> {
         let mut start = row.shared.last().map_or(0, |shared| shared.until);
         while start < row.length {
             let end = (start + PAGE as u64).min(row.length);
@@ -181,7 +177,7 @@ impl Rotation {
         Ok(())
     }
 
-    async fn plans(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+    async fn plans(&mut self, log: &Log, row: &ThreadRow) -> Result<()> {
         for version in 1..=row.version {
             let Some(plan) = log.store().plan(&row.key, Some(version)).await? else { continue };
             if let Some(body) = self.taken(SealedRow::Plan, log.reseal_plan(&row.key, &plan)) {
@@ -192,7 +188,7 @@ impl Rotation {
         Ok(())
     }
 
-    async fn events(&mut self, log: &Log, key: &ThreadKey) -> Result<(), UpkeepError> {
+    async fn events(&mut self, log: &Log, key: &ThreadKey) -> Result<()> {
         let mut after = 0;
         loop {
             let page = log.store().events(key, after, PAGE).await?;
@@ -210,7 +206,7 @@ impl Rotation {
         }
     }
 
-    async fn documents(&mut self, log: &Log, tenant: &TenantId) -> Result<(), UpkeepError> {
+    async fn documents(&mut self, log: &Log, tenant: &TenantId) -> Result<()> {
         self.rotated.renamed += blind_names(log, tenant).await?;
         let mut documents = TenantDocuments::of(log, tenant);
         while let Some((key, row)) = documents.next().await? {
@@ -228,7 +224,7 @@ impl Rotation {
     }
 
     /// Makes a thread's index anew, unless it is under the current key.
-    async fn index(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+    async fn index(&mut self, log: &Log, row: &ThreadRow) -> Result<()> {
         let (tenant, name) = (&row.key.tenant, row.key.thread.as_str());
         let current = log.vault().current_key_id().unwrap_or_default().to_owned();
         let known = log.document::<String>(tenant, DocumentKind::Rotated, name).await.ok().and_then(|(known, _)| known);
@@ -249,13 +245,7 @@ impl Rotation {
         Ok(())
     }
 
-    async fn passages(
-        &mut self,
-        log: &Log,
-        row: &ThreadRow,
-        start: u64,
-        end: u64,
-    ) -> Result<Option<Write>, UpkeepError> {
+    async fn passages(&mut self, log: &Log, row: &ThreadRow, start: u64, end: u64) -> Result<Option<Write>> {
         let mut rows = Vec::new();
         for place in start..end {
             match log.read(row, place..place + 1).await {
@@ -285,7 +275,7 @@ struct Imported {
 }
 
 /// The runs of messages that are in a thread's index: what its plans took out, and what was imported.
-async fn indexed(log: &Log, row: &ThreadRow) -> Result<Vec<(u64, u64)>, UpkeepError> {
+async fn indexed(log: &Log, row: &ThreadRow) -> Result<Vec<(u64, u64)>> {
     let imported = match log.document::<Imported>(&row.key.tenant, DocumentKind::Source, row.key.thread.as_str()).await
     {
         Ok((imported, _)) => imported.unwrap_or_default(),
@@ -314,7 +304,6 @@ fn merged(mut runs: Vec<(u64, u64)>, length: u64) -> Vec<(u64, u64)> {
     }
     found
 }
-
 #[cfg(test)]
 mod tests {
     use super::merged;

@@ -26,7 +26,6 @@ pub(super) enum Flow {
     Done,
 }
 
-/// An event of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamEvent<'a> {
     /// Its name; `message` where it has none.

@@ -29,7 +29,7 @@ use super::encode::limit as most;
 use super::rule::LAPSED;
 use super::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow,
-    Segment, Store, StoreError, ThreadRow, Write,
+    Result, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -55,17 +55,17 @@ type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 impl PostgresStore {
     /// Connects to a database and brings its schema `epitome` up to date.
-    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+    pub async fn connect(url: &str) -> Result<Self> {
         PostgresStore::connect_with(url, &PostgresSettings::default()).await
     }
 
     /// Connects to a database with settings, and brings the schema up to date.
-    pub async fn connect_with(url: &str, settings: &PostgresSettings) -> Result<Self, StoreError> {
+    pub async fn connect_with(url: &str, settings: &PostgresSettings) -> Result<Self> {
         Ok(PostgresStore { pool: open::pool(url, settings).await? })
     }
 
     /// Tells whether an address can be one, without asking anybody there.
-    pub fn check_address(url: &str) -> Result<(), StoreError> {
+    pub fn check_address(url: &str) -> Result<()> {
         open::config(url, &PostgresSettings::default()).map(drop)
     }
 
@@ -73,15 +73,15 @@ impl PostgresStore {
     pub const SCHEMA: u64 = open::STEPS.len() as u64;
 
     /// The schema of a database as it is now; 0 when there is none.
-    pub async fn schema_of(url: &str) -> Result<u64, StoreError> {
+    pub async fn schema_of(url: &str) -> Result<u64> {
         Ok(open::schema(url, &PostgresSettings::default()).await?)
     }
 
-    async fn rows<T: FromColumns>(&self, sql: &str, values: Values<'_>) -> Result<Vec<T>, StoreError> {
+    async fn rows<T: FromColumns>(&self, sql: &str, values: Values<'_>) -> Result<Vec<T>> {
         Ok(self.selected(sql, values).await?.iter().map(T::read).collect::<Result<_, _>>()?)
     }
 
-    async fn row<T: FromColumns>(&self, sql: &str, values: Values<'_>) -> Result<Option<T>, StoreError> {
+    async fn row<T: FromColumns>(&self, sql: &str, values: Values<'_>) -> Result<Option<T>> {
         Ok(self.rows(sql, values).await?.pop())
     }
 
@@ -206,7 +206,7 @@ impl Store for PostgresStore {
         true
     }
 
-    async fn apply(&self, writes: &[Write]) -> Result<(), StoreError> {
+    async fn apply(&self, writes: &[Write]) -> Result<()> {
         if writes.is_empty() {
             return Ok(());
         }
@@ -219,37 +219,32 @@ impl Store for PostgresStore {
         Ok(self.written(writes).await?)
     }
 
-    async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>, StoreError> {
+    async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>> {
         let sql = "SELECT * FROM threads WHERE tenant = $1 AND thread = $2";
         self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str()]).await
     }
 
-    async fn threads(
-        &self,
-        tenant: &TenantId,
-        after: Option<&ThreadId>,
-        limit: usize,
-    ) -> Result<Vec<ThreadRow>, StoreError> {
+    async fn threads(&self, tenant: &TenantId, after: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>> {
         let sql = "SELECT * FROM threads WHERE tenant = $1 AND thread > $2 ORDER BY thread LIMIT $3";
         let after = after.map_or("", ThreadId::as_str);
         self.rows(sql, &[&tenant.as_str(), &after, &most(limit)]).await
     }
 
-    async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>, StoreError> {
+    async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>> {
         let sql = "SELECT m.* FROM threads t JOIN messages m ON m.thread = t.no AND m.place >= $3 AND m.place < $4 \
                    WHERE t.tenant = $1 AND t.thread = $2 ORDER BY m.place";
         let (first, end) = (bound(places.start), bound(places.end));
         self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &first, &end]).await
     }
 
-    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError> {
+    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>> {
         let sql = "SELECT m.* FROM threads t JOIN messages m ON m.thread = t.no AND m.place = ANY($3) \
                    WHERE t.tenant = $1 AND t.thread = $2 ORDER BY m.place";
         let places: Vec<i64> = places.iter().copied().map(bound).collect();
         self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &places]).await
     }
 
-    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError> {
+    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>> {
         let sql = "SELECT t.thread, m.place FROM unnest($1::bytea[]) WITH ORDINALITY AS w (id, n) \
                    JOIN messages m ON m.id = w.id JOIN threads t ON t.no = m.thread \
                    WHERE t.tenant = $2 AND t.scope = $3 ORDER BY w.n, t.updated DESC, t.no DESC LIMIT 1";
@@ -257,14 +252,14 @@ impl Store for PostgresStore {
         self.row(sql, &[&ids, &tenant.as_str(), &scope]).await
     }
 
-    async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
+    async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>> {
         let sql = "SELECT p.* FROM threads t JOIN plans p ON p.thread = t.no AND p.version = coalesce($3, t.version) \
                    WHERE t.tenant = $1 AND t.thread = $2";
         let version = version.map(bound);
         self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &version]).await
     }
 
-    async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
+    async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>> {
         let sql = "SELECT * FROM documents WHERE tenant = $1 AND kind = $2 AND name = $3";
         self.row(sql, &[&key.tenant.as_str(), &key.kind.name(), &key.name]).await
     }
@@ -274,7 +269,7 @@ impl Store for PostgresStore {
         tenant: &TenantId,
         after: Option<&DocumentKey>,
         limit: usize,
-    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>> {
         // One condition for both would keep the index from being used.
         let Some(after) = after else {
             let sql = "SELECT * FROM documents WHERE tenant = $1 ORDER BY kind, name LIMIT $2";
@@ -285,22 +280,17 @@ impl Store for PostgresStore {
         self.rows(sql, values).await
     }
 
-    async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError> {
+    async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>> {
         self.row("SELECT * FROM artifacts WHERE id = $1", &[&id]).await
     }
 
-    async fn artifacts(
-        &self,
-        tenant: &TenantId,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<ArtifactRow>, StoreError> {
+    async fn artifacts(&self, tenant: &TenantId, after: Option<&str>, limit: usize) -> Result<Vec<ArtifactRow>> {
         let sql = "SELECT * FROM artifacts WHERE tenant = $1 AND id >= coalesce($2, '') \
                    AND id IS DISTINCT FROM $2 ORDER BY id LIMIT $3";
         self.rows(sql, &[&tenant.as_str(), &after, &most(limit)]).await
     }
 
-    async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>, StoreError> {
+    async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>> {
         let sql = "SELECT e.* FROM threads t JOIN events e ON e.thread = t.no AND e.number > $3 \
                    WHERE t.tenant = $1 AND t.thread = $2 ORDER BY e.number LIMIT $4";
         let values: Values<'_> = &[&key.tenant.as_str(), &key.thread.as_str(), &bound(after), &most(limit)];
@@ -313,7 +303,7 @@ impl Store for PostgresStore {
         segments: &[Segment],
         terms: &[String],
         limit: usize,
-    ) -> Result<Vec<Candidate>, StoreError> {
+    ) -> Result<Vec<Candidate>> {
         let Some(query) = search::any_of(terms) else { return Ok(Vec::new()) };
         let (threads, ends) = search::columns(segments);
         let values: Values<'_> = &[&tenant.as_str(), &threads, &ends, &query, &most(limit)];
@@ -321,24 +311,24 @@ impl Store for PostgresStore {
         Ok(rows.iter().map(search::candidate).collect::<Result<_, _>>()?)
     }
 
-    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
+    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>> {
         if self.selected(IS_ANY_DUE, &[&kind.name(), &now.0]).await?.is_empty() {
             return Ok(None);
         }
         Ok(self.claimed(kind, lease, now).await?)
     }
 
-    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, StoreError> {
+    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>> {
         let sql = "SELECT * FROM jobs WHERE tenant = $1 AND thread = $2 AND kind = $3 \
                    ORDER BY queued DESC, id DESC LIMIT 1";
         self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &kind.name()]).await
     }
 
-    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
+    async fn tenants(&self) -> Result<Vec<TenantId>> {
         self.rows(super::encode::TENANTS, &[]).await
     }
 
-    async fn check(&self) -> Result<Vec<String>, StoreError> {
+    async fn check(&self) -> Result<Vec<String>> {
         let told = |row: &Row| {
             let (thread, rows): (&str, &str) = (row.try_get("thread")?, row.try_get("rows")?);
             Ok(format!("Thread {thread} does not hold all of its {rows}."))
@@ -346,12 +336,12 @@ impl Store for PostgresStore {
         Ok(self.selected(GAPS, &[]).await?.iter().map(told).collect::<Result<_, Fault>>()?)
     }
 
-    async fn vacuum(&self, before: Moment) -> Result<u64, StoreError> {
+    async fn vacuum(&self, before: Moment) -> Result<u64> {
         Ok(self.vacuumed(before).await?)
     }
 
     /// Rewrites the tables; each is locked meanwhile. What the server keeps in its log for a while is its own affair.
-    async fn scrub(&self) -> Result<(), StoreError> {
+    async fn scrub(&self) -> Result<()> {
         let scrubbed = async {
             let client = self.pool.get().await?;
             client.batch_execute("SET statement_timeout = 0").await?;

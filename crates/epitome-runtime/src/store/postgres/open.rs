@@ -10,8 +10,8 @@ use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::Fault;
-use crate::store::StoreError;
 use crate::store::rule::refused;
+use crate::store::{Result, StoreError};
 
 /// All steps of the schema, oldest first.
 pub(super) const STEPS: [&str; 3] = [
@@ -89,14 +89,14 @@ fn connections(url: &str, settings: &PostgresSettings) -> Result<Pool, Fault> {
     Ok(pool)
 }
 
-fn tls() -> Result<MakeRustlsConnect, StoreError> {
+fn tls() -> Result<MakeRustlsConnect> {
     crate::tls::install_provider();
     let config = rustls::ClientConfig::with_platform_verifier();
     let config = config.map_err(|error| StoreError::Refused(format!("TLS cannot be set up: {error}")))?;
     Ok(MakeRustlsConnect::new(config))
 }
 
-pub(super) fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> {
+pub(super) fn config(url: &str, settings: &PostgresSettings) -> Result<Config> {
     let parsed = url.parse::<Config>();
     let mut config = parsed.map_err(|error| StoreError::Refused(format!("the address is wrong: {error}")))?;
     let named = |c: char| c.is_ascii_alphanumeric() || c == '_';

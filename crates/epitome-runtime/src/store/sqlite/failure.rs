@@ -4,6 +4,9 @@ use rusqlite::{Error, ErrorCode, ffi};
 
 use crate::store::StoreError;
 
+/// The result of a statement.
+pub(super) type Result<T, E = Fault> = std::result::Result<T, E>;
+
 /// A failure on its way to the caller. Apart from [`StoreError`] so that SQLite's errors stay out of the public surface.
 #[derive(Debug)]
 pub(super) struct Fault(StoreError);

@@ -12,8 +12,8 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
 
 use super::failure::Fault;
-use crate::store::StoreError;
 use crate::store::rule::refused;
+use crate::store::{Result, StoreError};
 
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -154,7 +154,7 @@ fn not_foreign(conn: &Connection, path: &Path) -> Result<(), Fault> {
 }
 
 /// Makes the file readable for its owner only, unless it is there.
-fn make_file(path: &Path) -> Result<(), StoreError> {
+fn make_file(path: &Path) -> Result<()> {
     let made = make_folder(path).and_then(|()| owners().open(path).map(drop));
     let Err(error) = made else { return Ok(()) };
     let reason = format!("{} cannot be made: {}", path.display(), error.kind());

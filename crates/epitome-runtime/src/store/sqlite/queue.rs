@@ -4,14 +4,14 @@ use rusqlite::{Connection, OptionalExtension, named_params, params};
 use uuid::Uuid;
 
 use super::apply::changed;
-use super::failure::Fault;
+use super::failure::Result;
 use crate::ids::Moment;
 use crate::store::columns::FromColumns as _;
 use crate::store::rule::LAPSED;
 use crate::store::{JobEnd, JobId, JobKind, JobRow, Lease, NewJob, StoreError};
 
 /// Queues a job unless one of its kind is pending for its thread.
-pub(super) fn enqueue(conn: &Connection, job: &NewJob) -> Result<(), Fault> {
+pub(super) fn enqueue(conn: &Connection, job: &NewJob) -> Result<()> {
     let pending = "SELECT 1 FROM jobs WHERE tenant = ? AND thread = ? AND kind = ? AND state IN ('ready', 'running')";
     let key = params![job.key.tenant.as_str(), job.key.thread.as_str(), job.kind.name()];
     if conn.prepare_cached(pending)?.exists(key)? {
@@ -36,7 +36,7 @@ pub(super) fn enqueue(conn: &Connection, job: &NewJob) -> Result<(), Fault> {
 }
 
 /// Moves the end of a hold.
-pub(super) fn extend(conn: &Connection, job: JobId, token: Uuid, until: Moment) -> Result<(), Fault> {
+pub(super) fn extend(conn: &Connection, job: JobId, token: Uuid, until: Moment) -> Result<()> {
     let made = conn
         .prepare_cached("UPDATE jobs SET lease_until = ?3 WHERE id = ?1 AND token = ?2")?
         .execute(params![job.0.as_bytes(), token.as_bytes(), until.0])?;
@@ -44,7 +44,7 @@ pub(super) fn extend(conn: &Connection, job: JobId, token: Uuid, until: Moment) 
 }
 
 /// Ends a hold.
-pub(super) fn finish(conn: &Connection, job: JobId, token: Uuid, end: &JobEnd) -> Result<(), Fault> {
+pub(super) fn finish(conn: &Connection, job: JobId, token: Uuid, end: &JobEnd) -> Result<()> {
     let held = params![job.0.as_bytes(), token.as_bytes()];
     let made = match end {
         JobEnd::Done => conn
@@ -68,19 +68,14 @@ fn lost(job: JobId) -> StoreError {
 }
 
 /// Tells whether a job of a kind is due, so that the writer need not be asked for nothing.
-pub(super) fn is_any_due(conn: &Connection, kind: &JobKind, now: Moment) -> Result<bool, Fault> {
+pub(super) fn is_any_due(conn: &Connection, kind: &JobKind, now: Moment) -> Result<bool> {
     let due = "SELECT 1 FROM jobs WHERE kind = ?1 AND state IN ('ready', 'running') \
                AND iif(state = 'ready', due <= ?2, lease_until <= ?2)";
     Ok(conn.prepare_cached(due)?.exists(params![kind.name(), now.0])?)
 }
 
 /// Takes the oldest job that is due.
-pub(super) fn claim(
-    conn: &mut Connection,
-    kind: &JobKind,
-    lease: &Lease,
-    now: Moment,
-) -> Result<Option<JobRow>, Fault> {
+pub(super) fn claim(conn: &mut Connection, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>> {
     let transaction = conn.transaction()?;
     transaction
         .prepare_cached(

@@ -6,7 +6,7 @@ use epitome::thread::MessageId;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::apply::number;
-use super::failure::Fault;
+use super::failure::Result;
 use super::slot;
 use crate::ids::{TenantId, ThreadKey};
 use crate::store::columns::FromColumns as _;
@@ -14,7 +14,7 @@ use crate::store::encode::id_bytes;
 use crate::store::{Found, MessageRow};
 
 /// A thread's own messages at single places.
-pub(super) fn messages_at(conn: &Connection, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, Fault> {
+pub(super) fn messages_at(conn: &Connection, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>> {
     let Some(thread) = number(conn, key)? else { return Ok(Vec::new()) };
     let mut select = conn.prepare_cached("SELECT * FROM messages WHERE slot = ?")?;
     let places: BTreeSet<u64> = places.iter().copied().collect();
@@ -28,12 +28,7 @@ pub(super) fn messages_at(conn: &Connection, key: &ThreadKey, places: &[u64]) ->
 }
 
 /// The first of these messages that a thread of a scope holds.
-pub(super) fn find(
-    conn: &Connection,
-    tenant: &TenantId,
-    scope: &str,
-    ids: &[MessageId],
-) -> Result<Option<Found>, Fault> {
+pub(super) fn find(conn: &Connection, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>> {
     let mut select = conn.prepare_cached(
         "SELECT t.thread, m.slot FROM messages m CROSS JOIN threads t ON t.no = m.slot >> 32 \
          WHERE m.id = ?1 AND t.tenant = ?2 AND t.scope = ?3 \
