@@ -92,7 +92,10 @@ impl ChatStream {
             pieces_of(delta_of(choice)).iter().map(|piece| self.look_at_piece(piece.get(), own)).collect()
         });
         if is_last || choice.is_some_and(ends) {
-            self.decide_all(own);
+            // Names cannot go on any more.
+            for call in &mut self.calls {
+                call.owner.get_or_insert_with(|| owner(&call.name, own));
+            }
         }
         self.waiting.push(Waiting { event: event.clone(), calls });
         if self.calls.iter().any(|call| call.owner.is_none()) {
@@ -171,13 +174,6 @@ impl ChatStream {
         }
         self.calls.push(Call { index, id: id.to_owned(), ..Call::default() });
         self.calls.len() - 1
-    }
-
-    /// Decides whose the calls are whose names cannot go on any more.
-    fn decide_all(&mut self, own: &OwnNames) {
-        for call in &mut self.calls {
-            call.owner.get_or_insert_with(|| owner(&call.name, own));
-        }
     }
 
     /// Returns what the client sees of an event, once the owner of each call is known.

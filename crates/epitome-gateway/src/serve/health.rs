@@ -87,7 +87,9 @@ pub(crate) async fn health(State(api): State<Api>) -> Json<Health> {
 
 /// Answers `/readyz`, with each check.
 pub(crate) async fn ready(State(api): State<Api>) -> Response {
-    let needed = [check_serving(&api), check_upstreams(&api)];
+    let count = api.settings.upstreams.len();
+    let upstreams = Check { name: "upstreams", ok: count > 0, detail: format!("{count} configured"), ms: 0 };
+    let needed = [check_serving(&api), upstreams];
     let kept = api.probes.check(&api.engine).await;
     let (code, status) = match (needed.iter().all(|check| check.ok), kept.iter().all(|check| check.ok)) {
         (true, true) => (StatusCode::OK, ReadinessStatus::Ready),
@@ -102,11 +104,6 @@ fn check_serving(api: &Api) -> Check {
     let ok = !api.stop.is_finishing();
     let detail = if ok { "takes requests" } else { "is shutting down" };
     Check { name: "serving", ok, detail: detail.to_owned(), ms: 0 }
-}
-
-fn check_upstreams(api: &Api) -> Check {
-    let count = api.settings.upstreams.len();
-    Check { name: "upstreams", ok: count > 0, detail: format!("{count} configured"), ms: 0 }
 }
 
 /// Probes of the store and the artifacts. They write something small, because a full disk still allows reading. A result is

@@ -96,8 +96,13 @@ impl TextPage<'_> {
 
     /// The lines that hold a text, each with some around it.
     fn holding(&self, wanted: &str, context: usize, (from, to): (usize, usize)) -> Outcome {
-        let hits: Vec<TextMatch> =
-            all_hits(self.text, wanted).into_iter().filter(|hit| (from..=to).contains(&hit.line)).collect();
+        let all = ExcerptLimit { counter: &Characters::Four, max: Tokens::new(u64::MAX / 2) };
+        let hits: Vec<TextMatch> = Text::new(self.text)
+            .grep(wanted, all)
+            .shown
+            .into_iter()
+            .filter(|hit| (from..=to).contains(&hit.line))
+            .collect();
         if hits.is_empty() {
             let (id, all) = (self.id, self.line_count());
             return Outcome::answer(format!("[{id}: none of the lines that were looked at holds that; it has {all}]"));
@@ -155,12 +160,6 @@ fn block(lines: &[&str], hit: &TextMatch, context: usize, last: usize, next: usi
         false => format!("{number}- {}", cut(lines[number - 1])),
     };
     format!("{gap}{}", (first..=end).map(shown).collect::<Vec<_>>().join("\n"))
-}
-
-/// Every line that holds a text.
-fn all_hits(text: &str, wanted: &str) -> Vec<TextMatch> {
-    let all = ExcerptLimit { counter: &Characters::Four, max: Tokens::new(u64::MAX / 2) };
-    Text::new(text).grep(wanted, all).shown
 }
 
 /// The beginning of a line.

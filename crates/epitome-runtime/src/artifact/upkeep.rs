@@ -127,19 +127,18 @@ impl Artifacts {
     ) -> Result<(), ArtifactError> {
         let mut rows = Rows::new(tenant);
         while let Some(row) = rows.next(self).await? {
-            if !outlasts(&row, now) && self.is_still_expired(&row, now).await? {
+            if outlasts(&row, now) {
+                continue;
+            }
+            // The row may be a page old, and the same content may have been put again since.
+            let there = self.store.artifact(&row.id).await?;
+            if there.is_some_and(|there| there.tenant == row.tenant && !outlasts(&there, now)) {
                 self.store.apply(&[Write::DeleteArtifact { tenant: tenant.clone(), id: row.id.clone() }]).await?;
                 swept.expired += 1;
                 swept.bytes += self.delete_bytes(&row, now).await?;
             }
         }
         Ok(())
-    }
-
-    /// The row may be a page old, and the same content may have been put again since.
-    async fn is_still_expired(&self, row: &ArtifactRow, now: Moment) -> Result<bool, StoreError> {
-        let now_there = self.store.artifact(&row.id).await?;
-        Ok(now_there.is_some_and(|there| there.tenant == row.tenant && !outlasts(&there, now)))
     }
 
     async fn delete_bytes(&self, row: &ArtifactRow, now: Moment) -> Result<u64, ArtifactError> {

@@ -145,7 +145,10 @@ impl Layers {
 
     fn read_file(&mut self, path: &Path, text: &str, extent: Extent) -> Result<(), ConfigError> {
         let file = TomlFile { path, text };
-        let table = DeTable::parse(text).map_err(|error| file.syntax(&error))?;
+        let table = DeTable::parse(text).map_err(|error| {
+            let line = file.line(error.span().map_or(0, |span| span.start));
+            ConfigError::Syntax { path: path.to_owned(), line, problem: error.message().trim().to_owned() }
+        })?;
         for (section, value) in table.get_ref() {
             self.read_section(&file, section, value, extent)?;
         }
@@ -269,11 +272,6 @@ impl TomlFile<'_> {
 
     fn origin(&self, offset: usize) -> Origin {
         Origin::File(self.path.to_owned(), self.line(offset))
-    }
-
-    fn syntax(&self, error: &toml::de::Error) -> ConfigError {
-        let line = self.line(error.span().map_or(0, |span| span.start));
-        ConfigError::Syntax { path: self.path.to_owned(), line, problem: error.message().trim().to_owned() }
     }
 
     fn value(&self, value: &Spanned<DeValue<'_>>) -> WrittenValue {

@@ -213,16 +213,12 @@ impl LessonBook {
             changed.changed = now;
         }
         if !changed.is_empty() {
-            self.make_room(now);
+            // The oldest that knows no window goes first, and then the oldest.
+            while self.lessons.len() >= LESSONS_MAX {
+                let first = self.lessons.iter().position(|lesson| lesson.window_at(now).is_none());
+                self.lessons.remove(first.unwrap_or(0));
+            }
             self.lessons.push(changed);
-        }
-    }
-
-    /// Forgets until there is room for one more: the oldest that knows no window, and then the oldest.
-    fn make_room(&mut self, now: Moment) {
-        while self.lessons.len() >= LESSONS_MAX {
-            let first = self.lessons.iter().position(|lesson| lesson.window_at(now).is_none());
-            self.lessons.remove(first.unwrap_or(0));
         }
     }
 

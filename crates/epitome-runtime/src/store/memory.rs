@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::rule::{self, not_at};
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobKind, JobRow,
-    JobState, Lease, MessageRow, NewJob, PlanRow, Result, Segment, Store, StoreError, ThreadRow, Write,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobKind, JobRow, JobState,
+    Lease, MessageRow, NewJob, PlanRow, Result, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -232,23 +232,46 @@ impl State {
             Write::Append { key, messages, tokens } => self.append(key, messages, *tokens),
             Write::CommitPlan { key, plan } => self.commit(key, plan),
             Write::Index { key, rows } => self.index(key, rows),
-            Write::Label { key, labels } => self.label(key, labels),
-            Write::NameThread { key, scope, counter } => self.name_thread(key, scope, counter),
+            Write::Label { key, labels } => {
+                let before = std::mem::replace(&mut self.held(key)?.row.labels, labels.clone());
+                Ok(undo(key, move |thread| thread.row.labels = before))
+            }
+            Write::NameThread { key, scope, counter } => {
+                let row = &mut self.held(key)?.row;
+                let scope = std::mem::replace(&mut row.scope, scope.clone());
+                let counter = std::mem::replace(&mut row.counter, counter.clone());
+                Ok(undo(key, move |thread| (thread.row.scope, thread.row.counter) = (scope, counter)))
+            }
             Write::PutDocument { key, expected, at, expires, body } => {
                 let row = DocumentRow { version: 1, at: *at, expires: *expires, body: body.clone() };
                 self.put_document(key, *expected, row)
             }
             Write::DeleteDocument(key) => Ok(self.set_document(key, None)),
             Write::PutArtifact(row) => self.put_artifact(row),
-            Write::DeleteArtifact { tenant, id } => Ok(self.delete_artifact(tenant, id)),
+            Write::DeleteArtifact { tenant, id } => {
+                let foreign = self.artifacts.get(id).filter(|row| row.tenant != *tenant).cloned();
+                Ok(self.set_artifact(id.clone(), foreign))
+            }
             Write::AddEvent { key, event } => self.add_event(key, event),
             Write::Enqueue(job) => self.enqueue(job),
-            Write::ExtendLease { job, token, until } => self.extend(*job, *token, *until),
-            Write::FinishJob { job, token, end } => self.finish(*job, *token, end),
+            Write::ExtendLease { job: id, token, until } => {
+                let mut job = self.running(*id, *token)?;
+                job.lease = job.lease.map(|lease| Lease { until: *until, ..lease });
+                Ok(self.set_job(*id, Some(job)))
+            }
+            Write::FinishJob { job: id, token, end } => {
+                let mut job = self.running(*id, *token)?;
+                rule::ended(&mut job, end);
+                Ok(self.set_job(*id, Some(job)))
+            }
             Write::Reseal { key, place, id, body } => self.reseal_message(key, *place, *id, body),
             Write::ResealPlan { key, version, body } => self.reseal(Sealed::Plan(key.clone(), *version), body.clone()),
             Write::ResealEvent { key, number, body } => self.reseal(Sealed::Event(key.clone(), *number), body.clone()),
-            Write::DropIndex(key) => Ok(self.drop_index(key)),
+            Write::DropIndex(key) => {
+                let index =
+                    self.threads.get_mut(key).map(|thread| std::mem::take(&mut thread.index)).unwrap_or_default();
+                Ok(undo(key, move |thread| thread.index = index))
+            }
         }
     }
 
@@ -313,23 +336,6 @@ impl State {
         Ok(undo(key, move |thread| added.iter().for_each(|at| drop(thread.index.remove(at)))))
     }
 
-    fn drop_index(&mut self, key: &ThreadKey) -> Undo {
-        let index = self.threads.get_mut(key).map(|thread| std::mem::take(&mut thread.index)).unwrap_or_default();
-        undo(key, move |thread| thread.index = index)
-    }
-
-    fn label(&mut self, key: &ThreadKey, labels: &[u8]) -> Result<Undo> {
-        let before = std::mem::replace(&mut self.held(key)?.row.labels, labels.to_vec());
-        Ok(undo(key, move |thread| thread.row.labels = before))
-    }
-
-    fn name_thread(&mut self, key: &ThreadKey, scope: &str, counter: &str) -> Result<Undo> {
-        let row = &mut self.held(key)?.row;
-        let scope = std::mem::replace(&mut row.scope, scope.to_owned());
-        let counter = std::mem::replace(&mut row.counter, counter.to_owned());
-        Ok(undo(key, move |thread| (thread.row.scope, thread.row.counter) = (scope, counter)))
-    }
-
     fn put_document(&mut self, key: &DocumentKey, expected: Option<u64>, row: DocumentRow) -> Result<Undo> {
         let version = self.documents.get(key).map_or(0, |row| row.version);
         if expected.is_some_and(|expected| expected != version) {
@@ -350,11 +356,6 @@ impl State {
             None => row.clone(),
         };
         Ok(self.set_artifact(row.id.clone(), Some(row)))
-    }
-
-    fn delete_artifact(&mut self, tenant: &TenantId, id: &str) -> Undo {
-        let foreign = self.artifacts.get(id).filter(|row| row.tenant != *tenant).cloned();
-        self.set_artifact(id.to_owned(), foreign)
     }
 
     fn set_artifact(&mut self, id: String, row: Option<ArtifactRow>) -> Undo {
@@ -387,18 +388,6 @@ impl State {
     fn running(&self, id: JobId, token: Uuid) -> Result<JobRow> {
         let held = self.jobs.get(&id).filter(|job| job.lease.as_ref().is_some_and(|lease| lease.token == token));
         held.cloned().ok_or_else(|| StoreError::conflict(format!("the lease of job {}", id.0)))
-    }
-
-    fn extend(&mut self, id: JobId, token: Uuid, until: Moment) -> Result<Undo> {
-        let mut job = self.running(id, token)?;
-        job.lease = job.lease.map(|lease| Lease { until, ..lease });
-        Ok(self.set_job(id, Some(job)))
-    }
-
-    fn finish(&mut self, id: JobId, token: Uuid, end: &JobEnd) -> Result<Undo> {
-        let mut job = self.running(id, token)?;
-        rule::ended(&mut job, end);
-        Ok(self.set_job(id, Some(job)))
     }
 
     fn reseal_message(&mut self, key: &ThreadKey, place: u64, id: MessageId, body: &[u8]) -> Result<Undo> {

@@ -242,7 +242,10 @@ impl Walk {
                     match log.read(row, place..place + 1).await {
                         Ok(entries) => entries.iter().for_each(|entry| self.step(row, entry)),
                         Err(LogError::Store(error)) => return Err(error),
-                        Err(error) => self.stumble(&error),
+                        Err(error) => {
+                            (self.chain, self.is_whole) = (None, false);
+                            self.found.push(sentence(&error));
+                        }
                     }
                 }
             }
@@ -263,11 +266,6 @@ impl Walk {
         self.ids.insert(entry.id);
         self.tip = entry.stored;
         self.tokens += entry.part_tokens.iter().map(|tokens| tokens.get()).sum::<u64>();
-    }
-
-    fn stumble(&mut self, error: &LogError) {
-        (self.chain, self.is_whole) = (None, false);
-        self.found.push(sentence(error));
     }
 
     fn arrive(&mut self, row: &ThreadRow) {

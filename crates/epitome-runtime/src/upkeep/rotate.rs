@@ -116,7 +116,7 @@ impl Rotation {
     fn leave_artifact(&mut self, finding: &Finding) {
         match finding {
             Finding::Unreadable(_, Unreadable::Sealed(reason @ (OpenError::UnknownKey(_) | OpenError::WrongKey))) => {
-                self.leave_closed(SealedRow::Artifact, reason)
+                self.leave_closed(SealedRow::Artifact, reason);
             }
             _ => self.rotated.left.push(sentence(finding)),
         }

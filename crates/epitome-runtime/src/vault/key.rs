@@ -204,16 +204,12 @@ impl FromStr for Keys {
         if all.is_empty() {
             return Err(NotAKey::Empty);
         }
-        match twice(&all) {
-            Some(id) => Err(NotAKey::Twice(id.clone())),
+        let seen_before = |(at, key): &(usize, &MasterKey)| all[..*at].iter().any(|earlier| earlier.id == key.id);
+        match all.iter().enumerate().find(seen_before) {
+            Some((_, key)) => Err(NotAKey::Twice(key.id.clone())),
             None => Ok(Keys { all }),
         }
     }
-}
-
-fn twice(keys: &[MasterKey]) -> Option<&KeyId> {
-    let seen_before = |(at, key): &(usize, &MasterKey)| keys[..*at].iter().any(|earlier| earlier.id == key.id);
-    keys.iter().enumerate().find(seen_before).map(|(_, key)| key.id())
 }
 
 #[cfg(test)]

@@ -76,13 +76,6 @@ impl Scripted {
         Some(line)
     }
 
-    fn check_window(&self, used: Tokens) -> Result<(), ModelError> {
-        match self.script.window {
-            Some(limit) if used > Tokens::new(limit) => Err(refused(400, None, &self.too_long(used.get(), limit))),
-            _ => Ok(()),
-        }
-    }
-
     /// Returns the error of the dialect's provider for a prompt that is too long.
     fn too_long(&self, used: u64, limit: u64) -> String {
         match self.protocol {
@@ -125,7 +118,9 @@ impl Model for Scripted {
     async fn answer(&self, prompt: &ModelPrompt, hear: &mut Hear<'_>) -> Result<ModelAnswer, ModelError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let reading = Reading::of(prompt, self.dialect());
-        self.check_window(reading.tokens)?;
+        if let Some(limit) = self.script.window.filter(|limit| reading.tokens > Tokens::new(*limit)) {
+            return Err(refused(400, None, &self.too_long(reading.tokens.get(), limit)));
+        }
         let line = self.line(&reading).ok_or_else(|| {
             let message = "the script has no answer left for this prompt; add one, or give one of them repeat = true";
             ModelError::Refused(404, message.into())

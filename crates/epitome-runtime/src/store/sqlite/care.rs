@@ -7,22 +7,15 @@ use crate::ids::Moment;
 
 /// Looks for damage and describes it in sentences.
 pub(super) fn check(conn: &Connection) -> Result<Vec<String>> {
-    let mut found = damage(conn)?;
-    found.append(&mut dangling(conn)?);
-    found.append(&mut gaps(conn)?);
-    Ok(found)
-}
-
-fn damage(conn: &Connection) -> Result<Vec<String>> {
     let mut pragma = conn.prepare("PRAGMA integrity_check(100)")?;
     let lines: Vec<String> = pragma.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    Ok(lines.into_iter().filter(|line| line != "ok").map(|line| format!("SQLite says: {line}.")).collect())
-}
-
-fn dangling(conn: &Connection) -> Result<Vec<String>> {
+    let mut found: Vec<String> =
+        lines.into_iter().filter(|line| line != "ok").map(|line| format!("SQLite says: {line}.")).collect();
     let mut pragma = conn.prepare("PRAGMA foreign_key_check")?;
     let tables: Vec<String> = pragma.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    Ok(tables.into_iter().map(|table| format!("A row of {table} belongs to a thread that is not there.")).collect())
+    found.extend(tables.iter().map(|table| format!("A row of {table} belongs to a thread that is not there.")));
+    found.append(&mut gaps(conn)?);
+    Ok(found)
 }
 
 /// Threads that do not hold all their messages, plans and events, and rows of threads that are not there.

@@ -442,7 +442,9 @@ fn check_marks(request: &Request<'_>, report: &mut Report) {
     for mark in marks.iter().filter(|mark| mark.on_thinking) {
         report.add(Rule::A14, mark.place, "A thinking block cannot carry cache_control.");
     }
-    check_lifetimes(&marks, report);
+    if let Some(mark) = marks.iter().skip_while(|mark| mark.lives_long).find(|mark| mark.lives_long) {
+        report.add(Rule::A14, mark.place, "A cache mark with a ttl of 1h must not come after one of 5m.");
+    }
 }
 
 /// A block that ends a cached prefix.
@@ -475,12 +477,6 @@ fn marks(request: &Request<'_>) -> Vec<Mark> {
 
 fn marks_in(list: List, entries: &[Value]) -> Vec<Mark> {
     entries.iter().enumerate().filter_map(|(at, entry)| Mark::on(Place::entry(list, at), entry)).collect()
-}
-
-fn check_lifetimes(marks: &[Mark], report: &mut Report) {
-    if let Some(mark) = marks.iter().skip_while(|mark| mark.lives_long).find(|mark| mark.lives_long) {
-        report.add(Rule::A14, mark.place, "A cache mark with a ttl of 1h must not come after one of 5m.");
-    }
 }
 const MESSAGES_MAX: usize = 100_000;
 const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;

@@ -103,7 +103,11 @@ fn check_call(call: &Value, place: Place, report: &mut Report) {
     }
     match (text(call, "type"), call.get("function"), call.get("custom")) {
         (Some("function") | None, Some(function), _) => check_function(function, place, report),
-        (Some("custom"), _, Some(custom)) => check_custom(custom, place, report),
+        (Some("custom"), _, Some(custom)) => {
+            if text(custom, "name").is_none() || text(custom, "input").is_none() {
+                report.add(Rule::C3, place, "A custom call must have a `name` and a textual `input`.");
+            }
+        }
         (Some("function" | "custom") | None, _, _) => {
             report.add(Rule::C3, place, "A call must carry a `function`, or a `custom` tool, of its own type.");
         }
@@ -119,12 +123,6 @@ fn check_function(function: &Value, place: Place, report: &mut Report) {
         Some(arguments) if matches!(serde_json::from_str(arguments), Ok(Value::Object(_))) => {}
         Some(_) => report.add(Rule::C5, place, "The text of `arguments` is not a JSON object."),
         None => report.add(Rule::C5, place, "`arguments` must be a string."),
-    }
-}
-
-fn check_custom(custom: &Value, place: Place, report: &mut Report) {
-    if text(custom, "name").is_none() || text(custom, "input").is_none() {
-        report.add(Rule::C3, place, "A custom call must have a `name` and a textual `input`.");
     }
 }
 

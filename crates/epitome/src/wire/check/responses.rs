@@ -147,7 +147,11 @@ fn check_item(item: &Item<'_>, value: &Value, place: Place, report: &mut Report)
         Item::Call(_, None) | Item::Output(_, None) => report.add(Rule::R7, place, "The item must have a `call_id`."),
         Item::Call(Tool::Function, _) => check_texts(value, &["name", "arguments"], place, report),
         Item::Call(Tool::Custom, _) => check_texts(value, &["name", "input"], place, report),
-        Item::Output(Tool::Function | Tool::Custom, _) => check_output(value, place, report),
+        Item::Output(Tool::Function | Tool::Custom, _) => {
+            if !matches!(value.get("output"), Some(Value::String(_) | Value::Array(_))) {
+                report.add(Rule::R7, place, "The `output` must be a string or a list of parts.");
+            }
+        }
         Item::Reasoning if !value.get("summary").is_some_and(Value::is_array) => {
             report.add(Rule::R7, place, "The `summary` of a reasoning item must be a list.");
         }
@@ -177,12 +181,6 @@ fn check_message(value: &Value, place: Place, report: &mut Report) {
 fn check_texts(value: &Value, fields: &[&str], place: Place, report: &mut Report) {
     for field in fields.iter().filter(|field| text(value, field).is_none()) {
         report.add(Rule::R7, place, format!("The item's `{field}` must be a string."));
-    }
-}
-
-fn check_output(value: &Value, place: Place, report: &mut Report) {
-    if !matches!(value.get("output"), Some(Value::String(_) | Value::Array(_))) {
-        report.add(Rule::R7, place, "The `output` must be a string or a list of parts.");
     }
 }
 
