@@ -13,7 +13,7 @@ use epitome::wire::PromptMessage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::failure::{Failure, words};
+use crate::failure::{Failure, Result, words};
 use crate::find_message::parse_reference;
 use crate::write::{Origin, replace, sweep};
 
@@ -92,10 +92,6 @@ pub enum Numbering {
 }
 
 impl CompactionRecord {
-    fn is_lasting(&self) -> bool {
-        self.numbering == Numbering::Lasting || self.earlier.is_none()
-    }
-
     /// Returns the first number that no message has.
     pub fn next_number(&self) -> usize {
         let MessagePlaces { messages, stayed, edited, next, .. } = &self.places;
@@ -118,7 +114,7 @@ pub struct RecordChain {
 impl RecordChain {
     /// Returns the newest record, if later rounds can continue its numbers.
     pub fn newest(&self) -> Option<&CompactionRecord> {
-        self.records.first().filter(|record| record.is_lasting())
+        self.records.first().filter(|record| record.numbering == Numbering::Lasting || record.earlier.is_none())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -260,7 +256,7 @@ impl ArtifactFolder {
     }
 
     /// Stores removed content, then the record of its compaction. Returns the record's id.
-    pub fn put(&self, removed: RemovedContent<'_>, mut record: CompactionRecord) -> Result<ArtifactId, Failure> {
+    pub fn put(&self, removed: RemovedContent<'_>, mut record: CompactionRecord) -> Result<ArtifactId> {
         self.create_folders()?;
         for (id, pieces) in &removed.objects {
             let path = self.object(id);
@@ -279,7 +275,7 @@ impl ArtifactFolder {
 
     /// Creates the folders, readable by their owner alone and ignored by version control. A folder that exists already is
     /// left to its owner's own settings.
-    fn create_folders(&self) -> Result<(), Failure> {
+    fn create_folders(&self) -> Result<()> {
         let is_new = !self.dir.exists();
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);

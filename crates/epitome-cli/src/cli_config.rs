@@ -13,7 +13,7 @@ use epitome_runtime::sentence;
 use epitome_runtime::store::StoreError;
 
 use crate::cli::StoreOptions;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, Result};
 use crate::open_store::{FULL_HINT, LOCKED_HINT, READ_ONLY_HINT};
 
 /// Guards the notice about an untrusted file: a verb may load the configuration twice.
@@ -54,7 +54,7 @@ impl Flags {
 
 impl CliConfig {
     /// Loads the configuration.
-    pub fn load(file: Option<&Path>, flags: Flags) -> Result<CliConfig, Failure> {
+    pub fn load(file: Option<&Path>, flags: Flags) -> Result<CliConfig> {
         let environment = environment();
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
         let sources =
@@ -67,7 +67,7 @@ impl CliConfig {
     }
 
     /// Loads the configuration for a verb that works on a file.
-    pub fn for_file(file: Option<&Path>) -> Result<CliConfig, Failure> {
+    pub fn for_file(file: Option<&Path>) -> Result<CliConfig> {
         CliConfig::load(file, Flags::without_store())
     }
 
@@ -116,8 +116,8 @@ pub fn environment() -> Environment {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         let exit = match error {
-            ConfigError::Unreadable { .. } => Exit::Unreadable,
-            ConfigError::Unwritable { .. } => Exit::CannotWrite,
+            ConfigError::Unreadable(..) => Exit::Unreadable,
+            ConfigError::Unwritable(..) => Exit::CannotWrite,
             _ => Exit::Usage,
         };
         Failure::new(exit, sentence(&error)).hint("`docs/configuration.md` lists every setting.")
@@ -127,15 +127,15 @@ impl From<ConfigError> for Failure {
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         let (exit, hint) = match &error {
-            BuildError::Store { reason: StoreError::Locked { .. }, .. } => (Exit::Unreadable, LOCKED_HINT),
-            BuildError::Store { reason: StoreError::Full { .. }, .. } => (Exit::CannotWrite, FULL_HINT),
-            BuildError::Store { reason: StoreError::ReadOnly { .. }, .. } => (Exit::CannotWrite, READ_ONLY_HINT),
-            BuildError::Store { .. } => (Exit::Unreadable, "Name another store with `--store` or `store.url`."),
+            BuildError::Store(_, StoreError::Locked(_)) => (Exit::Unreadable, LOCKED_HINT),
+            BuildError::Store(_, StoreError::Full(_)) => (Exit::CannotWrite, FULL_HINT),
+            BuildError::Store(_, StoreError::ReadOnly(_)) => (Exit::CannotWrite, READ_ONLY_HINT),
+            BuildError::Store(..) => (Exit::Unreadable, "Name another store with `--store` or `store.url`."),
             BuildError::Artifacts(PlaceError::Folder { .. }) => {
                 (Exit::CannotWrite, "Name another place with `artifacts.url`.")
             }
             BuildError::Artifacts(_) => (Exit::Unreadable, "Name another place with `artifacts.url`."),
-            BuildError::NoModel { .. } => {
+            BuildError::NoModel(_) => {
                 (Exit::Usage, "Name it with `--model-url` and `--summarizer-model`, or configure it.")
             }
             _ => (Exit::Usage, "`epitome config show` lists every setting and where it comes from."),

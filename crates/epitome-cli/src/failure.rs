@@ -66,6 +66,9 @@ impl Answer {
     }
 }
 
+/// The result of a command, or of a part of it.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
 /// The reason that a command did not do what it was asked.
 #[derive(Debug)]
 pub struct Failure {

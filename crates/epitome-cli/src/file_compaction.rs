@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::cli::PlanArgs;
 use crate::cli_config::CliConfig;
-use crate::failure::{Exit, Failure, words};
+use crate::failure::{Exit, Failure, Result, words};
 use crate::input::{OpenedFile, open};
 use crate::mistyped::did_you_mean;
 use crate::summary_writer::{SummarySource, SummaryWriter};
@@ -40,7 +40,7 @@ enum Goal {
 
 impl FileCompaction {
     /// Opens the file and resolves policy and limit.
-    pub fn new(args: &PlanArgs, config: &CliConfig) -> Result<FileCompaction, Failure> {
+    pub fn new(args: &PlanArgs, config: &CliConfig) -> Result<FileCompaction> {
         let PlanArgs { input, goal: args } = args;
         let policy = match &args.policy {
             Some(name) => load_policy(name)?,
@@ -76,7 +76,7 @@ impl FileCompaction {
     }
 
     /// Makes the compaction; `None` where the file is small enough. A limit that cannot be kept is a failure.
-    pub fn run(&self, writer: &SummaryWriter<'_>) -> Result<Option<(Fitted, SummarySource)>, Failure> {
+    pub fn run(&self, writer: &SummaryWriter<'_>) -> Result<Option<(Fitted, SummarySource)>> {
         let mut source = SummarySource::None;
         let result = self.compactor().run(&mut |planner, draft| {
             let (summary, by) = writer.write(planner, draft, &*self.opened.conversation.counter)?;
@@ -94,7 +94,7 @@ impl FileCompaction {
     }
 
     /// Makes the compaction by code alone, whether it fits or not; `None` where the file is small enough.
-    pub fn preview(&self) -> Result<Option<Fitted>, Failure> {
+    pub fn preview(&self) -> Result<Option<Fitted>> {
         self.compactor().preview().map_err(|floor| self.floor_failure(&floor))
     }
 
@@ -161,7 +161,7 @@ pub fn settle_window(
 }
 
 /// Loads the preset of a name, or the policy in a file.
-pub fn load_policy(name: &str) -> Result<Policy, Failure> {
+pub fn load_policy(name: &str) -> Result<Policy> {
     if let Some(policy) = preset(name) {
         return Ok(policy);
     }

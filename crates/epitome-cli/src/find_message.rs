@@ -6,12 +6,11 @@ use epitome::budget::{Characters, Meter};
 use epitome::session::{ContextMessage, ReadOptions, Session};
 use epitome::thread::{NewMessage, Thread};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, Result};
 
 /// The fewest characters of an id that name a message.
 const ID_CHARS_MIN: usize = 4;
 
-/// A message that was found.
 #[derive(Clone, Debug)]
 pub struct FoundMessage {
     pub message: Arc<NewMessage>,
@@ -28,7 +27,7 @@ pub fn before_compaction(session: &Session) -> Option<Session> {
 }
 
 /// Finds a message by its line or the beginning of its id.
-pub fn by_line_or_id(session: &Session, id: &str) -> Result<FoundMessage, Failure> {
+pub fn by_line_or_id(session: &Session, id: &str) -> Result<FoundMessage> {
     match parse_reference(id, 'L') {
         Some(line) => by_line(session, line),
         None => by_id(session, id),
@@ -50,7 +49,7 @@ fn in_context(message: &ContextMessage) -> FoundMessage {
     FoundMessage { message: Arc::clone(&message.message), line: message.line, logged: message.logged }
 }
 
-fn by_line(session: &Session, line: usize) -> Result<FoundMessage, Failure> {
+fn by_line(session: &Session, line: usize) -> Result<FoundMessage> {
     if let Some(at) = session.log().iter().position(|logged| logged.line == line) {
         return Ok(logged(session, at));
     }
@@ -61,7 +60,7 @@ fn by_line(session: &Session, line: usize) -> Result<FoundMessage, Failure> {
     })
 }
 
-fn by_id(session: &Session, id: &str) -> Result<FoundMessage, Failure> {
+fn by_id(session: &Session, id: &str) -> Result<FoundMessage> {
     let mut found = Vec::new();
     if id.len() >= ID_CHARS_MIN {
         for (at, message) in session.log().iter().enumerate() {

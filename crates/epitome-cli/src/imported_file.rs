@@ -10,7 +10,7 @@ use epitome_runtime::log::{NewDocument, place_runs};
 use epitome_runtime::store::{DocumentKind, Write};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::open_store::OpenStore;
 
 /// Larger files become artifacts.
@@ -41,17 +41,12 @@ enum Content {
 
 impl ImportedFile {
     /// Finds the file of a thread, if it was imported.
-    pub async fn of(store: &OpenStore, thread: &ThreadId) -> Result<Option<ImportedFile>, Failure> {
+    pub async fn of(store: &OpenStore, thread: &ThreadId) -> Result<Option<ImportedFile>> {
         Ok(store.log().document(&store.access.tenant, DocumentKind::Source, thread.as_str()).await?.0)
     }
 
     /// Stores a large file's bytes, and returns the writes for the rest.
-    pub async fn put(
-        store: &OpenStore,
-        thread: &ThreadId,
-        file: String,
-        session: &Session,
-    ) -> Result<Vec<Write>, Failure> {
+    pub async fn put(store: &OpenStore, thread: &ThreadId, file: String, session: &Session) -> Result<Vec<Write>> {
         let text = session.source().as_str();
         let mut writes = Vec::new();
         let kept = if text.len() <= DOCUMENT_BYTES_MAX {
@@ -80,7 +75,7 @@ impl ImportedFile {
     }
 
     /// Reads the file's text.
-    pub async fn text(self, store: &OpenStore) -> Result<String, Failure> {
+    pub async fn text(self, store: &OpenStore) -> Result<String> {
         match self.kept {
             Content::Text(text) => Ok(text),
             Content::Artifact(id) => {

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::artifact_folder::ArtifactFolder;
 use crate::cli::InputArgs;
-use crate::failure::{Exit, Failure, words};
+use crate::failure::{Exit, Failure, Result, words};
 use crate::numbers;
 use crate::write::FileVersion;
 
@@ -43,8 +43,10 @@ pub struct OpenedFile {
 }
 
 /// Reads a file or standard input.
-pub fn read(path: &Path) -> Result<InputFile, Failure> {
-    let (bytes, version) = read_bytes(path).map_err(|error| missing(path, &error))?;
+pub fn read(path: &Path) -> Result<InputFile> {
+    let (bytes, version) = read_bytes(path).map_err(|error| {
+        Failure::unreadable(path, words(&error)).hint("Name a session file, a request or a list of messages.")
+    })?;
     let text = String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))?;
     Ok(InputFile { path: path.to_owned(), text, version })
 }
@@ -60,10 +62,6 @@ fn read_bytes(path: &Path) -> io::Result<(Vec<u8>, Option<FileVersion>)> {
     Ok((std::fs::read(path)?, Some(version)))
 }
 
-fn missing(path: &Path, error: &io::Error) -> Failure {
-    Failure::unreadable(path, words(error)).hint("Name a session file, a request or a list of messages.")
-}
-
 fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Failure {
     let offset = error.utf8_error().valid_up_to();
     let line = error.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -72,13 +70,13 @@ fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Failure {
 }
 
 /// Parses a text as a session, which keeps it: a second copy of a large file is not worth its memory.
-pub fn session(text: impl Into<String>, input: &InputArgs) -> Result<Session, Failure> {
+pub fn session(text: impl Into<String>, input: &InputArgs) -> Result<Session> {
     let options = ReadOptions { format: input.format, skip_bad_lines: input.skip_bad_lines };
     Session::read(text, &options).map_err(|error| unreadable(&input.file, &error))
 }
 
 /// Reads a file and counts its first `until` messages.
-pub fn open(input: &InputArgs, count_for: CountFor, until: Option<usize>) -> Result<OpenedFile, Failure> {
+pub fn open(input: &InputArgs, count_for: CountFor, until: Option<usize>) -> Result<OpenedFile> {
     let InputFile { path, text, version } = read(&input.file)?;
     let mut session = session(text, input)?;
     if session.context().is_empty() || !holds_message(&session) {
@@ -120,7 +118,7 @@ fn no_message(session: &Session, input: &InputArgs) -> Failure {
 }
 
 /// Cuts a session's file after a message of its context. A list keeps its text, because its messages are picked by place.
-fn until_message(session: Session, input: &InputArgs, until: usize) -> Result<Session, Failure> {
+fn until_message(session: Session, input: &InputArgs, until: usize) -> Result<Session> {
     if until == 0 {
         return Err(Failure::new(Exit::Usage, "`--until 0` leaves no message.").hint("Messages are counted from 1."));
     }

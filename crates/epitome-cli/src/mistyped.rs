@@ -3,7 +3,7 @@
 use epitome::budget::{Known, Model};
 use strsim::osa_distance;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, Result};
 
 /// Shorter names get no suggestion: each is near to every other.
 const NAME_CHARS_MIN: usize = 4;
@@ -39,7 +39,7 @@ pub fn did_you_mean(name: &str, known: &[&str]) -> String {
 }
 
 /// Refuses a name that is a typo of a known model's. Returns whether the model is known.
-pub fn check_model(name: &str) -> Result<Known, Failure> {
+pub fn check_model(name: &str) -> Result<Known> {
     let known = Model::named(name).known;
     // A gateway's name for a model has its maker before it: `openai/gpt-4o`.
     let own = name.rsplit('/').next().unwrap_or(name).to_lowercase().replace('.', "-");
@@ -56,7 +56,6 @@ pub fn check_model(name: &str) -> Result<Known, Failure> {
     Err(Failure::new(Exit::Usage, format!("Unknown model `{name}`; did you mean {}?", near.join(" or ")))
         .hint("If that is its name, add its window: `--window N`. `epitome models` lists the known ones."))
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,7 +17,7 @@ use std::path::Path;
 use epitome::session::{Format, Session};
 
 use crate::artifact_folder::{ArtifactFolder, CompactionRecord, RecordChain, file_name};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, Result};
 use crate::find_message::parse_reference;
 
 /// A message that was found by its number.
@@ -43,7 +43,7 @@ pub fn restore(session: &mut Session, folder: &ArtifactFolder, path: &Path) -> b
 }
 
 /// Finds the message of a reference such as `m41`.
-pub fn locate(session: &Session, folder: &ArtifactFolder, path: &Path, id: &str) -> Result<NumberedMessage, Failure> {
+pub fn locate(session: &Session, folder: &ArtifactFolder, path: &Path, id: &str) -> Result<NumberedMessage> {
     let number = parse_reference(id, 'm').unwrap_or(0);
     if !matches!(session.format(), Format::List(_)) {
         return by_place(session, number);
@@ -75,7 +75,7 @@ pub fn locate(session: &Session, folder: &ArtifactFolder, path: &Path, id: &str)
     }
 }
 
-fn by_place(session: &Session, number: usize) -> Result<NumberedMessage, Failure> {
+fn by_place(session: &Session, number: usize) -> Result<NumberedMessage> {
     let count = session.log().len();
     let at = number.checked_sub(1).filter(|at| *at < count);
     at.map(NumberedMessage::InFile).ok_or_else(|| no_such(number, count))

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use epitome_runtime::artifact::{Access, ArtifactError, Denied, Permissions};
 use epitome_runtime::config::StoreUrl;
-use epitome_runtime::engine::{Engine, EngineError, Parts};
+use epitome_runtime::engine::{Engine, EngineError, EngineParts};
 use epitome_runtime::ids::{ThreadId, ThreadKey};
 use epitome_runtime::log::{Log, LogError};
 use epitome_runtime::sentence;
@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::cli::StoreOptions;
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, Result};
 
 /// Threads read in one query.
 const PAGE: usize = 500;
@@ -40,12 +40,12 @@ pub enum IfMissing {
 }
 
 /// Runs async work to its end.
-pub fn wait<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     runtime()?.block_on(work)
 }
 
 /// Starts a runtime for a verb that waits for one thing at a time. A gateway has its own.
-pub fn runtime() -> Result<Runtime, Failure> {
+pub fn runtime() -> Result<Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(no_threads)
 }
@@ -57,11 +57,7 @@ pub fn no_threads(error: std::io::Error) -> Failure {
 
 impl OpenStore {
     /// Opens the store that the flags and the configuration name.
-    pub async fn open(
-        config: Option<&Path>,
-        options: &StoreOptions,
-        if_missing: IfMissing,
-    ) -> Result<OpenStore, Failure> {
+    pub async fn open(config: Option<&Path>, options: &StoreOptions, if_missing: IfMissing) -> Result<OpenStore> {
         let config = CliConfig::load(config, Flags::of_store(options))?;
         match &config.values().store.url {
             StoreUrl::Sqlite(path) if if_missing == IfMissing::Fail && !path.exists() => {
@@ -75,7 +71,7 @@ impl OpenStore {
     }
 
     /// Starts an engine on a store that is open already.
-    pub async fn from_parts(config: CliConfig, parts: Parts) -> Result<OpenStore, Failure> {
+    pub async fn from_parts(config: CliConfig, parts: EngineParts) -> Result<OpenStore> {
         let engine = Engine::new(parts).await?;
         let access = Access::new(config.values().tenant.id.clone(), "command line", Permissions::all());
         Ok(OpenStore { engine, access, config })
@@ -91,7 +87,7 @@ impl OpenStore {
     }
 
     /// Reads every thread of the tenant, by id.
-    pub async fn threads(&self) -> Result<Vec<ThreadRow>, Failure> {
+    pub async fn threads(&self) -> Result<Vec<ThreadRow>> {
         let mut rows: Vec<ThreadRow> = Vec::new();
         loop {
             let after = rows.last().map(|row| row.key.thread.clone());
@@ -105,7 +101,7 @@ impl OpenStore {
     }
 
     /// Finds a thread by its id or the beginning of it.
-    pub async fn require_thread(&self, thread: &str) -> Result<ThreadRow, Failure> {
+    pub async fn require_thread(&self, thread: &str) -> Result<ThreadRow> {
         let key = ThreadKey::new(self.access.tenant.clone(), thread_id(thread)?);
         if let Some(row) = self.log().thread(&key).await? {
             return Ok(row);
@@ -113,7 +109,7 @@ impl OpenStore {
         let mut rows = self.threads().await?;
         rows.retain(|row| thread.len() >= PREFIX_CHARS_MIN && row.key.thread.as_str().starts_with(thread));
         match rows.len() {
-            0 => Err(LogError::NoThread { thread: key.thread }.into()),
+            0 => Err(LogError::NoThread(key.thread).into()),
             1 => Ok(rows.remove(0)),
             count => {
                 let sentence = format!("The ids of {count} threads begin with `{thread}`.");
@@ -124,17 +120,15 @@ impl OpenStore {
 }
 
 /// Parses a thread's id.
-pub fn thread_id(text: &str) -> Result<ThreadId, Failure> {
+pub fn thread_id(text: &str) -> Result<ThreadId> {
     text.parse().map_err(|error| Failure::new(Exit::Usage, sentence(&error)))
 }
 
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         match &error {
-            LogError::NoThread { .. } => {
-                Failure::new(Exit::Usage, sentence(&error)).hint("`epitome threads` lists them.")
-            }
-            LogError::Sealed { .. } => Failure::new(Exit::Unreadable, sentence(&error))
+            LogError::NoThread(_) => Failure::new(Exit::Usage, sentence(&error)).hint("`epitome threads` lists them."),
+            LogError::Sealed(..) => Failure::new(Exit::Unreadable, sentence(&error))
                 .hint("Name the key it was sealed with in `keys.current` or `keys.older`."),
             LogError::Store(store) => store_failure(store),
             _ => Failure::new(Exit::Unreadable, sentence(&error)).hint("`epitome store check` looks for damage."),
@@ -142,7 +136,6 @@ impl From<LogError> for Failure {
     }
 }
 
-/// The hint for a store that another process has locked.
 pub const LOCKED_HINT: &str = "Wait for that process to end, or stop it; `--store` names another store.";
 
 /// The hint for a store on a full disk.
@@ -153,10 +146,10 @@ pub const READ_ONLY_HINT: &str = "Make it writable, or name another store with `
 
 fn store_failure(error: &StoreError) -> Failure {
     let (exit, hint) = match error {
-        StoreError::Conflict { .. } => (Exit::CannotWrite, "Another process wrote to it meanwhile; try again."),
-        StoreError::Locked { .. } => (Exit::CannotWrite, LOCKED_HINT),
-        StoreError::ReadOnly { .. } => (Exit::CannotWrite, READ_ONLY_HINT),
-        StoreError::Full { .. } => (Exit::CannotWrite, FULL_HINT),
+        StoreError::Conflict(_) => (Exit::CannotWrite, "Another process wrote to it meanwhile; try again."),
+        StoreError::Locked(_) => (Exit::CannotWrite, LOCKED_HINT),
+        StoreError::ReadOnly(_) => (Exit::CannotWrite, READ_ONLY_HINT),
+        StoreError::Full(_) => (Exit::CannotWrite, FULL_HINT),
         StoreError::Newer { .. } => {
             (Exit::Unreadable, "Use a version of epitome that is at least as new as the one that wrote it.")
         }

@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 
 use crate::cli::SummaryArgs;
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, Result};
 use crate::open_store;
 use crate::progress::Progress;
 
@@ -64,12 +64,7 @@ pub enum SummarySource {
 
 impl<'a> SummaryWriter<'a> {
     /// Creates the writer that the command line or the configuration asks for. A dry run calls no model.
-    pub fn new(
-        mut config: CliConfig,
-        args: &SummaryArgs,
-        is_dry_run: bool,
-        progress: &'a Progress,
-    ) -> Result<Self, Failure> {
+    pub fn new(mut config: CliConfig, args: &SummaryArgs, is_dry_run: bool, progress: &'a Progress) -> Result<Self> {
         if args.model_url.is_some() && args.summarizer_key_env.is_none() {
             config.loaded.config.0.summarizer.key = usual_key(&config);
         }
@@ -85,7 +80,7 @@ impl<'a> SummaryWriter<'a> {
         planner: &Planner<'_>,
         draft: &Draft,
         counter: &dyn TokenCounter,
-    ) -> Result<(Option<StructuredSummary>, SummarySource), Failure> {
+    ) -> Result<(Option<StructuredSummary>, SummarySource)> {
         let (Some(model), Some(runtime)) = (self.summarizer.model(), &self.runtime) else {
             return Ok((None, SummarySource::Code));
         };

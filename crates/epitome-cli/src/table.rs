@@ -37,7 +37,6 @@ impl Table {
         Table { title: Some(title), ..Table::new(sides) }
     }
 
-    /// Adds a row.
     pub fn row(&mut self, cells: &[&dyn Display]) {
         self.rows.push(cells.iter().map(ToString::to_string).collect());
     }

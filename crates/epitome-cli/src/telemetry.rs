@@ -11,7 +11,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli_config::CliConfig;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, Result};
 
 /// The target of the gateway's line about each request.
 const REQUESTS: &str = "epitome_gateway::request";
@@ -23,7 +23,7 @@ pub fn say(text: &str) {
 
 /// Starts logging. As JSON the log has a line for each request, as text it has warnings only. Spans are sent where a
 /// collector is configured, until the exporter is dropped.
-pub fn start(config: &CliConfig, json: bool) -> Result<Option<Exporter>, Failure> {
+pub fn start(config: &CliConfig, json: bool) -> Result<Option<Exporter>> {
     let otlp = config.values().events.otlp.as_ref();
     let started = otlp.map(|url| Exporter::start(url.as_str(), HashMap::new(), "epitome")).transpose();
     let started = started.map_err(|error| Failure::new(Exit::Usage, sentence(&error)))?;

@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 use bench::Bench;
 use epitome_mock::{MockServer, MockSettings};
-use epitome_runtime::engine::{Engine, Parts, Settings};
+use epitome_runtime::engine::{Engine, EngineParts, EngineSettings};
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::store::{DocumentKind, Sqlite};
+use epitome_runtime::store::{DocumentKind, SqliteStore};
 use serde_json::{Value, json};
 
 const CLIENTS: usize = 6;
@@ -198,8 +198,9 @@ fn talk(
 fn held(path: &Path) -> (BTreeSet<String>, BTreeSet<(String, u64)>) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let store = Arc::new(Sqlite::open(path).unwrap());
-        let engine = Engine::new(Parts { store, ..Parts::in_memory(Settings::default()) }).await.unwrap();
+        let store = Arc::new(SqliteStore::open(path).unwrap());
+        let engine =
+            Engine::new(EngineParts { store, ..EngineParts::in_memory(EngineSettings::default()) }).await.unwrap();
         let (log, tenant) = (engine.log(), TenantId::local());
         let mut words = BTreeSet::new();
         for row in log.store().threads(&tenant, None, usize::MAX >> 1).await.unwrap() {

@@ -13,7 +13,7 @@ use epitome_gateway::ledger::{Charge, Extra, ExtraKind, Ledger, Marks, Original,
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
 use epitome_runtime::log::Log;
 use epitome_runtime::model::Usage;
-use epitome_runtime::store::Sqlite;
+use epitome_runtime::store::SqliteStore;
 use epitome_runtime::vault::{Keys, Vault};
 use insta::assert_snapshot;
 
@@ -45,7 +45,8 @@ fn request(model: &str, at_s: i64, messages: usize, usage: [u64; 4]) -> (Request
 /// and one of another model on the next day.
 fn written() -> Bench {
     let bench = Bench::new();
-    let log = Log::new(Arc::new(Sqlite::open(bench.path("threads.db")).unwrap()), Vault::new(Keys::none(), [0; 32]));
+    let log =
+        Log::new(Arc::new(SqliteStore::open(bench.path("threads.db")).unwrap()), Vault::new(Keys::none(), [0; 32]));
     let ledger = Ledger::new(log, PriceList::shipped());
     let mut requests = vec![
         request("claude-sonnet-4-5", 0, 60, [60_000, 0, 60_000, 500]),

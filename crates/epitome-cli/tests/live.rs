@@ -14,23 +14,23 @@ use epitome::budget::Tokens;
 use epitome::policy::preset;
 use epitome::wire::Dialect;
 use epitome_runtime::artifact::{Access, open_url};
-use epitome_runtime::engine::{Background, Engine, OpenThread, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{Background, Engine, EngineParts, EngineSettings, OpenThread, StepRequest};
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::store::Sqlite;
+use epitome_runtime::store::SqliteStore;
 use serde_json::{Value, json};
 
 /// An engine on the bench's own store, as an agent has it.
 async fn engine(bench: &Bench) -> Engine {
-    let settings = Settings {
+    let settings = EngineSettings {
         window: Some(Tokens::new(6000)),
         background: Background::On { wait: Duration::from_millis(1) },
-        ..Settings::new(preset("ladder").unwrap())
+        ..EngineSettings::new(preset("ladder").unwrap())
     };
     let data = bench.path(".local/share/epitome");
-    let parts = Parts {
-        store: Arc::new(Sqlite::open(data.join("epitome.db")).unwrap()),
+    let parts = EngineParts {
+        store: Arc::new(SqliteStore::open(data.join("epitome.db")).unwrap()),
         objects: open_url(data.join("artifacts").to_str().unwrap()).unwrap(),
-        ..Parts::in_memory(settings)
+        ..EngineParts::in_memory(settings)
     };
     Engine::new(parts).await.unwrap()
 }

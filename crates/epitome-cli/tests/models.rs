@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use bench::Bench;
 use epitome::budget::Tokens;
-use epitome_runtime::engine::{Clock, Engine, Parts, Settings};
+use epitome_runtime::engine::{Clock, Engine, EngineParts, EngineSettings};
 use epitome_runtime::ids::{Moment, ThreadId};
 use epitome_runtime::model::{ServedModel, Usage};
-use epitome_runtime::store::Sqlite;
+use epitome_runtime::store::SqliteStore;
 use serde_json::{Value, json};
 
 const STORE: [&str; 2] = ["--store", "sqlite:threads.db"];
@@ -19,10 +19,10 @@ const STORE: [&str; 2] = ["--store", "sqlite:threads.db"];
 /// A store in which two tenants' requests taught something of two models.
 fn taught() -> Bench {
     let bench = Bench::new();
-    let store = Arc::new(Sqlite::open(bench.path("threads.db")).unwrap());
+    let store = Arc::new(SqliteStore::open(bench.path("threads.db")).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let parts = Parts { store, ..Parts::in_memory(Settings::default()) };
+        let parts = EngineParts { store, ..EngineParts::in_memory(EngineSettings::default()) };
         let now = Moment::now();
         let engine = Engine::new(parts).await.unwrap().with_clock(Clock::new(move || now));
         for (tenant, upstream, model) in [

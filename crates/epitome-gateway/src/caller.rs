@@ -132,7 +132,9 @@ impl Callers {
         if own.is_some_and(|own| !self.keys.is_in(own.as_bytes(), Place::Credential)) {
             return Err(Unknown::WrongKey);
         }
-        presented.is_elsewhere = self.stands_elsewhere(headers);
+        let mut others = headers.iter().filter(|(name, _)| **name != KEY_HEADER);
+        presented.is_elsewhere =
+            others.any(|(name, value)| self.keys.is_in(value.as_bytes(), Place::named(name.as_str())));
         let before = presented.tenants.len();
         let left_path = self.path_without_keys(path, &mut presented)?;
         presented.is_elsewhere |= presented.tenants.len() > before;
@@ -206,12 +208,6 @@ impl Callers {
         }
         let path = if left.is_empty() { path.path().to_owned() } else { format!("{}?{}", path.path(), left.join("&")) };
         path.parse().map(Some).map_err(|_| Unknown::KeyInPath)
-    }
-
-    /// True if a key is in another header than its own.
-    fn stands_elsewhere(&self, headers: &HeaderMap) -> bool {
-        let others = headers.iter().filter(|(name, _)| **name != KEY_HEADER);
-        others.into_iter().any(|(name, value)| self.keys.is_in(value.as_bytes(), Place::named(name.as_str())))
     }
 }
 

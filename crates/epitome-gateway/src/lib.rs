@@ -20,7 +20,7 @@
 //!
 //! use epitome_gateway::serve::{Gateway, Listening, Openness};
 //! use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
-//! use epitome_runtime::engine::{Engine, Parts};
+//! use epitome_runtime::engine::{Engine, EngineParts};
 //! use epitome_runtime::event::CompactionMetrics;
 //!
 //! # #[tokio::main]
@@ -28,7 +28,7 @@
 //! let openai = Upstream { route: UpstreamRoute::Provider(Provider::OpenAi), url: "https://api.openai.com".parse()?, key: None };
 //! let serve = Serve { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..Serve::default() };
 //! let settings = Settings { serve, upstreams: vec![openai], ..Settings::default() };
-//! let engine = Engine::new(Parts::in_memory(Default::default())).await?;
+//! let engine = Engine::new(EngineParts::in_memory(Default::default())).await?;
 //! let listening = Listening::on(&settings, Openness::Local).await?;
 //! println!("export OPENAI_BASE_URL={}/v1", listening.url());
 //! let gateway = Gateway::start(Arc::new(settings), engine, Arc::new(CompactionMetrics::new()), listening);
@@ -51,7 +51,7 @@
 //! # use epitome_gateway::serve::{Gateway, Listening, Openness};
 //! # use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
 //! # use epitome_mock::{MockServer, MockSettings};
-//! # use epitome_runtime::engine::{Engine, Parts};
+//! # use epitome_runtime::engine::{Engine, EngineParts};
 //! # use epitome_runtime::event::CompactionMetrics;
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -60,7 +60,7 @@
 //! # let listen = SocketAddr::from(([127, 0, 0, 1], 0));
 //! let serve = Serve { budget: Some(Tokens::new(2_000)), listen, ..Serve::default() };
 //! let settings = Settings { serve, upstreams: vec![openai], ..Settings::default() };
-//! # let engine = Engine::new(Parts::in_memory(Default::default())).await?;
+//! # let engine = Engine::new(EngineParts::in_memory(Default::default())).await?;
 //! # let listening = Listening::on(&settings, Openness::Local).await?;
 //! let url = format!("{}/v1/chat/completions", listening.url());
 //! let gateway = Gateway::start(Arc::new(settings), engine, Arc::new(CompactionMetrics::new()), listening);
@@ -92,7 +92,7 @@
 //! # use epitome_gateway::serve::{Gateway, Listening, Openness};
 //! # use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
 //! # use epitome_mock::{MockServer, MockSettings};
-//! # use epitome_runtime::engine::{Engine, Parts};
+//! # use epitome_runtime::engine::{Engine, EngineParts};
 //! # use epitome_runtime::event::CompactionMetrics;
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -100,7 +100,7 @@
 //! # let openai = Upstream { route: UpstreamRoute::Provider(Provider::OpenAi), url: mock.url().parse()?, key: None };
 //! # let serve = Serve { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..Serve::default() };
 //! # let settings = Settings { serve, upstreams: vec![openai], ..Settings::default() };
-//! # let engine = Engine::new(Parts::in_memory(Default::default())).await?;
+//! # let engine = Engine::new(EngineParts::in_memory(Default::default())).await?;
 //! # let listening = Listening::on(&settings, Openness::Local).await?;
 //! # let url = format!("{}/v1/chat/completions", listening.url());
 //! # let gateway = Gateway::start(Arc::new(settings), engine, Arc::new(CompactionMetrics::new()), listening);

@@ -116,14 +116,14 @@ impl Framer {
 
     /// Takes a chunk and gives the events that are whole by now; they are slices of the chunk where it holds all of
     /// them. Events not asked for are given the next time.
-    pub fn push(&mut self, chunk: impl Into<Bytes>) -> Events<'_> {
+    pub fn push(&mut self, chunk: impl Into<Bytes>) -> impl Iterator<Item = Event> {
         let chunk = chunk.into();
         if self.chunk.is_empty() {
             self.chunk = chunk;
         } else {
             self.chunk = [std::mem::take(&mut self.chunk), chunk].concat().into();
         }
-        Events(self)
+        std::iter::from_fn(|| self.next_event())
     }
 
     /// Returns the rest of a stream that ended without a blank line, as an event.
@@ -196,18 +196,6 @@ impl Framer {
 
 fn whole(raw: Bytes, oversized: bool) -> Event {
     if oversized { Event::opaque(raw) } else { Event::read(raw) }
-}
-
-/// The events that are whole by now.
-#[derive(Debug)]
-pub struct Events<'a>(&'a mut Framer);
-
-impl Iterator for Events<'_> {
-    type Item = Event;
-
-    fn next(&mut self) -> Option<Event> {
-        self.0.next_event()
-    }
 }
 
 #[cfg(test)]

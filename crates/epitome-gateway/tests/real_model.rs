@@ -10,7 +10,7 @@ use epitome_gateway::ledger::{Ledger, PriceList};
 use epitome_gateway::proxy::Relay;
 use epitome_gateway::serve::{Gateway, Listening, Metrics, Openness, Stop};
 use epitome_gateway::settings::{Provider, Serve, Settings, Upstream, UpstreamRoute};
-use epitome_runtime::engine::{Engine, Parts, Settings as EngineSettings};
+use epitome_runtime::engine::{Engine, EngineParts, EngineSettings};
 use serde_json::{Value, json};
 
 /// How many questions are asked in one conversation.
@@ -29,7 +29,8 @@ async fn gateway() -> String {
         upstreams: vec![upstream(Provider::OpenAi), upstream(Provider::Anthropic)],
         ..Settings::default()
     });
-    let engine = Engine::new(Parts::in_memory(EngineSettings::new(epitome_gateway::policy::usual()))).await.unwrap();
+    let engine =
+        Engine::new(EngineParts::in_memory(EngineSettings::new(epitome_gateway::policy::usual()))).await.unwrap();
     let metrics = Arc::new(Metrics::new());
     let ledger = Arc::new(Ledger::new(engine.log().clone(), PriceList::shipped()));
     let proxy = Relay::new(Arc::clone(&settings), engine.clone(), BTreeMap::new(), Arc::clone(&metrics), ledger);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use epitome::budget::Tokens;
 use epitome::thread::MessageId;
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
-use epitome_runtime::store::{IndexRow, MessageRow, Segment, Sqlite, Store, ThreadRow, Write};
+use epitome_runtime::store::{IndexRow, MessageRow, Segment, SqliteStore, Store, ThreadRow, Write};
 use rusqlite::{Connection, params};
 
 const ROUNDS: usize = 40;
@@ -68,7 +68,7 @@ fn append(key: &ThreadKey, places: std::ops::Range<u64>) -> Write {
 
 async fn appends(file: PathBuf, bare_file: PathBuf) {
     let bare = bare_log(bare_file);
-    let store = Sqlite::open(file).expect("a new database can be opened");
+    let store = SqliteStore::open(file).expect("a new database can be opened");
     let key = key("appended");
     store.apply(&[thread(&key)]).await.expect("a thread can be made");
     let mut place = 0;
@@ -84,7 +84,7 @@ async fn appends(file: PathBuf, bare_file: PathBuf) {
 
 async fn append_rounds(
     bare: &Connection,
-    store: &Sqlite,
+    store: &SqliteStore,
     key: &ThreadKey,
     place: &mut u64,
 ) -> (Vec<Duration>, Vec<Duration>) {
@@ -144,7 +144,7 @@ fn passages(from: u64, count: u64) -> Vec<IndexRow> {
 }
 
 async fn searches(file: PathBuf, bare_file: PathBuf) {
-    let store = Sqlite::open(&file).expect("a new database can be opened");
+    let store = SqliteStore::open(&file).expect("a new database can be opened");
     let own = key("searched");
     store.apply(&[thread(&own)]).await.expect("a thread can be made");
     for other in 0..OTHER_THREADS {
@@ -201,7 +201,7 @@ fn bare_search(conn: &Connection, query: &str) -> Duration {
     begun.elapsed()
 }
 
-async fn search(store: &Sqlite, segments: &[Segment], terms: &[String]) -> Duration {
+async fn search(store: &SqliteStore, segments: &[Segment], terms: &[String]) -> Duration {
     let begun = Instant::now();
     let found = store.search(&TenantId::local(), segments, terms, 20).await.expect("an index can be searched");
     assert!(!found.is_empty());

@@ -15,7 +15,7 @@ use epitome::budget::Tokens;
 use epitome::policy::preset;
 use epitome::wire::Dialect;
 use epitome_runtime::artifact::Access;
-use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, StepRequest};
 use epitome_runtime::ids::{TenantId, ThreadId};
 use epitome_runtime::model::{Model, Scripted};
 use serde_json::{Value, json};
@@ -27,12 +27,12 @@ const STEPS_MAX: usize = 50;
 async fn main() -> Result<(), Box<dyn Error>> {
     let model = Scripted::parse(&script())?;
     // The `layer` preset: the newest ten messages stay, the rest becomes a session summary, round after round.
-    let settings = Settings {
+    let settings = EngineSettings {
         model: Some(model.id().to_owned()),
         window: Some(Tokens::new(24_000)),
-        ..Settings::new(preset("layer").ok_or("no such preset")?)
+        ..EngineSettings::new(preset("layer").ok_or("no such preset")?)
     };
-    let engine = Engine::new(Parts::in_memory(settings)).await?;
+    let engine = Engine::new(EngineParts::in_memory(settings)).await?;
     let access = Access::owner(TenantId::local(), "example");
     let mut thread = engine.open(&access, "build-flashcards".parse::<ThreadId>()?, Dialect::Chat).await?;
     let task = "Build a flashcard app in src/. Never touch the migrations folder. Start by reading every file.";

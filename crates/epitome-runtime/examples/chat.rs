@@ -15,7 +15,7 @@ use epitome::budget::Tokens;
 use epitome::policy::preset;
 use epitome::wire::Dialect;
 use epitome_runtime::artifact::Access;
-use epitome_runtime::engine::{Background, Engine, Jobs, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{Background, Engine, EngineParts, EngineSettings, Jobs, StepRequest};
 use epitome_runtime::event::{Bus, Event, EventKind, Listener};
 use epitome_runtime::ids::{TenantId, ThreadId};
 use epitome_runtime::model::{Model, Scripted};
@@ -27,16 +27,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let chat = Scripted::parse(CHAT)?;
     let compacter: Arc<dyn Model> = Arc::new(Scripted::parse(COMPACTER)?);
     // The `workstream` preset: the newest six messages stay; a model keeps key facts and a state of the work.
-    let settings = Settings {
+    let settings = EngineSettings {
         window: Some(Tokens::new(60_000)),
         background: Background::On { wait: Duration::from_secs(10) },
         jobs: Jobs { poll: Duration::from_millis(20), ..Jobs::default() },
-        ..Settings::new(preset("workstream").ok_or("no such preset")?)
+        ..EngineSettings::new(preset("workstream").ok_or("no such preset")?)
     };
-    let parts = Parts {
+    let parts = EngineParts {
         bus: Bus::new().with_listener(Arc::new(Printer)),
         summarizer: Summarizer::WithFallback(Arc::new(ModelSummarizer::new(compacter, Duration::from_secs(20)))),
-        ..Parts::in_memory(settings)
+        ..EngineParts::in_memory(settings)
     };
     let engine = Engine::new(parts).await?;
     let worker = engine.work();

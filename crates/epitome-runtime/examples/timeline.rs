@@ -15,7 +15,7 @@ use epitome::budget::Tokens;
 use epitome::policy::preset;
 use epitome::wire::Dialect;
 use epitome_runtime::artifact::Access;
-use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, StepRequest};
 use epitome_runtime::event::{Bus, CompactionStats, Hook};
 use epitome_runtime::ids::{TenantId, ThreadId, ThreadKey};
 use epitome_runtime::model::{Model, ModelError, Scripted, ServedModel};
@@ -25,10 +25,12 @@ use serde_json::json;
 async fn main() -> Result<(), Box<dyn Error>> {
     // The provider takes 9 000 tokens and says so only when it is sent more.
     let model = Scripted::parse(MODEL)?;
-    let settings =
-        Settings { model: Some(model.id().to_owned()), ..Settings::new(preset("timeline").ok_or("no such preset")?) };
+    let settings = EngineSettings {
+        model: Some(model.id().to_owned()),
+        ..EngineSettings::new(preset("timeline").ok_or("no such preset")?)
+    };
     let bus = Bus::new().with_hook(Arc::new(Status));
-    let engine = Engine::new(Parts { bus, ..Parts::in_memory(settings) }).await?;
+    let engine = Engine::new(EngineParts { bus, ..EngineParts::in_memory(settings) }).await?;
     let access = Access::owner(TenantId::local(), "example");
     let mut thread = engine.open(&access, "timeline".parse::<ThreadId>()?, Dialect::Anthropic).await?;
 

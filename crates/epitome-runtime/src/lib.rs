@@ -11,13 +11,13 @@
 //! ```
 //! use epitome::{budget::Tokens, policy::preset, wire::Dialect};
 //! use epitome_runtime::artifact::Access;
-//! use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
+//! use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, StepRequest};
 //! use epitome_runtime::ids::{TenantId, ThreadId};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let settings = Settings { window: Some(Tokens::new(6_000)), ..Settings::new(preset("ladder").ok_or("no preset")?) };
-//! let engine = Engine::new(Parts::in_memory(settings)).await?;
+//! let settings = EngineSettings { window: Some(Tokens::new(6_000)), ..EngineSettings::new(preset("ladder").ok_or("no preset")?) };
+//! let engine = Engine::new(EngineParts::in_memory(settings)).await?;
 //! let access = Access::owner(TenantId::local(), "my-service");
 //! let mut thread = engine.open(&access, ThreadId::new(), Dialect::Chat).await?;
 //! for turn in 0..60 {
@@ -39,11 +39,11 @@
 //! ```
 //! # use epitome::{budget::Tokens, policy::preset, wire::Dialect};
 //! # use epitome_runtime::artifact::Access;
-//! # use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
+//! # use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, StepRequest};
 //! # use epitome_runtime::ids::{TenantId, ThreadId};
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let engine = Engine::new(Parts::in_memory(Settings::new(preset("ladder").ok_or("no preset")?))).await?;
+//! # let engine = Engine::new(EngineParts::in_memory(EngineSettings::new(preset("ladder").ok_or("no preset")?))).await?;
 //! # let access = Access::owner(TenantId::local(), "my-service");
 //! let mut thread = engine.open(&access, "orders".parse::<ThreadId>()?, Dialect::Chat).await?;
 //! for turn in 0..40 {
@@ -72,18 +72,18 @@
 //! ```
 //! # use epitome::{budget::Tokens, policy::preset, wire::Dialect};
 //! # use epitome_runtime::artifact::Access;
-//! # use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
+//! # use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, StepRequest};
 //! # use epitome_runtime::ids::{TenantId, ThreadId};
 //! use std::sync::Arc;
 //!
-//! use epitome_runtime::store::Sqlite;
+//! use epitome_runtime::store::SqliteStore;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = std::env::temp_dir().join(format!("epitome-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
-//! # let settings = Settings::new(preset("ladder").ok_or("no preset")?);
-//! let parts = Parts { store: Arc::new(Sqlite::open(folder.join("threads.db"))?), ..Parts::in_memory(settings) };
+//! # let settings = EngineSettings::new(preset("ladder").ok_or("no preset")?);
+//! let parts = EngineParts { store: Arc::new(SqliteStore::open(folder.join("threads.db"))?), ..EngineParts::in_memory(settings) };
 //! let engine = Engine::new(parts).await?;
 //! # let access = Access::owner(TenantId::local(), "my-service");
 //! let mut thread = engine.open(&access, "talk".parse::<ThreadId>()?, Dialect::Chat).await?;
@@ -108,7 +108,6 @@ pub mod event;
 pub mod ids;
 pub mod log;
 pub mod model;
-mod named_enum;
 pub mod recall;
 pub mod rehydrate;
 mod sentence;
@@ -118,4 +117,5 @@ mod tls;
 pub mod upkeep;
 pub mod vault;
 
+pub use epitome::named_enum;
 pub use sentence::sentence;

@@ -98,12 +98,12 @@ impl FaultyStore {
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
-        let broken = |reason: &str| Err(StoreError::Unavailable { reason: reason.to_owned() });
+        let broken = |reason: &str| Err(StoreError::Unavailable(reason.to_owned()));
         match self.fault(name) {
             None => call.await,
             Some(StoreFault::Refused) => broken("connection refused"),
             Some(StoreFault::Hung) => std::future::pending().await,
-            Some(StoreFault::Full) => Err(StoreError::Full { reason: "no space left on device".to_owned() }),
+            Some(StoreFault::Full) => Err(StoreError::Full("no space left on device".to_owned())),
             Some(StoreFault::Dropped) => {
                 call.await?;
                 broken("connection reset by peer")

@@ -7,7 +7,7 @@
 //! | [`conformance`] | the suite that every store passes; run it on your own back-end |
 //!
 //! A double is a real store with a script in front of it: it makes no fault by itself and none by chance. The in-memory
-//! store ([`epitome_runtime::store::Memory`]) and the scripted model ([`epitome_runtime::model::Scripted`]) are not here,
+//! store ([`epitome_runtime::store::MemoryStore`]) and the scripted model ([`epitome_runtime::model::Scripted`]) are not here,
 //! because configuration can choose them; the mock provider is `epitome-mock`. No product build depends on this crate.
 
 pub mod conformance;

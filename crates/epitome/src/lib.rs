@@ -132,19 +132,20 @@
 //! Check a request by the provider's own rules before it is sent:
 //!
 //! ```
-//! use epitome::wire::{Dialect, Tail, check};
+//! use epitome::wire::{Dialect, LastExchange, check};
 //!
 //! let request = serde_json::json!({"model": "gpt-4o", "messages": [
 //!     {"role": "user", "content": "hello"},
 //!     {"role": "tool", "tool_call_id": "call_1", "content": "nobody asked for this"},
 //! ]});
-//! let violations = check(Dialect::Chat, &request, Tail::Open);
+//! let violations = check(Dialect::Chat, &request, LastExchange::Open);
 //! assert!(!violations.is_empty());
 //! ```
 
 mod compactor;
 mod conversation;
 mod message;
+mod named_enum;
 
 pub mod budget;
 pub mod plan;

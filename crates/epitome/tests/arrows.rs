@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 /// The folders and files of `src`, lowest first.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
+    "named_enum",
     "table",
     "message",
     "wire",

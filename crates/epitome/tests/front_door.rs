@@ -4,7 +4,7 @@ use epitome::budget::Tokens;
 use epitome::planner::PlanOptions;
 use epitome::policy::{Preset, preset};
 use epitome::session::{Format, Session};
-use epitome::wire::{Dialect, Severity, Tail, check};
+use epitome::wire::{Dialect, LastExchange, Severity, check};
 use epitome::{CompactError, Compactor, Conversation, Limit, compact, embedded};
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ fn a_request_comes_back_smaller_in_its_own_format_with_system_prompt_and_tools_u
             let compaction = compacted.compaction.expect("it was larger than that");
             assert!(compaction.plan.shortfall.is_none() && compaction.plan.after < compaction.plan.before, "{claim}");
             assert!(compacted.text.contains("Never touch main.c."), "{claim}: a constraint stays");
-            let broken: Vec<_> = check(dialect, &after, Tail::Open)
+            let broken: Vec<_> = check(dialect, &after, LastExchange::Open)
                 .into_iter()
                 .filter(|violation| violation.rule.severity() == Severity::Error)
                 .collect();

@@ -35,7 +35,7 @@ pub fn run(args: &BranchArgs, screen: Screen) -> Result<Answer, Failure> {
             }
         },
     };
-    let made_by_compaction = SessionError::NotABranchPoint { line: found.line, why: "it was made by a compaction" };
+    let made_by_compaction = SessionError::NotABranchPoint(found.line, "it was made by a compaction");
     let logged = found.logged.ok_or_else(|| not_a_branch_point(&made_by_compaction))?;
     let text = session.branch(logged, &clock::now()).map_err(|error| not_a_branch_point(&error))?;
     let path = args.output.clone().unwrap_or_else(|| free_name(source));

@@ -6,24 +6,24 @@ use std::path::Path;
 
 use epitome::session::{ContextMessage, Format, Session};
 use epitome::thread::{NewMessage, Part, Role};
-use epitome::wire::{Dialect, Layout, Reach, Rule, Severity, Tail, Violation};
+use epitome::wire::{Dialect, LastExchange, Layout, Reach, Rule, Severity, Violation};
 use serde_json::{Value, json};
 
 use crate::cli::{CheckArgs, InputArgs};
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Failure, Result};
 use crate::input::{read, session};
 use crate::receipt::{count, notices, notices_json};
 use crate::screen::Screen;
 use crate::table::Table;
 
-pub fn run(args: &CheckArgs, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &CheckArgs, screen: Screen) -> Result<Answer> {
     match &args.file {
         Some(file) if !args.rules => check(args, file, screen),
         _ => Ok(rules(args.dialect, screen)),
     }
 }
 
-fn check(args: &CheckArgs, path: &Path, screen: Screen) -> Result<Answer, Failure> {
+fn check(args: &CheckArgs, path: &Path, screen: Screen) -> Result<Answer> {
     let plain = InputArgs { file: path.to_owned(), format: None, skip_bad_lines: args.skip_bad_lines, artifacts: None };
     let mut session = session(read(path)?.text, &plain)?;
     let asked = args.dialect.unwrap_or_else(|| session.counting_dialect());
@@ -36,7 +36,8 @@ fn check(args: &CheckArgs, path: &Path, screen: Screen) -> Result<Answer, Failur
     }
     let (request, lines) = request(&session);
     let closed = matches!(session.format(), Format::List(_)) && !args.open;
-    let violations = epitome::wire::check(asked, &request, if closed { Tail::Closed } else { Tail::Open });
+    let violations =
+        epitome::wire::check(asked, &request, if closed { LastExchange::Closed } else { LastExchange::Open });
     Ok(report(path, &session, asked, &violations, &lines, screen))
 }
 

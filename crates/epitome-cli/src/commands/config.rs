@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::cli::{ConfigArgs, ConfigVerb, TrustArgs};
 use crate::cli_config::{AllSettings, CliConfig, Flags, environment};
-use crate::failure::{Answer, Exit, Failure, words};
+use crate::failure::{Answer, Exit, Failure, Result, words};
 use crate::screen::Screen;
 use crate::table::Table;
 
-pub fn run(args: &ConfigArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &ConfigArgs, config: Option<&Path>, screen: Screen) -> Result<Answer> {
     match &args.verb {
         ConfigVerb::Show => show(config, screen),
         ConfigVerb::Trust(args) => trust(args, screen),
@@ -19,7 +19,7 @@ pub fn run(args: &ConfigArgs, config: Option<&Path>, screen: Screen) -> Result<A
 }
 
 /// Lists, removes or adds a trusted file.
-fn trust(args: &TrustArgs, screen: Screen) -> Result<Answer, Failure> {
+fn trust(args: &TrustArgs, screen: Screen) -> Result<Answer> {
     let homeless = || {
         Failure::new(Exit::Usage, "The list of trusted files has no folder: HOME is not set.")
             .hint("Set HOME or XDG_STATE_HOME. A file named with `--config` needs no trust.")
@@ -69,7 +69,7 @@ fn trusted_list(trusted: &TrustedFiles) -> Answer {
 }
 
 /// Returns the settings of a file that need trust, as they can be shown. A file with errors is refused.
-fn guarded_settings(file: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
+fn guarded_settings(file: &Path) -> Result<Vec<(&'static str, String)>> {
     let folder = std::env::current_dir().unwrap_or_default();
     let environment = environment();
     let home = ["HOME", "XDG_DATA_HOME"].into_iter().filter_map(|name| environment.get_key_value(name));
@@ -77,11 +77,11 @@ fn guarded_settings(file: &Path) -> Result<Vec<(&'static str, String)>, Failure>
     let sources = Sources { file: Some(file.to_owned()), environment: home, folder, ..Sources::default() };
     let settings = AllSettings::load(&sources)?.explained.into_iter();
     let guarded =
-        settings.filter(|setting| setting.key.guard == Guard::Guarded && matches!(setting.origin, Origin::File { .. }));
+        settings.filter(|setting| setting.key.guard == Guard::Guarded && matches!(setting.origin, Origin::File(..)));
     Ok(guarded.map(|setting| (setting.key.name, setting.value)).collect())
 }
 
-fn show(config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+fn show(config: Option<&Path>, screen: Screen) -> Result<Answer> {
     let loaded = CliConfig::load(config, Flags::default())?.loaded;
     let mut table = Table::with_heads("lll", ["setting", "value", "from"]);
     let mut settings: Vec<Value> = Vec::new();
@@ -101,8 +101,8 @@ fn show(config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
 
 fn origin_json(origin: &Origin) -> Value {
     match origin {
-        Origin::File { path, line } => json!({"file": path.display().to_string(), "line": line}),
-        Origin::Environment { name } => json!({"variable": name}),
+        Origin::File(path, line) => json!({"file": path.display().to_string(), "line": line}),
+        Origin::Environment(name) => json!({"variable": name}),
         other => json!(other.to_string()),
     }
 }

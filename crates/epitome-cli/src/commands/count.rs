@@ -11,13 +11,13 @@ use epitome_runtime::sentence;
 use serde_json::json;
 
 use crate::cli::CountArgs;
-use crate::failure::{Answer, Exit, Failure, words};
+use crate::failure::{Answer, Exit, Failure, Result, words};
 use crate::input::open;
 use crate::receipt::{count, file_json, headline, notices, notices_json, percent};
 use crate::screen::Screen;
 use crate::table::Table;
 
-pub fn run(args: &CountArgs, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &CountArgs, screen: Screen) -> Result<Answer> {
     let counter = args.tokenizer.as_deref().map(tokenizer).transpose()?;
     let opened = open(&args.input, CountFor { model: args.model.clone(), counter, ..CountFor::default() }, None)?;
     let conversation = &opened.conversation;
@@ -71,7 +71,7 @@ fn by_role(thread: &Thread) -> BTreeMap<&'static str, (Tokens, usize)> {
 }
 
 /// Returns the counter of a name, or of a `tokenizer.json`.
-fn tokenizer(name: &str) -> Result<Arc<dyn TokenCounter>, Failure> {
+fn tokenizer(name: &str) -> Result<Arc<dyn TokenCounter>> {
     if !name.ends_with(".json") {
         return counter_named(name).map_err(|error| {
             Failure::new(Exit::Usage, sentence(&error)).hint("A file is named by its path, which ends in `.json`.")

@@ -14,7 +14,7 @@ use super::plan::reason;
 use crate::cli::DiffArgs;
 use crate::cli_config::CliConfig;
 use crate::excerpt;
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Result};
 use crate::file_compaction::FileCompaction;
 use crate::find_message::before_compaction;
 use crate::input::{OpenedFile, open};
@@ -25,7 +25,7 @@ use crate::table::Table;
 /// Longer runs of changes of one kind are shown as their first and last.
 const RUN_MAX: usize = 3;
 
-pub fn run(args: &DiffArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &DiffArgs, config: Option<&Path>, screen: Screen) -> Result<Answer> {
     if args.plan.goal.is_empty() {
         let opened = open(&args.plan.input, CountFor::default(), None)?;
         if let Some(before) = before_compaction(&opened.conversation.session) {
@@ -50,7 +50,7 @@ struct Change {
 }
 
 /// Shows the compaction that would be made.
-fn planned(args: &DiffArgs, config: &CliConfig, screen: Screen) -> Result<Answer, Failure> {
+fn planned(args: &DiffArgs, config: &CliConfig, screen: Screen) -> Result<Answer> {
     let job = FileCompaction::new(&args.plan, config)?;
     let mut text = receipt::headline(&job.opened, screen);
     let mut json = receipt::file_json(&job.opened);

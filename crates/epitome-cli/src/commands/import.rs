@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::artifact_folder::file_name;
 use crate::cli::ImportArgs;
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Failure, Result};
 use crate::imported_file::ImportedFile;
 use crate::input::{self, read, unreadable};
 use crate::open_store::{IfMissing, OpenStore, thread_id, wait};
@@ -28,7 +28,7 @@ use crate::screen::Screen;
 const BATCH_MESSAGES_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-pub fn run(args: &ImportArgs, config: Option<&Path>, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
+pub fn run(args: &ImportArgs, config: Option<&Path>, screen: Screen, progress: &Progress) -> Result<Answer> {
     if args.thread.is_some() && args.files.len() > 1 {
         return Err(Failure::new(Exit::Usage, "`--thread` names one thread, but there are several files.")
             .hint("Import them one by one, or without `--thread`."));
@@ -58,12 +58,7 @@ struct FileImport {
 }
 
 impl FileImport {
-    async fn run(
-        store: &OpenStore,
-        args: &ImportArgs,
-        path: &Path,
-        progress: &Progress,
-    ) -> Result<FileImport, Failure> {
+    async fn run(store: &OpenStore, args: &ImportArgs, path: &Path, progress: &Progress) -> Result<FileImport> {
         let options = ReadOptions { format: args.format, skip_bad_lines: args.skip_bad_lines };
         let session = Session::read(read(path)?.text, &options).map_err(|error| unreadable(path, &error))?;
         if !input::holds_message(&session) {
@@ -107,7 +102,7 @@ impl FileImport {
 }
 
 /// Chooses the thread's id: the given one, the session's own, or the file's name.
-fn choose_id(named: Option<&str>, path: &Path, session: &Session) -> Result<ThreadId, Failure> {
+fn choose_id(named: Option<&str>, path: &Path, session: &Session) -> Result<ThreadId> {
     if let Some(named) = named {
         return thread_id(named);
     }
@@ -126,7 +121,7 @@ async fn find_or_create_thread(
     key: &ThreadKey,
     path: &Path,
     session: &Session,
-) -> Result<(ThreadRow, bool), Failure> {
+) -> Result<(ThreadRow, bool)> {
     if let Some(row) = store.log().thread(key).await? {
         let is_same = match ImportedFile::of(store, &key.thread).await? {
             Some(imported) => imported.text(store).await? == session.source().as_str(),
@@ -152,7 +147,7 @@ async fn find_or_create_thread(
 }
 
 /// Appends the messages that a thread does not have yet, each batch with its index.
-async fn append(store: &OpenStore, row: &ThreadRow, session: &Session, progress: &Progress) -> Result<(), Failure> {
+async fn append(store: &OpenStore, row: &ThreadRow, session: &Session, progress: &Progress) -> Result<()> {
     let importer = Importer { store, row, session, thread: &thread_of(store, session), now: Moment::now() };
     let count = session.log().len();
     let mut next = usize::try_from(row.length).unwrap_or(count);

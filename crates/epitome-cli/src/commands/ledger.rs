@@ -8,12 +8,12 @@ use epitome_runtime::sentence;
 use serde_json::json;
 
 use crate::cli::LedgerArgs;
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Failure, Result};
 use crate::open_store::{IfMissing, OpenStore, thread_id, wait};
 use crate::screen::Screen;
 use crate::table::Table;
 
-pub fn run(args: &LedgerArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &LedgerArgs, config: Option<&Path>, screen: Screen) -> Result<Answer> {
     wait(async {
         let store = OpenStore::open(config, &args.store_options, IfMissing::Fail).await?;
         match &args.thread {
@@ -23,7 +23,7 @@ pub fn run(args: &LedgerArgs, config: Option<&Path>, screen: Screen) -> Result<A
     })
 }
 
-async fn by_day(store: &OpenStore, args: &LedgerArgs, screen: Screen) -> Result<Answer, Failure> {
+async fn by_day(store: &OpenStore, args: &LedgerArgs, screen: Screen) -> Result<Answer> {
     let since = args.since.as_ref().map(|day| day.parse::<Day>()).transpose();
     let since = since.map_err(|error| Failure::new(Exit::Usage, sentence(&error)))?;
     let days = totals(store.log(), &store.access.tenant, since).await?;
@@ -86,7 +86,7 @@ fn add_totals(table: &mut Table, name: &str, totals: &Totals) {
     }
 }
 
-async fn of_thread(store: &OpenStore, thread: &str, args: &LedgerArgs, screen: Screen) -> Result<Answer, Failure> {
+async fn of_thread(store: &OpenStore, thread: &str, args: &LedgerArgs, screen: Screen) -> Result<Answer> {
     let found = store.require_thread(thread).await;
     let thread = found.as_ref().map_or_else(|_| thread_id(thread), |row| Ok(row.key.thread.clone()))?;
     let page = entries(store.log(), &store.access.tenant, &thread, args.after.as_deref(), args.limit).await?;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::LogArgs;
 use crate::excerpt;
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Failure, Result};
 use crate::find_message::parse_reference;
 use crate::imported_file::ImportedFile;
 use crate::open_store::{IfMissing, OpenStore, wait};
@@ -18,7 +18,7 @@ use crate::receipt::count;
 use crate::screen::Screen;
 use crate::table::Table;
 
-pub fn run(args: &LogArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &LogArgs, config: Option<&Path>, screen: Screen) -> Result<Answer> {
     wait(async {
         let store = OpenStore::open(config, &args.store_options, IfMissing::Fail).await?;
         let row = store.require_thread(&args.thread).await?;
@@ -38,7 +38,7 @@ pub fn run(args: &LogArgs, config: Option<&Path>, screen: Screen) -> Result<Answ
     })
 }
 
-async fn messages(store: &OpenStore, row: &ThreadRow, args: &LogArgs, screen: Screen) -> Result<Answer, Failure> {
+async fn messages(store: &OpenStore, row: &ThreadRow, args: &LogArgs, screen: Screen) -> Result<Answer> {
     let places = places(row, args)?;
     let left = left(store, row).await?;
     let entries = store.log().read(row, places.clone()).await?;
@@ -69,7 +69,7 @@ fn message_json(entry: &LogEntry, name: &str, tokens: Tokens, has_left: bool) ->
     })
 }
 
-fn places(row: &ThreadRow, args: &LogArgs) -> Result<Range<u64>, Failure> {
+fn places(row: &ThreadRow, args: &LogArgs) -> Result<Range<u64>> {
     let from = match &args.from {
         None => 1,
         Some(text) => {
@@ -83,7 +83,7 @@ fn places(row: &ThreadRow, args: &LogArgs) -> Result<Range<u64>, Failure> {
 }
 
 /// Returns the runs of messages that left the prompt, by a plan or before they were imported.
-async fn left(store: &OpenStore, row: &ThreadRow) -> Result<Vec<(u64, u64)>, Failure> {
+async fn left(store: &OpenStore, row: &ThreadRow) -> Result<Vec<(u64, u64)>> {
     let imported = ImportedFile::of(store, &row.key.thread).await?;
     let mut left = imported.map(|imported| imported.left).unwrap_or_default();
     for plan in read_plans(store, row, row.version).await? {
@@ -92,7 +92,7 @@ async fn left(store: &OpenStore, row: &ThreadRow) -> Result<Vec<(u64, u64)>, Fai
     Ok(left)
 }
 
-async fn read_plans(store: &OpenStore, row: &ThreadRow, last: u64) -> Result<Vec<PlanRow>, Failure> {
+async fn read_plans(store: &OpenStore, row: &ThreadRow, last: u64) -> Result<Vec<PlanRow>> {
     let mut plans = Vec::new();
     for version in 1..=last {
         plans.extend(store.log().store().plan(&row.key, Some(version)).await?);
@@ -100,7 +100,7 @@ async fn read_plans(store: &OpenStore, row: &ThreadRow, last: u64) -> Result<Vec
     Ok(plans)
 }
 
-async fn plans(store: &OpenStore, row: &ThreadRow, args: &LogArgs, screen: Screen) -> Result<Answer, Failure> {
+async fn plans(store: &OpenStore, row: &ThreadRow, args: &LogArgs, screen: Screen) -> Result<Answer> {
     let plans = read_plans(store, row, row.version.min(args.limit as u64)).await?;
     if plans.is_empty() {
         return Ok(Answer::new("It was never compacted.\n", json!({"plans": []})));
@@ -123,7 +123,7 @@ fn run_text((first, end): &(u64, u64)) -> String {
     if end - first == 1 { format!("m{end}") } else { format!("m{} to m{end}", first + 1) }
 }
 
-async fn events(store: &OpenStore, row: &ThreadRow, args: &LogArgs, screen: Screen) -> Result<Answer, Failure> {
+async fn events(store: &OpenStore, row: &ThreadRow, args: &LogArgs, screen: Screen) -> Result<Answer> {
     let events = store.log().events(&row.key, 0, args.limit).await?;
     if events.is_empty() {
         return Ok(Answer::new("It has no events.\n", json!({"events": []})));

@@ -14,12 +14,12 @@ use serde_json::json;
 
 use crate::cli::McpArgs;
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Failure, Result};
 use crate::open_store::{OpenStore, runtime, thread_id};
 use crate::progress::Progress;
 use crate::telemetry::{self, say};
 
-pub fn run(args: &McpArgs, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
+pub fn run(args: &McpArgs, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer> {
     drop(progress);
     let runtime = runtime()?;
     let served = runtime.block_on(serve(args, config, json));
@@ -28,7 +28,7 @@ pub fn run(args: &McpArgs, config: Option<&Path>, json: bool, progress: Progress
     served.map(|()| Answer { data: Some(String::new()), ..Answer::new("", json!({"served": true})) })
 }
 
-async fn serve(args: &McpArgs, config: Option<&Path>, json: bool) -> Result<(), Failure> {
+async fn serve(args: &McpArgs, config: Option<&Path>, json: bool) -> Result<()> {
     let thread = args.thread.as_deref().map(thread_id).transpose()?;
     let config = CliConfig::load(config, Flags::of_store(&args.store_options))?;
     let exporter = telemetry::start(&config, json)?;

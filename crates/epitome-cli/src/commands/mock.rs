@@ -1,7 +1,6 @@
 //! `epitome mock`: runs a strict mock provider until a signal stops it, or lists its faults.
 
 use std::fmt::Write as _;
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -11,13 +10,13 @@ use epitome_mock::{MockServer, MockSettings, MockWork, ProviderFault, Timing};
 use serde_json::json;
 
 use crate::cli;
-use crate::failure::{Answer, Exit, Failure, words};
+use crate::failure::{Answer, Exit, Failure, Result, words};
 use crate::open_store::wait;
 use crate::progress::Progress;
 use crate::receipt::count;
 use crate::telemetry;
 
-pub fn run(args: &cli::MockArgs, progress: Progress) -> Result<Answer, Failure> {
+pub fn run(args: &cli::MockArgs, progress: Progress) -> Result<Answer> {
     drop(progress);
     if args.list {
         return Ok(catalog());
@@ -25,7 +24,10 @@ pub fn run(args: &cli::MockArgs, progress: Progress) -> Result<Answer, Failure> 
     wait(async {
         let settings = settings(args);
         let listen = settings.listen;
-        let mock = MockServer::start(settings).map_err(|error| cannot_listen(listen, &error))?;
+        let mock = MockServer::start(settings).map_err(|error| {
+            Failure::new(Exit::CannotFit, format!("The mock cannot listen on {listen}: {}.", words(&error)))
+                .hint("`--port 0` takes a free port.")
+        })?;
         telemetry::say(&welcome(&mock));
         signaled().await;
         let answer = violations(&mock);
@@ -57,11 +59,6 @@ fn settings(args: &cli::MockArgs) -> MockSettings {
         records_max: 0,
         ..MockSettings::default()
     }
-}
-
-fn cannot_listen(listen: SocketAddr, error: &io::Error) -> Failure {
-    Failure::new(Exit::CannotFit, format!("The mock cannot listen on {listen}: {}.", words(error)))
-        .hint("`--port 0` takes a free port.")
 }
 
 fn welcome(mock: &MockServer) -> String {

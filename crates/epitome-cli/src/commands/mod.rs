@@ -33,14 +33,14 @@ use epitome::budget::Known;
 
 use crate::cli::{CheckArgs, Cli, GoalArgs, Verb};
 use crate::cli_config::CliConfig;
-use crate::failure::{Answer, Failure};
+use crate::failure::{Answer, Result};
 use crate::file_compaction::load_policy;
 use crate::mistyped::check_model;
 use crate::progress::Progress;
 use crate::screen::Screen;
 
 /// Runs the verb.
-pub fn run(cli: &Cli, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(cli: &Cli, screen: Screen) -> Result<Answer> {
     let config = cli.config.as_deref();
     let progress = Progress::start(first_activity(&cli.verb));
     check_model_of(&cli.verb, config)?;
@@ -72,7 +72,7 @@ pub fn run(cli: &Cli, screen: Screen) -> Result<Answer, Failure> {
 }
 
 /// Refuses a mistyped model, and prints what is assumed of one that is not known.
-fn check_model_of(verb: &Verb, config: Option<&Path>) -> Result<(), Failure> {
+fn check_model_of(verb: &Verb, config: Option<&Path>) -> Result<()> {
     let goal = |goal: &GoalArgs| (goal.model.clone(), goal.window, goal.policy.clone());
     let (model, window, policy) = match verb {
         Verb::Compact(args) => goal(&args.plan.goal),

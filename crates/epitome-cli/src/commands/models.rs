@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{ModelsArgs, ModelsVerb, StoreOptions};
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Failure, Result};
 use crate::open_store::{IfMissing, OpenStore, wait};
 use crate::receipt::count;
 use crate::screen::Screen;
@@ -22,7 +22,7 @@ use crate::table::Table;
 /// A lesson, and the tenant whose requests taught it.
 type TenantLesson = (TenantId, ModelLesson);
 
-pub fn run(args: &ModelsArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &ModelsArgs, config: Option<&Path>, screen: Screen) -> Result<Answer> {
     wait(async {
         match &args.verb {
             None => list(args, config, screen).await,
@@ -31,7 +31,7 @@ pub fn run(args: &ModelsArgs, config: Option<&Path>, screen: Screen) -> Result<A
     })
 }
 
-async fn list(args: &ModelsArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+async fn list(args: &ModelsArgs, config: Option<&Path>, screen: Screen) -> Result<Answer> {
     let loaded = CliConfig::load(config, Flags::default().with("store.url", args.store.as_ref()))?;
     let mut lessons: Vec<TenantLesson> = Vec::new();
     // Windows are known without a store as well.
@@ -62,12 +62,12 @@ async fn list(args: &ModelsArgs, config: Option<&Path>, screen: Screen) -> Resul
     Ok(Answer::new(text + &table.text(screen), json!({"models": models})))
 }
 
-async fn open(args: &ModelsArgs, config: Option<&Path>) -> Result<OpenStore, Failure> {
+async fn open(args: &ModelsArgs, config: Option<&Path>) -> Result<OpenStore> {
     OpenStore::open(config, &StoreOptions { store: args.store.clone(), tenant: None }, IfMissing::Fail).await
 }
 
 /// Returns the tenant that was asked for, or all of them.
-async fn tenants(args: &ModelsArgs, store: &OpenStore) -> Result<Vec<TenantId>, Failure> {
+async fn tenants(args: &ModelsArgs, store: &OpenStore) -> Result<Vec<TenantId>> {
     match &args.tenant {
         Some(tenant) => Ok(vec![tenant.parse().map_err(|error| Failure::new(Exit::Usage, sentence(&error)))?]),
         None => Ok(store.log().store().tenants().await?),
@@ -79,12 +79,7 @@ fn upstream(args: &ModelsArgs) -> Option<&str> {
     args.upstream.as_deref().map(|url| url.trim_end_matches('/'))
 }
 
-async fn reset(
-    args: &ModelsArgs,
-    model: Option<&str>,
-    config: Option<&Path>,
-    screen: Screen,
-) -> Result<Answer, Failure> {
+async fn reset(args: &ModelsArgs, model: Option<&str>, config: Option<&Path>, screen: Screen) -> Result<Answer> {
     let store = open(args, config).await?;
     let mut forgotten: Vec<TenantLesson> = Vec::new();
     for tenant in tenants(args, &store).await? {

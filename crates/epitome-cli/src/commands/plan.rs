@@ -8,7 +8,7 @@ use serde_json::json;
 use super::compact::nothing_to_do;
 use crate::cli::PlanArgs;
 use crate::cli_config::CliConfig;
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Result};
 use crate::file_compaction::FileCompaction;
 use crate::input::OpenedFile;
 use crate::receipt;
@@ -19,7 +19,7 @@ use crate::table::Table;
 /// The most records that are printed one by one.
 const RECORDS_MAX: usize = 24;
 
-pub fn run(args: &PlanArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &PlanArgs, config: Option<&Path>, screen: Screen) -> Result<Answer> {
     let job = FileCompaction::new(args, &CliConfig::for_file(config)?)?;
     let mut text = receipt::headline(&job.opened, screen);
     let Some(fitted) = job.preview()? else {

@@ -6,12 +6,12 @@ use epitome::policy::{Policy, Preset};
 use serde_json::{Value, json};
 
 use crate::cli::{PolicyArgs, PolicyVerb};
-use crate::failure::{Answer, Exit, Failure, words};
+use crate::failure::{Answer, Exit, Failure, Result, words};
 use crate::file_compaction::load_policy;
 use crate::screen::Screen;
 use crate::table::Table;
 
-pub fn run(args: &PolicyArgs, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &PolicyArgs, screen: Screen) -> Result<Answer> {
     match &args.verb {
         PolicyVerb::List => Ok(list(screen)),
         PolicyVerb::Show { name } => show(name),
@@ -31,7 +31,7 @@ fn list(screen: Screen) -> Answer {
     Answer::new(table.text(screen) + &note, json)
 }
 
-fn show(name: &str) -> Result<Answer, Failure> {
+fn show(name: &str) -> Result<Answer> {
     let policy = load_policy(name)?;
     let preset = Preset::ALL.iter().find(|preset| preset.name == name).map(|preset| preset.toml.to_owned());
     let toml = match preset {
@@ -41,7 +41,7 @@ fn show(name: &str) -> Result<Answer, Failure> {
     Ok(Answer::new(toml, serde_json::to_value(&policy).unwrap_or_default()))
 }
 
-fn check(file: &Path) -> Result<Answer, Failure> {
+fn check(file: &Path) -> Result<Answer> {
     let toml = std::fs::read_to_string(file).map_err(|error| Failure::unreadable(file, words(&error)))?;
     match Policy::parse(&toml) {
         Ok(policy) => {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::artifact_folder::ArtifactFolder;
 use crate::cli::ReadArgs;
 use crate::excerpt;
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Failure, Result};
 use crate::find_message::{self, parse_reference};
 use crate::input::{read, session};
 use crate::numbers::{self, NumberedMessage};
@@ -24,7 +24,7 @@ struct Content {
     raw: Option<String>,
 }
 
-pub fn run(args: &ReadArgs) -> Result<Answer, Failure> {
+pub fn run(args: &ReadArgs) -> Result<Answer> {
     let session = session(read(&args.input.file)?.text, &args.input)?;
     let folder = ArtifactFolder::of(args.input.artifacts.as_deref(), &args.input.file);
     let artifact = ArtifactId::parse(&args.id).and_then(|id| artifact(&id, &session, &folder));
@@ -43,7 +43,7 @@ fn artifact(id: &ArtifactId, session: &Session, folder: &ArtifactFolder) -> Opti
     Some(Content { json: json!({"kind": "artifact"}), text, raw: None })
 }
 
-fn message(args: &ReadArgs, session: &Session, folder: &ArtifactFolder) -> Result<Content, Failure> {
+fn message(args: &ReadArgs, session: &Session, folder: &ArtifactFolder) -> Result<Content> {
     let found = match parse_reference(&args.id, 'm') {
         None => find_message::by_line_or_id(session, &args.id)?,
         Some(_) => match numbers::locate(session, folder, &args.input.file, &args.id)? {
@@ -64,7 +64,7 @@ fn decode(dialect: Dialect, raw: String) -> Content {
     Content { json, text: excerpt::full_text(&message.parts), raw: Some(raw) }
 }
 
-fn select(args: &ReadArgs, text: &str, mut json: Value) -> Result<Answer, Failure> {
+fn select(args: &ReadArgs, text: &str, mut json: Value) -> Result<Answer> {
     let lines: Vec<&str> = text.lines().collect();
     let (from, to) = match &args.range {
         Some(range) => parse_range(range, lines.len())?,
@@ -92,7 +92,7 @@ fn select(args: &ReadArgs, text: &str, mut json: Value) -> Result<Answer, Failur
 }
 
 /// Parses `10-40`, `10-`, `-40` or `10`.
-fn parse_range(range: &str, last: usize) -> Result<(usize, usize), Failure> {
+fn parse_range(range: &str, last: usize) -> Result<(usize, usize)> {
     let wrong = || {
         Failure::new(Exit::Usage, format!("`{range}` is not a range of lines."))
             .hint("A range is written `10-40`, `10-` or `-40`, counted from 1.")

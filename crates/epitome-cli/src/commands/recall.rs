@@ -7,13 +7,13 @@ use epitome_runtime::recall::{RecallQuery, recall};
 use serde_json::json;
 
 use crate::cli::RecallArgs;
-use crate::failure::{Answer, Failure};
+use crate::failure::{Answer, Result};
 use crate::open_store::{IfMissing, OpenStore, wait};
 
 /// The most passages in an answer.
 const HITS_MAX: usize = 12;
 
-pub fn run(args: &RecallArgs, config: Option<&Path>) -> Result<Answer, Failure> {
+pub fn run(args: &RecallArgs, config: Option<&Path>) -> Result<Answer> {
     wait(async {
         let store = OpenStore::open(config, &args.store_options, IfMissing::Fail).await?;
         let row = store.require_thread(&args.thread).await?;

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::cli::ServeArgs;
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Failure, Result};
 use crate::file_compaction::load_policy;
 use crate::open_store::no_threads;
 use crate::progress::Progress;
@@ -33,7 +33,7 @@ const STORE_WAIT: Duration = Duration::from_secs(1);
 /// At the end, the time for plans that nobody waits for any more.
 const LEFT_OVER_WAIT: Duration = Duration::from_millis(200);
 
-pub fn run(args: &ServeArgs, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
+pub fn run(args: &ServeArgs, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer> {
     drop(progress);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
     let answer = runtime.block_on(serve(args, config, json));
@@ -41,7 +41,7 @@ pub fn run(args: &ServeArgs, config: Option<&Path>, json: bool, progress: Progre
     answer
 }
 
-async fn serve(args: &ServeArgs, config: Option<&Path>, json: bool) -> Result<Answer, Failure> {
+async fn serve(args: &ServeArgs, config: Option<&Path>, json: bool) -> Result<Answer> {
     if let Some(policy) = &args.policy {
         load_policy(policy)?;
     }
@@ -106,12 +106,12 @@ fn keep_open(
                 match engine.adopt_store(Arc::new(TimeoutStore::new(opened, timeout))).await {
                     Ok(()) => Ok(()),
                     Err(EngineError::Log(LogError::Store(error))) => Err(error),
-                    Err(EngineError::Log(error @ LogError::Sealed { .. })) => {
+                    Err(EngineError::Log(error @ LogError::Sealed(..))) => {
                         let reason = error.to_string();
                         *sealed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                        Err(StoreError::Refused { reason })
+                        Err(StoreError::Refused(reason))
                     }
-                    Err(error) => Err(StoreError::Refused { reason: error.to_string() }),
+                    Err(error) => Err(StoreError::Refused(error.to_string())),
                 }
             }
         };
@@ -163,7 +163,7 @@ const DEMO_BUDGET: u64 = 3000;
 struct Demo(MockServer);
 
 impl Demo {
-    fn start() -> Result<Demo, Failure> {
+    fn start() -> Result<Demo> {
         let failed = |error| Failure::new(Exit::CannotFit, format!("The mock provider cannot be started: {error}."));
         MockServer::start(MockSettings::default()).map(Demo).map_err(failed)
     }
@@ -217,8 +217,8 @@ impl From<SettingsError> for Failure {
 impl From<ListenError> for Failure {
     fn from(error: ListenError) -> Self {
         let (exit, hint) = match &error {
-            ListenError::Open { .. } => (Exit::Usage, "Set `serve.keys`, listen on 127.0.0.1, or add `--insecure`."),
-            ListenError::Port { .. } => {
+            ListenError::Open(_) => (Exit::Usage, "Set `serve.keys`, listen on 127.0.0.1, or add `--insecure`."),
+            ListenError::Port(..) => {
                 (Exit::CannotFit, "Name another address with `--listen`; port 0 takes a free port.")
             }
             _ => (Exit::Unreadable, "`serve.tls_certificate` and `serve.tls_key` name the two PEM files."),

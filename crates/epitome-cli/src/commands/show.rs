@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::cli::ShowArgs;
 use crate::cli_config::CliConfig;
 use crate::excerpt::{self, ContentKind};
-use crate::failure::{Answer, Failure};
+use crate::failure::{Answer, Result};
 use crate::file_compaction::settle_window;
 use crate::input::{OpenedFile, open};
 use crate::receipt::{self, count, percent, window_text};
@@ -25,7 +25,7 @@ const DUPLICATE_TOKENS_MIN: u64 = 20;
 
 const BAR_WIDTH: usize = 24;
 
-pub fn run(args: &ShowArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &ShowArgs, config: Option<&Path>, screen: Screen) -> Result<Answer> {
     let opened = open(&args.input, CountFor { model: args.model.clone(), ..CountFor::default() }, None)?;
     let config = CliConfig::for_file(config)?;
     let policy = config.values().compaction_policy()?;

@@ -9,13 +9,13 @@ use serde_json::json;
 
 use crate::cli::{StoreArgs, StoreOptions, StoreVerb};
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Result};
 use crate::open_store::{IfMissing, OpenStore, wait};
 use crate::progress::Progress;
 use crate::receipt::count;
 use crate::screen::Screen;
 
-pub fn run(args: &StoreArgs, config: Option<&Path>, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
+pub fn run(args: &StoreArgs, config: Option<&Path>, screen: Screen, progress: &Progress) -> Result<Answer> {
     wait(async {
         if args.verb == StoreVerb::Migrate {
             return migrate(args, config).await;
@@ -31,7 +31,7 @@ pub fn run(args: &StoreArgs, config: Option<&Path>, screen: Screen, progress: &P
 }
 
 /// Opening a store migrates it, so this needs no engine.
-async fn migrate(args: &StoreArgs, config: Option<&Path>) -> Result<Answer, Failure> {
+async fn migrate(args: &StoreArgs, config: Option<&Path>) -> Result<Answer> {
     let config = CliConfig::load(config, Flags::default().with("store.url", args.store.as_ref()))?;
     let store = config.values().store.url.to_string();
     let Some((found, known)) = config.values().schema().await? else {
@@ -46,7 +46,7 @@ async fn migrate(args: &StoreArgs, config: Option<&Path>) -> Result<Answer, Fail
     Ok(Answer::new(text, json!({"store": store, "from": found, "to": known})))
 }
 
-async fn check(store: &OpenStore, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
+async fn check(store: &OpenStore, screen: Screen, progress: &Progress) -> Result<Answer> {
     let checked = upkeep::check(store.log(), store.engine.artifacts(), &mut |what| progress.now(what)).await?;
     let CheckReport { tenants, threads, messages, plans, documents, findings, .. } = &checked;
     let amounts = amounts(&[(*threads, "thread"), (*messages, "message"), (*plans, "plan"), (*documents, "document")]);
@@ -77,7 +77,7 @@ fn with_findings(mut text: String, findings: &[String], none: &str, json: serde_
     Answer { exit: Exit::Violations, ..Answer::new(text, json) }
 }
 
-async fn rotate(store: &OpenStore, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
+async fn rotate(store: &OpenStore, screen: Screen, progress: &Progress) -> Result<Answer> {
     let rotated = upkeep::rotate(store.log(), store.engine.artifacts(), &mut |what| progress.now(what)).await?;
     let key = store.log().vault().current_key_id().unwrap_or_default();
     let RotationReport { messages, plans, events, labels, documents, artifacts, indexed, renamed, left, .. } = &rotated;
@@ -104,7 +104,7 @@ async fn rotate(store: &OpenStore, screen: Screen, progress: &Progress) -> Resul
     Ok(with_findings(text, left, "Older keys are no longer needed.", json, screen))
 }
 
-async fn vacuum(store: &OpenStore, progress: &Progress) -> Result<Answer, Failure> {
+async fn vacuum(store: &OpenStore, progress: &Progress) -> Result<Answer> {
     let now = Moment::now();
     let before = file_bytes(store);
     progress.now("Removing expired artifacts");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cli::ThreadsArgs;
 use crate::excerpt;
-use crate::failure::{Answer, Failure};
+use crate::failure::{Answer, Result};
 use crate::open_store::{IfMissing, OpenStore, wait};
 use crate::screen::Screen;
 use crate::table::Table;
@@ -15,7 +15,7 @@ use crate::table::Table;
 /// The first message of the user is looked for among this many.
 const OPENING_MESSAGES: u64 = 4;
 
-pub fn run(args: &ThreadsArgs, config: Option<&Path>, screen: Screen) -> Result<Answer, Failure> {
+pub fn run(args: &ThreadsArgs, config: Option<&Path>, screen: Screen) -> Result<Answer> {
     wait(async {
         let store = OpenStore::open(config, &args.store_options, IfMissing::Fail).await?;
         let mut rows = store.threads().await?;

@@ -11,13 +11,13 @@ use serde_json::json;
 
 use crate::cli::WorkArgs;
 use crate::cli_config::{CliConfig, Flags};
-use crate::failure::{Answer, Exit, Failure};
+use crate::failure::{Answer, Exit, Failure, Result};
 use crate::open_store::{OpenStore, wait};
 use crate::progress::Progress;
 use crate::receipt::count;
 use crate::telemetry;
 
-pub fn run(args: &WorkArgs, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer, Failure> {
+pub fn run(args: &WorkArgs, config: Option<&Path>, json: bool, progress: Progress) -> Result<Answer> {
     drop(progress);
     wait(async {
         let config = CliConfig::load(config, Flags::default().with("store.url", args.store.as_ref()))?;

@@ -30,25 +30,14 @@ pub enum ApiError {
     #[error("the endpoint does not accept this method")]
     Method,
     /// There is no such thing, or it is another tenant's.
-    #[error("there is no such {what}, or it is not available to you")]
-    NotFound {
-        /// What.
-        what: &'static str,
-    },
+    #[error("there is no such {0}, or it is not available to you")]
+    NotFound(&'static str),
     /// A parameter is wrong.
-    #[error("the parameter `{name}` is not allowed: {reason}")]
-    Parameter {
-        /// Its name.
-        name: &'static str,
-        /// The reason.
-        reason: String,
-    },
+    #[error("the parameter `{0}` is not allowed: {1}")]
+    Parameter(&'static str, String),
     /// The parameters after the question mark are wrong.
-    #[error("the query string is not allowed: {reason}")]
-    Query {
-        /// The reason.
-        reason: String,
-    },
+    #[error("the query string is not allowed: {0}")]
+    Query(String),
     /// The thread is another program's session, and no model is sent it.
     #[error("the thread was imported from another program's session; it has messages and no prompt")]
     NoPrompt,
@@ -91,10 +80,10 @@ impl ApiError {
                 (StatusCode::NOT_FOUND, ErrorCode::NoRoute, "`GET /api/openapi.json` describes every endpoint.")
             }
             ApiError::Method => (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::Method, "Every endpoint accepts GET only."),
-            ApiError::NotFound { .. } => {
+            ApiError::NotFound(_) => {
                 (StatusCode::NOT_FOUND, ErrorCode::NotFound, "`GET /api/threads` lists the threads.")
             }
-            ApiError::Parameter { .. } | ApiError::Query { .. } => {
+            ApiError::Parameter(..) | ApiError::Query(_) => {
                 (StatusCode::BAD_REQUEST, ErrorCode::Parameter, "`GET /api/openapi.json` describes the parameters.")
             }
             ApiError::NoPrompt => (
@@ -142,7 +131,7 @@ impl From<LogError> for ApiError {
     fn from(error: LogError) -> Self {
         match error {
             LogError::Store(error) => error.into(),
-            LogError::NoThread { .. } => ApiError::NotFound { what: "thread" },
+            LogError::NoThread(_) => ApiError::NotFound("thread"),
             error => {
                 tracing::warn!(%error, "the API failed to read the log");
                 ApiError::Unreadable
@@ -156,8 +145,8 @@ impl From<EngineError> for ApiError {
         match error {
             EngineError::Log(error) => error.into(),
             EngineError::Denied(denied) => denied.into(),
-            EngineError::NotAllowed => ApiError::NotFound { what: "thread" },
-            EngineError::Foreign { .. } => ApiError::NoPrompt,
+            EngineError::NotAllowed => ApiError::NotFound("thread"),
+            EngineError::Foreign(_) => ApiError::NoPrompt,
             error => {
                 tracing::warn!(%error, "the API failed to read a thread");
                 ApiError::Unreadable
@@ -168,6 +157,6 @@ impl From<EngineError> for ApiError {
 
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
-        if denied.is_passing() { ApiError::Unavailable } else { ApiError::NotFound { what: "artifact" } }
+        if denied.is_passing() { ApiError::Unavailable } else { ApiError::NotFound("artifact") }
     }
 }

@@ -140,7 +140,7 @@ fn last_seen(value: &HeaderValue) -> Result<u64, ApiError> {
     let number = value.to_str().ok().and_then(|text| text.parse::<u64>().ok());
     let number = number.and_then(|number| Number::try_from(number).ok());
     let reason = "it is the number of an event".to_owned();
-    number.map(Number::get).ok_or(ApiError::Parameter { name: "Last-Event-ID", reason })
+    number.map(Number::get).ok_or(ApiError::Parameter("Last-Event-ID", reason))
 }
 
 /// Events until the gateway stops.

@@ -37,7 +37,7 @@ impl<T: DeserializeOwned> FromRequestParts<Api> for QueryParams<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &Api) -> Result<Self, ApiError> {
         let asked = Query::<T>::from_request_parts(parts, state).await;
-        asked.map(|Query(asked)| QueryParams(asked)).map_err(|error| ApiError::Query { reason: error.body_text() })
+        asked.map(|Query(asked)| QueryParams(asked)).map_err(|error| ApiError::Query(error.body_text()))
     }
 }
 
@@ -49,7 +49,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Api> for PathParams<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &Api) -> Result<Self, ApiError> {
         let named = Path::<T>::from_request_parts(parts, state).await;
-        named.map(|Path(named)| PathParams(named)).map_err(|_| ApiError::NotFound { what: "thing" })
+        named.map(|Path(named)| PathParams(named)).map_err(|_| ApiError::NotFound("thing"))
     }
 }
 
@@ -140,7 +140,7 @@ impl Api {
 
     /// A thread of the tenant, by the name in the path.
     pub(super) async fn thread(&self, access: &Access, name: &str) -> Result<ThreadRow, ApiError> {
-        let absent = ApiError::NotFound { what: "thread" };
+        let absent = ApiError::NotFound("thread");
         let id: ThreadId = name.parse().map_err(|_| absent.clone())?;
         let key = ThreadKey::new(access.tenant.clone(), id);
         self.log().thread(&key).await?.ok_or(absent)

@@ -40,7 +40,7 @@ pub(super) async fn all(
     ApiCaller(access): ApiCaller,
     QueryParams(asked): QueryParams<SinceQuery>,
 ) -> Result<Json<LedgerTotals>, ApiError> {
-    let wrong = || ApiError::Query { reason: "`since` is a day such as 2026-11-16".to_owned() };
+    let wrong = || ApiError::Query("`since` is a day such as 2026-11-16".to_owned());
     let since: Option<Day> = asked.since.as_deref().map(|day| day.parse().map_err(|_| wrong())).transpose()?;
     let days = totals(api.log(), &access.tenant, since).await?;
     let total = days.iter().fold(Totals::default(), |mut total, day| {

@@ -165,7 +165,7 @@ pub(super) async fn receipt(
 /// A plan of a thread; the newest without a version.
 async fn found(api: &Api, row: &ThreadRow, version: Option<u64>) -> Result<(PlanRow, StoredPlan), ApiError> {
     // Versions begin at 1, and not every store takes every number.
-    let absent = || ApiError::NotFound { what: "plan" };
+    let absent = || ApiError::NotFound("plan");
     if version.is_some_and(|version| !(1..=row.version).contains(&version)) {
         return Err(absent());
     }

@@ -103,7 +103,7 @@ pub(super) async fn list(
     ApiCaller(access): ApiCaller,
     QueryParams(asked): QueryParams<PageQuery>,
 ) -> Result<Json<Threads>, ApiError> {
-    let wrong = |error: epitome_runtime::ids::NotAName| ApiError::Query { reason: format!("`after`: {error}") };
+    let wrong = |error: epitome_runtime::ids::NotAName| ApiError::Query(format!("`after`: {error}"));
     let after: Option<ThreadId> = asked.after.as_deref().map(str::parse).transpose().map_err(wrong)?;
     let limit = asked.limit();
     let mut rows = api.log().store().threads(&access.tenant, after.as_ref(), limit + 1).await?;

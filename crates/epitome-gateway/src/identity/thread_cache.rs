@@ -284,7 +284,6 @@ impl ThreadQuery<'_> {
         ThreadKey::new(self.scope.tenant.clone(), ThreadId::new())
     }
 
-    /// Makes the state of a fork.
     fn fork_state(&self, from: ThreadId, shared: usize, version: u64, parent: Option<Parent>) -> CachedState {
         // The fork is made later; until then it counts as having a plan if its parent has one.
         self.new_state(self.new_key(), Origin::Fork { from, at: shared as u64, parent }, shared, u64::from(version > 0))

@@ -74,7 +74,6 @@ struct PendingEntries {
 
 #[derive(Debug)]
 struct PendingEntry {
-    /// The name of its entry.
     name: String,
     charge: Charge,
 }
@@ -268,7 +267,7 @@ impl PendingEntries {
 }
 
 fn timed_out() -> LogError {
-    StoreError::Unavailable { reason: format!("no answer within {} s", BATCH_TIMEOUT.as_secs()) }.into()
+    StoreError::Unavailable(format!("no answer within {} s", BATCH_TIMEOUT.as_secs())).into()
 }
 
 /// Documents as they are stored.
@@ -387,7 +386,7 @@ mod tests {
     use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
     use epitome_runtime::log::Log;
     use epitome_runtime::model::Usage;
-    use epitome_runtime::store::{Memory, Store};
+    use epitome_runtime::store::{MemoryStore, Store};
     use epitome_runtime::vault::{Keys, Vault};
     use epitome_testkit::{FaultyStore, StoreFault};
 
@@ -443,7 +442,7 @@ mod tests {
 
     #[tokio::test]
     async fn two_gateways_on_one_store_keep_one_ledger() {
-        let log = log(Arc::new(Memory::new()));
+        let log = log(Arc::new(MemoryStore::new()));
         let here = Ledger::new(log.clone(), PriceList::shipped());
         let there = Ledger::new(log.clone(), PriceList::shipped());
         note(&here, "a", NOON, 60, false).await;
@@ -455,7 +454,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_of_one_thread_at_once_are_each_counted_once() {
-        let log = log(Arc::new(Memory::new()));
+        let log = log(Arc::new(MemoryStore::new()));
         let ledgers: Vec<Arc<Ledger>> =
             (0..4).map(|_| Arc::new(Ledger::new(log.clone(), PriceList::shipped()))).collect();
         let mut tasks = tokio::task::JoinSet::new();
@@ -473,7 +472,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_restart_changes_nothing_and_every_day_has_its_line() {
-        let log = log(Arc::new(Memory::new()));
+        let log = log(Arc::new(MemoryStore::new()));
         for (at, messages) in [(0, 60), (MINUTE, 62), (DAY, 64), (MINUTE * 2, 66)] {
             let ledger = Ledger::new(log.clone(), PriceList::shipped());
             note(&ledger, "a", NOON + at, messages, messages > 60).await;
@@ -489,7 +488,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_fork_begins_with_its_parents_cache() {
-        let log = log(Arc::new(Memory::new()));
+        let log = log(Arc::new(MemoryStore::new()));
         let ledger = Ledger::new(log.clone(), PriceList::shipped());
         note(&ledger, "a", NOON, 60, false).await;
         let mut forked = request("b", NOON + MINUTE, 62, true);
@@ -500,7 +499,7 @@ mod tests {
 
     #[tokio::test]
     async fn threads_whose_names_begin_alike_are_told_apart_and_pages_go_on() {
-        let log = log(Arc::new(Memory::new()));
+        let log = log(Arc::new(MemoryStore::new()));
         let ledger = Ledger::new(log.clone(), PriceList::shipped());
         for (thread, at) in [("a", 0), ("a-b", 1), ("a.b", 2), ("a", 3), ("ab", 4), ("a", 5)] {
             note(&ledger, thread, NOON + at, 10, false).await;
@@ -520,7 +519,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_broken_store_does_not_take_is_written_with_the_next_one_up_to_a_bound() {
-        let faulty = FaultyStore::new(Arc::new(Memory::new()));
+        let faulty = FaultyStore::new(Arc::new(MemoryStore::new()));
         let log = log(Arc::new(faulty.clone()));
         let ledger = Ledger::new(log.clone(), PriceList::shipped());
         faulty.fail(0, usize::MAX, StoreFault::Refused);
@@ -537,7 +536,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_whose_answer_got_lost_is_counted_once() {
         for calls_before in 0..3 {
-            let faulty = FaultyStore::new(Arc::new(Memory::new()));
+            let faulty = FaultyStore::new(Arc::new(MemoryStore::new()));
             let log = log(Arc::new(faulty.clone()));
             let ledger = Ledger::new(log.clone(), PriceList::shipped());
             note(&ledger, "a", NOON, 60, false).await;
@@ -552,7 +551,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_store_that_hangs_holds_one_writer_up_and_nobody_else() {
-        let faulty = FaultyStore::new(Arc::new(Memory::new()));
+        let faulty = FaultyStore::new(Arc::new(MemoryStore::new()));
         let log = log(Arc::new(faulty.clone()));
         let ledger = Arc::new(Ledger::new(log.clone(), PriceList::shipped()));
         faulty.fail(0, usize::MAX, StoreFault::Hung);

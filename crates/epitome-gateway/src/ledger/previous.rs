@@ -62,7 +62,6 @@ impl Previous {
         self.at.is_some_and(|at| age_ms(at) < i64::try_from(ttl_s).unwrap_or(i64::MAX).saturating_mul(1000))
     }
 
-    /// True if there was none.
     pub(super) fn is_none(&self) -> bool {
         self.at.is_none()
     }

@@ -20,11 +20,8 @@ pub enum PriceError {
     #[error("a price says no `names`")]
     Nameless,
     /// A price that is none.
-    #[error("the price of {name} is not one: every number must be 0 or more, and `input` more than 0")]
-    NotAPrice {
-        /// Whose.
-        name: String,
-    },
+    #[error("the price of {0} is not one: every number must be 0 or more, and `input` more than 0")]
+    NotAPrice(String),
 }
 
 /// The prices of tokens, by model.
@@ -47,7 +44,7 @@ impl PriceList {
             let names = row.remove("names").ok_or(PriceError::Nameless)?;
             let (names, price): (Vec<String>, Price) = (names.try_into()?, row.try_into()?);
             if !price.is_one() {
-                return Err(PriceError::NotAPrice { name: names.join(", ") });
+                return Err(PriceError::NotAPrice(names.join(", ")));
             }
             rows.extend(names.iter().map(|name| (ModelName::new(name), price)));
         }

@@ -23,7 +23,6 @@ const LOOKED_AT_MAX: usize = 100_000;
 /// The addresses, as a template.
 pub(super) const TEMPLATE: &str = "epitome://thread/{thread}/artifact/{id}";
 
-/// The URI of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ResourceUri {
     pub thread: ThreadId,
@@ -104,7 +103,9 @@ async fn newest(
     };
     let now = Moment::now();
     let is_listed = |row: &ArtifactRow| {
-        let is_here = family.as_ref().is_none_or(|family| family.has(row));
+        let is_here = family
+            .as_ref()
+            .is_none_or(|family| family.threads.contains(&row.thread) || family.named.contains_key(&row.id));
         let is_readable = access.may_read(row.sensitivity) && row.expires.is_none_or(|expires| expires > now);
         is_here && is_readable && after.as_ref().is_none_or(|after| ListCursor::of(row) > *after)
     };
@@ -136,10 +137,6 @@ impl ThreadFamily {
         let shared = row.into_iter().flat_map(|row| row.shared).map(|segment| segment.thread);
         let threads = shared.chain([thread.clone()]).collect();
         Ok(ThreadFamily { threads, named: hints(engine, access, BTreeSet::from([thread])).await })
-    }
-
-    fn has(&self, row: &ArtifactRow) -> bool {
-        self.threads.contains(&row.thread) || self.named.contains_key(&row.id)
     }
 }
 

@@ -77,7 +77,7 @@ impl OpenedThread {
     pub async fn load(engine: &Engine, access: &Access, thread: ThreadId) -> Result<OpenedThread, EngineError> {
         match engine.resume(access, thread.clone()).await {
             Ok(open) => Ok(OpenedThread::Open(Box::new(open))),
-            Err(EngineError::Foreign { .. }) => {
+            Err(EngineError::Foreign(_)) => {
                 Ok(OpenedThread::Imported(Box::new(Imported::load(engine, access, thread).await?)))
             }
             Err(error) => Err(error),

@@ -4,7 +4,7 @@
 //! none of ours begins with, and with the first of its arguments at the latest.
 
 use bytes::Bytes;
-use epitome::wire::{RawFields, may_spell, set_field, splice, without_field};
+use epitome::wire::{may_spell, set_field, splice, without_field};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -88,9 +88,14 @@ impl ChatStream {
         }
         let is_last = data.trim() == "[DONE]";
         let choice = choice_of(data);
-        let calls = choice.map_or_else(Vec::new, |choice| self.look(choice, own));
+        let calls = choice.map_or_else(Vec::new, |choice| {
+            pieces_of(delta_of(choice)).iter().map(|piece| self.look_at_piece(piece.get(), own)).collect()
+        });
         if is_last || choice.is_some_and(ends) {
-            self.decide_all(own);
+            // Names cannot go on any more.
+            for call in &mut self.calls {
+                call.owner.get_or_insert_with(|| owner(&call.name, own));
+            }
         }
         self.waiting.push(Waiting { event: event.clone(), calls });
         if self.calls.iter().any(|call| call.owner.is_none()) {
@@ -140,11 +145,6 @@ impl ChatStream {
         new_event("", &json!({ "error": told }).to_string())
     }
 
-    /// Finds out which calls a choice has pieces of, and whose those are.
-    fn look(&mut self, choice: &str, own: &OwnNames) -> Vec<usize> {
-        pieces_of(delta_of(choice)).iter().map(|piece| self.look_at_piece(piece.get(), own)).collect()
-    }
-
     fn look_at_piece(&mut self, json: &str, own: &OwnNames) -> usize {
         let piece: Piece = serde_json::from_str(json).unwrap_or_default();
         let at = self.slot(piece.index, piece.id.as_deref().unwrap_or_default());
@@ -176,13 +176,6 @@ impl ChatStream {
         self.calls.len() - 1
     }
 
-    /// Decides whose the calls are whose names cannot go on any more.
-    fn decide_all(&mut self, own: &OwnNames) {
-        for call in &mut self.calls {
-            call.owner.get_or_insert_with(|| owner(&call.name, own));
-        }
-    }
-
     /// Returns what the client sees of an event, once the owner of each call is known.
     fn show(&mut self, waiting: &Waiting) -> Vec<Bytes> {
         let event = &waiting.event;
@@ -191,7 +184,9 @@ impl ChatStream {
         };
         match choice_of(data) {
             Some(choice) => self.show_choice(waiting, data, choice),
-            None if has_choices(&chunk) => vec![self.renamed(event).raw],
+            None if chunk.get("choices").is_some_and(|choices| !elements(choices.get()).is_empty()) => {
+                vec![self.renamed(event).raw]
+            }
             None if self.finished => self.end(self.renamed(event)),
             None => vec![self.renamed(event).raw],
         }
@@ -303,10 +298,6 @@ fn exchange_choice(data: &str, choice: &str) -> String {
 
 fn is_first(choice: &str) -> bool {
     fields(choice).and_then(|choice| choice.get("index")).is_none_or(|index| index.get() == "0")
-}
-
-fn has_choices(chunk: &RawFields<'_>) -> bool {
-    chunk.get("choices").is_some_and(|choices| !elements(choices.get()).is_empty())
 }
 
 /// True if a choice says why the answer ends.

@@ -55,7 +55,6 @@ pub(super) fn replace_field(object: &str, key: &str, value: &str) -> String {
     }
 }
 
-/// An object with the object in one of its fields edited.
 pub(super) fn edit_field(object: &str, key: &str, edit: impl FnOnce(&str) -> String) -> String {
     match fields(object).and_then(|fields| fields.get(key)) {
         Some(inner) => splice(object, inner.get(), &edit(inner.get())),
@@ -63,7 +62,6 @@ pub(super) fn edit_field(object: &str, key: &str, edit: impl FnOnce(&str) -> Str
     }
 }
 
-/// A list of these elements.
 pub(super) fn list<T: AsRef<str>>(elements: &[T]) -> String {
     format!("[{}]", elements.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(","))
 }

@@ -20,7 +20,10 @@ pub(super) fn items(
 ) -> Option<Vec<String>> {
     let fields: RawFields<'_> = serde_json::from_str(request).ok()?;
     let mut items = match dialect {
-        Dialect::Responses if is_unstored(&fields) => without_lost_reasoning(&answer.messages),
+        // The provider stores nothing, so that it cannot look up an id.
+        Dialect::Responses if fields.get("store").map(RawValue::get) == Some("false") => {
+            without_lost_reasoning(&answer.messages)
+        }
         _ => answer.messages.clone(),
     };
     items.extend(results(dialect, answer, outcomes));
@@ -33,15 +36,12 @@ pub(super) fn with_items(dialect: Dialect, request: &str, items: &[String]) -> O
     let key = if dialect == Dialect::Responses { "input" } else { "messages" };
     let before = fields.get(key)?.get();
     if before.starts_with('"') {
-        Some(set_field(request, key, &extend_list(&as_list(before), &items.join(","))))
+        // An input that is nothing but words stands for this list.
+        let list = format!(r#"[{{"type":"message","role":"user","content":{before}}}]"#);
+        Some(set_field(request, key, &extend_list(&list, &items.join(","))))
     } else {
         Some(splice(request, before, &extend_list(before, &items.join(","))))
     }
-}
-
-/// An input that is nothing but words, as the list it stands for.
-fn as_list(words: &str) -> String {
-    format!(r#"[{{"type":"message","role":"user","content":{words}}}]"#)
 }
 
 fn results(dialect: Dialect, answer: &ModelAnswer, outcomes: &[Outcome]) -> Vec<String> {
@@ -103,11 +103,6 @@ fn shown(dialect: Dialect, media: &Media) -> Option<Value> {
         (Dialect::Chat, MediaKind::Image) => Some(json!({"type": "image_url", "image_url": {"url": url}})),
         _ => None,
     }
-}
-
-/// True if the provider stores nothing, so that it cannot look up an id.
-fn is_unstored(request: &RawFields<'_>) -> bool {
-    request.get("store").map(RawValue::get) == Some("false")
 }
 
 /// The items without reasoning that only an id tells of. What stood behind such an item loses its id as well, by which

@@ -103,7 +103,7 @@ fn definition(dialect: Dialect, tool: &Tool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use epitome::wire::{Dialect::*, Tail, check};
+    use epitome::wire::{Dialect::*, LastExchange, check};
 
     const RECALL: Tool = Tool { name: "recall", description: "Finds.", parameters: r#"{"type":"object"}"# };
     const READ: Tool = Tool { name: "read_artifact", description: "Reads.", parameters: r#"{"type":"object"}"# };
@@ -184,7 +184,7 @@ mod tests {
         let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
         for dialect in [Chat, Anthropic] {
             let body = inject(body, dialect, &[RECALL, READ]).unwrap().body;
-            assert_eq!(check(dialect, &serde_json::from_str(&body).unwrap(), Tail::Closed), []);
+            assert_eq!(check(dialect, &serde_json::from_str(&body).unwrap(), LastExchange::Closed), []);
         }
     }
 

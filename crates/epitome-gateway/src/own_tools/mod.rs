@@ -171,7 +171,11 @@ impl AnswerSplicer {
             AnswerForm::Whole(whole) => whole.text().and_then(|body| AnswerReader::read(self.dialect, body)?.ok()),
             _ => reader.and_then(|reader| reader.finish().ok()),
         };
-        let Some(answer) = answer else { return self.broken() };
+        let Some(answer) = answer else {
+            // It is complete if the client was sent its end.
+            let rest = if self.failed { Vec::new() } else { self.release() };
+            return if self.has_ended() { AnswerEnd::Done(rest) } else { AnswerEnd::Broken(rest) };
+        };
         self.usage.extend(answer.usage);
         if !self.is_ours(&answer) {
             return AnswerEnd::Done(self.release());
@@ -233,12 +237,6 @@ impl AnswerSplicer {
     /// Returns the usage of each answer, where the provider reported it.
     pub fn usage(&self) -> &[Usage] {
         &self.usage
-    }
-
-    /// Ends an answer that could not be read; it is complete if the client was sent its end.
-    fn broken(&mut self) -> AnswerEnd {
-        let rest = if self.failed { Vec::new() } else { self.release() };
-        if self.has_ended() { AnswerEnd::Done(rest) } else { AnswerEnd::Broken(rest) }
     }
 
     fn has_ended(&self) -> bool {

@@ -197,7 +197,9 @@ impl ResponsesStream {
             return vec![self.numbered(event, data)];
         };
         if is_own(item, own) {
-            self.hide(index);
+            self.fates.insert(index, Fate::Hidden);
+            self.unclaimed.iter_mut().for_each(|item| item.precedes_own = true);
+            (self.own, self.withheld) = (true, true);
             return Vec::new();
         }
         if is_reasoning(item) {
@@ -209,14 +211,6 @@ impl ResponsesStream {
         let mut out = self.claim();
         out.push(self.show(event, data, index));
         out
-    }
-
-    /// Marks an item as one of ours.
-    fn hide(&mut self, index: u64) {
-        self.fates.insert(index, Fate::Hidden);
-        self.unclaimed.iter_mut().for_each(|item| item.precedes_own = true);
-        self.own = true;
-        self.withheld = true;
     }
 
     /// An event of an item that has begun.

@@ -6,7 +6,7 @@ mod provider;
 mod streams;
 
 use bytes::Bytes;
-use epitome::wire::{Dialect, Tail, check};
+use epitome::wire::{Dialect, LastExchange, check};
 use epitome_runtime::model::Usage;
 use serde_json::Value;
 
@@ -98,7 +98,7 @@ impl Seen {
     pub(super) fn check_requests(&self, dialect: Dialect) {
         let key = if dialect == Dialect::Responses { "\"input\":" } else { "\"messages\":" };
         for body in &self.bodies {
-            let violations = check(dialect, &serde_json::from_str(body).unwrap(), Tail::Closed);
+            let violations = check(dialect, &serde_json::from_str(body).unwrap(), LastExchange::Closed);
             assert!(violations.is_empty(), "{violations:?}\n{body}");
         }
         for pair in self.bodies.windows(2) {

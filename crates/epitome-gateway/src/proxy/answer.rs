@@ -51,7 +51,6 @@ const TAIL_BYTES: usize = 32;
 pub enum End {
     /// It was listened to.
     Heard {
-        /// By whom.
         ear: Box<Ear>,
         /// Whether the client left before it was over.
         is_left: bool,
@@ -78,7 +77,6 @@ impl End {
         End::Heard { ear, is_left }
     }
 
-    /// It, read.
     pub fn known(self) -> Known {
         match self {
             End::Heard { ear, is_left } => {

@@ -247,10 +247,6 @@ fn head(document: &Document) -> usize {
     from + items[from..].iter().take_while(speaks_for_the_operator).count()
 }
 
-fn may_be_compacted(item: &Raw) -> bool {
-    may_spell(item.as_str(), COMPACTION)
-}
-
 /// Whether a JSON text has such a string in it, as a name or as a value.
 fn has_text(json: &str, is_it: &dyn Fn(&str) -> bool) -> bool {
     fn has(value: &serde_json::Value, is_it: &dyn Fn(&str) -> bool) -> bool {
@@ -266,7 +262,7 @@ fn has_text(json: &str, is_it: &dyn Fn(&str) -> bool) -> bool {
 
 /// Whether an item stands for what a provider compacted.
 fn is_compacted(dialect: Dialect, item: &Raw) -> bool {
-    if !may_be_compacted(item) {
+    if !may_spell(item.as_str(), COMPACTION) {
         return false;
     }
     let value: serde_json::Value = serde_json::from_str(item.as_str()).unwrap_or_default();

@@ -85,12 +85,6 @@ impl EventStream {
         }
     }
 
-    fn note_opening(&mut self, name: &str, data: &str) {
-        if self.opening.is_none() && data.len() <= OPENING_BYTES_MAX {
-            self.opening = Some((name.to_owned(), data.to_owned()));
-        }
-    }
-
     fn is_cut(&self) -> bool {
         self.earlier.is_some()
     }
@@ -261,7 +255,9 @@ impl Ear {
 
     fn hear_event(&mut self, stream: &mut EventStream, event: &Event) {
         let Some(data) = event.text() else { return };
-        stream.note_opening(event.name(), data);
+        if stream.opening.is_none() && data.len() <= OPENING_BYTES_MAX {
+            stream.opening = Some((event.name().to_owned(), data.to_owned()));
+        }
         stream.make_room(data.len(), self.dialect);
         self.has_filled |= says_window_full(data);
         let (mut told, said) = (false, &mut self.said);

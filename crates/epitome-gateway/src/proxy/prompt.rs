@@ -36,7 +36,6 @@ pub struct Sending {
     pub is_original: bool,
     /// Whether the request needs the header that lets thinking of another prefix be dropped.
     pub drops_thinking: bool,
-    /// What is told of it.
     pub told: Told,
     /// What it was counted as, with everything.
     pub counted: Option<Tokens>,
@@ -73,7 +72,7 @@ impl Inner {
         drop(turn.line().open.lock().await);
         if self.store_rests() {
             let reason = "it did not answer a moment ago".to_owned();
-            return Err(StoreError::Unavailable { reason }.into());
+            return Err(StoreError::Unavailable(reason).into());
         }
         let line = self.line_of(&turn).await?;
         let mut open = self.settled(&turn, &line).await?;
@@ -149,7 +148,7 @@ impl Inner {
                 None => match self.opened(turn, line).await {
                     Ok(thread) => open.insert(thread),
                     // It, or the thread that it leaves, became another one or is not in the store any more.
-                    Err(EngineError::Moved { .. } | EngineError::Log(LogError::NoThread { .. })) => {
+                    Err(EngineError::Moved { .. } | EngineError::Log(LogError::NoThread(_))) => {
                         self.part(turn, line).await?;
                         continue;
                     }
@@ -176,7 +175,7 @@ impl Inner {
                 }
                 // Somebody else goes on with this thread: what came here leaves it where they part. Or the store is another
                 // one now, which knows nothing of it.
-                Ok(()) | Err(EngineError::Moved { .. } | EngineError::Log(LogError::NoThread { .. })) => {
+                Ok(()) | Err(EngineError::Moved { .. } | EngineError::Log(LogError::NoThread(_))) => {
                     *open = None;
                     self.part(turn, line).await?;
                 }
@@ -214,7 +213,7 @@ impl Inner {
                 turn.engine.open_in(&access, thread, turn.asked.dialect(), scope).await?
             }
             Origin::Fork { from, at, .. } => match turn.engine.fork(&access, from, at, thread.clone()).await {
-                Err(EngineError::Log(LogError::Taken { .. })) => turn.engine.resume(&access, thread).await?,
+                Err(EngineError::Log(LogError::Taken(_))) => turn.engine.resume(&access, thread).await?,
                 forked => forked?,
             },
         };
@@ -254,7 +253,7 @@ impl Inner {
         note_stored(parent, thread);
         match (is_stored(), thread.saved()) {
             (true, _) => Ok(()),
-            (false, Saved::Waiting { reason, .. }) => Err(StoreError::Unavailable { reason }.into()),
+            (false, Saved::Waiting { reason, .. }) => Err(StoreError::Unavailable(reason).into()),
             (false, Saved::Yes) => Err(EngineError::Moved { length: thread.row().length, place: at }),
         }
     }

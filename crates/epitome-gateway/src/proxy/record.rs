@@ -59,7 +59,6 @@ impl Kept {
 #[derive(Debug)]
 pub(super) struct Gone {
     pub told: Told,
-    /// What it was counted as.
     pub counted: Option<Tokens>,
     pub status: StatusCode,
     pub end: End,

@@ -86,7 +86,8 @@ impl Inner {
                 return Ok(self.unread(response));
             }
             let ear = Ear::new(turn.asked.dialect(), response.headers());
-            let holds_stream = !turn.is_small() && self.may_overflow(&turn, &sending);
+            let most = sending.counted.or_else(|| turn.tokens_at_most());
+            let holds_stream = !turn.is_small() && most.is_none_or(|most| self.may_be_too_long(&turn, most));
             let (answer, error) =
                 Answer::begin(response, ear, holds_stream, self.settings.serve.idle_timeout_s.0).await;
             let counted = match sending.counted.or_else(|| turn.known_tokens()) {
@@ -335,12 +336,6 @@ impl Inner {
     /// Whether a provider that says so finds a prompt too long.
     pub(super) fn is_too_long(&self, turn: &Turn, error: &ModelError, counted: Tokens) -> bool {
         !turn.asked.is_native() && (says_a_number(error) || self.may_be_too_long(turn, counted))
-    }
-
-    /// Whether a provider may say of a prompt that it is too long.
-    fn may_overflow(&self, turn: &Turn, sending: &Sending) -> bool {
-        let most = sending.counted.or_else(|| turn.tokens_at_most());
-        most.is_none_or(|most| self.may_be_too_long(turn, most))
     }
 
     /// Whether a prompt of this size may be too long for a model that only says so.

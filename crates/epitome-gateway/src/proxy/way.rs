@@ -45,16 +45,6 @@ pub(super) struct Onward {
 }
 
 impl Head {
-    /// The path and query that may go on.
-    fn onward_path(&self) -> &PathAndQuery {
-        self.keyless_path.as_ref().unwrap_or(&self.path)
-    }
-
-    /// The headers that may go on.
-    fn onward_headers(&self) -> &HeaderMap {
-        self.keyless_headers.as_ref().unwrap_or(&self.headers)
-    }
-
     /// Who sends a request with this head and this body.
     pub(super) fn client(&self, named: &Named<'_>) -> Client {
         Client::of(&self.headers, named)
@@ -156,8 +146,9 @@ impl Inner {
         if upstream.key.is_some() && !self.callers.have_keys() && !is_local(&head.headers) {
             return Err(Refusal::Foreign);
         }
-        let path = upstream.path_of(head.onward_path());
-        let headers = upstream::headers(&upstream, head.onward_headers(), head.family);
+        let path = upstream.path_of(head.keyless_path.as_ref().unwrap_or(&head.path));
+        let headers = head.keyless_headers.as_ref().unwrap_or(&head.headers);
+        let headers = upstream::headers(&upstream, headers, head.family);
         Ok(Arc::new(Onward { upstream, path, headers }))
     }
 }

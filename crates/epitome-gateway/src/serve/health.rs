@@ -87,7 +87,9 @@ pub(crate) async fn health(State(api): State<Api>) -> Json<Health> {
 
 /// Answers `/readyz`, with each check.
 pub(crate) async fn ready(State(api): State<Api>) -> Response {
-    let needed = [check_serving(&api), check_upstreams(&api)];
+    let count = api.settings.upstreams.len();
+    let upstreams = Check { name: "upstreams", ok: count > 0, detail: format!("{count} configured"), ms: 0 };
+    let needed = [check_serving(&api), upstreams];
     let kept = api.probes.check(&api.engine).await;
     let (code, status) = match (needed.iter().all(|check| check.ok), kept.iter().all(|check| check.ok)) {
         (true, true) => (StatusCode::OK, ReadinessStatus::Ready),
@@ -102,11 +104,6 @@ fn check_serving(api: &Api) -> Check {
     let ok = !api.stop.is_finishing();
     let detail = if ok { "takes requests" } else { "is shutting down" };
     Check { name: "serving", ok, detail: detail.to_owned(), ms: 0 }
-}
-
-fn check_upstreams(api: &Api) -> Check {
-    let count = api.settings.upstreams.len();
-    Check { name: "upstreams", ok: count > 0, detail: format!("{count} configured"), ms: 0 }
 }
 
 /// Probes of the store and the artifacts. They write something small, because a full disk still allows reading. A result is
@@ -124,13 +121,6 @@ struct ProbeResult {
     check: Check,
 }
 
-impl ProbeResult {
-    fn is_fresh(&self) -> bool {
-        let fresh = if self.check.ok && self.check.name == ARTIFACTS { ARTIFACTS_FRESH } else { PROBE_FRESH };
-        self.at.elapsed() < fresh
-    }
-}
-
 const ARTIFACTS: &str = "artifacts";
 
 impl Probes {
@@ -146,7 +136,10 @@ impl Probes {
 /// Runs a probe, unless its last result is fresh.
 async fn probe_once(last: &Mutex<Option<ProbeResult>>, probe: impl Future<Output = Check>) -> Check {
     let mut last = last.lock().await;
-    if let Some(seen) = last.as_ref().filter(|seen| seen.is_fresh()) {
+    if let Some(seen) = last.as_ref().filter(|seen| {
+        let is_costly = seen.check.ok && seen.check.name == ARTIFACTS;
+        seen.at.elapsed() < if is_costly { ARTIFACTS_FRESH } else { PROBE_FRESH }
+    }) {
         return seen.check.clone();
     }
     let check = probe.await;
@@ -191,13 +184,13 @@ async fn write_probe(engine: &Engine) -> Result<(), StoreError> {
 /// Says what is wrong with a store, without the paths and hosts that an error may name.
 fn store_problem(error: &StoreError) -> &'static str {
     match error {
-        StoreError::Locked { .. } => "is locked by another process",
-        StoreError::Deleted { .. } => "its file was deleted or replaced",
-        StoreError::ReadOnly { .. } => "is read-only",
-        StoreError::Full { .. } => "its disk is full",
-        StoreError::Damaged { .. } => "is damaged",
+        StoreError::Locked(_) => "is locked by another process",
+        StoreError::Deleted(_) => "its file was deleted or replaced",
+        StoreError::ReadOnly(_) => "is read-only",
+        StoreError::Full(_) => "its disk is full",
+        StoreError::Damaged(_) => "is damaged",
         StoreError::Newer { .. } => "was written by a newer version of this program",
-        StoreError::Unavailable { .. } => "cannot be reached",
+        StoreError::Unavailable(_) => "cannot be reached",
         _ => "takes no writes",
     }
 }
@@ -205,8 +198,8 @@ fn store_problem(error: &StoreError) -> &'static str {
 /// Says what is wrong with the place of artifacts, without its path.
 fn artifacts_problem(error: &ObjectsError) -> &'static str {
     match error {
-        ObjectsError::Full { .. } => "their disk is full",
-        ObjectsError::ReadOnly { .. } => "their place is read-only",
+        ObjectsError::Full(_) => "their disk is full",
+        ObjectsError::ReadOnly(_) => "their place is read-only",
         _ => "cannot be written",
     }
 }

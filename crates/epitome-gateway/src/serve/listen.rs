@@ -18,28 +18,15 @@ use crate::settings::{Settings, TlsFiles};
 pub enum ListenError {
     /// Anybody could use it.
     #[error(
-        "{address} can be reached from other machines, and without `serve.keys` anybody who reaches it can read every thread"
+        "{0} can be reached from other machines, and without `serve.keys` anybody who reaches it can read every thread"
     )]
-    Open {
-        /// The address.
-        address: SocketAddr,
-    },
+    Open(SocketAddr),
     /// The port cannot be bound.
-    #[error("{address} cannot be listened on: {reason}")]
-    Port {
-        /// The address.
-        address: SocketAddr,
-        /// The reason.
-        reason: io::Error,
-    },
+    #[error("{0} cannot be listened on: {1}")]
+    Port(SocketAddr, io::Error),
     /// The certificate or its key cannot be used.
-    #[error("{path} cannot be used for TLS: {reason}")]
-    Tls {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        reason: String,
-    },
+    #[error("{0} cannot be used for TLS: {1}")]
+    Tls(PathBuf, String),
 }
 
 /// The clients that need no key.
@@ -74,10 +61,10 @@ impl Listening {
         let address = settings.serve.listen;
         let is_open = !address.ip().is_loopback() && settings.keys.is_empty();
         if is_open && openness == Openness::Local {
-            return Err(ListenError::Open { address });
+            return Err(ListenError::Open(address));
         }
         let tls = settings.tls.as_ref().map(acceptor).transpose()?;
-        let failed = |reason| ListenError::Port { address, reason };
+        let failed = |reason| ListenError::Port(address, reason);
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Listening { listener, tls, address })
@@ -108,7 +95,7 @@ impl Listening {
 }
 
 fn acceptor(files: &TlsFiles) -> Result<Tls, ListenError> {
-    let failed = |path: &Path, reason: String| ListenError::Tls { path: path.to_owned(), reason };
+    let failed = |path: &Path, reason: String| ListenError::Tls(path.to_owned(), reason);
     let chain = CertificateDer::pem_file_iter(&files.certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = chain.map_err(|error| failed(&files.certificate, error.to_string()))?;
     if chain.is_empty() {

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The header that clients name their requests in, and that the gateway's own endpoints echo it in.
@@ -30,10 +29,8 @@ impl RequestId {
     /// A new id; later ones sort after earlier ones.
     #[allow(clippy::new_without_default, reason = "no two are equal")]
     pub fn new() -> Self {
-        let mut buffer = uuid::Uuid::encode_buffer();
-        let text = uuid::Uuid::now_v7().simple().encode_lower(&mut buffer);
-        let bytes = Bytes::copy_from_slice(text.as_bytes());
-        RequestId(HeaderValue::from_maybe_shared(bytes).unwrap_or_else(|_| HeaderValue::from_static("none")))
+        let text = uuid::Uuid::now_v7().simple().to_string();
+        RequestId(HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("none")))
     }
 
     /// It as text.

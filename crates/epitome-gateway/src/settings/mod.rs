@@ -39,25 +39,14 @@ pub struct Settings {
 #[non_exhaustive]
 pub enum SettingsError {
     /// A secret cannot be read.
-    #[error("`{key}`: {reason}")]
-    Secret {
-        /// The setting.
-        key: &'static str,
-        /// The reason.
-        reason: SecretError,
-    },
+    #[error("`{0}`: {1}")]
+    Secret(&'static str, SecretError),
     /// A key is for an upstream that does not exist.
-    #[error("`serve.upstream_keys` has a key for `{route}`, and `serve.upstreams` has no such upstream")]
-    NoUpstream {
-        /// As it was written.
-        route: String,
-    },
+    #[error("`serve.upstream_keys` has a key for `{0}`, and `serve.upstreams` has no such upstream")]
+    NoUpstream(String),
     /// Two upstreams are for the same requests.
-    #[error("`serve.upstreams` has `{route}` twice; keep one of them")]
-    Twice {
-        /// As it was written.
-        route: String,
-    },
+    #[error("`serve.upstreams` has `{0}` twice; keep one of them")]
+    Twice(String),
     /// A certificate without a key, or a key without a certificate.
     #[error("`{present}` is set and `{missing}` is not; a certificate needs both")]
     HalfTls {
@@ -100,7 +89,7 @@ fn resolve_upstreams(serve: &Serve, environment: &Environment) -> Result<Vec<Ups
     let mut upstreams: Vec<Upstream> = Vec::new();
     for routed in &serve.upstreams {
         if upstreams.iter().any(|known| known.route == routed.route) {
-            return Err(SettingsError::Twice { route: routed.route.to_string() });
+            return Err(SettingsError::Twice(routed.route.to_string()));
         }
         upstreams.push(Upstream { route: routed.route.clone(), url: routed.url.clone(), key: None });
     }
@@ -112,7 +101,7 @@ fn resolve_upstreams(serve: &Serve, environment: &Environment) -> Result<Vec<Ups
     }
     for key in &serve.upstream_keys {
         let upstream = upstreams.iter_mut().find(|upstream| upstream.route == key.route);
-        let upstream = upstream.ok_or_else(|| SettingsError::NoUpstream { route: key.route.to_string() })?;
+        let upstream = upstream.ok_or_else(|| SettingsError::NoUpstream(key.route.to_string()))?;
         upstream.key = Some(reveal("serve.upstream_keys", &key.secret, environment)?);
     }
     upstreams.sort_by_key(|upstream| upstream.route.rank());
@@ -120,7 +109,7 @@ fn resolve_upstreams(serve: &Serve, environment: &Environment) -> Result<Vec<Ups
 }
 
 fn reveal(key: &'static str, source: &SecretSource, environment: &Environment) -> Result<Secret, SettingsError> {
-    let secret = source.reveal(environment).map_err(|reason| SettingsError::Secret { key, reason })?;
+    let secret = source.reveal(environment).map_err(|reason| SettingsError::Secret(key, reason))?;
     Ok(Secret::new(&secret))
 }
 

@@ -44,7 +44,7 @@ impl Upstream {
         }
         let rest = request.as_str();
         let rest = rest.strip_prefix(prefix).unwrap_or(rest);
-        let rest = if has_version(base) { without_version(rest) } else { rest };
+        let rest = if base.split('/').any(is_version) { without_version(rest) } else { rest };
         let joined = format!("{base}{rest}");
         let joined = if joined.starts_with('/') { joined } else { format!("/{joined}") };
         PathAndQuery::try_from(joined).unwrap_or_else(|_| request.clone())
@@ -53,11 +53,6 @@ impl Upstream {
 
 fn is_version(part: &str) -> bool {
     part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-}
-
-/// True if a path names a version anywhere, as `/v1` and `/v1beta/openai` do.
-fn has_version(path: &str) -> bool {
-    path.split('/').any(is_version)
 }
 
 /// A path without the version that it begins with.

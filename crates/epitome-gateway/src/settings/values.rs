@@ -262,14 +262,11 @@ pub struct ClientSwitch {
 
 impl Setting for ClientSwitch {
     const REACHES_OUT: bool = false;
+    const ALLOWED: &str = "CLIENT=on or CLIENT=off";
 
     fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
         let (client, switch) = written.name_and_value()?;
         Some(ClientSwitch { client: client.to_owned(), switch: Switch::read(&switch, context)? })
-    }
-
-    fn allowed(_: &ReadContext<'_>) -> String {
-        "CLIENT=on or CLIENT=off".to_owned()
     }
 
     fn show(&self) -> String {

@@ -33,7 +33,6 @@ pub enum Call {
 pub struct ReadRequest {
     /// An artifact's id or a message's reference.
     pub(super) id: String,
-    /// The part of it.
     pub(super) part: TextPart,
 }
 
@@ -49,7 +48,6 @@ impl ReadRequest {
     }
 }
 
-/// The part of a text to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TextPart {
     /// Lines, from 1.

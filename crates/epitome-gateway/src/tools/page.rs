@@ -43,7 +43,9 @@ impl TextPage<'_> {
     fn part(&self, part: &TextPart) -> Outcome {
         match part {
             _ if self.text.is_empty() => Outcome::answer(format!("[{} is empty]", self.id)),
-            TextPart::Lines { from, .. } if *from > self.line_count() => self.beyond(*from),
+            TextPart::Lines { from, .. } if *from > self.line_count() => {
+                Outcome::failure(format!("{} has {} lines; there is no line {from}.", self.id, self.line_count()))
+            }
             TextPart::Lines { from, to } => self.excerpt(&Text::new(self.text).lines(*from..=*to, self.limit()), *to),
             TextPart::After { byte } if *byte >= self.text.len() => {
                 Outcome::answer(format!("[{} ends at byte {}]", self.id, self.text.len()))
@@ -64,10 +66,6 @@ impl TextPage<'_> {
 
     fn line_count(&self) -> usize {
         Text::new(self.text).line_count()
-    }
-
-    fn beyond(&self, from: usize) -> Outcome {
-        Outcome::failure(format!("{} has {} lines; there is no line {from}.", self.id, self.line_count()))
     }
 
     fn excerpt(&self, part: &Excerpt, to: usize) -> Outcome {
@@ -98,8 +96,13 @@ impl TextPage<'_> {
 
     /// The lines that hold a text, each with some around it.
     fn holding(&self, wanted: &str, context: usize, (from, to): (usize, usize)) -> Outcome {
-        let hits: Vec<TextMatch> =
-            all_hits(self.text, wanted).into_iter().filter(|hit| (from..=to).contains(&hit.line)).collect();
+        let all = ExcerptLimit { counter: &Characters::Four, max: Tokens::new(u64::MAX / 2) };
+        let hits: Vec<TextMatch> = Text::new(self.text)
+            .grep(wanted, all)
+            .shown
+            .into_iter()
+            .filter(|hit| (from..=to).contains(&hit.line))
+            .collect();
         if hits.is_empty() {
             let (id, all) = (self.id, self.line_count());
             return Outcome::answer(format!("[{id}: none of the lines that were looked at holds that; it has {all}]"));
@@ -157,12 +160,6 @@ fn block(lines: &[&str], hit: &TextMatch, context: usize, last: usize, next: usi
         false => format!("{number}- {}", cut(lines[number - 1])),
     };
     format!("{gap}{}", (first..=end).map(shown).collect::<Vec<_>>().join("\n"))
-}
-
-/// Every line that holds a text.
-fn all_hits(text: &str, wanted: &str) -> Vec<TextMatch> {
-    let all = ExcerptLimit { counter: &Characters::Four, max: Tokens::new(u64::MAX / 2) };
-    Text::new(text).grep(wanted, all).shown
 }
 
 /// The beginning of a line.

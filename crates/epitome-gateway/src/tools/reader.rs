@@ -41,7 +41,7 @@ impl Imported {
         }
         let key = ThreadKey::new(access.tenant.clone(), thread);
         let row = engine.log().thread(&key).await?;
-        Ok(imported(row.ok_or(LogError::NoThread { thread: key.thread })?))
+        Ok(imported(row.ok_or(LogError::NoThread(key.thread))?))
     }
 
     /// Its messages are read with the same permission as its artifacts.
@@ -55,7 +55,7 @@ impl Imported {
 
     async fn message(&self, reference: &str) -> Result<ReadContent, EngineError> {
         self.may_read()?;
-        let missing = || EngineError::NoMessage { reference: reference.to_owned() };
+        let missing = || EngineError::NoMessage(reference.to_owned());
         let place = place(reference).filter(|place| *place < self.row.length).ok_or_else(missing)?;
         let entry = self.engine.log().read(&self.row, place..place + 1).await?.pop();
         let entry = entry.ok_or_else(missing)?;

@@ -11,7 +11,7 @@ use super::call::shown;
 pub fn sentence(error: &EngineError) -> String {
     match error {
         EngineError::Log(error) if error.is_passing() => later(error),
-        EngineError::Log(LogError::NoThread { thread }) => no_thread(thread.as_str()),
+        EngineError::Log(LogError::NoThread(thread)) => no_thread(thread.as_str()),
         error => epitome_runtime::sentence(error),
     }
 }
@@ -29,8 +29,8 @@ fn later(error: &LogError) -> String {
 pub fn refused(error: &EngineError, id: &str, row: &ThreadRow) -> String {
     match error {
         EngineError::Denied(denied) => unavailable(denied, &shown(id)),
-        EngineError::NoMessage { .. } if row.length == 0 => "The thread has no messages yet.".to_owned(),
-        EngineError::NoMessage { .. } => {
+        EngineError::NoMessage(_) if row.length == 0 => "The thread has no messages yet.".to_owned(),
+        EngineError::NoMessage(_) => {
             format!("There is no message {} in the thread: it has m1 to m{}.", shown(id), row.length)
         }
         error => sentence(error),

@@ -5,7 +5,7 @@ use epitome::policy::preset;
 use epitome::wire::Dialect;
 use epitome_gateway::settings::{ApiKey, Settings};
 use epitome_runtime::artifact::Access;
-use epitome_runtime::engine::{Background, Engine, Parts, StepRequest};
+use epitome_runtime::engine::{Background, Engine, EngineParts, StepRequest};
 use epitome_runtime::ids::{TenantId, ThreadId};
 use epitome_runtime::model::Secret;
 use serde_json::{Value, json};
@@ -37,12 +37,12 @@ pub struct World {
 
 impl World {
     pub async fn new() -> World {
-        let settings = epitome_runtime::engine::Settings {
+        let settings = epitome_runtime::engine::EngineSettings {
             window: Some(WINDOW),
             background: Background::Off,
-            ..epitome_runtime::engine::Settings::new(preset("ladder").unwrap())
+            ..epitome_runtime::engine::EngineSettings::new(preset("ladder").unwrap())
         };
-        let engine = Engine::new(Parts::in_memory(settings)).await.unwrap();
+        let engine = Engine::new(EngineParts::in_memory(settings)).await.unwrap();
         compacted(&engine).await;
         engine.fork(&owner("acme"), thread("t-long"), 2, thread("t-short-fork")).await.unwrap();
         let mut other = engine.open(&owner("bolt"), thread("b-own"), Dialect::Chat).await.unwrap();

@@ -6,7 +6,7 @@ use epitome::wire::Dialect;
 use epitome_gateway::mcp::{Server, Session};
 use epitome_gateway::tools::{Caps, Outcome, perform};
 use epitome_runtime::artifact::Access;
-use epitome_runtime::engine::{ArtifactRetention, Engine, OpenThread, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{ArtifactRetention, Engine, EngineParts, EngineSettings, OpenThread, StepRequest};
 use epitome_runtime::ids::{Moment, TenantId, ThreadId, ThreadKey};
 use epitome_runtime::store::ArtifactRow;
 use serde_json::{Value, json};
@@ -34,8 +34,8 @@ impl World {
 
     pub async fn keeping(retention: ArtifactRetention) -> World {
         let policy = preset("ladder").unwrap();
-        let settings = Settings { window: Some(Tokens::new(6_000)), retention, ..Settings::new(policy) };
-        World { engine: Engine::new(Parts::in_memory(settings)).await.unwrap(), caps: Caps::default() }
+        let settings = EngineSettings { window: Some(Tokens::new(6_000)), retention, ..EngineSettings::new(policy) };
+        World { engine: Engine::new(EngineParts::in_memory(settings)).await.unwrap(), caps: Caps::default() }
     }
 
     pub fn reading(self, tokens: u64) -> World {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use epitome::wire::Dialect;
 use epitome_runtime::engine::Background;
 use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted};
-use epitome_runtime::store::Memory;
+use epitome_runtime::store::MemoryStore;
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 use epitome_testkit::{FaultyStore, StoreFault};
 
@@ -16,7 +16,7 @@ use crate::talk::{DIALECTS, Talk};
 use crate::world::{Got, Plan, SOON, World};
 
 fn faulty() -> Arc<FaultyStore> {
-    Arc::new(FaultyStore::new(Arc::new(Memory::new())))
+    Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())))
 }
 
 fn plan(store: &Arc<FaultyStore>) -> Plan {
@@ -204,7 +204,7 @@ impl Model for Breaking {
         let left = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         assert!(left.is_err(), "this is the bug that the test is about");
         let reason = "it does not answer any more".to_owned();
-        Box::pin(async { Err(ModelError::Unreachable { reason }) })
+        Box::pin(async { Err(ModelError::Unreachable(reason)) })
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use epitome::wire::Dialect;
 use epitome_gateway::settings::Persist;
-use epitome_runtime::store::Memory;
+use epitome_runtime::store::MemoryStore;
 use epitome_testkit::FaultyStore;
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ async fn whole_log(world: &World, got: &Got, talk: &Talk) {
 
 /// Parents and, before the store has anything of them, two generations of forks.
 async fn leave_at_once(dialect: Dialect, persist: Persist, tokens: usize) {
-    let store = Arc::new(FaultyStore::new(Arc::new(Memory::new())));
+    let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
     let world = Plan::new()
         .window(16_000)
         .budget(6_000)

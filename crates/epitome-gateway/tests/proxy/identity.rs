@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epitome::wire::Dialect;
 use epitome_mock::{MockSettings, MockWork};
-use epitome_runtime::store::{Memory, Postgres, PostgresSettings, Store};
+use epitome_runtime::store::{MemoryStore, PostgresSettings, PostgresStore, Store};
 use serde_json::json;
 
 use crate::talk::{DIALECTS, Talk};
@@ -397,7 +397,7 @@ async fn marks_that_move_make_no_new_thread_however_they_are_written() {
 
 #[tokio::test]
 async fn two_gateways_behave_as_one_for_a_client_that_does_not_wait() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let World { mock, gate } = plan().store(store.clone()).start().await;
     let gates = [gate, plan().store(store).gate(&mock.url()).await];
     let mut talk = Talk::new(Dialect::Chat).grown(2_000);
@@ -473,7 +473,7 @@ pub async fn settled(gate: &crate::world::Gate, thread: &str, count: usize) {
 
 #[tokio::test]
 async fn two_gateways_on_one_store_behave_as_one() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     as_one(store.clone(), store).await;
 }
 
@@ -484,8 +484,8 @@ async fn two_gateways_on_one_postgres_behave_as_one() {
     let schema = format!("test_{}", uuid::Uuid::now_v7().simple());
     let settings = PostgresSettings { schema, ..PostgresSettings::default() };
     let [one, two] = [
-        Postgres::connect_with(&url, &settings).await.unwrap(),
-        Postgres::connect_with(&url, &settings).await.unwrap(),
+        PostgresStore::connect_with(&url, &settings).await.unwrap(),
+        PostgresStore::connect_with(&url, &settings).await.unwrap(),
     ];
     as_one(Arc::new(one), Arc::new(two)).await;
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use epitome::wire::Dialect;
 use epitome_gateway::settings::{ApiKey, Switch};
 use epitome_mock::{MockServer, MockWork};
-use epitome_runtime::engine::{Engine, Parts};
+use epitome_runtime::engine::{Engine, EngineParts};
 use epitome_runtime::ids::TenantId;
 use epitome_runtime::log::NewDocument;
 use epitome_runtime::model::Secret;
-use epitome_runtime::store::{DocumentKind, Memory, Store};
+use epitome_runtime::store::{DocumentKind, MemoryStore, Store};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
@@ -120,7 +120,7 @@ async fn the_key_of_a_cache_says_nothing_of_whose_a_pin_is() {
 async fn a_thread_of_nobody_in_particular_that_has_pins_of_an_earlier_version_is_left_alone() {
     for (name, goes_on) in [(None, false), (Some("alice"), true)] {
         let (store, mock): (Arc<dyn Store>, _) =
-            (Arc::new(Memory::new()), MockServer::start(Default::default()).unwrap());
+            (Arc::new(MemoryStore::new()), MockServer::start(Default::default()).unwrap());
         let url = mock.url();
         let serve = || plan().store(store.clone()).gate(&url);
         let mut talk = same_words(Dialect::Chat).grown(2_000);
@@ -129,8 +129,9 @@ async fn a_thread_of_nobody_in_particular_that_has_pins_of_an_earlier_version_is
         let thread = talk.send(&gate).await.fine().placed().0;
         gate.stop().await;
 
-        let settings = epitome_runtime::engine::Settings::default();
-        let engine = Engine::new(Parts { store: store.clone(), ..Parts::in_memory(settings) }).await.unwrap();
+        let settings = epitome_runtime::engine::EngineSettings::default();
+        let engine =
+            Engine::new(EngineParts { store: store.clone(), ..EngineParts::in_memory(settings) }).await.unwrap();
         let pins = engine.log().put_document(NewDocument::new(&TenantId::local(), DocumentKind::Pins, &thread, &[PIN]));
         engine.log().apply(&[pins]).await.unwrap();
 
@@ -152,7 +153,7 @@ async fn an_answer_is_gone_on_from_by_whoever_got_it_and_nobody_else() {
         ("another user", alice().field("user", json!("alice")), alice().field("user", json!("bob"))),
         ("another conversation", alice().header("x-session-id", "a"), alice().header("x-session-id", "b")),
     ] {
-        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let World { mock, gate } = plan().store(store.clone()).start().await;
         first.says(WORDS);
         let answer = first.read(&first.send(&gate).await.fine());
@@ -200,7 +201,7 @@ fn reads_artifact(id: &str) -> String {
 
 #[tokio::test]
 async fn an_artifact_is_read_by_the_conversation_that_it_left_and_by_no_other() {
-    let store: Arc<dyn Store> = Arc::new(Memory::new());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let objects: Arc<dyn object_store::ObjectStore> = Arc::new(object_store::memory::InMemory::new());
     let plan = || Plan::new().budget(14_000).with_tools().store(store.clone()).objects(objects.clone());
     let mut alice = Talk::new(Dialect::Chat).header("x-api-key", "sk-alice").header("x-epitome-policy", "ladder");
@@ -316,7 +317,7 @@ impl Town {
     }
 
     async fn of(dialect: Dialect) -> Town {
-        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let objects: Arc<dyn object_store::ObjectStore> = Arc::new(object_store::memory::InMemory::new());
         let World { mock, gate } = town_plan().store(store.clone()).objects(objects.clone()).start().await;
         let talks = (0..PEOPLE.len()).map(|who| opening(dialect, who)).collect();

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use epitome::wire::Dialect;
 use epitome_gateway::settings::{Persist, Settings};
-use epitome_runtime::engine::{Engine, Parts};
+use epitome_runtime::engine::{Engine, EngineParts};
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::store::{DocumentKind, Memory, Store};
+use epitome_runtime::store::{DocumentKind, MemoryStore, Store};
 use epitome_testkit::{FaultyStore, StoreFault};
 use serde_json::Value;
 
@@ -16,13 +16,16 @@ use crate::world::{Folder, Got, Plan, SOON};
 
 /// A store that takes its time, and the one beneath, which does not.
 fn slow() -> (Arc<FaultyStore>, Arc<dyn Store>) {
-    let memory: Arc<dyn Store> = Arc::new(Memory::new());
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
     (Arc::new(FaultyStore::new(memory.clone())), memory)
 }
 
 /// The messages that a store has of a thread now, and how many answers to it.
 async fn held(store: &Arc<dyn Store>, thread: &str) -> (Vec<Value>, usize) {
-    let parts = Parts { store: store.clone(), ..Parts::in_memory(epitome_runtime::engine::Settings::default()) };
+    let parts = EngineParts {
+        store: store.clone(),
+        ..EngineParts::in_memory(epitome_runtime::engine::EngineSettings::default())
+    };
     let engine = Engine::new(parts).await.unwrap();
     let (log, tenant) = (engine.log(), TenantId::local());
     let key = epitome_runtime::ids::ThreadKey::new(tenant.clone(), thread.parse().unwrap());

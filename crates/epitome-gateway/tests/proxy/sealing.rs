@@ -6,7 +6,7 @@ use epitome::budget::Tokens;
 use epitome::wire::Dialect;
 use epitome_gateway::settings::ApiKey;
 use epitome_mock::{MockServer, MockWork};
-use epitome_runtime::engine::{Engine, Parts};
+use epitome_runtime::engine::{Engine, EngineParts};
 use epitome_runtime::ids::{TenantId, ThreadKey};
 use epitome_runtime::model::Secret;
 use epitome_runtime::recall::{RecallQuery, recall};
@@ -83,9 +83,9 @@ async fn chain(gate: &Gate, talk: &mut Talk, turns: usize) -> Vec<String> {
 
 /// The engine of a store, to look after it.
 async fn engine(folder: &Folder, keys: Keys) -> Engine {
-    let settings = epitome_runtime::engine::Settings::default();
+    let settings = epitome_runtime::engine::EngineSettings::default();
     let (store, objects) = (folder.store(), folder.objects());
-    Engine::new(Parts { store, objects, keys, ..Parts::in_memory(settings) }).await.unwrap()
+    Engine::new(EngineParts { store, objects, keys, ..EngineParts::in_memory(settings) }).await.unwrap()
 }
 
 async fn bring_under(folder: &Folder, keys: Keys) {

@@ -244,7 +244,7 @@ async fn upstreams_are_chosen_by_path_and_by_model() {
         ],
         ..Settings::default()
     };
-    let parts = epitome_runtime::engine::Parts::in_memory(epitome_runtime::engine::Settings::default());
+    let parts = epitome_runtime::engine::EngineParts::in_memory(epitome_runtime::engine::EngineSettings::default());
     let gate = crate::world::Gate::of(settings, epitome_runtime::engine::Engine::new(parts).await.unwrap()).await;
     let body = |model: &str| Talk::new(Dialect::Chat).model(model).body();
     for (path, model, mock, arrives) in [

@@ -3,7 +3,7 @@
 use epitome::wire::Dialect;
 use epitome_gateway::settings::ApiKey;
 use epitome_mock::MockServer;
-use epitome_runtime::engine::{Engine, Parts};
+use epitome_runtime::engine::{Engine, EngineParts};
 use epitome_runtime::ids::TenantId;
 use epitome_runtime::model::{LESSONS_MAX, Secret};
 use serde_json::json;
@@ -37,7 +37,10 @@ async fn outcome(gate: &Gate, talk: &Talk) -> (u64, bool) {
 
 /// The windows that a tenant's requests taught, once what is over is written down.
 async fn learned(folder: &Folder, tenant: &str) -> Vec<(String, u64)> {
-    let parts = Parts { store: folder.store(), ..Parts::in_memory(epitome_runtime::engine::Settings::default()) };
+    let parts = EngineParts {
+        store: folder.store(),
+        ..EngineParts::in_memory(epitome_runtime::engine::EngineSettings::default())
+    };
     let engine = Engine::new(parts).await.unwrap();
     let book = engine.lessons(&tenant.parse::<TenantId>().unwrap()).await.unwrap();
     let window =
@@ -133,7 +136,10 @@ async fn a_larger_prompt_that_is_accepted_ends_a_learned_window() {
     let folder = Folder::new();
     let mock = taught(&folder, "mock").await;
     assert_eq!(learned(&folder, "acme").await, [("mock".to_owned(), WINDOW)]);
-    let parts = Parts { store: folder.store(), ..Parts::in_memory(epitome_runtime::engine::Settings::default()) };
+    let parts = EngineParts {
+        store: folder.store(),
+        ..EngineParts::in_memory(epitome_runtime::engine::EngineSettings::default())
+    };
     let engine = Engine::new(parts).await.unwrap();
     let served = epitome_runtime::model::ServedModel::new("acme".parse().unwrap(), mock.url(), "mock");
     let usage = epitome_runtime::model::Usage { input: WINDOW + 1, ..Default::default() };
@@ -177,7 +183,10 @@ async fn made_up_model_names_do_not_grow_the_store_without_bound() {
         talk.send(&gate).await.fine();
     }
     gate.stop().await;
-    let parts = Parts { store: folder.store(), ..Parts::in_memory(epitome_runtime::engine::Settings::default()) };
+    let parts = EngineParts {
+        store: folder.store(),
+        ..EngineParts::in_memory(epitome_runtime::engine::EngineSettings::default())
+    };
     let engine = Engine::new(parts).await.unwrap();
     let count = engine.lessons(&"acme".parse().unwrap()).await.unwrap().iter().count();
     assert_eq!(count, LESSONS_MAX);

@@ -10,8 +10,8 @@ use epitome_gateway::RunningGateway;
 use epitome_gateway::serve::{Gateway, Listening, Openness};
 use epitome_gateway::settings::{Provider, Settings, Switch, Upstream, UpstreamRoute};
 use epitome_mock::{MockServer, MockSettings, RecordedRequest};
-use epitome_runtime::engine::{Engine, Parts};
-use epitome_runtime::store::{Memory, Sqlite, Store};
+use epitome_runtime::engine::{Engine, EngineParts};
+use epitome_runtime::store::{MemoryStore, SqliteStore, Store};
 use epitome_runtime::summarize::Summarizer;
 use epitome_runtime::vault::Keys;
 use reqwest::header::HeaderMap;
@@ -25,7 +25,7 @@ pub const SOON: Duration = Duration::from_secs(20);
 pub struct Plan {
     mock: MockSettings,
     settings: Settings,
-    engine: epitome_runtime::engine::Settings,
+    engine: epitome_runtime::engine::EngineSettings,
     store: Arc<dyn Store>,
     objects: Arc<dyn object_store::ObjectStore>,
     summarizer: Summarizer,
@@ -61,8 +61,8 @@ impl Plan {
         Plan {
             mock: MockSettings::default(),
             settings: Settings::default(),
-            engine: epitome_runtime::engine::Settings::default(),
-            store: Arc::new(Memory::new()),
+            engine: epitome_runtime::engine::EngineSettings::default(),
+            store: Arc::new(MemoryStore::new()),
             objects: Arc::new(object_store::memory::InMemory::new()),
             summarizer: Summarizer::Embedded,
             keys: Keys::none(),
@@ -115,7 +115,7 @@ impl Plan {
         self
     }
 
-    pub fn engine(mut self, change: impl FnOnce(&mut epitome_runtime::engine::Settings)) -> Plan {
+    pub fn engine(mut self, change: impl FnOnce(&mut epitome_runtime::engine::EngineSettings)) -> Plan {
         change(&mut self.engine);
         self
     }
@@ -134,12 +134,12 @@ impl Plan {
         let mut settings = self.settings;
         settings.serve.listen = SocketAddr::from(([127, 0, 0, 1], 0));
         settings.upstreams = routes.map(upstream).into();
-        let parts = Parts {
+        let parts = EngineParts {
             store: self.store,
             objects: self.objects,
             summarizer: self.summarizer,
             keys: self.keys,
-            ..Parts::in_memory(epitome_runtime::engine::Settings {
+            ..EngineParts::in_memory(epitome_runtime::engine::EngineSettings {
                 store_timeout: settings.serve.store_patience_ms.0,
                 ..self.engine
             })
@@ -303,7 +303,7 @@ impl Folder {
     }
 
     pub fn store(&self) -> Arc<dyn Store> {
-        Arc::new(Sqlite::open(self.0.join("epitome.db")).unwrap())
+        Arc::new(SqliteStore::open(self.0.join("epitome.db")).unwrap())
     }
 
     pub fn objects(&self) -> Arc<dyn object_store::ObjectStore> {

@@ -9,7 +9,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use epitome_gateway::serve::{Call, Ended, Gateway, Listening, Metrics, Openness, Proxy, Stop, Stopper};
 use epitome_gateway::settings::{Serve, Settings};
-use epitome_runtime::engine::{Engine, Parts};
+use epitome_runtime::engine::{Engine, EngineParts};
 use futures_util::StreamExt as _;
 use http::{HeaderName, Request, Response};
 use hyper::body::Incoming;
@@ -32,14 +32,14 @@ pub struct Running {
 
 impl Running {
     /// Serves under these settings, on any port, over these parts.
-    pub async fn over(settings: Settings, parts: Parts) -> Running {
+    pub async fn over(settings: Settings, parts: EngineParts) -> Running {
         let engine = Engine::new(parts).await.expect("an engine");
         Running::of(settings, engine).await
     }
 
     /// Serves under these settings, with everything in memory.
     pub async fn new(settings: Settings) -> Running {
-        Running::over(settings, Parts::in_memory(epitome_runtime::engine::Settings::default())).await
+        Running::over(settings, EngineParts::in_memory(epitome_runtime::engine::EngineSettings::default())).await
     }
 
     /// Serves what an engine keeps.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use epitome_gateway::settings::Settings;
-use epitome_runtime::engine::{Engine, Parts};
-use epitome_runtime::store::Memory;
+use epitome_runtime::engine::{Engine, EngineParts};
+use epitome_runtime::store::MemoryStore;
 use epitome_testkit::{FaultyObjects, FaultyStore, ObjectCall, ObjectFault, StoreFault};
 use object_store::memory::InMemory;
 
@@ -22,8 +22,11 @@ async fn it_is_ready_and_says_why() {
 
 #[tokio::test]
 async fn without_its_store_it_stays_in_service_and_says_so() {
-    let store = Arc::new(FaultyStore::new(Arc::new(Memory::new())));
-    let parts = Parts { store: store.clone(), ..Parts::in_memory(epitome_runtime::engine::Settings::default()) };
+    let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
+    let parts = EngineParts {
+        store: store.clone(),
+        ..EngineParts::in_memory(epitome_runtime::engine::EngineSettings::default())
+    };
     let running = Running::of(Settings::default(), Engine::new(parts).await.unwrap()).await;
     assert_eq!(running.get("/readyz", &[]).await.status(), 200);
     store.fail(0, usize::MAX, StoreFault::Refused);
@@ -51,8 +54,11 @@ async fn readiness(running: &Running, expected: &str) -> serde_json::Value {
 
 #[tokio::test]
 async fn a_store_that_is_read_and_takes_no_writes_is_not_well() {
-    let store = Arc::new(FaultyStore::new(Arc::new(Memory::new())));
-    let parts = Parts { store: store.clone(), ..Parts::in_memory(epitome_runtime::engine::Settings::default()) };
+    let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new())));
+    let parts = EngineParts {
+        store: store.clone(),
+        ..EngineParts::in_memory(epitome_runtime::engine::EngineSettings::default())
+    };
     let running = Running::of(Settings::default(), Engine::new(parts).await.unwrap()).await;
     readiness(&running, "ready").await;
     for (fault, detail) in [(StoreFault::Full, "its disk is full"), (StoreFault::Garbage, "cannot be reached")] {
@@ -69,8 +75,8 @@ async fn artifacts_that_cannot_be_written_are_told_of_until_they_can_be() {
     let objects = FaultyObjects::new(Arc::new(InMemory::new()));
     for (fault, detail) in [(ObjectFault::Full, "their disk is full"), (ObjectFault::Refused, "cannot be written")] {
         objects.fail_always(ObjectCall::Put, fault);
-        let settings = epitome_runtime::engine::Settings::default();
-        let parts = Parts { objects: Arc::new(objects.clone()), ..Parts::in_memory(settings) };
+        let settings = epitome_runtime::engine::EngineSettings::default();
+        let parts = EngineParts { objects: Arc::new(objects.clone()), ..EngineParts::in_memory(settings) };
         let running = Running::of(Settings::default(), Engine::new(parts).await.unwrap()).await;
         let body = readiness(&running, "degraded").await;
         assert_eq!(body["checks"][3]["name"], "artifacts");

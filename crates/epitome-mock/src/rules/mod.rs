@@ -8,7 +8,7 @@ mod chat;
 mod gemini;
 mod responses;
 
-use epitome::wire::{Dialect, Rule, Severity, Tail, Violation, check};
+use epitome::wire::{Dialect, LastExchange, Rule, Severity, Violation, check};
 
 use super::endpoint::ProviderProtocol;
 use super::prompt::CountedPrompt;
@@ -47,6 +47,6 @@ fn missing_model(protocol: ProviderProtocol) -> ProviderRejection {
 
 /// The first violation of a dialect's check that counts.
 fn first(dialect: Dialect, request: &MockRequest, counts: impl Fn(Rule) -> bool) -> Option<Violation> {
-    let violations = check(dialect, &request.body, Tail::Closed);
+    let violations = check(dialect, &request.body, LastExchange::Closed);
     violations.into_iter().find(|violation| violation.severity() == Severity::Error || counts(violation.rule))
 }

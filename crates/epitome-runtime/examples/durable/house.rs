@@ -8,9 +8,9 @@ use epitome::budget::Tokens;
 use epitome::policy::preset;
 use epitome::wire::Dialect;
 use epitome_runtime::artifact::Access;
-use epitome_runtime::engine::{Engine, OpenThread, Parts, Settings};
+use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, OpenThread};
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::store::Sqlite;
+use epitome_runtime::store::SqliteStore;
 use epitome_runtime::vault::{Keys, MasterKey};
 use object_store::local::LocalFileSystem;
 use rusqlite::Connection;
@@ -64,9 +64,10 @@ impl House {
         let ladder = preset("ladder").ok_or("there is a preset called ladder")?;
         // What is made here in one piece may take longer than a program would wait for.
         let store_timeout = Duration::from_secs(120);
-        let settings = Settings { window: Some(Tokens::new(window)), store_timeout, ..Settings::new(ladder) };
-        let mut parts = Parts::in_memory(settings);
-        parts.store = Arc::new(Sqlite::open(store)?);
+        let settings =
+            EngineSettings { window: Some(Tokens::new(window)), store_timeout, ..EngineSettings::new(ladder) };
+        let mut parts = EngineParts::in_memory(settings);
+        parts.store = Arc::new(SqliteStore::open(store)?);
         parts.objects = Arc::new(LocalFileSystem::new_with_prefix(self.folder.join("objects"))?);
         parts.keys = keys;
         Ok(Engine::new(parts).await?)

@@ -161,7 +161,9 @@ impl<'a> Text<'a> {
         let mut left = limit.max.get();
         let mut start = 0;
         for (index, line) in self.0.split_inclusive('\n').enumerate() {
-            if let Some(hit) = hit_in(line.trim_end_matches(['\n', '\r']), &wanted, index + 1, start) {
+            let text = line.trim_end_matches(['\n', '\r']);
+            if let Some(at) = find_in_any_case(text, &wanted) {
+                let hit = TextMatch { line: index + 1, byte: start + at, text: around(text, at).to_owned() };
                 hits.total += 1;
                 let cost = limit.counter.count(&hit.numbered()).get();
                 // Once one does not fit, none is shown: a gap would look like a part that holds nothing.
@@ -172,7 +174,8 @@ impl<'a> Text<'a> {
             }
             start += line.len();
         }
-        hits.fit(limit);
+        // Counts do not add up, so what is shown is counted once more as a whole.
+        while limit.counter.count(&hits.text()) > limit.max && hits.shown.pop().is_some() {}
         hits
     }
 
@@ -180,13 +183,9 @@ impl<'a> Text<'a> {
         let given = truncate(limit.counter, &self.0[asked.clone()], limit.max);
         let given = whole_lines(given, asked.len());
         let bytes = asked.start..asked.start + given.len();
-        let first = self.line_of(bytes.start);
+        let first = 1 + newlines(&self.0[..bytes.start]);
         let last = first + newlines(given.strip_suffix('\n').unwrap_or(given));
         Excerpt { text: given.to_owned(), lines: first..=last, is_whole: bytes.end == asked.end, bytes }
-    }
-
-    fn line_of(self, byte: usize) -> usize {
-        1 + newlines(&self.0[..byte])
     }
 
     fn start_of_line(self, line: usize) -> usize {
@@ -203,13 +202,6 @@ impl fmt::Debug for Content {
     }
 }
 
-impl Hits {
-    /// Counts do not add up, so what is shown is counted once more as a whole.
-    fn fit(&mut self, limit: ExcerptLimit<'_>) {
-        while limit.counter.count(&self.text()) > limit.max && self.shown.pop().is_some() {}
-    }
-}
-
 fn newlines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
@@ -220,11 +212,6 @@ fn whole_lines(given: &str, asked_bytes: usize) -> &str {
         return given;
     }
     given.rfind('\n').map_or(given, |last| &given[..=last])
-}
-
-fn hit_in(line: &str, wanted: &str, number: usize, start: usize) -> Option<TextMatch> {
-    let at = find_in_any_case(line, wanted)?;
-    Some(TextMatch { line: number, byte: start + at, text: around(line, at).to_owned() })
 }
 
 /// Finds a lower-case text in a line, in any case.

@@ -61,7 +61,7 @@ impl From<DenialReason> for Refusal {
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         let reason = match error {
-            StoreError::Damaged { .. } => DenialReason::Damaged,
+            StoreError::Damaged(_) => DenialReason::Damaged,
             _ => DenialReason::Unreachable,
         };
         Refusal { reason, detail: Some(error.to_string()) }
@@ -71,9 +71,9 @@ impl From<StoreError> for Refusal {
 impl From<Unreadable> for Refusal {
     fn from(why: Unreadable) -> Self {
         let reason = match &why {
-            Unreadable::Sealed(OpenError::WrongKey | OpenError::UnknownKey { .. }) => DenialReason::WrongKey,
+            Unreadable::Sealed(OpenError::WrongKey | OpenError::UnknownKey(_)) => DenialReason::WrongKey,
             Unreadable::Sealed(OpenError::Damaged) | Unreadable::Gone | Unreadable::Altered => DenialReason::Damaged,
-            Unreadable::Unreachable { .. } => DenialReason::Unreachable,
+            Unreadable::Unreachable(_) => DenialReason::Unreachable,
         };
         Refusal { reason, detail: Some(why.to_string()) }
     }

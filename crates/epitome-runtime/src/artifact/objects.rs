@@ -20,23 +20,14 @@ pub enum ObjectsError {
     #[error("there is no object of that name")]
     Gone,
     /// There is no room left.
-    #[error("the object store is full: {reason}")]
-    Full {
-        /// The object store's message.
-        reason: String,
-    },
+    #[error("the object store is full: {0}")]
+    Full(String),
     /// It can be read and not be written.
-    #[error("the object store is read-only: {reason}")]
-    ReadOnly {
-        /// The object store's message.
-        reason: String,
-    },
+    #[error("the object store is read-only: {0}")]
+    ReadOnly(String),
     /// It cannot be reached, refused, or broke off.
-    #[error("the object store cannot be reached: {reason}")]
-    Unreachable {
-        /// Why.
-        reason: String,
-    },
+    #[error("the object store cannot be reached: {0}")]
+    Unreachable(String),
 }
 
 impl From<object_store::Error> for ObjectsError {
@@ -48,9 +39,9 @@ impl From<object_store::Error> for ObjectsError {
         }
         let reason = error.to_string();
         match io_kind(&error) {
-            Some(StorageFull | QuotaExceeded) => ObjectsError::Full { reason },
-            Some(ReadOnlyFilesystem) => ObjectsError::ReadOnly { reason },
-            _ => ObjectsError::Unreachable { reason },
+            Some(StorageFull | QuotaExceeded) => ObjectsError::Full(reason),
+            Some(ReadOnlyFilesystem) => ObjectsError::ReadOnly(reason),
+            _ => ObjectsError::Unreachable(reason),
         }
     }
 }
@@ -75,20 +66,17 @@ pub enum Unreadable {
     #[error("its content is not what its id stands for")]
     Altered,
     /// The object store did not answer.
-    #[error("its content cannot be reached: {reason}")]
-    Unreachable {
-        /// Why.
-        reason: String,
-    },
+    #[error("its content cannot be reached: {0}")]
+    Unreachable(String),
 }
 
 impl From<ObjectsError> for Unreadable {
     fn from(error: ObjectsError) -> Self {
         match error {
             ObjectsError::Gone => Unreadable::Gone,
-            ObjectsError::Full { reason }
-            | ObjectsError::ReadOnly { reason }
-            | ObjectsError::Unreachable { reason } => Unreadable::Unreachable { reason },
+            ObjectsError::Full(reason) | ObjectsError::ReadOnly(reason) | ObjectsError::Unreachable(reason) => {
+                Unreadable::Unreachable(reason)
+            }
         }
     }
 }
@@ -140,7 +128,6 @@ impl Objects {
         self.within(self.store.head(path)).await.map(Listed::from)
     }
 
-    /// Deletes an object, if it is there.
     pub(super) async fn delete(&self, path: &Path) -> Result<(), ObjectsError> {
         match self.within(self.store.delete(path)).await {
             Err(ObjectsError::Gone) => Ok(()),
@@ -155,7 +142,7 @@ impl Objects {
     async fn within<T>(&self, call: impl Future<Output = object_store::Result<T>>) -> Result<T, ObjectsError> {
         match tokio::time::timeout(self.timeout, call).await {
             Ok(answer) => answer.map_err(ObjectsError::from),
-            Err(_) => Err(ObjectsError::Unreachable { reason: format!("no answer within {:?}", self.timeout) }),
+            Err(_) => Err(ObjectsError::Unreachable(format!("no answer within {:?}", self.timeout))),
         }
     }
 }

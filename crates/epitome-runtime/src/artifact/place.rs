@@ -20,21 +20,13 @@ use super::pending::PendingFolder;
 pub enum PlaceError {
     /// It is no address.
     #[error(
-        "{address:?} is not a place for artifacts: write memory:, a folder, file:///folder, or \
+        "{0:?} is not a place for artifacts: write memory:, a folder, file:///folder, or \
          s3://bucket/prefix?endpoint=…&region=…&allow_http=true"
     )]
-    Address {
-        /// The address as configured.
-        address: String,
-    },
+    Address(String),
     /// It holds something that does not belong there.
-    #[error("the address of an S3 bucket may not hold {what}: {hint}")]
-    Extra {
-        /// The unwanted part.
-        what: String,
-        /// The remedy.
-        hint: &'static str,
-    },
+    #[error("the address of an S3 bucket may not hold {0}: {1}")]
+    Extra(String, &'static str),
     /// The folder cannot be made or opened.
     #[error("the folder {folder} cannot be used for artifacts: {reason}")]
     Folder {
@@ -44,11 +36,8 @@ pub enum PlaceError {
         reason: String,
     },
     /// The storage refuses these settings.
-    #[error("the S3 bucket cannot be used for artifacts: {reason}")]
-    Bucket {
-        /// Why.
-        reason: String,
-    },
+    #[error("the S3 bucket cannot be used for artifacts: {0}")]
+    Bucket(String),
 }
 
 /// The object store at an address: `memory:`, a folder, `file:///folder` or `s3://bucket/prefix?endpoint=…`.
@@ -87,10 +76,13 @@ enum Place {
 }
 
 fn place(address: &str) -> Result<Place, PlaceError> {
-    let wrong = || PlaceError::Address { address: without_secrets(address) };
+    let wrong = || PlaceError::Address(without_secrets(address));
     match address.split_once(':') {
         Some(("memory", "" | "//")) => Ok(Place::Open(Arc::new(InMemory::new()))),
-        Some(("file", _)) => file_path(address).map(Place::Folder).ok_or_else(wrong),
+        Some(("file", _)) => {
+            let path = Url::parse(address).ok().and_then(|url| url.to_file_path().ok());
+            path.map(Place::Folder).ok_or_else(wrong)
+        }
         Some(("s3", _)) => bucket(&Url::parse(address).map_err(|_| wrong())?).map(Place::Open),
         Some(("memory", _)) => Err(wrong()),
         Some((_, rest)) if rest.starts_with("//") => Err(wrong()),
@@ -103,10 +95,6 @@ fn place(address: &str) -> Result<Place, PlaceError> {
 fn without_secrets(address: &str) -> String {
     let address = address.split('?').next().unwrap_or_default();
     address.rsplit('@').next().unwrap_or_default().to_owned()
-}
-
-fn file_path(address: &str) -> Option<PathBuf> {
-    Url::parse(address).ok()?.to_file_path().ok()
 }
 
 /// Makes a folder unless it is there, and opens it.
@@ -128,7 +116,7 @@ fn make_private(path: &Path) -> io::Result<()> {
 
 #[cfg(not(feature = "s3"))]
 fn bucket(_: &Url) -> Result<Arc<dyn ObjectStore>, PlaceError> {
-    Err(PlaceError::Bucket { reason: "this program was built without the feature s3".to_owned() })
+    Err(PlaceError::Bucket("this program was built without the feature s3".to_owned()))
 }
 
 #[cfg(feature = "s3")]
@@ -137,14 +125,14 @@ fn bucket(url: &Url) -> Result<Arc<dyn ObjectStore>, PlaceError> {
     use object_store::prefix::PrefixStore;
 
     let name = url.host_str().filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| PlaceError::Address { address: without_secrets(url.as_str()) })?;
+    let name = name.ok_or_else(|| PlaceError::Address(without_secrets(url.as_str())))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(PlaceError::Extra { what: "a name and a password".to_owned(), hint: FROM_THE_ENVIRONMENT });
+        return Err(PlaceError::Extra("a name and a password".to_owned(), FROM_THE_ENVIRONMENT));
     }
     crate::tls::install_provider();
     let builder = AmazonS3Builder::from_env().with_bucket_name(name).with_retry(retry_config());
     let builder = builder.with_client_options(timeouts());
-    let failed = |error: object_store::Error| PlaceError::Bucket { reason: error.to_string() };
+    let failed = |error: object_store::Error| PlaceError::Bucket(error.to_string());
     let bucket = configured(builder, url)?.build().map_err(failed)?;
     match url.path().trim_matches('/') {
         "" => Ok(Arc::new(bucket)),
@@ -166,7 +154,7 @@ fn configured(
             ("endpoint", endpoint) => builder.with_endpoint(endpoint),
             ("region", region) => builder.with_region(region),
             ("allow_http", allow) => builder.with_allow_http(allow == "true"),
-            _ => return Err(PlaceError::Extra { what: format!("{key:?}"), hint: ONLY_THESE }),
+            _ => return Err(PlaceError::Extra(format!("{key:?}"), ONLY_THESE)),
         };
     }
     Ok(builder)

@@ -50,45 +50,29 @@ pub struct ResealReport {
 #[non_exhaustive]
 pub enum Finding {
     /// Metadata whose content cannot be read.
-    Unreadable {
-        /// The artifact.
-        id: String,
-        /// Why.
-        why: Unreadable,
-    },
+    Unreadable(String, Unreadable),
     /// Metadata that names another key than the content is sealed with.
-    OtherKey {
-        /// The artifact.
-        id: String,
-        /// The key that the content is sealed with.
-        sealed_with: Option<String>,
-    },
+    OtherKey(String, Option<String>),
     /// An object that no metadata names.
-    Unreferenced {
-        /// The object.
-        path: String,
-    },
+    Unreferenced(String),
     /// An object that is not named as artifacts are.
-    Stranger {
-        /// The object.
-        path: String,
-    },
+    Stranger(String),
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Finding::Unreadable { id, why } => write!(f, "artifact {id} cannot be read: {why}"),
-            Finding::OtherKey { id, sealed_with: Some(key) } => {
+            Finding::Unreadable(id, why) => write!(f, "artifact {id} cannot be read: {why}"),
+            Finding::OtherKey(id, Some(key)) => {
                 write!(f, "artifact {id} is sealed with the key {key}, and its metadata says otherwise; reseal it")
             }
-            Finding::OtherKey { id, sealed_with: None } => {
+            Finding::OtherKey(id, None) => {
                 write!(f, "artifact {id} is not sealed, and its metadata says that it is; reseal it")
             }
-            Finding::Unreferenced { path } => {
+            Finding::Unreferenced(path) => {
                 write!(f, "object {path} belongs to no artifact; a sweep removes it a day after it was written")
             }
-            Finding::Stranger { path } => write!(f, "object {path} is not named as an artifact is; nothing removes it"),
+            Finding::Stranger(path) => write!(f, "object {path} is not named as an artifact is; nothing removes it"),
         }
     }
 }
@@ -115,7 +99,7 @@ impl Artifacts {
             match self.reseal_one(&row).await? {
                 Ok(true) => resealed.resealed += 1,
                 Ok(false) => resealed.current += 1,
-                Err(why) => resealed.left.push(Finding::Unreadable { id: row.id, why }),
+                Err(why) => resealed.left.push(Finding::Unreadable(row.id, why)),
             }
         }
         Ok(resealed)
@@ -143,19 +127,18 @@ impl Artifacts {
     ) -> Result<(), ArtifactError> {
         let mut rows = Rows::new(tenant);
         while let Some(row) = rows.next(self).await? {
-            if !outlasts(&row, now) && self.is_still_expired(&row, now).await? {
+            if outlasts(&row, now) {
+                continue;
+            }
+            // The row may be a page old, and the same content may have been put again since.
+            let there = self.store.artifact(&row.id).await?;
+            if there.is_some_and(|there| there.tenant == row.tenant && !outlasts(&there, now)) {
                 self.store.apply(&[Write::DeleteArtifact { tenant: tenant.clone(), id: row.id.clone() }]).await?;
                 swept.expired += 1;
                 swept.bytes += self.delete_bytes(&row, now).await?;
             }
         }
         Ok(())
-    }
-
-    /// The row may be a page old, and the same content may have been put again since.
-    async fn is_still_expired(&self, row: &ArtifactRow, now: Moment) -> Result<bool, StoreError> {
-        let now_there = self.store.artifact(&row.id).await?;
-        Ok(now_there.is_some_and(|there| there.tenant == row.tenant && !outlasts(&there, now)))
     }
 
     async fn delete_bytes(&self, row: &ArtifactRow, now: Moment) -> Result<u64, ArtifactError> {
@@ -196,7 +179,7 @@ impl Artifacts {
     /// Tells whether it was resealed; the inner error leaves it as it is, the outer one ends the whole.
     async fn reseal_one(&self, row: &ArtifactRow) -> Result<Result<bool, Unreadable>, ArtifactError> {
         let content = match self.to_reseal(row).await {
-            Err(Unreadable::Unreachable { reason }) => return Err(super::ObjectsError::Unreachable { reason }.into()),
+            Err(Unreadable::Unreachable(reason)) => return Err(super::ObjectsError::Unreachable(reason).into()),
             Err(why) => return Ok(Err(why)),
             Ok(content) => content,
         };
@@ -228,13 +211,13 @@ impl Artifacts {
     async fn check_row(&self, row: ArtifactRow) -> Option<Finding> {
         let sealed = match self.sealed(&row).await {
             Ok(sealed) => sealed,
-            Err(why) => return Some(Finding::Unreadable { id: row.id, why }),
+            Err(why) => return Some(Finding::Unreadable(row.id, why)),
         };
         match self.opened(&row, &sealed) {
-            Err(why) => Some(Finding::Unreadable { id: row.id, why }),
+            Err(why) => Some(Finding::Unreadable(row.id, why)),
             Ok(_) => {
                 let sealed_with = key_id_of(&sealed).map(str::to_owned);
-                (sealed_with != row.key_id).then_some(Finding::OtherKey { id: row.id, sealed_with })
+                (sealed_with != row.key_id).then_some(Finding::OtherKey(row.id, sealed_with))
             }
         }
     }
@@ -242,9 +225,9 @@ impl Artifacts {
     async fn check_object(&self, tenant: &TenantId, object: &Listed) -> Result<Option<Finding>, StoreError> {
         let path = object.path.to_string();
         match id_in(&object.path) {
-            None => Ok(Some(Finding::Stranger { path })),
+            None => Ok(Some(Finding::Stranger(path))),
             Some(id) if self.is_referenced(tenant, &id).await? => Ok(None),
-            Some(_) => Ok(Some(Finding::Unreferenced { path })),
+            Some(_) => Ok(Some(Finding::Unreferenced(path))),
         }
     }
 }

@@ -49,6 +49,7 @@ impl fmt::Debug for StoreUrl {
 
 impl Setting for StoreUrl {
     const REACHES_OUT: bool = true;
+    const ALLOWED: &str = "sqlite:PATH, postgres://… or memory:";
 
     fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
         let text = written.text()?;
@@ -64,10 +65,6 @@ impl Setting for StoreUrl {
 
     fn quoted(written: &WrittenValue) -> String {
         written_without_credentials(written)
-    }
-
-    fn allowed(_: &ReadContext<'_>) -> String {
-        "sqlite:PATH, postgres://… or memory:".to_owned()
     }
 
     fn show(&self) -> String {
@@ -116,6 +113,7 @@ impl fmt::Display for ArtifactsUrl {
 
 impl Setting for ArtifactsUrl {
     const REACHES_OUT: bool = true;
+    const ALLOWED: &str = "a folder, s3://BUCKET/PREFIX without credentials, or memory:";
 
     fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
         let text = written.text()?;
@@ -133,10 +131,6 @@ impl Setting for ArtifactsUrl {
 
     fn quoted(written: &WrittenValue) -> String {
         written_without_credentials(written)
-    }
-
-    fn allowed(_: &ReadContext<'_>) -> String {
-        "a folder, s3://BUCKET/PREFIX without credentials, or memory:".to_owned()
     }
 
     fn show(&self) -> String {
@@ -167,6 +161,7 @@ impl HttpUrl {
 
 impl Setting for HttpUrl {
     const REACHES_OUT: bool = true;
+    const ALLOWED: &str = "an address that begins with http:// or https:// and has no name or password in it";
 
     fn read(written: &WrittenValue, _: &ReadContext<'_>) -> Option<Self> {
         let text = written.text()?;
@@ -177,10 +172,6 @@ impl Setting for HttpUrl {
 
     fn quoted(written: &WrittenValue) -> String {
         written_without_credentials(written)
-    }
-
-    fn allowed(_: &ReadContext<'_>) -> String {
-        "an address that begins with http:// or https:// and has no name or password in it".to_owned()
     }
 
     fn show(&self) -> String {

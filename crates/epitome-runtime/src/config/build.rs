@@ -16,10 +16,10 @@ use super::secret::{SecretError, SecretSource};
 use super::setting::SummarizerKind;
 use super::{Config, PolicySource};
 use crate::artifact::{PlaceError, open_url, open_url_when_possible};
-use crate::engine::{ArtifactRetention, Background, Jobs, Parts, Settings};
+use crate::engine::{ArtifactRetention, Background, EngineParts, EngineSettings, Jobs};
 use crate::event::{Bus, JsonLines};
 use crate::model::{Endpoint, EndpointError, HttpModel, Model, ScriptError, Scripted, Secret, Timeouts};
-use crate::store::{Memory, RecoveringStore, Sqlite, Store, StoreError};
+use crate::store::{MemoryStore, RecoveringStore, SqliteStore, Store, StoreError};
 use crate::summarize::{ModelSummarizer, Summarizer};
 use crate::vault::{Keys, NotAKey};
 
@@ -33,13 +33,8 @@ pub type Environment = BTreeMap<String, String>;
 #[non_exhaustive]
 pub enum BuildError {
     /// A secret cannot be had.
-    #[error("`{key}`: {reason}")]
-    Secret {
-        /// The setting.
-        key: &'static str,
-        /// Why.
-        reason: SecretError,
-    },
+    #[error("`{0}`: {1}")]
+    Secret(&'static str, SecretError),
     /// What should be keys are none.
     #[error("`keys`: {0}")]
     Keys(NotAKey),
@@ -47,65 +42,42 @@ pub enum BuildError {
     #[error("`keys.older` is set and `keys.current` is not; name the key that seals")]
     OnlyOlder,
     /// The store cannot be opened.
-    #[error("{}", unopened(store, reason))]
-    Store {
-        /// Which, without its password.
-        store: String,
-        /// Why.
-        reason: StoreError,
-    },
+    #[error("{}", unopened(.0, .1))]
+    Store(String, StoreError),
     /// The artifacts cannot be opened.
     #[error("`artifacts.url`: {0}")]
     Artifacts(PlaceError),
     /// The policy file cannot be used.
-    #[error("the policy {path} cannot be used: {reason}")]
-    Policy {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    #[error("the policy {0} cannot be used: {1}")]
+    Policy(PathBuf, String),
     /// The model cannot be asked.
-    #[error("`{section}.url`: {reason}")]
-    Endpoint {
-        /// The section.
-        section: &'static str,
-        /// Why.
-        reason: EndpointError,
-    },
+    #[error("`{0}.url`: {1}")]
+    Endpoint(&'static str, EndpointError),
     /// The scripted model cannot be used.
     #[error(transparent)]
     Script(#[from] ScriptError),
     /// A model is to be asked that has no address or no name.
-    #[error("a model is to write summaries, and `{missing}` is not set")]
-    NoModel {
-        /// What is missing.
-        missing: &'static str,
-    },
+    #[error("a model is to write summaries, and `{0}` is not set")]
+    NoModel(&'static str),
     /// Events cannot be written.
-    #[error("events cannot be written to {path}: {reason}")]
-    Events {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: std::io::Error,
-    },
+    #[error("events cannot be written to {0}: {1}")]
+    Events(PathBuf, std::io::Error),
 }
 
 fn unopened(store: &str, reason: &StoreError) -> String {
     match reason {
-        StoreError::Locked { .. } => format!("the store {store} is locked by another process"),
+        StoreError::Locked(_) => format!("the store {store} is locked by another process"),
         reason => format!("the store {store} cannot be opened: {reason}"),
     }
 }
 
 impl Config {
     /// What an engine is made of that keeps, finds and compacts by code alone.
-    pub async fn storage(&self, environment: &Environment) -> Result<Parts, BuildError> {
+    pub async fn storage(&self, environment: &Environment) -> Result<EngineParts, BuildError> {
         // Whatever else is wrong is found out first: a store may take its time.
         let objects = open_url(&self.artifacts.url.to_string()).map_err(BuildError::Artifacts)?;
-        let parts = self.storage_over(Arc::new(Memory::new()), objects, environment)?;
-        Ok(Parts { store: self.open_store().await?, ..parts })
+        let parts = self.storage_over(Arc::new(MemoryStore::new()), objects, environment)?;
+        Ok(EngineParts { store: self.open_store().await?, ..parts })
     }
 
     fn storage_over(
@@ -113,8 +85,8 @@ impl Config {
         store: Arc<dyn Store>,
         objects: Arc<dyn ObjectStore>,
         environment: &Environment,
-    ) -> Result<Parts, BuildError> {
-        Ok(Parts {
+    ) -> Result<EngineParts, BuildError> {
+        Ok(EngineParts {
             store,
             keys: self.master_keys(environment)?,
             settings: self.settings()?,
@@ -126,17 +98,17 @@ impl Config {
 
     /// What an engine is made of: also who writes summaries and who hears of events. Spans go where the program's own
     /// subscriber sends them.
-    pub async fn parts(&self, environment: &Environment) -> Result<Parts, BuildError> {
+    pub async fn parts(&self, environment: &Environment) -> Result<EngineParts, BuildError> {
         let (summarizer, bus) = (self.summarizer(environment)?, self.bus()?);
-        Ok(Parts { summarizer, bus, ..self.storage(environment).await? })
+        Ok(EngineParts { summarizer, bus, ..self.storage(environment).await? })
     }
 
     /// The same over a store of one's own, which need not be open, and artifacts whose folder need not be there: it is
     /// made when it can be.
-    pub fn parts_over(&self, store: Arc<dyn Store>, environment: &Environment) -> Result<Parts, BuildError> {
+    pub fn parts_over(&self, store: Arc<dyn Store>, environment: &Environment) -> Result<EngineParts, BuildError> {
         let (summarizer, bus) = (self.summarizer(environment)?, self.bus()?);
         let objects = open_url_when_possible(&self.artifacts.url.to_string()).map_err(BuildError::Artifacts)?;
-        Ok(Parts { summarizer, bus, ..self.storage_over(store, objects, environment)? })
+        Ok(EngineParts { summarizer, bus, ..self.storage_over(store, objects, environment)? })
     }
 
     /// Who writes summaries.
@@ -157,8 +129,8 @@ impl Config {
     }
 
     fn summary_model(&self, environment: &Environment) -> Result<Arc<dyn Model>, BuildError> {
-        let known = self.summarizer_model().ok_or(BuildError::NoModel { missing: "summarizer.url" })?;
-        let missing = BuildError::NoModel { missing: "summarizer.name" };
+        let known = self.summarizer_model().ok_or(BuildError::NoModel("summarizer.url"))?;
+        let missing = BuildError::NoModel("summarizer.name");
         let section = if self.summarizer.url.is_some() { "summarizer" } else { "model" };
         let key_name = if self.summarizer.key.is_some() { "summarizer.key" } else { "model.key" };
         let key = known.key.map(|key| (key_name, key));
@@ -181,7 +153,7 @@ impl Config {
         let secret = asked.key.map(|(name, key)| revealed(name, key, environment)).transpose()?;
         endpoint.key = secret.map(|secret| Secret::new(&secret));
         let model = HttpModel::new(endpoint);
-        Ok(Arc::new(model.map_err(|reason| BuildError::Endpoint { section: asked.section, reason })?))
+        Ok(Arc::new(model.map_err(|reason| BuildError::Endpoint(asked.section, reason))?))
     }
 
     fn timeouts(&self) -> Timeouts {
@@ -208,9 +180,9 @@ impl Config {
 
     /// Opens the store; its schema is brought up to date.
     pub async fn open_store(&self) -> Result<Arc<dyn Store>, BuildError> {
-        let failed = |reason: StoreError| BuildError::Store { store: self.store.url.to_string(), reason };
+        let failed = |reason: StoreError| BuildError::Store(self.store.url.to_string(), reason);
         match &self.store.url {
-            StoreUrl::Memory => Ok(Arc::new(Memory::new())),
+            StoreUrl::Memory => Ok(Arc::new(MemoryStore::new())),
             StoreUrl::Sqlite(path) => sqlite(path.clone(), None).await.map_err(failed),
             StoreUrl::Postgres(url) => postgres(url).await.map_err(failed),
         }
@@ -221,14 +193,14 @@ impl Config {
     pub fn recovering_store(&self, busy_timeout: Duration) -> Result<RecoveringStore, BuildError> {
         let url = self.store.url.clone();
         if let StoreUrl::Postgres(address) = &url {
-            let failed = |reason: StoreError| BuildError::Store { store: url.to_string(), reason };
+            let failed = |reason: StoreError| BuildError::Store(url.to_string(), reason);
             check_postgres_address(address).map_err(failed)?;
         }
         Ok(RecoveringStore::new(Box::new(move || {
             let url = url.clone();
             Box::pin(async move {
                 match &url {
-                    StoreUrl::Memory => Ok(Arc::new(Memory::new()) as Arc<dyn Store>),
+                    StoreUrl::Memory => Ok(Arc::new(MemoryStore::new()) as Arc<dyn Store>),
                     StoreUrl::Sqlite(path) => sqlite(path.clone(), Some(busy_timeout)).await,
                     StoreUrl::Postgres(url) => postgres(url).await,
                 }
@@ -238,22 +210,22 @@ impl Config {
 
     /// The schema that the store has now and the one that opening it makes; `None` when it has none to have.
     pub async fn schema(&self) -> Result<Option<(u64, u64)>, BuildError> {
-        let failed = |reason: StoreError| BuildError::Store { store: self.store.url.to_string(), reason };
+        let failed = |reason: StoreError| BuildError::Store(self.store.url.to_string(), reason);
         match &self.store.url {
             StoreUrl::Memory => Ok(None),
-            StoreUrl::Sqlite(path) => Ok(Some((Sqlite::schema_of(path).map_err(failed)?, Sqlite::SCHEMA))),
+            StoreUrl::Sqlite(path) => Ok(Some((SqliteStore::schema_of(path).map_err(failed)?, SqliteStore::SCHEMA))),
             StoreUrl::Postgres(url) => postgres_schema(url).await.map(Some).map_err(failed),
         }
     }
 
     /// What an engine is told once.
-    pub fn settings(&self) -> Result<Settings, BuildError> {
+    pub fn settings(&self) -> Result<EngineSettings, BuildError> {
         let background = if self.background.enabled {
             Background::On { wait: Duration::from_secs(self.background.wait_s) }
         } else {
             Background::Off
         };
-        Ok(Settings {
+        Ok(EngineSettings {
             model: self.model.name.clone(),
             window: self.model.window,
             background,
@@ -270,17 +242,15 @@ impl Config {
             },
             recall_tokens: self.recall.tokens_max,
             summary_cache: Duration::from_secs(self.summarizer.cache_days * DAY_S),
-            ..Settings::new(self.compaction_policy()?)
+            ..EngineSettings::new(self.compaction_policy()?)
         })
     }
 
     /// The policy, with what the configuration says of bringing content back.
     pub fn compaction_policy(&self) -> Result<epitome::policy::Policy, BuildError> {
         let mut policy = match self.policy.source() {
-            PolicySource::Preset(name) => preset(name).ok_or_else(|| BuildError::Policy {
-                path: PathBuf::from(name),
-                reason: "there is no preset of that name".to_owned(),
-            })?,
+            PolicySource::Preset(name) => preset(name)
+                .ok_or_else(|| BuildError::Policy(PathBuf::from(name), "there is no preset of that name".to_owned()))?,
             PolicySource::File(path) => policy_file(path)?,
         };
         let (told, rehydrate) = (&self.rehydrate, &mut policy.rehydrate);
@@ -296,7 +266,7 @@ impl Config {
 
     fn bus(&self) -> Result<Bus, BuildError> {
         let Some(path) = &self.events.json_lines else { return Ok(Bus::new()) };
-        let lines = JsonLines::file(path).map_err(|reason| BuildError::Events { path: path.clone(), reason })?;
+        let lines = JsonLines::file(path).map_err(|reason| BuildError::Events(path.clone(), reason))?;
         Ok(Bus::new().with_listener(Arc::new(lines)))
     }
 }
@@ -304,37 +274,37 @@ impl Config {
 /// Opens a file where waiting for whoever has it locked holds nobody up.
 async fn sqlite(path: PathBuf, busy_timeout: Option<Duration>) -> Result<Arc<dyn Store>, StoreError> {
     let open = move || match busy_timeout {
-        Some(busy_timeout) => Sqlite::open_with(path, busy_timeout),
-        None => Sqlite::open(path),
+        Some(busy_timeout) => SqliteStore::open_with(path, busy_timeout),
+        None => SqliteStore::open(path),
     };
     let opened = tokio::task::spawn_blocking(open).await;
-    let broke = |error: tokio::task::JoinError| Err(StoreError::Unavailable { reason: error.to_string() });
+    let broke = |error: tokio::task::JoinError| Err(StoreError::Unavailable(error.to_string()));
     Ok(Arc::new(opened.unwrap_or_else(broke)?))
 }
 
 #[cfg(feature = "postgres")]
 async fn postgres(url: &str) -> Result<Arc<dyn Store>, StoreError> {
-    Ok(Arc::new(crate::store::Postgres::connect(url).await?))
+    Ok(Arc::new(crate::store::PostgresStore::connect(url).await?))
 }
 
 #[cfg(feature = "postgres")]
 fn check_postgres_address(url: &str) -> Result<(), StoreError> {
-    crate::store::Postgres::check_address(url)
+    crate::store::PostgresStore::check_address(url)
 }
 
 #[cfg(not(feature = "postgres"))]
 fn check_postgres_address(_: &str) -> Result<(), StoreError> {
-    Err(StoreError::Refused { reason: "this program was built without the feature postgres".to_owned() })
+    Err(StoreError::Refused("this program was built without the feature postgres".to_owned()))
 }
 
 #[cfg(feature = "postgres")]
 async fn postgres_schema(url: &str) -> Result<(u64, u64), StoreError> {
-    Ok((crate::store::Postgres::schema_of(url).await?, crate::store::Postgres::SCHEMA))
+    Ok((crate::store::PostgresStore::schema_of(url).await?, crate::store::PostgresStore::SCHEMA))
 }
 
 #[cfg(not(feature = "postgres"))]
 async fn postgres(_: &str) -> Result<Arc<dyn Store>, StoreError> {
-    Err(StoreError::Refused { reason: "this program was built without the feature postgres".to_owned() })
+    Err(StoreError::Refused("this program was built without the feature postgres".to_owned()))
 }
 
 #[cfg(not(feature = "postgres"))]
@@ -342,7 +312,6 @@ async fn postgres_schema(url: &str) -> Result<(u64, u64), StoreError> {
     postgres(url).await.map(|_| (0, 0))
 }
 
-/// Who is asked.
 struct Asked<'a> {
     section: &'static str,
     url: &'a ModelUrl,
@@ -357,12 +326,12 @@ fn revealed(
     source: &SecretSource,
     environment: &Environment,
 ) -> Result<Zeroizing<String>, BuildError> {
-    let secret = source.reveal(environment).map_err(|reason| BuildError::Secret { key, reason })?;
+    let secret = source.reveal(environment).map_err(|reason| BuildError::Secret(key, reason))?;
     Ok(Zeroizing::new(secret))
 }
 
 fn policy_file(path: &std::path::Path) -> Result<epitome::policy::Policy, BuildError> {
-    let failed = |reason: String| BuildError::Policy { path: path.to_owned(), reason };
+    let failed = |reason: String| BuildError::Policy(path.to_owned(), reason);
     let toml = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     epitome::policy::Policy::parse(&toml).map_err(|error| failed(error.to_string()))
 }

@@ -9,21 +9,11 @@ use super::layer::Origin;
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("the configuration file {path} cannot be read: {reason}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        reason: String,
-    },
+    #[error("the configuration file {0} cannot be read: {1}")]
+    Unreadable(PathBuf, String),
     /// The list of trusted files cannot be written.
-    #[error("{path} cannot be written: {reason}")]
-    Unwritable {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        reason: String,
-    },
+    #[error("{0} cannot be written: {1}")]
+    Unwritable(PathBuf, String),
     /// The file is not TOML.
     #[error("{path}, line {line}: {problem}")]
     Syntax {
@@ -57,11 +47,8 @@ pub enum ConfigError {
         allowed: String,
     },
     /// A default needs a folder that nobody knows.
-    #[error("`{key}` has no default here, because neither XDG_DATA_HOME nor HOME is set; set it")]
-    Homeless {
-        /// The setting.
-        key: &'static str,
-    },
+    #[error("`{0}` has no default here, because neither XDG_DATA_HOME nor HOME is set; set it")]
+    Homeless(&'static str),
     /// There is a preset and a policy file.
     #[error("`policy.name` ({name}) and `policy.path` ({path}) are both set; keep one of them")]
     TwoPolicies {

@@ -31,17 +31,9 @@ pub enum Origin {
     /// Nobody said otherwise.
     Default,
     /// The file.
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Where in it, from 1.
-        line: usize,
-    },
+    File(PathBuf, usize),
     /// A variable.
-    Environment {
-        /// Its name.
-        name: String,
-    },
+    Environment(String),
     /// The command.
     Flag,
 }
@@ -51,8 +43,8 @@ impl Origin {
     pub(super) fn rank(&self) -> u8 {
         match self {
             Origin::Default => 0,
-            Origin::File { .. } => 1,
-            Origin::Environment { .. } => 2,
+            Origin::File(..) => 1,
+            Origin::Environment(_) => 2,
             Origin::Flag => 3,
         }
     }
@@ -60,7 +52,7 @@ impl Origin {
     /// Whether both are in one file, or both outside of any.
     pub(super) fn is_same_place(&self, other: &Origin) -> bool {
         match (self, other) {
-            (Origin::File { path, .. }, Origin::File { path: its, .. }) => path == its,
+            (Origin::File(path, _), Origin::File(its, _)) => path == its,
             _ => self.rank() == other.rank(),
         }
     }
@@ -70,8 +62,8 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Origin::Default => f.write_str("default"),
-            Origin::File { path, line } => write!(f, "{}, line {line}", path.display()),
-            Origin::Environment { name } => write!(f, "the environment variable {name}"),
+            Origin::File(path, line) => write!(f, "{}, line {line}", path.display()),
+            Origin::Environment(name) => write!(f, "the environment variable {name}"),
             Origin::Flag => f.write_str("the command line"),
         }
     }
@@ -153,7 +145,10 @@ impl Layers {
 
     fn read_file(&mut self, path: &Path, text: &str, extent: Extent) -> Result<(), ConfigError> {
         let file = TomlFile { path, text };
-        let table = DeTable::parse(text).map_err(|error| file.syntax(&error))?;
+        let table = DeTable::parse(text).map_err(|error| {
+            let line = file.line(error.span().map_or(0, |span| span.start));
+            ConfigError::Syntax { path: path.to_owned(), line, problem: error.message().trim().to_owned() }
+        })?;
         for (section, value) in table.get_ref() {
             self.read_section(&file, section, value, extent)?;
         }
@@ -193,12 +188,15 @@ impl Layers {
     }
 
     fn read_environment(&mut self, environment: &BTreeMap<String, String>) -> Result<(), ConfigError> {
-        let ours = environment.iter().filter(|(name, text)| is_ours(name) && !text.is_empty());
+        let ours = environment.iter().filter(|(name, text)| {
+            let is_ours = name.starts_with("EPITOME_") && !name.starts_with(OTHERS_PREFIX);
+            is_ours && !OTHERS.contains(&name.as_str()) && !text.is_empty()
+        });
         for (name, text) in ours {
             let key = self.keys.iter().find(|key| key.variable() == *name);
             let key = key.ok_or_else(|| self.unknown_variable(name))?;
             let value = WrittenValue::from_text(key.shape, text);
-            self.values.insert(key.name, (value, Origin::Environment { name: name.clone() }));
+            self.values.insert(key.name, (value, Origin::Environment(name.clone())));
         }
         Ok(())
     }
@@ -214,7 +212,7 @@ impl Layers {
     fn unknown_variable(&self, name: &str) -> ConfigError {
         let variables: Vec<String> = self.keys.iter().map(|key| key.variable()).collect();
         let nearest = nearest(name, variables.iter().map(String::as_str)).map(str::to_owned);
-        ConfigError::Unknown { name: name.to_owned(), at: Origin::Environment { name: name.to_owned() }, nearest }
+        ConfigError::Unknown { name: name.to_owned(), at: Origin::Environment(name.to_owned()), nearest }
     }
 
     /// Suggests a section for a misspelled section and a setting for a misspelled setting; a setting outside its section
@@ -256,13 +254,8 @@ fn path_variable(sources: &Sources, name: &str) -> Option<PathBuf> {
 }
 
 fn read_text(path: &Path) -> Result<String, ConfigError> {
-    let unreadable =
-        |error: std::io::Error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() };
+    let unreadable = |error: std::io::Error| ConfigError::Unreadable(path.to_owned(), error.to_string());
     std::fs::read_to_string(path).map_err(unreadable)
-}
-
-fn is_ours(variable: &str) -> bool {
-    variable.starts_with("EPITOME_") && !variable.starts_with(OTHERS_PREFIX) && !OTHERS.contains(&variable)
 }
 
 /// A file's text, to find lines in.
@@ -278,12 +271,7 @@ impl TomlFile<'_> {
     }
 
     fn origin(&self, offset: usize) -> Origin {
-        Origin::File { path: self.path.to_owned(), line: self.line(offset) }
-    }
-
-    fn syntax(&self, error: &toml::de::Error) -> ConfigError {
-        let line = self.line(error.span().map_or(0, |span| span.start));
-        ConfigError::Syntax { path: self.path.to_owned(), line, problem: error.message().trim().to_owned() }
+        Origin::File(self.path.to_owned(), self.line(offset))
     }
 
     fn value(&self, value: &Spanned<DeValue<'_>>) -> WrittenValue {

@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
     /// Relative paths begin where they are written: in the file's folder, or in the working folder.
     fn context<'b>(&'b self, key: &Key, origin: &'b Origin) -> ReadContext<'b> {
         let folder = match origin {
-            Origin::File { path, .. } => path.parent().unwrap_or(Path::new(".")),
+            Origin::File(path, _) => path.parent().unwrap_or(Path::new(".")),
             _ => &self.sources.folder,
         };
         ReadContext { range: key.range, folder, home: self.home.as_deref() }
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
     fn data(&self, key: &'static Key) -> Result<String, ConfigError> {
         let named = self.sources.environment.get("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let folder = named.or_else(|| self.home.as_ref().map(|home| home.join(".local/share")));
-        let folder = folder.ok_or(ConfigError::Homeless { key: key.name })?;
+        let folder = folder.ok_or(ConfigError::Homeless(key.name))?;
         Ok(folder.join(FOLDER).display().to_string())
     }
 }

@@ -27,39 +27,29 @@ pub enum SecretSource {
 #[non_exhaustive]
 pub enum SecretError {
     /// The variable is not set, or empty.
-    #[error("the environment variable {name} holds no secret; set it, or name another one")]
-    Unset {
-        /// Its name.
-        name: String,
-    },
+    #[error("the environment variable {0} holds no secret; set it, or name another one")]
+    Unset(String),
     /// The file cannot be read, or is empty.
-    #[error("no secret can be read from {path}: {reason}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    #[error("no secret can be read from {0}: {1}")]
+    Unreadable(PathBuf, String),
 }
 
 impl SecretSource {
     /// The secret itself, without space around it.
     pub fn reveal(&self, environment: &BTreeMap<String, String>) -> Result<String, SecretError> {
         match self {
-            SecretSource::Environment(name) => revealed_variable(name, environment),
+            SecretSource::Environment(name) => {
+                let secret = environment.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
+                secret.map(str::to_owned).ok_or_else(|| SecretError::Unset(name.to_owned()))
+            }
             SecretSource::File(path) => revealed_file(path),
             SecretSource::Literal(secret) => Ok(secret.clone()),
         }
     }
 }
 
-fn revealed_variable(name: &str, environment: &BTreeMap<String, String>) -> Result<String, SecretError> {
-    let secret = environment.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
-    secret.map(str::to_owned).ok_or_else(|| SecretError::Unset { name: name.to_owned() })
-}
-
 fn revealed_file(path: &std::path::Path) -> Result<String, SecretError> {
-    let failed = |reason: String| SecretError::Unreadable { path: path.to_owned(), reason };
+    let failed = |reason: String| SecretError::Unreadable(path.to_owned(), reason);
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     match text.trim() {
         "" => Err(failed("it is empty".to_owned())),
@@ -85,6 +75,7 @@ impl fmt::Debug for SecretSource {
 
 impl Setting for SecretSource {
     const REACHES_OUT: bool = true;
+    const ALLOWED: &str = "env:NAME, file:PATH, or the secret itself";
 
     fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
         let text = written.text()?;
@@ -97,10 +88,6 @@ impl Setting for SecretSource {
 
     fn quoted(_: &WrittenValue) -> String {
         HIDDEN.to_owned()
-    }
-
-    fn allowed(_: &ReadContext<'_>) -> String {
-        "env:NAME, file:PATH, or the secret itself".to_owned()
     }
 
     fn show(&self) -> String {

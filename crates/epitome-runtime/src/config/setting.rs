@@ -154,8 +154,13 @@ pub trait Setting: Sized {
         written.quoted()
     }
 
-    /// Describes what is allowed, in words that follow "allowed is".
-    fn allowed(context: &ReadContext<'_>) -> String;
+    /// What is allowed, in words that follow "allowed is".
+    const ALLOWED: &'static str = "";
+
+    /// The same for a type whose words depend on the bounds of a number or on another type.
+    fn allowed(_context: &ReadContext<'_>) -> String {
+        Self::ALLOWED.to_owned()
+    }
 
     /// Shows the value without its secrets, as `epitome config show` does.
     fn show(&self) -> String;
@@ -323,16 +328,13 @@ impl Setting for Tokens {
 impl Setting for bool {
     const SHAPE: ValueShape = ValueShape::Flag;
     const REACHES_OUT: bool = false;
+    const ALLOWED: &str = "true or false";
 
     fn read(written: &WrittenValue, _: &ReadContext<'_>) -> Option<Self> {
         match written {
             WrittenValue::Flag(flag) => Some(*flag),
             _ => None,
         }
-    }
-
-    fn allowed(_: &ReadContext<'_>) -> String {
-        "true or false".to_owned()
     }
 
     fn show(&self) -> String {
@@ -421,13 +423,10 @@ setting_by_name!(SummarizerKind, Sensitivity);
 
 impl Setting for PathBuf {
     const REACHES_OUT: bool = true;
+    const ALLOWED: &str = "a path";
 
     fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
         written.text().filter(|text| !text.is_empty()).map(|text| context.resolve(text))
-    }
-
-    fn allowed(_: &ReadContext<'_>) -> String {
-        "a path".to_owned()
     }
 
     fn show(&self) -> String {
@@ -437,13 +436,10 @@ impl Setting for PathBuf {
 
 impl Setting for SocketAddr {
     const REACHES_OUT: bool = true;
+    const ALLOWED: &str = "an IP address and a port, such as 127.0.0.1:8788 or [::1]:8788";
 
     fn read(written: &WrittenValue, _: &ReadContext<'_>) -> Option<Self> {
         written.text()?.replace("localhost:", "127.0.0.1:").parse().ok()
-    }
-
-    fn allowed(_: &ReadContext<'_>) -> String {
-        "an IP address and a port, such as 127.0.0.1:8788 or [::1]:8788".to_owned()
     }
 
     fn show(&self) -> String {

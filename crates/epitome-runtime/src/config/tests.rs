@@ -83,7 +83,7 @@ fn the_data_folder_is_the_one_that_the_platform_names() {
     assert_eq!(named.as_deref(), Ok("sqlite:/data/epitome/epitome.db"));
     let relative = url(&[("HOME", "/home/ann"), ("XDG_DATA_HOME", "data")]);
     assert_eq!(relative.as_deref(), Ok("sqlite:/home/ann/.local/share/epitome/epitome.db"));
-    assert_eq!(url(&[]), Err(ConfigError::Homeless { key: "store.url" }));
+    assert_eq!(url(&[]), Err(ConfigError::Homeless("store.url")));
     let elsewhere = url(&[("EPITOME_STORE_URL", "memory:")]);
     assert_eq!(elsewhere.as_deref(), Ok("memory:"), "a folder that is not needed is not asked for");
 }
@@ -133,8 +133,8 @@ fn the_closer_to_the_program_the_stronger_and_every_value_knows_where_it_is_from
     let jobs = &loaded.config.jobs;
     assert_eq!((jobs.backoff_s, jobs.lease_s, jobs.attempts, jobs.concurrency), (3, 60, 6, 8));
     let path = folder.0.join("epitome.toml");
-    assert_eq!(explained(&loaded, "jobs.lease_s"), ("60", &Origin::File { path, line: 2 }));
-    let variable = Origin::Environment { name: "EPITOME_JOBS_ATTEMPTS".to_owned() };
+    assert_eq!(explained(&loaded, "jobs.lease_s"), ("60", &Origin::File(path, 2)));
+    let variable = Origin::Environment("EPITOME_JOBS_ATTEMPTS".to_owned());
     assert_eq!(explained(&loaded, "jobs.attempts"), ("6", &variable));
     assert_eq!(explained(&loaded, "jobs.concurrency"), ("8", &Origin::Flag));
     assert_eq!(explained(&loaded, "jobs.backoff_s"), ("3", &Origin::Default), "an empty variable is none");
@@ -159,7 +159,7 @@ fn every_setting_can_be_given_as_a_variable() {
         let (variable, text) = (key.variable(), sample(key));
         let loaded = Loaded::<Config>::load(&nowhere(&[("HOME", "/h"), (&variable, text)])).expect(&variable);
         let (shown, origin) = explained(&loaded, key.name);
-        assert_eq!(*origin, Origin::Environment { name: variable });
+        assert_eq!(*origin, Origin::Environment(variable));
         assert!(shown.ends_with(text), "{}: {shown}", key.name);
     }
 }

@@ -36,7 +36,7 @@ impl TrustedFiles {
     /// Reads the user's list; one that is not there yet is empty. Without a home folder there is no list.
     pub fn load(environment: &BTreeMap<String, String>) -> Result<Option<Self>, ConfigError> {
         let Some(list) = list_path(environment) else { return Ok(None) };
-        let failed = |reason: String| ConfigError::Unreadable { path: list.clone(), reason };
+        let failed = |reason: String| ConfigError::Unreadable(list.clone(), reason);
         let files = match fs::read_to_string(&list) {
             Ok(text) => serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -63,9 +63,8 @@ impl TrustedFiles {
 
     /// Adds a file as it is now, and saves the list.
     pub fn add(&mut self, file: &Path, content: &str) -> Result<(), ConfigError> {
-        let path = canonical(file).ok_or_else(|| ConfigError::Unreadable {
-            path: file.to_owned(),
-            reason: "its folder has no name that can be written down".to_owned(),
+        let path = canonical(file).ok_or_else(|| {
+            ConfigError::Unreadable(file.to_owned(), "its folder has no name that can be written down".to_owned())
         })?;
         self.files.retain(|known| known.path != path);
         self.files.push(TrustedFile { path, hash: hash(content) });
@@ -86,8 +85,7 @@ impl TrustedFiles {
     }
 
     fn save(&self) -> Result<(), ConfigError> {
-        let failed =
-            |error: std::io::Error| ConfigError::Unwritable { path: self.list.clone(), reason: error.to_string() };
+        let failed = |error: std::io::Error| ConfigError::Unwritable(self.list.clone(), error.to_string());
         let folder = self.list.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(failed)?;
         let mut text = serde_json::to_string_pretty(&self.files).unwrap_or_default();

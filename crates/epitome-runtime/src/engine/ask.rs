@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use epitome::budget::Tokens;
 
 use super::StepRequest;
-use super::error::EngineError;
+use super::error::Result;
 use super::thread::OpenThread;
 use crate::event::spans::CallPurpose;
 use crate::event::{Event, EventField, EventKind};
@@ -41,7 +41,7 @@ impl OpenThread {
         request: &StepRequest,
         stream: bool,
         hear: &mut Hear<'_>,
-    ) -> Result<ModelAnswer, EngineError> {
+    ) -> Result<ModelAnswer> {
         let mut request = request.clone();
         request.model.get_or_insert_with(|| model.id().to_owned());
         let served = ServedModel::new(self.key.tenant.clone(), model.upstream(), model.id());

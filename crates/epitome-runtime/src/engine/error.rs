@@ -5,6 +5,9 @@ use crate::log::LogError;
 use crate::model::ModelError;
 use crate::store::StoreError;
 
+/// The result of a call to the engine.
+pub(super) type Result<T, E = EngineError> = std::result::Result<T, E>;
+
 /// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -16,27 +19,14 @@ pub enum EngineError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// The message is not JSON.
-    #[error("message {number} of those to append is not JSON: {reason}")]
-    NotJson {
-        /// Which one, from 1.
-        number: usize,
-        /// Why.
-        reason: String,
-    },
+    #[error("message {0} of those to append is not JSON: {1}")]
+    NotJson(usize, String),
     /// The thread's messages are in a session's own format.
-    #[error("the thread was imported from a {format} session: it can be read, searched and exported, not continued")]
-    Foreign {
-        /// The format.
-        format: String,
-    },
+    #[error("the thread was imported from a {0} session: it can be read, searched and exported, not continued")]
+    Foreign(String),
     /// The thread is written in another dialect.
-    #[error("the thread is written in {found}, not in {wanted}")]
-    Dialect {
-        /// The thread's dialect.
-        found: String,
-        /// The requested value.
-        wanted: &'static str,
-    },
+    #[error("the thread is written in {0}, not in {1}")]
+    Dialect(String, &'static str),
     /// Others appended meanwhile.
     #[error("the thread has {length} messages by now, not {place}")]
     Moved {
@@ -52,17 +42,11 @@ pub enum EngineError {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// There is no message of that name.
-    #[error("there is no message {reference} in the thread")]
-    NoMessage {
-        /// The requested value.
-        reference: String,
-    },
+    #[error("there is no message {0} in the thread")]
+    NoMessage(String),
     /// The number is one of a compaction that was made before the thread came here.
-    #[error("{reference} is named by a summary that the thread came with; what it stands for is not kept here")]
-    ForeignNumber {
-        /// The requested value.
-        reference: String,
-    },
+    #[error("{0} is named by a summary that the thread came with; what it stands for is not kept here")]
+    ForeignNumber(String),
 }
 
 impl From<StoreError> for EngineError {

@@ -107,14 +107,14 @@ impl OpenThread {
 impl Engine {
     /// Loads the thread of a job as it is now, and returns the engine of the caller who queued it.
     pub(super) async fn load_job(&self, job: &JobRow) -> Result<(Engine, Snapshot, CompactionJob), LogError> {
-        let unreadable = |what: &str| LogError::Unreadable { what: what.to_owned() };
+        let unreadable = |what: &str| LogError::Unreadable(what.to_owned());
         let log = &self.inner.log;
         let trigger: CompactionTrigger =
             serde_json::from_str(&job.payload).map_err(|_| unreadable("a job's payload"))?;
         let (tenant, name) = (&job.key.tenant, job.key.thread.as_str());
         let described = log.document::<CompactionJob>(tenant, DocumentKind::CompactionJob, name).await?;
         let described = described.0.unwrap_or_default();
-        let row = log.thread(&job.key).await?.ok_or_else(|| LogError::NoThread { thread: job.key.thread.clone() })?;
+        let row = log.thread(&job.key).await?.ok_or_else(|| LogError::NoThread(job.key.thread.clone()))?;
         let dialect = wire_dialect(&row).ok_or_else(|| unreadable("the thread's dialect"))?;
         let model = Some(described.frame.model.as_str()).filter(|model| !model.is_empty());
         let engine = self.under(described.policy.as_deref(), model);

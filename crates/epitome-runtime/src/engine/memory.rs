@@ -3,7 +3,7 @@
 use epitome::render::Rehydrated;
 use epitome::summary::MemoryBlock;
 
-use super::error::EngineError;
+use super::error::Result;
 use super::thread::{OpenThread, RACES_MAX};
 use crate::artifact::Permission;
 use crate::log::NewDocument;
@@ -11,7 +11,7 @@ use crate::store::{DocumentKind, StoreError};
 
 impl OpenThread {
     /// Remembers an entry in the thread's memory block. When it is time the oldest are folded into its summary.
-    pub async fn remember(&mut self, entry: &str) -> Result<(), EngineError> {
+    pub async fn remember(&mut self, entry: &str) -> Result<()> {
         self.require(Permission::WriteThread)?;
         let log = &self.engine.inner.log;
         let (tenant, name) = (&self.key.tenant, self.key.thread.as_str());
@@ -37,7 +37,7 @@ impl OpenThread {
     }
 
     /// The thread's memory block.
-    pub async fn memory(&self) -> Result<MemoryBlock, EngineError> {
+    pub async fn memory(&self) -> Result<MemoryBlock> {
         let log = &self.engine.inner.log;
         let (block, _) = log.document(&self.key.tenant, DocumentKind::Memory, self.key.thread.as_str()).await?;
         Ok(block.unwrap_or_default())

@@ -11,12 +11,12 @@
 //! ```
 //! use epitome::wire::Dialect;
 //! use epitome_runtime::artifact::Access;
-//! use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
+//! use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, StepRequest};
 //! use epitome_runtime::ids::{TenantId, ThreadId};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let engine = Engine::new(Parts::in_memory(Settings::default())).await?;
+//! let engine = Engine::new(EngineParts::in_memory(EngineSettings::default())).await?;
 //! let access = Access::owner(TenantId::local(), "my-service");
 //! let mut thread = engine.open(&access, ThreadId::new(), Dialect::Chat).await?;
 //! thread.append([r#"{"role":"user","content":"Where is my order?"}"#]).await?;
@@ -46,8 +46,9 @@ mod thread;
 mod worker;
 
 pub use error::EngineError;
+use error::Result;
 pub use lessons::Clock;
-pub use settings::{ArtifactRetention, Background, Jobs, Settings};
+pub use settings::{ArtifactRetention, Background, EngineSettings, Jobs};
 pub use step::{Step, StepRequest};
 pub use thread::{NewEntry, OpenThread, Saved};
 pub use worker::Worker;
@@ -90,7 +91,7 @@ struct Inner {
     artifacts: Artifacts,
     bus: Bus,
     summarizer: Summarizer,
-    settings: Settings,
+    settings: EngineSettings,
     policy: Arc<epitome::policy::Policy>,
     counter: LabeledCounter,
     lessons: Arc<lessons::Lessons>,
@@ -122,7 +123,7 @@ pub struct ThreadScope {
 
 /// The parts that an engine is built from.
 #[derive(Debug)]
-pub struct Parts {
+pub struct EngineParts {
     /// The store.
     pub store: Arc<dyn Store>,
     /// The object store for the bytes of artifacts.
@@ -134,14 +135,14 @@ pub struct Parts {
     /// The summarizer.
     pub summarizer: Summarizer,
     /// Everything else.
-    pub settings: Settings,
+    pub settings: EngineSettings,
 }
 
-impl Parts {
+impl EngineParts {
     /// Everything in memory, nothing sealed, the embedded summarizer.
-    pub fn in_memory(settings: Settings) -> Self {
-        Parts {
-            store: Arc::new(crate::store::Memory::new()),
+    pub fn in_memory(settings: EngineSettings) -> Self {
+        EngineParts {
+            store: Arc::new(crate::store::MemoryStore::new()),
             objects: Arc::new(object_store::memory::InMemory::new()),
             keys: Keys::none(),
             bus: Bus::new(),
@@ -153,7 +154,7 @@ impl Parts {
 
 impl Engine {
     /// An engine of these parts. The store's own secret is made on first use.
-    pub async fn new(parts: Parts) -> Result<Engine, EngineError> {
+    pub async fn new(parts: EngineParts) -> Result<Engine> {
         let engine = Engine::before_its_store(parts);
         let store = Arc::clone(engine.log().store());
         engine.adopt_store(store).await?;
@@ -162,8 +163,8 @@ impl Engine {
 
     /// An engine whose store may not answer yet. Its calls have to fail until [`Engine::adopt_store`] has seen the store:
     /// only then is it known what names in it are made of.
-    pub fn before_its_store(parts: Parts) -> Engine {
-        let Parts { store, objects, keys, bus, summarizer, settings } = parts;
+    pub fn before_its_store(parts: EngineParts) -> Engine {
+        let EngineParts { store, objects, keys, bus, summarizer, settings } = parts;
         let store: Arc<dyn Store> = Arc::new(TimeoutStore::new(store, settings.store_timeout));
         let vault = Vault::new(keys, random_secret());
         let log = Log::new(Arc::clone(&store), vault.clone());
@@ -186,7 +187,7 @@ impl Engine {
 
     /// Takes over what a store knows that was just opened: its secret, which is made where it has none, and what was
     /// learned of models.
-    pub async fn adopt_store(&self, store: Arc<dyn Store>) -> Result<(), EngineError> {
+    pub async fn adopt_store(&self, store: Arc<dyn Store>) -> Result<()> {
         let vault = self.inner.log.vault();
         vault.adopt(secret::store_secret(&store, vault.keys()).await?);
         self.inner.lessons.clear();
@@ -208,7 +209,7 @@ impl Engine {
     }
 
     /// Opens a thread; one that is not there is made.
-    pub async fn open(&self, access: &Access, thread: ThreadId, dialect: Dialect) -> Result<OpenThread, EngineError> {
+    pub async fn open(&self, access: &Access, thread: ThreadId, dialect: Dialect) -> Result<OpenThread> {
         self.open_in(access, thread, dialect, ThreadScope::default()).await
     }
 
@@ -219,7 +220,7 @@ impl Engine {
         thread: ThreadId,
         dialect: Dialect,
         scope: ThreadScope,
-    ) -> Result<OpenThread, EngineError> {
+    ) -> Result<OpenThread> {
         let key = self.allowed(access, thread, Permission::WriteThread)?;
         self.refresh_lessons(&key.tenant).await;
         if self.inner.log.thread(&key).await?.is_none() {
@@ -237,25 +238,19 @@ impl Engine {
         if thread.dialect == dialect {
             Ok(thread)
         } else {
-            Err(EngineError::Dialect { found: thread.dialect.name().to_owned(), wanted: dialect.name() })
+            Err(EngineError::Dialect(thread.dialect.name().to_owned(), dialect.name()))
         }
     }
 
     /// Opens a thread that is there.
-    pub async fn resume(&self, access: &Access, thread: ThreadId) -> Result<OpenThread, EngineError> {
+    pub async fn resume(&self, access: &Access, thread: ThreadId) -> Result<OpenThread> {
         let key = self.allowed(access, thread, Permission::ReadThread)?;
         self.refresh_lessons(&key.tenant).await;
         OpenThread::load(self.clone(), access.clone(), key).await
     }
 
     /// Makes a thread that shares the first `at` messages with another, and opens it.
-    pub async fn fork(
-        &self,
-        access: &Access,
-        from: ThreadId,
-        at: u64,
-        new: ThreadId,
-    ) -> Result<OpenThread, EngineError> {
+    pub async fn fork(&self, access: &Access, from: ThreadId, at: u64, new: ThreadId) -> Result<OpenThread> {
         let key = self.allowed(access, from, Permission::WriteThread)?;
         let row = self.inner.log.fork(&key, at, new, Moment::now()).await?;
         let mut goes_along = vec![DocumentKind::Memory];
@@ -277,7 +272,7 @@ impl Engine {
         }
     }
 
-    fn allowed(&self, access: &Access, thread: ThreadId, permission: Permission) -> Result<ThreadKey, EngineError> {
+    fn allowed(&self, access: &Access, thread: ThreadId, permission: Permission) -> Result<ThreadKey> {
         if !access.may(permission) {
             tracing::warn!(requester = access.requester, permission = permission.name(), "a permission is missing");
             return Err(EngineError::NotAllowed);
@@ -301,7 +296,7 @@ impl Engine {
     }
 
     /// Its settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &EngineSettings {
         &self.inner.settings
     }
 
@@ -320,7 +315,7 @@ impl Engine {
     }
 }
 
-fn counter(settings: &Settings) -> LabeledCounter {
+fn counter(settings: &EngineSettings) -> LabeledCounter {
     let named = &settings.policy.count.tokenizer;
     match counter_named(named) {
         Ok(counter) => LabeledCounter { label: format!("{named}{COUNTING}"), counter },

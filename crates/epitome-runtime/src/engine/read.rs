@@ -7,7 +7,7 @@ use epitome::plan::{ArtifactId, part_content};
 use epitome::session::is_named_by_compaction;
 use epitome::thread::{Media, Part, Thread};
 
-use super::error::EngineError;
+use super::error::{EngineError, Result};
 use super::thread::OpenThread;
 use crate::artifact::{Content, DenialReason, Denied, Permission};
 use crate::event::{Event, EventField, EventKind};
@@ -24,7 +24,7 @@ const FIRST_MESSAGES: u64 = 32;
 
 impl OpenThread {
     /// Tells whether what left the prompt may be read: the thread's own permission, and that of what is kept of it.
-    fn may_read_back(&self) -> Result<(), EngineError> {
+    fn may_read_back(&self) -> Result<()> {
         self.require(Permission::ReadThread)?;
         match Permission::to_read(self.engine.settings().retention.sensitivity) {
             Some(permission) => self.require(permission),
@@ -33,7 +33,7 @@ impl OpenThread {
     }
 
     /// An artifact of this thread's tenant, on purpose. Where its bytes cannot be had, the log still holds it.
-    pub async fn read_artifact(&mut self, id: &str) -> Result<Content, EngineError> {
+    pub async fn read_artifact(&mut self, id: &str) -> Result<Content> {
         let now = Moment::now();
         let denied = match self.engine.inner.artifacts.read(&self.access, id, now).await {
             Ok(content) => {
@@ -130,11 +130,7 @@ impl OpenThread {
     }
 
     /// Reads a message by its reference, such as `m41`, or some lines of it.
-    pub async fn read_message(
-        &self,
-        reference: &str,
-        lines: Option<RangeInclusive<usize>>,
-    ) -> Result<String, EngineError> {
+    pub async fn read_message(&self, reference: &str, lines: Option<RangeInclusive<usize>>) -> Result<String> {
         let place = self.place_of(reference)?;
         self.is_own_number(reference, place + 1).await?;
         let words = self.entry_at(reference, place).await?.words();
@@ -145,26 +141,26 @@ impl OpenThread {
     }
 
     /// Returns the media in a message, each as the part it came as.
-    pub async fn message_media(&self, reference: &str) -> Result<Vec<Media>, EngineError> {
+    pub async fn message_media(&self, reference: &str) -> Result<Vec<Media>> {
         let entry = self.entry_at(reference, self.place_of(reference)?).await?;
         Ok(entry.message.parts.iter().flat_map(Part::media).cloned().collect())
     }
 
-    fn place_of(&self, reference: &str) -> Result<u64, EngineError> {
+    fn place_of(&self, reference: &str) -> Result<u64> {
         self.may_read_back()?;
         let number = reference.strip_prefix('m').and_then(|number| number.parse::<u64>().ok());
         let place = number.and_then(|number| number.checked_sub(1)).filter(|place| *place < self.state.row.length);
-        place.ok_or_else(|| EngineError::NoMessage { reference: reference.to_owned() })
+        place.ok_or_else(|| EngineError::NoMessage(reference.to_owned()))
     }
 
-    async fn entry_at(&self, reference: &str, place: u64) -> Result<LogEntry, EngineError> {
+    async fn entry_at(&self, reference: &str, place: u64) -> Result<LogEntry> {
         let found = self.engine.inner.log.read(&self.state.row, place..place + 1).await?.pop();
-        found.ok_or_else(|| EngineError::NoMessage { reference: reference.to_owned() })
+        found.ok_or_else(|| EngineError::NoMessage(reference.to_owned()))
     }
 
     /// Refuses a number that a summary of somebody else's compaction names: a client that compacts its own list sends the
     /// summary as one of its first messages, and the numbers in it are not places of this log.
-    async fn is_own_number(&self, reference: &str, number: u64) -> Result<(), EngineError> {
+    async fn is_own_number(&self, reference: &str, number: u64) -> Result<()> {
         let first = 0..self.state.row.length.min(FIRST_MESSAGES);
         let number = usize::try_from(number).unwrap_or(usize::MAX);
         let entries = self.engine.inner.log.read(&self.state.row, first).await?;
@@ -174,14 +170,14 @@ impl OpenThread {
             _ => None,
         });
         if texts.into_iter().any(|text| is_named_by_compaction(text, number)) {
-            Err(EngineError::ForeignNumber { reference: reference.to_owned() })
+            Err(EngineError::ForeignNumber(reference.to_owned()))
         } else {
             Ok(())
         }
     }
 
     /// Searches everything that left the thread's prompts.
-    pub async fn recall(&mut self, words: &str) -> Result<RecallResult, EngineError> {
+    pub async fn recall(&mut self, words: &str) -> Result<RecallResult> {
         self.may_read_back()?;
         let tokens_max = self.engine.settings().recall_tokens;
         let query = RecallQuery { words, tokens_max, hits_max: HITS_MAX };

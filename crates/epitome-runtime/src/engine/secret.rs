@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::SYSTEM_TENANT;
-use super::error::EngineError;
+use super::error::{EngineError, Result};
 use crate::ids::TenantId;
 use crate::log::{Log, LogError, NewDocument};
 use crate::store::{DocumentKind, Store};
@@ -35,15 +35,9 @@ enum Names {
     Blinded,
 }
 
-impl StoreSecret {
-    fn blinding(secret: [u8; 32]) -> Self {
-        StoreSecret::Blinding { secret, names: Names::Blinded }
-    }
-}
-
 /// The random secret of a store; made on first use. A store that was written before names were made with it is brought up to
 /// date once. Fails when the secret is sealed with a key that is not there: nothing else would open either.
-pub(super) async fn store_secret(store: &Arc<dyn Store>, keys: &Keys) -> Result<[u8; 32], EngineError> {
+pub(super) async fn store_secret(store: &Arc<dyn Store>, keys: &Keys) -> Result<[u8; 32]> {
     let tenant: TenantId = SYSTEM_TENANT.parse().map_err(|_| EngineError::NotAllowed)?;
     let log = Log::new(Arc::clone(store), Vault::new(keys.clone(), [0; 32]));
     for _ in 0..RACES_MAX {
@@ -56,12 +50,12 @@ pub(super) async fn store_secret(store: &Arc<dyn Store>, keys: &Keys) -> Result<
                 (secret, version, Keys::none())
             }
             Ok((None, version)) => (random_secret(), version, keys.clone()),
-            Err(LogError::Sealed { reason, .. }) => {
-                return Err(LogError::Sealed { what: "the store".to_owned(), reason }.into());
+            Err(LogError::Sealed(_, reason)) => {
+                return Err(LogError::Sealed("the store".to_owned(), reason).into());
             }
             Err(error) => return Err(error.into()),
         };
-        let secret = StoreSecret::blinding(secret);
+        let secret = StoreSecret::Blinding { secret, names: Names::Blinded };
         let document = NewDocument::new(&tenant, DocumentKind::Secret, NAME, &secret).expecting(version);
         let write = Log::new(Arc::clone(store), Vault::new(seals, [0; 32])).put_document(document);
         match log.apply(&[write]).await {
@@ -73,7 +67,7 @@ pub(super) async fn store_secret(store: &Arc<dyn Store>, keys: &Keys) -> Result<
     Err(EngineError::NotAllowed)
 }
 
-async fn blind_all_names(log: &Log) -> Result<(), EngineError> {
+async fn blind_all_names(log: &Log) -> Result<()> {
     for tenant in log.store().tenants().await? {
         let renamed = blind_names(log, &tenant).await?;
         tracing::info!(%tenant, renamed, "gave what was written before names were blinded new names");

@@ -9,7 +9,7 @@ use crate::store::Sensitivity;
 
 /// The settings of an engine.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct EngineSettings {
     /// When and how to compact.
     pub policy: Policy,
     /// The model that the prompts are for: its window and its tokenizer.
@@ -82,10 +82,10 @@ pub struct ArtifactRetention {
     pub sensitivity: Sensitivity,
 }
 
-impl Settings {
+impl EngineSettings {
     /// The settings of a policy.
     pub fn new(policy: Policy) -> Self {
-        Settings {
+        EngineSettings {
             policy,
             model: None,
             window: None,
@@ -101,8 +101,8 @@ impl Settings {
     }
 }
 
-impl Default for Settings {
+impl Default for EngineSettings {
     fn default() -> Self {
-        Settings::new(preset("ladder").expect("the default preset is there"))
+        EngineSettings::new(preset("ladder").expect("the default preset is there"))
     }
 }

@@ -13,7 +13,7 @@ use epitome::wire::PromptMessage;
 
 use super::Engine;
 use super::compact::{CompactOptions, CompactedThread, NotCompacted};
-use super::error::EngineError;
+use super::error::Result;
 use super::room::fixed;
 use super::settings::Background;
 use super::snapshot::Snapshot;
@@ -166,7 +166,7 @@ impl Step {
 
 impl OpenThread {
     /// Prepares the next prompt: decides, performs what must be done now, queues what can wait.
-    pub async fn prepare_step(&mut self, request: &StepRequest) -> Result<Step, EngineError> {
+    pub async fn prepare_step(&mut self, request: &StepRequest) -> Result<Step> {
         self.warnings.clear();
         if !self.is_up_to_date() {
             self.catch_up().await;

@@ -9,12 +9,12 @@ use epitome::wire::{Dialect, decode_message};
 
 use super::Engine;
 use super::ask::SuspectedWindow;
-use super::error::EngineError;
+use super::error::{EngineError, Result};
 use crate::artifact::{Access, Permission};
 use crate::event::Quality;
 use crate::ids::{Moment, ThreadKey};
 use crate::log::{Envelope, LoadedThread, LogError, total, wire_dialect};
-use crate::rehydrate::TurnContext;
+use crate::rehydrate::RehydrationContext;
 use crate::store::{DocumentKind, JobKind, StoreError, ThreadRow, Write};
 
 /// The most tries to append while others append.
@@ -82,7 +82,7 @@ pub struct OpenThread {
     /// Why the backlog is not saved.
     unsaved_reason: Option<String>,
     unconfirmed: Vec<UnconfirmedAppend>,
-    pub(super) turn: TurnContext,
+    pub(super) turn: RehydrationContext,
     pub(super) quality: Quality,
     /// The write of quality metrics that is under way.
     pub(super) quality_write: Option<tokio::task::JoinHandle<()>>,
@@ -108,14 +108,15 @@ struct UnconfirmedAppend {
 }
 
 impl OpenThread {
-    pub(super) async fn load(engine: Engine, access: Access, key: ThreadKey) -> Result<OpenThread, EngineError> {
+    pub(super) async fn load(engine: Engine, access: Access, key: ThreadKey) -> Result<OpenThread> {
         let log = &engine.inner.log;
-        let row = log.thread(&key).await?.ok_or_else(|| LogError::NoThread { thread: key.thread.clone() })?;
-        let dialect = wire_dialect(&row).ok_or_else(|| EngineError::Foreign { format: row.dialect.clone() })?;
+        let row = log.thread(&key).await?.ok_or_else(|| LogError::NoThread(key.thread.clone()))?;
+        let dialect = wire_dialect(&row).ok_or_else(|| EngineError::Foreign(row.dialect.clone()))?;
         let state = load(&engine, &key, dialect).await?;
         let (tenant, name) = (&key.tenant, key.thread.as_str());
         // Neither is worth failing for.
-        let turn = log.document::<TurnContext>(tenant, DocumentKind::Turn, name).await.ok().and_then(|found| found.0);
+        let turn =
+            log.document::<RehydrationContext>(tenant, DocumentKind::Turn, name).await.ok().and_then(|found| found.0);
         let quality = log.document::<Quality>(tenant, DocumentKind::Quality, name).await.ok().and_then(|found| found.0);
         let mut quality = quality.unwrap_or_default();
         quality.compactions = quality.compactions.max(state.row.version);
@@ -146,7 +147,7 @@ impl OpenThread {
 
     /// Goes on under another engine: another policy, or another model. Messages are counted anew where that counts
     /// differently.
-    pub async fn go_on_under(&mut self, engine: &Engine) -> Result<(), EngineError> {
+    pub async fn go_on_under(&mut self, engine: &Engine) -> Result<()> {
         if Arc::ptr_eq(&self.engine.inner, &engine.inner) {
             return Ok(());
         }
@@ -176,7 +177,7 @@ impl OpenThread {
     }
 
     /// The rehydration state of the current turn.
-    pub fn rehydration(&self) -> &TurnContext {
+    pub fn rehydration(&self) -> &RehydrationContext {
         &self.turn
     }
 
@@ -195,22 +196,19 @@ impl OpenThread {
     }
 
     /// Tells whether a compaction is pending or running in the background.
-    pub async fn is_compacting(&self) -> Result<bool, EngineError> {
+    pub async fn is_compacting(&self) -> Result<bool> {
         let job = self.engine.inner.log.store().job(&self.key, &JobKind::Compact).await?;
         Ok(job.is_some_and(|job| job.state.is_pending()))
     }
 
     /// Appends messages. They are in the store when this returns [`Saved::Yes`]; while the store cannot be reached they
     /// are kept here and saved with the next step.
-    pub async fn append<E: Into<NewEntry>>(
-        &mut self,
-        entries: impl IntoIterator<Item = E>,
-    ) -> Result<Saved, EngineError> {
+    pub async fn append<E: Into<NewEntry>>(&mut self, entries: impl IntoIterator<Item = E>) -> Result<Saved> {
         self.require(Permission::WriteThread)?;
         let entries: Vec<NewEntry> = entries.into_iter().map(Into::into).collect();
         for (at, entry) in entries.iter().enumerate() {
             serde_json::from_str::<&serde_json::value::RawValue>(&entry.json)
-                .map_err(|error| EngineError::NotJson { number: at + 1, reason: error.to_string() })?;
+                .map_err(|error| EngineError::NotJson(at + 1, error.to_string()))?;
         }
         if entries.is_empty() {
             return Ok(self.saved());
@@ -234,7 +232,7 @@ impl OpenThread {
         &mut self,
         place: u64,
         entries: impl IntoIterator<Item = E>,
-    ) -> Result<Saved, EngineError> {
+    ) -> Result<Saved> {
         if self.length() != place {
             self.catch_up().await;
         }
@@ -261,7 +259,7 @@ impl OpenThread {
         Ok(self.saved())
     }
 
-    pub(super) fn require(&self, permission: Permission) -> Result<(), EngineError> {
+    pub(super) fn require(&self, permission: Permission) -> Result<()> {
         if self.access.may(permission) { Ok(()) } else { Err(EngineError::NotAllowed) }
     }
 
@@ -345,9 +343,9 @@ impl OpenThread {
     }
 
     /// Loads the thread anew and appends the backlog behind it, without the messages that turn out to be stored.
-    pub(super) async fn reload(&mut self) -> Result<(), EngineError> {
+    pub(super) async fn reload(&mut self) -> Result<()> {
         let loaded = load(&self.engine, &self.key, self.dialect).await;
-        self.is_lost = matches!(&loaded, Err(EngineError::Log(LogError::NoThread { .. })));
+        self.is_lost = matches!(&loaded, Err(EngineError::Log(LogError::NoThread(_))));
         let state = loaded?;
         let stored = self.count_stored(&state.row).await?;
         self.backlog.drain(..stored.min(self.backlog.len()));
@@ -361,7 +359,7 @@ impl OpenThread {
     }
 
     /// Counts the messages of the backlog that are in the store already: the most that an unconfirmed append proves.
-    async fn count_stored(&self, row: &ThreadRow) -> Result<usize, EngineError> {
+    async fn count_stored(&self, row: &ThreadRow) -> Result<usize> {
         let mut stored = 0;
         for append in self.unconfirmed.iter().filter(|append| append.place < row.length) {
             let found = self.engine.inner.log.read(row, append.place..append.place + 1).await?;
@@ -404,8 +402,8 @@ impl OpenThread {
     }
 }
 
-async fn load(engine: &Engine, key: &ThreadKey, dialect: Dialect) -> Result<LoadedThread, EngineError> {
+async fn load(engine: &Engine, key: &ThreadKey, dialect: Dialect) -> Result<LoadedThread> {
     let meter = Meter::new(&**engine.counter(), dialect);
     let loaded = engine.inner.log.load(key, &meter, engine.counter_label()).await?;
-    loaded.ok_or_else(|| LogError::NoThread { thread: key.thread.clone() }.into())
+    loaded.ok_or_else(|| LogError::NoThread(key.thread.clone()).into())
 }

@@ -30,11 +30,7 @@ struct Table {
 /// Tells whether the text asks for something that was said before.
 pub fn asks_again(text: &str) -> bool {
     let asks = |clause: &Clause| TABLE.phrases.values().flatten().any(|phrase| phrase.is_in(clause));
-    clauses(&spoken(tail(text))).iter().any(asks)
-}
-
-fn tail(text: &str) -> &str {
-    &text[text.ceil_char_boundary(text.len().saturating_sub(TEXT_BYTES_MAX))..]
+    clauses(&spoken(&text[text.ceil_char_boundary(text.len().saturating_sub(TEXT_BYTES_MAX))..])).iter().any(asks)
 }
 
 /// The text without code and without quotations.

@@ -143,18 +143,10 @@ impl fmt::Debug for Bus {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Around {
-    Before,
-    After,
-}
-
-impl fmt::Display for Around {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Around::Before => "before",
-            Around::After => "after",
-        })
+crate::named_enum! {
+    enum Around {
+        Before = "before",
+        After = "after",
     }
 }
 

@@ -109,22 +109,16 @@ impl<W: Write> Pen<W> {
         if written > 0 {
             self.torn = bytes[written - 1] != b'\n';
         }
-        self.count_lost(&lines[written.saturating_sub(mend.len())..]);
-        match outcome {
-            Ok(()) => self.failing = false,
-            Err(error) => self.tell_once(&error),
-        }
-    }
-
-    fn count_lost(&self, left: &[u8]) {
+        let left = &lines[written.saturating_sub(mend.len())..];
         let lost = left.iter().filter(|byte| **byte == b'\n').count();
         self.dropped.fetch_add(lost as u64, Ordering::Relaxed);
-    }
-
-    fn tell_once(&mut self, error: &io::Error) {
-        if !self.failing {
-            tracing::warn!("events cannot be written and are dropped: {error}");
-            self.failing = true;
+        match outcome {
+            Ok(()) => self.failing = false,
+            Err(error) => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!("events cannot be written and are dropped: {error}");
+                }
+            }
         }
     }
 }

@@ -205,7 +205,7 @@ mod tests {
             };
             spans::record_answer(&chat, &answer);
             let refused = spans::chat(spans::CallPurpose::Turn, "anthropic", "claude-x", None);
-            spans::record_error(&refused, &ModelError::Refused { status: 401, message: CANARY.to_owned() });
+            spans::record_error(&refused, &ModelError::Refused(401, CANARY.to_owned()));
             tracing::info_span!("of another library", body = CANARY).in_scope(|| ());
         });
         let stats = CompactionStats { tokens_after: 2500, ..CompactionStats::default() };

@@ -30,7 +30,6 @@ const ARTIFACT_DENIED: &str = "epitome_artifact_denied_total";
 const JOBS: &str = "epitome_jobs_total";
 const OVERFLOWS: &str = "epitome_overflows_total";
 const CONTEXT_MISSED: &str = "epitome_context_missed_total";
-const TURNS_SINCE: &str = "epitome_turns_since_compaction";
 const CONFLICTS: &str = "epitome_commit_conflicts_total";
 
 /// The counters without labels, which are there from the start, and what they count.
@@ -57,7 +56,6 @@ const LABELED: [(&str, &str); 4] = [
 ];
 
 const PROMPT_BUCKETS: [f64; 10] = [1e3, 4e3, 8e3, 16e3, 32e3, 64e3, 128e3, 200e3, 400e3, 1e6];
-const TURN_BUCKETS: [f64; 8] = [1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
 /// The most characters of a policy's name as a label, and the most policies that are counted by name.
 const POLICY_CHARS_MAX: usize = 60;
@@ -110,7 +108,10 @@ impl CompactionMetrics {
             EventKind::ArtifactDenied => counter!(ARTIFACT_DENIED).increment(1),
             EventKind::JobQueued => count_job(JobStage::Queued),
             EventKind::JobStarted => count_job(JobStage::Started),
-            EventKind::JobFinished => count_job(ending_of(event)),
+            EventKind::JobFinished => {
+                let is_failed = event.detail(EventField::State).is_some_and(|state| state == JobStage::Failed.name());
+                count_job(if is_failed { JobStage::Failed } else { JobStage::Done });
+            }
             EventKind::ModelOverflowed => counter!(OVERFLOWS).increment(1),
             EventKind::ContextMissed => counter!(CONTEXT_MISSED).increment(1),
             kind => count_freed(kind, event.tokens_freed),
@@ -121,9 +122,6 @@ impl CompactionMetrics {
         counter!(COMPACTIONS, "policy" => self.policy_label(event), "author" => author_label(event)).increment(1);
         histogram!(PROMPT_TOKENS, "when" => "before").record(event.tokens_before as f64);
         histogram!(PROMPT_TOKENS, "when" => "after").record(event.tokens_after as f64);
-        if let Some(turns) = event.detail(EventField::TurnsSinceCompaction).and_then(Value::as_u64) {
-            histogram!(TURNS_SINCE).record(turns as f64);
-        }
     }
 
     /// The policy's name where it is short and one of the first that were seen.
@@ -152,10 +150,8 @@ impl fmt::Debug for CompactionMetrics {
 }
 
 fn recorder() -> PrometheusRecorder {
-    let buckets = [(PROMPT_TOKENS, &PROMPT_BUCKETS[..]), (TURNS_SINCE, &TURN_BUCKETS[..])];
-    let builder = buckets.into_iter().fold(PrometheusBuilder::new(), |builder, (name, buckets)| {
-        builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), buckets).expect("there are buckets")
-    });
+    let prompts = Matcher::Full(PROMPT_TOKENS.to_owned());
+    let builder = PrometheusBuilder::new().set_buckets_for_metric(prompts, &PROMPT_BUCKETS).expect("there are buckets");
     let recorder = builder.build_recorder();
     with_local_recorder(&recorder, describe);
     recorder
@@ -170,16 +166,10 @@ fn describe() {
         describe_counter!(name, about);
     }
     describe_histogram!(PROMPT_TOKENS, Unit::Count, "Tokens of a prompt, before and after a compaction.");
-    describe_histogram!(TURNS_SINCE, Unit::Count, "Turns between two compactions of a thread.");
 }
 
 fn count_job(stage: JobStage) {
     counter!(JOBS, "state" => stage.name()).increment(1);
-}
-
-fn ending_of(event: &Event) -> JobStage {
-    let is_failed = event.detail(EventField::State).is_some_and(|state| state == JobStage::Failed.name());
-    if is_failed { JobStage::Failed } else { JobStage::Done }
 }
 
 fn reason_label(event: &Event) -> &'static str {
@@ -239,14 +229,12 @@ mod tests {
     fn each_kind_of_event_is_counted_under_its_name() {
         let completed = Event { tokens_before: 9000, tokens_after: 2500, ..event(EventKind::CompactionCompleted) }
             .with(EventField::Policy, "coding@3")
-            .with(EventField::Author, "model")
-            .with(EventField::TurnsSinceCompaction, 4);
+            .with(EventField::Author, "model");
         let freed = |kind, tokens_freed| Event { tokens_freed, ..event(kind) };
-        let cases: [(Event, &str); 18] = [
+        let cases: [(Event, &str); 17] = [
             (completed.clone(), "epitome_compactions_total{policy=\"coding@3\",author=\"model\"} 1"),
             (completed.clone(), "epitome_prompt_tokens_bucket{when=\"before\",le=\"16000\"} 1"),
-            (completed.clone(), "epitome_prompt_tokens_sum{when=\"after\"} 2500"),
-            (completed, "epitome_turns_since_compaction_bucket{le=\"5\"} 1"),
+            (completed, "epitome_prompt_tokens_sum{when=\"after\"} 2500"),
             (event(EventKind::CompactionCompleted), "epitome_compactions_total{policy=\"unknown\",author=\"none\"} 1"),
             (freed(EventKind::CompactionCleared, 70), "epitome_tokens_freed_total{rung=\"clear\"} 70"),
             (freed(EventKind::CompactionTrimmed, 30), "epitome_tokens_freed_total{rung=\"trim\"} 30"),
@@ -285,10 +273,7 @@ mod tests {
     #[test]
     fn every_line_can_be_read_and_every_metric_has_help_and_a_type() {
         let kinds = [EventKind::CompactionCompleted, EventKind::CompactionDropped, EventKind::JobStarted];
-        let text =
-            told(kinds.map(|kind| {
-                event(kind).with(EventField::TurnsSinceCompaction, 1).with(EventField::Policy, "a\"b\\c\nd")
-            }));
+        let text = told(kinds.map(|kind| event(kind).with(EventField::Policy, "a\"b\\c\nd")));
         let described = |what: &str| -> BTreeSet<String> {
             let lines = text.lines().filter_map(|line| line.strip_prefix(what));
             lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()

@@ -135,11 +135,11 @@ fn error_type(error: &ModelError) -> &'static str {
     match error {
         ModelError::Overflow { .. } => "overflow",
         ModelError::Throttled { .. } => "throttled",
-        ModelError::Refused { .. } => "refused",
-        ModelError::Failed { .. } => "failed",
-        ModelError::Unreachable { .. } => "unreachable",
-        ModelError::TimedOut { .. } => "timed_out",
-        ModelError::Garbled { .. } => "garbled",
-        ModelError::Open { .. } => "circuit_open",
+        ModelError::Refused(..) => "refused",
+        ModelError::Failed(..) => "failed",
+        ModelError::Unreachable(_) => "unreachable",
+        ModelError::TimedOut(..) => "timed_out",
+        ModelError::Garbled(_) => "garbled",
+        ModelError::Open(..) => "circuit_open",
     }
 }

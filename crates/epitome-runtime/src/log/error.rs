@@ -4,6 +4,9 @@ use crate::ids::{ThreadId, ThreadKey};
 use crate::store::StoreError;
 use crate::vault::OpenError;
 
+/// The result of a call to the log.
+pub(crate) type Result<T, E = LogError> = std::result::Result<T, E>;
+
 /// An error of the log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -12,31 +15,17 @@ pub enum LogError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// It is sealed with a key that is not here, or it was tampered with.
-    #[error("{what} cannot be opened: {reason}")]
-    Sealed {
-        /// The thing in question.
-        what: String,
-        /// Why.
-        reason: OpenError,
-    },
+    #[error("{0} cannot be opened: {1}")]
+    Sealed(String, OpenError),
     /// It is there and makes no sense.
-    #[error("{what} is not what was written")]
-    Unreadable {
-        /// The thing in question.
-        what: String,
-    },
+    #[error("{0} is not what was written")]
+    Unreadable(String),
     /// There is no such thread.
-    #[error("there is no thread {thread}")]
-    NoThread {
-        /// Which.
-        thread: ThreadId,
-    },
+    #[error("there is no thread {0}")]
+    NoThread(ThreadId),
     /// There is a thread of that name.
-    #[error("there is a thread {thread} already")]
-    Taken {
-        /// Which.
-        thread: ThreadId,
-    },
+    #[error("there is a thread {0} already")]
+    Taken(ThreadId),
     /// The thread is shorter.
     #[error("thread {thread} has {length} messages; there is no place {place}")]
     Beyond {
@@ -63,11 +52,11 @@ pub enum LogError {
 
 impl LogError {
     pub(super) fn no_thread(key: &ThreadKey) -> Self {
-        LogError::NoThread { thread: key.thread.clone() }
+        LogError::NoThread(key.thread.clone())
     }
 
     pub(super) fn sealed(what: impl Into<String>, reason: OpenError) -> Self {
-        LogError::Sealed { what: what.into(), reason }
+        LogError::Sealed(what.into(), reason)
     }
 
     /// Tells whether trying again later may help.

@@ -7,7 +7,7 @@ use epitome::plan::Compaction;
 use epitome::thread::{RestoredMessage, Thread};
 
 use super::body::LogEntry;
-use super::{Log, LogError};
+use super::{Log, LogError, Result};
 use crate::ids::ThreadKey;
 use crate::log::ArtifactHint;
 use crate::store::ThreadRow;
@@ -28,18 +28,13 @@ pub struct LoadedThread {
 impl Log {
     /// Loads a thread from its last compaction onward. A plan and messages that were committed while reading are taken
     /// as far as they fit together.
-    pub async fn load(
-        &self,
-        key: &ThreadKey,
-        meter: &Meter<'_>,
-        counter: &str,
-    ) -> Result<Option<LoadedThread>, LogError> {
+    pub async fn load(&self, key: &ThreadKey, meter: &Meter<'_>, counter: &str) -> Result<Option<LoadedThread>> {
         let Some(row) = self.thread(key).await? else { return Ok(None) };
         let plan = match row.version {
             0 => None,
             version => {
                 let plan = self.plan(key, Some(version)).await?;
-                Some(plan.ok_or_else(|| LogError::Unreadable { what: format!("plan {version} of {key}") })?)
+                Some(plan.ok_or_else(|| LogError::Unreadable(format!("plan {version} of {key}")))?)
             }
         };
         let mut thread = Thread::new();

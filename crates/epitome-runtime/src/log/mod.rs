@@ -11,6 +11,7 @@ mod reseal;
 
 pub use body::{Envelope, LogEntry, words_of};
 pub use error::LogError;
+pub(crate) use error::Result;
 pub use load::LoadedThread;
 pub use plan::{ArtifactHint, StoredPlan, place_runs};
 
@@ -79,12 +80,12 @@ impl Log {
     }
 
     /// The thread, if there is one.
-    pub async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>, LogError> {
+    pub async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>> {
         Ok(self.store.thread(key).await?)
     }
 
     /// Makes a thread; one that is there already is answered as it is.
-    pub async fn create(&self, new: NewThread) -> Result<ThreadRow, LogError> {
+    pub async fn create(&self, new: NewThread) -> Result<ThreadRow> {
         let row = ThreadRow {
             created: new.at,
             updated: new.at,
@@ -105,7 +106,7 @@ impl Log {
 
     /// Makes a thread that shares the first `at` messages with another. No message is copied. The plan goes along when
     /// it was made for messages that are shared.
-    pub async fn fork(&self, from: &ThreadKey, at: u64, new: ThreadId, now: Moment) -> Result<ThreadRow, LogError> {
+    pub async fn fork(&self, from: &ThreadKey, at: u64, new: ThreadId, now: Moment) -> Result<ThreadRow> {
         let parent = self.thread(from).await?.ok_or_else(|| LogError::no_thread(from))?;
         if at > parent.length {
             return Err(LogError::Beyond { thread: from.thread.clone(), place: at, length: parent.length });
@@ -134,7 +135,7 @@ impl Log {
     }
 
     /// Makes a fork together with the plan that it takes over.
-    async fn put_fork(&self, mut row: ThreadRow, plan: Option<(PlanRow, StoredPlan)>) -> Result<ThreadRow, LogError> {
+    async fn put_fork(&self, mut row: ThreadRow, plan: Option<(PlanRow, StoredPlan)>) -> Result<ThreadRow> {
         let mut writes = vec![Write::CreateThread(Box::new(row.clone()))];
         if let Some((plan, stored)) = plan {
             let body = self.seal_plan(&row.key, 1, &stored);
@@ -144,12 +145,12 @@ impl Log {
         }
         match self.store.apply(&writes).await {
             Ok(()) => Ok(row),
-            Err(error) if error.is_conflict() => Err(LogError::Taken { thread: row.key.thread }),
+            Err(error) if error.is_conflict() => Err(LogError::Taken(row.key.thread)),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn put_new(&self, row: ThreadRow) -> Result<ThreadRow, LogError> {
+    async fn put_new(&self, row: ThreadRow) -> Result<ThreadRow> {
         let key = row.key.clone();
         match self.store.apply(&[Write::CreateThread(Box::new(row.clone()))]).await {
             Ok(()) => Ok(row),
@@ -159,14 +160,14 @@ impl Log {
     }
 
     /// Tells whether the newest plan of a thread, if it has one, was made for its first `at` messages or fewer.
-    pub async fn is_planned_within(&self, key: &ThreadKey, at: u64) -> Result<bool, LogError> {
+    pub async fn is_planned_within(&self, key: &ThreadKey, at: u64) -> Result<bool> {
         let Some(row) = self.thread(key).await? else { return Ok(false) };
         let within = self.newest_plan_within(&row, at).await?.map_or(0, |(plan, _)| plan.version);
         Ok(row.version == 0 || row.version == within)
     }
 
     /// The newest plan of a thread that was made for its first `at` messages or fewer.
-    async fn newest_plan_within(&self, row: &ThreadRow, at: u64) -> Result<Option<(PlanRow, StoredPlan)>, LogError> {
+    async fn newest_plan_within(&self, row: &ThreadRow, at: u64) -> Result<Option<(PlanRow, StoredPlan)>> {
         let ancestors = row.shared.iter().rev().map(|segment| segment.thread.clone());
         for thread in [row.key.thread.clone()].into_iter().chain(ancestors) {
             let key = ThreadKey::new(row.key.tenant.clone(), thread);
@@ -182,7 +183,7 @@ impl Log {
         Ok(None)
     }
 
-    async fn tokens_before(&self, row: &ThreadRow, at: u64) -> Result<u64, LogError> {
+    async fn tokens_before(&self, row: &ThreadRow, at: u64) -> Result<u64> {
         if at == row.length {
             return Ok(row.tokens);
         }
@@ -194,7 +195,7 @@ impl Log {
     }
 
     /// Opens a thread's labels.
-    pub fn labels(&self, row: &ThreadRow) -> Result<serde_json::Value, LogError> {
+    pub fn labels(&self, row: &ThreadRow) -> Result<serde_json::Value> {
         if row.labels.is_empty() {
             return Ok(serde_json::Value::Null);
         }
@@ -202,12 +203,7 @@ impl Log {
     }
 
     /// The newest of these messages, given oldest first, that a thread of the tenant holds whose scope is this.
-    pub async fn find(
-        &self,
-        tenant: &TenantId,
-        scope: &str,
-        ids: &[MessageId],
-    ) -> Result<Option<crate::store::Found>, LogError> {
+    pub async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<crate::store::Found>> {
         let scope = &self.stored_scope(tenant, scope);
         let forms = |ids: &[MessageId]| -> Vec<MessageId> {
             ids.iter().rev().flat_map(|id| self.vault.blind_ids(tenant, *id)).collect()
@@ -221,13 +217,13 @@ impl Log {
     }
 
     /// The messages at these places, those that a fork shares included.
-    pub async fn read(&self, row: &ThreadRow, places: Range<u64>) -> Result<Vec<LogEntry>, LogError> {
+    pub async fn read(&self, row: &ThreadRow, places: Range<u64>) -> Result<Vec<LogEntry>> {
         let rows = self.rows(row, places).await?;
         rows.into_iter().map(|message| self.open_message(row, message)).collect()
     }
 
     /// The messages at single places, those that a fork shares included, by their places.
-    pub async fn read_at(&self, row: &ThreadRow, places: &[u64]) -> Result<BTreeMap<u64, LogEntry>, LogError> {
+    pub async fn read_at(&self, row: &ThreadRow, places: &[u64]) -> Result<BTreeMap<u64, LogEntry>> {
         let mut held: BTreeMap<ThreadId, BTreeSet<u64>> = BTreeMap::new();
         for place in places {
             held.entry(holder_of(row, *place)).or_default().insert(*place);
@@ -249,7 +245,7 @@ impl Log {
     }
 
     /// The rows at these places, each with the thread that holds it.
-    async fn rows(&self, row: &ThreadRow, places: Range<u64>) -> Result<Vec<MessageRow>, LogError> {
+    async fn rows(&self, row: &ThreadRow, places: Range<u64>) -> Result<Vec<MessageRow>> {
         let mut found = Vec::new();
         for (holder, range) in holders(row, places.clone()) {
             let key = ThreadKey::new(row.key.tenant.clone(), holder);
@@ -263,7 +259,7 @@ impl Log {
         Ok(found)
     }
 
-    fn open_message(&self, row: &ThreadRow, message: MessageRow) -> Result<LogEntry, LogError> {
+    fn open_message(&self, row: &ThreadRow, message: MessageRow) -> Result<LogEntry> {
         let holder = holder_of(row, message.place);
         let name = body::name(&holder, message.place);
         let plain = self
@@ -271,7 +267,7 @@ impl Log {
             .open(&row.key.tenant, Sealing::Message, &name, &message.body)
             .map_err(|error| LogError::sealed(format!("message {} of {}", message.place + 1, row.key), error))?;
         LogEntry::read(message, &plain, &row.dialect)
-            .ok_or_else(|| LogError::Unreadable { what: format!("a message of {}", row.key) })
+            .ok_or_else(|| LogError::Unreadable(format!("a message of {}", row.key)))
     }
 
     /// The row of a message; `counter` says what it was counted with, where that is not the thread's.
@@ -310,13 +306,13 @@ impl Log {
     }
 
     /// A plan of a thread: the newest, or of a version.
-    pub async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<(PlanRow, StoredPlan)>, LogError> {
+    pub async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<(PlanRow, StoredPlan)>> {
         let Some(row) = self.store.plan(key, version).await? else { return Ok(None) };
         let stored = self.open_plan(key, &row)?;
         Ok(Some((row, stored)))
     }
 
-    fn open_plan(&self, key: &ThreadKey, row: &PlanRow) -> Result<StoredPlan, LogError> {
+    fn open_plan(&self, key: &ThreadKey, row: &PlanRow) -> Result<StoredPlan> {
         self.open_json(&key.tenant, Sealing::Plan, &plan::name(key, row.version), &row.body)
     }
 
@@ -331,7 +327,7 @@ impl Log {
         tenant: &TenantId,
         kind: DocumentKind,
         name: &str,
-    ) -> Result<(Option<T>, u64), LogError> {
+    ) -> Result<(Option<T>, u64)> {
         let key = DocumentKey::new(tenant.clone(), kind, self.stored_name(tenant, kind, name));
         let Some(row) = self.store.document(&key).await? else { return Ok((None, 0)) };
         let value = self.open_json(tenant, Sealing::Document, &document_name(&key.kind, &key.name), &row.body)?;
@@ -345,7 +341,7 @@ impl Log {
         kind: DocumentKind,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<(String, T)>, LogError> {
+    ) -> Result<Vec<(String, T)>> {
         let rows = self.store.documents(tenant, kind, after, limit).await?;
         let open = |(key, row): (DocumentKey, DocumentRow)| {
             let value = self.open_json(tenant, Sealing::Document, &document_name(&key.kind, &key.name), &row.body)?;
@@ -361,7 +357,7 @@ impl Log {
         kind: DocumentKind,
         name: &str,
         now: Moment,
-    ) -> Result<Option<T>, LogError> {
+    ) -> Result<Option<T>> {
         let key = DocumentKey::new(tenant.clone(), kind, self.stored_name(tenant, kind, name));
         match self.store.document(&key).await? {
             Some(row) if row.expires.is_none_or(|expires| now < expires) => {
@@ -372,13 +368,7 @@ impl Log {
     }
 
     /// Gives a document's content to another name, unless that has one.
-    pub async fn copy_document(
-        &self,
-        tenant: &TenantId,
-        kind: DocumentKind,
-        from: &str,
-        to: &str,
-    ) -> Result<(), LogError> {
+    pub async fn copy_document(&self, tenant: &TenantId, kind: DocumentKind, from: &str, to: &str) -> Result<()> {
         let (Some(value), _) = self.document::<serde_json::Value>(tenant, kind, from).await? else { return Ok(()) };
         let copy = NewDocument::new(tenant, kind, to, &value).expecting(0);
         match self.apply(&[self.put_document(copy)]).await {
@@ -410,7 +400,7 @@ impl Log {
     }
 
     /// A thread's events after a number, each with its own.
-    pub async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<(u64, Event)>, LogError> {
+    pub async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<(u64, Event)>> {
         let rows = self.store.events(key, after, limit).await?;
         let open = |row: EventRow| {
             let event = self.open_json(&key.tenant, Sealing::Event, &event_name(key, row.at), &row.body)?;
@@ -424,15 +414,9 @@ impl Log {
         self.vault.seal(tenant, what, name, &plain)
     }
 
-    fn open_json<T: DeserializeOwned>(
-        &self,
-        tenant: &TenantId,
-        what: Sealing,
-        name: &str,
-        sealed: &[u8],
-    ) -> Result<T, LogError> {
+    fn open_json<T: DeserializeOwned>(&self, tenant: &TenantId, what: Sealing, name: &str, sealed: &[u8]) -> Result<T> {
         let plain = self.vault.open(tenant, what, name, sealed).map_err(|error| LogError::sealed(name, error))?;
-        serde_json::from_slice(&plain).map_err(|_| LogError::Unreadable { what: name.to_owned() })
+        serde_json::from_slice(&plain).map_err(|_| LogError::Unreadable(name.to_owned()))
     }
 
     /// Applies changes.

@@ -4,7 +4,7 @@
 //! is a keyed hash of that, because a plain hash tells everything to who guesses. It happens here and nowhere else, by the
 //! document's kind, so that no caller can forget it.
 
-use super::{Log, LogError, document_name};
+use super::{Log, Result, document_name};
 use crate::ids::TenantId;
 use crate::store::{DocumentKey, DocumentKind, DocumentRow, Naming, ThreadRow, Write};
 use crate::vault::{Sealing, is_blinded};
@@ -82,11 +82,7 @@ impl Log {
 
     /// Returns the writes that move a document to a blinded name: one that puts it there, one that removes the old. `None`
     /// when its name is well. Its body is sealed anew, because it is bound to the name.
-    pub(crate) fn rename_document(
-        &self,
-        key: &DocumentKey,
-        row: &DocumentRow,
-    ) -> Result<Option<(Write, Write)>, LogError> {
+    pub(crate) fn rename_document(&self, key: &DocumentKey, row: &DocumentRow) -> Result<Option<(Write, Write)>> {
         let Some(kind) = key.kind.known().filter(|_| !self.is_well_named(key)) else { return Ok(None) };
         let tenant = &key.tenant;
         let plain = self.open_document(key, row)?;
@@ -98,17 +94,16 @@ impl Log {
         Ok(Some((put, Write::DeleteDocument(key.clone()))))
     }
 }
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::Memory;
+    use crate::store::MemoryStore;
     use crate::vault::{Keys, Vault};
 
     fn log() -> Log {
-        Log::new(Arc::new(Memory::new()), Vault::new(Keys::none(), [7; 32]))
+        Log::new(Arc::new(MemoryStore::new()), Vault::new(Keys::none(), [7; 32]))
     }
 
     fn tenant(name: &str) -> TenantId {

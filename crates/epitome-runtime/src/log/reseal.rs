@@ -4,28 +4,24 @@
 
 use epitome::thread::MessageId;
 
-use super::{Log, LogEntry, LogError, body, document_name, event_name, plan};
+use super::{Log, LogEntry, LogError, Result, body, document_name, event_name, plan};
 use crate::ids::{TenantId, ThreadKey};
 use crate::store::{DocumentKey, DocumentRow, EventRow, MessageRow, PlanRow, ThreadRow};
 use crate::vault::Sealing;
 
 /// A body under the current key; `None` when it is under it already.
-pub(crate) type Again = Result<Option<Vec<u8>>, LogError>;
+pub(crate) type Again = Result<Option<Vec<u8>>>;
 
 impl Log {
     /// A message that the thread itself holds, with its id as it stands in the open from then on.
-    pub(crate) fn reseal_message(
-        &self,
-        thread: &ThreadRow,
-        row: &MessageRow,
-    ) -> Result<Option<(MessageId, Vec<u8>)>, LogError> {
+    pub(crate) fn reseal_message(&self, thread: &ThreadRow, row: &MessageRow) -> Result<Option<(MessageId, Vec<u8>)>> {
         if !self.vault.needs_reseal(&row.body) {
             return Ok(None);
         }
         let (tenant, name) = (&thread.key.tenant, body::name(&thread.key.thread, row.place));
         let what = || format!("message {} of {}", row.place + 1, thread.key);
         let plain = self.plain(tenant, Sealing::Message, &name, &row.body, what)?;
-        let unreadable = || LogError::Unreadable { what: what() };
+        let unreadable = || LogError::Unreadable(what());
         let entry = LogEntry::read(row.clone(), &plain, &thread.dialect).ok_or_else(unreadable)?;
         let kept = self.vault.is_sealing().then_some(entry.id);
         let plain = body::with_id(&plain, kept).ok_or_else(unreadable)?;
@@ -33,13 +29,11 @@ impl Log {
         Ok(Some((self.vault.blind_id(tenant, entry.id), sealed)))
     }
 
-    /// A plan.
     pub(crate) fn reseal_plan(&self, key: &ThreadKey, row: &PlanRow) -> Again {
         let what = || format!("plan {} of {key}", row.version);
         self.again(&key.tenant, Sealing::Plan, &plan::name(key, row.version), &row.body, what)
     }
 
-    /// An event.
     pub(crate) fn reseal_event(&self, key: &ThreadKey, row: &EventRow) -> Again {
         let what = || format!("event {} of {key}", row.number);
         self.again(&key.tenant, Sealing::Event, &event_name(key, row.at), &row.body, what)
@@ -54,14 +48,13 @@ impl Log {
         self.again(&row.key.tenant, Sealing::Label, row.key.thread.as_str(), &row.labels, what)
     }
 
-    /// A document.
     pub(crate) fn reseal_document(&self, key: &DocumentKey, row: &DocumentRow) -> Again {
         let name = document_name(&key.kind, &key.name);
         self.again(&key.tenant, Sealing::Document, &name, &row.body, || document_in_words(key))
     }
 
     /// A document's content.
-    pub(crate) fn open_document(&self, key: &DocumentKey, row: &DocumentRow) -> Result<Vec<u8>, LogError> {
+    pub(crate) fn open_document(&self, key: &DocumentKey, row: &DocumentRow) -> Result<Vec<u8>> {
         let name = document_name(&key.kind, &key.name);
         self.plain(&key.tenant, Sealing::Document, &name, &row.body, || document_in_words(key))
     }
@@ -89,7 +82,7 @@ impl Log {
         name: &str,
         sealed: &[u8],
         what: impl FnOnce() -> String,
-    ) -> Result<Vec<u8>, LogError> {
+    ) -> Result<Vec<u8>> {
         self.vault.open(tenant, sealing, name, sealed).map_err(|error| LogError::sealed(what(), error))
     }
 }

@@ -82,7 +82,7 @@ fn checked(what: &str, json: &str) -> Result<String, ModelError> {
         Err(error) => {
             // The parser's words name a place, never what stands there.
             let message = format!("a {what} of the prompt is not JSON and was not sent: {error}");
-            Err(ModelError::Refused { status: 400, message })
+            Err(ModelError::Refused(400, message))
         }
     }
 }

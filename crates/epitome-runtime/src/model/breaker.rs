@@ -85,8 +85,8 @@ impl CircuitBreaker {
                 *state = State::Probing { failures };
                 CallKind::Probe
             }
-            State::Open { failures, until } => return Err(ModelError::Open { failures, left: until - now }),
-            State::Probing { failures } => return Err(ModelError::Open { failures, left: Duration::ZERO }),
+            State::Open { failures, until } => return Err(ModelError::Open(failures, until - now)),
+            State::Probing { failures } => return Err(ModelError::Open(failures, Duration::ZERO)),
         };
         Ok(CallPermit { breaker: self.clone(), kind, told: false })
     }
@@ -186,7 +186,7 @@ mod tests {
         }
         show(&breaker, EndpointHealth::Failing, now);
         let soon = now + REST / 3;
-        assert_eq!(breaker.ask(soon).unwrap_err(), ModelError::Open { failures: 3, left: REST - REST / 3 });
+        assert_eq!(breaker.ask(soon).unwrap_err(), ModelError::Open(3, REST - REST / 3));
     }
 
     #[test]
@@ -195,9 +195,9 @@ mod tests {
         let later = now + REST;
         let breaker = opened(now);
         let probe = breaker.ask(later).unwrap();
-        assert_eq!(breaker.clone().ask(later).unwrap_err(), ModelError::Open { failures: 3, left: Duration::ZERO });
+        assert_eq!(breaker.clone().ask(later).unwrap_err(), ModelError::Open(3, Duration::ZERO));
         probe.tell(EndpointHealth::Failing, later);
-        assert_eq!(breaker.ask(later).unwrap_err(), ModelError::Open { failures: 4, left: REST });
+        assert_eq!(breaker.ask(later).unwrap_err(), ModelError::Open(4, REST));
         show(&breaker, EndpointHealth::Alive, later + REST);
         assert!(breaker.ask(later + REST).is_ok());
     }
@@ -224,7 +224,7 @@ mod tests {
     fn only_what_shows_a_failing_endpoint_counts() {
         let shown = |error: ModelError| EndpointHealth::by(&Err::<(), _>(error));
         let message = String::new;
-        assert_eq!(shown(ModelError::Refused { status: 401, message: message() }), EndpointHealth::Alive);
+        assert_eq!(shown(ModelError::Refused(401, message())), EndpointHealth::Alive);
         assert_eq!(
             shown(ModelError::Throttled { status: 429, after: None, message: message() }),
             EndpointHealth::Alive
@@ -233,8 +233,8 @@ mod tests {
             shown(ModelError::Throttled { status: 529, after: None, message: message() }),
             EndpointHealth::Failing
         );
-        assert_eq!(shown(ModelError::Failed { status: 500, message: message() }), EndpointHealth::Failing);
-        assert_eq!(shown(ModelError::Unreachable { reason: message() }), EndpointHealth::Failing);
+        assert_eq!(shown(ModelError::Failed(500, message())), EndpointHealth::Failing);
+        assert_eq!(shown(ModelError::Unreachable(message())), EndpointHealth::Failing);
         assert_eq!(EndpointHealth::by(&Ok(())), EndpointHealth::Alive);
     }
 }

@@ -62,32 +62,20 @@ impl Default for Timeouts {
 #[non_exhaustive]
 pub enum EndpointError {
     /// Its address is none.
-    #[error("the base URL of the model is not an address: {reason}; write it like https://api.example.com/v1")]
-    Address {
-        /// Why.
-        reason: String,
-    },
+    #[error("the base URL of the model is not an address: {0}; write it like https://api.example.com/v1")]
+    Address(String),
     /// Its address has a name or a password in it.
     #[error("the base URL of the model has a name or a password in it; give a key or a header instead")]
     Credentials,
     /// Nobody speaks its dialect.
-    #[error("no provider speaks {dialect}; use chat, responses or anthropic")]
-    Dialect {
-        /// Which.
-        dialect: Dialect,
-    },
+    #[error("no provider speaks {0}; use chat, responses or anthropic")]
+    Dialect(Dialect),
     /// A header cannot be sent.
-    #[error("the header {name:?} cannot be sent: its name or its value has a character that headers cannot have")]
-    Header {
-        /// Its name.
-        name: String,
-    },
+    #[error("the header {0:?} cannot be sent: its name or its value has a character that headers cannot have")]
+    Header(String),
     /// There is no client for it.
-    #[error("no HTTP client can be made: {reason}")]
-    Client {
-        /// Why.
-        reason: String,
-    },
+    #[error("no HTTP client can be made: {0}")]
+    Client(String),
 }
 
 impl Endpoint {
@@ -106,7 +94,7 @@ impl Endpoint {
     }
 
     pub(super) fn protocol(&self) -> Result<Protocol, EndpointError> {
-        Protocol::of(self.dialect).ok_or(EndpointError::Dialect { dialect: self.dialect })
+        Protocol::of(self.dialect).ok_or(EndpointError::Dialect(self.dialect))
     }
 
     pub(super) fn address(&self) -> Result<Url, EndpointError> {
@@ -120,7 +108,7 @@ impl Endpoint {
     }
 
     fn base(&self) -> Result<Url, EndpointError> {
-        let address = |reason: String| EndpointError::Address { reason };
+        let address = EndpointError::Address;
         let base: Url = self.base_url.trim().parse().map_err(|error| address(format!("{error}")))?;
         match () {
             () if !matches!(base.scheme(), "http" | "https") => Err(address("it is neither http nor https".into())),
@@ -180,7 +168,7 @@ fn host_and_path(url: &str) -> &str {
 const SECRET_MIN: usize = 8;
 
 fn add(map: &mut HeaderMap, name: &str, value: &str) -> Result<(), EndpointError> {
-    let wrong = || EndpointError::Header { name: name.to_owned() };
+    let wrong = || EndpointError::Header(name.to_owned());
     let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
     let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
     value.set_sensitive(true);

@@ -31,49 +31,23 @@ pub enum ModelError {
         message: String,
     },
     /// The provider refuses: the request or the key is wrong.
-    #[error("the provider refuses ({status}): {message}")]
-    Refused {
-        /// The status of the response.
-        status: u16,
-        /// Its words.
-        message: String,
-    },
+    #[error("the provider refuses ({0}): {1}")]
+    Refused(u16, String),
     /// The provider failed.
-    #[error("the provider failed ({status}): {message}")]
-    Failed {
-        /// The status of the response.
-        status: u16,
-        /// Its words.
-        message: String,
-    },
+    #[error("the provider failed ({0}): {1}")]
+    Failed(u16, String),
     /// Nobody is there, or the connection broke.
-    #[error("the provider cannot be reached: {reason}")]
-    Unreachable {
-        /// Why.
-        reason: String,
-    },
+    #[error("the provider cannot be reached: {0}")]
+    Unreachable(String),
     /// It took too long.
-    #[error("the provider did not {what} within {within:?}")]
-    TimedOut {
-        /// The step that took too long.
-        what: &'static str,
-        /// The timeout.
-        within: Duration,
-    },
+    #[error("the provider did not {0} within {1:?}")]
+    TimedOut(&'static str, Duration),
     /// The response is not an answer, or only half of one.
-    #[error("the answer cannot be read: {reason}")]
-    Garbled {
-        /// Why.
-        reason: String,
-    },
+    #[error("the answer cannot be read: {0}")]
+    Garbled(String),
     /// It failed so often that it is left alone for a while.
-    #[error("the provider failed {failures} times in a row and is left alone for {left:?} more")]
-    Open {
-        /// The failures in a row.
-        failures: u32,
-        /// The time until the next call is let through.
-        left: Duration,
-    },
+    #[error("the provider failed {0} times in a row and is left alone for {1:?} more")]
+    Open(u32, Duration),
 }
 
 impl ModelError {
@@ -81,11 +55,11 @@ impl ModelError {
     pub fn is_passing(&self) -> bool {
         match self {
             ModelError::Throttled { .. }
-            | ModelError::Failed { .. }
-            | ModelError::Unreachable { .. }
-            | ModelError::TimedOut { .. }
-            | ModelError::Garbled { .. } => true,
-            ModelError::Overflow { .. } | ModelError::Refused { .. } | ModelError::Open { .. } => false,
+            | ModelError::Failed(..)
+            | ModelError::Unreachable(_)
+            | ModelError::TimedOut(..)
+            | ModelError::Garbled(_) => true,
+            ModelError::Overflow { .. } | ModelError::Refused(..) | ModelError::Open(..) => false,
         }
     }
 }

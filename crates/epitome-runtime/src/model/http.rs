@@ -63,7 +63,7 @@ impl HttpModel {
         let whole = self.endpoint.timeouts.whole;
         let outcome = match timeout(whole, self.exchange(body, stream, ears)).await {
             Ok(outcome) => outcome.map_err(|error| self.without_secrets(error)),
-            Err(_) => Err(ModelError::TimedOut { what: "finish its answer", within: whole }),
+            Err(_) => Err(ModelError::TimedOut("finish its answer", whole)),
         };
         pass.tell(EndpointHealth::by(&outcome), Instant::now());
         outcome
@@ -92,12 +92,12 @@ impl HttpModel {
         let response = if stream { timeout(within, request.send()).await } else { Ok(request.send().await) };
         match response {
             Ok(response) => response.map_err(|error| self.broken(error)),
-            Err(_) => Err(ModelError::TimedOut { what: "begin to answer", within }),
+            Err(_) => Err(ModelError::TimedOut("begin to answer", within)),
         }
     }
 
     async fn listen(&self, response: Response, ears: &mut Ears<'_, '_>) -> Result<ModelAnswer, ModelError> {
-        let not_a_stream = || ModelError::Garbled { reason: "it is not a stream of events".into() };
+        let not_a_stream = || ModelError::Garbled("it is not a stream of events".into());
         let is_stream = has_media(&response, "text/event-stream");
         let mut assembly = Assembly::new(self.protocol);
         let events = paced(response, self.endpoint.timeouts).eventsource();
@@ -122,7 +122,7 @@ impl HttpModel {
 
     fn broken(&self, error: reqwest::Error) -> ModelError {
         if error.is_timeout() && error.is_connect() {
-            return ModelError::TimedOut { what: "accept a connection", within: self.endpoint.timeouts.connect };
+            return ModelError::TimedOut("accept a connection", self.endpoint.timeouts.connect);
         }
         unreachable(error)
     }
@@ -131,10 +131,10 @@ impl HttpModel {
     fn without_secrets(&self, mut error: ModelError) -> ModelError {
         let (ModelError::Overflow { message: words, .. }
         | ModelError::Throttled { message: words, .. }
-        | ModelError::Refused { message: words, .. }
-        | ModelError::Failed { message: words, .. }
-        | ModelError::Unreachable { reason: words }
-        | ModelError::Garbled { reason: words }) = &mut error
+        | ModelError::Refused(_, words)
+        | ModelError::Failed(_, words)
+        | ModelError::Unreachable(words)
+        | ModelError::Garbled(words)) = &mut error
         else {
             return error;
         };
@@ -168,7 +168,7 @@ impl Model for HttpModel {
             let error = match self.attempt(&body, prompt.stream, &mut ears).await {
                 Ok(answer) => return Ok(answer),
                 // The failure that opened the breaker says more than that it is open.
-                Err(error @ ModelError::Open { .. }) => return Err(last.unwrap_or(error)),
+                Err(error @ ModelError::Open(..)) => return Err(last.unwrap_or(error)),
                 Err(error) => error,
             };
             let wait = if ears.heard() { None } else { schedule.wait(&error, started.elapsed()) };
@@ -191,7 +191,7 @@ fn client(url: &Url, timeouts: &Timeouts) -> Result<Client, EndpointError> {
     let builder = Client::builder().redirect(redirect::Policy::none()).connect_timeout(timeouts.connect);
     // A proxy cannot reach what is on this machine.
     let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
-    builder.build().map_err(|error| EndpointError::Client { reason: chain(&error.without_url()) })
+    builder.build().map_err(|error| EndpointError::Client(chain(&error.without_url())))
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -238,20 +238,20 @@ fn paced(response: Response, timeouts: Timeouts) -> impl Stream<Item = Result<im
         let (what, within) = pace.bound;
         let chunk = match timeout(within, pace.response.chunk()).await {
             Ok(chunk) => chunk.map_err(unreachable)?,
-            Err(_) => return Err(ModelError::TimedOut { what, within }),
+            Err(_) => return Err(ModelError::TimedOut(what, within)),
         };
         let Some(chunk) = chunk else { return Ok(None) };
         pace.bound = ("go on with its stream", timeouts.idle);
         match pace.left.checked_sub(chunk.len()) {
             Some(left) => pace.left = left,
-            None => return Err(ModelError::Garbled { reason: format!("it is longer than {ANSWER_BYTES_MAX} bytes") }),
+            None => return Err(ModelError::Garbled(format!("it is longer than {ANSWER_BYTES_MAX} bytes"))),
         }
         Ok(Some((chunk, pace)))
     })
 }
 
 fn unreachable(error: reqwest::Error) -> ModelError {
-    ModelError::Unreachable { reason: chain(&error.without_url()) }
+    ModelError::Unreachable(chain(&error.without_url()))
 }
 
 /// An error with its causes.

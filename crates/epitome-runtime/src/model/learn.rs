@@ -213,16 +213,12 @@ impl LessonBook {
             changed.changed = now;
         }
         if !changed.is_empty() {
-            self.make_room(now);
+            // The oldest that knows no window goes first, and then the oldest.
+            while self.lessons.len() >= LESSONS_MAX {
+                let first = self.lessons.iter().position(|lesson| lesson.window_at(now).is_none());
+                self.lessons.remove(first.unwrap_or(0));
+            }
             self.lessons.push(changed);
-        }
-    }
-
-    /// Forgets until there is room for one more: the oldest that knows no window, and then the oldest.
-    fn make_room(&mut self, now: Moment) {
-        while self.lessons.len() >= LESSONS_MAX {
-            let first = self.lessons.iter().position(|lesson| lesson.window_at(now).is_none());
-            self.lessons.remove(first.unwrap_or(0));
         }
     }
 
@@ -343,7 +339,7 @@ mod tests {
         };
         assert_eq!(limit(3225, &odd(200, false)), None, "that is no error");
         assert_eq!(limit(3225, &odd(400, true)), None, "those are somebody else's words");
-        assert_eq!(limit(3225, &ModelError::Refused { status: 400, message: "2048 tokens".into() }), None);
+        assert_eq!(limit(3225, &ModelError::Refused(400, "2048 tokens".into())), None);
     }
 
     #[test]
@@ -363,7 +359,7 @@ mod tests {
     fn what_tells_no_sizes_teaches_nothing() {
         let mut book = LessonBook::default();
         book.change(&served("m"), NOW, |lesson| {
-            lesson.refuse(Tokens::new(10), &ModelError::Refused { status: 400, message: "2048 tokens".into() });
+            lesson.refuse(Tokens::new(10), &ModelError::Refused(400, "2048 tokens".into()));
             lesson.refuse(Tokens::new(10), &overflow(Overflow::InputTooLong { used: None, limit: None }));
             lesson.accept(Tokens::new(10), &Usage::default());
             lesson.accept(Tokens::ZERO, &Usage { input: 10, ..Usage::default() });

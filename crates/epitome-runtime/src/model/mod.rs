@@ -79,12 +79,12 @@ pub async fn answer_traced(
 }
 
 /// Told of each piece of an answer as it comes.
-pub type Hear<'a> = dyn FnMut(&Piece) + Send + 'a;
+pub type Hear<'a> = dyn FnMut(&StreamPiece) + Send + 'a;
 
 /// A piece of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Piece {
+pub enum StreamPiece {
     /// Some more text.
     Text(String),
     /// Some more reasoning.
@@ -100,12 +100,12 @@ pub enum Piece {
     Arguments(String),
 }
 
-impl Piece {
+impl StreamPiece {
     /// The bytes of what it says.
     pub fn bytes(&self) -> usize {
         match self {
-            Piece::Text(text) | Piece::Reasoning(text) | Piece::Arguments(text) => text.len(),
-            Piece::Call { name, .. } => name.len(),
+            StreamPiece::Text(text) | StreamPiece::Reasoning(text) | StreamPiece::Arguments(text) => text.len(),
+            StreamPiece::Call { name, .. } => name.len(),
         }
     }
 }

@@ -81,7 +81,7 @@ mod tests {
             let error = ModelError::Overflow { status: 400, overflow, message: String::new(), quoted: false };
             assert_eq!(OverflowRetry::after(&error, harder, asked.map(tokens)), expected, "{case}");
         }
-        let unreachable = ModelError::Unreachable { reason: "no route".to_owned() };
+        let unreachable = ModelError::Unreachable("no route".to_owned());
         assert_eq!(OverflowRetry::after(&unreachable, 0, None), GiveUp);
     }
 }

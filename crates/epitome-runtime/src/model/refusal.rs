@@ -70,20 +70,18 @@ impl Said {
         self.codes.iter().any(|code| list.contains(&code.as_str()))
     }
 
-    fn is_throttling(&self) -> bool {
-        self.has(&THROTTLED) || self.codes.iter().any(|code| code.starts_with("throttling"))
-    }
-
     fn into_error(self, status: u16, asked: Option<Duration>, overflow: Overflow, quoted: bool) -> ModelError {
-        let throttled = self.is_throttling() || matches!(status, 429 | 503 | 529);
+        let throttled = self.has(&THROTTLED)
+            || self.codes.iter().any(|code| code.starts_with("throttling"))
+            || matches!(status, 429 | 503 | 529);
         let passing = matches!(status, 408 | 409 | 500..);
         match overflow {
-            Overflow::NotOverflow if self.has(&SPENT) => ModelError::Refused { status, message: self.message },
+            Overflow::NotOverflow if self.has(&SPENT) => ModelError::Refused(status, self.message),
             Overflow::NotOverflow if throttled || (passing && asked.is_some()) => {
                 ModelError::Throttled { status, after: asked, message: self.message }
             }
-            Overflow::NotOverflow if passing => ModelError::Failed { status, message: self.message },
-            Overflow::NotOverflow => ModelError::Refused { status, message: self.message },
+            Overflow::NotOverflow if passing => ModelError::Failed(status, self.message),
+            Overflow::NotOverflow => ModelError::Refused(status, self.message),
             overflow => ModelError::Overflow { status, overflow, message: self.message, quoted },
         }
     }
@@ -147,8 +145,8 @@ mod tests {
         match error {
             ModelError::Overflow { .. } => "overflow",
             ModelError::Throttled { .. } => "throttled",
-            ModelError::Refused { .. } => "refused",
-            ModelError::Failed { .. } => "failed",
+            ModelError::Refused(..) => "refused",
+            ModelError::Failed(..) => "failed",
             _ => "other",
         }
     }

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_does_not_pass_is_not_waited_for() {
-        let refused = ModelError::Refused { status: 401, message: String::new() };
+        let refused = ModelError::Refused(401, String::new());
         assert_eq!(schedule(3).wait(&refused, Duration::ZERO), None);
     }
 

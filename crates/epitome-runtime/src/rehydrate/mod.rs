@@ -41,7 +41,7 @@ const NAMES_MAX: usize = 8;
 /// that the provider has cached. Without the pause for rungs, content that just came back would leave in the same step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct TurnContext {
+pub struct RehydrationContext {
     /// Its number.
     pub turn_number: u32,
     /// True if content came back in this turn.
@@ -56,7 +56,7 @@ pub struct TurnContext {
     pub recent: BTreeMap<String, u32>,
 }
 
-impl TurnContext {
+impl RehydrationContext {
     /// Tells whether nothing shall be moved out or dropped in this turn.
     pub fn should_skip_aggressive_compaction(&self) -> bool {
         self.rehydration_happened
@@ -122,7 +122,7 @@ pub struct CalledArtifact<'h> {
 pub fn called_for<'h>(
     thread: &Thread,
     hints: &'h [ArtifactHint],
-    turn: &TurnContext,
+    turn: &RehydrationContext,
     rules: &RehydrateRules,
 ) -> Vec<CalledArtifact<'h>> {
     if !rules.enabled || hints.is_empty() {
@@ -256,7 +256,7 @@ impl RehydrationAllowance {
 
 #[cfg(test)]
 mod tests {
-    use super::{TurnContext, asks, named_in, names, names_it};
+    use super::{RehydrationContext, asks, named_in, names, names_it};
 
     #[test]
     fn a_reference_is_a_whole_word() {
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn what_came_back_stays_for_its_turn_and_then_cools_down() {
-        let mut turn = TurnContext::default();
+        let mut turn = RehydrationContext::default();
         turn.enter(5, 2);
         turn.note("a", 100);
         turn.note("a", 100);

@@ -1,9 +1,12 @@
-//! How the SQL stores write what is not a number or a text: ids as bytes, lists as JSON.
+//! What the SQL stores have in common: how they write ids, lists and limits, and a query.
 
 use epitome::thread::MessageId;
 use serde::Serialize;
 
-/// A value as JSON.
+/// The tenants that have anything.
+pub(super) const TENANTS: &str = "SELECT tenant FROM threads UNION SELECT tenant FROM documents \
+     UNION SELECT tenant FROM artifacts UNION SELECT tenant FROM jobs ORDER BY tenant";
+
 pub(super) fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
@@ -16,4 +19,9 @@ pub(super) fn id_bytes(id: &MessageId) -> [u8; 32] {
 /// A message's id from its 32 bytes.
 pub(super) fn id_from(bytes: &[u8]) -> Option<MessageId> {
     MessageId::parse(&blake3::Hash::from_bytes(bytes.try_into().ok()?).to_hex())
+}
+
+/// The most rows of a query, as both databases take it.
+pub(super) fn limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -189,12 +189,6 @@ impl DocumentKind {
     }
 }
 
-impl fmt::Display for DocumentKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// A kind as a store holds it: one of ours, or a name that another version wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StoredKind {

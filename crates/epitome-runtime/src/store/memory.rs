@@ -13,21 +13,21 @@ use uuid::Uuid;
 
 use super::rule::{self, not_at};
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobEnd, JobId, JobKind, JobRow,
-    JobState, Lease, MessageRow, NewJob, PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobKind, JobRow, JobState,
+    Lease, MessageRow, NewJob, PlanRow, Result, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
 /// A store that lasts as long as the process.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct MemoryStore {
     state: Mutex<State>,
 }
 
-impl Memory {
+impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
-        Memory::default()
+        MemoryStore::default()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -36,39 +36,34 @@ impl Memory {
 }
 
 #[async_trait]
-impl Store for Memory {
+impl Store for MemoryStore {
     /// Every clone sees a write at once, without waiting.
     fn is_shared(&self) -> bool {
         true
     }
 
-    async fn apply(&self, writes: &[Write]) -> Result<(), StoreError> {
+    async fn apply(&self, writes: &[Write]) -> Result<()> {
         self.state().apply(writes)
     }
 
-    async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>, StoreError> {
+    async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>> {
         Ok(self.state().threads.get(key).map(|thread| thread.row.clone()))
     }
 
-    async fn threads(
-        &self,
-        tenant: &TenantId,
-        after: Option<&ThreadId>,
-        limit: usize,
-    ) -> Result<Vec<ThreadRow>, StoreError> {
+    async fn threads(&self, tenant: &TenantId, after: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>> {
         let state = self.state();
         let rows = state.threads.values().map(|thread| &thread.row).filter(|row| row.key.tenant == *tenant);
         Ok(rows.filter(|row| after.is_none_or(|after| row.key.thread > *after)).take(limit).cloned().collect())
     }
 
-    async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>, StoreError> {
+    async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>> {
         let state = self.state();
         let held = state.threads.get(key).map_or(&[][..], |thread| &thread.messages);
         let first = held.partition_point(|message| message.place < places.start);
         Ok(held[first..].iter().take_while(|message| message.place < places.end).cloned().collect())
     }
 
-    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError> {
+    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>> {
         let state = self.state();
         let held = state.threads.get(key).map_or(&[][..], |thread| &thread.messages);
         let places: BTreeSet<u64> = places.iter().copied().collect();
@@ -76,7 +71,7 @@ impl Store for Memory {
         Ok(places.into_iter().filter_map(at).map(|at| held[at].clone()).collect())
     }
 
-    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError> {
+    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>> {
         let state = self.state();
         let own = |thread: &&Thread| thread.row.key.tenant == *tenant && thread.row.scope == scope;
         let holds = |thread: &Thread, id| thread.messages.iter().find(|held| held.id == id).map(|held| held.place);
@@ -87,14 +82,14 @@ impl Store for Memory {
         }))
     }
 
-    async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
+    async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>> {
         let state = self.state();
         let Some(thread) = state.threads.get(key) else { return Ok(None) };
         let wanted = version.unwrap_or(thread.row.version);
         Ok(thread.plans.iter().rfind(|plan| plan.version == wanted).cloned())
     }
 
-    async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
+    async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>> {
         Ok(self.state().documents.get(key).cloned())
     }
 
@@ -103,7 +98,7 @@ impl Store for Memory {
         tenant: &TenantId,
         after: Option<&DocumentKey>,
         limit: usize,
-    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>> {
         let state = self.state();
         let own = state.documents.iter().filter(|(key, _)| key.tenant == *tenant);
         let later =
@@ -111,23 +106,18 @@ impl Store for Memory {
         Ok(later.take(limit).map(|(key, row)| (key.clone(), row.clone())).collect())
     }
 
-    async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError> {
+    async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>> {
         Ok(self.state().artifacts.get(id).cloned())
     }
 
-    async fn artifacts(
-        &self,
-        tenant: &TenantId,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<ArtifactRow>, StoreError> {
+    async fn artifacts(&self, tenant: &TenantId, after: Option<&str>, limit: usize) -> Result<Vec<ArtifactRow>> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let state = self.state();
         let later = state.artifacts.range::<str, _>((from, Bound::Unbounded)).map(|(_, row)| row);
         Ok(later.filter(|row| row.tenant == *tenant).take(limit).cloned().collect())
     }
 
-    async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>, StoreError> {
+    async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>> {
         let state = self.state();
         let held = state.threads.get(key).map_or(&[][..], |thread| &thread.events);
         let first = held.partition_point(|event| event.number <= after);
@@ -140,7 +130,7 @@ impl Store for Memory {
         segments: &[Segment],
         terms: &[String],
         limit: usize,
-    ) -> Result<Vec<Candidate>, StoreError> {
+    ) -> Result<Vec<Candidate>> {
         let state = self.state();
         let mut passages = Vec::new();
         for segment in segments {
@@ -151,17 +141,17 @@ impl Store for Memory {
         Ok(ranked(&passages, terms, limit))
     }
 
-    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
+    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>> {
         Ok(self.state().claim(kind, lease, now))
     }
 
-    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, StoreError> {
+    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>> {
         let state = self.state();
         let of_kind = state.jobs.values().filter(|job| job.key == *key && job.kind == *kind);
         Ok(of_kind.max_by_key(|job| (job.queued, job.id)).cloned())
     }
 
-    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
+    async fn tenants(&self) -> Result<Vec<TenantId>> {
         let state = self.state();
         let threads = state.threads.keys().map(|key| &key.tenant);
         let others = state.documents.keys().map(|key| &key.tenant);
@@ -171,13 +161,13 @@ impl Store for Memory {
         Ok(all.into_iter().cloned().collect())
     }
 
-    async fn check(&self) -> Result<Vec<String>, StoreError> {
+    async fn check(&self) -> Result<Vec<String>> {
         let state = self.state();
         let gapped = state.threads.values().filter(|thread| thread.has_gap());
         Ok(gapped.map(|thread| format!("Thread {} does not hold all of its messages.", thread.row.key)).collect())
     }
 
-    async fn vacuum(&self, before: Moment) -> Result<u64, StoreError> {
+    async fn vacuum(&self, before: Moment) -> Result<u64> {
         let mut state = self.state();
         let had = state.documents.len() + state.jobs.len();
         state.documents.retain(|_, row| row.expires.is_none_or(|expires| expires >= before));
@@ -185,7 +175,7 @@ impl Store for Memory {
         Ok((had - state.documents.len() - state.jobs.len()) as u64)
     }
 
-    async fn scrub(&self) -> Result<(), StoreError> {
+    async fn scrub(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -222,7 +212,7 @@ impl Thread {
 }
 
 impl State {
-    fn apply(&mut self, writes: &[Write]) -> Result<(), StoreError> {
+    fn apply(&mut self, writes: &[Write]) -> Result<()> {
         let mut done = Vec::with_capacity(writes.len());
         for write in writes {
             match self.write(write) {
@@ -236,37 +226,60 @@ impl State {
         Ok(())
     }
 
-    fn write(&mut self, write: &Write) -> Result<Undo, StoreError> {
+    fn write(&mut self, write: &Write) -> Result<Undo> {
         match write {
             Write::CreateThread(row) => self.create(row),
             Write::Append { key, messages, tokens } => self.append(key, messages, *tokens),
             Write::CommitPlan { key, plan } => self.commit(key, plan),
             Write::Index { key, rows } => self.index(key, rows),
-            Write::Label { key, labels } => self.label(key, labels),
-            Write::NameThread { key, scope, counter } => self.name_thread(key, scope, counter),
+            Write::Label { key, labels } => {
+                let before = std::mem::replace(&mut self.held(key)?.row.labels, labels.clone());
+                Ok(undo(key, move |thread| thread.row.labels = before))
+            }
+            Write::NameThread { key, scope, counter } => {
+                let row = &mut self.held(key)?.row;
+                let scope = std::mem::replace(&mut row.scope, scope.clone());
+                let counter = std::mem::replace(&mut row.counter, counter.clone());
+                Ok(undo(key, move |thread| (thread.row.scope, thread.row.counter) = (scope, counter)))
+            }
             Write::PutDocument { key, expected, at, expires, body } => {
                 let row = DocumentRow { version: 1, at: *at, expires: *expires, body: body.clone() };
                 self.put_document(key, *expected, row)
             }
             Write::DeleteDocument(key) => Ok(self.set_document(key, None)),
             Write::PutArtifact(row) => self.put_artifact(row),
-            Write::DeleteArtifact { tenant, id } => Ok(self.delete_artifact(tenant, id)),
+            Write::DeleteArtifact { tenant, id } => {
+                let foreign = self.artifacts.get(id).filter(|row| row.tenant != *tenant).cloned();
+                Ok(self.set_artifact(id.clone(), foreign))
+            }
             Write::AddEvent { key, event } => self.add_event(key, event),
             Write::Enqueue(job) => self.enqueue(job),
-            Write::ExtendLease { job, token, until } => self.extend(*job, *token, *until),
-            Write::FinishJob { job, token, end } => self.finish(*job, *token, end),
+            Write::ExtendLease { job: id, token, until } => {
+                let mut job = self.running(*id, *token)?;
+                job.lease = job.lease.map(|lease| Lease { until: *until, ..lease });
+                Ok(self.set_job(*id, Some(job)))
+            }
+            Write::FinishJob { job: id, token, end } => {
+                let mut job = self.running(*id, *token)?;
+                rule::ended(&mut job, end);
+                Ok(self.set_job(*id, Some(job)))
+            }
             Write::Reseal { key, place, id, body } => self.reseal_message(key, *place, *id, body),
             Write::ResealPlan { key, version, body } => self.reseal(Sealed::Plan(key.clone(), *version), body.clone()),
             Write::ResealEvent { key, number, body } => self.reseal(Sealed::Event(key.clone(), *number), body.clone()),
-            Write::DropIndex(key) => Ok(self.drop_index(key)),
+            Write::DropIndex(key) => {
+                let index =
+                    self.threads.get_mut(key).map(|thread| std::mem::take(&mut thread.index)).unwrap_or_default();
+                Ok(undo(key, move |thread| thread.index = index))
+            }
         }
     }
 
-    fn held(&mut self, key: &ThreadKey) -> Result<&mut Thread, StoreError> {
+    fn held(&mut self, key: &ThreadKey) -> Result<&mut Thread> {
         self.threads.get_mut(key).ok_or_else(|| not_at(key, "the existence"))
     }
 
-    fn create(&mut self, row: &ThreadRow) -> Result<Undo, StoreError> {
+    fn create(&mut self, row: &ThreadRow) -> Result<Undo> {
         let key = row.key.clone();
         if self.threads.contains_key(&key) {
             return Err(not_at(&key, "the absence"));
@@ -275,7 +288,7 @@ impl State {
         Ok(Box::new(move |state| drop(state.threads.remove(&key))))
     }
 
-    fn append(&mut self, key: &ThreadKey, messages: &[MessageRow], tokens: u64) -> Result<Undo, StoreError> {
+    fn append(&mut self, key: &ThreadKey, messages: &[MessageRow], tokens: u64) -> Result<Undo> {
         let (first, last) = rule::ends(messages)?;
         let thread = self.held(key)?;
         if thread.row.length != first.place {
@@ -294,7 +307,7 @@ impl State {
         }))
     }
 
-    fn commit(&mut self, key: &ThreadKey, plan: &PlanRow) -> Result<Undo, StoreError> {
+    fn commit(&mut self, key: &ThreadKey, plan: &PlanRow) -> Result<Undo> {
         let thread = self.held(key)?;
         if thread.row.version.checked_add(1) != Some(plan.version) {
             return Err(not_at(key, "the newest plan"));
@@ -310,7 +323,7 @@ impl State {
         }))
     }
 
-    fn index(&mut self, key: &ThreadKey, rows: &[IndexRow]) -> Result<Undo, StoreError> {
+    fn index(&mut self, key: &ThreadKey, rows: &[IndexRow]) -> Result<Undo> {
         let thread = self.held(key)?;
         let mut added = Vec::new();
         for row in rows {
@@ -323,24 +336,7 @@ impl State {
         Ok(undo(key, move |thread| added.iter().for_each(|at| drop(thread.index.remove(at)))))
     }
 
-    fn drop_index(&mut self, key: &ThreadKey) -> Undo {
-        let index = self.threads.get_mut(key).map(|thread| std::mem::take(&mut thread.index)).unwrap_or_default();
-        undo(key, move |thread| thread.index = index)
-    }
-
-    fn label(&mut self, key: &ThreadKey, labels: &[u8]) -> Result<Undo, StoreError> {
-        let before = std::mem::replace(&mut self.held(key)?.row.labels, labels.to_vec());
-        Ok(undo(key, move |thread| thread.row.labels = before))
-    }
-
-    fn name_thread(&mut self, key: &ThreadKey, scope: &str, counter: &str) -> Result<Undo, StoreError> {
-        let row = &mut self.held(key)?.row;
-        let scope = std::mem::replace(&mut row.scope, scope.to_owned());
-        let counter = std::mem::replace(&mut row.counter, counter.to_owned());
-        Ok(undo(key, move |thread| (thread.row.scope, thread.row.counter) = (scope, counter)))
-    }
-
-    fn put_document(&mut self, key: &DocumentKey, expected: Option<u64>, row: DocumentRow) -> Result<Undo, StoreError> {
+    fn put_document(&mut self, key: &DocumentKey, expected: Option<u64>, row: DocumentRow) -> Result<Undo> {
         let version = self.documents.get(key).map_or(0, |row| row.version);
         if expected.is_some_and(|expected| expected != version) {
             return Err(StoreError::conflict(format!("the {} document {}", key.kind, key.name)));
@@ -354,7 +350,7 @@ impl State {
         Box::new(move |state| drop(set(&mut state.documents, key, before)))
     }
 
-    fn put_artifact(&mut self, row: &ArtifactRow) -> Result<Undo, StoreError> {
+    fn put_artifact(&mut self, row: &ArtifactRow) -> Result<Undo> {
         let row = match self.artifacts.get(&row.id) {
             Some(old) => rule::merged(old.clone(), row.clone())?,
             None => row.clone(),
@@ -362,24 +358,19 @@ impl State {
         Ok(self.set_artifact(row.id.clone(), Some(row)))
     }
 
-    fn delete_artifact(&mut self, tenant: &TenantId, id: &str) -> Undo {
-        let foreign = self.artifacts.get(id).filter(|row| row.tenant != *tenant).cloned();
-        self.set_artifact(id.to_owned(), foreign)
-    }
-
     fn set_artifact(&mut self, id: String, row: Option<ArtifactRow>) -> Undo {
         let before = set(&mut self.artifacts, id.clone(), row);
         Box::new(move |state| drop(set(&mut state.artifacts, id, before)))
     }
 
-    fn add_event(&mut self, key: &ThreadKey, event: &EventRow) -> Result<Undo, StoreError> {
+    fn add_event(&mut self, key: &ThreadKey, event: &EventRow) -> Result<Undo> {
         let events = &mut self.held(key)?.events;
         let number = events.last().map_or(0, |event| event.number) + 1;
         events.push(EventRow { number, ..event.clone() });
         Ok(undo(key, |thread| drop(thread.events.pop())))
     }
 
-    fn enqueue(&mut self, new: &NewJob) -> Result<Undo, StoreError> {
+    fn enqueue(&mut self, new: &NewJob) -> Result<Undo> {
         if self.jobs.values().any(|job| job.key == new.key && job.kind == new.kind && job.state.is_pending()) {
             return Ok(Box::new(|_| ()));
         }
@@ -394,24 +385,12 @@ impl State {
         Box::new(move |state| drop(set(&mut state.jobs, id, before)))
     }
 
-    fn running(&self, id: JobId, token: Uuid) -> Result<JobRow, StoreError> {
+    fn running(&self, id: JobId, token: Uuid) -> Result<JobRow> {
         let held = self.jobs.get(&id).filter(|job| job.lease.as_ref().is_some_and(|lease| lease.token == token));
         held.cloned().ok_or_else(|| StoreError::conflict(format!("the lease of job {}", id.0)))
     }
 
-    fn extend(&mut self, id: JobId, token: Uuid, until: Moment) -> Result<Undo, StoreError> {
-        let mut job = self.running(id, token)?;
-        job.lease = job.lease.map(|lease| Lease { until, ..lease });
-        Ok(self.set_job(id, Some(job)))
-    }
-
-    fn finish(&mut self, id: JobId, token: Uuid, end: &JobEnd) -> Result<Undo, StoreError> {
-        let mut job = self.running(id, token)?;
-        rule::ended(&mut job, end);
-        Ok(self.set_job(id, Some(job)))
-    }
-
-    fn reseal_message(&mut self, key: &ThreadKey, place: u64, id: MessageId, body: &[u8]) -> Result<Undo, StoreError> {
+    fn reseal_message(&mut self, key: &ThreadKey, place: u64, id: MessageId, body: &[u8]) -> Result<Undo> {
         let undo_body = self.reseal(Sealed::Message(key.clone(), place), body.to_vec())?;
         let before = self.name_message(key, place, id);
         let key = key.clone();
@@ -433,7 +412,7 @@ impl State {
         Some(std::mem::replace(&mut thread.messages[at].id, id))
     }
 
-    fn reseal(&mut self, what: Sealed, body: Vec<u8>) -> Result<Undo, StoreError> {
+    fn reseal(&mut self, what: Sealed, body: Vec<u8>) -> Result<Undo> {
         let held = self.body(&what).ok_or_else(|| StoreError::conflict(what.name()))?;
         let before = std::mem::replace(held, body);
         Ok(Box::new(move |state| state.body(&what).into_iter().for_each(|held| held.clone_from(&before))))

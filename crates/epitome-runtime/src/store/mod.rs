@@ -9,6 +9,7 @@
 //! with the writes, and what a body means is the caller's affair. The memory store is the reference;
 //! `epitome-testkit` has the suite that every store passes.
 
+mod columns;
 mod delegate;
 mod encode;
 mod error;
@@ -23,17 +24,18 @@ mod sqlite;
 mod timeout;
 mod write;
 
+pub(crate) use error::Result;
 pub use error::StoreError;
 pub use kind::{DocumentKind, Naming, Owner, Retention, StoredKind, UnknownKind};
-pub use memory::Memory;
+pub use memory::MemoryStore;
 #[cfg(feature = "postgres")]
-pub use postgres::{Postgres, PostgresSettings};
+pub use postgres::{PostgresSettings, PostgresStore};
 pub use recovering::{Opener, RecoveringStore};
 pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobKind, JobRow, JobState,
     Lease, MessageRow, PlanRow, Segment, Sensitivity, ThreadRow,
 };
-pub use sqlite::Sqlite;
+pub use sqlite::SqliteStore;
 pub use timeout::{StoreWait, TimeoutStore};
 pub use write::{JobEnd, NewJob, Write};
 
@@ -55,34 +57,29 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
 
     /// Applies writes in their order, all of them or none. [`StoreError::Conflict`] when one of them expected another
     /// state than there is; nothing has changed then.
-    async fn apply(&self, writes: &[Write]) -> Result<(), StoreError>;
+    async fn apply(&self, writes: &[Write]) -> Result<()>;
 
     /// A thread, if there is one.
-    async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>, StoreError>;
+    async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>>;
 
     /// The tenant's threads in the order of their ids, from the one after `after` on, `limit` at most.
-    async fn threads(
-        &self,
-        tenant: &TenantId,
-        after: Option<&ThreadId>,
-        limit: usize,
-    ) -> Result<Vec<ThreadRow>, StoreError>;
+    async fn threads(&self, tenant: &TenantId, after: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>>;
 
     /// The messages that the thread itself holds at these places, in order; a fork's shared ones are its parent's.
-    async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>, StoreError>;
+    async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>>;
 
     /// The messages that the thread itself holds at single places, in the order of their places, each once.
-    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError>;
+    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>>;
 
     /// The first of these messages, in their order, that a thread of the tenant holds whose scope is this; of
     /// several such threads the one that was last changed.
-    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError>;
+    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>>;
 
     /// The plan of this version; the newest without one.
-    async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError>;
+    async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>>;
 
     /// A document.
-    async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError>;
+    async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>>;
 
     /// The documents of a kind, in the order of their names, from the one after `after` on, `limit` at most.
     async fn documents(
@@ -91,7 +88,7 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         kind: DocumentKind,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>> {
         let from = DocumentKey::new(tenant.clone(), kind, after.unwrap_or_default());
         let mut page = self.all_documents(tenant, Some(&from), limit).await?;
         page.retain(|(key, _)| key.kind == from.kind);
@@ -112,21 +109,16 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         tenant: &TenantId,
         after: Option<&DocumentKey>,
         limit: usize,
-    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError>;
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>>;
 
     /// An artifact's metadata by its id alone: whose it is stands in the row.
-    async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError>;
+    async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>>;
 
     /// The tenant's artifacts in the order of their ids, from the one after `after` on, `limit` at most.
-    async fn artifacts(
-        &self,
-        tenant: &TenantId,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<ArtifactRow>, StoreError>;
+    async fn artifacts(&self, tenant: &TenantId, after: Option<&str>, limit: usize) -> Result<Vec<ArtifactRow>>;
 
     /// The thread's events, oldest first, from the one after number `after` on (0: from the first), `limit` at most.
-    async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>, StoreError>;
+    async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>>;
 
     /// The indexed passages that hold any of these terms, best first: of each segment those before its end.
     async fn search(
@@ -135,25 +127,25 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         segments: &[Segment],
         terms: &[String],
         limit: usize,
-    ) -> Result<Vec<Candidate>, StoreError>;
+    ) -> Result<Vec<Candidate>>;
 
     /// Takes the oldest job that is due: ready, or running with a lease that has run out. Not one of a thread that has
     /// another job running. A job whose attempts are used up is marked dead and passed over.
-    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError>;
+    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>>;
 
     /// The thread's newest job of a kind.
-    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, StoreError>;
+    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>>;
 
     /// The tenants that have anything in the store.
-    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError>;
+    async fn tenants(&self) -> Result<Vec<TenantId>>;
 
     /// Looks for damage that the back-end itself can see, and says it in sentences; empty when all is well.
-    async fn check(&self) -> Result<Vec<String>, StoreError>;
+    async fn check(&self) -> Result<Vec<String>>;
 
     /// Removes documents and finished jobs that are past `before`, and gives space back. Messages, plans and events stay.
-    async fn vacuum(&self, before: Moment) -> Result<u64, StoreError>;
+    async fn vacuum(&self, before: Moment) -> Result<u64>;
 
     /// Writes everything anew, so that nothing is left on its medium of what was replaced or removed, as far as the
     /// back-end can see to that.
-    async fn scrub(&self) -> Result<(), StoreError>;
+    async fn scrub(&self) -> Result<()>;
 }

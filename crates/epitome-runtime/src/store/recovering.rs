@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::{Memory, Store, StoreError};
+use super::{MemoryStore, Result, Store, StoreError};
 use crate::delegate_store;
 
 /// The first and the longest wait before the store is opened again.
@@ -15,8 +15,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Opens a store.
-pub type Opener =
-    Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreError>> + Send>> + Send + Sync>;
+pub type Opener = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Arc<dyn Store>>> + Send>> + Send + Sync>;
 
 /// A store that is opened as soon as that is possible. A clone is the same store.
 ///
@@ -58,7 +57,7 @@ impl std::fmt::Debug for RecoveringStore {
 impl RecoveringStore {
     /// A store that was not opened yet.
     pub fn new(opener: Opener) -> Self {
-        let not_yet = StoreError::Unavailable { reason: "it is not open yet".to_owned() };
+        let not_yet = StoreError::Unavailable("it is not open yet".to_owned());
         let state = RwLock::new(State::Absent(Absent::because(not_yet)));
         RecoveringStore {
             shared: Arc::new(Shared { opener, state, lost: Notify::new(), tries: watch::Sender::new(0) }),
@@ -81,7 +80,7 @@ impl RecoveringStore {
     /// `adopt` is done with it; where that fails, the store counts as not opened.
     pub async fn keep_open<F>(&self, adopt: impl Fn(Arc<dyn Store>) -> F)
     where
-        F: Future<Output = Result<(), StoreError>>,
+        F: Future<Output = Result<()>>,
     {
         let mut was_open = false;
         let mut told = String::new();
@@ -93,7 +92,7 @@ impl RecoveringStore {
             };
             match opened {
                 Ok(store) => {
-                    self.become_open(store);
+                    *self.shared.state.write().unwrap_or_else(PoisonError::into_inner) = State::Open(store);
                     if was_open || !told.is_empty() {
                         tracing::warn!("the store is open again; threads are saved from now on");
                     }
@@ -121,10 +120,6 @@ impl RecoveringStore {
         }
     }
 
-    fn become_open(&self, store: Arc<dyn Store>) {
-        *self.shared.state.write().unwrap_or_else(PoisonError::into_inner) = State::Open(store);
-    }
-
     fn become_absent(&self, absent: Arc<dyn Store>) {
         *self.shared.state.write().unwrap_or_else(PoisonError::into_inner) = State::Absent(absent);
     }
@@ -135,17 +130,13 @@ impl RecoveringStore {
         }
     }
 
-    async fn wrap_call<T>(
-        &self,
-        _: &'static str,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    async fn wrap_call<T>(&self, _: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
         let answer = call.await;
-        if let Err(StoreError::Deleted { path }) = &answer
+        if let Err(StoreError::Deleted(path)) = &answer
             && self.is_open()
         {
             tracing::warn!(path, "the store's file was deleted or replaced; opening it anew");
-            self.become_absent(Absent::because(StoreError::Deleted { path: path.clone() }));
+            self.become_absent(Absent::because(StoreError::Deleted(path.clone())));
             self.shared.lost.notify_one();
         }
         answer
@@ -164,18 +155,14 @@ struct Absent {
 
 impl Absent {
     fn because(why: StoreError) -> Arc<dyn Store> {
-        Arc::new(Absent { why, nobody: Arc::new(Memory::new()) })
+        Arc::new(Absent { why, nobody: Arc::new(MemoryStore::new()) })
     }
 
     fn inner(&self) -> &Arc<dyn Store> {
         &self.nobody
     }
 
-    async fn wrap_call<T>(
-        &self,
-        _: &'static str,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    async fn wrap_call<T>(&self, _: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
         drop(call);
         Err(self.why.clone())
     }

@@ -1,6 +1,6 @@
 //! Rules that every store here follows in the same words. No storage: values in, values out.
 
-use super::error::StoreError;
+use super::error::{Result, StoreError};
 use super::row::{ArtifactRow, JobRow, JobState, MessageRow};
 use super::write::JobEnd;
 use crate::ids::{Moment, ThreadKey};
@@ -9,7 +9,7 @@ use crate::ids::{Moment, ThreadKey};
 pub(super) const LAPSED: &str = "its last worker did not come back";
 
 /// The first and the last of messages that have consecutive places.
-pub(super) fn ends(messages: &[MessageRow]) -> Result<(&MessageRow, &MessageRow), StoreError> {
+pub(super) fn ends(messages: &[MessageRow]) -> Result<(&MessageRow, &MessageRow)> {
     let consecutive = messages.windows(2).all(|pair| pair[0].place.checked_add(1) == Some(pair[1].place));
     match (messages.first(), messages.last()) {
         (Some(first), Some(last)) if consecutive => Ok((first, last)),
@@ -19,8 +19,8 @@ pub(super) fn ends(messages: &[MessageRow]) -> Result<(&MessageRow, &MessageRow)
 }
 
 /// A refusal in a sentence.
-pub(super) fn refused<T>(reason: impl Into<String>) -> Result<T, StoreError> {
-    Err(StoreError::Refused { reason: reason.into() })
+pub(super) fn refused<T>(reason: impl Into<String>) -> Result<T> {
+    Err(StoreError::Refused(reason.into()))
 }
 
 /// The conflict with a thread that is not in the expected state.
@@ -29,7 +29,7 @@ pub(super) fn not_at(key: &ThreadKey, what: &str) -> StoreError {
 }
 
 /// Merges the metadata of an artifact that is put again.
-pub(super) fn merged(old: ArtifactRow, new: ArtifactRow) -> Result<ArtifactRow, StoreError> {
+pub(super) fn merged(old: ArtifactRow, new: ArtifactRow) -> Result<ArtifactRow> {
     if old.tenant != new.tenant {
         return Err(StoreError::conflict(format!("artifact {}", new.id)));
     }

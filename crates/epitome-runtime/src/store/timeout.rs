@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Store, StoreError};
+use super::{Result, Store, StoreError};
 use crate::delegate_store;
 
 tokio::task_local! {
@@ -110,11 +110,7 @@ impl TimeoutStore {
         &self.inner
     }
 
-    async fn wrap_call<T>(
-        &self,
-        name: &'static str,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    async fn wrap_call<T>(&self, name: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
         let call = tokio::time::timeout(self.limit, call);
         let answer = match WAITING.try_with(Arc::clone) {
             Ok(waiting) => waiting.wait(call).await,
@@ -123,14 +119,13 @@ impl TimeoutStore {
         match answer {
             Some(Ok(answer)) => answer,
             Some(Err(_)) | None => {
-                Err(StoreError::Unavailable { reason: format!("no answer to `{name}` within {:?}", self.limit) })
+                Err(StoreError::Unavailable(format!("no answer to `{name}` within {:?}", self.limit)))
             }
         }
     }
 }
 
 delegate_store!(TimeoutStore);
-
 #[cfg(test)]
 mod tests {
     use super::*;

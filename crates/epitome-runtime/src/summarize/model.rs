@@ -244,7 +244,9 @@ impl ModelSummarizer {
                 let system = prompt.system.clone().unwrap_or_default();
                 let (system, messages) = match dialect {
                     Dialect::Chat | Dialect::AiSdk => (None, vec![say(dialect, Voice::System, &system), question]),
-                    Dialect::Responses | Dialect::Anthropic => (Some(json_string(&system)), vec![question]),
+                    Dialect::Responses | Dialect::Anthropic => {
+                        (Some(serde_json::Value::from(system).to_string()), vec![question])
+                    }
                 };
                 ModelPrompt { system, messages, max_output, ..ModelPrompt::default() }
             }
@@ -259,11 +261,11 @@ impl ModelSummarizer {
             return NoSummary { reason: NoSummaryReason::TooLong, details: told(error) };
         }
         let reason = match error {
-            ModelError::TimedOut { .. } => NoSummaryReason::Late,
-            ModelError::Garbled { .. } => NoSummaryReason::Garbled,
-            ModelError::Refused { .. } => NoSummaryReason::Rejected,
+            ModelError::TimedOut(..) => NoSummaryReason::Late,
+            ModelError::Garbled(_) => NoSummaryReason::Garbled,
+            ModelError::Refused(..) => NoSummaryReason::Rejected,
             ModelError::Throttled { .. } => NoSummaryReason::Throttled,
-            ModelError::Open { .. } => NoSummaryReason::CircuitOpen,
+            ModelError::Open(..) => NoSummaryReason::CircuitOpen,
             _ => NoSummaryReason::Unreachable,
         };
         NoSummary { reason, details: told(error) }
@@ -275,10 +277,10 @@ fn told(error: &ModelError) -> String {
     match error {
         ModelError::Overflow { status, .. } => format!("the question is too long for the model ({status})"),
         ModelError::Throttled { status, .. } => format!("the provider asks to wait ({status})"),
-        ModelError::Refused { status, .. } => format!("the provider refuses ({status})"),
-        ModelError::Failed { status, .. } => format!("the provider failed ({status})"),
-        ModelError::Garbled { .. } => "the answer cannot be read".to_owned(),
-        ModelError::Unreachable { .. } => "the provider cannot be reached".to_owned(),
+        ModelError::Refused(status, _) => format!("the provider refuses ({status})"),
+        ModelError::Failed(status, _) => format!("the provider failed ({status})"),
+        ModelError::Garbled(_) => "the answer cannot be read".to_owned(),
+        ModelError::Unreachable(_) => "the provider cannot be reached".to_owned(),
         other => other.to_string(),
     }
 }
@@ -308,8 +310,4 @@ fn refused(error: &AnswerError) -> NoSummary {
         other => other.to_string(),
     };
     NoSummary { reason, details }
-}
-
-fn json_string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use epitome::thread::{Chain, MessageId};
 
 use super::tally::{SealedRow, Tally};
-use super::{DocumentPages, PAGE, ProgressReporter, UpkeepError, threads};
+use super::{PAGE, ProgressReporter, Result, TenantDocuments, threads};
 use crate::artifact::Artifacts;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
 use crate::log::{Log, LogEntry, LogError, wire_dialect};
@@ -35,11 +35,7 @@ pub struct CheckReport {
 }
 
 /// Checks everything that a store holds.
-pub async fn check(
-    log: &Log,
-    artifacts: &Artifacts,
-    said: &mut ProgressReporter<'_>,
-) -> Result<CheckReport, UpkeepError> {
+pub async fn check(log: &Log, artifacts: &Artifacts, said: &mut ProgressReporter<'_>) -> Result<CheckReport> {
     said("Checking the store itself".to_owned());
     let mut checked = CheckReport { findings: log.store().check().await?, ..CheckReport::default() };
     let mut stale = Stale::default();
@@ -64,7 +60,7 @@ pub async fn check(
 }
 
 impl CheckReport {
-    async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+    async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<()> {
         self.threads += 1;
         let mut found = segments(log, row).await?;
         if let Err(error) = log.labels(row) {
@@ -91,30 +87,25 @@ impl CheckReport {
         tenant: &TenantId,
         threads: &HashSet<ThreadId>,
         stale: &mut Stale,
-    ) -> Result<(), UpkeepError> {
-        let mut documents = DocumentPages::of(log, tenant);
-        loop {
-            let page = documents.page().await?;
-            if page.is_empty() {
-                return Ok(());
+    ) -> Result<()> {
+        let mut documents = TenantDocuments::of(log, tenant);
+        while let Some((key, row)) = documents.next().await? {
+            self.documents += 1;
+            stale.document(log, &key, &row);
+            let name = format!("The {} document {} of {tenant}", key.kind, key.name);
+            if let Err(error) = log.open_document(&key, &row) {
+                self.findings.push(sentence(&error));
             }
-            for (key, row) in &page {
-                self.documents += 1;
-                stale.document(log, key, row);
-                let name = format!("The {} document {} of {tenant}", key.kind, key.name);
-                if let Err(error) = log.open_document(key, row) {
-                    self.findings.push(sentence(&error));
-                }
-                let Some(kind) = key.kind.known() else {
-                    self.findings.push(format!("{name} is of a kind that this version does not know."));
-                    continue;
-                };
-                let is_lost = || kind.thread_in(&key.name).is_none_or(|thread| !threads.contains(&thread));
-                if kind.owner() == Owner::Thread && is_lost() {
-                    self.findings.push(format!("{name} belongs to a thread that is not there."));
-                }
+            let Some(kind) = key.kind.known() else {
+                self.findings.push(format!("{name} is of a kind that this version does not know."));
+                continue;
+            };
+            let is_lost = || kind.thread_in(&key.name).is_none_or(|thread| !threads.contains(&thread));
+            if kind.owner() == Owner::Thread && is_lost() {
+                self.findings.push(format!("{name} belongs to a thread that is not there."));
             }
         }
+        Ok(())
     }
 }
 
@@ -251,7 +242,10 @@ impl Walk {
                     match log.read(row, place..place + 1).await {
                         Ok(entries) => entries.iter().for_each(|entry| self.step(row, entry)),
                         Err(LogError::Store(error)) => return Err(error),
-                        Err(error) => self.stumble(&error),
+                        Err(error) => {
+                            (self.chain, self.is_whole) = (None, false);
+                            self.found.push(sentence(&error));
+                        }
                     }
                 }
             }
@@ -274,11 +268,6 @@ impl Walk {
         self.tokens += entry.part_tokens.iter().map(|tokens| tokens.get()).sum::<u64>();
     }
 
-    fn stumble(&mut self, error: &LogError) {
-        (self.chain, self.is_whole) = (None, false);
-        self.found.push(sentence(error));
-    }
-
     fn arrive(&mut self, row: &ThreadRow) {
         if !self.is_whole {
             return;
@@ -295,12 +284,7 @@ impl Walk {
     }
 }
 
-async fn plan(
-    log: &Log,
-    row: &ThreadRow,
-    version: u64,
-    ids: &HashSet<MessageId>,
-) -> Result<Option<String>, UpkeepError> {
+async fn plan(log: &Log, row: &ThreadRow, version: u64, ids: &HashSet<MessageId>) -> Result<Option<String>> {
     let (plan, stored) = match log.plan(&row.key, Some(version)).await {
         Ok(Some(plan)) => plan,
         Ok(None) => return Ok(Some(format!("Thread {} has no plan {version} of {}.", row.key, row.version))),
@@ -325,7 +309,7 @@ fn is_within(plan: &PlanRow, row: &ThreadRow) -> bool {
     plan.live_from <= plan.covers && ends.chain([plan.covers]).all(|end| end <= row.length)
 }
 
-async fn events(log: &Log, key: &ThreadKey) -> Result<Option<String>, UpkeepError> {
+async fn events(log: &Log, key: &ThreadKey) -> Result<Option<String>> {
     let mut after = 0;
     loop {
         match log.events(key, after, PAGE).await {

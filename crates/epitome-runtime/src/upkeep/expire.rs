@@ -2,29 +2,23 @@
 
 use serde_json::Value;
 
-use super::{DocumentPages, UpkeepError};
+use super::{Result, TenantDocuments};
 use crate::ids::{Moment, ThreadKey};
 use crate::log::Log;
 use crate::store::{DocumentKey, DocumentRow, Owner, StoredKind, Write};
 
 /// Removes documents whose retention is over, and finished jobs; how many there were. A document that was written without an
 /// expiry is judged by the retention of its kind.
-pub async fn expire(log: &Log, now: Moment) -> Result<u64, UpkeepError> {
+pub async fn expire(log: &Log, now: Moment) -> Result<u64> {
     let mut removed = 0;
     for tenant in log.store().tenants().await? {
-        let mut documents = DocumentPages::of(log, &tenant);
-        loop {
-            let page = documents.page().await?;
-            if page.is_empty() {
-                break;
-            }
-            for (key, _) in page.iter().filter(|(key, row)| is_over(key, row, now)) {
-                // The page may be old, and the document may have been written again since.
-                let still = log.store().document(key).await?.is_some_and(|row| is_over(key, &row, now));
-                if still {
-                    log.apply(&[Write::DeleteDocument(key.clone())]).await?;
-                    removed += 1;
-                }
+        let mut documents = TenantDocuments::of(log, &tenant);
+        while let Some((key, row)) = documents.next().await? {
+            // The page may be old, and the document may have been written again since.
+            if is_over(&key, &row, now) && log.store().document(&key).await?.is_some_and(|row| is_over(&key, &row, now))
+            {
+                log.apply(&[Write::DeleteDocument(key)]).await?;
+                removed += 1;
             }
         }
     }
@@ -38,27 +32,22 @@ fn is_over(key: &DocumentKey, row: &DocumentRow, now: Moment) -> bool {
 
 /// Everything that is kept beside a thread's messages, plans and events, opened: what is to go with the thread when it is
 /// erased, and along with it when it is exported.
-pub async fn documents_of(log: &Log, thread: &ThreadKey) -> Result<Vec<(DocumentKey, Vec<u8>)>, UpkeepError> {
+pub async fn documents_of(log: &Log, thread: &ThreadKey) -> Result<Vec<(DocumentKey, Vec<u8>)>> {
     let mut found = Vec::new();
-    let mut documents = DocumentPages::of(log, &thread.tenant);
-    loop {
-        let page = documents.page().await?;
-        if page.is_empty() {
-            return Ok(found);
-        }
-        for (key, row) in page {
-            let StoredKind::Known(kind) = key.kind else { continue };
-            let is_its = match kind.owner() {
-                Owner::Tenant => false,
-                Owner::Thread | Owner::ThreadRecord => kind.thread_in(&key.name).as_ref() == Some(&thread.thread),
-                Owner::ThreadInContent => thread_in_content(&log.open_document(&key, &row)?, thread),
-            };
-            if is_its {
-                let content = log.open_document(&key, &row)?;
-                found.push((key, content));
-            }
+    let mut documents = TenantDocuments::of(log, &thread.tenant);
+    while let Some((key, row)) = documents.next().await? {
+        let StoredKind::Known(kind) = key.kind else { continue };
+        let is_its = match kind.owner() {
+            Owner::Tenant => false,
+            Owner::Thread | Owner::ThreadRecord => kind.thread_in(&key.name).as_ref() == Some(&thread.thread),
+            Owner::ThreadInContent => thread_in_content(&log.open_document(&key, &row)?, thread),
+        };
+        if is_its {
+            let content = log.open_document(&key, &row)?;
+            found.push((key, content));
         }
     }
+    Ok(found)
 }
 
 /// Tells whether a document's content names a thread: it is the thread's name, or has it as its `thread`.

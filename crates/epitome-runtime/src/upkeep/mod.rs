@@ -25,6 +25,9 @@ const PAGE: usize = 256;
 /// Told what is being done.
 pub type ProgressReporter<'a> = dyn FnMut(String) + Send + 'a;
 
+/// The result of upkeep.
+type Result<T, E = UpkeepError> = std::result::Result<T, E>;
+
 /// An error of upkeep.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -57,28 +60,29 @@ async fn threads(log: &Log, tenant: &TenantId) -> Result<Vec<ThreadRow>, StoreEr
     }
 }
 
-/// A tenant's documents, a page at a time: all kinds, those included that this version does not know. Everything that looks
-/// after documents goes through here.
-struct DocumentPages<'a> {
+/// A tenant's documents: all kinds, those included that this version does not know. Everything that looks after documents
+/// goes through here.
+struct TenantDocuments<'a> {
     log: &'a Log,
     tenant: &'a TenantId,
+    page: std::vec::IntoIter<(DocumentKey, DocumentRow)>,
     after: Option<DocumentKey>,
-    is_over: bool,
+    is_last_page: bool,
 }
 
-impl<'a> DocumentPages<'a> {
+impl<'a> TenantDocuments<'a> {
     fn of(log: &'a Log, tenant: &'a TenantId) -> Self {
-        DocumentPages { log, tenant, after: None, is_over: false }
+        TenantDocuments { log, tenant, page: Vec::new().into_iter(), after: None, is_last_page: false }
     }
 
-    /// The next page; an empty one at the end. What is written or removed meanwhile does not move it.
-    async fn page(&mut self) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
-        if self.is_over {
-            return Ok(Vec::new());
+    /// The next document. They are read a page at a time; what is written or removed meanwhile does not move it.
+    async fn next(&mut self) -> Result<Option<(DocumentKey, DocumentRow)>, StoreError> {
+        if self.page.as_slice().is_empty() && !self.is_last_page {
+            let page = self.log.store().all_documents(self.tenant, self.after.as_ref(), PAGE).await?;
+            self.is_last_page = page.len() < PAGE;
+            self.after = page.last().map(|(key, _)| key.clone());
+            self.page = page.into_iter();
         }
-        let page = self.log.store().all_documents(self.tenant, self.after.as_ref(), PAGE).await?;
-        self.is_over = page.len() < PAGE;
-        self.after = page.last().map(|(key, _)| key.clone());
-        Ok(page)
+        Ok(self.page.next())
     }
 }

@@ -1,6 +1,6 @@
 //! Names: what was written before names were blinded is kept under blinded ones.
 
-use super::{DocumentPages, threads};
+use super::{TenantDocuments, threads};
 use crate::ids::TenantId;
 use crate::log::{Log, LogError};
 use crate::store::StoreError;
@@ -16,26 +16,21 @@ pub(crate) async fn blind_names(log: &Log, tenant: &TenantId) -> Result<u64, Sto
             renamed += 1;
         }
     }
-    let mut documents = DocumentPages::of(log, tenant);
-    loop {
-        let page = documents.page().await?;
-        if page.is_empty() {
-            return Ok(renamed);
-        }
-        for (key, row) in &page {
-            match log.rename_document(key, row) {
-                Ok(Some((put, delete))) => {
-                    match log.apply(&[put, delete.clone()]).await {
-                        // What is kept under the new name is newer.
-                        Err(error) if error.is_conflict() => log.apply(&[delete]).await?,
-                        other => other?,
-                    }
-                    renamed += 1;
+    let mut documents = TenantDocuments::of(log, tenant);
+    while let Some((key, row)) = documents.next().await? {
+        match log.rename_document(&key, &row) {
+            Ok(Some((put, delete))) => {
+                match log.apply(&[put, delete.clone()]).await {
+                    // What is kept under the new name is newer.
+                    Err(error) if error.is_conflict() => log.apply(&[delete]).await?,
+                    other => other?,
                 }
-                Ok(None) => {}
-                Err(LogError::Store(error)) => return Err(error),
-                Err(error) => tracing::warn!(%error, "a document keeps its name"),
+                renamed += 1;
             }
+            Ok(None) => {}
+            Err(LogError::Store(error)) => return Err(error),
+            Err(error) => tracing::warn!(%error, "a document keeps its name"),
         }
     }
+    Ok(renamed)
 }

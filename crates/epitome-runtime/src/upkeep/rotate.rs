@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::names::blind_names;
 use super::tally::{SealedRow, Tally};
-use super::{DocumentPages, PAGE, ProgressReporter, UpkeepError, threads};
+use super::{PAGE, ProgressReporter, Result, TenantDocuments, UpkeepError, threads};
 use crate::artifact::{Artifacts, Finding, Unreadable};
 use crate::ids::{TenantId, ThreadKey};
 use crate::log::{Log, LogError, NewDocument};
@@ -58,11 +58,7 @@ struct Rotation {
 }
 
 /// Brings everything that a store holds under the current key.
-pub async fn rotate(
-    log: &Log,
-    artifacts: &Artifacts,
-    said: &mut ProgressReporter<'_>,
-) -> Result<RotationReport, UpkeepError> {
+pub async fn rotate(log: &Log, artifacts: &Artifacts, said: &mut ProgressReporter<'_>) -> Result<RotationReport> {
     if !log.vault().is_sealing() {
         return Err(UpkeepError::NoKey);
     }
@@ -92,7 +88,7 @@ impl Rotation {
     fn end(self) -> RotationReport {
         let Rotation { mut rotated, closed } = self;
         let of_keys = closed.iter().map(|(reason, tally)| match reason {
-            OpenError::UnknownKey { id } => format!(
+            OpenError::UnknownKey(id) => format!(
                 "{} cannot be sealed anew: the key {id}, which they are sealed with, is not configured. Name it in \
                  `keys.older` and rotate again.",
                 tally.words()
@@ -110,7 +106,7 @@ impl Rotation {
     /// Leaves something as it is. A missing key is told once, whatever is under it.
     fn leave(&mut self, what: SealedRow, error: &LogError) {
         match error {
-            LogError::Sealed { reason: reason @ (OpenError::UnknownKey { .. } | OpenError::WrongKey), .. } => {
+            LogError::Sealed(_, reason @ (OpenError::UnknownKey(_) | OpenError::WrongKey)) => {
                 self.leave_closed(what, reason);
             }
             _ => self.rotated.left.push(sentence(error)),
@@ -119,10 +115,9 @@ impl Rotation {
 
     fn leave_artifact(&mut self, finding: &Finding) {
         match finding {
-            Finding::Unreadable {
-                why: Unreadable::Sealed(reason @ (OpenError::UnknownKey { .. } | OpenError::WrongKey)),
-                ..
-            } => self.leave_closed(SealedRow::Artifact, reason),
+            Finding::Unreadable(_, Unreadable::Sealed(reason @ (OpenError::UnknownKey(_) | OpenError::WrongKey))) => {
+                self.leave_closed(SealedRow::Artifact, reason);
+            }
             _ => self.rotated.left.push(sentence(finding)),
         }
     }
@@ -141,7 +136,7 @@ impl Rotation {
         (self.rotated.left.len(), self.closed.iter().map(|(_, tally)| *tally).collect())
     }
 
-    async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+    async fn thread(&mut self, log: &Log, row: &ThreadRow) -> Result<()> {
         if let Some(labels) = self.taken(SealedRow::Label, log.reseal_labels(row)) {
             self.rotated.labels += 1;
             log.apply(&[Write::Label { key: row.key.clone(), labels }]).await?;
@@ -166,7 +161,7 @@ impl Rotation {
         })
     }
 
-    async fn messages(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+    async fn messages(&mut self, log: &Log, row: &ThreadRow) -> Result<()> {
         let mut start = row.shared.last().map_or(0, |shared| shared.until);
         while start < row.length {
             let end = (start + PAGE as u64).min(row.length);
@@ -182,7 +177,7 @@ impl Rotation {
         Ok(())
     }
 
-    async fn plans(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+    async fn plans(&mut self, log: &Log, row: &ThreadRow) -> Result<()> {
         for version in 1..=row.version {
             let Some(plan) = log.store().plan(&row.key, Some(version)).await? else { continue };
             if let Some(body) = self.taken(SealedRow::Plan, log.reseal_plan(&row.key, &plan)) {
@@ -193,7 +188,7 @@ impl Rotation {
         Ok(())
     }
 
-    async fn events(&mut self, log: &Log, key: &ThreadKey) -> Result<(), UpkeepError> {
+    async fn events(&mut self, log: &Log, key: &ThreadKey) -> Result<()> {
         let mut after = 0;
         loop {
             let page = log.store().events(key, after, PAGE).await?;
@@ -211,30 +206,25 @@ impl Rotation {
         }
     }
 
-    async fn documents(&mut self, log: &Log, tenant: &TenantId) -> Result<(), UpkeepError> {
+    async fn documents(&mut self, log: &Log, tenant: &TenantId) -> Result<()> {
         self.rotated.renamed += blind_names(log, tenant).await?;
-        let mut documents = DocumentPages::of(log, tenant);
-        loop {
-            let page = documents.page().await?;
-            if page.is_empty() {
-                return Ok(());
-            }
-            for (key, row) in &page {
-                let Some(body) = self.taken(SealedRow::Document, log.reseal_document(key, row)) else { continue };
-                let of_kind = || key.kind.known().and_then(|kind| kind.retention().expiry(row.at));
-                let (expected, at, expires) = (Some(row.version), row.at, row.expires.or_else(of_kind));
-                let write = Write::PutDocument { key: key.clone(), expected, at, expires, body };
-                // Whoever wrote it meanwhile sealed it with the key of now.
-                match log.apply(&[write]).await {
-                    Err(error) if !error.is_conflict() => return Err(error.into()),
-                    _ => self.rotated.documents += 1,
-                }
+        let mut documents = TenantDocuments::of(log, tenant);
+        while let Some((key, row)) = documents.next().await? {
+            let Some(body) = self.taken(SealedRow::Document, log.reseal_document(&key, &row)) else { continue };
+            let of_kind = || key.kind.known().and_then(|kind| kind.retention().expiry(row.at));
+            let (expected, at, expires) = (Some(row.version), row.at, row.expires.or_else(of_kind));
+            let write = Write::PutDocument { key, expected, at, expires, body };
+            // Whoever wrote it meanwhile sealed it with the key of now.
+            match log.apply(&[write]).await {
+                Err(error) if !error.is_conflict() => return Err(error.into()),
+                _ => self.rotated.documents += 1,
             }
         }
+        Ok(())
     }
 
     /// Makes a thread's index anew, unless it is under the current key.
-    async fn index(&mut self, log: &Log, row: &ThreadRow) -> Result<(), UpkeepError> {
+    async fn index(&mut self, log: &Log, row: &ThreadRow) -> Result<()> {
         let (tenant, name) = (&row.key.tenant, row.key.thread.as_str());
         let current = log.vault().current_key_id().unwrap_or_default().to_owned();
         let known = log.document::<String>(tenant, DocumentKind::Rotated, name).await.ok().and_then(|(known, _)| known);
@@ -255,13 +245,7 @@ impl Rotation {
         Ok(())
     }
 
-    async fn passages(
-        &mut self,
-        log: &Log,
-        row: &ThreadRow,
-        start: u64,
-        end: u64,
-    ) -> Result<Option<Write>, UpkeepError> {
+    async fn passages(&mut self, log: &Log, row: &ThreadRow, start: u64, end: u64) -> Result<Option<Write>> {
         let mut rows = Vec::new();
         for place in start..end {
             match log.read(row, place..place + 1).await {
@@ -291,7 +275,7 @@ struct Imported {
 }
 
 /// The runs of messages that are in a thread's index: what its plans took out, and what was imported.
-async fn indexed(log: &Log, row: &ThreadRow) -> Result<Vec<(u64, u64)>, UpkeepError> {
+async fn indexed(log: &Log, row: &ThreadRow) -> Result<Vec<(u64, u64)>> {
     let imported = match log.document::<Imported>(&row.key.tenant, DocumentKind::Source, row.key.thread.as_str()).await
     {
         Ok((imported, _)) => imported.unwrap_or_default(),
@@ -320,7 +304,6 @@ fn merged(mut runs: Vec<(u64, u64)>, length: u64) -> Vec<(u64, u64)> {
     }
     found
 }
-
 #[cfg(test)]
 mod tests {
     use super::merged;

@@ -1,6 +1,5 @@
 //! Amounts of rows, in words.
 
-/// A row that is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SealedRow {
     Message,

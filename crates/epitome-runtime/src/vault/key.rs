@@ -64,28 +64,17 @@ pub enum NotAKey {
     #[error("the name of a key has 1 to {ID_CHARS_MAX} letters, digits, or any of . _ -")]
     Name,
     /// The secret is not one.
-    #[error("the secret of the key {id} is not 32 bytes in base64 or in hex")]
-    Secret {
-        /// The key's name.
-        id: KeyId,
-    },
+    #[error("the secret of the key {0} is not 32 bytes in base64 or in hex")]
+    Secret(KeyId),
     /// Two keys have one name.
-    #[error("there are two keys with the name {id}; give each its own")]
-    Twice {
-        /// The name.
-        id: KeyId,
-    },
+    #[error("there are two keys with the name {0}; give each its own")]
+    Twice(KeyId),
     /// There is no key in it.
     #[error("there is no key in it; write one as its name, a colon and its secret")]
     Empty,
     /// The file cannot be read.
-    #[error("the key file {path} cannot be read: {reason}")]
-    Unreadable {
-        /// The file.
-        path: String,
-        /// The system's message.
-        reason: std::io::Error,
-    },
+    #[error("the key file {0} cannot be read: {1}")]
+    Unreadable(String, std::io::Error),
 }
 
 /// A master key: the secret that the keys of all tenants are derived from.
@@ -141,7 +130,7 @@ impl FromStr for MasterKey {
         let id: KeyId = id.parse()?;
         match secret_of(secret) {
             Some(secret) => Ok(MasterKey { id, secret }),
-            None => Err(NotAKey::Secret { id }),
+            None => Err(NotAKey::Secret(id)),
         }
     }
 }
@@ -152,7 +141,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT)
 const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 fn secret_of(text: &str) -> Option<Zeroizing<[u8; 32]>> {
-    let bytes = if text.len() == 64 { from_hex(text)? } else { from_base64(text)? };
+    let decoded = || BASE64.decode(text).or_else(|_| BASE64_URL.decode(text)).ok().map(Zeroizing::new);
+    let bytes = if text.len() == 64 { from_hex(text)? } else { decoded()? };
     let mut secret = Zeroizing::new([0; 32]);
     if bytes.len() != secret.len() {
         return None;
@@ -171,10 +161,6 @@ fn from_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
 
 fn hex_digit(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
-fn from_base64(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    BASE64.decode(text).or_else(|_| BASE64_URL.decode(text)).ok().map(Zeroizing::new)
 }
 
 /// The configured master keys: the one that seals, and older ones that only open.
@@ -197,7 +183,7 @@ impl Keys {
 
     /// The keys of a file: one in a line, the current one first; empty lines and those after `#` do not count.
     pub fn from_file(path: &Path) -> Result<Self, NotAKey> {
-        let unreadable = |reason| NotAKey::Unreadable { path: path.display().to_string(), reason };
+        let unreadable = |reason| NotAKey::Unreadable(path.display().to_string(), reason);
         let mut text = std::fs::read_to_string(path).map_err(unreadable)?;
         let keys = text.parse();
         text.zeroize();
@@ -218,16 +204,12 @@ impl FromStr for Keys {
         if all.is_empty() {
             return Err(NotAKey::Empty);
         }
-        match twice(&all) {
-            Some(id) => Err(NotAKey::Twice { id: id.clone() }),
+        let seen_before = |(at, key): &(usize, &MasterKey)| all[..*at].iter().any(|earlier| earlier.id == key.id);
+        match all.iter().enumerate().find(seen_before) {
+            Some((_, key)) => Err(NotAKey::Twice(key.id.clone())),
             None => Ok(Keys { all }),
         }
     }
-}
-
-fn twice(keys: &[MasterKey]) -> Option<&KeyId> {
-    let seen_before = |(at, key): &(usize, &MasterKey)| keys[..*at].iter().any(|earlier| earlier.id == key.id);
-    keys.iter().enumerate().find(seen_before).map(|(_, key)| key.id())
 }
 
 #[cfg(test)]

@@ -71,11 +71,8 @@ pub enum OpenError {
     #[error("it was sealed with another key of the same name")]
     WrongKey,
     /// No key of that name is configured.
-    #[error("it was sealed with the key {id}, which is not configured")]
-    UnknownKey {
-        /// The key's name.
-        id: String,
-    },
+    #[error("it was sealed with the key {0}, which is not configured")]
+    UnknownKey(String),
     /// The bytes are not those that were written, or they were written for another place.
     #[error("it is damaged, or it was written for another place")]
     Damaged,
@@ -136,7 +133,7 @@ impl Vault {
             Parts::Plain(content) => Ok(content.to_vec()),
             Parts::Sealed { header, body } => {
                 let keys = self.tenant(tenant);
-                let unknown = || OpenError::UnknownKey { id: header.key_id.to_owned() };
+                let unknown = || OpenError::UnknownKey(header.key_id.to_owned());
                 keys.named(header.key_id).ok_or_else(unknown)?.open(&bound_to(tenant, what, name), &header, body)
             }
         }

@@ -14,7 +14,6 @@ const PLAIN: u8 = 0x00;
 /// Sealed. Four bits away from [`PLAIN`], so that no single flipped bit makes ciphertext pass for content.
 const SEALED: u8 = 0xa5;
 
-/// The bytes of a nonce.
 pub(super) const NONCE_BYTES: usize = 24;
 /// The bytes of a key's mark.
 pub(super) const MARK_BYTES: usize = 4;

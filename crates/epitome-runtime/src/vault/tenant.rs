@@ -21,7 +21,6 @@ const MARK: &str = "epitome 2026-11-16 vault: mark of a master key";
 /// The hex digits of a blinded name: 128 bits.
 pub(super) const NAME_DIGITS: usize = 32;
 
-/// All keys of one tenant.
 pub(super) struct TenantKeys {
     configured: Vec<TenantKey>,
     store: TenantKey,

@@ -118,7 +118,7 @@ fn an_older_key_opens_until_it_is_removed() {
     assert_eq!((key_id_of(&sealed), key_id_of(&resealed)), (Some("old"), Some("new")));
 
     let after = vault(&[("new", 2)]);
-    assert_eq!(open(&after, &sealed), Err(OpenError::UnknownKey { id: "old".into() }));
+    assert_eq!(open(&after, &sealed), Err(OpenError::UnknownKey("old".into())));
     assert_eq!(open(&after, &resealed).unwrap(), b"content");
 }
 
@@ -145,7 +145,7 @@ fn without_a_key_content_is_kept_as_it_is_and_opens_after_one_is_configured() {
 #[test]
 fn sealed_bytes_do_not_open_once_every_key_is_gone() {
     let sealed = seal(&vault(&[("k1", 1)]), b"content");
-    assert_eq!(open(&vault(&[]), &sealed), Err(OpenError::UnknownKey { id: "k1".into() }));
+    assert_eq!(open(&vault(&[]), &sealed), Err(OpenError::UnknownKey("k1".into())));
 }
 
 #[test]

@@ -21,7 +21,7 @@ async fn a_put_that_fails_leaves_no_metadata_and_works_later() {
         let error = put.unwrap_err();
         assert!(error.is_passing(), "{fault:?}: {error}");
         assert_eq!(
-            matches!(error, ArtifactError::Objects(ObjectsError::Full { .. })),
+            matches!(error, ArtifactError::Objects(ObjectsError::Full(_))),
             fault == ObjectFault::Full,
             "{error}"
         );

@@ -6,7 +6,7 @@ use std::time::Duration;
 use epitome::budget::Tokens;
 use epitome_runtime::artifact::{Access, Artifacts, PutOptions};
 use epitome_runtime::ids::{Moment, TenantId, ThreadId};
-use epitome_runtime::store::{ArtifactRow, Memory, Sensitivity, Store, Write};
+use epitome_runtime::store::{ArtifactRow, MemoryStore, Sensitivity, Store, Write};
 use epitome_runtime::vault::{Keys, MasterKey, Vault};
 use epitome_testkit::FaultyObjects;
 use object_store::ObjectStore;
@@ -17,7 +17,7 @@ pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub struct House {
     pub artifacts: Artifacts,
-    pub store: Arc<Memory>,
+    pub store: Arc<MemoryStore>,
     pub objects: FaultyObjects,
 }
 
@@ -57,7 +57,7 @@ impl House {
 
     /// In this place, under these keys.
     pub fn at(place: Arc<dyn ObjectStore>, keys: &[(&str, u8)]) -> Self {
-        let (store, objects) = (Arc::new(Memory::new()), FaultyObjects::new(place));
+        let (store, objects) = (Arc::new(MemoryStore::new()), FaultyObjects::new(place));
         let artifacts = Artifacts::new(Arc::new(objects.clone()), store.clone(), vault(keys));
         House { artifacts, store, objects }
     }

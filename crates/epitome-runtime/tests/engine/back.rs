@@ -1,7 +1,7 @@
 //! What was moved out comes back when it is called for: into one prompt, within its limits, not too often.
 
 use epitome::budget::Tokens;
-use epitome_runtime::engine::{ArtifactRetention, Engine, OpenThread, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{ArtifactRetention, Engine, EngineParts, EngineSettings, OpenThread, StepRequest};
 use epitome_runtime::event::EventKind;
 use epitome_runtime::store::Sensitivity;
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::world::{holds, long, open, said, settings, turn};
 async fn moved_out(sensitivity: Sensitivity) -> (Engine, OpenThread) {
     let retention = ArtifactRetention { sensitivity, ..ArtifactRetention::default() };
     let window = Some(Tokens::new(26_000));
-    let engine = Engine::new(Parts::in_memory(Settings { retention, window, ..settings() })).await.unwrap();
+    let engine = Engine::new(EngineParts::in_memory(EngineSettings { retention, window, ..settings() })).await.unwrap();
     let mut thread = open(&engine).await;
     for at in 0..5 {
         thread.append(long(at, 400)).await.unwrap();

@@ -104,13 +104,13 @@ async fn two_who_append_at_the_same_time_lose_nothing() {
 
 #[tokio::test]
 async fn engines_that_count_otherwise_share_a_thread_and_each_keeps_to_its_own_room() {
-    let store = std::sync::Arc::new(epitome_runtime::store::Memory::new());
+    let store = std::sync::Arc::new(epitome_runtime::store::MemoryStore::new());
     let engine = |tokenizer: &str| {
         let mut settings = crate::world::settings();
         settings.policy.count.tokenizer = tokenizer.to_owned();
-        let parts = epitome_runtime::engine::Parts {
+        let parts = epitome_runtime::engine::EngineParts {
             store: store.clone(),
-            ..epitome_runtime::engine::Parts::in_memory(settings)
+            ..epitome_runtime::engine::EngineParts::in_memory(settings)
         };
         epitome_runtime::engine::Engine::new(parts)
     };

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use epitome_runtime::engine::{Engine, Parts, StepRequest};
+use epitome_runtime::engine::{Engine, EngineParts, StepRequest};
 use epitome_runtime::event::{Bus, CompactionStats, Hook};
 use epitome_runtime::ids::ThreadKey;
-use epitome_runtime::store::Memory;
+use epitome_runtime::store::MemoryStore;
 
 use crate::world::{engine, go_on, holds, open, settings, turn};
 
@@ -56,8 +56,8 @@ async fn many_who_compact_one_thread_at_once_all_get_a_prompt_and_the_versions_h
 async fn the_same_span_under_the_same_policy_gives_the_same_plan() {
     let mut plans = Vec::new();
     for _ in 0..2 {
-        let secret = Arc::new(Memory::new());
-        let engine = Engine::new(Parts { store: secret, ..Parts::in_memory(settings()) }).await.unwrap();
+        let secret = Arc::new(MemoryStore::new());
+        let engine = Engine::new(EngineParts { store: secret, ..EngineParts::in_memory(settings()) }).await.unwrap();
         let mut thread = open(&engine).await;
         go_on(&mut thread, 0..9).await;
         let (row, plan) = engine.log().plan(thread.key(), None).await.unwrap().unwrap();
@@ -103,7 +103,7 @@ async fn hooks_hear_of_every_compaction_and_one_that_hangs_or_panics_stops_none(
     let counted = Arc::new(Counted::default());
     let bus = Bus::new().with_hook(Arc::new(Hanging)).with_hook(counted.clone());
     let bus = bus.with_hook_limit(Duration::from_millis(20));
-    let engine = Engine::new(Parts { bus, ..Parts::in_memory(settings()) }).await.unwrap();
+    let engine = Engine::new(EngineParts { bus, ..EngineParts::in_memory(settings()) }).await.unwrap();
     let mut thread = open(&engine).await;
     let steps = go_on(&mut thread, 0..14).await;
     holds(steps.last().unwrap());

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use epitome_runtime::engine::{Background, Engine, OpenThread, Parts, Saved, Settings, StepRequest};
-use epitome_runtime::store::Memory;
+use epitome_runtime::engine::{Background, Engine, EngineParts, EngineSettings, OpenThread, Saved, StepRequest};
+use epitome_runtime::store::MemoryStore;
 use epitome_testkit::{FaultyObjects, FaultyStore, ObjectCall, ObjectFault, StoreFault};
 use object_store::memory::InMemory;
 
@@ -20,9 +20,9 @@ struct World {
 
 /// A thread that is about to be compacted.
 async fn world(background: Background) -> World {
-    let store = FaultyStore::new(Arc::new(Memory::new()));
-    let settings = Settings { store_timeout: TIMEOUT, background, ..settings() };
-    let parts = Parts { store: Arc::new(store.clone()), ..Parts::in_memory(settings) };
+    let store = FaultyStore::new(Arc::new(MemoryStore::new()));
+    let settings = EngineSettings { store_timeout: TIMEOUT, background, ..settings() };
+    let parts = EngineParts { store: Arc::new(store.clone()), ..EngineParts::in_memory(settings) };
     let engine = Engine::new(parts).await.unwrap();
     let mut thread = open(&engine).await;
     for at in 0..5 {
@@ -95,9 +95,10 @@ async fn a_store_that_fails_around_a_background_compaction_stops_no_request_and_
 async fn an_object_store_that_fails_in_any_way_stops_no_compaction_and_what_left_is_read_from_the_log() {
     for fault in [ObjectFault::Refused, ObjectFault::Hung, ObjectFault::Garbage, ObjectFault::Half, ObjectFault::Full] {
         let objects = FaultyObjects::new(Arc::new(InMemory::new()));
-        let parts = Parts { objects: Arc::new(objects.clone()), ..Parts::in_memory(settings()) };
+        let parts = EngineParts { objects: Arc::new(objects.clone()), ..EngineParts::in_memory(settings()) };
         let window = Some(epitome::budget::Tokens::new(18_000));
-        let parts = Parts { settings: Settings { object_timeout: TIMEOUT, window, ..parts.settings }, ..parts };
+        let parts =
+            EngineParts { settings: EngineSettings { object_timeout: TIMEOUT, window, ..parts.settings }, ..parts };
         let engine = Engine::new(parts).await.unwrap();
         let mut thread = open(&engine).await;
         for call in [ObjectCall::Put, ObjectCall::Get] {
@@ -117,11 +118,11 @@ async fn an_object_store_that_fails_in_any_way_stops_no_compaction_and_what_left
 
 #[tokio::test]
 async fn what_could_not_be_kept_apart_is_read_from_the_log_under_a_later_key_alone() {
-    let (store, objects) = (Arc::new(Memory::new()), FaultyObjects::new(Arc::new(InMemory::new())));
+    let (store, objects) = (Arc::new(MemoryStore::new()), FaultyObjects::new(Arc::new(InMemory::new())));
     let engine = |keys: &str| {
-        let settings = Settings { window: Some(epitome::budget::Tokens::new(26_000)), ..settings() };
+        let settings = EngineSettings { window: Some(epitome::budget::Tokens::new(26_000)), ..settings() };
         let (store, objects, keys) = (store.clone(), Arc::new(objects.clone()), keys.parse().unwrap());
-        Engine::new(Parts { store, objects, keys, ..Parts::in_memory(settings) })
+        Engine::new(EngineParts { store, objects, keys, ..EngineParts::in_memory(settings) })
     };
     let newer = format!("k2:{}", "2".repeat(64));
     objects.fail_always(ObjectCall::Put, ObjectFault::Full);

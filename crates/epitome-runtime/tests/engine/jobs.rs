@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epitome::budget::Tokens;
-use epitome::wire::{Dialect, Severity, Tail, check};
-use epitome_runtime::engine::{Background, Engine, Jobs, OpenThread, Parts, Settings, StepRequest};
+use epitome::wire::{Dialect, LastExchange, Severity, check};
+use epitome_runtime::engine::{Background, Engine, EngineParts, EngineSettings, Jobs, OpenThread, StepRequest};
 use epitome_runtime::event::EventKind;
 use epitome_runtime::model::{Model, ModelPrompt};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
@@ -13,8 +13,8 @@ use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 use crate::summaries::{GOOD, Recorder, answer, summarizer};
 use crate::world::{hints, long, open, owner, says, settings, thread_id, turn};
 
-fn in_background(wait: Duration) -> Settings {
-    Settings { background: Background::On { wait }, ..settings() }
+fn in_background(wait: Duration) -> EngineSettings {
+    EngineSettings { background: Background::On { wait }, ..settings() }
 }
 
 /// Goes on until a compaction is queued. Answers the next turn.
@@ -35,8 +35,8 @@ async fn moved_out(engine: &Engine, thread: &OpenThread) -> usize {
 
 /// A job that is carried out in a turn in which content came back, or none. Answers how often it moved content out.
 async fn job_after(is_called_for: bool) -> usize {
-    let settings = Settings { window: Some(Tokens::new(150_000)), ..in_background(Duration::from_millis(10)) };
-    let engine = Engine::new(Parts::in_memory(settings)).await.unwrap();
+    let settings = EngineSettings { window: Some(Tokens::new(150_000)), ..in_background(Duration::from_millis(10)) };
+    let engine = Engine::new(EngineParts::in_memory(settings)).await.unwrap();
     let mut thread = open(&engine).await;
     thread.append((0..24).flat_map(|at| long(at, 400))).await.unwrap();
     thread.prepare_step(&StepRequest { force: true, ..StepRequest::default() }).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_job_moves_nothing_out_in_the_turn_of_a_rehydration() {
 
 fn wrong_with(prompt: &ModelPrompt) -> Vec<String> {
     let list = format!("[{}]", prompt.messages.join(","));
-    let found = check(Dialect::Chat, &serde_json::from_str(&list).unwrap(), Tail::Closed);
+    let found = check(Dialect::Chat, &serde_json::from_str(&list).unwrap(), LastExchange::Closed);
     let errors = found.into_iter().filter(|violation| violation.severity() == Severity::Error);
     errors.map(|violation| format!("{violation:?}")).collect()
 }
@@ -71,9 +71,9 @@ async fn while_a_call_is_open_the_question_is_put_as_a_transcript_that_a_provide
         let model = Arc::new(answer(&format!("text = '''{GOOD}'''")));
         let seen = Arc::new(Recorder { model, prompts: std::sync::Mutex::default() });
         let asks = ModelSummarizer::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
-        let settings = Settings { model: Some("scripted-1".into()), ..in_background(Duration::from_millis(5)) };
+        let settings = EngineSettings { model: Some("scripted-1".into()), ..in_background(Duration::from_millis(5)) };
         let summarizer = Summarizer::WithFallback(Arc::new(asks));
-        let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
+        let engine = Engine::new(EngineParts { summarizer, ..EngineParts::in_memory(settings) }).await.unwrap();
         let mut thread = open(&engine).await;
         let at = until_queued(&mut thread, 0).await;
         let said = if is_open { 2 } else { 4 };
@@ -94,8 +94,8 @@ async fn whoever_forces_a_compaction_has_the_model_asked_with_background_on_or_o
     for background in [Background::Off, Background::On { wait: Duration::from_millis(50) }] {
         let model = Arc::new(answer(&format!("text = '''{GOOD}'''")));
         let summarizer = Summarizer::Model(summarizer(&model, Duration::from_secs(5)));
-        let settings = Settings { background, ..settings() };
-        let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
+        let settings = EngineSettings { background, ..settings() };
+        let engine = Engine::new(EngineParts { summarizer, ..EngineParts::in_memory(settings) }).await.unwrap();
         let mut thread = open(&engine).await;
         thread.append((0..4).flat_map(turn)).await.unwrap();
         let step = thread.prepare_step(&StepRequest { force: true, ..StepRequest::default() }).await.unwrap();
@@ -108,8 +108,8 @@ async fn a_worker_that_is_dropped_takes_no_further_job() {
     let jobs = Jobs { concurrency: 2, poll: Duration::from_millis(5), ..Jobs::default() };
     let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 300")));
     let summarizer = Summarizer::WithFallback(summarizer(&model, Duration::from_secs(5)));
-    let settings = Settings { jobs, ..in_background(Duration::from_millis(5)) };
-    let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
+    let settings = EngineSettings { jobs, ..in_background(Duration::from_millis(5)) };
+    let engine = Engine::new(EngineParts { summarizer, ..EngineParts::in_memory(settings) }).await.unwrap();
     let mut threads = Vec::new();
     for number in 0..6 {
         let id = thread_id(&format!("w{number}"));

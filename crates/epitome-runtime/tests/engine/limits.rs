@@ -8,25 +8,27 @@ use std::time::Duration;
 use async_trait::async_trait;
 use epitome::budget::{Meter, Overflow, Tokens, counter_for};
 use epitome::wire::Dialect;
-use epitome_runtime::engine::{Background, Engine, Parts, Settings, Step, StepRequest};
+use epitome_runtime::engine::{Background, Engine, EngineParts, EngineSettings, Step, StepRequest};
 use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted, ServedModel};
-use epitome_runtime::store::Memory;
+use epitome_runtime::store::MemoryStore;
 use epitome_testkit::{FaultyObjects, ObjectCall, ObjectFault};
 use object_store::memory::InMemory;
 use serde_json::json;
 
 use crate::world::{WINDOW, engine, hints, long, move_out, open, owner, says, settings, thread_id, turn};
 
-fn in_window(tokens: u64) -> Settings {
-    Settings { window: Some(Tokens::new(tokens)), ..settings() }
+fn in_window(tokens: u64) -> EngineSettings {
+    EngineSettings { window: Some(Tokens::new(tokens)), ..settings() }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hung_object_store_is_waited_for_once_however_many_artifacts_there_are() {
     let timeout = Duration::from_secs(20);
     let objects = FaultyObjects::new(Arc::new(InMemory::new()));
-    let settings = Settings { object_timeout: timeout, ..in_window(150_000) };
-    let engine = Engine::new(Parts { objects: Arc::new(objects.clone()), ..Parts::in_memory(settings) }).await.unwrap();
+    let settings = EngineSettings { object_timeout: timeout, ..in_window(150_000) };
+    let engine = Engine::new(EngineParts { objects: Arc::new(objects.clone()), ..EngineParts::in_memory(settings) })
+        .await
+        .unwrap();
     let mut thread = open(&engine).await;
     thread.append((0..40).flat_map(|at| long(at, 400))).await.unwrap();
     objects.fail_always(ObjectCall::Put, ObjectFault::Hung);
@@ -41,8 +43,8 @@ async fn a_hung_object_store_is_waited_for_once_however_many_artifacts_there_are
 #[tokio::test(start_paused = true)]
 async fn without_a_worker_the_hard_mark_costs_a_short_wait_and_not_the_whole_one() {
     let wait = Duration::from_secs(100);
-    let settings = Settings { background: Background::On { wait }, ..settings() };
-    let engine = Engine::new(Parts::in_memory(settings)).await.unwrap();
+    let settings = EngineSettings { background: Background::On { wait }, ..settings() };
+    let engine = Engine::new(EngineParts::in_memory(settings)).await.unwrap();
     let mut thread = open(&engine).await;
     let mut longest = Duration::ZERO;
     for at in 0..20 {
@@ -158,8 +160,8 @@ fn tools(count: usize) -> String {
 
 #[tokio::test]
 async fn an_honest_provider_with_large_tools_leaves_the_calibration_near_one() {
-    let settings = Settings { model: Some("honest-1".into()), ..in_window(100_000) };
-    let engine = Engine::new(Parts::in_memory(settings)).await.unwrap();
+    let settings = EngineSettings { model: Some("honest-1".into()), ..in_window(100_000) };
+    let engine = Engine::new(EngineParts::in_memory(settings)).await.unwrap();
     let mut thread = open(&engine).await;
     let request = StepRequest {
         tools: Some(tools(100)),
@@ -186,9 +188,12 @@ fn is_within(step: &Step, window: u64, engine: &Engine) {
 
 #[tokio::test]
 async fn what_comes_back_stays_within_a_window_that_is_smaller_than_its_limits() {
-    let (store, objects) = (Arc::new(Memory::new()), Arc::new(InMemory::new()));
-    let parts =
-        |window| Parts { store: store.clone(), objects: objects.clone(), ..Parts::in_memory(in_window(window)) };
+    let (store, objects) = (Arc::new(MemoryStore::new()), Arc::new(InMemory::new()));
+    let parts = |window| EngineParts {
+        store: store.clone(),
+        objects: objects.clone(),
+        ..EngineParts::in_memory(in_window(window))
+    };
     let engine = Engine::new(parts(26_000)).await.unwrap();
     let mut thread = open(&engine).await;
     move_out(&mut thread, 5).await;
@@ -243,7 +248,7 @@ async fn the_limits_per_turn_hold_over_many_steps_of_one_turn() {
         let rules = &mut settings.policy.rehydrate;
         (rules.total, rules.artifacts_max) = (Tokens::new(total), artifacts_max);
         let rules = rules.clone();
-        let engine = Engine::new(Parts::in_memory(settings)).await.unwrap();
+        let engine = Engine::new(EngineParts::in_memory(settings)).await.unwrap();
         let mut thread = open(&engine).await;
         thread.append((0..40).flat_map(|at| long(at, 400))).await.unwrap();
         thread.prepare_step(&StepRequest::default()).await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use epitome::budget::{Tokens, Window};
 use epitome::wire::Dialect;
-use epitome_runtime::engine::{Clock, Engine, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{Clock, Engine, EngineParts, EngineSettings, StepRequest};
 use epitome_runtime::ids::Moment;
 use epitome_runtime::model::{LEARNED_FOR, Model, Scripted, ServedModel};
 use serde_json::json;
@@ -15,9 +15,9 @@ use crate::world::{owner, thread_id, turn};
 async fn a_window_that_nobody_told_is_learned_from_the_refusal_and_kept() {
     let script = "model = \"tiny-1\"\nwindow = 3000\n\n[[answer]]\ntext = \"Yes, go on.\"\nrepeat = true\n";
     let model = Scripted::parse(script).unwrap();
-    let store = Arc::new(epitome_runtime::store::Memory::new());
-    let settings = Settings { model: Some("tiny-1".into()), ..Settings::default() };
-    let parts = || Parts { store: store.clone(), ..Parts::in_memory(settings.clone()) };
+    let store = Arc::new(epitome_runtime::store::MemoryStore::new());
+    let settings = EngineSettings { model: Some("tiny-1".into()), ..EngineSettings::default() };
+    let parts = || EngineParts { store: store.clone(), ..EngineParts::in_memory(settings.clone()) };
     let engine = Engine::new(parts()).await.unwrap();
     let mut thread = engine.open(&owner(), thread_id("t"), Dialect::Chat).await.unwrap();
     for at in 0..20 {
@@ -46,7 +46,7 @@ async fn a_window_that_nobody_told_is_learned_from_the_refusal_and_kept() {
 async fn a_prompt_that_can_never_fit_ends_with_the_providers_own_error() {
     let script = "model = \"tiny-2\"\nwindow = 20\n\n[[answer]]\ntext = \"?\"\nrepeat = true\n";
     let model = Scripted::parse(script).unwrap();
-    let engine = Engine::new(Parts::in_memory(Settings::default())).await.unwrap();
+    let engine = Engine::new(EngineParts::in_memory(EngineSettings::default())).await.unwrap();
     let mut thread = engine.open(&owner(), thread_id("t"), Dialect::Chat).await.unwrap();
     thread.append([json!({"role": "user", "content": "word ".repeat(500)}).to_string()]).await.unwrap();
     let error = thread.ask(&model, &StepRequest::default(), false, &mut |_| {}).await.unwrap_err();
@@ -74,8 +74,8 @@ async fn outgrow(engine: &Engine, model: &Scripted, name: &str) {
 
 #[tokio::test]
 async fn a_listed_window_is_lowered_by_a_second_conversation_and_not_by_one() {
-    let settings = Settings { model: Some("gpt-4o".into()), ..Settings::default() };
-    let engine = Engine::new(Parts::in_memory(settings)).await.unwrap();
+    let settings = EngineSettings { model: Some("gpt-4o".into()), ..EngineSettings::default() };
+    let engine = Engine::new(EngineParts::in_memory(settings)).await.unwrap();
     let (model, served) = tiny("gpt-4o");
     outgrow(&engine, &model, "one").await;
     assert_eq!(engine.window_of(&served), Window::Listed(Tokens::new(128_000)));
@@ -90,7 +90,7 @@ async fn a_learned_window_is_forgotten_after_its_time_and_learned_anew() {
         let days = days.clone();
         Clock::new(move || Moment(days.load(std::sync::atomic::Ordering::SeqCst) * 86_400_000))
     };
-    let engine = Engine::new(Parts::in_memory(Settings::default())).await.unwrap().with_clock(clock);
+    let engine = Engine::new(EngineParts::in_memory(EngineSettings::default())).await.unwrap().with_clock(clock);
     let (model, served) = tiny("tiny-1");
     outgrow(&engine, &model, "one").await;
     let learned_for = i64::try_from(LEARNED_FOR.as_secs() / 86_400).unwrap();
@@ -104,8 +104,8 @@ async fn a_learned_window_is_forgotten_after_its_time_and_learned_anew() {
 
 #[tokio::test]
 async fn a_reset_is_not_undone_by_an_engine_that_did_not_know_of_it() {
-    let store = Arc::new(epitome_runtime::store::Memory::new());
-    let parts = || Parts { store: store.clone(), ..Parts::in_memory(Settings::default()) };
+    let store = Arc::new(epitome_runtime::store::MemoryStore::new());
+    let parts = || EngineParts { store: store.clone(), ..EngineParts::in_memory(EngineSettings::default()) };
     let engine = Engine::new(parts()).await.unwrap();
     let (model, served) = tiny("tiny-1");
     outgrow(&engine, &model, "one").await;
@@ -123,8 +123,8 @@ async fn a_reset_is_not_undone_by_an_engine_that_did_not_know_of_it() {
 
 #[tokio::test]
 async fn what_an_older_version_learned_for_everybody_is_not_believed() {
-    let store = Arc::new(epitome_runtime::store::Memory::new());
-    let parts = || Parts { store: store.clone(), ..Parts::in_memory(Settings::default()) };
+    let store = Arc::new(epitome_runtime::store::MemoryStore::new());
+    let parts = || EngineParts { store: store.clone(), ..EngineParts::in_memory(EngineSettings::default()) };
     let engine = Engine::new(parts()).await.unwrap();
     let system = "epitome.system".parse().unwrap();
     let old = json!({"windows": {"gpt-4o": 1200}, "calibration": {"gpt-4o": 2.0}});

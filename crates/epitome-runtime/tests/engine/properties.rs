@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use epitome::budget::Tokens;
 use epitome::policy::Preset;
-use epitome::wire::{Dialect, Severity, Tail, check};
-use epitome_runtime::engine::{Engine, OpenThread, Parts, Settings, Step, StepRequest};
+use epitome::wire::{Dialect, LastExchange, Severity, check};
+use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, OpenThread, Step, StepRequest};
 use epitome_runtime::ids::ThreadId;
-use epitome_runtime::store::{Memory, Postgres, Sqlite, Store};
+use epitome_runtime::store::{MemoryStore, PostgresStore, SqliteStore, Store};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
@@ -38,8 +38,10 @@ async fn grows(store: Arc<dyn Store>, (scripts, dialect, style, preset, window):
     let name = policy.name.clone();
     let force = !policy.trigger.auto;
     let window = Some(Tokens::new(window));
-    let settings = Settings { window, ..Settings::new(policy) };
-    let engine = Engine::new(Parts { store, ..Parts::in_memory(settings) }).await.map_err(|error| error.to_string())?;
+    let settings = EngineSettings { window, ..EngineSettings::new(policy) };
+    let engine = Engine::new(EngineParts { store, ..EngineParts::in_memory(settings) })
+        .await
+        .map_err(|error| error.to_string())?;
     let id = ThreadId::new();
     let mut thread = engine.open(&owner(), id.clone(), dialect).await.map_err(|error| error.to_string())?;
     let style = Style { extra: false, ..style };
@@ -84,7 +86,7 @@ fn is_open(thread: &OpenThread) -> bool {
 /// compacted; pins stand in it once anything was.
 fn holds(step: &Step, dialect: Dialect, before: Option<&Step>, open: bool) -> Result<(), String> {
     let list: Value = serde_json::from_str(&format!("[{}]", step.messages.join(","))).map_err(|e| e.to_string())?;
-    let tail = if open { Tail::Open } else { Tail::Closed };
+    let tail = if open { LastExchange::Open } else { LastExchange::Closed };
     if step.version > 0
         && let Some(wrong) = check(dialect, &list, tail).into_iter().find(|v| v.severity() == Severity::Error)
     {
@@ -139,17 +141,17 @@ fn renamed(messages: Vec<Value>, round: usize) -> Vec<String> {
 
 #[test]
 fn the_cores_invariants_hold_on_the_store_in_memory() {
-    hold_on(60, |_| Arc::new(Memory::new()));
+    hold_on(60, |_| Arc::new(MemoryStore::new()));
 }
 
 #[test]
 fn the_cores_invariants_hold_on_sqlite() {
-    hold_on(40, |_| Arc::new(Sqlite::in_memory().unwrap()));
+    hold_on(40, |_| Arc::new(SqliteStore::in_memory().unwrap()));
 }
 
 #[test]
 fn the_cores_invariants_hold_on_postgres() {
     let url = std::env::var("EPITOME_TEST_POSTGRES")
         .expect("EPITOME_TEST_POSTGRES says where Postgres is; scripts/test starts it and sets this");
-    hold_on(25, |runtime| Arc::new(runtime.block_on(Postgres::connect(&url)).unwrap()));
+    hold_on(25, |runtime| Arc::new(runtime.block_on(PostgresStore::connect(&url)).unwrap()));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use epitome::wire::Dialect;
-use epitome_runtime::engine::{Engine, EngineError, Parts};
+use epitome_runtime::engine::{Engine, EngineError, EngineParts};
 use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 
@@ -23,7 +23,7 @@ async fn a_number_of_a_summary_that_a_thread_came_with_is_refused_and_not_anothe
     thread.append(came_with).await.unwrap();
     for reference in ["m2", "m4"] {
         let refused = thread.read_message(reference, None).await.unwrap_err();
-        assert!(matches!(refused, EngineError::ForeignNumber { .. }), "{reference}: {refused}");
+        assert!(matches!(refused, EngineError::ForeignNumber(_)), "{reference}: {refused}");
     }
     assert_eq!(thread.read_message("m3", None).await.unwrap(), "Three.");
 }
@@ -61,7 +61,7 @@ async fn a_thread_is_opened_in_its_own_dialect_alone() {
         let opened = engine.open(&owner(), thread_id("t1"), dialect).await;
         match dialect {
             Dialect::Chat => assert_eq!(raws(&engine, &opened.unwrap()).await.len(), 1),
-            _ => assert!(matches!(opened.unwrap_err(), EngineError::Dialect { .. }), "{dialect:?}"),
+            _ => assert!(matches!(opened.unwrap_err(), EngineError::Dialect(..)), "{dialect:?}"),
         }
     }
 }
@@ -139,7 +139,7 @@ async fn what_a_model_refers_to_is_a_place_in_the_log_also_after_messages_left_m
     let model = Arc::new(Citing::default());
     let asks = ModelSummarizer::new(model.clone() as Arc<dyn Model>, Duration::from_secs(5));
     let summarizer = Summarizer::WithFallback(Arc::new(asks));
-    let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings()) }).await.unwrap();
+    let engine = Engine::new(EngineParts { summarizer, ..EngineParts::in_memory(settings()) }).await.unwrap();
     let mut thread = open(&engine).await;
     go_on(&mut thread, 0..14).await;
     assert!(thread.row().version > 2 && thread.thread().len() < 14 * 4, "messages left memory");

@@ -3,7 +3,7 @@
 
 use epitome::budget::Tokens;
 use epitome::wire::{Dialect, Voice, say};
-use epitome_runtime::engine::{Engine, OpenThread, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, OpenThread, StepRequest};
 use epitome_runtime::ids::Moment;
 use epitome_runtime::model::{Endpoint, HttpModel};
 
@@ -38,8 +38,8 @@ async fn grows(engine: &Engine, dialect: Dialect, turns: usize) -> OpenThread {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_far_past_the_window_is_answered_to_the_end_on_every_protocol() {
     for dialect in [Dialect::Chat, Dialect::Responses, Dialect::Anthropic] {
-        let settings = Settings { model: Some(MODEL.into()), ..Settings::default() };
-        let engine = Engine::new(Parts::in_memory(settings)).await.unwrap();
+        let settings = EngineSettings { model: Some(MODEL.into()), ..EngineSettings::default() };
+        let engine = Engine::new(EngineParts::in_memory(settings)).await.unwrap();
         let thread = grows(&engine, dialect, 12).await;
         assert!(thread.row().version > 0, "{dialect}: it was compacted");
         let book = engine.lessons(&thread.key().tenant).await.unwrap();

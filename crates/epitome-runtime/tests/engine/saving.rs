@@ -4,8 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use epitome_runtime::engine::{Engine, Parts, Saved, Settings, StepRequest};
-use epitome_runtime::store::{Memory, Sqlite};
+use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, Saved, StepRequest};
+use epitome_runtime::store::{MemoryStore, SqliteStore};
 use epitome_runtime::vault::Keys;
 use epitome_testkit::{FaultyStore, StoreFault};
 
@@ -13,11 +13,11 @@ use crate::world::{keys, open, raws, says, settings};
 
 /// One is refused a question and its answer; meanwhile another appends `theirs`.
 async fn is_refused_meanwhile(fault: StoreFault, keys: Keys, theirs: &[String]) {
-    let memory = Arc::new(Memory::new());
+    let memory = Arc::new(MemoryStore::new());
     let faulty = FaultyStore::new(memory.clone());
-    let parts = || Parts { keys: keys.clone(), ..Parts::in_memory(settings()) };
-    let one = Engine::new(Parts { store: Arc::new(faulty.clone()), ..parts() }).await.unwrap();
-    let two = Engine::new(Parts { store: memory, ..parts() }).await.unwrap();
+    let parts = || EngineParts { keys: keys.clone(), ..EngineParts::in_memory(settings()) };
+    let one = Engine::new(EngineParts { store: Arc::new(faulty.clone()), ..parts() }).await.unwrap();
+    let two = Engine::new(EngineParts { store: memory, ..parts() }).await.unwrap();
     let (mut thread, mut other) = (open(&one).await, open(&two).await);
     faulty.fail(0, 1, fault);
     let ours = [says("user", "continue"), says("assistant", "The answer of one.")];
@@ -47,8 +47,8 @@ async fn a_refused_append_loses_nothing_when_another_appends_the_same_first_mess
 #[tokio::test(start_paused = true)]
 async fn an_append_that_was_made_and_not_confirmed_is_not_made_again() {
     for keys in keys() {
-        let faulty = FaultyStore::new(Arc::new(Memory::new()));
-        let parts = Parts { store: Arc::new(faulty.clone()), keys, ..Parts::in_memory(settings()) };
+        let faulty = FaultyStore::new(Arc::new(MemoryStore::new()));
+        let parts = EngineParts { store: Arc::new(faulty.clone()), keys, ..EngineParts::in_memory(settings()) };
         let engine = Engine::new(parts).await.unwrap();
         let mut thread = open(&engine).await;
         let all = ["one", "two", "three"].map(|words| says("user", words));
@@ -83,8 +83,8 @@ async fn given_up_after(wait: impl Future<Output = ()>, work: impl Future) {
 }
 
 async fn gives_up_at_any_moment(keys: Keys) {
-    let store = Arc::new(Sqlite::in_memory().unwrap());
-    let engine = Engine::new(Parts { store, keys, ..Parts::in_memory(settings()) }).await.unwrap();
+    let store = Arc::new(SqliteStore::in_memory().unwrap());
+    let engine = Engine::new(EngineParts { store, keys, ..EngineParts::in_memory(settings()) }).await.unwrap();
     let mut thread = open(&engine).await;
     let mut all = Vec::new();
     for number in 0..50 {
@@ -118,9 +118,9 @@ async fn a_store_that_stalls_for_longer_than_its_patience_doubles_nothing() {
         let folder = std::env::temp_dir().join(format!("epitome-stall-{}", uuid::Uuid::now_v7()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("store.db");
-        let store = Arc::new(Sqlite::open(&path).unwrap());
-        let settings = Settings { store_timeout: Duration::from_millis(250), ..settings() };
-        let engine = Engine::new(Parts { store, keys, ..Parts::in_memory(settings) }).await.unwrap();
+        let store = Arc::new(SqliteStore::open(&path).unwrap());
+        let settings = EngineSettings { store_timeout: Duration::from_millis(250), ..settings() };
+        let engine = Engine::new(EngineParts { store, keys, ..EngineParts::in_memory(settings) }).await.unwrap();
         let mut thread = open(&engine).await;
         let all = ["first", "only once", "last"].map(|words| says("user", words));
         thread.append([all[0].clone()]).await.unwrap();

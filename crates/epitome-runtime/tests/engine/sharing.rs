@@ -7,11 +7,11 @@ use epitome::budget::{Meter, Tokens, counter_for};
 use epitome::thread::{Raw, Thread};
 use epitome::wire::{Dialect, decode_message};
 use epitome_runtime::artifact::{Access, Permission, Permissions};
-use epitome_runtime::engine::{ArtifactRetention, Background, Engine, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{ArtifactRetention, Background, Engine, EngineParts, EngineSettings, StepRequest};
 use epitome_runtime::event::{Bus, Event, Listener};
 use epitome_runtime::ids::Moment;
 use epitome_runtime::model::Model;
-use epitome_runtime::store::{JobKind, Memory, Sensitivity, Sqlite, Store};
+use epitome_runtime::store::{JobKind, MemoryStore, Sensitivity, SqliteStore, Store};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 use epitome_runtime::vault::Keys;
 use epitome_testkit::{FaultyObjects, ObjectCall, ObjectFault};
@@ -24,8 +24,8 @@ use crate::world::{
 
 #[tokio::test]
 async fn a_fork_onto_a_thread_that_is_there_is_an_error_and_changes_nothing() {
-    for store in [Arc::new(Memory::new()) as Arc<dyn Store>, Arc::new(Sqlite::in_memory().unwrap())] {
-        let engine = Engine::new(Parts { store, ..Parts::in_memory(settings()) }).await.unwrap();
+    for store in [Arc::new(MemoryStore::new()) as Arc<dyn Store>, Arc::new(SqliteStore::in_memory().unwrap())] {
+        let engine = Engine::new(EngineParts { store, ..EngineParts::in_memory(settings()) }).await.unwrap();
         let mut one = open(&engine).await;
         go_on(&mut one, 0..12).await;
         let mut other = engine.open(&owner(), thread_id("other"), Dialect::Chat).await.unwrap();
@@ -44,8 +44,8 @@ async fn a_fork_onto_a_thread_that_is_there_is_an_error_and_changes_nothing() {
 
 #[tokio::test]
 async fn a_fork_of_a_fork_takes_over_its_grandparents_plan_where_its_parent_has_none() {
-    let store = Arc::new(Sqlite::in_memory().unwrap());
-    let engine = Engine::new(Parts { store, ..Parts::in_memory(settings()) }).await.unwrap();
+    let store = Arc::new(SqliteStore::in_memory().unwrap());
+    let engine = Engine::new(EngineParts { store, ..EngineParts::in_memory(settings()) }).await.unwrap();
     let mut thread = open(&engine).await;
     go_on(&mut thread, 0..20).await;
     let mut child = engine.fork(&owner(), thread_id("t1"), 60, thread_id("child")).await.unwrap();
@@ -112,9 +112,9 @@ async fn tenants_with_the_same_conversation_share_neither_a_call_nor_a_cached_su
     let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 50")));
     let seen = Arc::new(Recorder { model: model.clone(), prompts: std::sync::Mutex::default() });
     let asks = ModelSummarizer::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
-    let parts = Parts {
+    let parts = EngineParts {
         summarizer: Summarizer::WithFallback(Arc::new(asks)),
-        ..Parts::in_memory(Settings { model: Some("scripted-1".into()), ..settings() })
+        ..EngineParts::in_memory(EngineSettings { model: Some("scripted-1".into()), ..settings() })
     };
     let engine = Engine::new(parts).await.unwrap();
     let mut threads = Vec::new();
@@ -146,8 +146,8 @@ async fn a_cached_summary_that_has_expired_is_not_used() {
     for (lasts, asked) in [(Duration::from_millis(1), 2), (Duration::from_secs(3600), 1)] {
         let model = Arc::new(answer(&format!("text = '''{GOOD}'''")));
         let summarizer = Summarizer::WithFallback(summarizer(&model, Duration::from_secs(5)));
-        let settings = Settings { summary_cache: lasts, ..settings() };
-        let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
+        let settings = EngineSettings { summary_cache: lasts, ..settings() };
+        let engine = Engine::new(EngineParts { summarizer, ..EngineParts::in_memory(settings) }).await.unwrap();
         for name in ["a", "b"] {
             let mut thread = engine.open(&owner(), thread_id(name), Dialect::Chat).await.unwrap();
             thread.append((0..6).flat_map(turn)).await.unwrap();
@@ -160,7 +160,7 @@ async fn a_cached_summary_that_has_expired_is_not_used() {
 
 async fn keeping(retention: ArtifactRetention) -> Engine {
     let window = Some(Tokens::new(26_000));
-    Engine::new(Parts::in_memory(Settings { retention, window, ..settings() })).await.unwrap()
+    Engine::new(EngineParts::in_memory(EngineSettings { retention, window, ..settings() })).await.unwrap()
 }
 
 #[tokio::test]
@@ -219,11 +219,14 @@ async fn a_providers_words_stand_in_no_job_and_no_event() {
     let refusal = r#"error = { kind = "status", status = 400, message = "Bad: 'Never delete production data.'" }"#;
     let model = Arc::new(answer(refusal));
     let heard = Arc::new(Heard::default());
-    let parts = Parts {
+    let parts = EngineParts {
         keys: KEY.parse().unwrap(),
         summarizer: Summarizer::Model(summarizer(&model, Duration::from_secs(5))),
         bus: Bus::new().with_listener(heard.clone()),
-        ..Parts::in_memory(Settings { background: Background::On { wait: Duration::from_millis(1) }, ..settings() })
+        ..EngineParts::in_memory(EngineSettings {
+            background: Background::On { wait: Duration::from_millis(1) },
+            ..settings()
+        })
     };
     let engine = Engine::new(parts).await.unwrap();
     let mut thread = open(&engine).await;
@@ -245,8 +248,10 @@ async fn a_providers_words_stand_in_no_job_and_no_event() {
 #[tokio::test]
 async fn with_a_key_a_messages_id_cannot_be_made_from_its_content() {
     for (keys, is_sealed) in keys().into_iter().zip([false, true]) {
-        let store = Arc::new(Memory::new());
-        let engine = Engine::new(Parts { store: store.clone(), keys, ..Parts::in_memory(settings()) }).await.unwrap();
+        let store = Arc::new(MemoryStore::new());
+        let engine = Engine::new(EngineParts { store: store.clone(), keys, ..EngineParts::in_memory(settings()) })
+            .await
+            .unwrap();
         let mut thread = open(&engine).await;
         let secret = says("user", "my PIN is 4711");
         thread.append([secret.clone()]).await.unwrap();
@@ -263,13 +268,13 @@ async fn with_a_key_a_messages_id_cannot_be_made_from_its_content() {
 
 #[tokio::test]
 async fn artifacts_are_read_from_the_log_after_the_key_was_changed() {
-    let store = Arc::new(Memory::new());
+    let store = Arc::new(MemoryStore::new());
     let objects = FaultyObjects::new(Arc::new(InMemory::new()));
-    let parts = |keys: Keys| Parts {
+    let parts = |keys: Keys| EngineParts {
         store: store.clone(),
         objects: Arc::new(objects.clone()),
         keys,
-        ..Parts::in_memory(Settings { window: Some(Tokens::new(26_000)), ..settings() })
+        ..EngineParts::in_memory(EngineSettings { window: Some(Tokens::new(26_000)), ..settings() })
     };
     let engine = Engine::new(parts(KEY.parse().unwrap())).await.unwrap();
     let mut thread = open(&engine).await;
@@ -288,8 +293,8 @@ async fn artifacts_are_read_from_the_log_after_the_key_was_changed() {
 
 #[tokio::test]
 async fn what_was_indexed_before_there_was_a_key_is_still_found() {
-    let store = Arc::new(Memory::new());
-    let parts = |keys: Keys| Parts { store: store.clone(), keys, ..Parts::in_memory(settings()) };
+    let store = Arc::new(MemoryStore::new());
+    let parts = |keys: Keys| EngineParts { store: store.clone(), keys, ..EngineParts::in_memory(settings()) };
     let engine = Engine::new(parts(Keys::none())).await.unwrap();
     go_on(&mut open(&engine).await, 0..12).await;
     let engine = Engine::new(parts(KEY.parse().unwrap())).await.unwrap();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use epitome_runtime::engine::{Background, Engine, Jobs, Parts, Settings, StepRequest};
+use epitome_runtime::engine::{Background, Engine, EngineParts, EngineSettings, Jobs, StepRequest};
 use epitome_runtime::event::{Event, EventKind};
 use epitome_runtime::model::{Model, Scripted};
-use epitome_runtime::store::{JobKind, Memory};
+use epitome_runtime::store::{JobKind, MemoryStore};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 
 use crate::world::{go_on, holds, open, owner, said, settings, thread_id, turn};
@@ -26,7 +26,7 @@ pub fn summarizer(model: &Arc<Scripted>, timeout: Duration) -> Arc<ModelSummariz
 }
 
 async fn engine_with(summarizer: Summarizer) -> Engine {
-    Engine::new(Parts { summarizer, ..Parts::in_memory(settings()) }).await.unwrap()
+    Engine::new(EngineParts { summarizer, ..EngineParts::in_memory(settings()) }).await.unwrap()
 }
 
 async fn events(engine: &Engine, name: &str) -> Vec<Event> {
@@ -106,7 +106,7 @@ async fn every_bad_answer_gives_way_to_the_embedded_summarizer_and_says_why() {
         let heard = Arc::new(Heard::default());
         let bus = epitome_runtime::event::Bus::new().with_listener(heard.clone());
         let summarizer = Summarizer::WithFallback(summarizer(&model, timeout));
-        let parts = Parts { summarizer, bus, ..Parts::in_memory(settings()) };
+        let parts = EngineParts { summarizer, bus, ..EngineParts::in_memory(settings()) };
         let engine = Engine::new(parts).await.unwrap();
         let mut thread = open(&engine).await;
         go_on(&mut thread, 0..8).await;
@@ -129,13 +129,13 @@ impl epitome_runtime::event::Listener for Heard {
 
 #[tokio::test]
 async fn the_same_span_is_summarized_once_by_two_who_ask_at_the_same_time_and_from_the_cache_later() {
-    let store = Arc::new(Memory::new());
+    let store = Arc::new(MemoryStore::new());
     let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 50")));
     let summarizer = Summarizer::WithFallback(summarizer(&model, Duration::from_secs(5)));
-    let parts = || Parts {
+    let parts = || EngineParts {
         store: store.clone(),
         summarizer: summarizer.clone(),
-        ..Parts::in_memory(Settings { background: Background::Off, ..settings() })
+        ..EngineParts::in_memory(EngineSettings { background: Background::Off, ..settings() })
     };
     let engine = Engine::new(parts()).await.unwrap();
     let (mut one, mut two) = (
@@ -162,9 +162,9 @@ async fn with_the_same_model_the_agents_own_request_is_the_prefix_of_the_questio
     let model = Arc::new(answer(&script));
     let seen = Arc::new(Recorder { model, prompts: std::sync::Mutex::default() });
     let summarizer = ModelSummarizer::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
-    let parts = Parts {
+    let parts = EngineParts {
         summarizer: Summarizer::WithFallback(Arc::new(summarizer)),
-        ..Parts::in_memory(Settings { model: Some("scripted-1".into()), ..settings() })
+        ..EngineParts::in_memory(EngineSettings { model: Some("scripted-1".into()), ..settings() })
     };
     let engine = Engine::new(parts).await.unwrap();
     let mut thread = open(&engine).await;
@@ -224,9 +224,9 @@ async fn a_summarizer_with_a_small_window_is_asked_in_pieces_and_never_more_than
     let summarizer = ModelSummarizer::new(Arc::clone(&model) as Arc<dyn Model>, Duration::from_secs(5))
         .with_window(epitome::budget::Tokens::new(4000));
     let window = Some(epitome::budget::Tokens::new(40_000));
-    let parts = Parts {
+    let parts = EngineParts {
         summarizer: Summarizer::WithFallback(Arc::new(summarizer)),
-        ..Parts::in_memory(Settings { window, ..settings() })
+        ..EngineParts::in_memory(EngineSettings { window, ..settings() })
     };
     let engine = Engine::new(parts).await.unwrap();
     let mut thread = open(&engine).await;
@@ -240,14 +240,14 @@ async fn a_summarizer_with_a_small_window_is_asked_in_pieces_and_never_more_than
 #[tokio::test]
 async fn compaction_runs_in_the_background_and_swaps_in_when_it_is_ready() {
     let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 30")));
-    let settings = Settings {
+    let settings = EngineSettings {
         background: Background::On { wait: Duration::from_secs(5) },
         jobs: Jobs { poll: Duration::from_millis(10), ..Jobs::default() },
         window: Some(epitome::budget::Tokens::new(12_000)),
         ..settings()
     };
     let summarizer = Summarizer::WithFallback(summarizer(&model, Duration::from_secs(5)));
-    let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
+    let engine = Engine::new(EngineParts { summarizer, ..EngineParts::in_memory(settings) }).await.unwrap();
     let worker = engine.work();
     let mut thread = open(&engine).await;
     let mut seen_compacting = 0;
@@ -271,9 +271,9 @@ async fn compaction_runs_in_the_background_and_swaps_in_when_it_is_ready() {
 #[tokio::test]
 async fn at_the_hard_mark_a_request_waits_for_so_long_and_then_goes_on_without_the_model() {
     let model = Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 60000")));
-    let settings = Settings { background: Background::On { wait: Duration::from_millis(80) }, ..settings() };
+    let settings = EngineSettings { background: Background::On { wait: Duration::from_millis(80) }, ..settings() };
     let summarizer = Summarizer::WithFallback(summarizer(&model, Duration::from_secs(60)));
-    let engine = Engine::new(Parts { summarizer, ..Parts::in_memory(settings) }).await.unwrap();
+    let engine = Engine::new(EngineParts { summarizer, ..EngineParts::in_memory(settings) }).await.unwrap();
     let worker = engine.work();
     let mut thread = open(&engine).await;
     go_on(&mut thread, 0..10).await;
@@ -283,14 +283,15 @@ async fn at_the_hard_mark_a_request_waits_for_so_long_and_then_goes_on_without_t
 
 #[tokio::test]
 async fn a_worker_that_dies_hands_its_job_on_and_a_late_one_commits_nothing() {
-    let store = Arc::new(Memory::new());
-    let settings = |lease: u64| Settings {
+    let store = Arc::new(MemoryStore::new());
+    let settings = |lease: u64| EngineSettings {
         background: Background::On { wait: Duration::from_millis(1) },
         jobs: Jobs { lease: Duration::from_millis(lease), poll: Duration::from_millis(5), ..Jobs::default() },
         window: Some(epitome::budget::Tokens::new(20_000)),
         ..crate::world::settings()
     };
-    let engine = Engine::new(Parts { store: store.clone(), ..Parts::in_memory(settings(60)) }).await.unwrap();
+    let engine =
+        Engine::new(EngineParts { store: store.clone(), ..EngineParts::in_memory(settings(60)) }).await.unwrap();
     let mut thread = open(&engine).await;
     let mut at = 0;
     while !thread.prepare_step(&StepRequest::default()).await.unwrap().is_compacting {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use epitome::wire::Dialect;
 use epitome_runtime::artifact::{Access, Permission, Permissions};
-use epitome_runtime::engine::{Engine, Parts, Settings, StepRequest};
-use epitome_runtime::store::Sqlite;
+use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, StepRequest};
+use epitome_runtime::store::SqliteStore;
 use epitome_runtime::vault::Keys;
 
 use crate::world::{go_on, open, owner, said, settings, tenant, thread_id, turn};
@@ -32,10 +32,12 @@ async fn the_same_thread_id_is_another_thread_for_another_tenant() {
 
 #[tokio::test]
 async fn an_artifacts_id_is_no_use_to_another_tenant_nor_guessed_from_its_content() {
-    let engine =
-        Engine::new(Parts::in_memory(Settings { window: Some(epitome::budget::Tokens::new(18_000)), ..settings() }))
-            .await
-            .unwrap();
+    let engine = Engine::new(EngineParts::in_memory(EngineSettings {
+        window: Some(epitome::budget::Tokens::new(18_000)),
+        ..settings()
+    }))
+    .await
+    .unwrap();
     let mut thread = open(&engine).await;
     let padding = "// padding\\n".repeat(900);
     for at in 0..3 {
@@ -87,11 +89,15 @@ async fn with_a_key_nothing_that_was_said_stands_in_any_file_and_recall_still_fi
         let folder = std::env::temp_dir().join(format!("epitome-{}-{}", std::process::id(), key.is_some()));
         std::fs::create_dir_all(folder.join("objects")).unwrap();
         let keys: Keys = key.map_or_else(Keys::none, |key| key.parse().unwrap());
-        let store = Arc::new(Sqlite::open(folder.join("store.db")).unwrap());
+        let store = Arc::new(SqliteStore::open(folder.join("store.db")).unwrap());
         let objects = object_store::local::LocalFileSystem::new_with_prefix(folder.join("objects")).unwrap();
         let window = Some(epitome::budget::Tokens::new(18_000));
-        let parts =
-            Parts { store, objects: Arc::new(objects), keys, ..Parts::in_memory(Settings { window, ..settings() }) };
+        let parts = EngineParts {
+            store,
+            objects: Arc::new(objects),
+            keys,
+            ..EngineParts::in_memory(EngineSettings { window, ..settings() })
+        };
         let engine = Engine::new(parts).await.unwrap();
         let mut thread = open(&engine).await;
         let padding = "// quincunx padding\\n".repeat(600);
@@ -117,7 +123,7 @@ async fn with_a_key_nothing_that_was_said_stands_in_any_file_and_recall_still_fi
 #[tokio::test]
 async fn errors_and_events_hold_nothing_that_was_said_and_no_key() {
     let keys: Keys = "k1:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f".parse().unwrap();
-    let engine = Engine::new(Parts { keys, ..Parts::in_memory(settings()) }).await.unwrap();
+    let engine = Engine::new(EngineParts { keys, ..EngineParts::in_memory(settings()) }).await.unwrap();
     let mut thread = open(&engine).await;
     go_on(&mut thread, 0..15).await;
     let events = engine.log().events(thread.key(), 0, 1000).await.unwrap();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use epitome::budget::Tokens;
 use epitome::policy::preset;
-use epitome::wire::{Dialect, Severity, Tail, check};
+use epitome::wire::{Dialect, LastExchange, Severity, check};
 use epitome_runtime::artifact::Access;
-use epitome_runtime::engine::{Engine, OpenThread, Parts, Settings, Step, StepRequest};
+use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, OpenThread, Step, StepRequest};
 use epitome_runtime::ids::{TenantId, ThreadId};
 use epitome_runtime::log::ArtifactHint;
 use epitome_runtime::vault::Keys;
@@ -15,8 +15,8 @@ use serde_json::json;
 pub const WINDOW: u64 = 6_000;
 pub const KEY: &str = "k1:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
-pub fn settings() -> Settings {
-    Settings { window: Some(Tokens::new(WINDOW)), ..Settings::new(preset("ladder").unwrap()) }
+pub fn settings() -> EngineSettings {
+    EngineSettings { window: Some(Tokens::new(WINDOW)), ..EngineSettings::new(preset("ladder").unwrap()) }
 }
 
 pub fn tenant(name: &str) -> TenantId {
@@ -32,7 +32,7 @@ pub fn thread_id(name: &str) -> ThreadId {
 }
 
 pub async fn engine() -> Engine {
-    Engine::new(Parts::in_memory(settings())).await.unwrap()
+    Engine::new(EngineParts::in_memory(settings())).await.unwrap()
 }
 
 pub async fn open(engine: &Engine) -> OpenThread {
@@ -119,7 +119,7 @@ pub async fn go_on(thread: &mut OpenThread, turns: std::ops::Range<usize>) -> Ve
 pub fn holds(step: &Step) {
     let list = format!("[{}]", step.messages.join(","));
     let value = serde_json::from_str(&list).unwrap();
-    let wrong: Vec<_> = check(Dialect::Chat, &value, Tail::Closed)
+    let wrong: Vec<_> = check(Dialect::Chat, &value, LastExchange::Closed)
         .into_iter()
         .filter(|violation| violation.severity() == Severity::Error)
         .collect();

@@ -54,7 +54,7 @@ async fn what_may_pass_is_asked_again_and_what_may_not_is_not() {
 async fn attempts_end() {
     let server = Server::start([Reply::json(500, r#"{"error":{"message":"broken"}}"#)]).await;
     let error = ask(&model(patient(&server.url, 3)), &prompt(Dialect::Chat, "hello", false)).await.0.unwrap_err();
-    assert_eq!(error, ModelError::Failed { status: 500, message: "broken".into() });
+    assert_eq!(error, ModelError::Failed(500, "broken".into()));
     assert_eq!(server.asked().len(), 3);
 }
 
@@ -108,7 +108,7 @@ async fn nobody_there_is_told_as_such() {
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("http://{}", socket.local_addr().unwrap());
     let error = ask(&model(patient(&url, 2)), &prompt(Dialect::Chat, "hello", false)).await.0.unwrap_err();
-    let ModelError::Unreachable { reason } = error else { panic!("{error:?}") };
+    let ModelError::Unreachable(reason) = error else { panic!("{error:?}") };
     assert!(reason.contains("refused") && !reason.contains("http"), "{reason}");
 }
 
@@ -140,7 +140,7 @@ async fn each_bound_of_time_is_kept_and_named() {
         let server = Server::start([reply]).await;
         let model = model(hasty(&server.url, bound));
         let error = ask(&model, &prompt(Dialect::Chat, "hello", stream)).await.0.unwrap_err();
-        let ModelError::TimedOut { what: told, within } = error else { panic!("{what}: {error:?}") };
+        let ModelError::TimedOut(told, within) = error else { panic!("{what}: {error:?}") };
         assert_eq!((told, within, server.asked().len()), (what, SHORT, asked));
     }
 }
@@ -159,7 +159,7 @@ async fn a_connection_that_nobody_accepts_is_given_up() {
     }
     let model = model(hasty(&format!("http://{address}"), |own| own.connect = SHORT));
     let error = ask(&model, &prompt(Dialect::Chat, "hello", false)).await.0.unwrap_err();
-    assert_eq!(error, ModelError::TimedOut { what: "accept a connection", within: SHORT });
+    assert_eq!(error, ModelError::TimedOut("accept a connection", SHORT));
 }
 
 #[tokio::test]
@@ -179,10 +179,10 @@ async fn whoever_fails_again_and_again_is_left_alone_by_all_clones() {
     let model = model(Endpoint { trip, ..patient(&server.url, 2) });
     let hello = prompt(Dialect::Chat, "hello", false);
     let other = model.clone();
-    assert!(matches!(ask(&model, &hello).await.0, Err(ModelError::Failed { .. })));
-    assert!(matches!(ask(&other, &hello).await.0, Err(ModelError::Failed { .. })));
+    assert!(matches!(ask(&model, &hello).await.0, Err(ModelError::Failed(..))));
+    assert!(matches!(ask(&other, &hello).await.0, Err(ModelError::Failed(..))));
     for model in [&model, &other] {
-        assert!(matches!(ask(model, &hello).await.0, Err(ModelError::Open { failures: 3, .. })));
+        assert!(matches!(ask(model, &hello).await.0, Err(ModelError::Open(3, _))));
     }
     assert_eq!(server.asked().len(), 3);
 }

@@ -1,15 +1,15 @@
 //! Answers: whole and in pieces, they become messages that can be appended to the thread as they are.
 
 use epitome::summary::Finish;
-use epitome::wire::{Dialect, Severity, Tail, Voice, check, say};
-use epitome_runtime::model::{ModelAnswer, ModelError, Piece, Usage};
+use epitome::wire::{Dialect, LastExchange, Severity, Voice, check, say};
+use epitome_runtime::model::{ModelAnswer, ModelError, StreamPiece, Usage};
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Server};
 use crate::{WAYS, ask, model, prompt};
 
 /// The answer to a reply, and what was heard of it.
-async fn answer(dialect: Dialect, reply: Reply, stream: bool) -> (Result<ModelAnswer, ModelError>, Vec<Piece>) {
+async fn answer(dialect: Dialect, reply: Reply, stream: bool) -> (Result<ModelAnswer, ModelError>, Vec<StreamPiece>) {
     let server = Server::start([reply]).await;
     ask(&model(&server.url, dialect), &prompt(dialect, "hello", stream)).await
 }
@@ -21,14 +21,14 @@ fn stream(events: &[Value]) -> String {
 }
 
 /// What was heard: pieces of a kind joined, in their order.
-fn joined(heard: &[Piece]) -> String {
+fn joined(heard: &[StreamPiece]) -> String {
     let mut text = String::new();
     for piece in heard {
         match piece {
-            Piece::Text(words) => text += &format!("text {words:?}\n"),
-            Piece::Reasoning(words) => text += &format!("reasoning {words:?}\n"),
-            Piece::Call { id, name } => text += &format!("call {id} {name}\n"),
-            Piece::Arguments(words) => text += &format!("arguments {words:?}\n"),
+            StreamPiece::Text(words) => text += &format!("text {words:?}\n"),
+            StreamPiece::Reasoning(words) => text += &format!("reasoning {words:?}\n"),
+            StreamPiece::Call { id, name } => text += &format!("call {id} {name}\n"),
+            StreamPiece::Arguments(words) => text += &format!("arguments {words:?}\n"),
             other => panic!("{other:?} is new"),
         }
     }
@@ -64,8 +64,10 @@ fn fits(dialect: Dialect, answer: &ModelAnswer) {
     }
     messages.push(say(dialect, Voice::User, "go on"));
     let list: Value = messages.iter().map(|message| serde_json::from_str::<Value>(message).unwrap()).collect();
-    let wrong: Vec<_> =
-        check(dialect, &list, Tail::Closed).into_iter().filter(|own| own.severity() == Severity::Error).collect();
+    let wrong: Vec<_> = check(dialect, &list, LastExchange::Closed)
+        .into_iter()
+        .filter(|own| own.severity() == Severity::Error)
+        .collect();
     assert_eq!(wrong, []);
 }
 
@@ -263,9 +265,9 @@ async fn half_an_answer_is_never_an_answer() {
         for count in 1..events.len() {
             let half = events[..count].concat();
             let error = answer(dialect, Reply::events(&half), true).await.0.unwrap_err();
-            assert!(matches!(error, ModelError::Garbled { .. }), "{dialect} after {count}: {error:?}");
+            assert!(matches!(error, ModelError::Garbled(_)), "{dialect} after {count}: {error:?}");
             let broken = answer(dialect, Reply::events(&half).and_break(), true).await.0.unwrap_err();
-            assert!(matches!(broken, ModelError::Unreachable { .. }), "{dialect} after {count}: {broken:?}");
+            assert!(matches!(broken, ModelError::Unreachable(_)), "{dialect} after {count}: {broken:?}");
         }
     }
 }
@@ -317,7 +319,7 @@ async fn an_answer_that_comes_whole_keeps_its_bytes() {
 async fn a_server_that_cannot_stream_is_heard_all_the_same() {
     for (dialect, body) in [(Dialect::Chat, CHAT), (Dialect::Responses, RESPONSES), (Dialect::Anthropic, ANTHROPIC)] {
         let (answer, heard) = answer(dialect, Reply::json(200, body), true).await;
-        assert_eq!((answer.unwrap().text.as_str(), &heard[0]), ("Hello", &Piece::Text("Hello".into())));
+        assert_eq!((answer.unwrap().text.as_str(), &heard[0]), ("Hello", &StreamPiece::Text("Hello".into())));
     }
 }
 
@@ -363,7 +365,7 @@ async fn what_is_not_an_answer_is_told_as_such() {
                 let empty = dialect == Dialect::Responses && matches!(body, "{}" | r#"{"choices":[]}"#);
                 match answer {
                     Ok(answer) => assert!(empty && answer.messages.is_empty(), "{dialect} {body:?}"),
-                    Err(error) => assert!(!empty && matches!(error, ModelError::Garbled { .. }), "{error:?}"),
+                    Err(error) => assert!(!empty && matches!(error, ModelError::Garbled(_)), "{error:?}"),
                 }
             }
         }
@@ -375,7 +377,7 @@ async fn a_page_of_some_other_server_is_no_overflow() {
     for kind in ["text/html", "text/plain"] {
         for body in ["<html>welcome</html>", ""] {
             let error = answer(Dialect::Chat, Reply::new(200, kind, body), true).await.0.unwrap_err();
-            assert!(matches!(error, ModelError::Garbled { .. }), "{kind} {body:?}: {error:?}");
+            assert!(matches!(error, ModelError::Garbled(_)), "{kind} {body:?}: {error:?}");
         }
     }
 }
@@ -411,7 +413,7 @@ async fn servers_that_bend_the_rules_of_calls_are_understood() {
         assert_eq!(own, calls, "{claim}");
         assert_eq!(answer.finish, Finish::ToolCall, "{claim}");
         let told = heard.iter().filter_map(|piece| match piece {
-            Piece::Call { id, .. } => Some(id.as_str()),
+            StreamPiece::Call { id, .. } => Some(id.as_str()),
             _ => None,
         });
         assert!(told.eq(answer.calls.iter().map(|call| &*call.id)), "{claim}: {heard:?}");
@@ -436,5 +438,5 @@ async fn half_a_call_is_left_out_where_the_output_ended() {
     assert_eq!(cut.messages, [r#"{"role":"assistant","content":[{"type":"text","text":"I will"}]}"#]);
     assert_eq!(cut.usage, Some(Usage { input: 1, output: 9, ..Usage::default() }));
     let wrong = answer(Dialect::Anthropic, Reply::events(&events("tool_use")), true).await.0.unwrap_err();
-    assert!(matches!(wrong, ModelError::Garbled { .. }), "{wrong:?}");
+    assert!(matches!(wrong, ModelError::Garbled(_)), "{wrong:?}");
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use epitome::wire::{Dialect, Voice, say};
 use epitome_runtime::model::{
-    BreakerSettings, Endpoint, HttpModel, Model, ModelAnswer, ModelError, ModelPrompt, Piece, Retry, Timeouts,
+    BreakerSettings, Endpoint, HttpModel, Model, ModelAnswer, ModelError, ModelPrompt, Retry, StreamPiece, Timeouts,
 };
 
 /// The dialects that are spoken.
@@ -43,7 +43,7 @@ fn prompt(dialect: Dialect, text: &str, stream: bool) -> ModelPrompt {
 }
 
 /// Asks, and keeps what was heard.
-async fn ask(model: &dyn Model, prompt: &ModelPrompt) -> (Result<ModelAnswer, ModelError>, Vec<Piece>) {
+async fn ask(model: &dyn Model, prompt: &ModelPrompt) -> (Result<ModelAnswer, ModelError>, Vec<StreamPiece>) {
     let mut heard = Vec::new();
     let answer = model.answer(prompt, &mut |piece| heard.push(piece.clone())).await;
     (answer, heard)

@@ -3,7 +3,7 @@
 use epitome::budget::{Bpe, CountFactor, Meter, Overflow, TokenCounter, Tokens};
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, decode_message};
-use epitome_runtime::model::{HttpModel, ModelError, ModelPrompt, Piece, believable_limit};
+use epitome_runtime::model::{HttpModel, ModelError, ModelPrompt, StreamPiece, believable_limit};
 
 use crate::{SPOKEN, WAYS, ask, model, prompt};
 
@@ -39,7 +39,7 @@ async fn a_real_model_answers_in_every_dialect_whole_and_in_pieces() {
             let usage = answer.usage.expect("it tells its usage");
             assert!(!answer.text.trim().is_empty(), "{dialect}: {answer:?}");
             assert!(usage.input > 10 && (1..=16).contains(&usage.output), "{dialect}: {usage:?}");
-            let told = heard.iter().map(|piece| if let Piece::Text(words) = piece { words.as_str() } else { "" });
+            let told = heard.iter().map(|piece| if let StreamPiece::Text(words) = piece { words.as_str() } else { "" });
             assert_eq!(told.collect::<String>(), if stream { answer.text.as_str() } else { "" }, "{dialect}");
             let factor = CountFactor::learn(None, counted(dialect, &asked), Some(Tokens::new(usage.input)));
             assert!(factor.is_some(), "{dialect}: {usage:?}");

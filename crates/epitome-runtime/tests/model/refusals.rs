@@ -37,8 +37,8 @@ impl Is {
     fn is(&self, error: &ModelError) -> bool {
         match (self, error) {
             (Is::Else(kind), ModelError::Throttled { .. }) => kind == "throttled",
-            (Is::Else(kind), ModelError::Refused { .. }) => kind == "refused",
-            (Is::Else(kind), ModelError::Failed { .. }) => kind == "failed",
+            (Is::Else(kind), ModelError::Refused(..)) => kind == "refused",
+            (Is::Else(kind), ModelError::Failed(..)) => kind == "failed",
             (_, ModelError::Overflow { overflow, .. }) => self.overflow() == Some(*overflow),
             _ => false,
         }

@@ -6,7 +6,7 @@ use epitome::budget::{Bpe, Meter, Overflow, Tokens};
 use epitome::summary::{Dialogue, Finish, Progress, Reply, SummaryBrief};
 use epitome::thread::{Raw, Thread};
 use epitome::wire::{Dialect, Voice, decode_message, say};
-use epitome_runtime::model::{Model, ModelAnswer, ModelError, ModelPrompt, Piece, ScriptError, Scripted, Usage};
+use epitome_runtime::model::{Model, ModelAnswer, ModelError, ModelPrompt, ScriptError, Scripted, StreamPiece, Usage};
 use serde_json::json;
 
 use crate::{SPOKEN, ask, prompt};
@@ -61,7 +61,7 @@ async fn the_example_plays_its_turn_in_every_dialect() {
         let (first, heard) = ask(&model, &asked).await;
         let first = first.unwrap();
         assert_eq!((first.finish, &*first.calls[0].arguments), (Finish::ToolCall, r#"{"city":"Bern"}"#));
-        assert!(heard.contains(&Piece::Call { id: "call_1".into(), name: "weather".into() }), "{heard:?}");
+        assert!(heard.contains(&StreamPiece::Call { id: "call_1".into(), name: "weather".into() }), "{heard:?}");
         asked.messages.extend(first.messages);
         asked.messages.push(result(dialect, "-3 degrees"));
         let (second, heard) = ask(&model, &asked).await;

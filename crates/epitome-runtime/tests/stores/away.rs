@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use epitome_runtime::store::{Memory, RecoveringStore, Sqlite, Store, StoreError};
+use epitome_runtime::store::{MemoryStore, RecoveringStore, SqliteStore, Store, StoreError};
 
 use crate::place::Folder;
 use crate::sample::{append, create, key};
@@ -15,13 +15,13 @@ async fn while_another_process_writes_a_file_can_be_opened_and_read_and_a_write_
     folder.sqlite().apply(&[create(&key("one"))]).await.unwrap();
     let other = rusqlite::Connection::open(folder.file()).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let store = Sqlite::open_with(folder.file(), Duration::from_millis(100)).unwrap();
+    let store = SqliteStore::open_with(folder.file(), Duration::from_millis(100)).unwrap();
     assert!(store.thread(&key("one")).await.unwrap().is_some());
     // Those that wait together are answered together, not one after the other.
     let writes: Vec<_> = (0..20).map(|at| [append(&key("one"), 0, at)]).collect();
     for outcome in futures_util::future::join_all(writes.iter().map(|write| store.apply(write))).await {
         let error = outcome.unwrap_err();
-        assert!(matches!(error, StoreError::Locked { .. }) && error.is_passing(), "{error:?}");
+        assert!(matches!(error, StoreError::Locked(_)) && error.is_passing(), "{error:?}");
     }
     drop(other);
     store.apply(&[append(&key("one"), 0, 100)]).await.unwrap();
@@ -33,8 +33,8 @@ fn a_file_that_another_process_has_for_itself_is_told_as_locked() {
     drop(folder.sqlite());
     let other = rusqlite::Connection::open(folder.file()).unwrap();
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; CREATE TABLE theirs (x);").unwrap();
-    let error = Sqlite::open(folder.file()).unwrap_err();
-    assert!(matches!(error, StoreError::Locked { .. }), "{error:?}");
+    let error = SqliteStore::open(folder.file()).unwrap_err();
+    assert!(matches!(error, StoreError::Locked(_)), "{error:?}");
 }
 
 #[cfg(unix)]
@@ -52,9 +52,9 @@ async fn nothing_is_written_to_a_file_that_was_deleted_or_replaced() {
             std::fs::copy(elsewhere.file(), folder.file()).unwrap();
         }
         let written = store.apply(&[create(&key("three"))]).await.unwrap_err();
-        assert!(matches!(written, StoreError::Deleted { .. }), "{written:?}");
+        assert!(matches!(written, StoreError::Deleted(_)), "{written:?}");
         let read = store.thread(&key("one")).await.unwrap_err();
-        assert!(matches!(read, StoreError::Deleted { .. }), "{read:?}");
+        assert!(matches!(read, StoreError::Deleted(_)), "{read:?}");
     }
 }
 
@@ -66,12 +66,12 @@ async fn a_store_that_is_not_there_fails_at_once_with_why_and_is_used_when_it_co
         let number = counted.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             match number {
-                0..3 => Err(StoreError::Locked { reason: format!("try {number}") }),
-                _ => Ok(Arc::new(Memory::new()) as Arc<dyn Store>),
+                0..3 => Err(StoreError::Locked(format!("try {number}"))),
+                _ => Ok(Arc::new(MemoryStore::new()) as Arc<dyn Store>),
             }
         })
     }));
-    assert!(matches!(store.tenants().await, Err(StoreError::Unavailable { .. })), "nobody has opened it");
+    assert!(matches!(store.tenants().await, Err(StoreError::Unavailable(_))), "nobody has opened it");
     let opening = tokio::spawn({
         let store = store.clone();
         async move {
@@ -79,13 +79,13 @@ async fn a_store_that_is_not_there_fails_at_once_with_why_and_is_used_when_it_co
             let adopted = AtomicUsize::new(0);
             let adopt = |_| {
                 let is_first = adopted.fetch_add(1, Ordering::Relaxed) == 0;
-                async move { if is_first { Err(StoreError::Damaged { reason: "odd".into() }) } else { Ok(()) } }
+                async move { if is_first { Err(StoreError::Damaged("odd".into())) } else { Ok(()) } }
             };
             store.keep_open(adopt).await;
         }
     });
     assert!(!store.first_try(Duration::from_secs(5)).await);
-    assert!(matches!(store.tenants().await, Err(StoreError::Locked { .. })));
+    assert!(matches!(store.tenants().await, Err(StoreError::Locked(_))));
     while !store.is_open() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

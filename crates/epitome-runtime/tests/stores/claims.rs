@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use epitome_runtime::store::{Sqlite, Store};
+use epitome_runtime::store::{SqliteStore, Store};
 use epitome_testkit::conformance;
 
 use crate::place::{Folder, fresh_schema, postgres};
@@ -24,7 +24,7 @@ async fn sqlite_in_a_file_holds_every_claim() {
 
 #[tokio::test]
 async fn sqlite_in_memory_holds_every_claim() {
-    holds_every_claim_twice(Arc::new(Sqlite::in_memory().unwrap())).await;
+    holds_every_claim_twice(Arc::new(SqliteStore::in_memory().unwrap())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

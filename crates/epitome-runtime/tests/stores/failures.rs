@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use epitome_runtime::ids::{Moment, TenantId};
 use epitome_runtime::store::{
-    DocumentKey, DocumentKind, Memory, Postgres, PostgresSettings, Sqlite, Store, StoreError, StoreWait, TimeoutStore,
-    Write,
+    DocumentKey, DocumentKind, MemoryStore, PostgresSettings, PostgresStore, SqliteStore, Store, StoreError, StoreWait,
+    TimeoutStore, Write,
 };
 use epitome_testkit::{FaultyStore, StoreFault};
 
@@ -18,8 +18,8 @@ fn a_file_that_is_no_database_is_damaged_and_stays_as_it_is() {
     let folder = Folder::new();
     let prose = "This is not a database. ".repeat(100);
     std::fs::write(folder.file(), &prose).unwrap();
-    let error = Sqlite::open(folder.file()).unwrap_err();
-    assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
+    let error = SqliteStore::open(folder.file()).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged(_)), "{error:?}");
     assert_eq!(std::fs::read_to_string(folder.file()).unwrap(), prose);
 }
 
@@ -28,7 +28,7 @@ fn a_database_of_another_program_is_refused() {
     let folder = Folder::new();
     let other = rusqlite::Connection::open(folder.file()).unwrap();
     other.execute_batch("CREATE TABLE theirs (x)").unwrap();
-    let error = Sqlite::open(folder.file()).unwrap_err();
+    let error = SqliteStore::open(folder.file()).unwrap_err();
     assert!(error.to_string().contains("another program"), "{error}");
 }
 
@@ -36,8 +36,8 @@ fn a_database_of_another_program_is_refused() {
 fn a_folder_that_cannot_be_made_is_unavailable() {
     let folder = Folder::new();
     std::fs::write(folder.file(), "a file, not a folder").unwrap();
-    let error = Sqlite::open(folder.file().join("below").join("epitome.db")).unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    let error = SqliteStore::open(folder.file().join("below").join("epitome.db")).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
 }
 
 #[cfg(unix)]
@@ -47,7 +47,7 @@ async fn a_new_database_and_its_log_are_readable_for_their_owner_only() {
 
     let folder = Folder::new();
     let file = folder.file().with_file_name("new").join("epitome.db");
-    let store = Sqlite::open(&file).unwrap();
+    let store = SqliteStore::open(&file).unwrap();
     store.apply(&[create(&key("one"))]).await.unwrap();
     for name in ["epitome.db", "epitome.db-wal", "epitome.db-shm"] {
         let mode = std::fs::metadata(file.with_file_name(name)).unwrap().permissions().mode();
@@ -91,14 +91,14 @@ async fn damage_inside_a_database_is_found_by_a_check() {
 
 #[tokio::test]
 async fn a_database_that_is_not_there_is_unavailable() {
-    let error = Postgres::connect("postgres://nobody@127.0.0.1:1/nothing").await.unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    let error = PostgresStore::connect("postgres://nobody@127.0.0.1:1/nothing").await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     assert!(error.is_passing());
 }
 
 #[tokio::test]
 async fn an_address_that_asks_for_tls_is_not_served_without() {
-    let error = Postgres::connect(&format!("{}?sslmode=require", postgres_url())).await.unwrap_err();
+    let error = PostgresStore::connect(&format!("{}?sslmode=require", postgres_url())).await.unwrap_err();
     assert!(error.to_string().contains("TLS"), "{error}");
 }
 
@@ -107,7 +107,7 @@ async fn a_connection_that_breaks_is_unavailable_and_the_next_call_has_another()
     let schema = fresh_schema();
     let settings = PostgresSettings { connections_max: 1, ..settings(&schema) };
     let url = format!("{}?application_name={schema}", postgres_url());
-    let store: Arc<dyn Store> = Arc::new(Postgres::connect_with(&url, &settings).await.unwrap());
+    let store: Arc<dyn Store> = Arc::new(PostgresStore::connect_with(&url, &settings).await.unwrap());
     store.apply(&[create(&key("one"))]).await.unwrap();
     let server = Server::connect(&schema).await;
     server.run(&format!("BEGIN; SELECT 1 FROM {schema}.threads FOR UPDATE")).await;
@@ -119,7 +119,7 @@ async fn a_connection_that_breaks_is_unavailable_and_the_next_call_has_another()
         tokio::task::yield_now().await;
     }
     let error = waiting.await.unwrap().unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     server.run("ROLLBACK").await;
     store.apply(&[append(&key("one"), 0, 100)]).await.unwrap();
     assert_eq!(store.thread(&key("one")).await.unwrap().map(|row| row.length), Some(1));
@@ -165,7 +165,7 @@ impl Server {
 
 #[tokio::test]
 async fn work_that_has_used_up_its_wait_is_not_waited_for_again() {
-    let hung = FaultyStore::new(Arc::new(Memory::new()));
+    let hung = FaultyStore::new(Arc::new(MemoryStore::new()));
     hung.fail(0, usize::MAX, StoreFault::Hung);
     let patient = TimeoutStore::new(Arc::new(hung), Duration::from_secs(3600));
     let wait = StoreWait::new(Duration::from_millis(50));

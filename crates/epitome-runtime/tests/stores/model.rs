@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
 use epitome_runtime::store::{
-    ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobKind, Lease, Memory, NewJob, Segment,
-    Sensitivity, Sqlite, Store, StoreError, ThreadRow, Write,
+    ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobKind, Lease, MemoryStore, NewJob,
+    Segment, Sensitivity, SqliteStore, Store, StoreError, ThreadRow, Write,
 };
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -101,7 +101,7 @@ fn document(number: u8) -> DocumentKey {
     DocumentKey::new(tenant(number), DocumentKind::Memory, format!("name{}", number / 2))
 }
 
-async fn write(store: &Memory, intent: &Intent) -> Write {
+async fn write(store: &MemoryStore, intent: &Intent) -> Write {
     let row = |number: u8| {
         let key = thread(number);
         async move { store.thread(&key).await.unwrap() }
@@ -188,8 +188,8 @@ async fn write(store: &Memory, intent: &Intent) -> Write {
 fn ending(outcome: Result<(), StoreError>) -> &'static str {
     match outcome {
         Ok(()) => "applied",
-        Err(StoreError::Conflict { .. }) => "conflict",
-        Err(StoreError::Refused { .. }) => "refused",
+        Err(StoreError::Conflict(_)) => "conflict",
+        Err(StoreError::Refused(_)) => "refused",
         Err(other) => panic!("{other}"),
     }
 }
@@ -230,8 +230,8 @@ async fn found(store: &dyn Store, key: &ThreadKey) -> Vec<(u64, u32)> {
 }
 
 async fn same_answers(steps: Vec<Step>) {
-    let memory = Memory::new();
-    let sqlite: Arc<dyn Store> = Arc::new(Sqlite::in_memory().unwrap());
+    let memory = MemoryStore::new();
+    let sqlite: Arc<dyn Store> = Arc::new(SqliteStore::in_memory().unwrap());
     for step in &steps {
         match step {
             Step::Apply(intents) => {

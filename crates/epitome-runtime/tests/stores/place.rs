@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use epitome_runtime::store::{Postgres, PostgresSettings, Sqlite, Store};
+use epitome_runtime::store::{PostgresSettings, PostgresStore, SqliteStore, Store};
 
 /// A folder that goes away with the value.
 pub struct Folder(PathBuf);
@@ -20,7 +20,7 @@ impl Folder {
     }
 
     pub fn sqlite(&self) -> Arc<dyn Store> {
-        Arc::new(Sqlite::open(self.file()).expect("a new database can be opened"))
+        Arc::new(SqliteStore::open(self.file()).expect("a new database can be opened"))
     }
 }
 
@@ -50,6 +50,6 @@ pub fn settings(schema: &str) -> PostgresSettings {
 }
 
 pub async fn postgres(schema: &str) -> Arc<dyn Store> {
-    let store = Postgres::connect_with(&postgres_url(), &settings(schema)).await;
+    let store = PostgresStore::connect_with(&postgres_url(), &settings(schema)).await;
     Arc::new(store.expect("the database of the tests can be reached"))
 }

@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use epitome_runtime::store::{Sqlite, Store};
+use epitome_runtime::store::{SqliteStore, Store};
 
 use crate::place::{Folder, fresh_schema, postgres};
 
@@ -53,7 +53,7 @@ pub async fn store_of_second() -> Option<Arc<dyn Store>> {
 async fn open(address: &str) -> Arc<dyn Store> {
     match address.split_once(' ') {
         Some(("sqlite", path)) => {
-            Arc::new(Sqlite::open(path).expect("a database that was closed anyhow can be opened"))
+            Arc::new(SqliteStore::open(path).expect("a database that was closed anyhow can be opened"))
         }
         Some((_, schema)) => postgres(schema).await,
         None => panic!("{address:?} is no address of a store"),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::store::{IndexRow, Postgres, Segment, Sqlite, Store, StoreError, Write};
+use epitome_runtime::store::{IndexRow, PostgresStore, Segment, SqliteStore, Store, StoreError, Write};
 
 use crate::place::{Folder, fresh_schema, postgres, postgres_url, settings};
 use crate::sample::{append, create, key, message};
@@ -101,7 +101,7 @@ async fn a_newer_sqlite_schema_is_left_alone() {
     drop(folder.sqlite());
     let conn = rusqlite::Connection::open(folder.file()).unwrap();
     conn.pragma_update(None, "user_version", 99).unwrap();
-    let error = Sqlite::open(folder.file()).unwrap_err();
+    let error = SqliteStore::open(folder.file()).unwrap_err();
     assert!(is_newer(&error, 99, steps("sqlite").len()), "{error:?}");
     assert_eq!(conn.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).unwrap(), 99);
 }
@@ -111,7 +111,7 @@ async fn a_newer_postgres_schema_is_left_alone() {
     let schema = fresh_schema();
     drop(postgres(&schema).await);
     in_schema(&schema, "INSERT INTO migrations (number) VALUES (99);").await;
-    let error = Postgres::connect_with(&postgres_url(), &settings(&schema)).await.unwrap_err();
+    let error = PostgresStore::connect_with(&postgres_url(), &settings(&schema)).await.unwrap_err();
     assert!(is_newer(&error, 99, steps("postgres").len()), "{error:?}");
 }
 
@@ -124,7 +124,7 @@ async fn many_that_open_a_new_store_at_once_make_it_once() {
         .map(|_| {
             let (file, schema) = (file.clone(), schema.clone());
             tokio::spawn(async move {
-                tokio::task::spawn_blocking(move || Sqlite::open(file)).await.unwrap().unwrap();
+                tokio::task::spawn_blocking(move || SqliteStore::open(file)).await.unwrap().unwrap();
                 postgres(&schema).await;
             })
         })

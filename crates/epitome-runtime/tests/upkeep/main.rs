@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use epitome::budget::Tokens;
 use epitome_runtime::artifact::PutOptions;
-use epitome_runtime::engine::{Engine, EngineError, Parts};
+use epitome_runtime::engine::{Engine, EngineError, EngineParts};
 use epitome_runtime::ids::{Moment, ThreadKey};
 use epitome_runtime::log::NewDocument;
 use epitome_runtime::recall::{RecallQuery, recall};
 use epitome_runtime::store::{
-    DocumentKey, DocumentKind, DocumentRow, Memory, Owner, Retention, Sensitivity, Store, StoredKind, Write,
+    DocumentKey, DocumentKind, DocumentRow, MemoryStore, Owner, Retention, Sensitivity, Store, StoredKind, Write,
 };
 use epitome_runtime::upkeep::{CheckReport, UpkeepError, check, documents_of, expire, rotate};
 use epitome_runtime::vault::{Keys, Sealing};
@@ -33,7 +33,7 @@ struct Ground {
 
 impl Ground {
     fn new() -> Self {
-        Ground { store: Arc::new(Memory::new()), objects: Arc::new(InMemory::new()) }
+        Ground { store: Arc::new(MemoryStore::new()), objects: Arc::new(InMemory::new()) }
     }
 
     async fn engine(&self, keys: Keys) -> Engine {
@@ -42,7 +42,7 @@ impl Ground {
 
     async fn try_engine(&self, keys: Keys) -> Result<Engine, EngineError> {
         let Ground { store, objects } = self.clone();
-        Engine::new(Parts { store, objects, keys, ..Parts::in_memory(settings()) }).await
+        Engine::new(EngineParts { store, objects, keys, ..EngineParts::in_memory(settings()) }).await
     }
 
     /// Puts the secret back in the open, as stores had it before it was sealed.

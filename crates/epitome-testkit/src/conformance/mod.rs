@@ -6,10 +6,10 @@
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! use std::sync::Arc;
-//! use epitome_runtime::store::Memory;
+//! use epitome_runtime::store::MemoryStore;
 //! use epitome_testkit::conformance;
 //!
-//! let held = conformance::run(Arc::new(Memory::new())).await;
+//! let held = conformance::run(Arc::new(MemoryStore::new())).await;
 //! assert!(held.is_ok());
 //! # });
 //! ```
@@ -119,7 +119,7 @@ fn conflicts<T: std::fmt::Debug>(what: &str, answer: Result<T, StoreError>) -> O
 /// Has to be refused or a conflict: it can never be applied.
 fn is_rejected(what: &str, answer: Result<(), StoreError>) -> Outcome {
     match answer {
-        Err(StoreError::Refused { .. } | StoreError::Conflict { .. }) => Ok(()),
+        Err(StoreError::Refused(_) | StoreError::Conflict(_)) => Ok(()),
         other => Err(Reason(format!("{what} gives {other:?} and is not refused"))),
     }
 }
@@ -137,11 +137,11 @@ use claims;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use epitome_runtime::store::Memory;
+    use epitome_runtime::store::MemoryStore;
 
     #[tokio::test]
     async fn the_memory_store_holds_every_claim_twice_over() {
-        let store: Arc<dyn Store> = Arc::new(Memory::new());
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         assert_eq!(run(Arc::clone(&store)).await, Ok(cases().len()));
         assert_eq!(run(store).await, Ok(cases().len()));
     }

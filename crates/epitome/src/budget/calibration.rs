@@ -27,7 +27,11 @@ impl CountFactor {
     /// The factor after one more request: what we counted for it, and what the provider reported for it. Usage that
     /// teaches nothing leaves the factor as it was.
     pub fn learn(before: Option<CountFactor>, counted: Tokens, reported: Option<Tokens>) -> Option<CountFactor> {
-        let Some(ratio) = believable_ratio(counted, reported) else { return before };
+        let Some(reported) = reported else { return before };
+        let ratio = reported.get() as f64 / counted.get() as f64;
+        if !BELIEVABLE.contains(&ratio) {
+            return before;
+        }
         let learned = match before {
             Some(CountFactor(factor)) => factor + NEWEST_WEIGHT * (ratio - factor),
             None => ratio,
@@ -39,11 +43,6 @@ impl CountFactor {
     pub fn get(self) -> f64 {
         self.0
     }
-}
-
-fn believable_ratio(counted: Tokens, reported: Option<Tokens>) -> Option<f64> {
-    let ratio = reported?.get() as f64 / counted.get() as f64;
-    BELIEVABLE.contains(&ratio).then_some(ratio)
 }
 
 #[cfg(test)]

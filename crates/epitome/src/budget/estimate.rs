@@ -174,7 +174,7 @@ fn latin(run: &str, follows_blank: bool) -> u64 {
     let mut total = if follows_blank { 97 } else { 46 };
     let mut word = Word::default();
     for c in run.chars() {
-        if word.ends_before(c) {
+        if word.after_small && c.is_uppercase() {
             total += word.length_price() + 46;
             word = Word::default();
         }
@@ -193,10 +193,6 @@ struct Word {
 }
 
 impl Word {
-    fn ends_before(&self, c: char) -> bool {
-        self.after_small && c.is_uppercase()
-    }
-
     fn push(&mut self, c: char) {
         self.letters += 1;
         self.capitals += u64::from(c.is_uppercase());

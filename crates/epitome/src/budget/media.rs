@@ -28,9 +28,15 @@ impl ImageRule {
     pub fn count(self, media: &Media, counter: &dyn TokenCounter) -> Count {
         match media.kind {
             MediaKind::Image => self.image(media),
-            MediaKind::Document => self.document(media, counter),
+            MediaKind::Document => match words_of(media) {
+                Some(words) => Count { tokens: counter.count(&words), source: counter.source() },
+                None => estimated(pages(media) * self.tokens_per_page()),
+            },
             MediaKind::Audio => self.audio(media),
-            MediaKind::Video => estimated(self.video_per_second() * milliseconds(media).div_ceil(1000)),
+            MediaKind::Video => {
+                let per_second = if self == ImageRule::Gemini { 295 } else { 765 };
+                estimated(per_second * milliseconds(media).div_ceil(1000))
+            }
             MediaKind::File => self.file(media, counter),
         }
     }
@@ -40,13 +46,6 @@ impl ImageRule {
             Some(Extent::Pixels(size)) => exact(self.tokens(Some(size), media.detail)),
             _ => estimated(self.tokens(None, media.detail).get()),
         }
-    }
-
-    fn document(self, media: &Media, counter: &dyn TokenCounter) -> Count {
-        if let Some(words) = words_of(media) {
-            return Count { tokens: counter.count(&words), source: counter.source() };
-        }
-        estimated(pages(media) * self.tokens_per_page())
     }
 
     fn file(self, media: &Media, counter: &dyn TokenCounter) -> Count {
@@ -78,10 +77,6 @@ impl ImageRule {
             ImageRule::Anthropic => 2_500,
             ImageRule::Gemini => 600,
         }
-    }
-
-    fn video_per_second(self) -> u64 {
-        if self == ImageRule::Gemini { 295 } else { 765 }
     }
 }
 

@@ -162,7 +162,8 @@ fn report(text: &str, pipes: bool) -> CallEnding {
         }
         Some(ending) => ending,
         None => {
-            let failure = leading_failure(text).or_else(|| interruption(text));
+            let failure = WORDS.failures.starts_ignoring_case(text).then(|| Outcome::Failure.into());
+            let failure = failure.or_else(|| interruption(text));
             let verdict = verdict(text).map(CallEnding::from);
             failure.or(verdict).or_else(|| truncation(text)).unwrap_or_default()
         }
@@ -388,10 +389,6 @@ fn truncation(text: &str) -> Option<CallEnding> {
 
 /// The longest answer of a tool that shows things and had nothing to show.
 const SHORT_ANSWER_BYTES_MAX: usize = 300;
-
-fn leading_failure(text: &str) -> Option<CallEnding> {
-    WORDS.failures.starts_ignoring_case(text).then(|| Outcome::Failure.into())
-}
 
 /// A short answer that reports a failure: what is shown of a file or a log is longer, or begins otherwise.
 fn shown_failure(text: &str) -> Option<CallEnding> {

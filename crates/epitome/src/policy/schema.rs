@@ -7,6 +7,24 @@ use super::tools::Tools;
 use crate::budget::{Threshold, Tokens};
 use crate::wire::Voice;
 
+/// Declares tables of a policy file, each key with its default beside it.
+macro_rules! rules {
+    ($($(#[$about:meta])* pub struct $table:ident { $($(#[$doc:meta])* pub $key:ident: $kind:ty = $default:expr,)* })*) => {$(
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $table {
+            $($(#[$doc])* pub $key: $kind,)*
+        }
+
+        impl Default for $table {
+            fn default() -> Self {
+                $table { $($key: $default,)* }
+            }
+        }
+    )*};
+}
+
 /// A whole policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,17 +77,148 @@ pub struct Policy {
     pub rehydrate: RehydrateRules,
 }
 
-/// The counter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CountRules {
-    /// `auto` takes the model's own; else `o200k`, `cl100k`, `estimate`, `chars/4` or `chars/3`.
-    pub tokenizer: String,
-}
+rules! {
+    /// The counter.
+    pub struct CountRules {
+        /// `auto` takes the model's own; else `o200k`, `cl100k`, `estimate`, `chars/4` or `chars/3`.
+        pub tokenizer: String = "auto".into(),
+    }
 
-impl Default for CountRules {
-    fn default() -> Self {
-        CountRules { tokenizer: "auto".into() }
+    /// The part of the window that is not for messages, besides the system prompt and the tool schemas, which are counted.
+    pub struct ReserveRules {
+        /// For the answer and for being wrong.
+        pub safety: Tokens = Tokens::ZERO,
+        /// For content that is brought back.
+        pub rehydration: Tokens = Tokens::ZERO,
+    }
+
+    /// The size to compact to.
+    pub struct TargetRules {
+        /// The low-water mark, as a share of the trigger.
+        pub low_water: f64 = 0.5,
+    }
+
+    /// Messages that stay verbatim.
+    pub struct ProtectRules {
+        /// The newest turns.
+        pub recent_turns: u32 = 0,
+        /// The newest messages.
+        pub recent_messages: usize = 0,
+        /// The newest tokens, in whole exchanges.
+        pub recent_tokens: Tokens = Tokens::ZERO,
+        /// The newest tokens, as a share of the target.
+        pub recent_share: f64 = 0.0,
+        /// The most that the rules above may keep, as a share of the target; a larger tail is cut inside its turn.
+        pub tail_max: f64 = 1.0,
+        /// The fewest and the most tokens of `recent_share`.
+        pub tail_limit: Option<TailLimits> = None,
+        /// The first thing the user asked for.
+        pub first_task: bool = false,
+        /// Words that every prompt must hold.
+        pub pins: Vec<String> = Vec::new(),
+    }
+
+    /// The externalize rung.
+    pub struct ExternalizeRules {
+        /// Results from this size on move out.
+        pub tokens_min: Tokens = Tokens::new(1000),
+        /// The tokens of the beginning that stay as a preview.
+        pub preview: Tokens = Tokens::new(60),
+        /// The way in which the model gets the rest back.
+        pub by: ReadBy = ReadBy::Tool,
+    }
+
+    /// The clear rung.
+    pub struct ClearRules {
+        /// The newest tokens of tool output that are never cleared.
+        pub protect: Tokens = Tokens::ZERO,
+        /// Clear only when at least this much is gained.
+        pub minimum: Tokens = Tokens::ZERO,
+        /// The newest turns that are never touched.
+        pub skip_turns: u32 = 0,
+        /// The newest results that are never cleared.
+        pub keep_last: usize = 0,
+        /// Tools whose results are never cleared.
+        pub exempt: Vec<String> = Vec::new(),
+        /// Words in place of the result; empty: the envelope's own placeholder.
+        pub placeholder: String = String::new(),
+        /// Durability decides; if not, everything outside the protections may go.
+        pub by_durability: bool = true,
+        /// It acts below the trigger too, as soon as its minimum is reached.
+        pub eager: bool = false,
+    }
+
+    /// The summarize rung.
+    pub struct SummarizeRules {
+        /// The summary's size as a share of what it stands for.
+        pub ratio: f64 = 0.25,
+        /// The most tokens a summary may take; 0: no bound of its own.
+        pub tokens_max: Tokens = Tokens::ZERO,
+        /// When less than this share of the prompt may stay, the summary comes before all other rungs: pointers and
+        /// placeholders would be most of what is left.
+        pub first_below: f64 = 0.35,
+        /// The layout of the summary.
+        pub form: SummaryForm = SummaryForm::Structured,
+        /// User messages of the span that stay verbatim, newest first, up to this many tokens.
+        pub user_messages: Tokens = Tokens::ZERO,
+        /// The most characters of one part that a model's summarizer is shown.
+        pub part_chars_max: usize = 2000,
+        /// The most characters of a transcript in one request; longer ones are chunked.
+        pub chunk_chars_max: usize = 120_000,
+        /// A summary above this size is itself rolled up.
+        pub rollup: Tokens = Tokens::new(80_000),
+        /// Words in front of the user's own instructions to the summarizer.
+        pub focus: String = String::new(),
+    }
+
+    /// The trim rung.
+    pub struct TrimRules {
+        /// The tokens of a trimmed part that stay, head and tail together.
+        pub keep: Tokens = Tokens::new(2000),
+        /// The same as a share of the target; the smaller of the two counts.
+        pub keep_share: f64 = 0.06,
+    }
+
+    /// The summary's place, role and frame.
+    pub struct SummaryLayout {
+        /// The role that it speaks in. A dialect that forbids it gets the user's.
+        pub role: Voice = Voice::Assistant,
+        /// Its place.
+        pub place: SummaryPlace = SummaryPlace::Span,
+        /// Words in front of the summary.
+        pub prefix: String = String::new(),
+        /// Words after it.
+        pub suffix: String = String::new(),
+        /// A user message that the summary answers; empty: none.
+        pub question: String = String::new(),
+        /// Cache checkpoints are placed before the tail and at it.
+        pub checkpoints: bool = false,
+    }
+
+    /// The prices of the prompt cache, relative to uncached input.
+    pub struct CachePrices {
+        /// A cached token.
+        pub read: f64 = 0.1,
+        /// A token written to the cache.
+        pub write: f64 = 1.25,
+        /// The cache's lifetime.
+        pub ttl_s: u64 = 300,
+        /// The calls that the thread is expected to make after this one.
+        pub calls_expected: u32 = 20,
+    }
+
+    /// The automatic return of moved-out content.
+    pub struct RehydrateRules {
+        /// Content comes back by itself.
+        pub enabled: bool = true,
+        /// The most artifacts in one turn.
+        pub artifacts_max: usize = 3,
+        /// The most tokens of one artifact.
+        pub tokens_max: Tokens = Tokens::new(4000),
+        /// The most tokens together.
+        pub total: Tokens = Tokens::new(8000),
+        /// Turns before the same artifact may come again.
+        pub cooldown_turns: u32 = 2,
     }
 }
 
@@ -98,52 +247,6 @@ fn window() -> Tokens {
     Tokens::new(128_000)
 }
 
-/// The part of the window that is not for messages, besides the system prompt and the tool schemas, which are counted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ReserveRules {
-    /// For the answer and for being wrong.
-    pub safety: Tokens,
-    /// For content that is brought back.
-    pub rehydration: Tokens,
-}
-
-/// The size to compact to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TargetRules {
-    /// The low-water mark, as a share of the trigger.
-    pub low_water: f64,
-}
-
-impl Default for TargetRules {
-    fn default() -> Self {
-        TargetRules { low_water: 0.5 }
-    }
-}
-
-/// Messages that stay verbatim.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ProtectRules {
-    /// The newest turns.
-    pub recent_turns: u32,
-    /// The newest messages.
-    pub recent_messages: usize,
-    /// The newest tokens, in whole exchanges.
-    pub recent_tokens: Tokens,
-    /// The newest tokens, as a share of the target.
-    pub recent_share: f64,
-    /// The most that the rules above may keep, as a share of the target; a larger tail is cut inside its turn.
-    pub tail_max: f64,
-    /// The fewest and the most tokens of `recent_share`.
-    pub tail_limit: Option<TailLimits>,
-    /// The first thing the user asked for.
-    pub first_task: bool,
-    /// Words that every prompt must hold.
-    pub pins: Vec<String>,
-}
-
 /// Bounds of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -154,66 +257,26 @@ pub struct TailLimits {
     pub max: Tokens,
 }
 
-impl Default for ProtectRules {
-    fn default() -> Self {
-        ProtectRules {
-            recent_turns: 0,
-            recent_messages: 0,
-            recent_tokens: Tokens::ZERO,
-            recent_share: 0.0,
-            tail_max: 1.0,
-            tail_limit: None,
-            first_task: false,
-            pins: Vec::new(),
-        }
+crate::named_enum! {
+    /// One way to make a prompt smaller. The set is closed.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Rung {
+        /// The same result twice: the older one points to the newer.
+        Deduplicate = "deduplicate",
+        /// A result that a later read or write of the same thing made stale.
+        Supersede = "supersede",
+        /// Large results move out; a pointer and a preview stay.
+        Externalize = "externalize",
+        /// Older spans become a summary.
+        Summarize = "summarize",
+        /// Results are cleared, by their durability.
+        Clear = "clear",
+        /// Older spans go; an index of them stays.
+        Drop = "drop",
+        /// The largest results of the protected tail lose their middle.
+        Trim = "trim",
     }
-}
-
-/// One way to make a prompt smaller. The set is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Rung {
-    /// The same result twice: the older one points to the newer.
-    Deduplicate,
-    /// A result that a later read or write of the same thing made stale.
-    Supersede,
-    /// Large results move out; a pointer and a preview stay.
-    Externalize,
-    /// Older spans become a summary.
-    Summarize,
-    /// Results are cleared, by their durability.
-    Clear,
-    /// Older spans go; an index of them stays.
-    Drop,
-    /// The largest results of the protected tail lose their middle.
-    Trim,
-}
-
-impl Rung {
-    /// The rung's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Rung::Deduplicate => "deduplicate",
-            Rung::Supersede => "supersede",
-            Rung::Externalize => "externalize",
-            Rung::Summarize => "summarize",
-            Rung::Clear => "clear",
-            Rung::Drop => "drop",
-            Rung::Trim => "trim",
-        }
-    }
-}
-
-/// The externalize rung.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ExternalizeRules {
-    /// Results from this size on move out.
-    pub tokens_min: Tokens,
-    /// The tokens of the beginning that stay as a preview.
-    pub preview: Tokens,
-    /// The way in which the model gets the rest back.
-    pub by: ReadBy,
 }
 
 /// The way in which a model gets back what moved out.
@@ -234,90 +297,6 @@ impl ReadBy {
     }
 }
 
-impl Default for ExternalizeRules {
-    fn default() -> Self {
-        ExternalizeRules { tokens_min: Tokens::new(1000), preview: Tokens::new(60), by: ReadBy::Tool }
-    }
-}
-
-/// The clear rung.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ClearRules {
-    /// The newest tokens of tool output that are never cleared.
-    pub protect: Tokens,
-    /// Clear only when at least this much is gained.
-    pub minimum: Tokens,
-    /// The newest turns that are never touched.
-    pub skip_turns: u32,
-    /// The newest results that are never cleared.
-    pub keep_last: usize,
-    /// Tools whose results are never cleared.
-    pub exempt: Vec<String>,
-    /// Words in place of the result; empty: the envelope's own placeholder.
-    pub placeholder: String,
-    /// Durability decides; if not, everything outside the protections may go.
-    pub by_durability: bool,
-    /// It acts below the trigger too, as soon as its minimum is reached.
-    pub eager: bool,
-}
-
-impl Default for ClearRules {
-    fn default() -> Self {
-        ClearRules {
-            protect: Tokens::ZERO,
-            minimum: Tokens::ZERO,
-            skip_turns: 0,
-            keep_last: 0,
-            exempt: Vec::new(),
-            placeholder: String::new(),
-            by_durability: true,
-            eager: false,
-        }
-    }
-}
-
-/// The summarize rung.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SummarizeRules {
-    /// The summary's size as a share of what it stands for.
-    pub ratio: f64,
-    /// The most tokens a summary may take; 0: no bound of its own.
-    pub tokens_max: Tokens,
-    /// When less than this share of the prompt may stay, the summary comes before all other rungs: pointers and
-    /// placeholders would be most of what is left.
-    pub first_below: f64,
-    /// The layout of the summary.
-    pub form: SummaryForm,
-    /// User messages of the span that stay verbatim, newest first, up to this many tokens.
-    pub user_messages: Tokens,
-    /// The most characters of one part that a model's summarizer is shown.
-    pub part_chars_max: usize,
-    /// The most characters of a transcript in one request; longer ones are chunked.
-    pub chunk_chars_max: usize,
-    /// A summary above this size is itself rolled up.
-    pub rollup: Tokens,
-    /// Words in front of the user's own instructions to the summarizer.
-    pub focus: String,
-}
-
-impl Default for SummarizeRules {
-    fn default() -> Self {
-        SummarizeRules {
-            ratio: 0.25,
-            tokens_max: Tokens::ZERO,
-            first_below: 0.35,
-            form: SummaryForm::Structured,
-            user_messages: Tokens::ZERO,
-            part_chars_max: 2000,
-            chunk_chars_max: 120_000,
-            rollup: Tokens::new(80_000),
-            focus: String::new(),
-        }
-    }
-}
-
 /// The layout of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -334,22 +313,6 @@ pub enum SummaryForm {
     Handoff,
 }
 
-/// The trim rung.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TrimRules {
-    /// The tokens of a trimmed part that stay, head and tail together.
-    pub keep: Tokens,
-    /// The same as a share of the target; the smaller of the two counts.
-    pub keep_share: f64,
-}
-
-impl Default for TrimRules {
-    fn default() -> Self {
-        TrimRules { keep: Tokens::new(2000), keep_share: 0.06 }
-    }
-}
-
 impl TrimRules {
     /// Returns the tokens that stay of a trimmed part, in a prompt that is brought down to `target`.
     pub fn clip(&self, target: Tokens) -> Tokens {
@@ -357,41 +320,10 @@ impl TrimRules {
     }
 }
 
-/// The summary's place, role and frame.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SummaryLayout {
-    /// The role that it speaks in. A dialect that forbids it gets the user's.
-    pub role: Voice,
-    /// Its place.
-    pub place: SummaryPlace,
-    /// Words in front of the summary.
-    pub prefix: String,
-    /// Words after it.
-    pub suffix: String,
-    /// A user message that the summary answers; empty: none.
-    pub question: String,
-    /// Cache checkpoints are placed before the tail and at it.
-    pub checkpoints: bool,
-}
-
 impl SummaryLayout {
     /// Puts the policy's words around a summary's text.
     pub fn wrap(&self, text: &str) -> String {
         format!("{}{text}{}", self.prefix, self.suffix)
-    }
-}
-
-impl Default for SummaryLayout {
-    fn default() -> Self {
-        SummaryLayout {
-            role: Voice::Assistant,
-            place: SummaryPlace::Span,
-            prefix: String::new(),
-            suffix: String::new(),
-            question: String::new(),
-            checkpoints: false,
-        }
     }
 }
 
@@ -403,54 +335,6 @@ pub enum SummaryPlace {
     Span,
     /// At the end of its span: after the messages of it that stayed, before the tail.
     Cut,
-}
-
-/// The prices of the prompt cache, relative to uncached input.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CachePrices {
-    /// A cached token.
-    pub read: f64,
-    /// A token written to the cache.
-    pub write: f64,
-    /// The cache's lifetime.
-    pub ttl_s: u64,
-    /// The calls that the thread is expected to make after this one.
-    pub calls_expected: u32,
-}
-
-impl Default for CachePrices {
-    fn default() -> Self {
-        CachePrices { read: 0.1, write: 1.25, ttl_s: 300, calls_expected: 20 }
-    }
-}
-
-/// The automatic return of moved-out content.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RehydrateRules {
-    /// Content comes back by itself.
-    pub enabled: bool,
-    /// The most artifacts in one turn.
-    pub artifacts_max: usize,
-    /// The most tokens of one artifact.
-    pub tokens_max: Tokens,
-    /// The most tokens together.
-    pub total: Tokens,
-    /// Turns before the same artifact may come again.
-    pub cooldown_turns: u32,
-}
-
-impl Default for RehydrateRules {
-    fn default() -> Self {
-        RehydrateRules {
-            enabled: true,
-            artifacts_max: 3,
-            tokens_max: Tokens::new(4000),
-            total: Tokens::new(8000),
-            cooldown_turns: 2,
-        }
-    }
 }
 
 impl Policy {

@@ -35,7 +35,7 @@ impl Default for Tools {
 }
 
 /// One tool's rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolRule {
     /// The durability of its results.
@@ -48,19 +48,14 @@ pub struct ToolRule {
     pub replay_cost: ReplayCost,
 }
 
-impl Default for ToolRule {
-    fn default() -> Self {
-        ToolRule { durability: None, preserve: Vec::new(), externalize_from: None, replay_cost: ReplayCost::Cheap }
-    }
-}
-
 /// The cost of running a tool again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplayCost {
     /// Nothing.
     Free,
     /// Little.
+    #[default]
     Cheap,
     /// Much: such a result is treated as non-replayable.
     Expensive,

@@ -72,5 +72,5 @@ fn check(logged: &LogMessage) -> Result<(), SessionError> {
     } else {
         return Ok(());
     };
-    Err(SessionError::NotABranchPoint { line: logged.line, why })
+    Err(SessionError::NotABranchPoint(logged.line, why))
 }

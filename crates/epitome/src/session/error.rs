@@ -24,13 +24,8 @@ pub enum SessionError {
     #[error("This is not a session that can be read: {0}.")]
     Document(#[from] DocumentError),
     /// The format has no way to say what was asked.
-    #[error("{} cannot express this compaction: {why}.", capital(.format.description()))]
-    NotExpressible {
-        /// The format.
-        format: Format,
-        /// What it cannot say.
-        why: String,
-    },
+    #[error("{who} cannot express this compaction: {1}.", who = capital(.0.description()))]
+    NotExpressible(Format, String),
     /// A place that does not exist.
     #[error("There is no message {index}: the session has {count}, counted from 0.")]
     NoSuchMessage {
@@ -40,13 +35,8 @@ pub enum SessionError {
         count: usize,
     },
     /// A branch can only leave at a user message.
-    #[error("Cannot branch at line {line}: {why}.")]
-    NotABranchPoint {
-        /// The line of the message.
-        line: usize,
-        /// What is in the way.
-        why: &'static str,
-    },
+    #[error("Cannot branch at line {0}: {1}.")]
+    NotABranchPoint(usize, &'static str),
 }
 
 fn capital(text: &str) -> String {

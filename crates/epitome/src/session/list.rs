@@ -34,7 +34,10 @@ impl List {
         let (good, broken): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(|line| !line.broken);
         let document = match broken.is_empty() {
             true => Document::read(source.clone(), dialect)?,
-            false => Document::decode(&joined(&good), dialect)?,
+            false => {
+                let joined: String = good.iter().flat_map(|line| [line.raw.as_str(), "\n"]).collect();
+                Document::decode(&joined, dialect)?
+            }
         };
         let mut reading = Reading::default();
         add(&good, document.dialect(), &mut reading);
@@ -92,10 +95,6 @@ fn is_request(source: &Raw) -> bool {
 /// Whether a text is one message a line, and not one JSON value that breaks off.
 fn is_lines(text: &str) -> bool {
     lines::text_lines(text).next().is_some_and(|(_, line)| Fields::parse(line).is_some())
-}
-
-fn joined(lines: &[Line]) -> String {
-    lines.iter().flat_map(|line| [line.raw.as_str(), "\n"]).collect()
 }
 
 /// Each message with the line it begins on.

@@ -181,7 +181,9 @@ impl Session {
         let format = options.format.or_else(|| Format::detect(source.as_str()));
         let (format, reading, body) = match format {
             None | Some(Format::List(_)) => {
-                let dialect = options.format.and_then(Format::list_dialect);
+                let dialect = options
+                    .format
+                    .and_then(|format| if let Format::List(dialect) = format { Some(dialect) } else { None });
                 let (list, reading) = list::List::read(&source, dialect, options.skip_bad_lines, &mut notices)?;
                 (Format::List(list.document.dialect()), reading, Body::List(list))
             }
@@ -356,14 +358,7 @@ impl Session {
     }
 }
 
-impl Format {
-    fn list_dialect(self) -> Option<Dialect> {
-        match self {
-            Format::List(dialect) => Some(dialect),
-            _ => None,
-        }
-    }
-}
+impl Format {}
 
 fn read_lines(format: Format, lines: &[Line], notices: &mut Vec<Notice>) -> (Reading, Body) {
     match format {

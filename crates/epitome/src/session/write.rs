@@ -45,7 +45,9 @@ impl Session {
     /// present time in RFC 3339.
     pub fn write(&self, compacted: &CompactedContext, stamp: &str) -> Result<SessionChange, SessionError> {
         self.check_places(compacted)?;
-        let mut ids = Ids::new(&[self.tip(), stamp, &compacted.summary]);
+        // The new lines stand after the last one.
+        let tip = self.entries.last().map_or("", |entry| entry.raw.as_str());
+        let mut ids = Ids::new(&[tip, stamp, &compacted.summary]);
         let lines = match &self.body {
             Body::List(list) => return Ok(SessionChange::Replace(list.encode(&compacted.messages))),
             Body::Pi(pi) => vec![pi.write(self, compacted, stamp, &mut ids)?],
@@ -66,12 +68,7 @@ impl Session {
     }
 
     pub(super) fn not_expressible(&self, why: impl Into<String>) -> SessionError {
-        SessionError::NotExpressible { format: self.format, why: why.into() }
-    }
-
-    /// The last line: what the new ones stand after.
-    fn tip(&self) -> &str {
-        self.entries.last().map_or("", |entry| entry.raw.as_str())
+        SessionError::NotExpressible(self.format, why.into())
     }
 
     fn check_places(&self, compacted: &CompactedContext) -> Result<(), SessionError> {

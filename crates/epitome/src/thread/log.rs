@@ -145,7 +145,7 @@ impl Thread {
         let mut from = place;
         for (_, result) in message.results() {
             if let Some(site) = self.calls.get(&result.call_id)
-                && (!site.answered || self.is_in_last(site.message))
+                && (!site.answered || self.exchanges.last().is_some_and(|last| last.range().contains(&site.message)))
             {
                 from = from.min(self.exchange_at(site.message).first);
             }
@@ -157,10 +157,6 @@ impl Thread {
             from = from.min(last.first);
         }
         from
-    }
-
-    fn is_in_last(&self, place: usize) -> bool {
-        self.exchanges.last().is_some_and(|last| last.range().contains(&place))
     }
 
     fn continues_response(&self, message: &Message) -> bool {

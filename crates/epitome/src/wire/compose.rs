@@ -11,25 +11,17 @@ use super::media::media;
 use super::splice::{RawFields, extend_list, quoted, set_field, splice, without_field};
 use crate::message::{NewMessage, Part, Raw, Role};
 
-/// In whose name a new message speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Voice {
-    /// The person.
-    User,
-    /// The model.
-    Assistant,
-    /// The operator.
-    System,
-}
-
-impl Voice {
-    fn role(self) -> &'static str {
-        match self {
-            Voice::User => "user",
-            Voice::Assistant => "assistant",
-            Voice::System => "system",
-        }
+crate::named_enum! {
+    /// In whose name a new message speaks.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Voice {
+        /// The person.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+        /// The operator.
+        System = "system",
     }
 }
 
@@ -50,7 +42,7 @@ pub(crate) enum PartEdit {
 
 /// A new message of plain words.
 pub fn say(dialect: Dialect, voice: Voice, text: &str) -> String {
-    let role = voice.role();
+    let role = voice.name();
     match (dialect, voice) {
         (Dialect::Responses, Voice::Assistant) => {
             json!({"type": "message", "role": role, "content": [{"type": "output_text", "text": text}]})
@@ -110,7 +102,10 @@ fn edit_calls(dialect: Dialect, message: &NewMessage, edits: &[(usize, PartEdit)
     let exchanged: Vec<(usize, &str)> = edits
         .iter()
         .filter_map(|(part, edit)| match edit {
-            PartEdit::Arguments(json) => Some((calls_before(message, *part), json.as_str())),
+            PartEdit::Arguments(json) => {
+                let calls = message.parts[..*part].iter().filter(|part| matches!(part, Part::ToolCall(_)));
+                Some((calls.count(), json.as_str()))
+            }
             _ => None,
         })
         .collect();
@@ -130,10 +125,6 @@ fn edit_calls(dialect: Dialect, message: &NewMessage, edits: &[(usize, PartEdit)
         })
         .collect();
     Some(splice(raw, list.get(), &format!("[{}]", written.join(","))))
-}
-
-fn calls_before(message: &NewMessage, part: usize) -> usize {
-    message.parts[..part].iter().filter(|part| matches!(part, Part::ToolCall(_))).count()
 }
 
 fn chat_call(call: &str, arguments: &str) -> String {

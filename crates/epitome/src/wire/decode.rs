@@ -25,8 +25,12 @@ pub fn decode_message(dialect: Dialect, raw: &Raw) -> NewMessage {
     let mut message = match dialect {
         Dialect::Chat => chat(object, raw),
         Dialect::Responses => responses(object, raw),
-        Dialect::Anthropic => anthropic(&object, raw),
-        Dialect::AiSdk => ai_sdk(&object, raw),
+        Dialect::Anthropic => {
+            NewMessage::new(role_of(&object), content(raw, object.get("content"), anthropic_block), raw.clone())
+        }
+        Dialect::AiSdk => {
+            NewMessage::new(role_of(&object), content(raw, object.get("content"), ai_sdk_part), raw.clone())
+        }
     };
     message.parts.shrink_to_fit();
     message
@@ -347,11 +351,6 @@ fn responses_result(object: &Map<String, Value>, raw: &Raw) -> ToolResult {
 
 // --- Anthropic Messages --------------------------------------------------------------------------------------------
 
-fn anthropic(object: &Map<String, Value>, raw: &Raw) -> NewMessage {
-    let parts = content(raw, object.get("content"), anthropic_block);
-    NewMessage::new(role_of(object), parts, raw.clone())
-}
-
 fn anthropic_block(block: &Value, json: RawOf<'_>) -> Option<Part> {
     match kind_of(block) {
         "text" => block.get("text").and_then(Value::as_str).map(text),
@@ -390,10 +389,6 @@ fn anthropic_result(block: &Value, json: RawOf<'_>) -> Option<ToolResult> {
 }
 
 // --- AI SDK --------------------------------------------------------------------------------------------------------
-
-fn ai_sdk(object: &Map<String, Value>, raw: &Raw) -> NewMessage {
-    NewMessage::new(role_of(object), content(raw, object.get("content"), ai_sdk_part), raw.clone())
-}
 
 fn ai_sdk_part(part: &Value, json: RawOf<'_>) -> Option<Part> {
     match kind_of(part) {

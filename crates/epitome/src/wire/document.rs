@@ -71,11 +71,8 @@ pub enum DocumentError {
         truncated: bool,
     },
     /// The JSON is something else.
-    #[error("this is {found}, neither a request nor a list of messages")]
-    NotMessages {
-        /// What it is instead.
-        found: &'static str,
-    },
+    #[error("this is {0}, neither a request nor a list of messages")]
+    NotMessages(&'static str),
 }
 
 impl Document {
@@ -98,7 +95,7 @@ impl Document {
                 Ok(_) => Document::lines(source, dialect),
                 Err(error) => Err(not_json(text, trimmed, &error)),
             },
-            Some(_) => Err(DocumentError::NotMessages { found: "not JSON" }),
+            Some(_) => Err(DocumentError::NotMessages("not JSON")),
         }
     }
 
@@ -106,7 +103,8 @@ impl Document {
         let text = source.as_str().trim_start_matches('\u{feff}');
         let items: Vec<&RawValue> =
             serde_json::from_str(text).map_err(|error| not_json(source.as_str(), text, &error))?;
-        let items = pieces(&source, &items);
+        let slice = |item: &&RawValue| source.slice(offset_range(source.as_str(), item.get()));
+        let items = items.iter().map(slice).collect();
         Ok(Document::bare(Layout::List, source, items, dialect))
     }
 
@@ -285,7 +283,7 @@ impl Document {
     /// changed request to a model that binds thinking to its prefix asks for blocks of another prefix to be dropped; it
     /// then needs [`BINDING_HEADER`](super::BINDING_HEADER).
     pub fn encode(&self, messages: &[PromptMessage]) -> String {
-        if self.is_whole(messages) {
+        if messages.iter().cloned().eq((0..self.items.len()).map(PromptMessage::Kept)) {
             return self.source.as_str().to_owned();
         }
         let separator = self.separator();
@@ -308,10 +306,6 @@ impl Document {
     /// Whether the request is for a model that refuses thinking after an edit.
     pub fn binds_thinking(&self) -> bool {
         self.dialect == Dialect::Anthropic && self.model().is_some_and(binds_thinking)
-    }
-
-    fn is_whole(&self, messages: &[PromptMessage]) -> bool {
-        messages.iter().cloned().eq((0..self.items.len()).map(PromptMessage::Kept))
     }
 
     /// The text before the first item and after the last.
@@ -339,10 +333,6 @@ impl Document {
             _ => ",",
         }
     }
-}
-
-fn pieces(source: &Raw, items: &[&RawValue]) -> Vec<Raw> {
-    items.iter().map(|item| source.slice(offset_range(source.as_str(), item.get()))).collect()
 }
 
 /// The last field of a name, as JSON readers see it, unless it is null.

@@ -13,7 +13,7 @@ mod splice;
 
 pub use binding::{BINDING_HEADER, binds_thinking};
 pub use cache_mark::{MarkLifetime, cache_marks, unmarked};
-pub use check::{Place, Reach, Rule, Severity, Tail, Violation, check};
+pub use check::{LastExchange, Place, Reach, Rule, Severity, Violation, check};
 pub(crate) use compose::{PartEdit, edit};
 pub use compose::{Voice, item_id, say, without_id};
 pub use decode::{decode_message, media_in};

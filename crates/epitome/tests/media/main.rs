@@ -14,7 +14,7 @@ use epitome::policy::{Policy, Preset};
 use epitome::render::render;
 use epitome::summary::{Fate, ItemKind};
 use epitome::thread::{Part, Raw, ResultForm, Thread};
-use epitome::wire::{Dialect, Document, Severity, Tail, check, decode_message};
+use epitome::wire::{Dialect, Document, LastExchange, Severity, check, decode_message};
 use serde_json::{Value, json};
 
 use crate::shapes::{Shape, answer, fixed_shapes, result_shapes, shapes, talk};
@@ -44,7 +44,7 @@ fn sent(document: &Document, thread: &Thread, made: &Compaction, policy: &Policy
     let dialect = document.dialect();
     let prompt = render(thread, Some(made), policy, meter(dialect), &[]);
     let whole = document.encode(&prompt.marked_messages(thread));
-    let broken: Vec<_> = check(dialect, &serde_json::from_str(&whole).unwrap(), Tail::Open)
+    let broken: Vec<_> = check(dialect, &serde_json::from_str(&whole).unwrap(), LastExchange::Open)
         .into_iter()
         .filter(|v| v.rule.severity() == Severity::Error)
         .collect();

@@ -9,7 +9,7 @@ use epitome::plan::{Action, ArtifactId, Compaction, Plan, Record, normalize};
 use epitome::planner::{PlanOptions, Planner, Verdict};
 use epitome::render::Prompt;
 use epitome::thread::{Part, Thread};
-use epitome::wire::{PromptMessage, Severity, Tail, check};
+use epitome::wire::{LastExchange, PromptMessage, Severity, check};
 use serde_json::Value;
 
 use crate::world::{Under, World, prompt, recount};
@@ -87,7 +87,7 @@ pub fn passes_the_check(thread: &Thread, rendered: &Prompt, world: &World) -> He
     if messages.is_empty() {
         return Ok(());
     }
-    let violations = check(world.dialect, &Value::Array(messages.clone()), Tail::Open);
+    let violations = check(world.dialect, &Value::Array(messages.clone()), LastExchange::Open);
     let errors: Vec<String> =
         violations.iter().filter(|found| found.severity() == Severity::Error).map(ToString::to_string).collect();
     hold!(errors.is_empty(), "{} breaks {}\n{}", world.dialect, errors.join("; "), shown(&messages));

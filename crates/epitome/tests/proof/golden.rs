@@ -138,12 +138,12 @@ fn acted(out: &mut String, world: &World, under: &Under, ask: &PlanOptions, comp
 
 #[test]
 fn every_fixture_is_what_its_dialect_asks_for() {
-    use epitome::wire::{Severity, Tail, check};
+    use epitome::wire::{LastExchange, Severity, check};
     for (fixture, dialect) in FIXTURES {
         let text = fs::read_to_string(testdata().join(format!("prompts/{fixture}.json"))).expect("a fixture");
         assert_eq!(Document::decode(&text, None).expect("a document").dialect(), dialect, "{fixture}");
         let request = serde_json::from_str(&text).expect("JSON");
-        let errors: Vec<String> = check(dialect, &request, Tail::Closed)
+        let errors: Vec<String> = check(dialect, &request, LastExchange::Closed)
             .iter()
             .filter(|found| found.severity() == Severity::Error)
             .map(ToString::to_string)

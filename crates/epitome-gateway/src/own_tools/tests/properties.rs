@@ -1,7 +1,7 @@
 //! Whatever a provider says, and however its bytes are split, the client has one valid answer and no trace of ours.
 
 use bytes::Bytes;
-use epitome::wire::{Dialect, Tail, check};
+use epitome::wire::{Dialect, LastExchange, check};
 use epitome_runtime::model::AnswerReader;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ fn check_next_request(dialect: Dialect, client: &str) {
         _ => results.collect(),
     };
     list.extend(results);
-    let violations = check(dialect, &request, Tail::Open);
+    let violations = check(dialect, &request, LastExchange::Open);
     assert!(violations.is_empty(), "{violations:?}\n{request}");
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::merge::merge;
 use super::{Ears, Flow, StreamEvent, garbled, or_overflow, str_at};
-use crate::model::{ModelAnswer, ModelError, Piece, Usage};
+use crate::model::{ModelAnswer, ModelError, StreamPiece, Usage};
 
 /// A message in the making.
 #[derive(Debug, Default)]
@@ -90,8 +90,8 @@ impl AnthropicAssembly {
         let Some(Value::Object(fields)) = block else { return };
         let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
         match text("type") {
-            "text" => ears.words(text("text"), Piece::Text),
-            "thinking" => ears.words(text("thinking"), Piece::Reasoning),
+            "text" => ears.words(text("text"), StreamPiece::Text),
+            "thinking" => ears.words(text("thinking"), StreamPiece::Reasoning),
             "tool_use" => ears.call(text("id"), text("name")),
             _ => {}
         }
@@ -107,7 +107,7 @@ impl AnthropicAssembly {
             "input_json_delta" => {
                 block.input.push_str(text("partial_json"));
                 if is_own {
-                    ears.words(text("partial_json"), Piece::Arguments);
+                    ears.words(text("partial_json"), StreamPiece::Arguments);
                 }
                 return;
             }
@@ -115,8 +115,8 @@ impl AnthropicAssembly {
                 let citation = delta.shift_remove("citation").into_iter().collect();
                 delta = Map::from_iter([("citations".to_owned(), Value::Array(citation))]);
             }
-            "text_delta" => ears.words(text("text"), Piece::Text),
-            "thinking_delta" => ears.words(text("thinking"), Piece::Reasoning),
+            "text_delta" => ears.words(text("text"), StreamPiece::Text),
+            "thinking_delta" => ears.words(text("thinking"), StreamPiece::Reasoning),
             _ => {}
         }
         // Whatever else a delta has continues the block's field of that name.

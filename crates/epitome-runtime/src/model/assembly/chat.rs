@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::merge::merge;
 use super::{Ears, Flow, StreamEvent, or_overflow, str_at};
-use crate::model::{ModelAnswer, ModelError, Piece, Usage};
+use crate::model::{ModelAnswer, ModelError, StreamPiece, Usage};
 
 /// A message in the making.
 #[derive(Debug, Default)]
@@ -76,9 +76,9 @@ impl ChatAssembly {
         let text = |name: &str| delta.get(name).and_then(Value::as_str).unwrap_or_default();
         let reasoning =
             if text("reasoning_content").is_empty() { text("reasoning") } else { text("reasoning_content") };
-        ears.words(reasoning, Piece::Reasoning);
-        ears.words(text("content"), Piece::Text);
-        ears.words(text("refusal"), Piece::Text);
+        ears.words(reasoning, StreamPiece::Reasoning);
+        ears.words(text("content"), StreamPiece::Text);
+        ears.words(text("refusal"), StreamPiece::Text);
         let calls = delta.shift_remove("tool_calls");
         merge(&mut self.message, delta);
         if let Some(Value::Array(calls)) = calls {
@@ -102,7 +102,7 @@ impl ChatAssembly {
         }
         // A piece cannot say which call it belongs to, so only those of the newest are told.
         if at == self.newest {
-            ears.words(&arguments, Piece::Arguments);
+            ears.words(&arguments, StreamPiece::Arguments);
         }
     }
 
@@ -134,12 +134,12 @@ fn body(call: &Map<String, Value>) -> Option<(&str, &str)> {
 pub(super) fn whole(mut value: Value) -> Result<ModelAnswer, ModelError> {
     let usage = value.get("usage").and_then(Usage::of_openai);
     let Some(choice) = value.pointer_mut("/choices/0").map(Value::take) else {
-        return Err(ModelError::Garbled { reason: "it holds no choice".into() });
+        return Err(ModelError::Garbled("it holds no choice".into()));
     };
     let word = str_at(&choice, "finish_reason").to_owned();
     match choice.get("message") {
         Some(Value::Object(message)) => answer(message.clone(), &word, usage),
-        _ => Err(ModelError::Garbled { reason: "its choice holds no message".into() }),
+        _ => Err(ModelError::Garbled("its choice holds no message".into())),
     }
 }
 

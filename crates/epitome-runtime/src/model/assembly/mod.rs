@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::protocol::Protocol;
 use super::refusal::{refused_within, said_nothing};
-use super::{Hear, ModelAnswer, ModelError, Piece, Usage};
+use super::{Hear, ModelAnswer, ModelError, StreamPiece, Usage};
 use anthropic::AnthropicAssembly;
 use chat::ChatAssembly;
 use responses::ResponsesAssembly;
@@ -26,7 +26,6 @@ pub(super) enum Flow {
     Done,
 }
 
-/// An event of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamEvent<'a> {
     /// Its name; `message` where it has none.
@@ -59,27 +58,27 @@ impl<'a, 'b> Ears<'a, 'b> {
         self.heard
     }
 
-    fn tell(&mut self, piece: &Piece) {
+    fn tell(&mut self, piece: &StreamPiece) {
         self.heard = true;
         (self.hear)(piece);
     }
 
-    fn words(&mut self, text: &str, piece: fn(String) -> Piece) {
+    fn words(&mut self, text: &str, piece: fn(String) -> StreamPiece) {
         if !text.is_empty() {
             self.tell(&piece(text.to_owned()));
         }
     }
 
     fn call(&mut self, id: &str, name: &str) {
-        self.tell(&Piece::Call { id: id.to_owned(), name: name.to_owned() });
+        self.tell(&StreamPiece::Call { id: id.to_owned(), name: name.to_owned() });
     }
 
     /// Tells an answer that was to come in pieces and came whole.
     pub(super) fn whole(&mut self, answer: &ModelAnswer) {
-        self.words(&answer.text, Piece::Text);
+        self.words(&answer.text, StreamPiece::Text);
         for call in &answer.calls {
             self.call(&call.id, &call.name);
-            self.words(&call.arguments, Piece::Arguments);
+            self.words(&call.arguments, StreamPiece::Arguments);
         }
     }
 }
@@ -143,7 +142,7 @@ impl Assembly {
             return Err(said_nothing());
         }
         if !self.is_whole() {
-            return Err(ModelError::Garbled { reason: "the stream ended in the middle of the answer".into() });
+            return Err(ModelError::Garbled("the stream ended in the middle of the answer".into()));
         }
         match self {
             Assembly::Chat(chat) => chat.finish(),
@@ -178,7 +177,7 @@ fn or_overflow(answer: ModelAnswer, word: &str) -> Result<ModelAnswer, ModelErro
 
 /// An answer that cannot be read. The parser names a place, never what stands there.
 fn garbled(what: &str, error: &serde_json::Error) -> ModelError {
-    ModelError::Garbled { reason: format!("{what}: {error}") }
+    ModelError::Garbled(format!("{what}: {error}"))
 }
 
 fn str_at<'a>(value: &'a Value, name: &str) -> &'a str {

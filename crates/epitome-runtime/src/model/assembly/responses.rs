@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{Ears, Flow, StreamEvent, garbled, str_at};
 use crate::model::refusal::refused_within;
-use crate::model::{ModelAnswer, ModelError, Piece, Usage};
+use crate::model::{ModelAnswer, ModelError, StreamPiece, Usage};
 
 /// Items in the making.
 #[derive(Debug, Default)]
@@ -50,12 +50,12 @@ impl ResponsesAssembly {
         let delta = str_at(&value, "delta");
         let kind = value.get("type").and_then(Value::as_str).unwrap_or(event.name);
         match kind {
-            "response.output_text.delta" | "response.refusal.delta" => ears.words(delta, Piece::Text),
+            "response.output_text.delta" | "response.refusal.delta" => ears.words(delta, StreamPiece::Text),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                ears.words(delta, Piece::Reasoning);
+                ears.words(delta, StreamPiece::Reasoning);
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                ears.words(delta, Piece::Arguments);
+                ears.words(delta, StreamPiece::Arguments);
             }
             "response.output_item.added" => tell_call(value.get("item"), ears),
             "response.output_item.done" => self.keep_item(event.data)?,
@@ -112,7 +112,7 @@ fn answer(items: Vec<String>, response: &str) -> Result<ModelAnswer, ModelError>
         serde_json::from_str(response).map_err(|error| garbled("it is no response", &error))?;
     let status = response.status.as_deref().unwrap_or("completed");
     if !matches!(status, "completed" | "incomplete") {
-        return Err(ModelError::Garbled { reason: format!("the response is {status:?} and not complete") });
+        return Err(ModelError::Garbled(format!("the response is {status:?} and not complete")));
     }
     let listed = || response.output.iter().map(|item| item.get().to_owned()).collect();
     let items: Vec<String> = if items.is_empty() { listed() } else { items };

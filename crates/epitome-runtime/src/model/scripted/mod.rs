@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::protocol::Protocol;
 use super::refusal::refused;
-use super::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Piece, Usage};
+use super::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, StreamPiece, Usage};
 pub use script::ScriptError;
 use script::{Line, Purpose, Script};
 
@@ -48,7 +48,7 @@ impl Scripted {
         let script = Script::parse(text)?;
         let dialect = script.dialect()?;
         Ok(Scripted {
-            protocol: Protocol::of(dialect).ok_or(ScriptError::Dialect { dialect })?,
+            protocol: Protocol::of(dialect).ok_or(ScriptError::Dialect(dialect))?,
             taken: Arc::new(Mutex::new(vec![false; script.answers.len()])),
             script: Arc::new(script),
             asked: Arc::default(),
@@ -57,7 +57,7 @@ impl Scripted {
 
     /// The same model in another dialect.
     pub fn in_dialect(self, dialect: Dialect) -> Result<Self, ScriptError> {
-        let protocol = Protocol::of(dialect).ok_or(ScriptError::Dialect { dialect })?;
+        let protocol = Protocol::of(dialect).ok_or(ScriptError::Dialect(dialect))?;
         Ok(Scripted { protocol, ..self })
     }
 
@@ -74,13 +74,6 @@ impl Scripted {
             lines.find(|(line, taken)| !**taken && line.answers(reading.purpose, &reading.all, &reading.last))?;
         *taken = !line.repeat;
         Some(line)
-    }
-
-    fn check_window(&self, used: Tokens) -> Result<(), ModelError> {
-        match self.script.window {
-            Some(limit) if used > Tokens::new(limit) => Err(refused(400, None, &self.too_long(used.get(), limit))),
-            _ => Ok(()),
-        }
     }
 
     /// Returns the error of the dialect's provider for a prompt that is too long.
@@ -125,8 +118,13 @@ impl Model for Scripted {
     async fn answer(&self, prompt: &ModelPrompt, hear: &mut Hear<'_>) -> Result<ModelAnswer, ModelError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let reading = Reading::of(prompt, self.dialect());
-        self.check_window(reading.tokens)?;
-        let line = self.line(&reading).ok_or_else(no_answer)?;
+        if let Some(limit) = self.script.window.filter(|limit| reading.tokens > Tokens::new(*limit)) {
+            return Err(refused(400, None, &self.too_long(reading.tokens.get(), limit)));
+        }
+        let line = self.line(&reading).ok_or_else(|| {
+            let message = "the script has no answer left for this prompt; add one, or give one of them repeat = true";
+            ModelError::Refused(404, message.into())
+        })?;
         pause(line.delay()).await;
         let answer = self.answer_of(line, reading.tokens);
         if prompt.stream {
@@ -143,23 +141,18 @@ async fn pause(duration: Duration) {
     }
 }
 
-fn no_answer() -> ModelError {
-    let message = "the script has no answer left for this prompt; add one, or give one of them repeat = true".into();
-    ModelError::Refused { status: 404, message }
-}
-
 /// Tells an answer word by word.
 async fn tell(line: &Line, answer: &ModelAnswer, hear: &mut Hear<'_>) {
     let reasoning = line.reasoning.as_deref().unwrap_or_default();
-    let reasoning = reasoning.split_inclusive(' ').map(|word| Piece::Reasoning(word.to_owned()));
-    let text = answer.text.split_inclusive(' ').map(|word| Piece::Text(word.to_owned()));
+    let reasoning = reasoning.split_inclusive(' ').map(|word| StreamPiece::Reasoning(word.to_owned()));
+    let text = answer.text.split_inclusive(' ').map(|word| StreamPiece::Text(word.to_owned()));
     for piece in reasoning.chain(text) {
         pause(line.between_words()).await;
         hear(&piece);
     }
     for call in &answer.calls {
-        hear(&Piece::Call { id: call.id.to_string(), name: call.name.to_string() });
-        hear(&Piece::Arguments(call.arguments.to_string()));
+        hear(&StreamPiece::Call { id: call.id.to_string(), name: call.name.to_string() });
+        hear(&StreamPiece::Arguments(call.arguments.to_string()));
     }
 }
 

@@ -23,17 +23,11 @@ pub enum ScriptError {
         reason: String,
     },
     /// It is not a script.
-    #[error("the script is not in the form of docs/scripted-model.md: {reason}")]
-    Form {
-        /// Why.
-        reason: String,
-    },
+    #[error("the script is not in the form of docs/scripted-model.md: {0}")]
+    Form(String),
     /// Nobody speaks its dialect.
-    #[error("a scripted model speaks chat, responses or anthropic, not {dialect}")]
-    Dialect {
-        /// Which.
-        dialect: Dialect,
-    },
+    #[error("a scripted model speaks chat, responses or anthropic, not {0}")]
+    Dialect(Dialect),
 }
 
 /// A script: what a model is and what it answers.
@@ -59,7 +53,7 @@ fn chat() -> String {
 
 impl Script {
     pub(super) fn parse(text: &str) -> Result<Self, ScriptError> {
-        let form = |reason: String| ScriptError::Form { reason };
+        let form = ScriptError::Form;
         let script: Script = toml::from_str(text).map_err(|error| form(error.to_string()))?;
         match script.answers.iter().position(|line| line.text.is_some() && line.json.is_some()) {
             Some(at) => Err(form(format!("answer {} has both text and json; one of them is the answer", at + 1))),
@@ -68,7 +62,7 @@ impl Script {
     }
 
     pub(super) fn dialect(&self) -> Result<Dialect, ScriptError> {
-        self.dialect.parse().map_err(|reason| ScriptError::Form { reason })
+        self.dialect.parse().map_err(ScriptError::Form)
     }
 }
 
@@ -168,11 +162,11 @@ impl Mishap {
                 let body = body.clone().unwrap_or_else(|| json!({"error": {"message": words(message)}}).to_string());
                 refused(*status, after_ms.map(Duration::from_millis), &body)
             }
-            Mishap::Unreachable { message } => ModelError::Unreachable { reason: words(message) },
+            Mishap::Unreachable { message } => ModelError::Unreachable(words(message)),
             Mishap::TimedOut { within_ms } => {
-                ModelError::TimedOut { what: "finish its answer", within: Duration::from_millis(*within_ms) }
+                ModelError::TimedOut("finish its answer", Duration::from_millis(*within_ms))
             }
-            Mishap::Garbled { message } => ModelError::Garbled { reason: words(message) },
+            Mishap::Garbled { message } => ModelError::Garbled(words(message)),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::store::StoreError;
 
 /// A failure on its way to the caller. Apart from [`StoreError`] so that Postgres's errors stay out of the public surface.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(in crate::store) enum Fault {
     /// It will be the same when it is tried again at once.
     Told(StoreError),
     /// Postgres broke off one of two transactions that stood in each other's way.
@@ -35,7 +35,7 @@ impl From<PoolError> for Fault {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Backend(error) => error.into(),
-            other => Fault::Told(StoreError::Unavailable { reason: other.to_string() }),
+            other => Fault::Told(StoreError::Unavailable(other.to_string())),
         }
     }
 }
@@ -54,13 +54,13 @@ fn told(error: &Error) -> StoreError {
     let Some(code) = error.code() else { return without_code(error, reason) };
     match code.code() {
         "23505" => StoreError::conflict(reason),
-        "53100" => StoreError::Full { reason },
-        "XX001" | "XX002" => StoreError::Damaged { reason },
-        "25006" => StoreError::ReadOnly { reason },
-        "55P03" => StoreError::Locked { reason },
-        "57014" => StoreError::Unavailable { reason },
-        other if ["08", "53", "57", "58"].contains(&&other[..2]) => StoreError::Unavailable { reason },
-        _ => StoreError::Refused { reason },
+        "53100" => StoreError::Full(reason),
+        "XX001" | "XX002" => StoreError::Damaged(reason),
+        "25006" => StoreError::ReadOnly(reason),
+        "55P03" => StoreError::Locked(reason),
+        "57014" => StoreError::Unavailable(reason),
+        other if ["08", "53", "57", "58"].contains(&&other[..2]) => StoreError::Unavailable(reason),
+        _ => StoreError::Refused(reason),
     }
 }
 
@@ -69,11 +69,11 @@ fn without_code(error: &Error, reason: String) -> StoreError {
     let broken = std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
     let begins = |words| reason.starts_with(words);
     if error.is_closed() || broken || begins("timeout") || begins("unexpected message") {
-        StoreError::Unavailable { reason }
+        StoreError::Unavailable(reason)
     } else if begins("error deserializing") {
-        StoreError::Damaged { reason }
+        StoreError::Damaged(reason)
     } else {
-        StoreError::Refused { reason }
+        StoreError::Refused(reason)
     }
 }
 

@@ -6,7 +6,6 @@
 
 mod failure;
 mod open;
-mod read;
 mod search;
 mod step;
 mod value;
@@ -24,11 +23,13 @@ pub use self::open::PostgresSettings;
 
 use self::failure::Fault;
 use self::step::Step;
-use self::value::{bound, limit as most, parsed};
+use self::value::bound;
+use super::columns::FromColumns;
+use super::encode::limit as most;
 use super::rule::LAPSED;
 use super::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow,
-    Segment, Store, StoreError, ThreadRow, Write,
+    Result, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -39,11 +40,11 @@ const PIPELINE_MAX: usize = 24;
 
 /// A store in a Postgres schema.
 #[derive(Clone)]
-pub struct Postgres {
+pub struct PostgresStore {
     pool: Pool,
 }
 
-impl std::fmt::Debug for Postgres {
+impl std::fmt::Debug for PostgresStore {
     /// Without the address: there may be a password in it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Postgres({:?})", self.pool.status())
@@ -52,19 +53,19 @@ impl std::fmt::Debug for Postgres {
 
 type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-impl Postgres {
+impl PostgresStore {
     /// Connects to a database and brings its schema `epitome` up to date.
-    pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        Postgres::connect_with(url, &PostgresSettings::default()).await
+    pub async fn connect(url: &str) -> Result<Self> {
+        PostgresStore::connect_with(url, &PostgresSettings::default()).await
     }
 
     /// Connects to a database with settings, and brings the schema up to date.
-    pub async fn connect_with(url: &str, settings: &PostgresSettings) -> Result<Self, StoreError> {
-        Ok(Postgres { pool: open::pool(url, settings).await? })
+    pub async fn connect_with(url: &str, settings: &PostgresSettings) -> Result<Self> {
+        Ok(PostgresStore { pool: open::pool(url, settings).await? })
     }
 
     /// Tells whether an address can be one, without asking anybody there.
-    pub fn check_address(url: &str) -> Result<(), StoreError> {
+    pub fn check_address(url: &str) -> Result<()> {
         open::config(url, &PostgresSettings::default()).map(drop)
     }
 
@@ -72,31 +73,21 @@ impl Postgres {
     pub const SCHEMA: u64 = open::STEPS.len() as u64;
 
     /// The schema of a database as it is now; 0 when there is none.
-    pub async fn schema_of(url: &str) -> Result<u64, StoreError> {
+    pub async fn schema_of(url: &str) -> Result<u64> {
         Ok(open::schema(url, &PostgresSettings::default()).await?)
     }
 
-    async fn rows<T>(
-        &self,
-        sql: &str,
-        values: Values<'_>,
-        row: impl Fn(&Row) -> Result<T, Fault>,
-    ) -> Result<Vec<T>, StoreError> {
-        Ok(self.selected(sql, values).await?.iter().map(row).collect::<Result<_, _>>()?)
+    async fn rows<T: FromColumns>(&self, sql: &str, values: Values<'_>) -> Result<Vec<T>> {
+        Ok(self.selected(sql, values).await?.iter().map(T::read).collect::<Result<_, _>>()?)
     }
 
-    async fn row<T>(
-        &self,
-        sql: &str,
-        values: Values<'_>,
-        row: impl Fn(&Row) -> Result<T, Fault>,
-    ) -> Result<Option<T>, StoreError> {
-        Ok(self.rows(sql, values, row).await?.pop())
+    async fn row<T: FromColumns>(&self, sql: &str, values: Values<'_>) -> Result<Option<T>> {
+        Ok(self.rows(sql, values).await?.pop())
     }
 
     async fn selected(&self, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Fault> {
         let client = self.pool.get().await?;
-        let rows = select(&client, sql, values).await;
+        let rows = async { Ok(client.query(&client.prepare_cached(sql).await?, values).await?) }.await;
         settled(client, rows)
     }
 
@@ -122,15 +113,10 @@ impl Postgres {
 
 /// Gives a connection back to the pool, unless it is broken.
 fn settled<T>(client: Object, outcome: Result<T, Fault>) -> Result<T, Fault> {
-    if let Err(Fault::Told(StoreError::Unavailable { .. })) = outcome {
+    if let Err(Fault::Told(StoreError::Unavailable(_))) = outcome {
         drop(Object::take(client));
     }
     outcome
-}
-
-async fn select(client: &Object, sql: &str, values: Values<'_>) -> Result<Vec<Row>, Fault> {
-    let statement = client.prepare_cached(sql).await?;
-    Ok(client.query(&statement, values).await?)
 }
 
 async fn write(client: &mut Object, steps: Vec<Step<'_>>) -> Result<(), Fault> {
@@ -150,7 +136,7 @@ async fn claim(client: &mut Object, kind: &JobKind, lease: &Lease, now: Moment) 
     let statement = transaction.prepare_cached(CLAIM).await?;
     let row = transaction.query_opt(&statement, &[&kind.name(), &now.0, &lease.worker, &token, &lease.until.0]).await?;
     transaction.commit().await?;
-    row.as_ref().map(read::job).transpose()
+    row.as_ref().map(JobRow::read).transpose()
 }
 
 async fn vacuum(client: &Object, before: Moment) -> Result<u64, Fault> {
@@ -215,12 +201,12 @@ const EXPIRED: &str = "DELETE FROM documents WHERE expires < $1";
 const FINISHED: &str = "DELETE FROM jobs WHERE state IN ('done', 'dead') AND queued < $1";
 
 #[async_trait]
-impl Store for Postgres {
+impl Store for PostgresStore {
     fn is_shared(&self) -> bool {
         true
     }
 
-    async fn apply(&self, writes: &[Write]) -> Result<(), StoreError> {
+    async fn apply(&self, writes: &[Write]) -> Result<()> {
         if writes.is_empty() {
             return Ok(());
         }
@@ -233,54 +219,49 @@ impl Store for Postgres {
         Ok(self.written(writes).await?)
     }
 
-    async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>, StoreError> {
+    async fn thread(&self, key: &ThreadKey) -> Result<Option<ThreadRow>> {
         let sql = "SELECT * FROM threads WHERE tenant = $1 AND thread = $2";
-        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str()], read::thread).await
+        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str()]).await
     }
 
-    async fn threads(
-        &self,
-        tenant: &TenantId,
-        after: Option<&ThreadId>,
-        limit: usize,
-    ) -> Result<Vec<ThreadRow>, StoreError> {
+    async fn threads(&self, tenant: &TenantId, after: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>> {
         let sql = "SELECT * FROM threads WHERE tenant = $1 AND thread > $2 ORDER BY thread LIMIT $3";
         let after = after.map_or("", ThreadId::as_str);
-        self.rows(sql, &[&tenant.as_str(), &after, &most(limit)], read::thread).await
+        self.rows(sql, &[&tenant.as_str(), &after, &most(limit)]).await
     }
 
-    async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>, StoreError> {
+    async fn messages(&self, key: &ThreadKey, places: Range<u64>) -> Result<Vec<MessageRow>> {
         let sql = "SELECT m.* FROM threads t JOIN messages m ON m.thread = t.no AND m.place >= $3 AND m.place < $4 \
                    WHERE t.tenant = $1 AND t.thread = $2 ORDER BY m.place";
         let (first, end) = (bound(places.start), bound(places.end));
-        self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &first, &end], read::message).await
+        self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &first, &end]).await
     }
 
-    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>, StoreError> {
+    async fn messages_at(&self, key: &ThreadKey, places: &[u64]) -> Result<Vec<MessageRow>> {
         let sql = "SELECT m.* FROM threads t JOIN messages m ON m.thread = t.no AND m.place = ANY($3) \
                    WHERE t.tenant = $1 AND t.thread = $2 ORDER BY m.place";
         let places: Vec<i64> = places.iter().copied().map(bound).collect();
-        self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &places], read::message).await
+        self.rows(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &places]).await
     }
 
-    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>, StoreError> {
+    async fn find(&self, tenant: &TenantId, scope: &str, ids: &[MessageId]) -> Result<Option<Found>> {
         let sql = "SELECT t.thread, m.place FROM unnest($1::bytea[]) WITH ORDINALITY AS w (id, n) \
                    JOIN messages m ON m.id = w.id JOIN threads t ON t.no = m.thread \
                    WHERE t.tenant = $2 AND t.scope = $3 ORDER BY w.n, t.updated DESC, t.no DESC LIMIT 1";
         let ids: Vec<&[u8]> = ids.iter().map(|id| &id.as_bytes()[..]).collect();
-        Ok(self.rows(sql, &[&ids, &tenant.as_str(), &scope], read::found).await?.pop())
+        self.row(sql, &[&ids, &tenant.as_str(), &scope]).await
     }
 
-    async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>, StoreError> {
+    async fn plan(&self, key: &ThreadKey, version: Option<u64>) -> Result<Option<PlanRow>> {
         let sql = "SELECT p.* FROM threads t JOIN plans p ON p.thread = t.no AND p.version = coalesce($3, t.version) \
                    WHERE t.tenant = $1 AND t.thread = $2";
         let version = version.map(bound);
-        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &version], read::plan).await
+        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &version]).await
     }
 
-    async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
+    async fn document(&self, key: &DocumentKey) -> Result<Option<DocumentRow>> {
         let sql = "SELECT * FROM documents WHERE tenant = $1 AND kind = $2 AND name = $3";
-        self.row(sql, &[&key.tenant.as_str(), &key.kind.name(), &key.name], read::document).await
+        self.row(sql, &[&key.tenant.as_str(), &key.kind.name(), &key.name]).await
     }
 
     async fn all_documents(
@@ -288,37 +269,32 @@ impl Store for Postgres {
         tenant: &TenantId,
         after: Option<&DocumentKey>,
         limit: usize,
-    ) -> Result<Vec<(DocumentKey, DocumentRow)>, StoreError> {
+    ) -> Result<Vec<(DocumentKey, DocumentRow)>> {
         // One condition for both would keep the index from being used.
         let Some(after) = after else {
             let sql = "SELECT * FROM documents WHERE tenant = $1 ORDER BY kind, name LIMIT $2";
-            return self.rows(sql, &[&tenant.as_str(), &most(limit)], read::keyed_document).await;
+            return self.rows(sql, &[&tenant.as_str(), &most(limit)]).await;
         };
         let sql = "SELECT * FROM documents WHERE tenant = $1 AND (kind, name) > ($2, $3) ORDER BY kind, name LIMIT $4";
         let values: Values<'_> = &[&tenant.as_str(), &after.kind.name(), &after.name, &most(limit)];
-        self.rows(sql, values, read::keyed_document).await
+        self.rows(sql, values).await
     }
 
-    async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>, StoreError> {
-        self.row("SELECT * FROM artifacts WHERE id = $1", &[&id], read::artifact).await
+    async fn artifact(&self, id: &str) -> Result<Option<ArtifactRow>> {
+        self.row("SELECT * FROM artifacts WHERE id = $1", &[&id]).await
     }
 
-    async fn artifacts(
-        &self,
-        tenant: &TenantId,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<ArtifactRow>, StoreError> {
+    async fn artifacts(&self, tenant: &TenantId, after: Option<&str>, limit: usize) -> Result<Vec<ArtifactRow>> {
         let sql = "SELECT * FROM artifacts WHERE tenant = $1 AND id >= coalesce($2, '') \
                    AND id IS DISTINCT FROM $2 ORDER BY id LIMIT $3";
-        self.rows(sql, &[&tenant.as_str(), &after, &most(limit)], read::artifact).await
+        self.rows(sql, &[&tenant.as_str(), &after, &most(limit)]).await
     }
 
-    async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>, StoreError> {
+    async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>> {
         let sql = "SELECT e.* FROM threads t JOIN events e ON e.thread = t.no AND e.number > $3 \
                    WHERE t.tenant = $1 AND t.thread = $2 ORDER BY e.number LIMIT $4";
         let values: Values<'_> = &[&key.tenant.as_str(), &key.thread.as_str(), &bound(after), &most(limit)];
-        self.rows(sql, values, read::event).await
+        self.rows(sql, values).await
     }
 
     async fn search(
@@ -327,46 +303,45 @@ impl Store for Postgres {
         segments: &[Segment],
         terms: &[String],
         limit: usize,
-    ) -> Result<Vec<Candidate>, StoreError> {
+    ) -> Result<Vec<Candidate>> {
         let Some(query) = search::any_of(terms) else { return Ok(Vec::new()) };
         let (threads, ends) = search::columns(segments);
         let values: Values<'_> = &[&tenant.as_str(), &threads, &ends, &query, &most(limit)];
-        self.rows(search::FIND, values, search::candidate).await
+        let rows = self.selected(search::FIND, values).await?;
+        Ok(rows.iter().map(search::candidate).collect::<Result<_, _>>()?)
     }
 
-    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>, StoreError> {
-        if self.row(IS_ANY_DUE, &[&kind.name(), &now.0], |_| Ok(())).await?.is_none() {
+    async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>> {
+        if self.selected(IS_ANY_DUE, &[&kind.name(), &now.0]).await?.is_empty() {
             return Ok(None);
         }
         Ok(self.claimed(kind, lease, now).await?)
     }
 
-    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, StoreError> {
+    async fn job(&self, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>> {
         let sql = "SELECT * FROM jobs WHERE tenant = $1 AND thread = $2 AND kind = $3 \
                    ORDER BY queued DESC, id DESC LIMIT 1";
-        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &kind.name()], read::job).await
+        self.row(sql, &[&key.tenant.as_str(), &key.thread.as_str(), &kind.name()]).await
     }
 
-    async fn tenants(&self) -> Result<Vec<TenantId>, StoreError> {
-        let sql = "SELECT tenant FROM threads UNION SELECT tenant FROM documents UNION SELECT tenant FROM artifacts \
-                   UNION SELECT tenant FROM jobs ORDER BY tenant";
-        self.rows(sql, &[], |row| parsed(row, "tenant")).await
+    async fn tenants(&self) -> Result<Vec<TenantId>> {
+        self.rows(super::encode::TENANTS, &[]).await
     }
 
-    async fn check(&self) -> Result<Vec<String>, StoreError> {
+    async fn check(&self) -> Result<Vec<String>> {
         let told = |row: &Row| {
             let (thread, rows): (&str, &str) = (row.try_get("thread")?, row.try_get("rows")?);
             Ok(format!("Thread {thread} does not hold all of its {rows}."))
         };
-        self.rows(GAPS, &[], told).await
+        Ok(self.selected(GAPS, &[]).await?.iter().map(told).collect::<Result<_, Fault>>()?)
     }
 
-    async fn vacuum(&self, before: Moment) -> Result<u64, StoreError> {
+    async fn vacuum(&self, before: Moment) -> Result<u64> {
         Ok(self.vacuumed(before).await?)
     }
 
     /// Rewrites the tables; each is locked meanwhile. What the server keeps in its log for a while is its own affair.
-    async fn scrub(&self) -> Result<(), StoreError> {
+    async fn scrub(&self) -> Result<()> {
         let scrubbed = async {
             let client = self.pool.get().await?;
             client.batch_execute("SET statement_timeout = 0").await?;

@@ -10,8 +10,8 @@ use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::Fault;
-use crate::store::StoreError;
 use crate::store::rule::refused;
+use crate::store::{Result, StoreError};
 
 /// All steps of the schema, oldest first.
 pub(super) const STEPS: [&str; 3] = [
@@ -61,7 +61,7 @@ async fn answers(pool: &Pool, limit: Duration) -> Result<(), Fault> {
     let client = pool.get().await?;
     match tokio::time::timeout(limit, client.query_one("SELECT 1", &[])).await {
         Ok(answer) => Ok(answer.map(drop)?),
-        Err(_) => Err(StoreError::Unavailable { reason: format!("no answer within {limit:?}") }.into()),
+        Err(_) => Err(StoreError::Unavailable(format!("no answer within {limit:?}")).into()),
     }
 }
 
@@ -85,21 +85,20 @@ fn connections(url: &str, settings: &PostgresSettings) -> Result<Pool, Fault> {
         .timeouts(Timeouts { wait, create: wait, recycle: wait })
         .runtime(Runtime::Tokio1)
         .build()
-        .map_err(|error| StoreError::Refused { reason: error.to_string() })?;
+        .map_err(|error| StoreError::Refused(error.to_string()))?;
     Ok(pool)
 }
 
-fn tls() -> Result<MakeRustlsConnect, StoreError> {
+fn tls() -> Result<MakeRustlsConnect> {
     crate::tls::install_provider();
     let config = rustls::ClientConfig::with_platform_verifier();
-    let config = config.map_err(|error| StoreError::Refused { reason: format!("TLS cannot be set up: {error}") })?;
+    let config = config.map_err(|error| StoreError::Refused(format!("TLS cannot be set up: {error}")))?;
     Ok(MakeRustlsConnect::new(config))
 }
 
-pub(super) fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> {
+pub(super) fn config(url: &str, settings: &PostgresSettings) -> Result<Config> {
     let parsed = url.parse::<Config>();
-    let mut config =
-        parsed.map_err(|error| StoreError::Refused { reason: format!("the address is wrong: {error}") })?;
+    let mut config = parsed.map_err(|error| StoreError::Refused(format!("the address is wrong: {error}")))?;
     let named = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if settings.schema.is_empty() || !settings.schema.chars().all(named) {
         return refused(format!("{:?} is not a schema's name: letters, digits and _ are", settings.schema));

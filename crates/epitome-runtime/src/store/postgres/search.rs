@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::Row;
 
 use super::failure::Fault;
-use super::value::{amount, parsed, small};
+use crate::store::columns::Columns as _;
 use crate::store::{Candidate, Segment};
 
 /// The most bytes of a lexeme.
@@ -73,11 +73,11 @@ pub(super) fn columns(segments: &[Segment]) -> (Vec<&str>, Vec<i64>) {
 /// A passage that was found.
 pub(super) fn candidate(row: &Row) -> Result<Candidate, Fault> {
     Ok(Candidate {
-        thread: parsed(row, "thread")?,
-        place: amount(row, "place")?,
-        passage: small(row, "passage")?,
-        first_line: small(row, "first_line")?,
-        last_line: small(row, "last_line")?,
+        thread: row.parsed("thread")?,
+        place: row.amount("place")?,
+        passage: row.small("passage")?,
+        first_line: row.small("first_line")?,
+        last_line: row.small("last_line")?,
         score: row.try_get("fit")?,
     })
 }

@@ -8,8 +8,8 @@ use crate::ids::{Moment, ThreadKey};
 use crate::store::encode::{id_bytes, json};
 use crate::store::rule::{self, not_at};
 use crate::store::{
-    ArtifactRow, DocumentKey, EventRow, IndexRow, JobEnd, JobId, MessageRow, NewJob, PlanRow, StoreError, ThreadRow,
-    Write,
+    ArtifactRow, DocumentKey, EventRow, IndexRow, JobEnd, JobId, MessageRow, NewJob, PlanRow, Result, StoreError,
+    ThreadRow, Write,
 };
 
 /// A value of a statement.
@@ -29,7 +29,7 @@ impl Step<'_> {
     }
 
     /// Judges the step by the number of rows that changed.
-    pub(super) fn outcome(self, rows: u64) -> Result<(), StoreError> {
+    pub(super) fn outcome(self, rows: u64) -> Result<()> {
         if rows == 0 { self.conflict.map_or(Ok(()), Err) } else { Ok(()) }
     }
 }
@@ -47,7 +47,7 @@ fn may<'a>(sql: &'static str, values: Vec<Value<'a>>) -> Step<'a> {
 }
 
 /// The statements of a batch, in order.
-pub(super) fn all(writes: &[Write]) -> Result<Vec<Step<'_>>, StoreError> {
+pub(super) fn all(writes: &[Write]) -> Result<Vec<Step<'_>>> {
     let mut steps = Vec::with_capacity(writes.len());
     for write in writes {
         if let Write::Index { key, .. } = write {
@@ -58,7 +58,7 @@ pub(super) fn all(writes: &[Write]) -> Result<Vec<Step<'_>>, StoreError> {
     Ok(steps)
 }
 
-fn one(write: &Write) -> Result<Step<'_>, StoreError> {
+fn one(write: &Write) -> Result<Step<'_>> {
     Ok(match write {
         Write::CreateThread(row) => create(row),
         Write::Append { key, messages, tokens } => append(key, messages, *tokens)?,
@@ -124,7 +124,7 @@ fn create(row: &ThreadRow) -> Step<'_> {
     )
 }
 
-fn append<'a>(key: &'a ThreadKey, messages: &'a [MessageRow], tokens: u64) -> Result<Step<'a>, StoreError> {
+fn append<'a>(key: &'a ThreadKey, messages: &'a [MessageRow], tokens: u64) -> Result<Step<'a>> {
     let (first, last) = rule::ends(messages)?;
     let bodies: Vec<&[u8]> = messages.iter().map(|message| message.body.as_slice()).collect();
     Ok(must(

@@ -3,19 +3,20 @@
 use epitome::thread::MessageId;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::failure::Fault;
-use super::{queue, read, search, slot};
-use crate::ids::{Moment, TenantId, ThreadKey};
+use super::failure::Result;
+use super::{queue, search, slot};
+use crate::ids::{Moment, ThreadKey};
+use crate::store::columns::FromColumns as _;
 use crate::store::encode::{id_bytes, json};
 use crate::store::rule::{self, not_at};
 use crate::store::{ArtifactRow, DocumentKey, EventRow, MessageRow, PlanRow, StoreError, ThreadRow, Write};
 
 /// Applies writes in their order, within the transaction that is open.
-pub(super) fn all(conn: &Connection, writes: &[Write]) -> Result<(), Fault> {
+pub(super) fn all(conn: &Connection, writes: &[Write]) -> Result<()> {
     writes.iter().try_for_each(|write| one(conn, write))
 }
 
-fn one(conn: &Connection, write: &Write) -> Result<(), Fault> {
+fn one(conn: &Connection, write: &Write) -> Result<()> {
     match write {
         Write::CreateThread(row) => create(conn, row),
         Write::Append { key, messages, tokens } => append(conn, key, messages, *tokens),
@@ -26,9 +27,17 @@ fn one(conn: &Connection, write: &Write) -> Result<(), Fault> {
         Write::PutDocument { key, expected, at, expires, body } => {
             put_document(conn, key, *expected, *at, *expires, body)
         }
-        Write::DeleteDocument(key) => delete_document(conn, key),
+        Write::DeleteDocument(key) => {
+            let sql = "DELETE FROM documents WHERE tenant = ? AND kind = ? AND name = ?";
+            conn.prepare_cached(sql)?.execute(params![key.tenant.as_str(), key.kind.name(), key.name])?;
+            Ok(())
+        }
         Write::PutArtifact(row) => put_artifact(conn, row),
-        Write::DeleteArtifact { tenant, id } => delete_artifact(conn, tenant, id),
+        Write::DeleteArtifact { tenant, id } => {
+            let sql = "DELETE FROM artifacts WHERE id = ? AND tenant = ?";
+            conn.prepare_cached(sql)?.execute(params![id, tenant.as_str()])?;
+            Ok(())
+        }
         Write::AddEvent { key, event } => add_event(conn, key, event),
         Write::Enqueue(job) => queue::enqueue(conn, job),
         Write::ExtendLease { job, token, until } => queue::extend(conn, *job, *token, *until),
@@ -43,7 +52,7 @@ fn one(conn: &Connection, write: &Write) -> Result<(), Fault> {
     }
 }
 
-fn create(conn: &Connection, row: &ThreadRow) -> Result<(), Fault> {
+fn create(conn: &Connection, row: &ThreadRow) -> Result<()> {
     let base = row.shared.last().map_or(0, |segment| segment.until);
     let made = conn
         .prepare_cached(
@@ -70,7 +79,7 @@ fn create(conn: &Connection, row: &ThreadRow) -> Result<(), Fault> {
     changed(made, || not_at(&row.key, "the absence"))
 }
 
-fn append(conn: &Connection, key: &ThreadKey, messages: &[MessageRow], tokens: u64) -> Result<(), Fault> {
+fn append(conn: &Connection, key: &ThreadKey, messages: &[MessageRow], tokens: u64) -> Result<()> {
     let (first, last) = rule::ends(messages)?;
     let thread: Option<i64> = conn
         .prepare_cached(
@@ -101,7 +110,7 @@ fn append(conn: &Connection, key: &ThreadKey, messages: &[MessageRow], tokens: u
     Ok(())
 }
 
-fn commit(conn: &Connection, key: &ThreadKey, plan: &PlanRow) -> Result<(), Fault> {
+fn commit(conn: &Connection, key: &ThreadKey, plan: &PlanRow) -> Result<()> {
     let version = plan.version.cast_signed();
     let thread: Option<i64> = conn
         .prepare_cached(
@@ -129,14 +138,14 @@ fn commit(conn: &Connection, key: &ThreadKey, plan: &PlanRow) -> Result<(), Faul
     Ok(())
 }
 
-fn label(conn: &Connection, key: &ThreadKey, labels: &[u8]) -> Result<(), Fault> {
+fn label(conn: &Connection, key: &ThreadKey, labels: &[u8]) -> Result<()> {
     let made = conn
         .prepare_cached("UPDATE threads SET labels = ?3 WHERE tenant = ?1 AND thread = ?2")?
         .execute(params![key.tenant.as_str(), key.thread.as_str(), labels])?;
     changed(made, || not_at(key, "the existence"))
 }
 
-fn name_thread(conn: &Connection, key: &ThreadKey, scope: &str, counter: &str) -> Result<(), Fault> {
+fn name_thread(conn: &Connection, key: &ThreadKey, scope: &str, counter: &str) -> Result<()> {
     let made = conn
         .prepare_cached("UPDATE threads SET scope = ?3, counter = ?4 WHERE tenant = ?1 AND thread = ?2")?
         .execute(params![key.tenant.as_str(), key.thread.as_str(), scope, counter])?;
@@ -150,7 +159,7 @@ fn put_document(
     at: Moment,
     expires: Option<Moment>,
     body: &[u8],
-) -> Result<(), Fault> {
+) -> Result<()> {
     let sql = match expected {
         None => {
             "INSERT INTO documents (tenant, kind, name, at, expires, body, version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1) \
@@ -172,17 +181,9 @@ fn put_document(
     changed(made, || StoreError::conflict(format!("the {} document {}", key.kind, key.name)))
 }
 
-fn delete_document(conn: &Connection, key: &DocumentKey) -> Result<(), Fault> {
-    conn.prepare_cached("DELETE FROM documents WHERE tenant = ? AND kind = ? AND name = ?")?.execute(params![
-        key.tenant.as_str(),
-        key.kind.name(),
-        key.name
-    ])?;
-    Ok(())
-}
-
-fn put_artifact(conn: &Connection, row: &ArtifactRow) -> Result<(), Fault> {
-    let row = match read::artifact(conn, &row.id)? {
+fn put_artifact(conn: &Connection, row: &ArtifactRow) -> Result<()> {
+    let mut select = conn.prepare_cached("SELECT * FROM artifacts WHERE id = ?")?;
+    let row = match select.query_row([&row.id], |row| ArtifactRow::read(row)).optional()? {
         Some(old) => rule::merged(old, row.clone())?,
         None => row.clone(),
     };
@@ -204,12 +205,7 @@ fn put_artifact(conn: &Connection, row: &ArtifactRow) -> Result<(), Fault> {
     Ok(())
 }
 
-fn delete_artifact(conn: &Connection, tenant: &TenantId, id: &str) -> Result<(), Fault> {
-    conn.prepare_cached("DELETE FROM artifacts WHERE id = ? AND tenant = ?")?.execute(params![id, tenant.as_str()])?;
-    Ok(())
-}
-
-fn add_event(conn: &Connection, key: &ThreadKey, event: &EventRow) -> Result<(), Fault> {
+fn add_event(conn: &Connection, key: &ThreadKey, event: &EventRow) -> Result<()> {
     let thread = number(conn, key)?.ok_or_else(|| not_at(key, "the existence"))?;
     conn.prepare_cached(
         "INSERT INTO events (slot, at, kind, body) \
@@ -219,8 +215,7 @@ fn add_event(conn: &Connection, key: &ThreadKey, event: &EventRow) -> Result<(),
     Ok(())
 }
 
-/// The number of a thread.
-pub(super) fn number(conn: &Connection, key: &ThreadKey) -> Result<Option<i64>, Fault> {
+pub(super) fn number(conn: &Connection, key: &ThreadKey) -> Result<Option<i64>> {
     let mut select = conn.prepare_cached("SELECT no FROM threads WHERE tenant = ? AND thread = ?")?;
     Ok(select.query_row(params![key.tenant.as_str(), key.thread.as_str()], |row| row.get(0)).optional()?)
 }
@@ -232,7 +227,7 @@ enum Sealed {
     Event,
 }
 
-fn reseal(conn: &Connection, what: Sealed, key: &ThreadKey, place: u64, body: &[u8]) -> Result<(), Fault> {
+fn reseal(conn: &Connection, what: Sealed, key: &ThreadKey, place: u64, body: &[u8]) -> Result<()> {
     let (sql, name) = match what {
         Sealed::Message => ("UPDATE messages SET body = ? WHERE slot = ?", "message"),
         Sealed::Plan => ("UPDATE plans SET body = ? WHERE slot = ?", "plan"),
@@ -245,7 +240,7 @@ fn reseal(conn: &Connection, what: Sealed, key: &ThreadKey, place: u64, body: &[
 }
 
 /// Gives a message another id, and its thread the same tip if it is the newest.
-fn name_message(conn: &Connection, key: &ThreadKey, place: u64, id: MessageId) -> Result<(), Fault> {
+fn name_message(conn: &Connection, key: &ThreadKey, place: u64, id: MessageId) -> Result<()> {
     let absent = || not_at(key, &format!("message {place}"));
     let thread = number(conn, key)?.ok_or_else(absent)?;
     let sql = "UPDATE messages SET id = ? WHERE slot = ?";
@@ -257,6 +252,6 @@ fn name_message(conn: &Connection, key: &ThreadKey, place: u64, id: MessageId) -
 }
 
 /// Something has to have changed.
-pub(super) fn changed(rows: usize, conflict: impl FnOnce() -> StoreError) -> Result<(), Fault> {
+pub(super) fn changed(rows: usize, conflict: impl FnOnce() -> StoreError) -> Result<()> {
     if rows == 0 { Err(conflict().into()) } else { Ok(()) }
 }

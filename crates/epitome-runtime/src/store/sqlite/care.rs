@@ -2,31 +2,24 @@
 
 use rusqlite::{Connection, params};
 
-use super::failure::Fault;
+use super::failure::Result;
 use crate::ids::Moment;
 
 /// Looks for damage and describes it in sentences.
-pub(super) fn check(conn: &Connection) -> Result<Vec<String>, Fault> {
-    let mut found = damage(conn)?;
-    found.append(&mut dangling(conn)?);
+pub(super) fn check(conn: &Connection) -> Result<Vec<String>> {
+    let mut pragma = conn.prepare("PRAGMA integrity_check(100)")?;
+    let lines: Vec<String> = pragma.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut found: Vec<String> =
+        lines.into_iter().filter(|line| line != "ok").map(|line| format!("SQLite says: {line}.")).collect();
+    let mut pragma = conn.prepare("PRAGMA foreign_key_check")?;
+    let tables: Vec<String> = pragma.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    found.extend(tables.iter().map(|table| format!("A row of {table} belongs to a thread that is not there.")));
     found.append(&mut gaps(conn)?);
     Ok(found)
 }
 
-fn damage(conn: &Connection) -> Result<Vec<String>, Fault> {
-    let mut pragma = conn.prepare("PRAGMA integrity_check(100)")?;
-    let lines: Vec<String> = pragma.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    Ok(lines.into_iter().filter(|line| line != "ok").map(|line| format!("SQLite says: {line}.")).collect())
-}
-
-fn dangling(conn: &Connection) -> Result<Vec<String>, Fault> {
-    let mut pragma = conn.prepare("PRAGMA foreign_key_check")?;
-    let tables: Vec<String> = pragma.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    Ok(tables.into_iter().map(|table| format!("A row of {table} belongs to a thread that is not there.")).collect())
-}
-
 /// Threads that do not hold all their messages, plans and events, and rows of threads that are not there.
-fn gaps(conn: &Connection) -> Result<Vec<String>, Fault> {
+fn gaps(conn: &Connection) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for (rows, first, end) in [("messages", "base", "length"), ("plans", "1", "version + 1"), ("events", "1", "NULL")] {
         let sql = format!(
@@ -48,13 +41,13 @@ fn gaps(conn: &Connection) -> Result<Vec<String>, Fault> {
 }
 
 /// Writes the database anew: the index without the terms of removed passages, and no page with anything old in it.
-pub(super) fn scrub(conn: &mut Connection) -> Result<(), Fault> {
+pub(super) fn scrub(conn: &mut Connection) -> Result<()> {
     conn.execute_batch("INSERT INTO search (search) VALUES ('optimize'); VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
     Ok(())
 }
 
 /// Removes what has had its time, and gives space back. How many rows that were.
-pub(super) fn vacuum(conn: &mut Connection, before: Moment) -> Result<u64, Fault> {
+pub(super) fn vacuum(conn: &mut Connection, before: Moment) -> Result<u64> {
     let transaction = conn.transaction()?;
     let documents = transaction.execute("DELETE FROM documents WHERE expires < ?", params![before.0])?;
     let finished = "DELETE FROM jobs WHERE state IN ('done', 'dead') AND queued < ?";
@@ -65,7 +58,7 @@ pub(super) fn vacuum(conn: &mut Connection, before: Moment) -> Result<u64, Fault
 }
 
 /// Gives free pages back to the file system. Each step of the first statement gives one.
-fn give_back(conn: &Connection) -> Result<(), Fault> {
+fn give_back(conn: &Connection) -> Result<()> {
     let mut pragma = conn.prepare("PRAGMA incremental_vacuum")?;
     let mut pages = pragma.query([])?;
     while pages.next()?.is_some() {}

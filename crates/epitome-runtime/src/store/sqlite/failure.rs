@@ -4,6 +4,9 @@ use rusqlite::{Error, ErrorCode, ffi};
 
 use crate::store::StoreError;
 
+/// The result of a statement.
+pub(super) type Result<T, E = Fault> = std::result::Result<T, E>;
+
 /// A failure on its way to the caller. Apart from [`StoreError`] so that SQLite's errors stay out of the public surface.
 #[derive(Debug)]
 pub(super) struct Fault(StoreError);
@@ -29,17 +32,17 @@ impl From<Fault> for StoreError {
 impl Fault {
     /// Tells whether somebody else may have been in the way.
     pub(super) fn may_pass(&self) -> bool {
-        self.is_locked() || matches!(self.0, StoreError::Unavailable { .. } | StoreError::Refused { .. })
+        self.is_locked() || matches!(self.0, StoreError::Unavailable(_) | StoreError::Refused(_))
     }
 
     /// Tells whether another process has the database.
     pub(super) fn is_locked(&self) -> bool {
-        matches!(self.0, StoreError::Locked { .. })
+        matches!(self.0, StoreError::Locked(_))
     }
 
     /// Tells whether it is about the write itself and not about the database.
     pub(super) fn is_of_the_write(&self) -> bool {
-        matches!(self.0, StoreError::Conflict { .. } | StoreError::Refused { .. })
+        matches!(self.0, StoreError::Conflict(_) | StoreError::Refused(_))
     }
 }
 
@@ -49,23 +52,23 @@ pub(super) fn told(error: &Error) -> StoreError {
     match error {
         Error::SqliteFailure(code, _) => of_code(*code, reason),
         Error::InvalidColumnType(..) | Error::FromSqlConversionFailure(..) | Error::IntegralValueOutOfRange(..) => {
-            StoreError::Damaged { reason }
+            StoreError::Damaged(reason)
         }
-        _ => StoreError::Refused { reason },
+        _ => StoreError::Refused(reason),
     }
 }
 
 fn of_code(code: ffi::Error, reason: String) -> StoreError {
     let no_room = [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_SHMSIZE].contains(&code.extended_code);
     match code.code {
-        ErrorCode::DiskFull => StoreError::Full { reason },
-        ErrorCode::SystemIoFailure if no_room => StoreError::Full { reason },
+        ErrorCode::DiskFull => StoreError::Full(reason),
+        ErrorCode::SystemIoFailure if no_room => StoreError::Full(reason),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
-            StoreError::Locked { reason }
+            StoreError::Locked(reason)
         }
-        ErrorCode::ReadOnly => StoreError::ReadOnly { reason },
-        ErrorCode::CannotOpen | ErrorCode::SystemIoFailure => StoreError::Unavailable { reason },
-        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Damaged { reason },
-        _ => StoreError::Refused { reason },
+        ErrorCode::ReadOnly => StoreError::ReadOnly(reason),
+        ErrorCode::CannotOpen | ErrorCode::SystemIoFailure => StoreError::Unavailable(reason),
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Damaged(reason),
+        _ => StoreError::Refused(reason),
     }
 }

@@ -17,7 +17,6 @@ impl OpenFile {
         OpenFile { path: path.into(), identity: identity(path) }
     }
 
-    /// Its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -27,9 +26,8 @@ impl OpenFile {
         self.identity.is_some() && identity(&self.path) == self.identity
     }
 
-    /// That it is not.
     pub(super) fn deleted(&self) -> StoreError {
-        StoreError::Deleted { path: self.path.display().to_string() }
+        StoreError::Deleted(self.path.display().to_string())
     }
 }
 

@@ -12,8 +12,8 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
 
 use super::failure::Fault;
-use crate::store::StoreError;
 use crate::store::rule::refused;
+use crate::store::{Result, StoreError};
 
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -37,7 +37,7 @@ static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| Migrations::
 pub(super) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Fault> {
     make_file(path)?;
     open_file(path, busy_timeout).map_err(|fault| match StoreError::from(fault) {
-        StoreError::Unavailable { reason } if is_read_only(path) => StoreError::ReadOnly { reason }.into(),
+        StoreError::Unavailable(reason) if is_read_only(path) => StoreError::ReadOnly(reason).into(),
         error => error.into(),
     })
 }
@@ -124,7 +124,7 @@ fn migrate(conn: &mut Connection) -> Result<(), Fault> {
     }
     MIGRATIONS.to_latest(conn).map_err(|error| match error {
         rusqlite_migration::Error::RusqliteError { err, .. } => err.into(),
-        other => StoreError::Refused { reason: other.to_string() }.into(),
+        other => StoreError::Refused(other.to_string()).into(),
     })
 }
 
@@ -154,15 +154,15 @@ fn not_foreign(conn: &Connection, path: &Path) -> Result<(), Fault> {
 }
 
 /// Makes the file readable for its owner only, unless it is there.
-fn make_file(path: &Path) -> Result<(), StoreError> {
+fn make_file(path: &Path) -> Result<()> {
     let made = make_folder(path).and_then(|()| owners().open(path).map(drop));
     let Err(error) = made else { return Ok(()) };
     let reason = format!("{} cannot be made: {}", path.display(), error.kind());
     match error.kind() {
         ErrorKind::AlreadyExists => Ok(()),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Err(StoreError::Full { reason }),
-        ErrorKind::ReadOnlyFilesystem => Err(StoreError::ReadOnly { reason }),
-        _ => Err(StoreError::Unavailable { reason }),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Err(StoreError::Full(reason)),
+        ErrorKind::ReadOnlyFilesystem => Err(StoreError::ReadOnly(reason)),
+        _ => Err(StoreError::Unavailable(reason)),
     }
 }
 

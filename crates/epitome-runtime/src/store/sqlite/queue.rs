@@ -1,18 +1,17 @@
 //! Jobs as statements. Who holds a job is proved by its token, in the statement that changes it.
 
-use rusqlite::{Connection, Error, OptionalExtension, Row, named_params, params};
+use rusqlite::{Connection, OptionalExtension, named_params, params};
 use uuid::Uuid;
 
 use super::apply::changed;
-use super::failure::Fault;
-use super::read::thread_key;
-use super::value::{moment, unreadable};
-use crate::ids::{Moment, ThreadKey};
+use super::failure::Result;
+use crate::ids::Moment;
+use crate::store::columns::FromColumns as _;
 use crate::store::rule::LAPSED;
-use crate::store::{JobEnd, JobId, JobKind, JobRow, JobState, Lease, NewJob, StoreError};
+use crate::store::{JobEnd, JobId, JobKind, JobRow, Lease, NewJob, StoreError};
 
 /// Queues a job unless one of its kind is pending for its thread.
-pub(super) fn enqueue(conn: &Connection, job: &NewJob) -> Result<(), Fault> {
+pub(super) fn enqueue(conn: &Connection, job: &NewJob) -> Result<()> {
     let pending = "SELECT 1 FROM jobs WHERE tenant = ? AND thread = ? AND kind = ? AND state IN ('ready', 'running')";
     let key = params![job.key.tenant.as_str(), job.key.thread.as_str(), job.kind.name()];
     if conn.prepare_cached(pending)?.exists(key)? {
@@ -37,7 +36,7 @@ pub(super) fn enqueue(conn: &Connection, job: &NewJob) -> Result<(), Fault> {
 }
 
 /// Moves the end of a hold.
-pub(super) fn extend(conn: &Connection, job: JobId, token: Uuid, until: Moment) -> Result<(), Fault> {
+pub(super) fn extend(conn: &Connection, job: JobId, token: Uuid, until: Moment) -> Result<()> {
     let made = conn
         .prepare_cached("UPDATE jobs SET lease_until = ?3 WHERE id = ?1 AND token = ?2")?
         .execute(params![job.0.as_bytes(), token.as_bytes(), until.0])?;
@@ -45,7 +44,7 @@ pub(super) fn extend(conn: &Connection, job: JobId, token: Uuid, until: Moment) 
 }
 
 /// Ends a hold.
-pub(super) fn finish(conn: &Connection, job: JobId, token: Uuid, end: &JobEnd) -> Result<(), Fault> {
+pub(super) fn finish(conn: &Connection, job: JobId, token: Uuid, end: &JobEnd) -> Result<()> {
     let held = params![job.0.as_bytes(), token.as_bytes()];
     let made = match end {
         JobEnd::Done => conn
@@ -69,19 +68,14 @@ fn lost(job: JobId) -> StoreError {
 }
 
 /// Tells whether a job of a kind is due, so that the writer need not be asked for nothing.
-pub(super) fn is_any_due(conn: &Connection, kind: &JobKind, now: Moment) -> Result<bool, Fault> {
+pub(super) fn is_any_due(conn: &Connection, kind: &JobKind, now: Moment) -> Result<bool> {
     let due = "SELECT 1 FROM jobs WHERE kind = ?1 AND state IN ('ready', 'running') \
                AND iif(state = 'ready', due <= ?2, lease_until <= ?2)";
     Ok(conn.prepare_cached(due)?.exists(params![kind.name(), now.0])?)
 }
 
 /// Takes the oldest job that is due.
-pub(super) fn claim(
-    conn: &mut Connection,
-    kind: &JobKind,
-    lease: &Lease,
-    now: Moment,
-) -> Result<Option<JobRow>, Fault> {
+pub(super) fn claim(conn: &mut Connection, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>> {
     let transaction = conn.transaction()?;
     transaction
         .prepare_cached(
@@ -107,40 +101,9 @@ pub(super) fn claim(
                 ":kind": kind.name(),
                 ":now": now.0,
             },
-            job_row,
+            |row| JobRow::read(row),
         )
         .optional()?;
     transaction.commit()?;
     Ok(job)
-}
-
-/// A thread's newest job of a kind.
-pub(super) fn newest(conn: &Connection, key: &ThreadKey, kind: &JobKind) -> Result<Option<JobRow>, Fault> {
-    let mut select = conn.prepare_cached(
-        "SELECT * FROM jobs WHERE tenant = ? AND thread = ? AND kind = ? ORDER BY queued DESC, id DESC LIMIT 1",
-    )?;
-    Ok(select.query_row(params![key.tenant.as_str(), key.thread.as_str(), kind.name()], job_row).optional()?)
-}
-
-fn job_row(row: &Row<'_>) -> Result<JobRow, Error> {
-    let state: String = row.get("state")?;
-    Ok(JobRow {
-        id: JobId(Uuid::from_bytes(row.get("id")?)),
-        key: thread_key(row)?,
-        kind: JobKind::from_name(&row.get::<_, String>("kind")?),
-        state: JobState::from_name(&state).ok_or_else(|| unreadable("state"))?,
-        attempts: row.get("attempts")?,
-        attempts_max: row.get("attempts_max")?,
-        due: moment(row, "due")?,
-        queued: moment(row, "queued")?,
-        lease: lease(row)?,
-        payload: row.get("payload")?,
-        error: row.get("error")?,
-    })
-}
-
-fn lease(row: &Row<'_>) -> Result<Option<Lease>, Error> {
-    let Some(token) = row.get::<_, Option<[u8; 16]>>("token")? else { return Ok(None) };
-    let token = Uuid::from_bytes(token);
-    Ok(Some(Lease { worker: row.get("worker")?, token, until: moment(row, "lease_until")? }))
 }

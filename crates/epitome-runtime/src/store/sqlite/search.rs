@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, Error, OptionalExtension, Row, params};
 
 use super::apply::number;
-use super::failure::Fault;
+use super::failure::Result;
 use super::slot;
-use super::value::limit;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
+use crate::store::encode::limit;
 use crate::store::rule::not_at;
 use crate::store::{Candidate, IndexRow, Segment};
 
 /// Adds the passages that are not there.
-pub(super) fn index(conn: &Connection, key: &ThreadKey, rows: &[IndexRow]) -> Result<(), Fault> {
+pub(super) fn index(conn: &Connection, key: &ThreadKey, rows: &[IndexRow]) -> Result<()> {
     let lane = made_lane(conn, key)?;
     let mut place = conn
         .prepare_cached("INSERT INTO passages (slot, first_line, last_line) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")?;
@@ -29,7 +29,7 @@ pub(super) fn index(conn: &Connection, key: &ThreadKey, rows: &[IndexRow]) -> Re
 }
 
 /// Forgets a thread's passages.
-pub(super) fn drop_index(conn: &Connection, key: &ThreadKey) -> Result<(), Fault> {
+pub(super) fn drop_index(conn: &Connection, key: &ThreadKey) -> Result<()> {
     let Some(lane) = lane(conn, key)? else { return Ok(()) };
     let (first, last) = slot::passages(lane, u64::MAX);
     conn.prepare_cached("DELETE FROM search WHERE rowid BETWEEN ? AND ?")?.execute([first, last])?;
@@ -37,14 +37,14 @@ pub(super) fn drop_index(conn: &Connection, key: &ThreadKey) -> Result<(), Fault
     Ok(())
 }
 
-fn lane(conn: &Connection, key: &ThreadKey) -> Result<Option<i64>, Fault> {
+fn lane(conn: &Connection, key: &ThreadKey) -> Result<Option<i64>> {
     let mut select = conn.prepare_cached(
         "SELECT lane FROM threads JOIN lanes ON lanes.thread = threads.no WHERE tenant = ? AND threads.thread = ?",
     )?;
     Ok(select.query_row(params![key.tenant.as_str(), key.thread.as_str()], |row| row.get(0)).optional()?)
 }
 
-fn made_lane(conn: &Connection, key: &ThreadKey) -> Result<i64, Fault> {
+fn made_lane(conn: &Connection, key: &ThreadKey) -> Result<i64> {
     if let Some(lane) = lane(conn, key)? {
         return Ok(lane);
     }
@@ -60,7 +60,7 @@ pub(super) fn search(
     segments: &[Segment],
     terms: &[String],
     most: usize,
-) -> Result<Vec<Candidate>, Fault> {
+) -> Result<Vec<Candidate>> {
     let Some(query) = any_of(terms) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for segment in segments {
@@ -79,7 +79,7 @@ fn ranked(
     (first, last): (i64, i64),
     query: &str,
     most: usize,
-) -> Result<Vec<Candidate>, Fault> {
+) -> Result<Vec<Candidate>> {
     // Ranked before joined: the lines of those alone that are answered.
     let mut select = conn.prepare_cached(
         "SELECT slot, fit, first_line, last_line FROM (SELECT rowid AS place, bm25(search) AS fit FROM search \

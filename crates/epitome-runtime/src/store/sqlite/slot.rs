@@ -2,7 +2,7 @@
 //!
 //! A number that has no room is refused where it comes in; it never runs into the next thread's range.
 
-use super::failure::Fault;
+use super::failure::Result;
 use crate::store::rule::refused;
 
 const PLACE_BITS: u32 = 32;
@@ -11,7 +11,7 @@ const INDEXED_PLACE_BITS: u32 = 23;
 const LANE_BITS: u32 = 22;
 
 /// A row of a thread: its message at a place, its plan of a version, its event of a number.
-pub(super) fn of(thread: i64, place: u64) -> Result<i64, Fault> {
+pub(super) fn of(thread: i64, place: u64) -> Result<i64> {
     let place = within(place, PLACE_BITS, "A thread has at most 2^32 messages, plans or events.")?;
     Ok((thread << PLACE_BITS) + place)
 }
@@ -27,7 +27,7 @@ pub(super) fn bound(place: u64) -> i64 {
 }
 
 /// A passage's row.
-pub(super) fn passage(lane: i64, place: u64, passage: u32) -> Result<i64, Fault> {
+pub(super) fn passage(lane: i64, place: u64, passage: u32) -> Result<i64> {
     let lane = within(lane.cast_unsigned(), LANE_BITS, "An index has at most 2^22 threads.")?;
     let place = within(place, INDEXED_PLACE_BITS, "An index has at most 2^23 messages of a thread.")?;
     let passage = within(passage.into(), PASSAGE_BITS, "An index has at most 2^18 passages of a message.")?;
@@ -48,10 +48,9 @@ pub(super) fn of_passage(slot: i64) -> (u64, u32) {
     (place.cast_unsigned(), u32::try_from(passage).unwrap_or(u32::MAX))
 }
 
-fn within(number: u64, bits: u32, limit: &str) -> Result<i64, Fault> {
+fn within(number: u64, bits: u32, limit: &str) -> Result<i64> {
     if number < 1 << bits { Ok(number.cast_signed()) } else { Ok(refused(limit)?) }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, oneshot};
 use super::failure::Fault;
 use super::file::OpenFile;
 use super::{apply, open};
-use crate::store::{StoreError, Write};
+use crate::store::{Result, StoreError, Write};
 
 const READERS_MAX: usize = 4;
 
@@ -26,7 +26,7 @@ enum Task {
 
 struct Batch {
     writes: Vec<Write>,
-    reply: oneshot::Sender<Result<(), StoreError>>,
+    reply: oneshot::Sender<Result<()>>,
 }
 
 /// The connection that writes, with group commit.
@@ -52,16 +52,16 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread. With a file, batches fail from the moment at which the file is deleted.
-    pub(super) fn new(conn: Connection, file: Option<OpenFile>) -> Result<Self, StoreError> {
+    pub(super) fn new(conn: Connection, file: Option<OpenFile>) -> Result<Self> {
         let (tasks, queue) = channel();
         let thread =
             std::thread::Builder::new().name("epitome-sqlite".into()).spawn(move || serve(conn, file.as_ref(), &queue));
-        let thread = thread.map_err(|error| StoreError::Unavailable { reason: error.to_string() })?;
+        let thread = thread.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         Ok(Writer { tasks: Some(tasks), thread: Some(thread) })
     }
 
     /// Applies writes, all of them or none.
-    pub(super) async fn apply(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+    pub(super) async fn apply(&self, writes: Vec<Write>) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         self.send(Task::Apply(Batch { writes, reply }))?;
         answer.await.unwrap_or_else(|_| Err(stopped()))
@@ -71,13 +71,13 @@ impl Writer {
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         self.send(Task::Run(Box::new(move |conn| drop(reply.send(work(conn).map_err(StoreError::from))))))?;
         answer.await.unwrap_or_else(|_| Err(stopped()))
     }
 
-    fn send(&self, task: Task) -> Result<(), StoreError> {
+    fn send(&self, task: Task) -> Result<()> {
         self.tasks.as_ref().ok_or_else(stopped)?.send(task).map_err(|_| stopped())
     }
 }
@@ -93,7 +93,7 @@ impl Drop for Writer {
 }
 
 fn stopped() -> StoreError {
-    StoreError::Unavailable { reason: "its writer has stopped".into() }
+    StoreError::Unavailable("its writer has stopped".into())
 }
 
 fn serve(mut conn: Connection, file: Option<&OpenFile>, queue: &Receiver<Task>) {
@@ -146,7 +146,7 @@ fn commit(conn: &mut Connection, group: Vec<Batch>) {
     }
 }
 
-fn answer(group: Vec<Batch>, outcomes: Vec<Result<(), StoreError>>) {
+fn answer(group: Vec<Batch>, outcomes: Vec<Result<()>>) {
     for (batch, outcome) in group.into_iter().zip(outcomes) {
         drop(batch.reply.send(outcome));
     }
@@ -159,7 +159,7 @@ fn alone(conn: &mut Connection, writes: &[Write]) -> Result<(), Fault> {
 }
 
 /// Applies all batches in one transaction. Fails as a whole when the database does; a conflict is its batch's outcome.
-fn together(conn: &mut Connection, group: &[Batch]) -> Result<Vec<Result<(), StoreError>>, Fault> {
+fn together(conn: &mut Connection, group: &[Batch]) -> Result<Vec<Result<()>>, Fault> {
     let mut transaction = conn.transaction()?;
     let mut outcomes = Vec::with_capacity(group.len());
     for batch in group {
@@ -189,7 +189,6 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Readers of a file.
     pub(super) fn new(file: OpenFile) -> Self {
         Readers { file, idle: Mutex::new(Vec::new()), permits: Arc::new(Semaphore::new(READERS_MAX)) }
     }
@@ -198,7 +197,7 @@ impl Readers {
     pub(super) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| stopped())?;
         let readers = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || {
@@ -206,7 +205,7 @@ impl Readers {
             let _permit = permit;
             readers.with(work).map_err(StoreError::from)
         });
-        done.await.unwrap_or_else(|error| Err(StoreError::Unavailable { reason: error.to_string() }))
+        done.await.unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Fault>) -> Result<T, Fault> {
@@ -220,7 +219,6 @@ impl Readers {
         Ok(answer)
     }
 }
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::calls::{Answer, Calls};
-use super::{List, Place, Report, Request, Rule, Tail, parts, text};
-pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
+use super::{LastExchange, List, Place, Report, Request, Rule, parts, text};
+pub(super) fn check(request: &Value, tail: LastExchange, report: &mut Report) {
     let Some(request) = Request::open(request, List::Messages).filter(|request| !request.entries.is_empty()) else {
         let whole = Place::whole(List::Messages);
         return report.add(Rule::S3, whole, "`messages` must be a list with at least one message.");
@@ -21,28 +21,17 @@ pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
     check_system(request.entries, report);
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    System,
-    User,
-    Assistant,
-    Tool,
-}
-
-impl Role {
-    fn name(self) -> &'static str {
-        match self {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
-        }
+crate::named_enum! {
+    enum Role {
+        System = "system",
+        User = "user",
+        Assistant = "assistant",
+        Tool = "tool",
     }
 }
 
 fn role(message: &Value) -> Option<Role> {
-    let name = text(message, "role")?;
-    [Role::System, Role::User, Role::Assistant, Role::Tool].into_iter().find(|role| role.name() == name)
+    Role::from_name(text(message, "role")?)
 }
 
 fn check_message(message: &Value, place: Place, report: &mut Report) {
@@ -106,7 +95,7 @@ fn may_hold(role: Role, kind: &str) -> bool {
     }
 }
 
-fn check_pairs(messages: &[Value], tail: Tail, report: &mut Report) {
+fn check_pairs(messages: &[Value], tail: LastExchange, report: &mut Report) {
     let mut exchange = Exchange::default();
     let mut last = None;
     for (at, message) in messages.iter().enumerate() {
@@ -124,7 +113,7 @@ fn check_pairs(messages: &[Value], tail: Tail, report: &mut Report) {
         }
         last = role;
     }
-    if tail == Tail::Closed {
+    if tail == LastExchange::Closed {
         exchange.close(report);
     }
 }
@@ -216,127 +205,4 @@ fn check_system(messages: &[Value], report: &mut Report) {
         let place = Place::entry(List::Messages, at);
         report.add(Rule::S7, place, "Providers behind the SDK refuse a system message after other messages.");
     }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::super::tests::{Case, check};
-    use crate::wire::Dialect;
-
-    #[test]
-    fn message_lists_are_judged_as_the_sdk_judges_them() {
-        check(Dialect::AiSdk, CASES);
-    }
-
-    pub(in super::super) const CASES: &[Case] = &[
-        Case {
-            claim: "a call is answered before the user speaks",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}}]},
-                {"role":"user","content":"and?"}]"#,
-            expect: "S1 messages.1.content.0",
-        },
-        Case {
-            claim: "calls of a run of assistant messages are answered in the run of tool messages after it",
-            request: r#"[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"q"},{"type":"image","image":"u"}]},
-                {"role":"assistant","content":[{"type":"reasoning","text":"t"},{"type":"tool-call","toolCallId":"a","toolName":"f","args":{}}]},
-                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"b","toolName":"f","input":{}}]},
-                {"role":"tool","content":[{"type":"tool-result","toolCallId":"b","toolName":"f","result":"r"}]},
-                {"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"f","output":{"type":"text","value":"r"}}]},
-                {"role":"assistant","content":"x"}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "an answered approval settles a call, and its result may follow",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}},{"type":"tool-approval-request","approvalId":"p","toolCallId":"a"},
-                    {"type":"tool-call","toolCallId":"b","toolName":"f","input":{}},{"type":"tool-approval-request","approvalId":"r","toolCallId":"b"}]},
-                {"role":"tool","content":[{"type":"tool-approval-response","approvalId":"p","approved":true},{"type":"tool-approval-response","approvalId":"r","approved":true}]},
-                {"role":"tool","content":[{"type":"tool-result","toolCallId":"b","toolName":"f"}]}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "the provider answers its own calls, now or later",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{},"providerExecuted":true}]},
-                {"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool-result","toolCallId":"a","toolName":"f"}]}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "an open tail waits for the last exchange",
-            request: r#"{"open":[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}},{"type":"tool-call","toolCallId":"b","toolName":"f","input":{}}]},
-                {"role":"tool","content":[{"type":"tool-result","toolCallId":"b","toolName":"f"}]}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "a result needs its call",
-            request: r#"[{"role":"user","content":"q"},{"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"f"}]}]"#,
-            expect: "S2 messages.1.content.0",
-        },
-        Case {
-            claim: "roles are a closed set, and messages are objects",
-            request: r#"[{"role":"developer","content":"q"},7]"#,
-            expect: "S3 messages.0; S3 messages.1",
-        },
-        Case {
-            claim: "a tool answers in parts, a system speaks in a string",
-            request: r#"[{"role":"system","content":[{"type":"text","text":"s"}]},{"role":"tool","content":"r"},{"role":"user","content":null}]"#,
-            expect: "S3 messages.0; S3 messages.1; S3 messages.2",
-        },
-        Case {
-            claim: "a part has a type, a call an id and a name",
-            request: r#"[{"role":"assistant","content":[7,{"type":"tool-call"},{"type":"new-kind"}]}]"#,
-            expect: "S3 messages.0.content.0; S3 messages.0.content.1; S3 messages.0.content.1",
-        },
-        Case { claim: "no message is no request", request: "[]", expect: "S3 messages" },
-        Case {
-            claim: "messages are not empty",
-            request: r#"[{"role":"user","content":""},{"role":"assistant","content":[]},{"role":"assistant","content":[{"type":"text","text":""}]}]"#,
-            expect: "S4 messages.0; S4 messages.1; S4 messages.2",
-        },
-        Case {
-            claim: "an empty text beside something does no harm",
-            request: r#"[{"role":"user","content":[{"type":"text","text":""},{"type":"text","text":"q"}]}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "an id is used once in an exchange",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}},{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}}]},
-                {"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"f"},{"type":"tool-result","toolCallId":"a","toolName":"f"}]}]"#,
-            expect: "S5 messages.1.content.1; S5 messages.2.content.1",
-        },
-        Case {
-            claim: "an id may come back in a later exchange",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}}]},
-                {"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"f"}]},
-                {"role":"assistant","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}}]},
-                {"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"f"}]}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "calls are the assistant's, texts are not a tool's",
-            request: r#"[{"role":"user","content":[{"type":"tool-call","toolCallId":"a","toolName":"f","input":{}}]},
-                {"role":"tool","content":[{"type":"text","text":"r"}]}]"#,
-            expect: "S6 messages.0.content.0; S6 messages.1.content.0",
-        },
-        Case {
-            claim: "the assistant may think and attach files",
-            request: r#"[{"role":"assistant","content":[{"type":"reasoning","text":""},{"type":"file","data":"d"}]}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "the system speaks first",
-            request: r#"[{"role":"user","content":"q"},{"role":"system","content":"s"}]"#,
-            expect: "S7 messages.1",
-        },
-        Case {
-            claim: "the system may speak twice, at first",
-            request: r#"[{"role":"system","content":"s"},{"role":"system","content":"s"},{"role":"user","content":"q"}]"#,
-            expect: "",
-        },
-    ];
 }

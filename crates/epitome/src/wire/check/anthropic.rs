@@ -10,8 +10,8 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::calls::{Answer, Calls};
-use super::{List, Place, Report, Request, Rule, Tail, list, parts, present, text};
-pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
+use super::{LastExchange, List, Place, Report, Request, Rule, list, parts, present, text};
+pub(super) fn check(request: &Value, tail: LastExchange, report: &mut Report) {
     let body = request;
     let Some(request) = Request::open(request, List::Messages).filter(|request| !request.entries.is_empty()) else {
         let whole = Place::whole(List::Messages);
@@ -24,27 +24,23 @@ pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
     check_pairs(&turns, tail, report);
     check_thinking(&request, &turns, report);
     check_tools(&request, report);
-    if tail == Tail::Closed {
+    if tail == LastExchange::Closed {
         check_end(request.entries, report);
     }
     check_marks(&request, report);
     check_size(body, request.entries, report);
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    System,
-    User,
-    Assistant,
+crate::named_enum! {
+    enum Role {
+        System = "system",
+        User = "user",
+        Assistant = "assistant",
+    }
 }
 
 fn role(message: &Value) -> Option<Role> {
-    match text(message, "role")? {
-        "system" => Some(Role::System),
-        "user" => Some(Role::User),
-        "assistant" => Some(Role::Assistant),
-        _ => None,
-    }
+    Role::from_name(text(message, "role")?)
 }
 
 /// Consecutive messages of one role, which the API merges.
@@ -274,7 +270,7 @@ fn check_system(request: &Request<'_>, report: &mut Report) {
     }
 }
 
-fn check_pairs(turns: &[Turn<'_>], tail: Tail, report: &mut Report) {
+fn check_pairs(turns: &[Turn<'_>], tail: LastExchange, report: &mut Report) {
     let mut pairs = Pairs::default();
     for turn in turns {
         match turn.role {
@@ -283,7 +279,7 @@ fn check_pairs(turns: &[Turn<'_>], tail: Tail, report: &mut Report) {
             Some(Role::System) | None => pairs.close(report),
         }
     }
-    if tail == Tail::Closed {
+    if tail == LastExchange::Closed {
         pairs.close(report);
     }
 }
@@ -446,7 +442,9 @@ fn check_marks(request: &Request<'_>, report: &mut Report) {
     for mark in marks.iter().filter(|mark| mark.on_thinking) {
         report.add(Rule::A14, mark.place, "A thinking block cannot carry cache_control.");
     }
-    check_lifetimes(&marks, report);
+    if let Some(mark) = marks.iter().skip_while(|mark| mark.lives_long).find(|mark| mark.lives_long) {
+        report.add(Rule::A14, mark.place, "A cache mark with a ttl of 1h must not come after one of 5m.");
+    }
 }
 
 /// A block that ends a cached prefix.
@@ -480,12 +478,6 @@ fn marks(request: &Request<'_>) -> Vec<Mark> {
 fn marks_in(list: List, entries: &[Value]) -> Vec<Mark> {
     entries.iter().enumerate().filter_map(|(at, entry)| Mark::on(Place::entry(list, at), entry)).collect()
 }
-
-fn check_lifetimes(marks: &[Mark], report: &mut Report) {
-    if let Some(mark) = marks.iter().skip_while(|mark| mark.lives_long).find(|mark| mark.lives_long) {
-        report.add(Rule::A14, mark.place, "A cache mark with a ttl of 1h must not come after one of 5m.");
-    }
-}
 const MESSAGES_MAX: usize = 100_000;
 const BODY_BYTES_MAX: usize = 32 * 1024 * 1024;
 
@@ -513,313 +505,4 @@ fn json_bytes(value: &Value) -> usize {
     // A value that cannot be written is no longer than what was written of it.
     let _ = fmt::write(&mut counter, format_args!("{value}"));
     counter.0
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use serde_json::{Value, json};
-
-    use super::super::tests::{Case, check, verdict};
-    use crate::wire::{Dialect, Tail};
-
-    #[test]
-    fn messages_requests_are_judged_as_anthropic_judges_them() {
-        check(Dialect::Anthropic, CASES);
-    }
-
-    #[test]
-    fn a_request_has_at_most_100_000_messages() {
-        let messages = |count| Value::Array(vec![json!({"role": "user", "content": "q"}); count]);
-        assert_eq!(verdict(Dialect::Anthropic, &messages(100_000), Tail::Closed), "");
-        assert_eq!(verdict(Dialect::Anthropic, &messages(100_001), Tail::Closed), "A14 messages");
-    }
-
-    #[test]
-    fn a_request_has_at_most_32_mb() {
-        let request = |bytes| json!([{"role": "user", "content": "x".repeat(bytes)}]);
-        assert_eq!(verdict(Dialect::Anthropic, &request(33_000_000), Tail::Closed), "");
-        assert_eq!(verdict(Dialect::Anthropic, &request(34_000_000), Tail::Closed), "A14 request");
-    }
-
-    pub(in super::super) const CASES: &[Case] = &[
-        Case {
-            claim: "a call is answered in the next message",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"text","text":"t"},{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":"and?"}]"#,
-            expect: "A1 messages.1.content.1",
-        },
-        Case {
-            claim: "a system message between a call and its result parts them",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"system","content":"s"},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]"#,
-            expect: "A1 messages.1.content.0; A2 messages.3.content.0",
-        },
-        Case {
-            claim: "messages of one role are one turn",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"assistant","content":[{"type":"tool_use","id":"b","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"b","content":""}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[]}]},
-                {"role":"user","content":"next"},{"role":"system","content":"mid"},{"role":"assistant","content":"x"}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "an open tail waits for the last exchange",
-            request: r#"{"open":[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}},{"type":"tool_use","id":"b","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"b"}]}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "an open tail may end in calls",
-            request: r#"{"open":[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "an open tail is over when the user speaks",
-            request: r#"{"open":[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":"stop"}]}"#,
-            expect: "A1 messages.1.content.0",
-        },
-        Case {
-            claim: "a result needs its call in the message before",
-            request: r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"r"}]}]"#,
-            expect: "A2 messages.0.content.0",
-        },
-        Case {
-            claim: "a server's result needs its call before it",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"web_search_tool_result","tool_use_id":"s","content":[]}]}]"#,
-            expect: "A2 messages.1.content.0",
-        },
-        Case {
-            claim: "code on the server may call the client before it ends",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"server_tool_use","id":"s","name":"code_execution","input":{}},{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]},
-                {"role":"assistant","content":[{"type":"code_execution_tool_result","tool_use_id":"s","content":{}}]}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "results come first",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"text","text":"t"},{"type":"tool_result","tool_use_id":"a"}]}]"#,
-            expect: "A3 messages.2.content.1",
-        },
-        Case {
-            claim: "results come first in the merged turn",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":"t"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]"#,
-            expect: "A3 messages.3.content.0",
-        },
-        Case {
-            claim: "text may come after results",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"text","text":"t"}]}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "the user speaks first",
-            request: r#"[{"role":"assistant","content":"x"},{"role":"user","content":"q"}]"#,
-            expect: "A4 messages.0",
-        },
-        Case {
-            claim: "a compaction may come first",
-            request: r#"[{"role":"assistant","content":[{"type":"compaction","content":"s"}]},{"role":"user","content":"q"}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "messages are not empty, except the assistant's last",
-            request: r#"[{"role":"user","content":" "},{"role":"assistant","content":[]},{"role":"user","content":"q"},{"role":"assistant","content":""}]"#,
-            expect: "A5 messages.0; A5 messages.1",
-        },
-        Case {
-            claim: "texts are not blank, nor empty inside a result",
-            request: r#"[{"role":"user","content":[{"type":"text","text":"\n"},{"type":"new_kind"}]},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":""}]}]}]"#,
-            expect: "A5 messages.0.content.0; A5 messages.2.content.0",
-        },
-        Case {
-            claim: "roles are a closed set, and messages are objects",
-            request: r#"[{"role":"user","content":"q"},{"role":"tool","content":"q"},7]"#,
-            expect: "A5 messages.1; A5 messages.2",
-        },
-        Case {
-            claim: "blocks have a type and calls an object as input",
-            request: r#"[{"role":"user","content":[null]},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":"{}"}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":7}]},{"role":"user","content":{}}]"#,
-            expect: "A5 messages.0.content.0; A5 messages.1.content.0; A5 messages.2.content.0; A5 messages.3",
-        },
-        Case {
-            claim: "calls are the assistant's",
-            request: r#"[{"role":"user","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]}]"#,
-            expect: "A5 messages.0.content.0",
-        },
-        Case {
-            claim: "the system prompt has no empty text",
-            request: r#"{"system":[{"type":"text","text":"s"},{"type":"text","text":""}],"messages":[{"role":"user","content":"q"}]}"#,
-            expect: "A5 system.1",
-        },
-        Case { claim: "no message is no request", request: r#"{"messages":[]}"#, expect: "A5 messages" },
-        Case { claim: "nothing is no request", request: "null", expect: "A5 messages" },
-        Case {
-            claim: "an open loop starts with a thought",
-            request: r#"{"thinking":{"type":"enabled"},"tools":[{"name":"f"}],"messages":[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
-            expect: "A6 messages.1.content.0",
-        },
-        Case {
-            claim: "a closed loop need not start with a thought, nor each step of an open one",
-            request: r#"{"thinking":{"type":"enabled"},"tools":[{"name":"f"}],"messages":[{"role":"user","content":"q"},
-                {"role":"assistant","content":"x"},{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"redacted_thinking","data":"d"},{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]},
-                {"role":"assistant","content":[{"type":"tool_use","id":"b","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"b"}]}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "a loop that was compacted goes on with a thought",
-            request: r#"{"thinking":{"type":"enabled"},"tools":[{"name":"f"}],"messages":[
-                {"role":"assistant","content":[{"type":"compaction","content":"s"},{"type":"thinking","thinking":"t","signature":"s"},
-                    {"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "adaptive thinking asks for nothing",
-            request: r#"{"thinking":{"type":"adaptive"},"tools":[{"name":"f"}],"messages":[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "a final message does not think when thinking is off",
-            request: r#"{"thinking":{"type":"disabled"},"messages":[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"x"}]}]}"#,
-            expect: "A7 messages.1.content.0",
-        },
-        Case {
-            claim: "an earlier thought does no harm when thinking is off",
-            request: r#"{"thinking":{"type":"disabled"},"messages":[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"text","text":"x"}]},
-                {"role":"user","content":"q"}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "a thought that lost its words is not the model's",
-            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":[
-                {"type":"thinking","signature":"s"},{"type":"redacted_thinking"},{"type":"text","text":"x"}]}]"#,
-            expect: "A8 messages.1.content.0; A8 messages.1.content.1",
-        },
-        Case {
-            claim: "the user does not think",
-            request: r#"[{"role":"user","content":[{"type":"thinking","thinking":"t","signature":"s"}]}]"#,
-            expect: "A8 messages.0.content.0",
-        },
-        Case {
-            claim: "a thought is signed",
-            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":[
-                {"type":"thinking","thinking":"t"},{"type":"thinking","thinking":"t","signature":""},
-                {"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"x"}]}]"#,
-            expect: "A9 messages.1.content.0; A9 messages.1.content.1",
-        },
-        Case {
-            claim: "a request with calls declares tools",
-            request: r#"{"messages":[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
-            expect: "A11 messages.1.content.0",
-        },
-        Case {
-            claim: "a request without calls needs no tools",
-            request: r#"{"messages":[{"role":"user","content":"q"}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "ids and names are words",
-            request: r#"{"tools":[{"name":"g.h"}],"messages":[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a:1","name":"f","input":{}},{"type":"tool_use","id":"b","name":"","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a:1"},{"type":"tool_result","tool_use_id":"b"}]}]}"#,
-            expect: "A12 tools.0; A12 messages.1.content.0; A12 messages.1.content.1",
-        },
-        Case {
-            claim: "dashes and underscores are part of words",
-            request: r#"{"tools":[{"name":"mcp__x-Y_9"}],"messages":[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"toolu_01-Z","name":"mcp__x-Y_9","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01-Z"}]}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "a prefill does not end in whitespace",
-            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"text","text":"so "}]}]"#,
-            expect: "A13 messages.1.content.0",
-        },
-        Case {
-            claim: "a message that is not the last may end in whitespace",
-            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":"so\n"},{"role":"user","content":"q\n"}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "a session that stopped is no prefill",
-            request: r#"{"open":[{"role":"user","content":"q"},{"role":"assistant","content":"so\n"}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "four marks are enough, wherever they are",
-            request: r#"{"cache_control":{"type":"ephemeral"},"tools":[{"name":"f","cache_control":{}}],
-                "system":[{"type":"text","text":"s","cache_control":{}}],
-                "messages":[{"role":"user","content":[{"type":"text","text":"q","cache_control":{}}]},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"r","cache_control":{}}]}]}]}"#,
-            expect: "A14 messages.2.content.0",
-        },
-        Case {
-            claim: "a mark that is null is none",
-            request: r#"{"tools":[{"name":"f","cache_control":{}}],
-                "system":[{"type":"text","text":"s","cache_control":{"ttl":"1h"}},{"type":"text","text":"s","cache_control":null}],
-                "messages":[{"role":"user","content":[{"type":"text","text":"q","cache_control":{}},{"type":"text","text":"q","cache_control":{}}]}]}"#,
-            expect: "A14 system.0",
-        },
-        Case {
-            claim: "four marks with the longest-lived first are taken",
-            request: r#"{"tools":[{"name":"f","cache_control":{"ttl":"1h"}}],
-                "system":[{"type":"text","text":"s","cache_control":{"ttl":"1h"}}],
-                "messages":[{"role":"user","content":[{"type":"text","text":"q","cache_control":{"ttl":"5m"}},{"type":"text","text":"q","cache_control":{}}]}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "a thought carries no mark",
-            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":[
-                {"type":"thinking","thinking":"t","signature":"s","cache_control":{}},{"type":"text","text":"x"}]}]"#,
-            expect: "A14 messages.1.content.0",
-        },
-        Case {
-            claim: "an id is used once in a conversation",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]"#,
-            expect: "A16 messages.3.content.0",
-        },
-        Case {
-            claim: "a call has one result",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},
-                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"a"}]}]"#,
-            expect: "A16 messages.2.content.1",
-        },
-    ];
 }

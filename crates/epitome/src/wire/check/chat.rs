@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::calls::{Answer, Calls};
-use super::{List, Place, Report, Request, Rule, Tail, list, parts, present, text};
-pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
+use super::{LastExchange, List, Place, Report, Request, Rule, list, parts, present, text};
+pub(super) fn check(request: &Value, tail: LastExchange, report: &mut Report) {
     let Some(request) = Request::open(request, List::Messages).filter(|request| !request.entries.is_empty()) else {
         let whole = Place::whole(List::Messages);
         return report.add(Rule::C3, whole, "`messages` must be a list with at least one message.");
@@ -103,7 +103,11 @@ fn check_call(call: &Value, place: Place, report: &mut Report) {
     }
     match (text(call, "type"), call.get("function"), call.get("custom")) {
         (Some("function") | None, Some(function), _) => check_function(function, place, report),
-        (Some("custom"), _, Some(custom)) => check_custom(custom, place, report),
+        (Some("custom"), _, Some(custom)) => {
+            if text(custom, "name").is_none() || text(custom, "input").is_none() {
+                report.add(Rule::C3, place, "A custom call must have a `name` and a textual `input`.");
+            }
+        }
         (Some("function" | "custom") | None, _, _) => {
             report.add(Rule::C3, place, "A call must carry a `function`, or a `custom` tool, of its own type.");
         }
@@ -116,19 +120,9 @@ fn check_function(function: &Value, place: Place, report: &mut Report) {
         report.add(Rule::C3, place, "The called function must have a name.");
     }
     match text(function, "arguments") {
-        Some(arguments) if is_json_object(arguments) => {}
+        Some(arguments) if matches!(serde_json::from_str(arguments), Ok(Value::Object(_))) => {}
         Some(_) => report.add(Rule::C5, place, "The text of `arguments` is not a JSON object."),
         None => report.add(Rule::C5, place, "`arguments` must be a string."),
-    }
-}
-
-fn is_json_object(arguments: &str) -> bool {
-    matches!(serde_json::from_str(arguments), Ok(Value::Object(_)))
-}
-
-fn check_custom(custom: &Value, place: Place, report: &mut Report) {
-    if text(custom, "name").is_none() || text(custom, "input").is_none() {
-        report.add(Rule::C3, place, "A custom call must have a `name` and a textual `input`.");
     }
 }
 
@@ -154,7 +148,7 @@ fn check_part(part: &Value, role: Option<Role>, place: Place, report: &mut Repor
     }
 }
 
-fn check_pairs(messages: &[Value], tail: Tail, report: &mut Report) {
+fn check_pairs(messages: &[Value], tail: LastExchange, report: &mut Report) {
     let mut calls = Calls::default();
     for (at, message) in messages.iter().enumerate() {
         let place = Place::entry(List::Messages, at);
@@ -167,7 +161,7 @@ fn check_pairs(messages: &[Value], tail: Tail, report: &mut Report) {
             make_calls(message, &mut calls, place, report);
         }
     }
-    if tail == Tail::Closed {
+    if tail == LastExchange::Closed {
         report_unanswered(&mut calls, report);
     }
 }
@@ -250,7 +244,7 @@ fn names_mistral(request: &Request<'_>) -> bool {
     MISTRAL_NAMES.iter().any(|name| model.contains(name))
 }
 
-fn check_mistral(messages: &[Value], tail: Tail, report: &mut Report) {
+fn check_mistral(messages: &[Value], tail: LastExchange, report: &mut Report) {
     let mut last = None;
     for (at, message) in messages.iter().enumerate() {
         let place = Place::entry(List::Messages, at);
@@ -260,7 +254,7 @@ fn check_mistral(messages: &[Value], tail: Tail, report: &mut Report) {
         }
         last = role(message);
     }
-    if tail == Tail::Closed && last == Some(Role::Assistant) && !messages.last().is_some_and(is_prefix) {
+    if tail == LastExchange::Closed && last == Some(Role::Assistant) && !messages.last().is_some_and(is_prefix) {
         let place = Place::entry(List::Messages, messages.len() - 1);
         report.add(Rule::C6, place, "Mistral expects the last role to be user or tool.");
     }
@@ -272,215 +266,11 @@ fn is_prefix(message: &Value) -> bool {
 
 fn check_mistral_ids(message: &Value, place: Place, report: &mut Report) {
     for (at, call) in list(message, "tool_calls").iter().enumerate() {
-        if let Some(id) = text(call, "id").filter(|id| !is_mistral_id(id)) {
+        if let Some(id) =
+            text(call, "id").filter(|id| id.len() != 9 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        {
             let detail = format!("Mistral wants nine letters or digits as a call id, not `{id}`.");
             report.add(Rule::C6, place.call(at), detail);
         }
     }
-}
-
-fn is_mistral_id(id: &str) -> bool {
-    id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::super::tests::{Case, check};
-    use crate::wire::Dialect;
-
-    #[test]
-    fn chat_requests_are_judged_as_openai_judges_them() {
-        check(Dialect::Chat, CASES);
-    }
-
-    pub(in super::super) const CASES: &[Case] = &[
-        Case {
-            claim: "a call needs its answer before the next message",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
-                {"role":"user","content":"and?"}]"#,
-            expect: "C1 messages.1.tool_calls.0",
-        },
-        Case {
-            claim: "an answer after another message comes too late",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
-                {"role":"user","content":"and?"},
-                {"role":"tool","tool_call_id":"a","content":"r"}]"#,
-            expect: "C1 messages.1.tool_calls.0; C2 messages.3",
-        },
-        Case {
-            claim: "two calls cannot share an id",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","tool_calls":[
-                    {"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},
-                    {"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
-                {"role":"tool","tool_call_id":"a","content":"r"}]"#,
-            expect: "C1 messages.1.tool_calls.1",
-        },
-        Case {
-            claim: "parallel calls may be answered in any order, and ids come back in a later exchange",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","content":"","tool_calls":[
-                    {"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},
-                    {"id":"b","type":"custom","custom":{"name":"g","input":"not json"}}]},
-                {"role":"tool","tool_call_id":"b","content":"r"},
-                {"role":"tool","tool_call_id":"a","content":""},
-                {"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{\"p\":1}"}}]},
-                {"role":"tool","tool_call_id":"a","content":[{"type":"text","text":"r"}]}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "an open tail waits for the last exchange",
-            request: r#"{"open":[{"role":"user","content":"q"},
-                {"role":"assistant","tool_calls":[
-                    {"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},
-                    {"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}]},
-                {"role":"tool","tool_call_id":"b","content":"r"}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "an open tail forgives no earlier exchange",
-            request: r#"{"open":[{"role":"user","content":"q"},
-                {"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
-                {"role":"user","content":"stop"}]}"#,
-            expect: "C1 messages.1.tool_calls.0",
-        },
-        Case {
-            claim: "a result without its call is a stray",
-            request: r#"[{"role":"user","content":"q"},{"role":"tool","tool_call_id":"a","content":"r"}]"#,
-            expect: "C2 messages.1",
-        },
-        Case {
-            claim: "a call is answered once",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
-                {"role":"tool","tool_call_id":"a","content":"r"},{"role":"tool","tool_call_id":"a","content":"r"}]"#,
-            expect: "C2 messages.3",
-        },
-        Case { claim: "a list without messages is no request", request: "[]", expect: "C3 messages" },
-        Case { claim: "a text is no request", request: r#""hello""#, expect: "C3 messages" },
-        Case { claim: "`messages` must be a list", request: r#"{"messages":7}"#, expect: "C3 messages" },
-        Case {
-            claim: "a user says something, if only the empty string",
-            request: r#"[{"role":"user","content":null},{"role":"assistant","content":""},{"role":"user","content":""}]"#,
-            expect: "C3 messages.0",
-        },
-        Case { claim: "a message is an object", request: "[null]", expect: "C3 messages.0" },
-        Case {
-            claim: "roles are a closed set",
-            request: r#"[{"role":"model","content":"q"}]"#,
-            expect: "C3 messages.0",
-        },
-        Case { claim: "developer is a role", request: r#"[{"role":"developer","content":"q"}]"#, expect: "" },
-        Case {
-            claim: "content is not an empty list",
-            request: r#"[{"role":"user","content":[]}]"#,
-            expect: "C3 messages.0",
-        },
-        Case {
-            claim: "a part has a type, and text is text",
-            request: r#"[{"role":"user","content":[7,{"type":"text"},{"type":"new_kind"}]}]"#,
-            expect: "C3 messages.0.content.0; C3 messages.0.content.1",
-        },
-        Case {
-            claim: "a list of calls is not empty, but may be null",
-            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":"x","tool_calls":[]},
-                {"role":"user","content":"q"},{"role":"assistant","content":"x","tool_calls":null}]"#,
-            expect: "C3 messages.1",
-        },
-        Case {
-            claim: "a call has an id and a name, and a type of call nobody knows is carried",
-            request: r#"[{"role":"user","content":"q"},{"role":"assistant","tool_calls":[
-                {"type":"function","function":{"arguments":"{}"}},{"id":"z","type":"custom"},{"id":"y","type":"new"}]},
-                {"role":"tool","tool_call_id":"y","content":""},{"role":"tool","tool_call_id":"z","content":""}]"#,
-            expect: "C3 messages.1.tool_calls.0; C3 messages.1.tool_calls.0; C3 messages.1.tool_calls.1",
-        },
-        Case {
-            claim: "a tool message names its call",
-            request: r#"[{"role":"user","content":"q"},{"role":"tool","content":"r"}]"#,
-            expect: "C3 messages.1",
-        },
-        Case {
-            claim: "an assistant says or calls something",
-            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":null}]"#,
-            expect: "C4 messages.1",
-        },
-        Case {
-            claim: "a refusal is something to say",
-            request: r#"[{"role":"user","content":"q"},{"role":"assistant","content":null,"refusal":"no"}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "arguments cut in the middle are no JSON",
-            request: r#"[{"role":"user","content":"q"},
-                {"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"p\": \"a"}}]},
-                {"role":"tool","tool_call_id":"a","content":"r"}]"#,
-            expect: "C5 messages.1.tool_calls.0",
-        },
-        Case {
-            claim: "arguments are the text of an object, not an object or a list",
-            request: r#"[{"role":"user","content":"q"},{"role":"assistant","tool_calls":[
-                {"id":"a","type":"function","function":{"name":"f","arguments":{}}},
-                {"id":"b","type":"function","function":{"name":"f","arguments":"[1]"}}]},
-                {"role":"tool","tool_call_id":"a","content":"r"},{"role":"tool","tool_call_id":"b","content":"r"}]"#,
-            expect: "C5 messages.1.tool_calls.0; C5 messages.1.tool_calls.1",
-        },
-        Case {
-            claim: "Mistral reads its own ids only, and no user after a tool",
-            request: r#"{"model":"Mistral-large","tools":[{}],"messages":[{"role":"user","content":"q"},
-                {"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]},
-                {"role":"tool","tool_call_id":"call_1","content":"r"},{"role":"user","content":"q"},
-                {"role":"assistant","content":"x"}]}"#,
-            expect: "C6 messages.1.tool_calls.0; C6 messages.3; C6 messages.4",
-        },
-        Case {
-            claim: "an id of nine letters and digits is Mistral's, and a prefix may come last",
-            request: r#"{"model":"mistral-large","tools":[{}],"messages":[{"role":"user","content":"q"},
-                {"role":"assistant","tool_calls":[{"id":"abc123XYZ","type":"function","function":{"name":"f","arguments":"{}"}}]},
-                {"role":"tool","tool_call_id":"abc123XYZ","content":"r"},{"role":"assistant","content":"x","prefix":true}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "templates alternate",
-            request: r#"[{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"user","content":"q"}]"#,
-            expect: "C7 messages.2",
-        },
-        Case {
-            claim: "templates take a system message first only",
-            request: r#"[{"role":"user","content":"q"},{"role":"system","content":"s"}]"#,
-            expect: "C7 messages.1",
-        },
-        Case {
-            claim: "templates begin with the user",
-            request: r#"[{"role":"assistant","content":"x"}]"#,
-            expect: "C7 messages.0",
-        },
-        Case {
-            claim: "results stand between two assistant messages",
-            request: r#"[{"role":"system","content":"s"},{"role":"user","content":"q"},
-                {"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
-                {"role":"tool","tool_call_id":"a","content":"r"},{"role":"assistant","content":"x"}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "a request with calls declares tools",
-            request: r#"{"tools":[],"messages":[{"role":"user","content":"q"},
-                {"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
-                {"role":"tool","tool_call_id":"a","content":"r"}]}"#,
-            expect: "C8 messages.1",
-        },
-        Case {
-            claim: "a request without calls needs no tools",
-            request: r#"{"messages":[{"role":"user","content":"q"}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "an image in a result is refused",
-            request: r#"[{"role":"user","content":[{"type":"image_url","image_url":{"url":"u"}}]},
-                {"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
-                {"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":{"url":"u"}}]}]"#,
-            expect: "C9 messages.2.content.0",
-        },
-    ];
 }

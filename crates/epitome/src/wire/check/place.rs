@@ -12,26 +12,30 @@ pub struct Place {
     part: Option<(Parts, usize)>,
 }
 
-/// A list of a request that a place can be in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum List {
-    /// The request itself.
-    Request,
-    /// The declared tools.
-    Tools,
-    /// The system prompt's blocks.
-    System,
-    /// The messages.
-    Messages,
-    /// The items of a Responses request.
-    Input,
+crate::named_enum! {
+    /// A list of a request that a place can be in, by the name of its field.
+    #[derive(PartialOrd, Ord)]
+    pub(super) enum List {
+        /// The request itself.
+        Request = "request",
+        /// The declared tools.
+        Tools = "tools",
+        /// The system prompt's blocks.
+        System = "system",
+        /// The messages.
+        Messages = "messages",
+        /// The items of a Responses request.
+        Input = "input",
+    }
 }
 
-/// A list inside a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Parts {
-    Content,
-    ToolCalls,
+crate::named_enum! {
+    /// A list inside a message.
+    #[derive(PartialOrd, Ord)]
+    enum Parts {
+        Content = "content",
+        ToolCalls = "tool_calls",
+    }
 }
 
 impl Place {
@@ -63,28 +67,6 @@ impl Place {
     /// The block, part or call, if the place is inside the entry.
     pub fn part(&self) -> Option<usize> {
         self.part.map(|(_, index)| index)
-    }
-}
-
-impl List {
-    /// The field's name in a request.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            List::Request => "request",
-            List::Tools => "tools",
-            List::System => "system",
-            List::Messages => "messages",
-            List::Input => "input",
-        }
-    }
-}
-
-impl Parts {
-    fn name(self) -> &'static str {
-        match self {
-            Parts::Content => "content",
-            Parts::ToolCalls => "tool_calls",
-        }
     }
 }
 

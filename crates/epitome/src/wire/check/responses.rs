@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{List, Place, Report, Request, Rule, Tail, parts, present, text};
-pub(super) fn check(request: &Value, tail: Tail, report: &mut Report) {
+use super::{LastExchange, List, Place, Report, Request, Rule, parts, present, text};
+pub(super) fn check(request: &Value, tail: LastExchange, report: &mut Report) {
     if text(request, List::Input.name()).is_some() {
         return;
     }
@@ -77,7 +77,11 @@ impl<'a> Item<'a> {
             "compaction_trigger" => Item::Trigger,
             "item_reference" => Item::Reference,
             "local_shell_call_output" => Item::Output(Tool::LocalShell, call_id.or_else(|| text(value, "id"))),
-            "tool_search_call" | "tool_search_output" if call_id.is_none() || runs_on_server(value) => Item::Carried,
+            "tool_search_call" | "tool_search_output"
+                if call_id.is_none() || text(value, "execution") == Some("server") =>
+            {
+                Item::Carried
+            }
             "tool_search_output" => Item::Output(Tool::Search, call_id),
             _ => match (Tool::called(kind), kind.strip_suffix("_output").and_then(Tool::called)) {
                 (Some(tool), _) => Item::Call(tool, call_id),
@@ -119,10 +123,6 @@ impl Tool {
     }
 }
 
-fn runs_on_server(value: &Value) -> bool {
-    text(value, "execution") == Some("server")
-}
-
 fn place(at: usize) -> Place {
     Place::entry(List::Input, at)
 }
@@ -147,7 +147,11 @@ fn check_item(item: &Item<'_>, value: &Value, place: Place, report: &mut Report)
         Item::Call(_, None) | Item::Output(_, None) => report.add(Rule::R7, place, "The item must have a `call_id`."),
         Item::Call(Tool::Function, _) => check_texts(value, &["name", "arguments"], place, report),
         Item::Call(Tool::Custom, _) => check_texts(value, &["name", "input"], place, report),
-        Item::Output(Tool::Function | Tool::Custom, _) => check_output(value, place, report),
+        Item::Output(Tool::Function | Tool::Custom, _) => {
+            if !matches!(value.get("output"), Some(Value::String(_) | Value::Array(_))) {
+                report.add(Rule::R7, place, "The `output` must be a string or a list of parts.");
+            }
+        }
         Item::Reasoning if !value.get("summary").is_some_and(Value::is_array) => {
             report.add(Rule::R7, place, "The `summary` of a reasoning item must be a list.");
         }
@@ -180,19 +184,13 @@ fn check_texts(value: &Value, fields: &[&str], place: Place, report: &mut Report
     }
 }
 
-fn check_output(value: &Value, place: Place, report: &mut Report) {
-    if !matches!(value.get("output"), Some(Value::String(_) | Value::Array(_))) {
-        report.add(Rule::R7, place, "The `output` must be a string or a list of parts.");
-    }
-}
-
-fn check_pairs(request: &Request<'_>, items: &[Item<'_>], tail: Tail, report: &mut Report) {
+fn check_pairs(request: &Request<'_>, items: &[Item<'_>], tail: LastExchange, report: &mut Report) {
     let referenced = items.iter().any(|item| matches!(item, Item::Reference));
     let hidden = referenced || held_by_server(request);
     let last = last_exchange(items);
     for fault in Pairs::faults_of(items) {
         let excused = match fault.kind {
-            Mismatch::Unanswered => referenced || (tail == Tail::Open && fault.at >= last),
+            Mismatch::Unanswered => referenced || (tail == LastExchange::Open && fault.at >= last),
             Mismatch::Stray => hidden,
             Mismatch::Repeated | Mismatch::Reversed => false,
         };
@@ -321,7 +319,7 @@ impl<'a> Pairs<'a> {
     }
 }
 
-fn check_reasoning(items: &[Item<'_>], tail: Tail, report: &mut Report) {
+fn check_reasoning(items: &[Item<'_>], tail: LastExchange, report: &mut Report) {
     for (at, item) in items.iter().enumerate() {
         let next = items.get(at + 1);
         if matches!(item, Item::Reasoning) && !may_follow_reasoning(next, tail) {
@@ -330,11 +328,11 @@ fn check_reasoning(items: &[Item<'_>], tail: Tail, report: &mut Report) {
     }
 }
 
-fn may_follow_reasoning(next: Option<&Item<'_>>, tail: Tail) -> bool {
+fn may_follow_reasoning(next: Option<&Item<'_>>, tail: LastExchange) -> bool {
     match next {
         Some(Item::Heard | Item::Output(..) | Item::Trigger) => false,
         Some(_) => true,
-        None => tail == Tail::Open,
+        None => tail == LastExchange::Open,
     }
 }
 
@@ -404,216 +402,4 @@ fn check_ids(request: &Request<'_>, items: &[Item<'_>], report: &mut Report) {
             report.add(Rule::R10, place(at), format!("Duplicate item found with id `{id}`."));
         }
     }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::super::tests::{Case, check};
-    use crate::wire::Dialect;
-
-    #[test]
-    fn responses_requests_are_judged_as_openai_judges_them() {
-        check(Dialect::Responses, CASES);
-    }
-
-    pub(in super::super) const CASES: &[Case] = &[
-        Case {
-            claim: "a call needs an output",
-            request: r#"[{"role":"user","content":"q"},{"type":"function_call","call_id":"a","name":"f","arguments":"{}"}]"#,
-            expect: "R1 input.1",
-        },
-        Case {
-            claim: "an output answers its own kind of call",
-            request: r#"[{"type":"custom_tool_call","call_id":"a","name":"f","input":"x"},
-                {"type":"function_call_output","call_id":"a","output":"r"}]"#,
-            expect: "R1 input.0; R2 input.1",
-        },
-        Case {
-            claim: "every kind of call is paired by call_id, and ids come back once answered",
-            request: r#"[
-                {"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
-                {"type":"custom_tool_call","call_id":"b","name":"f","input":"x"},
-                {"type":"local_shell_call","call_id":"c","action":{}},
-                {"type":"local_shell_call","call_id":"d","action":{}},
-                {"type":"shell_call","call_id":"e","action":{}},
-                {"type":"apply_patch_call","call_id":"f","operation":{}},
-                {"type":"computer_call","call_id":"g","action":{}},
-                {"type":"tool_search_call","call_id":"h","execution":"client"},
-                {"type":"tool_search_call","call_id":null,"execution":"server"},
-                {"type":"tool_search_output","call_id":"h","tools":[]},
-                {"type":"computer_call_output","call_id":"g","output":{}},
-                {"type":"apply_patch_call_output","call_id":"f","status":"completed"},
-                {"type":"shell_call_output","call_id":"e","output":[]},
-                {"type":"function_call_output","call_id":"d","output":"codex"},
-                {"type":"local_shell_call_output","id":"c","output":"r"},
-                {"type":"custom_tool_call_output","call_id":"b","output":"r"},
-                {"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"r"}]},
-                {"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
-                {"type":"function_call_output","call_id":"a","output":"r"}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "an open tail waits for the last exchange",
-            request: r#"{"open":[{"type":"reasoning","summary":[]},
-                {"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
-                {"type":"function_call","call_id":"b","name":"f","arguments":"{}"},
-                {"type":"function_call_output","call_id":"a","output":"r"}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "an item nobody knows does not end an open tail",
-            request: r#"{"open":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"new_kind"}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "an open tail may end in a thought",
-            request: r#"{"open":[{"role":"user","content":"q"},{"type":"reasoning","summary":[]}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "an open tail forgives no earlier exchange",
-            request: r#"{"open":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
-                {"role":"user","content":"stop"}]}"#,
-            expect: "R1 input.0",
-        },
-        Case {
-            claim: "an output without its call is a stray",
-            request: r#"[{"role":"user","content":"q"},{"type":"function_call_output","call_id":"a","output":"r"}]"#,
-            expect: "R2 input.1",
-        },
-        Case {
-            claim: "a call has one output",
-            request: r#"[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
-                {"type":"function_call_output","call_id":"a","output":"r"},
-                {"type":"function_call_output","call_id":"a","output":"r"}]"#,
-            expect: "R2 input.2",
-        },
-        Case {
-            claim: "the call may be on the server",
-            request: r#"{"previous_response_id":"resp_1","input":[{"type":"function_call_output","call_id":"a","output":"r"}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "a referenced item may be the other half of a pair",
-            request: r#"[{"type":"item_reference","id":"fc_1"},{"type":"function_call_output","call_id":"a","output":"r"},
-                {"type":"function_call","call_id":"b","name":"f","arguments":"{}"}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "reasoning keeps what followed it",
-            request: r#"[{"type":"reasoning","id":"rs_1","summary":[]},{"role":"user","content":"q"}]"#,
-            expect: "R3 input.0",
-        },
-        Case {
-            claim: "an output is not what the model made of its reasoning",
-            request: r#"[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"reasoning","summary":[]},
-                {"type":"function_call_output","call_id":"a","output":"r"}]"#,
-            expect: "R3 input.1",
-        },
-        Case {
-            claim: "reasoning does not come last",
-            request: r#"[{"role":"user","content":"q"},{"type":"reasoning","id":"rs_1","summary":[]}]"#,
-            expect: "R3 input.1",
-        },
-        Case {
-            claim: "reasoning may be followed by reasoning, a message, or an item nobody knows",
-            request: r#"[{"type":"reasoning","summary":[]},{"type":"reasoning","summary":[]},{"role":"assistant","content":"x"},
-                {"type":"reasoning","summary":[]},{"type":"web_search_call","id":"ws_1"}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "a stored call may miss its reasoning",
-            request: r#"{"reasoning":{"effort":"high"},"input":[
-                {"type":"function_call","id":"fc_1","call_id":"a","name":"f","arguments":"{}"},
-                {"type":"function_call_output","call_id":"a","output":"r"}]}"#,
-            expect: "R4 input.0",
-        },
-        Case {
-            claim: "a call without an id, or behind its reasoning, misses nothing",
-            request: r#"{"reasoning":{"effort":"high"},"input":[
-                {"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
-                {"type":"function_call_output","call_id":"a","output":"r"},
-                {"type":"reasoning","id":"rs_1","summary":[]},
-                {"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"x"}]},
-                {"type":"function_call","id":"fc_2","call_id":"b","name":"f","arguments":"{}"},
-                {"type":"function_call_output","call_id":"b","output":"r"}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "without a store an id is not enough",
-            request: r#"{"store":false,"input":[{"type":"item_reference","id":"msg_1"},
-                {"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":null},{"role":"assistant","content":"x"}]}"#,
-            expect: "R5 input.0; R5 input.1",
-        },
-        Case {
-            claim: "without a store the sealed thought is enough",
-            request: r#"{"store":false,"input":[
-                {"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"},{"role":"assistant","content":"x"}]}"#,
-            expect: "",
-        },
-        Case {
-            claim: "an output comes after its call",
-            request: r#"[{"type":"function_call_output","call_id":"a","output":"r"},
-                {"type":"function_call","call_id":"a","name":"f","arguments":"{}"}]"#,
-            expect: "R6 input.0",
-        },
-        Case {
-            claim: "an output need not come at once",
-            request: r#"[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
-                {"role":"assistant","content":"x"},{"type":"function_call_output","call_id":"a","output":"r"}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "only messages have a role",
-            request: r#"[{"type":"function_call","role":"assistant","call_id":"a","name":"f","arguments":"{}"},
-                {"type":"function_call_output","call_id":"a","output":"r"},
-                {"type":"message","role":"assistant","content":"x"},{"type":"new_kind","role":"assistant"}]"#,
-            expect: "R7 input.0",
-        },
-        Case {
-            claim: "items have a type or a role",
-            request: r#"[null,{"type":7},{"content":"x"}]"#,
-            expect: "R7 input.0; R7 input.1; R7 input.2",
-        },
-        Case {
-            claim: "messages have a role and content, parts a type",
-            request: r#"[{"type":"message","content":"q"},{"role":"user","content":null},{"role":"user","content":[7]}]"#,
-            expect: "R7 input.0; R7 input.1; R7 input.2.content.0",
-        },
-        Case {
-            claim: "calls and outputs have an id and a body",
-            request: r#"[{"type":"function_call","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":7},
-                {"type":"function_call","call_id":"a","name":"f","arguments":{}},{"type":"function_call_output","call_id":"a"}]"#,
-            expect: "R7 input.0; R7 input.1; R7 input.2; R7 input.3",
-        },
-        Case {
-            claim: "reasoning has a summary and compaction its content",
-            request: r#"[{"type":"reasoning"},{"type":"compaction"}]"#,
-            expect: "R7 input.0; R7 input.1",
-        },
-        Case { claim: "no item is no request", request: "[]", expect: "R7 input" },
-        Case { claim: "a number is no input", request: r#"{"input":7}"#, expect: "R7 input" },
-        Case { claim: "a text is an input", request: r#"{"input":"q"}"#, expect: "" },
-        Case { claim: "the server may have the input", request: r#"{"conversation":"conv_1"}"#, expect: "" },
-        Case {
-            claim: "a trigger comes last",
-            request: r#"[{"type":"compaction_trigger"},{"role":"user","content":"q"}]"#,
-            expect: "R9 input.0",
-        },
-        Case {
-            claim: "a trigger at the end is where it belongs",
-            request: r#"[{"type":"compaction","id":"cmp_1","encrypted_content":"g"},{"role":"user","content":"q"},{"type":"compaction_trigger"}]"#,
-            expect: "",
-        },
-        Case {
-            claim: "an id is used once",
-            request: r#"[{"id":"msg_1","role":"assistant","content":"x"},{"id":"msg_1","role":"assistant","content":"x"}]"#,
-            expect: "R10 input.1",
-        },
-        Case {
-            claim: "an empty id is no id",
-            request: r#"[{"id":"","role":"assistant","content":"x"},{"id":"","role":"assistant","content":"x"}]"#,
-            expect: "",
-        },
-    ];
 }

@@ -1,9 +1,9 @@
 //! Closed sets of names: an enum whose variants have the names that stand in settings, labels, headers and logs.
 
-/// Declares an enum with the name of each variant, and makes `ALL`, `name()` and `from_name()` of it.
+/// Declares an enum with the name of each variant, and makes `ALL`, `name()`, `from_name()` and `Display` of it.
 ///
 /// ```
-/// epitome_runtime::named_enum! {
+/// epitome::named_enum! {
 ///     /// A color.
 ///     pub enum Color {
 ///         /// Red.
@@ -14,6 +14,7 @@
 /// }
 /// assert_eq!(Color::ALL.map(Color::name), ["red", "dark-blue"]);
 /// assert_eq!(Color::from_name("red"), Some(Color::Red));
+/// assert_eq!(Color::DarkBlue.to_string(), "dark-blue");
 /// ```
 #[macro_export]
 macro_rules! named_enum {
@@ -44,6 +45,12 @@ macro_rules! named_enum {
             /// Returns the one of this name.
             $vis fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| one.name() == name)
+            }
+        }
+
+        impl std::fmt::Display for $Enum {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
             }
         }
     };
