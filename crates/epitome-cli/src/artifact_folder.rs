@@ -300,6 +300,12 @@ impl ArtifactFolder {
         fs::read_to_string(self.object(id)).ok().filter(|content| ArtifactId::of(content.as_bytes()) == *id)
     }
 
+    /// Tells whether a list is just what a compaction wrote to a file of this name.
+    pub fn has_written(&self, list: &Session, name: &str) -> bool {
+        let Some(tip) = tips(list).pop() else { return false };
+        self.records().iter().any(|record| record.written_to == name && record.tip.as_ref() == Some(&tip))
+    }
+
     /// Finds the records of all compactions that made a list. The list may have grown since the newest; where two wrote the
     /// same list, the one to a file of this name counts.
     pub fn chain_for(&self, list: &Session, name: &str) -> RecordChain {

@@ -72,8 +72,13 @@ fn an_existing_file_is_not_replaced_unless_that_was_asked_for() {
         bench.run(&[command, &["--overwrite"]].concat()).ended(0);
         assert_ne!(bench.text("out"), "precious");
     }
-    // The default name is no exception, an empty file holds nothing, and a dry run writes nothing.
+    // The default name is no exception, an empty file holds nothing, and a dry run writes nothing. What an earlier run wrote can
+    // be written again, unless the conversation went on in it.
     bench.run(&["compact", "chat.json", "--budget", "1500"]).ended(0);
+    bench.run(&["compact", "chat.json", "--budget", "1400"]).ended(0);
+    let mut grown = bench.json("chat.compacted.json");
+    grown["messages"].as_array_mut().unwrap().push(serde_json::json!({"role": "user", "content": "And now?"}));
+    let bench = bench.holding("chat.compacted.json", grown.to_string());
     bench.run(&["compact", "chat.json", "--budget", "1500"]).ended(5);
     bench.run(&["compact", "chat.json", "--budget", "1500", "--dry-run"]).ended(0);
     let bench = bench.holding("empty", "");

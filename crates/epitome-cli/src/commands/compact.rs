@@ -64,7 +64,7 @@ impl Target {
             }
         }
         if !args.dry_run {
-            may_create(&out, args.overwrite)?;
+            may_create(&out, args.overwrite || is_earlier_result(&out, args, opened))?;
         }
         Ok(Target::File(out))
     }
@@ -80,6 +80,13 @@ impl Target {
     fn name(&self, source: &Path) -> String {
         self.path(source).map_or_else(|| "-".to_owned(), |path| path.display().to_string())
     }
+}
+
+/// Tells whether a file is what an earlier compaction wrote there, and nothing else: the same command run again loses nothing.
+fn is_earlier_result(out: &Path, args: &CompactArgs, opened: &OpenedFile) -> bool {
+    let folder = ArtifactFolder::of(args.plan.input.artifacts.as_deref(), &opened.path);
+    let Ok(text) = std::fs::read_to_string(out) else { return false };
+    Session::read(text, &ReadOptions::default()).is_ok_and(|list| folder.has_written(&list, &file_name(out)))
 }
 
 /// Turns `thread.json` into `thread.compacted.json`.

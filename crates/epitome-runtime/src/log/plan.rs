@@ -134,6 +134,7 @@ mod tests {
             turn: 1,
             state: RequestState::Answered,
             context: None,
+            supersedes: None,
         };
         for count in [0, 1, ITEMS_MAX, ITEMS_MAX + 1, 5 * ITEMS_MAX] {
             let mut items = StructuredSummary {

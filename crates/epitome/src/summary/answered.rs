@@ -44,10 +44,10 @@ fn said_before(thread: &Thread, at: usize) -> Option<String> {
         .map(Message::text)
 }
 
-/// Returns the line of a list that a choice names: `2.`, `2)`, `**B)**`, `Option 2:`.
+/// Returns the line of a list or a table that a choice names: `2.`, `2)`, `**B)**`, `Option 2:`, `| **A. …`.
 fn option_line<'t>(text: &'t str, choice: &str) -> Option<&'t str> {
     let is_option = |line: &&str| {
-        let line = line.trim_start_matches(['#', '*', '-', '(', '[', ' ']).to_lowercase();
+        let line = line.trim_start_matches(['#', '*', '-', '|', '(', '[', ' ']).to_lowercase();
         let line = line.strip_prefix("option ").unwrap_or(&line);
         line.strip_prefix(choice).is_some_and(|rest| rest.starts_with(['.', ')', ':', ']', '*']))
     };

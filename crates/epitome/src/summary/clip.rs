@@ -77,7 +77,8 @@ pub(super) fn outline(text: &str, said: &[&str], limit: Tokens, count: &dyn Fn(&
 /// Ranks a line of a document: headings, then items of its outer lists, then prose.
 fn line_rank(line: &str) -> u8 {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    let is_item = line.starts_with("- ") || line.starts_with("* ") || digits > 0 && line[digits..].starts_with(['.', ')']);
+    let is_item =
+        line.starts_with("- ") || line.starts_with("* ") || digits > 0 && line[digits..].starts_with(['.', ')']);
     match line {
         _ if line.starts_with('#') || line.starts_with("**") => 1,
         _ if is_item => 2,

@@ -28,9 +28,11 @@ use super::passages::Passages;
 use super::pending::SummaryContext;
 use super::select::{Pick, select};
 use super::speech::{constraints, corrections, is_pasted_mostly, typed};
-use super::structured::{CommandFact, OpenItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest};
+use super::structured::{
+    CommandFact, ErrorFact, OpenItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest,
+};
 use super::text_index::TextIndex;
-use super::work_state::only_reads;
+use super::work_state::{only_reads, run_kind};
 use crate::budget::{Recount, Tokens, longest};
 use crate::policy::SummaryForm;
 use crate::thread::Message;
@@ -38,7 +40,7 @@ use crate::thread::Message;
 // Shares of the limit, tuned by `just eval`.
 const TASK_SHARE: f64 = 0.15;
 /// The user's words, all of them; material that they pasted, message by message.
-const SAID_SHARE: f64 = 0.8;
+const SAID_SHARE: f64 = 0.9;
 const PASTED_SHARE: f64 = 0.05;
 /// An open request that is mostly pasted, a plan to carry out or a review to work through, stays whole up to the larger share;
 /// above it, its outline gets the smaller one, so that there is room for what was done about it.
@@ -450,22 +452,20 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     /// Returns the newest commands that did something and leave the prompt, with how they ended. Edits are told with their files.
     fn last_actions(&self) -> Option<String> {
         let is_told = |command: &CommandFact| self.items.state.iter().any(|line| line.place == command.place);
-        let acts = |command: &&CommandFact| {
-            !self.stays(command.place) && !is_told(command) && !only_reads(&command.command)
-        };
-        let mut told: Vec<String> = Vec::new();
-        for command in self.items.commands.iter().rev().filter(acts) {
+        let acts =
+            |command: &&CommandFact| !self.stays(command.place) && !is_told(command) && !only_reads(&command.command);
+        let (mut told, mut seen): (Vec<String>, HashSet<&str>) = (Vec::new(), HashSet::new());
+        // Of a command that was run again, the newest run counts.
+        for command in self.items.commands.iter().rev().filter(acts).filter(|command| seen.insert(&command.command)) {
             let error = self.items.errors.iter().find(|error| error.place == command.place && error.fixed.is_none());
             let ending = match (command.failed, error) {
                 (true, Some(error)) => format!(" failed: {}", one_line(&error.line, ACTION_CHARS_MAX)),
                 (true, None) => " failed".to_owned(),
+                (false, _) if command.exit == Some(0) => " succeeded".to_owned(),
                 (false, _) => String::new(),
             };
-            let action = format!("`{}`{ending}", one_line(&command.command, ACTION_CHARS_MAX));
-            // Of a command that was run again, the newest run counts.
-            if told.iter().all(|known| !known.starts_with(&action)) {
-                told.push(format!("{action} (m{})", command.place + 1));
-            }
+            let name = one_line(&command.command, ACTION_CHARS_MAX);
+            told.push(format!("`{name}`{ending} (m{})", command.place + 1));
             if told.len() == LAST_ACTIONS_MAX {
                 break;
             }
@@ -571,7 +571,15 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     }
 
     fn write_errors(&mut self) {
-        let open = self.items.errors.iter().filter(|error| error.fixed.is_none());
+        // The state tells how a test, a build or a check ended last. That a look-up found nothing is no error of the work.
+        let is_told = |error: &ErrorFact| {
+            run_kind(&error.about).is_some_and(|kind| self.items.state.iter().any(|line| line.kind == kind))
+        };
+        let is_of_work = |error: &&ErrorFact| {
+            let is_command = self.items.commands.iter().any(|command| command.place == error.place);
+            error.fixed.is_none() && !is_told(error) && (!is_command || !only_reads(&error.about))
+        };
+        let open = self.items.errors.iter().filter(is_of_work);
         let mut lines: Vec<String> = Vec::new();
         for error in open {
             let line = format!("{}: {} (m{})", error.about, error.line, error.place + 1);
@@ -590,9 +598,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let lines: Vec<String> = lines.collect();
         if !self.has_written {
             // A sentence of the agent that gives no reason is told better by the lines around it.
-            let gives_reason = |line: &String| [" because ", " since ", " so that ", " instead of ", " rather than ", " to avoid "]
-                .iter()
-                .any(|words| line.contains(words));
+            let gives_reason = |line: &String| {
+                [" because ", " since ", " so that ", " instead of ", " rather than ", " to avoid "]
+                    .iter()
+                    .any(|words| line.contains(words))
+            };
             let lines = lines.into_iter().filter(gives_reason).collect();
             return self.write_newest(Section::Decisions, lines, SIDE_SHARE);
         }

@@ -31,9 +31,8 @@ pub(super) const WITHOUT_LINES: &str = "Without lines: ";
 /// Renders picks under their sources, in the order of the thread.
 pub(super) fn render_excerpts(passages: &Passages<'_>, picks: &[Pick<'_>], form: SummaryForm) -> String {
     let quoted: HashSet<usize> = picks.iter().filter(|pick| !pick.text.is_empty()).map(|pick| pick.source).collect();
-    let is_bare = |pick: &Pick<'_>| {
-        passages.sources[pick.source].kind == SourceKind::File && !quoted.contains(&pick.source)
-    };
+    let is_bare =
+        |pick: &Pick<'_>| passages.sources[pick.source].kind == SourceKind::File && !quoted.contains(&pick.source);
     let (bare, mut picks): (Vec<&Pick<'_>>, Vec<&Pick<'_>>) = picks.iter().partition(|pick| is_bare(pick));
     picks.sort_by_key(|pick| {
         let source = &passages.sources[pick.source];
@@ -55,7 +54,9 @@ pub(super) fn render_excerpts(passages: &Passages<'_>, picks: &[Pick<'_>], form:
         }
         last = Some(pick);
     }
-    if files == 0 && last.is_none() || last.is_some_and(|last| section(&passages.sources[last.source]) <= Section::Files) {
+    if files == 0 && last.is_none()
+        || last.is_some_and(|last| section(&passages.sources[last.source]) <= Section::Files)
+    {
         writer.write_bare(&bare);
     }
     writer.out

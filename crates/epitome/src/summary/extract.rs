@@ -9,7 +9,7 @@ use super::answered::answered;
 use super::clip::one_line;
 use super::constraint::decisions;
 use super::parse::{listed_user_messages, parse_items};
-use super::speech::{constraints, takes_back};
+use super::speech::{approval, constraints, is_rule, takes_back};
 use super::structured::{
     CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState,
     StructuredSummary, ToolOutcome, TurnContext, UserRequest,
@@ -180,7 +180,7 @@ fn add_words(items: &mut StructuredSummary, seen: &mut SeenItems<'_>, request: U
     items.requests.push(request);
 }
 
-/// Words that take something back reach this far back among the user's words.
+/// The most answers ("yes", "2") between words that take something back and what they take back.
 const TAKEN_BACK_MAX: usize = 3;
 
 /// Tells whether later words of the user take back those of the message at a place.
@@ -199,9 +199,16 @@ pub(crate) fn is_taken_back(thread: &Thread, place: usize) -> bool {
     items.requests.first().is_some_and(|first| first.state == RequestState::Superseded)
 }
 
-/// Marks the words that later ones of the user take back: of the few before those, the newest that direct the work, else the
-/// newest. They no longer bind then; they stay where the user's words are told, with the mark.
+/// Marks the words that later ones of the user take back: those right before them, mere answers aside. They no longer bind then; they
+/// stay where the user's words are told, with the mark.
 ///
+/// ```text
+/// m10  Never book a seafood restaurant.      a rule: it stands until somebody says otherwise
+/// m14  Can we see the palace?                taken back by m16
+/// m16  Forget the palace, rather the beach.
+/// ```
+///
+/// Words with a rule in them ("never", "must not") are not marked by nearness: a wrong mark there would cost more than a missing one.
 /// Called again with more words in front or behind, it changes nothing that it marked before.
 fn mark_superseded(items: &mut StructuredSummary) {
     for at in 0..items.requests.len() {
@@ -209,24 +216,28 @@ fn mark_superseded(items: &mut StructuredSummary) {
         if own.supersedes.is_some() || own.context == Some(RequestContext::Retold) || !takes_back(&own.text) {
             continue;
         }
-        let stands = |before: &usize| {
+        let said = |before: &usize| {
             let before = &items.requests[*before];
-            before.state != RequestState::Superseded
-                && before.context != Some(RequestContext::Retold)
+            before.context != Some(RequestContext::Retold)
                 && before.place < own.place
+                && approval(&before.text).is_none()
         };
-        let near: Vec<usize> = (0..at).rev().take(TAKEN_BACK_MAX).filter(stands).collect();
-        let directs = |before: &&usize| constraints(&items.requests[**before].text).next().is_some();
-        let Some(&taken) = near.iter().find(directs).or(near.first()) else { continue };
-        let place = items.requests[taken].place;
+        let Some(taken) = (0..at).rev().take(TAKEN_BACK_MAX).find(said) else { continue };
+        let before = &items.requests[taken];
+        if before.state == RequestState::Superseded || constraints(&before.text).any(is_rule) {
+            continue;
+        }
+        let place = before.place;
         items.requests[taken].state = RequestState::Superseded;
         items.requests[at].supersedes = Some(place);
     }
-    let taken_back = |place: usize| {
-        let words = items.requests.iter().filter(|request| request.place == place);
-        words.clone().count() > 0 && words.clone().all(|request| request.state == RequestState::Superseded)
-    };
-    items.constraints.retain(|quote| !taken_back(quote.place));
+    let taken_back: HashSet<usize> = items
+        .requests
+        .iter()
+        .filter(|request| request.state == RequestState::Superseded)
+        .map(|request| request.place)
+        .collect();
+    items.constraints.retain(|quote| !taken_back.contains(&quote.place) || is_rule(&quote.text));
 }
 
 /// Updates the states of requests: those of the current turn are open, and of the others at most the newest can be.
@@ -324,7 +335,8 @@ fn listed_tasks(arguments: &serde_json::Value, place: usize) -> Option<Vec<PlanI
             };
             Some(PlanItem { text: words.trim().to_owned(), state: state.to_owned(), place })
         };
-        return Some(text.lines().filter_map(|line| boxed(line.trim())).collect()).filter(|items: &Vec<_>| !items.is_empty());
+        return Some(text.lines().filter_map(|line| boxed(line.trim())).collect())
+            .filter(|items: &Vec<_>| !items.is_empty());
     }
     let items = list.as_array()?.iter().filter_map(|item| {
         let text = word(item, &["content", "step", "text", "title", "description", "task", "subject"])?;

@@ -176,7 +176,8 @@ impl<'a> Reading<'a> {
         }
         for (at, source) in passages.sources.iter().enumerate() {
             let features = reading.scan(&source.label, 0.0);
-            let favor = (CALL_WEIGHT * recency.at(source.last)).sqrt() * if source.is_lookup { LOOKUP_FAVOR } else { 1.0 };
+            let favor =
+                (CALL_WEIGHT * recency.at(source.last)).sqrt() * if source.is_lookup { LOOKUP_FAVOR } else { 1.0 };
             reading.labels.push(Label { tokens: estimate_tokens(&source.label) + 1.0, favor, features });
             if matches!(source.kind, SourceKind::File | SourceKind::Command) {
                 reading.lines.push(Line {
@@ -302,10 +303,12 @@ impl ReplacedLines {
             if passage.argument != Some(ArgumentKind::Replaced) {
                 continue;
             }
-            let is_same_edit = |other: &&Passage<'_>| other.message == passage.message && other.source == passage.source;
+            let is_same_edit =
+                |other: &&Passage<'_>| other.message == passage.message && other.source == passage.source;
             let near = &all[at.saturating_sub(4)..(at + 5).min(all.len())];
             let mut written: HashSet<u64> = HashSet::new();
-            for other in near.iter().filter(is_same_edit).filter(|other| other.argument == Some(ArgumentKind::Written)) {
+            for other in near.iter().filter(is_same_edit).filter(|other| other.argument == Some(ArgumentKind::Written))
+            {
                 each_line(other.text, false, &mut |piece| _ = written.insert(fingerprint(piece.text)));
             }
             each_line(passage.text, false, &mut |piece| {
@@ -410,7 +413,8 @@ impl<'a> GreedySelection<'_, 'a> {
         let conclusions = conclusions.into_iter().map(|line| Candidate { score: self.score(line), line }).collect();
         let share = (limit as f32 * CONCLUSION_SHARE) as usize;
         self.take_best(conclusions, true, share, &of_source, &mut selected, count);
-        let candidates = candidates.into_iter().map(|Candidate { line, .. }| Candidate { score: self.score(line), line });
+        let candidates =
+            candidates.into_iter().map(|Candidate { line, .. }| Candidate { score: self.score(line), line });
         self.take_best(candidates.collect(), false, limit, &of_source, &mut selected, count);
         selected.picks
     }

@@ -49,6 +49,11 @@ pub(super) fn corrections(text: &str) -> impl Iterator<Item = &str> {
     typed(text).into_iter().flat_map(sentences).filter(|sentence| corrects(sentence))
 }
 
+/// Tells whether a sentence is a rule: it has words of obligation. "Without" alone limits one step and is none.
+pub(super) fn is_rule(sentence: &str) -> bool {
+    binds(&sentence.replace("without", ""))
+}
+
 /// Tells whether words take back what the person said before: "scratch that", "on second thought".
 pub(crate) fn takes_back(text: &str) -> bool {
     let found = |lower: &str, words: &str| match words.strip_prefix('^') {
@@ -254,7 +259,9 @@ mod tests {
 
     #[test]
     fn what_a_person_takes_back() {
-        for words in ["Actually, scratch that. Use B.", "Forget A and B, go with C.", "Vergiss das, nimm B.", "算了，用B吧"] {
+        for words in
+            ["Actually, scratch that. Use B.", "Forget A and B, go with C.", "Vergiss das, nimm B.", "算了，用B吧"]
+        {
             assert!(takes_back(words), "{words}");
         }
         for words in ["Don't forget the tests.", "Use B instead of A in the parser.", "no, use tabs"] {

@@ -211,14 +211,14 @@ pub(super) fn only_reads(line: &str) -> bool {
 
 /// Programs that only print what they find.
 const LOOKUPS: [&str; 22] = [
-    "awk", "cat", "cd", "cut", "diff", "echo", "file", "find", "grep", "head", "jq", "less", "ls", "printf", "pwd", "rg",
-    "sort", "stat", "tail", "tree", "uniq", "wc",
+    "awk", "cat", "cd", "cut", "diff", "echo", "file", "find", "grep", "head", "jq", "less", "ls", "printf", "pwd",
+    "rg", "sort", "stat", "tail", "tree", "uniq", "wc",
 ];
 const GIT_LOOKUPS: [&str; 10] =
     ["blame", "branch", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "show", "status"];
 
 /// Returns what the first command of a line that runs something runs.
-fn run_kind(line: &str) -> Option<StateKind> {
+pub(super) fn run_kind(line: &str) -> Option<StateKind> {
     line.split(['&', '|', ';', '\n']).find_map(|command| {
         let words = command.split_whitespace().skip_while(|word| word.contains('=')).take(5);
         let words: Vec<&str> = words.map(|word| word.trim_matches(['"', '\'', '(', ')'])).collect();
@@ -259,9 +259,21 @@ fn diagnostics(output: &str) -> Vec<String> {
 /// Tells whether an output says that all went well.
 fn tells_success(output: &str) -> bool {
     let lower = output.to_lowercase();
-    ["ok", "pass", "passed", "passing", "success", "successful", "succeeded", "finished", "0 errors", "0 issues", "0 failed"]
-        .iter()
-        .any(|words| has_words(&lower, words))
+    [
+        "ok",
+        "pass",
+        "passed",
+        "passing",
+        "success",
+        "successful",
+        "succeeded",
+        "finished",
+        "0 errors",
+        "0 issues",
+        "0 failed",
+    ]
+    .iter()
+    .any(|words| has_words(&lower, words))
 }
 
 /// Returns the lines that say what failed: names of tests, errors, what was expected and what came.
@@ -359,7 +371,9 @@ mod tests {
     #[test]
     fn a_commit_is_not_pushed_until_it_is() {
         let mut items = StructuredSummary::default();
-        let push = |items: &StructuredSummary| items.state.iter().find(|line| line.kind == StateKind::Push).unwrap().line.clone();
+        let push = |items: &StructuredSummary| {
+            items.state.iter().find(|line| line.kind == StateKind::Push).unwrap().line.clone()
+        };
         note_state(&mut items, "git commit -m x", "[main 3f9a1c7] Round up", false, 1);
         assert_eq!(push(&items), super::NOT_PUSHED);
         note_state(&mut items, "git push", "", false, 3);
