@@ -84,6 +84,10 @@ impl Target {
 
 /// Tells whether a file is what an earlier compaction wrote there, and nothing else: the same command run again loses nothing.
 fn is_earlier_result(out: &Path, args: &CompactArgs, opened: &OpenedFile) -> bool {
+    // A device may have no end.
+    if !std::fs::metadata(out).is_ok_and(|meta| meta.is_file()) {
+        return false;
+    }
     let folder = ArtifactFolder::of(args.plan.input.artifacts.as_deref(), &opened.path);
     let Ok(text) = std::fs::read_to_string(out) else { return false };
     Session::read(text, &ReadOptions::default()).is_ok_and(|list| folder.has_written(&list, &file_name(out)))

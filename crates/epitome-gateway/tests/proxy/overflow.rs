@@ -266,8 +266,8 @@ async fn a_provider_that_counts_less_than_we_do_is_sent_everything() {
     let world = Plan::new().mock(|mock| mock.lax = true).start().await;
     for round in 0..3 {
         let mut talk = Talk::about(Dialect::Chat, &format!("numbers {round}"));
-        for at in 0..12 {
-            let numbers: Vec<String> = (0..400).map(|n| format!("q{}", (n * 37 + at) % 97)).collect();
+        for at in 0..34 {
+            let numbers: Vec<String> = (0..140).map(|n| format!("q{}", (n * 37 + at) % 97)).collect();
             talk.says(&numbers.join(" ")).hears("I see.");
         }
         talk.says("Now sum them up.");

@@ -177,7 +177,8 @@ async fn what_cannot_be_opened_is_left_and_named() {
     let rotated = rotate(engine.log(), engine.artifacts(), &mut |_| {}).await.unwrap();
     assert_eq!((rotated.messages, rotated.plans), (0, 0));
     let [left] = &rotated.left[..] else { panic!("a missing key is told once: {:?}", rotated.left) };
-    assert!(left.contains(" messages, ") && left.contains("1 artifact cannot be sealed anew: the key lost,"), "{left}");
+    assert!(left.contains(" messages, ") && left.contains(" artifact"), "{left}");
+    assert!(left.contains("cannot be sealed anew: the key lost,"), "{left}");
 }
 
 #[tokio::test]
@@ -233,7 +234,10 @@ async fn a_check_says_what_is_not_under_the_current_key_until_it_is() {
         let findings = checked(&engine).await.findings;
         let [finding] = &findings[..] else { panic!("{findings:?}") };
         assert!(finding.starts_with(&format!("Not sealed with the key {name}: ")), "{finding}");
-        assert!(finding.ends_with("1 artifact. `epitome store rotate` changes that."), "{finding}");
+        assert!(
+            finding.ends_with("`epitome store rotate` changes that.") && finding.contains(" artifact"),
+            "{finding}"
+        );
         rotate(engine.log(), engine.artifacts(), &mut |_| {}).await.unwrap();
         assert_eq!(checked(&engine).await.findings, [""; 0]);
     }

@@ -451,7 +451,10 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Returns the newest commands that did something and leave the prompt, with how they ended. Edits are told with their files.
     fn last_actions(&self) -> Option<String> {
-        let is_told = |command: &CommandFact| self.items.state.iter().any(|line| line.place == command.place);
+        // Tests, builds, checks and commits are told by the lines of the state.
+        let is_told = |command: &CommandFact| {
+            run_kind(&command.command).is_some() || self.items.state.iter().any(|line| line.place == command.place)
+        };
         let acts =
             |command: &&CommandFact| !self.stays(command.place) && !is_told(command) && !only_reads(&command.command);
         let (mut told, mut seen): (Vec<String>, HashSet<&str>) = (Vec::new(), HashSet::new());
