@@ -358,8 +358,6 @@ impl Session {
     }
 }
 
-impl Format {}
-
 fn read_lines(format: Format, lines: &[Line], notices: &mut Vec<Notice>) -> (Reading, Body) {
     match format {
         Format::ClaudeCode => {
