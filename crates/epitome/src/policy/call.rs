@@ -57,6 +57,15 @@ pub struct CallMeaning {
     pub partial: bool,
 }
 
+/// Tells whether a call asks for a part of a file only.
+pub(crate) fn is_partial(arguments: &Value) -> bool {
+    arguments.as_object().is_some_and(|arguments| arguments.iter().any(|(key, value)| is_part(key, value)))
+}
+
+fn is_part(key: &str, value: &Value) -> bool {
+    matches!(key, "offset" | "limit" | "start_line" | "end_line" | "view_range" | "range") && !value.is_null()
+}
+
 impl Tools {
     /// Reads what a call does.
     pub fn meaning(&self, call: &ToolCall) -> CallMeaning {
@@ -94,9 +103,7 @@ impl CallMeaning {
                 _ => words.join(" "),
             });
         }
-        if matches!(key, "offset" | "limit" | "start_line" | "end_line" | "view_range" | "range") && !value.is_null() {
-            self.partial = true;
-        }
+        self.partial |= is_part(key, value);
     }
 
     /// Adds the files that a patch text names.

@@ -9,7 +9,7 @@ mod preset;
 mod schema;
 mod tools;
 
-pub(crate) use call::ArgumentKind;
+pub(crate) use call::{ArgumentKind, is_partial};
 pub use call::CallMeaning;
 pub use error::PolicyError;
 pub(crate) use outcome::CallEnding;

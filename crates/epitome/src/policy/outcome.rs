@@ -121,7 +121,7 @@ impl Output {
     fn of(meaning: &CallMeaning, tool: &str) -> Output {
         match (meaning.class, meaning.command.as_deref()) {
             (Some(ToolClass::Read | ToolClass::Write | ToolClass::Patch | ToolClass::Plan), _) => Output::Shown,
-            (Some(ToolClass::Search | ToolClass::MemoryRead), _) => Output::Shown,
+            (Some(ToolClass::Search | ToolClass::MemoryRead | ToolClass::Delegate), _) => Output::Shown,
             (_, Some(command)) if only_shows(command) => Output::Printed,
             (_, Some(command)) => Output::Report { pipes: loses_status(command) },
             (Some(ToolClass::Exec), None) => Output::Report { pipes: false },

@@ -81,6 +81,8 @@ pub enum ToolClass {
     Artifact,
     /// Keeps a plan or a list of things to do.
     Plan,
+    /// Gives a task to another agent; the result is its report.
+    Delegate,
 }
 
 impl Tools {
@@ -170,6 +172,10 @@ fn default_classes() -> BTreeMap<ToolClass, Vec<String>> {
             names(
                 "todowrite todo_write todo update_plan plan todoread write_todos update_todo_list manage_todo_list exitplanmode taskcreate taskupdate task_create task_update",
             ),
+        ),
+        (
+            ToolClass::Delegate,
+            names("task agent dispatch_agent spawn_agent subagent run_subagent delegate delegate_task new_task"),
         ),
     ])
 }

@@ -24,18 +24,18 @@ use super::extract::{extract, turn_context, update_request_states};
 use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
 use super::merge::{forget_revised, merge, merge_model, without_written};
 use super::parse::{RequestLabel, SHORT_BYTES_MAX};
-use super::passages::Passages;
+use super::passages::{Passages, RESULT, SourceKind};
 use super::pending::SummaryContext;
 use super::select::{Pick, select};
 use super::speech::{constraints, corrections, is_pasted_mostly, typed};
 use super::structured::{
-    CommandFact, ErrorFact, OpenItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest,
+    ErrorFact, OpenItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest,
 };
 use super::text_index::TextIndex;
 use super::work_state::{only_reads, run_kind};
 use crate::budget::{Recount, Tokens, longest};
 use crate::policy::SummaryForm;
-use crate::thread::Message;
+use crate::thread::{Message, Thread};
 
 // Shares of the limit, tuned by `just eval`.
 const TASK_SHARE: f64 = 0.15;
@@ -64,9 +64,10 @@ const OVERSELECTION: f64 = 1.12;
 /// The most text that lines are chosen from: older text is hardly ever worth a line, and reading it costs.
 const READ_BYTES_MAX: usize = 384 * 1024;
 /// The newest actions that the state tells, and the most characters of each.
-const LAST_ACTIONS_MAX: usize = 3;
-const ACTION_CHARS_MAX: usize = 90;
-const LAST_ACTIONS: &str = "Last actions: ";
+const LAST_ACTIONS_MAX: usize = 6;
+const ACTION_CHARS_MAX: usize = 240;
+const ACTIONS_SHARE: f64 = 0.1;
+const LAST_ACTIONS: &str = "Last actions before what follows, oldest first:";
 /// The longest words of one message, where the user's words do not fit as they are.
 const LONG_WORDS_TOKENS_MAX: Tokens = Tokens::new(150);
 /// The tokens of the label before the request that is open.
@@ -213,13 +214,17 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Returns the summary's text, and the tokens of the message that holds it.
     fn write(mut self) -> (String, Tokens) {
+        let (thread, order, tools) = (self.pending.thread, self.pending.order, &self.pending.policy.tools);
+        let arguments = CallArguments::of(thread);
+        let requests = order.earlier.as_ref().map_or(&[][..], |earlier| &earlier.requests);
+        let mut passages = Passages::of(thread, &arguments, tools, requests);
         self.write_pins();
         self.write_goal();
         self.write_task();
         self.write_requests();
         self.write_turn_context();
         self.write_constraints();
-        self.write_state();
+        self.write_state(&mut passages);
         self.write_media();
         self.write_facts();
         self.write_plan();
@@ -229,7 +234,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         self.write_outcomes();
         self.write_hidden();
         self.write_digest();
-        self.write_excerpts();
+        self.write_excerpts(&mut passages);
         if let Some(line) = closing(self.form, self.items.rounds) {
             let _ = write!(self.out, "\n{line}");
         }
@@ -442,39 +447,53 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         loaded.is_some_and(|at| self.pending.order.kept_whole.contains(&at))
     }
 
-    /// Writes how things are: tests, builds, commits.
-    fn write_state(&mut self) {
-        let lines = self.items.state.iter().map(|line| format!("{} (m{})", line.text(), line.place + 1));
-        let lines: Vec<String> = lines.chain(self.last_actions()).collect();
+    /// Writes how things are: tests, builds, commits, and the newest actions that leave the prompt.
+    fn write_state(&mut self, passages: &mut Passages<'_>) {
+        let lines = self.items.state.iter().map(|line| format!("{} (m{})", line.text(), line.place + 1)).collect();
         self.write_newest(Section::State, lines, STATE_SHARE);
+        let actions = self.last_actions(passages);
+        if actions.is_empty() || !self.open_section(Section::State) {
+            return;
+        }
+        let _ = writeln!(self.out, "{LAST_ACTIONS}");
+        for (source, line) in actions {
+            passages.sources[source].is_told = true;
+            let _ = writeln!(self.out, "- {line}");
+        }
     }
 
-    /// Returns the newest commands that did something and leave the prompt, with how they ended. Edits are told with their files.
-    fn last_actions(&self) -> Option<String> {
-        // Tests, builds, checks and commits are told by the lines of the state.
-        let is_told = |command: &CommandFact| {
-            run_kind(&command.command).is_some() || self.items.state.iter().any(|line| line.place == command.place)
-        };
-        let acts =
-            |command: &&CommandFact| !self.stays(command.place) && !is_told(command) && !only_reads(&command.command);
-        let (mut told, mut seen): (Vec<String>, HashSet<&str>) = (Vec::new(), HashSet::new());
-        // Of a command that was run again, the newest run counts.
-        for command in self.items.commands.iter().rev().filter(acts).filter(|command| seen.insert(&command.command)) {
-            let error = self.items.errors.iter().find(|error| error.place == command.place && error.fixed.is_none());
-            let ending = match (command.failed, error) {
-                (true, Some(error)) => format!(" failed: {}", one_line(&error.line, ACTION_CHARS_MAX)),
-                (true, None) => " failed".to_owned(),
-                (false, _) if command.exit == Some(0) => " succeeded".to_owned(),
-                (false, _) => String::new(),
-            };
-            let name = one_line(&command.command, ACTION_CHARS_MAX);
-            told.push(format!("`{name}`{ending} (m{})", command.place + 1));
-            if told.len() == LAST_ACTIONS_MAX {
-                break;
+    /// Returns the newest calls that leave the prompt, each with what came of it, oldest first.
+    fn last_actions(&self, passages: &Passages<'_>) -> Vec<(usize, String)> {
+        let (thread, end) = (self.pending.thread, self.pending.order.span.range().end);
+        let is_own = |at: usize| at < end && !thread.message(at).is_summary();
+        let mut actions: Vec<(usize, usize, String)> = Vec::new();
+        for (at, source) in passages.sources.iter().enumerate() {
+            match source.kind {
+                SourceKind::Command | SourceKind::Call if is_own(source.first) && source.label.contains(RESULT) => {
+                    actions.push((thread.message(source.first).number(), at, source.label.clone()));
+                }
+                SourceKind::File => {
+                    if let Some(number) = source.edited.filter(|number| is_own_number(thread, end, *number)) {
+                        actions.push((number, at, format!("m{number} edited {}", source.label)));
+                    }
+                }
+                _ => {}
             }
         }
-        told.reverse();
-        (!told.is_empty()).then(|| format!("{LAST_ACTIONS}{}", told.join("; ")))
+        actions.sort_unstable();
+        let mut room = self.share(ACTIONS_SHARE);
+        let mut kept = Vec::new();
+        for (_, at, line) in actions.into_iter().rev().take(LAST_ACTIONS_MAX) {
+            let line = one_line(&line, ACTION_CHARS_MAX);
+            let cost = self.count(&line) + Tokens::new(2);
+            if cost > room {
+                break;
+            }
+            room -= cost;
+            kept.push((at, line));
+        }
+        kept.reverse();
+        kept
     }
 
     /// Writes the request that is open, in full, and what was done about it.
@@ -659,7 +678,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     }
 
     /// Writes lines of the whole past, as many as the rest of the limit holds.
-    fn write_excerpts(&mut self) {
+    fn write_excerpts(&mut self, passages: &mut Passages<'_>) {
         let pending = self.pending;
         let closing =
             closing(self.form, self.items.rounds).map_or(Tokens::ZERO, |line| self.count(&line) + Tokens::new(1));
@@ -667,22 +686,19 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if room < SECTION_TOKENS_MIN {
             return;
         }
-        let arguments = CallArguments::of(pending.thread);
-        let requests = pending.order.earlier.as_ref().map_or(&[][..], |earlier| &earlier.requests);
-        let mut passages = Passages::of(pending.thread, &arguments, &pending.policy.tools, requests);
         passages.keep_newest(READ_BYTES_MAX);
         let is_kept: Vec<bool> = passages.passages.iter().map(|passage| self.is_whole(passage.message)).collect();
         let mut covered: Vec<&str> = pending.order.kept_texts.iter().map(String::as_str).collect();
         covered.push(&self.out);
         let count = |text: &str| pending.meter.text(text).get() as usize;
         let limit = room.scaled(OVERSELECTION).get() as usize;
-        let picks = select(&passages, &is_kept, &covered, &pending.order.focus, limit, &count);
-        let text = self.largest_fit(&passages, &picks, self.limit - closing);
+        let picks = select(passages, &is_kept, &covered, &pending.order.focus, limit, &count);
+        let text = self.largest_fit(passages, &picks, self.limit - closing);
         self.out.push_str(&text);
     }
 
     /// Renders as many picks, best first, as the limit holds.
-    fn largest_fit(&self, passages: &Passages<'_>, picks: &[Pick<'_>], limit: Tokens) -> String {
+    fn largest_fit<'t>(&self, passages: &Passages<'t>, picks: &[Pick<'t>], limit: Tokens) -> String {
         let written = |most: usize| render_excerpts(passages, &picks[..most], self.form);
         let cost = |most: usize| self.recount(&format!("{}{}", self.out, written(most)));
         written(longest(picks.len(), limit, |most, _| cost(most)))
@@ -694,6 +710,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let quoted = !message.is_summary() && self.quoted_whole.contains(&message.log_place());
         quoted || self.pending.order.kept_whole.contains(&place)
     }
+}
+
+/// Tells whether the message of a number is loaded, before a place.
+fn is_own_number(thread: &Thread, end: usize, number: usize) -> bool {
+    thread.messages()[..end].iter().any(|message| message.number() == number && !message.is_summary())
 }
 
 fn open_line(item: &OpenItem) -> String {

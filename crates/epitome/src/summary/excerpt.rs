@@ -5,6 +5,7 @@
 //! (paths are below /home/me/shop/)
 //! src/cart.rs (edited m41):
 //! fn total(&self) -> Cents {
+//!   self.lines.iter().map(Line::price).sum()
 //! Without lines: src/tax.rs (read m12), src/main.rs (read m9)
 //!
 //! ## The work so far, in order
@@ -13,12 +14,14 @@
 //! test cart::rounds_half_up ... FAILED
 //! ```
 //!
-//! Every line below a heading is quoted. `passages.rs` reads this layout back in the next round.
+//! Every line below a heading is quoted. A line of a file stands below the definition or the heading that it belongs to, indented, even
+//! where that was not chosen by itself. `passages.rs` reads this layout back in the next round.
 
 use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::headings::{Section, heading};
+use super::lines::without_gutter;
 use super::passages::{Passages, Source, SourceKind};
 use super::select::Pick;
 use crate::policy::SummaryForm;
@@ -29,18 +32,18 @@ pub(super) const PATHS_BELOW: &str = "(paths are below ";
 pub(super) const WITHOUT_LINES: &str = "Without lines: ";
 
 /// Renders picks under their sources, in the order of the thread.
-pub(super) fn render_excerpts(passages: &Passages<'_>, picks: &[Pick<'_>], form: SummaryForm) -> String {
+pub(super) fn render_excerpts<'a>(passages: &Passages<'a>, picks: &[Pick<'a>], form: SummaryForm) -> String {
     let quoted: HashSet<usize> = picks.iter().filter(|pick| !pick.text.is_empty()).map(|pick| pick.source).collect();
     let is_bare =
         |pick: &Pick<'_>| passages.sources[pick.source].kind == SourceKind::File && !quoted.contains(&pick.source);
-    let (bare, mut picks): (Vec<&Pick<'_>>, Vec<&Pick<'_>>) = picks.iter().partition(|pick| is_bare(pick));
+    let (bare, mut picks): (Vec<&Pick<'a>>, Vec<&Pick<'a>>) = picks.iter().partition(|pick| is_bare(pick));
     picks.sort_by_key(|pick| {
         let source = &passages.sources[pick.source];
         (section(source), source.first, pick.source, pick.line)
     });
     let bare: Vec<&Source> = bare.into_iter().map(|pick| &passages.sources[pick.source]).collect();
-    let mut writer = ExcerptWriter { out: String::new(), passages, form, open: None };
-    let mut last: Option<&Pick<'_>> = None;
+    let mut writer = ExcerptWriter { out: String::new(), passages, form, open: None, home: "" };
+    let mut last: Option<&Pick<'a>> = None;
     let files = picks.iter().filter(|pick| section(&passages.sources[pick.source]) <= Section::Files).count();
     for (at, pick) in picks.into_iter().enumerate() {
         if at == files {
@@ -48,9 +51,16 @@ pub(super) fn render_excerpts(passages: &Passages<'_>, picks: &[Pick<'_>], form:
         }
         let source = &passages.sources[pick.source];
         writer.open_section(section(source));
-        match last {
-            Some(last) if last.source == pick.source => write_line(&mut writer.out, pick, last.line + 1 == pick.line),
-            _ => write_label(&mut writer.out, source, pick.text),
+        let is_same = last.is_some_and(|last| last.source == pick.source);
+        if source.kind == SourceKind::File {
+            if !is_same {
+                write_label(&mut writer.out, source, "");
+            }
+            writer.write_in_home(pick, last.filter(|_| is_same));
+        } else if is_same {
+            write_line(&mut writer.out, pick, last.is_some_and(|last| last.line + 1 == pick.line));
+        } else {
+            write_label(&mut writer.out, source, pick.text);
         }
         last = Some(pick);
     }
@@ -68,9 +78,33 @@ struct ExcerptWriter<'p, 'a> {
     passages: &'p Passages<'a>,
     form: SummaryForm,
     open: Option<Section>,
+    /// The definition or heading of the file that was written last.
+    home: &'a str,
 }
 
-impl ExcerptWriter<'_, '_> {
+impl<'a> ExcerptWriter<'_, 'a> {
+    /// Writes a line of a file below the definition that it belongs to; `last` is the line of the same file before it.
+    fn write_in_home(&mut self, pick: &Pick<'a>, last: Option<&Pick<'a>>) {
+        if last.is_none() {
+            self.home = "";
+        }
+        let is_next = last.is_some_and(|last| last.line + 1 == pick.line);
+        if pick.text.is_empty() || pick.continues && is_next {
+            return write_line(&mut self.out, pick, is_next);
+        }
+        let home = pick.passage.and_then(|at| home_of(self.passages.passages[at].text, pick.text));
+        if let Some(home) = home.filter(|home| *home != self.home) {
+            let _ = writeln!(self.out, "{home}");
+            self.home = home;
+        }
+        if is_definition(pick.text) {
+            self.home = pick.text;
+        } else if home.is_some() {
+            self.out.push_str("  ");
+        }
+        write_line(&mut self.out, pick, is_next);
+    }
+
     fn open_section(&mut self, section: Section) {
         if self.open.replace(section) == Some(section) {
             return;
@@ -99,6 +133,47 @@ impl ExcerptWriter<'_, '_> {
         let named: Vec<String> = named.collect();
         let _ = writeln!(self.out, "{WITHOUT_LINES}{}", named.join(", "));
     }
+}
+
+/// Returns the definition or heading that a line of a text belongs to: the nearest one above it that is less indented.
+fn home_of<'a>(text: &'a str, line: &str) -> Option<&'a str> {
+    let at = (line.as_ptr() as usize).checked_sub(text.as_ptr() as usize).filter(|at| *at <= text.len())?;
+    let from = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let own = text[from..].lines().next().map(without_gutter).map_or(0, indent);
+    let mut most = own;
+    for above in text[..from].lines().rev().take(HOME_LINES_MAX).map(without_gutter) {
+        let trimmed = above.trim();
+        if trimmed.is_empty() {
+            continue;
+        }
+        let depth = indent(above);
+        if trimmed.starts_with('#') && is_definition(trimmed) && depth <= own || depth < most && is_definition(trimmed) {
+            return Some(trimmed).filter(|home| home.len() <= HOME_BYTES_MAX);
+        }
+        most = most.min(depth.max(1));
+    }
+    None
+}
+
+/// How far above a line its definition is looked for, and the longest one that is shown.
+const HOME_LINES_MAX: usize = 400;
+const HOME_BYTES_MAX: usize = 160;
+
+fn indent(line: &str) -> usize {
+    line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t')).map(|byte| if byte == b'\t' { 4 } else { 1 }).sum()
+}
+
+/// Tells whether a line opens a definition, a test or a section: `func (c *Cart) Total() int {`, `def total(self):`, `## Totals`.
+fn is_definition(line: &str) -> bool {
+    if line.starts_with('#') {
+        return line.trim_start_matches('#').starts_with(' ') && !line.ends_with(';');
+    }
+    let skip = ["pub", "pub(crate)", "pub(super)", "export", "default", "async", "static", "public", "private", "protected", "final", "abstract", "unsafe", "const", "override"];
+    let opens = ["fn", "func", "def", "class", "impl", "struct", "enum", "trait", "interface", "type", "function", "module", "mod", "namespace", "describe", "it", "test"];
+    let mut words = line.split(|c: char| !(c.is_alphanumeric() || "_()".contains(c))).filter(|word| !word.is_empty());
+    let word = words.find(|word| !skip.contains(word)).unwrap_or_default();
+    let word = word.split('(').next().unwrap_or_default();
+    opens.contains(&word) && line.contains(' ')
 }
 
 /// Writes a line; a piece of a long one joins the piece before it.

@@ -49,14 +49,20 @@ fn split_point(line: &str) -> usize {
 }
 
 /// Removes the number that tools print before the lines of a file.
-fn without_gutter(line: &str) -> &str {
+pub(super) fn without_gutter(line: &str) -> &str {
+    gutter(line).map_or(line, |(_, body)| body)
+}
+
+/// Splits a line of a file, as tools print it, into its number and its text.
+pub(super) fn gutter(line: &str) -> Option<(u32, &str)> {
     let body = line.trim_start();
     let digits = body.bytes().take_while(u8::is_ascii_digit).count();
     if digits == 0 || digits > 6 {
-        return line;
+        return None;
     }
-    let rest = &body[digits..];
-    ["→", "\t", "|", ":"].iter().find_map(|sign| rest.strip_prefix(sign)).unwrap_or(line)
+    let (number, rest) = body.split_at(digits);
+    let text = ["→", "\t", "|", ":"].iter().find_map(|sign| rest.strip_prefix(sign))?;
+    Some((number.parse().ok()?, text))
 }
 
 /// Estimates the tokens of a line from its runs of letters, digits and signs; 12 % off on the mean line. Ranking asks for

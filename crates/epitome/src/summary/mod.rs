@@ -20,6 +20,7 @@ mod excerpt;
 mod extract;
 mod facts;
 mod fence;
+mod gist;
 mod headings;
 mod keywords;
 mod lexicon;

@@ -6,29 +6,37 @@
 //! m40 assistant  call bash {command: cargo test cart}       command   m40 $ cargo …  Call
 //! m41 tool       "src/cart.rs:12: error: …"                 file      src/cart.rs    Tool    a search hit or error line
 //!                "test result: FAILED"                      command   m40 $ cargo …  Tool    the rest of the result
+//! m42 assistant  call grep {pattern: round_half}            call      m42 grep: …    Call
+//! m44 tool       a subagent's report                        note      m44:           Agent
 //! ```
 //!
-//! Everything about one file is one source, whichever calls it came through, so a summary shows a file once. A summary of an
+//! Everything about one file is one source, whichever calls it came through, so a summary shows a file once. The heading of any
+//! other call ends with the gist of its result: `m40 $ cargo test cart → 1 failed`. A summary of an
 //! earlier round is taken apart the same way, by the headings that `excerpt.rs` wrote.
 //!
 //! It slices; it does not copy, rank or drop anything but blank text and a harness's notices.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
 
 use serde_json::Value;
 
 use super::arguments::{CallArguments, each_string, first_string, printed_file, search_hit};
 use super::excerpt::{PATHS_BELOW, WITHOUT_LINES};
+use super::gist::gist;
 use super::headings::{Section, is_rendered};
 use super::parse::sections;
 use super::structured::UserRequest;
 use super::work_state::only_reads;
 use crate::message::outside_reminders;
-use crate::policy::{ArgumentKind, ToolClass, Tools};
+use crate::policy::{ArgumentKind, ToolClass, Tools, is_partial};
 use crate::thread::{HarnessText, Message, Part, Role, Speaker, Thread, ToolCall, ToolResult, pieces};
 
 /// Longer words beside a call are more than a word on what the call is for.
 const NARRATION_BYTES_MAX: usize = 600;
+
+/// Stands between a call and the gist of its result.
+pub(super) const RESULT: &str = " → ";
 
 /// The author of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +68,8 @@ pub(super) struct Passage<'a> {
     pub(super) is_heading: bool,
     /// The agent tells what it found or did, rather than what it does next.
     pub(super) is_conclusion: bool,
+    /// It is the text of a whole file: what was known of the file before is out of date.
+    pub(super) is_whole_file: bool,
     /// The heading it is shown under: an index into `Passages::sources`.
     pub(super) source: usize,
 }
@@ -86,6 +96,8 @@ pub(super) struct Source {
     pub(super) read: Option<usize>,
     /// It only looked something up: a search, a listing, a printed file.
     pub(super) is_lookup: bool,
+    /// Its heading is in the summary already.
+    pub(super) is_told: bool,
 }
 
 /// All passages of a thread with their headings.
@@ -111,8 +123,8 @@ impl<'a> Passages<'a> {
         if let Some(evicted) = thread.evicted() {
             splitter.split_unloaded(evicted.at, thread, requests);
         }
-        for (at, message) in thread.messages().iter().enumerate() {
-            splitter.split_message(at, message, &arguments.0[at]);
+        for at in 0..thread.len() {
+            splitter.split_message(thread, at, &arguments.0[at]);
         }
         splitter.label_files();
         splitter.out
@@ -141,11 +153,20 @@ impl<'a> Passages<'a> {
     }
 }
 
+/// A call whose result is still to come.
+#[derive(Clone, Copy)]
+struct KnownCall {
+    source: usize,
+    class: Option<ToolClass>,
+    /// It asks for a part of a file.
+    is_partial: bool,
+}
+
 struct PassageSplitter<'a> {
     out: Passages<'a>,
     tools: &'a Tools,
-    /// Source and class of each call by its id.
-    calls: HashMap<&'a str, (usize, Option<ToolClass>)>,
+    /// The calls by their id.
+    calls: HashMap<&'a str, KnownCall>,
     files: HashMap<&'a str, usize>,
     /// Files by the last part of their path.
     by_name: HashMap<&'a str, Vec<(&'a str, usize)>>,
@@ -154,7 +175,8 @@ struct PassageSplitter<'a> {
 }
 
 impl<'a> PassageSplitter<'a> {
-    fn split_message(&mut self, at: usize, message: &'a Message, arguments: &'a [Value]) {
+    fn split_message(&mut self, thread: &'a Thread, at: usize, arguments: &'a [Value]) {
+        let message = thread.message(at);
         let mut calls = arguments.iter();
         for part in message.parts() {
             match part {
@@ -165,7 +187,8 @@ impl<'a> PassageSplitter<'a> {
                     }
                 }
                 Part::ToolResult(result) if self.tools.is_summarized(&result.tool) => {
-                    self.split_result(at, message, result);
+                    let failed = self.tools.ending_at(thread, at, result).failed();
+                    self.split_result(at, message, result, failed);
                 }
                 Part::ToolResult(_) | Part::Media(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
             }
@@ -291,11 +314,15 @@ impl<'a> PassageSplitter<'a> {
         Some(source)
     }
 
-    /// Parses `m12: words`, `m7 $ command` and `m9 tool`.
+    /// Parses `m12: words`, `m7 $ command`, `m9 tool` and `m9 grep: pattern`, the last three with the gist of the result.
     fn note_heading(&mut self, at: usize, line: &'a str) -> Option<(usize, usize)> {
         let digits = line.strip_prefix('m')?.bytes().take_while(u8::is_ascii_digit).count();
         let rest = line.get(1 + digits..).filter(|_| digits > 0)?;
         let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
+        let is_call = |call: &str| {
+            let (named, _) = call.split_once(RESULT).unwrap_or((call, ""));
+            is_name(named.split_once(": ").map_or(named, |(name, _)| name))
+        };
         match rest {
             _ if rest.starts_with(": ") => {
                 let source = self.new_source(SourceKind::Note, format!("{}:", &line[..=digits]), at);
@@ -305,7 +332,7 @@ impl<'a> PassageSplitter<'a> {
                 Some((self.new_source(SourceKind::Command, line.to_owned(), at), usize::MAX))
             }
             "" => Some((self.new_source(SourceKind::Call, line.to_owned(), at), usize::MAX)),
-            _ if rest.strip_prefix(' ').is_some_and(is_name) => {
+            _ if rest.strip_prefix(' ').is_some_and(is_call) => {
                 Some((self.new_source(SourceKind::Call, line.to_owned(), at), usize::MAX))
             }
             _ => None,
@@ -314,45 +341,99 @@ impl<'a> PassageSplitter<'a> {
 
     fn split_call(&mut self, at: usize, message: &'a Message, call: &'a ToolCall, arguments: &'a Value) {
         let class = self.tools.class(&call.name);
+        if class == Some(ToolClass::Plan) {
+            return self.split_plan(at, message, call, arguments);
+        }
         let command = first_string(arguments, ArgumentKind::Command);
         let file = first_string(arguments, ArgumentKind::Path)
             .filter(|_| class != Some(ToolClass::Search))
             .or_else(|| command.and_then(printed_file));
-        let source = match (file, command) {
-            (Some(path), _) => self.file_source(path, at),
-            (None, Some(command)) => {
-                self.new_source(SourceKind::Command, format!("m{} $ {}", message.number(), first_line(command)), at)
+        let query = first_string(arguments, ArgumentKind::Query);
+        let number = message.number();
+        let source = match (file, command, query) {
+            (Some(path), _, _) => self.file_source(path, at),
+            (None, Some(command), _) => {
+                self.new_source(SourceKind::Command, format!("m{number} $ {}", first_line(command)), at)
             }
-            (None, None) => self.new_source(SourceKind::Call, format!("m{} {}", message.number(), call.name), at),
+            (None, None, Some(query)) => {
+                self.new_source(SourceKind::Call, format!("m{number} {}: {}", call.name, first_line(query)), at)
+            }
+            (None, None, None) => self.new_source(SourceKind::Call, format!("m{number} {}", call.name), at),
         };
         let looks_up = class == Some(ToolClass::Search) || command.is_some_and(only_reads);
         self.out.sources[source].is_lookup = looks_up && file.is_none();
         let class = if file.is_some() && class == Some(ToolClass::Exec) { Some(ToolClass::Read) } else { class };
-        self.touch(source, class, at, message.number());
-        self.calls.insert(&call.id, (source, class));
+        self.touch(source, class, at, number);
+        let is_partial = match command {
+            Some(command) => !command.contains("cat "),
+            None => is_partial(arguments),
+        };
+        self.calls.insert(&call.id, KnownCall { source, class, is_partial });
         each_string(arguments, &mut |kind, text| {
-            if !text.trim().is_empty() {
+            // How a call is made, and where a search looks, is nothing that anybody goes on with.
+            let is_aside = kind == ArgumentKind::Setting || kind == ArgumentKind::Path && file.is_none();
+            if !text.trim().is_empty() && !is_aside {
                 self.add(TextOrigin::Call, text, at, source);
                 if let Some(passage) = self.out.passages.last_mut() {
                     passage.argument = Some(kind);
+                    passage.is_whole_file = class == Some(ToolClass::Write) && kind == ArgumentKind::Written;
                     // What a command is for is told by the command.
                     let describes = command.is_some() && kind == ArgumentKind::Written && text.len() < LABEL_BYTES_MAX;
-                    passage.is_heading = kind == ArgumentKind::Path && file.is_some() || describes;
+                    let names = kind == ArgumentKind::Path && file.is_some() || kind == ArgumentKind::Query;
+                    passage.is_heading = names || describes;
                 }
             }
         });
     }
 
-    fn split_result(&mut self, at: usize, message: &'a Message, result: &'a ToolResult) {
+    /// Splits a call that writes a plan down: the states of its tasks are told by the plan, and a long text is the agent's words.
+    fn split_plan(&mut self, at: usize, message: &'a Message, call: &'a ToolCall, arguments: &'a Value) {
+        let source = self.new_source(SourceKind::Note, format!("m{}:", message.number()), at);
+        self.calls.insert(&call.id, KnownCall { source, class: Some(ToolClass::Plan), is_partial: false });
+        each_string(arguments, &mut |_, text| {
+            if text.len() > NARRATION_BYTES_MAX {
+                self.add_conclusion(text, at, source);
+            }
+        });
+    }
+
+    fn split_result(&mut self, at: usize, message: &'a Message, result: &'a ToolResult, failed: bool) {
         let known = self.calls.get(&*result.call_id).copied();
-        let (source, class) =
-            known.unwrap_or_else(|| (self.new_source(SourceKind::Call, format!("m{}", message.number()), at), None));
+        let KnownCall { source, class, is_partial } = known.unwrap_or_else(|| {
+            let source = self.new_source(SourceKind::Call, format!("m{}", message.number()), at);
+            KnownCall { source, class: None, is_partial: false }
+        });
+        if known.is_some() && matches!(self.out.sources[source].kind, SourceKind::Command | SourceKind::Call) {
+            let gist = gist(&result.text, failed, &self.out.root);
+            let label = &mut self.out.sources[source].label;
+            let _ = write!(label, "{RESULT}{gist}");
+        }
         match class {
             Some(ToolClass::Search | ToolClass::Exec) => self.split_hits(&result.text, at, source),
-            Some(ToolClass::Patch | ToolClass::Write | ToolClass::Plan) => {
+            // What a subagent found out is worth what the agent itself says.
+            Some(ToolClass::Delegate) => {
+                let source = self.new_source(SourceKind::Note, format!("m{}:", message.number()), at);
+                for text in outside_reminders(&result.text).filter(|text| !text.trim().is_empty()) {
+                    self.add_conclusion(text, at, source);
+                }
+            }
+            Some(ToolClass::Plan) => {}
+            Some(ToolClass::Patch | ToolClass::Write) => {
                 self.add_output(TextOrigin::Echo, &result.text, at, source);
             }
-            _ => self.add_output(TextOrigin::Tool, &result.text, at, source),
+            _ => {
+                let before = self.out.passages.len();
+                self.add_output(TextOrigin::Tool, &result.text, at, source);
+                let is_whole_file = class == Some(ToolClass::Read) && !is_partial && !failed;
+                self.out.passages[before..].iter_mut().for_each(|passage| passage.is_whole_file = is_whole_file);
+            }
+        }
+    }
+
+    fn add_conclusion(&mut self, text: &'a str, at: usize, source: usize) {
+        self.add(TextOrigin::Agent, text, at, source);
+        if let Some(passage) = self.out.passages.last_mut() {
+            passage.is_conclusion = true;
         }
     }
 
@@ -380,12 +461,20 @@ impl<'a> PassageSplitter<'a> {
     }
 
     fn add(&mut self, origin: TextOrigin, text: &'a str, at: usize, source: usize) {
-        let (argument, is_heading, is_conclusion) = (None, false, false);
-        self.out.passages.push(Passage { origin, text, message: at, argument, is_heading, is_conclusion, source });
+        self.out.passages.push(Passage {
+            origin,
+            text,
+            message: at,
+            argument: None,
+            is_heading: false,
+            is_conclusion: false,
+            is_whole_file: false,
+            source,
+        });
     }
 
     fn new_source(&mut self, kind: SourceKind, label: String, at: usize) -> usize {
-        self.out.sources.push(Source { kind, label, first: at, last: at, edited: None, read: None, is_lookup: false });
+        self.out.sources.push(Source { kind, label, first: at, last: at, edited: None, read: None, is_lookup: false, is_told: false });
         self.out.sources.len() - 1
     }
 

@@ -27,7 +27,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::Range;
 
 use super::lexicon::{Feature, FeatureKind, Lexicon, fingerprint};
-use super::lines::{LinePiece, each_line, estimate_tokens};
+use super::lines::{LinePiece, each_line, estimate_tokens, gutter};
 use super::passages::{Passage, Passages, SourceKind, TextOrigin};
 use crate::policy::ArgumentKind;
 
@@ -70,6 +70,9 @@ const CONCLUSION_SHARE: f32 = 0.15;
 /// The factor for the heading of a call that only looked something up.
 const LOOKUP_FAVOR: f32 = 0.8;
 
+/// The factor for a line that only names what a file uses: the lines that use it say more.
+const IMPORT_FAVOR: f32 = 0.25;
+
 /// With fewer tokens left, no further line is tried.
 const TOKENS_LEFT_MIN: usize = 24;
 
@@ -81,6 +84,8 @@ const CANDIDATES_PER_TOKEN: usize = 2;
 pub(super) struct Pick<'a> {
     pub(super) text: &'a str,
     pub(super) source: usize,
+    /// The index of its passage; a heading alone has none.
+    pub(super) passage: Option<usize>,
     /// Its index among all lines, in the order of the thread.
     pub(super) line: usize,
     /// It continues the line of the piece before it.
@@ -115,6 +120,7 @@ pub(super) fn select<'a>(
 struct Line<'a> {
     text: &'a str,
     source: usize,
+    passage: Option<usize>,
     tokens: f32,
     continues: bool,
     is_conclusion: bool,
@@ -166,23 +172,27 @@ impl<'a> Reading<'a> {
             labels: Vec::with_capacity(passages.sources.len()),
         };
         let recency = Recency::of(passages);
-        let replaced = ReplacedLines::of(passages);
-        for (passage, &is_kept) in passages.passages.iter().zip(is_kept) {
+        let outdated = OutdatedLines::of(passages);
+        for (at, (passage, &is_kept)) in passages.passages.iter().zip(is_kept).enumerate() {
             let weight = weight(passage) * recency.at(passage.message);
             // The first line of a command is its heading.
             let is_command = passage.argument == Some(ArgumentKind::Command)
                 && passages.sources[passage.source].kind == SourceKind::Command;
-            reading.passage(passage, weight, is_kept || passage.is_heading, is_command, &replaced);
+            let is_file = passages.sources[passage.source].kind == SourceKind::File;
+            let is_quotable = !is_kept && !passage.is_heading && !outdated.is_whole(passage);
+            reading.passage(passage, is_quotable.then_some(at), weight, is_command, is_file, &outdated);
         }
         for (at, source) in passages.sources.iter().enumerate() {
             let features = reading.scan(&source.label, 0.0);
             let favor =
                 (CALL_WEIGHT * recency.at(source.last)).sqrt() * if source.is_lookup { LOOKUP_FAVOR } else { 1.0 };
             reading.labels.push(Label { tokens: estimate_tokens(&source.label) + 1.0, favor, features });
-            if matches!(source.kind, SourceKind::File | SourceKind::Command) {
+            let is_call = matches!(source.kind, SourceKind::File | SourceKind::Command | SourceKind::Call);
+            if is_call && !source.is_told {
                 reading.lines.push(Line {
                     text: "",
                     source: at,
+                    passage: None,
                     tokens: LINE_OVERHEAD_TOKENS,
                     continues: false,
                     is_conclusion: false,
@@ -194,22 +204,26 @@ impl<'a> Reading<'a> {
         reading
     }
 
+    /// Reads the lines of a passage; they can be chosen where the index of the passage is given.
     fn passage(
         &mut self,
         passage: &Passage<'a>,
+        quotable: Option<usize>,
         weight: f32,
-        is_kept: bool,
         mut is_label: bool,
-        replaced: &ReplacedLines,
+        is_file: bool,
+        outdated: &OutdatedLines,
     ) {
         let is_tool = passage.origin.is_printed();
-        let (favor, is_conclusion) = (weight.sqrt(), passage.is_conclusion);
+        let is_conclusion = passage.is_conclusion;
         each_line(passage.text, is_tool, &mut |LinePiece { text, continues }| {
             let features = self.scan(text, weight);
-            if !is_kept && !is_label && !features.is_empty() && !replaced.has(passage, text) {
+            if quotable.is_some() && !is_label && !features.is_empty() && !outdated.has(passage, text) {
                 // One more for the line end.
-                let (source, tokens) = (passage.source, estimate_tokens(text) + 1.0 + LINE_OVERHEAD_TOKENS);
-                self.lines.push(Line { text, source, tokens, continues, is_conclusion, favor, features });
+                let tokens = estimate_tokens(text) + 1.0 + LINE_OVERHEAD_TOKENS;
+                let favor = weight.sqrt() * if is_file && is_import(text) { IMPORT_FAVOR } else { 1.0 };
+                let (source, passage) = (passage.source, quotable);
+                self.lines.push(Line { text, source, passage, tokens, continues, is_conclusion, favor, features });
             }
             is_label = false;
         });
@@ -290,44 +304,104 @@ impl Mentions {
     }
 }
 
-/// The lines of files that an edit took out, each with the message of the last edit that did. Lines read before that edit no longer
-/// stand in the file, and quoting them beside their replacement would tell two truths.
-#[derive(Default)]
-struct ReplacedLines(HashMap<(usize, u64), usize>);
+/// Tells whether a line of a file only names what the file uses: `use a::b;`, `import x from 'y'`, a Go import.
+fn is_import(line: &str) -> bool {
+    let names = ["import ", "use ", "from ", "#include", "require ", "require_relative ", "package ", "using "];
+    let is_path = line.starts_with('"') && line.ends_with('"') && !line.contains(' ') && line.contains(['/', '.']);
+    is_path || names.iter().any(|name| line.starts_with(name))
+}
 
-impl ReplacedLines {
-    fn of(passages: &Passages<'_>) -> ReplacedLines {
-        let mut replaced = ReplacedLines::default();
-        let all = &passages.passages;
-        for (at, passage) in all.iter().enumerate() {
-            if passage.argument != Some(ArgumentKind::Replaced) {
-                continue;
+/// The lines of files that no longer stand: quoting them beside what took their place would tell two truths.
+///
+/// ```text
+/// m10  read cart.rs, lines 1-80      line 12: let total = 0;
+/// m14  edit: total = 0 -> total = 1                            the line of m10 is outdated
+/// m20  read cart.rs, lines 1-40      line 30: fn tax()         what m10 had in lines 1-40 and m20 has not is outdated
+/// m30  write cart.rs, or read whole                            all lines before m30 are
+/// ```
+#[derive(Default)]
+struct OutdatedLines {
+    /// The lines that were taken out, each with the message of the last edit or reading that shows it.
+    taken_out: HashMap<(usize, u64), usize>,
+    /// The message that has the newest text of a whole file, by source.
+    whole: HashMap<usize, usize>,
+}
+
+impl OutdatedLines {
+    fn of(passages: &Passages<'_>) -> OutdatedLines {
+        let mut outdated = OutdatedLines::default();
+        let mut read: HashMap<usize, Vec<NumberedLines>> = HashMap::new();
+        for (at, passage) in passages.passages.iter().enumerate() {
+            if passage.is_whole_file {
+                outdated.whole.insert(passage.source, passage.message);
             }
-            let is_same_edit =
-                |other: &&Passage<'_>| other.message == passage.message && other.source == passage.source;
-            let near = &all[at.saturating_sub(4)..(at + 5).min(all.len())];
-            let mut written: HashSet<u64> = HashSet::new();
-            for other in near.iter().filter(is_same_edit).filter(|other| other.argument == Some(ArgumentKind::Written))
+            if passage.argument == Some(ArgumentKind::Replaced) {
+                outdated.note_edit(passages, at);
+            }
+            if passage.origin == TextOrigin::Tool
+                && passages.sources[passage.source].kind == SourceKind::File
+                && let Some(lines) = NumberedLines::of(passage.text)
             {
-                each_line(other.text, false, &mut |piece| _ = written.insert(fingerprint(piece.text)));
-            }
-            each_line(passage.text, false, &mut |piece| {
-                let line = fingerprint(piece.text);
-                if !written.contains(&line) {
-                    replaced.0.insert((passage.source, line), passage.message);
+                let earlier = read.entry(passage.source).or_default();
+                for line in earlier.iter().flat_map(|earlier| earlier.missing_in(&lines)) {
+                    outdated.taken_out.insert((passage.source, line), passage.message);
                 }
-            });
+                earlier.push(lines);
+            }
         }
-        replaced
+        outdated
+    }
+
+    fn note_edit(&mut self, passages: &Passages<'_>, at: usize) {
+        let all = &passages.passages;
+        let passage = &all[at];
+        let is_same_edit = |other: &&Passage<'_>| other.message == passage.message && other.source == passage.source;
+        let near = &all[at.saturating_sub(4)..(at + 5).min(all.len())];
+        let mut written: HashSet<u64> = HashSet::new();
+        for other in near.iter().filter(is_same_edit).filter(|other| other.argument == Some(ArgumentKind::Written)) {
+            each_line(other.text, false, &mut |piece| _ = written.insert(fingerprint(piece.text)));
+        }
+        each_line(passage.text, false, &mut |piece| {
+            let line = fingerprint(piece.text);
+            if !written.contains(&line) {
+                self.taken_out.insert((passage.source, line), passage.message);
+            }
+        });
+    }
+
+    /// Tells whether all of a passage is out of date, because the whole file was read or written later.
+    fn is_whole(&self, passage: &Passage<'_>) -> bool {
+        self.whole.get(&passage.source).is_some_and(|whole| *whole > passage.message)
     }
 
     /// Tells whether a line of a passage was taken out of its file by the passage itself or later.
     fn has(&self, passage: &Passage<'_>, line: &str) -> bool {
-        if self.0.is_empty() {
+        if self.taken_out.is_empty() {
             return false;
         }
-        let by = self.0.get(&(passage.source, fingerprint(line)));
+        let by = self.taken_out.get(&(passage.source, fingerprint(line)));
         by.is_some_and(|by| *by > passage.message || passage.argument == Some(ArgumentKind::Replaced))
+    }
+}
+
+/// The lines of a file as a tool printed them, with their numbers.
+struct NumberedLines(Vec<(u32, u64)>);
+
+impl NumberedLines {
+    fn of(text: &str) -> Option<NumberedLines> {
+        let lines = text.lines().filter_map(|line| {
+            let (number, body) = gutter(line)?;
+            (!body.trim().is_empty()).then(|| (number, fingerprint(body.trim())))
+        });
+        Some(lines.collect()).filter(|lines: &Vec<_>| lines.len() > 1).map(NumberedLines)
+    }
+
+    /// Returns the lines whose numbers a later reading has and whose text it has not.
+    fn missing_in(&self, later: &NumberedLines) -> Vec<u64> {
+        let (Some((first, _)), Some((last, _))) = (later.0.first(), later.0.last()) else { return Vec::new() };
+        let stands: HashSet<u64> = later.0.iter().map(|(_, line)| *line).collect();
+        let gone = self.0.iter().filter(|(number, line)| (first..=last).contains(&number) && !stands.contains(line));
+        gone.map(|(_, line)| *line).collect()
     }
 }
 
@@ -431,7 +505,7 @@ impl<'a> GreedySelection<'_, 'a> {
     ) {
         while let Some(Candidate { score, line }) = heap.pop() {
             let now = self.score(line);
-            let Line { text, source, continues, is_conclusion, .. } = self.lines[line];
+            let Line { text, source, passage, continues, is_conclusion, .. } = self.lines[line];
             let is_known = !text.is_empty() && selected.seen.contains(text);
             if now <= 0.0 || is_known || conclusions && !is_conclusion {
                 continue;
@@ -458,7 +532,7 @@ impl<'a> GreedySelection<'_, 'a> {
                 heap.extend(cheaper);
             }
             heap.extend(self.favor_adjacent(line));
-            selected.picks.push(Pick { text, source, line, continues });
+            selected.picks.push(Pick { text, source, passage, line, continues });
         }
     }
 

@@ -277,7 +277,7 @@ fn tells_success(output: &str) -> bool {
 }
 
 /// Returns the lines that say what failed: names of tests, errors, what was expected and what came.
-fn failing_lines(output: &str) -> Vec<String> {
+pub(super) fn failing_lines(output: &str) -> Vec<String> {
     const TELLING: [&str; 14] = [
         "--- fail",
         "fail:",
