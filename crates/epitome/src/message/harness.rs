@@ -58,6 +58,7 @@ pub(super) struct Results {
     pub(super) said: WordList,
     pub(super) after: WordList,
     pub(super) answers: WordList,
+    tail: WordList,
 }
 
 /// Returns the marks of tool results in which a user speaks.
@@ -131,15 +132,36 @@ pub(crate) fn is_harness_only(text: &str) -> bool {
     !text.trim().is_empty() && own_words(text).next().is_none()
 }
 
+/// Tells whether a text is how a harness writes down a command that the user gave, such as `/review`.
+pub(crate) fn is_user_command(text: &str) -> bool {
+    text.trim_start().starts_with('<') && text.contains("<command-name>/") && is_harness_only(text)
+}
+
 /// The marks around what a harness tells its model inside tool output.
 const REMINDER: (&str, &str) = ("<system-reminder>", "</system-reminder>");
 
-/// What a tool printed, without the reminders in it; one that is never closed is text like any other.
+/// Returns what a tool printed, without what a harness added: reminders, and notices at the end. A reminder that is never closed is text
+/// like any other.
 pub(crate) fn outside_reminders(text: &str) -> impl Iterator<Item = &str> {
     let mut pieces = text.split(REMINDER.0);
     let head = pieces.next();
-    head.into_iter().chain(pieces.map(|piece| piece.split_once(REMINDER.1).map_or(piece, |(_, after)| after)))
+    let pieces =
+        head.into_iter().chain(pieces.map(|piece| piece.split_once(REMINDER.1).map_or(piece, |(_, after)| after)));
+    pieces.map(without_tail)
 }
+
+/// Returns a tool's output without the notices that a harness wrote under it.
+fn without_tail(text: &str) -> &str {
+    // Notices are short and stand last: a mark further up is what the tool printed.
+    let near_end = text.floor_char_boundary(text.len().saturating_sub(TAIL_BYTES_MAX));
+    let first = (near_end == 0).then_some(0);
+    let line_starts = first.into_iter().chain(text[near_end..].match_indices('\n').map(|(at, _)| near_end + at + 1));
+    let cut = line_starts.into_iter().find(|at| MARKS.results.tail.starts(&text[*at..]));
+    cut.map_or(text, |at| &text[..at])
+}
+
+/// The most bytes of the notices under a tool's output.
+const TAIL_BYTES_MAX: usize = 400;
 
 fn whole(text: &str) -> Option<HarnessText> {
     let text = text.trim_start();

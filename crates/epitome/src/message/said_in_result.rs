@@ -37,6 +37,12 @@ pub(crate) fn said_in_result(text: &str) -> Vec<SaidInResult<'_>> {
     if words.is_empty() { Vec::new() } else { vec![SaidInResult { question: None, words }] }
 }
 
+/// Tells whether a tool result says that the user rejected the call.
+pub(crate) fn is_rejected(text: &str) -> bool {
+    let text = text.trim_start();
+    result_marks().rejected.starts(text.strip_prefix("Error: ").unwrap_or(text))
+}
+
 /// Parses `"question"="answer", "question"="answer". …`. Quotes inside are not escaped, so only the signs around tell where one ends.
 fn answers(text: &str) -> Vec<SaidInResult<'_>> {
     let mut said = Vec::new();

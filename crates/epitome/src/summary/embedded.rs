@@ -24,7 +24,7 @@ use super::extract::{extract, turn_context, update_request_states};
 use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
 use super::merge::{forget_revised, merge, merge_model, without_written};
 use super::parse::{RequestLabel, SHORT_BYTES_MAX};
-use super::passages::{Passages, RESULT, SourceKind};
+use super::passages::{Passages, SourceKind};
 use super::pending::SummaryContext;
 use super::select::{Pick, select};
 use super::speech::{constraints, corrections, is_pasted_mostly, typed};
@@ -32,8 +32,9 @@ use super::structured::{ErrorFact, OpenItem, Quote, RequestContext, RequestState
 use super::text_index::TextIndex;
 use super::work_state::{only_reads, run_kind};
 use crate::budget::{Recount, Tokens, longest};
+use crate::message::is_user_command;
 use crate::policy::SummaryForm;
-use crate::thread::{Message, Thread};
+use crate::thread::{HarnessText, Message, Role, Speaker, Thread, pieces};
 
 // Shares of the limit, tuned by `just eval`.
 const TASK_SHARE: f64 = 0.15;
@@ -42,7 +43,7 @@ const SAID_SHARE: f64 = 0.9;
 const PASTED_SHARE: f64 = 0.05;
 /// An open request that is mostly pasted, a plan to carry out or a review to work through, stays whole up to the larger share;
 /// above it, its outline gets the smaller one, so that there is room for what was done about it.
-const OPEN_PASTED_MAX: f64 = 0.6;
+const OPEN_PASTED_MAX: f64 = 0.7;
 const OPEN_PASTED_SHARE: f64 = 0.4;
 const STATE_SHARE: f64 = 0.15;
 const FACTS_SHARE: f64 = 0.4;
@@ -188,6 +189,8 @@ struct SectionWriter<'p, 'a> {
     kept_texts: TextIndex<'p>,
     /// The log places of messages that are quoted in full.
     quoted_whole: HashSet<usize>,
+    /// The directory that is left out of paths.
+    root: String,
     /// The heading that is open: two sections may share one.
     open: &'static str,
 }
@@ -206,6 +209,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             recount: RefCell::new(Recount::new(pending.meter.counter())),
             kept_texts: TextIndex::new(pending.order.kept_texts.iter().map(String::as_str)),
             quoted_whole: HashSet::new(),
+            root: String::new(),
             open: "",
         }
     }
@@ -216,6 +220,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let arguments = CallArguments::of(thread);
         let requests = order.earlier.as_ref().map_or(&[][..], |earlier| &earlier.requests);
         let mut passages = Passages::of(thread, &arguments, tools, requests);
+        self.root.clone_from(&passages.root);
         self.write_pins();
         self.write_goal();
         self.write_task();
@@ -387,7 +392,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             return;
         }
         for words in said {
-            let _ = writeln!(self.out, "{}{}", words.label.render(), words.text);
+            let label = words.label.render();
+            let label = if self.root.is_empty() { label } else { label.replace(&self.root, "") };
+            let _ = writeln!(self.out, "{label}{}", words.text);
             if words.is_whole {
                 self.quoted_whole.insert(words.label.place);
             }
@@ -449,6 +456,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     fn write_state(&mut self, passages: &mut Passages<'_>) {
         let lines = self.items.state.iter().map(|line| format!("{} (m{})", line.text(), line.place + 1)).collect();
         self.write_newest(Section::State, lines, STATE_SHARE);
+        if let Some((number, command)) = self.newest_command()
+            && self.open_section(Section::State)
+        {
+            let _ = writeln!(self.out, "- The newest command of the user (m{number}): {command}");
+        }
         let actions = self.last_actions(passages);
         if actions.is_empty() || !self.open_section(Section::State) {
             return;
@@ -460,6 +472,24 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         }
     }
 
+    /// Returns a command such as `/review` with the number of its message, where the user said nothing after it. A skill's text, which
+    /// may follow it, is no answer; what a local command printed is one.
+    fn newest_command(&self) -> Option<(usize, String)> {
+        let mut places = self.pending.order.span.range().rev();
+        let message = places.find_map(|at| {
+            let message = self.pending.thread.message(at);
+            let text = message.text();
+            let speaks = message.role() == Role::User && !text.trim().is_empty();
+            let is_skill = pieces(&text).iter().all(|(speaker, _)| *speaker == Speaker::Harness(HarnessText::Notice));
+            (speaks && (is_user_command(&text) || !is_skill)).then_some(message)
+        })?;
+        let text = message.text();
+        let fits = self.count(&text) <= self.share(ACTIONS_SHARE).max(SECTION_TOKENS_MIN);
+        let is_last = (self.pending.order.span.range().end..self.pending.thread.len())
+            .all(|at| self.pending.thread.message(at).role() != Role::User);
+        (is_user_command(&text) && fits && is_last).then(|| (message.number(), text.trim().to_string()))
+    }
+
     /// Returns the newest calls that leave the prompt, each with what came of it, oldest first.
     fn last_actions(&self, passages: &Passages<'_>) -> Vec<(usize, String)> {
         let (thread, end) = (self.pending.thread, self.pending.order.span.range().end);
@@ -467,8 +497,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let mut actions: Vec<(usize, usize, String)> = Vec::new();
         for (at, source) in passages.sources.iter().enumerate() {
             match source.kind {
-                SourceKind::Command | SourceKind::Call if is_own(source.first) && source.label.contains(RESULT) => {
-                    actions.push((thread.message(source.first).number(), at, source.label.clone()));
+                SourceKind::Command | SourceKind::Call if is_own(source.first) && !source.action.is_empty() => {
+                    actions.push((thread.message(source.first).number(), at, source.action.clone()));
                 }
                 SourceKind::File => {
                     if let Some(number) = source.edited.filter(|number| is_own_number(thread, end, *number)) {

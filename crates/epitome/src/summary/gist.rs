@@ -1,49 +1,82 @@
-//! The gist of a tool's output: one line that tells what came of a call, so that a call is never told without its result.
+//! The gist of a tool's output: a few words that tell what came of a call, so that a call is never told without its result.
 //!
 //! ```text
-//! nothing printed                      (no output)
-//! a few short lines                    all of them, "; " between
-//! lines of a search                    4 hits: src/cart.rs (3), src/tax.rs
-//! a failed run                         the lines that say what failed
-//! a long output                        its first and its last line, and how many lines it had
+//!                                 brief, beside an older call      full, among the last actions
+//! a run of tests or a build       passed | failed: --- FAIL: …     likewise
+//! rejected by the user            rejected by the user             likewise
+//! nothing printed                                                  (no output)
+//! a few short lines               all of them, "; " between        likewise, more of them
+//! lines of a search               4 hits: src/cart.rs (3), …       likewise
+//! a failure                       the lines that say what failed   likewise
+//! a long output                                                    its first and its last line, how many lines it had
 //! ```
 //!
-//! It quotes; the only words of its own are the counts.
+//! It quotes; the only words of its own are the counts and endings.
 
 use super::arguments::search_hit;
 use super::clip::one_line;
+use super::extract::first_line;
 use super::lines::without_gutter;
-use super::work_state::failing_lines;
-use crate::message::outside_reminders;
+use super::work_state::{failing_lines, run_kind, run_outcome};
+use crate::message::{is_rejected, outside_reminders};
 
-/// The most characters of a gist, and of one of the two lines that a long output is told by.
-const GIST_CHARS_MAX: usize = 200;
+/// The most characters of a gist.
+const FULL_CHARS_MAX: usize = 200;
+const BRIEF_CHARS_MAX: usize = 80;
+/// The most characters of each of the two lines that a long output is told by.
 const END_CHARS_MAX: usize = 90;
 /// The most files that the gist of a search names.
 const FILES_MAX: usize = 5;
 
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ResultGist {
+    /// In a few words; empty where a few do not tell it.
+    pub(super) brief: String,
+    /// In one line.
+    pub(super) full: String,
+}
+
 /// Returns the gist of what a call printed. `root` is left out of paths.
-pub(super) fn gist(output: &str, failed: bool, root: &str) -> String {
-    let text: String = outside_reminders(output).collect();
-    let lines: Vec<&str> = text.lines().map(|line| without_gutter(line).trim()).filter(|line| line.len() > 1).collect();
+pub(super) fn gist(command: Option<&str>, output: &str, failed: bool, root: &str) -> ResultGist {
     let shown = |line: &str| if root.is_empty() { line.to_owned() } else { line.replace(root, "") };
-    let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return "(no output)".to_owned() };
+    let both = |gist: &str| {
+        let gist = shown(gist);
+        ResultGist { brief: one_line(&gist, BRIEF_CHARS_MAX), full: one_line(&gist, FULL_CHARS_MAX) }
+    };
+    if is_rejected(output) {
+        return both("rejected by the user");
+    }
+    let text: String = outside_reminders(output).collect();
+    let run = command.map(first_line).and_then(|line| Some((line, run_kind(line)?)));
+    if let Some((line, kind)) = run {
+        return both(&run_outcome(kind, line, &text, failed));
+    }
+    let lines: Vec<&str> = text.lines().map(|line| without_gutter(line).trim()).filter(|line| line.len() > 1).collect();
+    let (Some(first), Some(last)) = (lines.first(), lines.last()) else {
+        return ResultGist { brief: String::new(), full: "(no output)".to_owned() };
+    };
     if failed {
         let failing = failing_lines(&text);
-        if !failing.is_empty() {
-            return one_line(&shown(&failing.join("; ")), GIST_CHARS_MAX);
-        }
-    }
-    let whole = shown(&lines.join("; "));
-    if whole.chars().count() <= GIST_CHARS_MAX {
-        return whole;
+        return both(&if failing.is_empty() { format!("failed: {first}") } else { failing.join("; ") });
     }
     let hits: Vec<&str> = lines.iter().filter_map(|line| search_hit(line)).map(|(path, _)| path).collect();
-    if hits.len() * 2 > lines.len() {
-        return shown(&hit_files(&hits));
+    if hits.len() > 2 && hits.len() * 2 > lines.len() {
+        return both(&hit_files(&hits));
     }
-    let (first, last) = (one_line(&shown(first), END_CHARS_MAX), one_line(&shown(last), END_CHARS_MAX));
-    format!("{first} … {last} ({} lines)", lines.len())
+    let whole = shown(&lines.join("; "));
+    let is_data = first.starts_with(['{', '[']) && lines.len() == 1 && whole.len() > FULL_CHARS_MAX;
+    let fits = |chars_max: usize| whole.chars().count() <= chars_max;
+    let full = match () {
+        () if fits(FULL_CHARS_MAX) => whole.clone(),
+        () if is_data || lines.len() == 1 => one_line(&whole, END_CHARS_MAX),
+        () => {
+            let (first, last) = (one_line(&shown(first), END_CHARS_MAX), one_line(&shown(last), END_CHARS_MAX));
+            format!("{first} … {last} ({} lines)", lines.len())
+        }
+    };
+    let brief = if fits(BRIEF_CHARS_MAX) { whole } else { String::new() };
+    ResultGist { brief, full }
 }
 
 /// Names the files of search hits, the one with the most hits first.
@@ -74,26 +107,60 @@ mod tests {
     fn a_call_is_told_with_what_came_of_it() {
         let long: String = (1..60).map(|n| format!("{n}: a line of a long output\n")).collect();
         let hits: String = (1..12).map(|n| format!("/w/src/cart.rs:{n}:    let total = price * count;\n")).collect();
+        let hits = format!("{hits}/w/src/tax.rs:9:    let total = 1;\n");
+        let ended = "a line of a long output … a line of a long output (59 lines)";
+        let failure = format!("{long}--- FAIL: TestTotal\n    got 3, want 4\n");
+        let rejected = "The user doesn't want to proceed with this tool use. STOP what you are doing";
         let cases = [
-            ("nothing", String::new(), false, "(no output)"),
-            ("one line", "9b6bd9e make it a constant\n".to_owned(), false, "9b6bd9e make it a constant"),
-            ("a few", "a.rs | 3 +\n 1 file changed\n".to_owned(), false, "a.rs | 3 +; 1 file changed"),
+            ("nothing", None, "", false, "", "(no output)"),
+            (
+                "one line",
+                None,
+                "9b6bd9e make it a constant\n",
+                false,
+                "9b6bd9e make it a constant",
+                "9b6bd9e make it a constant",
+            ),
+            (
+                "a few",
+                None,
+                "a.rs | 3 +\n 1 file changed\n",
+                false,
+                "a.rs | 3 +; 1 file changed",
+                "a.rs | 3 +; 1 file changed",
+            ),
             (
                 "hits",
-                format!("{hits}/w/src/tax.rs:9:    let total = 1;\n"),
+                None,
+                &hits,
                 false,
+                "12 hits: src/cart.rs (11), src/tax.rs",
                 "12 hits: src/cart.rs (11), src/tax.rs",
             ),
             (
                 "a failure",
-                format!("{long}--- FAIL: TestTotal\n    got 3, want 4\n"),
+                None,
+                &failure,
                 true,
                 "--- FAIL: TestTotal; got 3, want 4",
+                "--- FAIL: TestTotal; got 3, want 4",
             ),
-            ("long", long.clone(), false, "a line of a long output … a line of a long output (59 lines)"),
+            ("a run", Some("cargo test"), &long, false, "passed", "passed"),
+            (
+                "a failed run",
+                Some("cargo test"),
+                &failure,
+                true,
+                "failed: --- FAIL: TestTotal; got 3, want 4",
+                "failed: --- FAIL: TestTotal; got 3, want 4",
+            ),
+            ("long", None, &long, false, "", ended),
+            ("the shell's notice", None, "done\nShell cwd was reset to /w", false, "done", "done"),
+            ("rejected", Some("cargo test"), rejected, true, "rejected by the user", "rejected by the user"),
         ];
-        for (why, output, failed, expected) in cases {
-            assert_eq!(gist(&output, failed, "/w/"), expected, "{why}");
+        for (why, command, output, failed, brief, full) in cases {
+            let told = gist(command, output, failed, "/w/");
+            assert_eq!((told.brief.as_str(), told.full.as_str()), (brief, full), "{why}");
         }
     }
 }

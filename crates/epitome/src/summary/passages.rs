@@ -94,6 +94,8 @@ pub(super) struct Source {
     /// The numbers of the messages that edited and read it last.
     pub(super) edited: Option<usize>,
     pub(super) read: Option<usize>,
+    /// The call with what came of it, in one line.
+    pub(super) action: String,
     /// It only looked something up: a search, a listing, a printed file.
     pub(super) is_lookup: bool,
     /// Its heading is in the summary already.
@@ -155,9 +157,11 @@ impl<'a> Passages<'a> {
 
 /// A call whose result is still to come.
 #[derive(Clone, Copy)]
-struct KnownCall {
+struct KnownCall<'a> {
     source: usize,
     class: Option<ToolClass>,
+    /// The shell command that it runs.
+    command: Option<&'a str>,
     /// It asks for a part of a file.
     is_partial: bool,
 }
@@ -166,7 +170,7 @@ struct PassageSplitter<'a> {
     out: Passages<'a>,
     tools: &'a Tools,
     /// The calls by their id.
-    calls: HashMap<&'a str, KnownCall>,
+    calls: HashMap<&'a str, KnownCall<'a>>,
     files: HashMap<&'a str, usize>,
     /// Files by the last part of their path.
     by_name: HashMap<&'a str, Vec<(&'a str, usize)>>,
@@ -353,7 +357,8 @@ impl<'a> PassageSplitter<'a> {
         let source = match (file, command, query) {
             (Some(path), _, _) => self.file_source(path, at),
             (None, Some(command), _) => {
-                self.new_source(SourceKind::Command, format!("m{number} $ {}", first_line(command)), at)
+                let line = without_cd(first_line(command), &self.out.root);
+                self.new_source(SourceKind::Command, format!("m{number} $ {line}"), at)
             }
             (None, None, Some(query)) => {
                 self.new_source(SourceKind::Call, format!("m{number} {}: {}", call.name, first_line(query)), at)
@@ -368,7 +373,7 @@ impl<'a> PassageSplitter<'a> {
             Some(command) => !command.contains("cat "),
             None => is_partial(arguments),
         };
-        self.calls.insert(&call.id, KnownCall { source, class, is_partial });
+        self.calls.insert(&call.id, KnownCall { source, class, command, is_partial });
         each_string(arguments, &mut |kind, text| {
             // How a call is made, and where a search looks, is nothing that anybody goes on with.
             let is_aside = kind == ArgumentKind::Setting || kind == ArgumentKind::Path && file.is_none();
@@ -389,7 +394,8 @@ impl<'a> PassageSplitter<'a> {
     /// Splits a call that writes a plan down: the states of its tasks are told by the plan, and a long text is the agent's words.
     fn split_plan(&mut self, at: usize, message: &'a Message, call: &'a ToolCall, arguments: &'a Value) {
         let source = self.new_source(SourceKind::Note, format!("m{}:", message.number()), at);
-        self.calls.insert(&call.id, KnownCall { source, class: Some(ToolClass::Plan), is_partial: false });
+        self.calls
+            .insert(&call.id, KnownCall { source, class: Some(ToolClass::Plan), command: None, is_partial: false });
         each_string(arguments, &mut |_, text| {
             if text.len() > NARRATION_BYTES_MAX {
                 self.add_conclusion(text, at, source);
@@ -399,14 +405,17 @@ impl<'a> PassageSplitter<'a> {
 
     fn split_result(&mut self, at: usize, message: &'a Message, result: &'a ToolResult, failed: bool) {
         let known = self.calls.get(&*result.call_id).copied();
-        let KnownCall { source, class, is_partial } = known.unwrap_or_else(|| {
+        let KnownCall { source, class, command, is_partial } = known.unwrap_or_else(|| {
             let source = self.new_source(SourceKind::Call, format!("m{}", message.number()), at);
-            KnownCall { source, class: None, is_partial: false }
+            KnownCall { source, class: None, command: None, is_partial: false }
         });
         if known.is_some() && matches!(self.out.sources[source].kind, SourceKind::Command | SourceKind::Call) {
-            let gist = gist(&result.text, failed, &self.out.root);
-            let label = &mut self.out.sources[source].label;
-            let _ = write!(label, "{RESULT}{gist}");
+            let told = gist(command, &result.text, failed, &self.out.root);
+            let source = &mut self.out.sources[source];
+            source.action = format!("{}{RESULT}{}", source.label, told.full);
+            if !told.brief.is_empty() {
+                let _ = write!(source.label, "{RESULT}{}", told.brief);
+            }
         }
         match class {
             Some(ToolClass::Search | ToolClass::Exec) => self.split_hits(&result.text, at, source),
@@ -481,6 +490,7 @@ impl<'a> PassageSplitter<'a> {
             last: at,
             edited: None,
             read: None,
+            action: String::new(),
             is_lookup: false,
             is_told: false,
         });
@@ -557,8 +567,15 @@ fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// Returns a command without going to the directory that all paths are below.
+fn without_cd<'t>(command: &'t str, root: &str) -> &'t str {
+    let moved = command.strip_prefix("cd ").and_then(|rest| rest.strip_prefix(root.trim_end_matches('/')));
+    let rest = moved.filter(|_| !root.is_empty()).map(|rest| rest.trim_start_matches('/'));
+    rest.and_then(|rest| rest.strip_prefix(" && ")).unwrap_or(command)
+}
+
 /// The longest label taken from a command.
-const LABEL_BYTES_MAX: usize = 400;
+const LABEL_BYTES_MAX: usize = 240;
 
 fn first_line(text: &str) -> &str {
     let line = text.lines().map(str::trim).find(|line| line.len() >= 4).unwrap_or(text.trim());

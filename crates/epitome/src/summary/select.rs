@@ -65,7 +65,7 @@ const FOCUS_WORDS_MAX: usize = 3;
 const FOCUS_BYTES_MIN: usize = 4;
 
 /// The share of the room that is the agent's own conclusions' before other lines are chosen: they tell the story.
-const CONCLUSION_SHARE: f32 = 0.15;
+const CONCLUSION_SHARE: f32 = 0.25;
 
 /// The factor for the heading of a call that only looked something up.
 const LOOKUP_FAVOR: f32 = 0.8;

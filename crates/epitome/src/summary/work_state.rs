@@ -152,22 +152,7 @@ pub(super) fn note_state(items: &mut StructuredSummary, command: &str, output: &
     let simple = first_line(command);
     if let Some(kind) = run_kind(simple) {
         let name = one_line(simple, COMMAND_CHARS_MAX);
-        // Behind a pipe, the exit code is that of `head` or `tail`.
-        let is_hidden = simple.contains('|');
-        let diagnostics = if kind == StateKind::Tests { Vec::new() } else { diagnostics(output) };
-        let line = if failed || !diagnostics.is_empty() && is_hidden {
-            let mut lines = failing_lines(output);
-            if lines.is_empty() {
-                lines = diagnostics;
-            }
-            let gap = if lines.is_empty() { "" } else { ": " };
-            format!("`{name}` failed{gap}{}", lines.join("; "))
-        } else if is_hidden && !output.trim().is_empty() && !tells_success(output) {
-            format!("`{name}` ran; the output does not say how it ended")
-        } else {
-            format!("`{name}` passed")
-        };
-        set_state(items, kind, line, place);
+        set_state(items, kind, format!("`{name}` {}", run_outcome(kind, simple, output, failed)), place);
     }
     if failed {
         return;
@@ -184,6 +169,25 @@ pub(super) fn note_state(items: &mut StructuredSummary, command: &str, output: &
     }
     if let Some(branch) = switched_branch(command) {
         set_state(items, StateKind::Branch, branch.to_owned(), place);
+    }
+}
+
+/// Tells how a run of tests, a build or a check ended: `passed`, or `failed` with the lines that say why.
+pub(super) fn run_outcome(kind: StateKind, command: &str, output: &str, failed: bool) -> String {
+    // Behind a pipe, the exit code is that of `head` or `tail`.
+    let is_hidden = command.contains('|');
+    let diagnostics = if kind == StateKind::Tests { Vec::new() } else { diagnostics(output) };
+    if failed || !diagnostics.is_empty() && is_hidden {
+        let mut lines = failing_lines(output);
+        if lines.is_empty() {
+            lines = diagnostics;
+        }
+        let gap = if lines.is_empty() { "" } else { ": " };
+        format!("failed{gap}{}", lines.join("; "))
+    } else if is_hidden && !output.trim().is_empty() && !tells_success(output) {
+        "ran; the output does not say how it ended".to_owned()
+    } else {
+        "passed".to_owned()
     }
 }
 
