@@ -498,7 +498,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Writes the request that is open, in full, and what was done about it.
     fn write_turn_context(&mut self) {
-        let Some(task) = self.items.current_task.clone() else { return };
+        // The turn that the cut splits need not be the last one.
+        let split = || self.items.turn_context.as_ref().map(|context| context.request.clone());
+        let Some(task) = self.items.current_task.clone().or_else(split) else { return };
         if self.is_in_prompt(&task.text) {
             return;
         }

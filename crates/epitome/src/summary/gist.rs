@@ -23,7 +23,7 @@ const END_CHARS_MAX: usize = 90;
 const FILES_MAX: usize = 5;
 
 /// Returns the gist of what a call printed. `root` is left out of paths.
-pub(super) fn gist(output: &str, failed: bool, root: &str) -> String {
+pub(crate) fn gist(output: &str, failed: bool, root: &str) -> String {
     let text: String = outside_reminders(output).collect();
     let lines: Vec<&str> = text.lines().map(|line| without_gutter(line).trim()).filter(|line| line.len() > 1).collect();
     let shown = |line: &str| if root.is_empty() { line.to_owned() } else { line.replace(root, "") };
