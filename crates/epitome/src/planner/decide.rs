@@ -55,8 +55,8 @@ pub fn open_media_shortfall(thread: &Thread, room: Room, meter: Meter<'_>) -> Op
     })
 }
 
-/// Whether the policy's words that send the model on stand after what the plan covers: nobody asked for the plan, and no
-/// request is the last word.
+/// Whether the policy's words that send the model on stand behind a summary's tail: nobody asked for the plan, and no request is the
+/// last word.
 fn resumes(thread: &Thread, policy: &Policy, options: &PlanOptions) -> bool {
     let ends_with_request = thread.messages().last().is_none_or(|message| message.opens_turn());
     !policy.render.resume.is_empty() && !options.force && !ends_with_request && thread.in_flight().is_none()
@@ -154,7 +154,7 @@ impl Planner<'_> {
             round: options.round(),
             tip: thread.tip(),
             covers: thread.len(),
-            resumes: resumes(thread, policy, options),
+            resumes: board.pending.is_some() && resumes(thread, policy, options),
             thread_tokens: thread.total(),
             room,
             records,
@@ -277,7 +277,10 @@ impl<'a> Planner<'a> {
                 steps.extend(own_rung(&mut board));
             }
             let has_done_nothing = steps.iter().all(|step| step.touched == 0);
-            if !is_allowed(*rung, options) || (board.is_done() && !(options.force && has_done_nothing)) {
+            // Clearing that is eager does not wait until there is too much.
+            let is_eager = *rung == Rung::Clear && policy.clear.eager;
+            let is_needed = !board.is_done() || is_eager || options.force && has_done_nothing;
+            if !is_allowed(*rung, options) || !is_needed {
                 continue;
             }
             steps.push(climb(&mut board, *rung));

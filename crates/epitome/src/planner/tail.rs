@@ -142,15 +142,17 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns where the longest tail begins that takes no more than this.
+    /// Returns where the longest tail begins that takes no more than this: with as many whole turns as fit, where the policy wants it
+    /// to begin with a turn. If the newest turn alone is too much, what the policy protects in tokens stays of it.
     fn newest_within(&self, most: Tokens) -> usize {
+        let protected = self.protected_tokens();
+        let within = if protected > Tokens::ZERO { most.min(protected) } else { most };
+        let from = newest(self.thread, most, Tokens::new(u64::MAX));
+        let turn = (from..self.thread.len()).find(|place| self.thread.message(*place).opens_turn());
         match self.policy.protect.cut {
-            // The newest turn alone is too much: of it stays what the policy protects in tokens.
-            CutPlace::Turn if self.protected_tokens() > Tokens::ZERO => {
-                newest(self.thread, most.min(self.protected_tokens()), Tokens::new(u64::MAX))
-            }
-            CutPlace::NearTurn => self.cut_near(most),
-            CutPlace::Exchange | CutPlace::Turn => newest(self.thread, most, Tokens::new(u64::MAX)),
+            CutPlace::Exchange => from,
+            CutPlace::NearTurn => turn.into_iter().fold(self.cut_near(within), usize::min),
+            CutPlace::Turn => turn.unwrap_or_else(|| newest(self.thread, within, Tokens::new(u64::MAX))),
         }
     }
 
