@@ -356,7 +356,7 @@ impl<'a> Compactor<'a> {
         if !self.policy.clear.eager {
             return Ok(None);
         }
-        self.make(room, &PlanOptions { force: false, ..self.options.clone() }, writer)
+        self.make(room, &PlanOptions { force: false, prune: true, ..self.options.clone() }, writer)
     }
 
     fn make<E>(

@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::price::Worth;
 use super::rungs::climb;
 use super::tail::{OPEN_MEDIA, ProtectedTail, open_media_tokens, system_most, unanswered_tokens};
-use super::{CacheState, OwnProposal, PlanOptions, Planner, PromptShape, Verdict};
+use super::{OwnProposal, PlanOptions, Planner, PromptShape, Verdict};
 use crate::budget::{Meter, Tokens};
 use crate::plan::{Action, ClearReason, Compaction, Plan, Room, RungStep, Shortfall, normalize};
 use crate::policy::{Policy, Rung};
@@ -21,7 +21,7 @@ impl Planner<'_> {
     pub fn decide(&self) -> Verdict {
         let Planner { thread, policy, meter, room, options } = *self;
         let tokens = self.tokens();
-        if !options.force && !is_due(thread, room, policy, tokens) && !is_eager(thread, policy, options.cache) {
+        if !options.force && !is_due(thread, room, policy, tokens) && !is_eager(thread, policy, options.prune) {
             return Verdict::Fits { tokens };
         }
         if !options.force
@@ -55,24 +55,24 @@ pub fn open_media_shortfall(thread: &Thread, room: Room, meter: Meter<'_>) -> Op
     })
 }
 
-/// Whether the policy's words that send the model on stand behind a summary's tail: nobody asked for the plan, and no request is the
-/// last word.
+/// Whether the policy's words that send the model on stand behind a summary's tail: nobody asked for the plan, and the last word are
+/// results that the model has not seen.
 fn resumes(thread: &Thread, policy: &Policy, options: &PlanOptions) -> bool {
-    let ends_with_request = thread.messages().last().is_none_or(|message| message.opens_turn());
-    !policy.render.resume.is_empty() && !options.force && !ends_with_request && thread.in_flight().is_none()
+    let ends_with_results = thread.messages().last().is_some_and(|message| message.results().next().is_some());
+    !policy.render.resume.is_empty() && !options.force && ends_with_results && thread.in_flight().is_none()
 }
 
 fn is_due(thread: &Thread, room: Room, policy: &Policy, tokens: Tokens) -> bool {
     policy.trigger.auto && tokens > room.trigger && thread.len() >= policy.trigger.messages_min
 }
 
-/// Whether the clear rung may act below the trigger: when a turn opens or nothing is cached, and there is enough to gain.
-fn is_eager(thread: &Thread, policy: &Policy, cache: CacheState) -> bool {
+/// Whether the clear rung may act below the trigger: when a turn opens or somebody asks for it, and there is enough to gain.
+fn is_eager(thread: &Thread, policy: &Policy, is_asked: bool) -> bool {
     policy.trigger.auto
         && policy.clear.eager
         && policy.rungs.contains(&Rung::Clear)
         && thread.total() > policy.clear.protect + policy.clear.minimum
-        && (cache == CacheState::Cold || thread.messages().last().is_some_and(|message| message.opens_turn()))
+        && (is_asked || thread.messages().last().is_some_and(|message| message.opens_turn()))
 }
 
 /// Planning twice is planning once, and a compaction that fell short is not tried again until something has changed.

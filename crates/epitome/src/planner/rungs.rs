@@ -75,7 +75,8 @@ fn is_non_replayable(board: &Board<'_>, result: &ToolResult) -> bool {
 
 /// Tells whether an exchange has such a result.
 fn has_non_replayable(board: &Board<'_>, mut places: Range<usize>) -> bool {
-    places.any(|place| board.planner.thread.message(place).results().any(|(_, result)| is_non_replayable(board, result)))
+    places
+        .any(|place| board.planner.thread.message(place).results().any(|(_, result)| is_non_replayable(board, result)))
 }
 
 /// The same result twice: the older one points to the newer.

@@ -9,13 +9,14 @@ mod preset;
 mod schema;
 mod tools;
 
-pub(crate) use call::{ArgumentKind, is_partial};
 pub use call::CallMeaning;
+pub(crate) use call::{ArgumentKind, is_partial};
 pub use error::PolicyError;
 pub(crate) use outcome::CallEnding;
 pub use preset::{Preset, preset};
 pub use schema::{
-    CachePrices, ClearRules, CountRules, CutPlace, ExternalizeRules, Policy, ProtectRules, ReadBy, RehydrateRules, ReserveRules,
-    Rung, SummarizeRules, SummaryForm, SummaryLayout, SummaryPlace, TailLimits, TargetRules, TriggerRules, TrimRules,
+    CachePrices, ClearRules, CountRules, CutPlace, ExternalizeRules, Policy, ProtectRules, ReadBy, RehydrateRules,
+    ReserveRules, Rung, SummarizeRules, SummaryForm, SummaryLayout, SummaryPlace, TailLimits, TargetRules,
+    TriggerRules, TrimRules,
 };
 pub use tools::{ReplayCost, ToolClass, ToolRule, Tools};

@@ -197,12 +197,7 @@ fn heading(result: &ToolResult, ending: CallEnding) -> String {
     }
 }
 
-fn cleared(
-    thread: &Thread,
-    heading: String,
-    why: &ClearReason,
-    preserved: &BTreeMap<String, String>,
-) -> String {
+fn cleared(thread: &Thread, heading: String, why: &ClearReason, preserved: &BTreeMap<String, String>) -> String {
     let mark = |id: &MessageId| {
         let place = thread.messages().iter().position(|message| message.id() == *id);
         place.map_or_else(|| "a later message".to_owned(), |place| thread.reference(place))

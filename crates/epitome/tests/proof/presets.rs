@@ -182,7 +182,10 @@ fn the_user_messages_of_a_codex_stay_newest_first_and_the_one_that_does_not_fit_
         let tokens: Tokens = kept_users.iter().map(|at| world.thread.message(*at).tokens()).sum();
         assert!(tokens > Tokens::new(20_000), "{shape}: whole they would be more: {tokens}");
         let cut = shown.to_json(&world.thread)[0].clone();
-        assert!(cut.contains("ORDER") && cut.contains("END") && cut.contains("the middle is left out"), "{shape}: {cut}");
+        assert!(
+            cut.contains("ORDER") && cut.contains("END") && cut.contains("the middle is left out"),
+            "{shape}: {cut}"
+        );
         let in_prompt: Tokens = compaction.plan.after - compaction.summaries[0].tokens;
         assert!(in_prompt >= Tokens::new(18_000) && in_prompt <= Tokens::new(20_200), "{shape}: {in_prompt}");
     }
@@ -278,7 +281,8 @@ fn what_cannot_be_had_again_stays_or_moves_out_on_every_rung_and_what_anchors_ke
 fn what_moved_out_is_told_with_its_summary_its_fields_and_when_to_read_it() {
     let under = own("\"externalize\"", &format!("{RULES}[externalize]\ntokens_min = 200\npreview = 20\n"));
     let mut messages = durable();
-    let failed = format!("{}error: no field `tax` on `Cart`\ntest result: FAILED. 1 passed; 1 failed\n", "ok\n".repeat(300));
+    let failed =
+        format!("{}error: no field `tax` on `Cart`\ntest result: FAILED. 1 passed; 1 failed\n", "ok\n".repeat(300));
     let arguments = json!({"command": "cargo test -p cart"}).to_string();
     let function = json!({"name": "bash", "arguments": arguments});
     messages.splice(1..1, [
@@ -313,7 +317,11 @@ fn a_summary_sees_nothing_of_tools_that_its_policy_does_not_show() {
     };
     (0..40).for_each(|at| {
         messages.extend(call(&format!("hidden{at}"), "Bash", "Exit code 2\nerror: hiddenfault in the build"));
-        messages.extend(call(&format!("shown{at}"), "linearCreateIssue", "Exit code 1\nerror: shownfault in the tracker"));
+        messages.extend(call(
+            &format!("shown{at}"),
+            "linearCreateIssue",
+            "Exit code 1\nerror: shownfault in the tracker",
+        ));
         messages.extend([assistant("One more is filed."), user(&format!("Go on with number {at}."))]);
     });
     let world = world(&messages, &under);
