@@ -752,6 +752,9 @@ pub struct ServeArgs {
     /// A preset (see `epitome policy list`) or the path of a policy file
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<String>,
+    /// What to compact without being asked: on, overflow (what a provider refused as too long) or off
+    #[arg(long, value_name = "SWITCH")]
+    pub auto: Option<String>,
     /// Log format: text or json
     #[arg(long, value_name = "FORMAT")]
     pub log: Option<String>,

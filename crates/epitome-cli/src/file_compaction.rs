@@ -56,7 +56,8 @@ impl FileCompaction {
             None => Goal::Window(settle_window(&opened, &policy, args.window, args.model.as_deref(), config)),
         };
         let options = PlanOptions {
-            force: args.force,
+            // A policy that acts only when it is asked is asked now.
+            force: args.force || !policy.trigger.auto,
             pins: args.pin.clone(),
             instructions: args.instructions.clone(),
             ..PlanOptions::default()

@@ -169,6 +169,23 @@ fn force_compacts_what_is_small_or_says_why_not() {
 }
 
 #[test]
+fn a_policy_that_acts_only_when_asked_is_asked_by_the_command() {
+    let mut messages = vec![json!({"role": "user", "content": "Count to thirty, please."})];
+    messages.extend((0..30).map(|n| json!({"role": "assistant", "content": format!("That was number {n}, and the next one follows. ").repeat(6)})));
+    let text = Value::from(messages).to_string();
+    for (policy, variables, compacted) in [
+        ("amp", &[][..], true),
+        ("timeline", &[], false),
+        // The switch is about what happens without being asked.
+        ("timeline", &[("EPITOME_POLICY_AUTO", "off")], false),
+    ] {
+        let bench = Bench::new().holding("small.json", &*text);
+        let run = bench.run_with(variables, &["compact", "small.json", "--policy", policy, "--json"]).ended(0).json();
+        assert_eq!(run["compacted"], compacted, "{policy}: {run}");
+    }
+}
+
+#[test]
 fn the_configured_policy_and_window_count_in_every_verb_and_the_closer_word_first() {
     let bench = Bench::new()
         .with("sample/session.jsonl")

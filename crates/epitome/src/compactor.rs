@@ -205,6 +205,7 @@ impl<'a> Compactor<'a> {
         window: SettledWindow,
         options: PlanOptions,
     ) -> Self {
+        let policy = &*policy.for_model(conversation.model.as_deref());
         let room = Room::in_window(policy, window.tokens, conversation.beside());
         Compactor::in_room(conversation, policy, room, Some(window), options)
     }
@@ -218,9 +219,14 @@ impl<'a> Compactor<'a> {
     ) -> Self {
         let (session, thread) = (&conversation.session, &conversation.thread);
         let mut policy = policy.clone();
+        // Somebody asks for it.
+        policy.trigger.auto = true;
         let mut cuts = None;
+        let frame = session.format().worded("\0");
+        if frame.len() > 1 {
+            adopt_format_wording(&mut policy, &frame);
+        }
         if session.shape() == PromptShape::SummaryThenTail {
-            adopt_format_wording(&mut policy, &session.format().worded("\0"));
             let places = thread.exchanges().iter().map(|exchange| exchange.range().start).chain([thread.len()]);
             cuts = Some(places.filter(|place| session.tail_may_start(*place)).collect());
         }
@@ -294,7 +300,7 @@ impl<'a> Compactor<'a> {
 
     /// Makes the smallest compaction that the planner can, by code alone: with room for nothing but the media that must stay.
     fn least(&self) -> Option<Fitted> {
-        self.make::<Infallible>(Room::exactly(self.open_media()), &mut None).ok().flatten()
+        self.make::<Infallible>(Room::exactly(self.open_media()), &self.options, &mut None).ok().flatten()
     }
 
     /// Refuses a limit that the media which must stay exceed by themselves.
@@ -318,14 +324,14 @@ impl<'a> Compactor<'a> {
         let total = self.conversation.thread.total();
         let is_small = total <= room.target;
         if is_small && !self.is_forced {
-            return Ok(None);
+            return self.prune(room, writer);
         }
         // A room for more than there is would protect all of it; a caller who forces a compaction wants less.
         let room = match is_small {
             true => Room { target: total.share(self.policy.target.low_water.min(FORCED_SHARE_MAX)), ..room },
             false => room,
         };
-        let mut made = self.make(room, writer)?;
+        let mut made = self.make(room, &self.options, writer)?;
         let mut within = room.limit;
         for _ in 0..SHRINK_ROUNDS_MAX {
             // A format may show more than a prompt would: empty messages, its own words around the summary.
@@ -336,18 +342,31 @@ impl<'a> Compactor<'a> {
             }
             within = (within - over).max(self.open_media());
             let less = Room { trigger: room.trigger.min(within), target: room.target.min(within), limit: within };
-            made = self.make(less, writer)?;
+            made = self.make(less, &self.options, writer)?;
         }
         Ok(made)
+    }
+
+    /// Clears what a policy clears even of what fits; `None` where it clears nothing.
+    fn prune<E>(
+        &self,
+        room: Room,
+        writer: &mut Option<SummaryWriter<'_, E>>,
+    ) -> Result<Option<Fitted>, CompactorError<E>> {
+        if !self.policy.clear.eager {
+            return Ok(None);
+        }
+        self.make(room, &PlanOptions { force: false, prune: true, ..self.options.clone() }, writer)
     }
 
     fn make<E>(
         &self,
         room: Room,
+        options: &PlanOptions,
         writer: &mut Option<SummaryWriter<'_, E>>,
     ) -> Result<Option<Fitted>, CompactorError<E>> {
         let conversation = self.conversation;
-        let planner = Planner::new(&conversation.thread, &self.policy, conversation.meter(), room, &self.options);
+        let planner = Planner::new(&conversation.thread, &self.policy, conversation.meter(), room, options);
         let draft = match planner.decide() {
             Verdict::Act(draft) => draft,
             Verdict::Fits { .. } => return Ok(None),

@@ -62,7 +62,8 @@ async fn serve(args: &ServeArgs, config: Option<&Path>, json: bool) -> Result<An
     parts.bus = parts.bus.with_listener(compactions.clone());
     parts.settings.store_timeout = store_wait;
     if config.has_default_policy() {
-        parts.settings.policy.target = usual().target;
+        let usual = usual();
+        (parts.settings.policy.name, parts.settings.policy.target) = (usual.name, usual.target);
     }
     let engine = Engine::before_its_store(parts);
     let sealed = Arc::new(Mutex::new(None));
@@ -134,6 +135,7 @@ fn flags(args: &ServeArgs) -> Flags {
         .with("store.url", args.store.as_ref())
         .with("policy.name", name)
         .with("policy.path", path)
+        .with("policy.auto", args.auto.as_ref())
 }
 
 /// Returns the address, the store, the upstreams, and the two lines that point an agent here.

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::extract::{ApiCaller, NoParams, PathParams, QueryParams};
 use super::{Api, ApiError};
+use crate::policy::of_plan;
 
 /// The number of tries when plans are committed meanwhile.
 const LOOKS_MAX: usize = 5;
@@ -84,7 +85,11 @@ fn rendered(api: &Api, open: &OpenThread, plan: Option<&Compaction>) -> Result<P
     let (thread, row) = (open.thread(), open.row());
     let dialect = wire_dialect(row).ok_or(ApiError::NoPrompt)?;
     let meter = Meter::new(&**api.engine().counter(), dialect);
-    let prompt = render(thread, plan, &api.engine().settings().policy, meter, &[]);
+    // A request may have named another policy than the engine's.
+    let usual = &api.engine().settings().policy;
+    let other = plan.map(|plan| &*plan.plan.policy).filter(|label| *label != usual.label());
+    let own = other.and_then(of_plan);
+    let prompt = render(thread, plan, own.as_ref().unwrap_or(usual), meter, &[]);
     let tokens = prompt.tokens(thread, meter).get();
     let pieces = prompt.messages.iter().zip(prompt.to_json(thread)).map(|(message, json)| view(thread, message, json));
     let pieces = pieces.collect::<Result<_, _>>()?;

@@ -214,7 +214,11 @@ impl Pressure {
             OverflowRetry::LowerOutput(output) => {
                 return Some(Pressure { output: Some(output), refused, retries, ..self.clone() });
             }
-            OverflowRetry::CompactHarder(harder) if !turn.asked.messages().is_empty() => harder,
+            OverflowRetry::CompactHarder(harder)
+                if !turn.asked.messages().is_empty() && turn.engine.settings().compacts_on_overflow() =>
+            {
+                harder
+            }
             OverflowRetry::CompactHarder(_) | OverflowRetry::GiveUp => return None,
         };
         // Who names no limit has one below what it was sent.

@@ -1,7 +1,9 @@
 //! Overflow: every way in which a provider says that a prompt is too long, and everything that only looks like one.
 
+use epitome::budget::Tokens;
 use epitome::wire::Dialect;
 use epitome_mock::{FaultKind, ProviderFault};
+use epitome_runtime::engine::AutoCompaction;
 use serde_json::{Value, json};
 
 use crate::talk::{DIALECTS, Talk};
@@ -82,6 +84,36 @@ async fn comes_through(fault: ProviderFault, dialect: Dialect, stream: bool) -> 
     check(next.status == 200, &|| format!("the next: {}", next.text()))?;
     check(next.told("retries").is_none(), &|| format!("the next one took {:?} retries", next.told("retries")))?;
     Ok(())
+}
+
+#[tokio::test]
+async fn nothing_is_compacted_by_itself_where_that_is_turned_off() {
+    for preset in ["ladder", "opencode"] {
+        for dialect in DIALECTS {
+            // What is above the trigger of a window that is known; then what the provider refuses.
+            for (auto, above, refused) in [
+                (None, 1, true),
+                (Some(AutoCompaction::On), 1, true),
+                (Some(AutoCompaction::Overflow), 0, true),
+                (Some(AutoCompaction::Off), 0, false),
+            ] {
+                let what = format!("{preset}, {dialect:?}, {auto:?}");
+                let plan = |window: Option<u64>| {
+                    Plan::new().window(WINDOW * 3).engine(|engine| {
+                        (engine.auto, engine.window) = (auto, window.map(Tokens::new));
+                    })
+                };
+                let named = [("x-epitome-policy", preset)];
+                let world = plan(Some(WINDOW)).start().await;
+                let got = Talk::new(dialect).grown(16_000).send_with(&world.gate, &named).await;
+                assert_eq!((got.status, got.plan()), (200, above), "{what}: {}", got.text());
+                let world = plan(None).window(WINDOW).start().await;
+                let got = Talk::new(dialect).grown(16_000).send_with(&world.gate, &named).await;
+                assert_eq!(got.status == 200, refused, "{what}: {}", got.text());
+                assert_eq!(world.mock.requests().len() > 1, refused, "{what}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -227,6 +227,7 @@ impl Config {
         };
         Ok(EngineSettings {
             model: self.model.name.clone(),
+            auto: self.policy.auto,
             window: self.model.window,
             background,
             jobs: Jobs {

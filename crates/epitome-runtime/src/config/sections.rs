@@ -8,6 +8,7 @@ use epitome::wire::Dialect;
 use super::address::{ArtifactsUrl, HttpUrl, ModelUrl, StoreUrl};
 use super::secret::SecretSource;
 use super::setting::{PresetName, SummarizerKind};
+use crate::engine::AutoCompaction;
 use crate::ids::TenantId;
 use crate::store::Sensitivity;
 
@@ -46,6 +47,8 @@ crate::sections! {
         free name: PresetName = "ladder";
         /// A policy file, instead of a preset.
         guarded path: Option<PathBuf> = "";
+        /// What is compacted without being asked for it: `on` (whatever is above the trigger), `overflow` (what a provider refused as too long) or `off`; without it, the policy decides.
+        free auto: Option<AutoCompaction> = "";
     }
     /// The model that answers.
     model: Model {

@@ -8,6 +8,7 @@ use epitome::budget::Tokens;
 use epitome::policy::Preset;
 use epitome::wire::Dialect;
 
+use crate::engine::AutoCompaction;
 use crate::ids::TenantId;
 use crate::store::Sensitivity;
 
@@ -419,7 +420,7 @@ crate::named_enum! {
     }
 }
 
-setting_by_name!(SummarizerKind, Sensitivity);
+setting_by_name!(SummarizerKind, Sensitivity, AutoCompaction);
 
 impl Setting for PathBuf {
     const REACHES_OUT: bool = true;

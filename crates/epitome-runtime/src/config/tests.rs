@@ -146,6 +146,7 @@ fn every_setting_can_be_given_as_a_variable() {
         "store.url" | "artifacts.url" => "memory:",
         "artifacts.sensitivity" => "restricted",
         "policy.name" => "pi",
+        "policy.auto" => "overflow",
         "model.dialect" | "summarizer.dialect" => "responses",
         "summarizer.kind" => "model",
         name if name.ends_with(".url") || name == "events.otlp" => "https://example.test",

@@ -68,7 +68,10 @@ impl OpenThread {
                     self.learn_overflow(&served, counted, &error).await;
                     match OverflowRetry::after(&error, request.harder, request.max_output) {
                         OverflowRetry::LowerOutput(output) => request.max_output = Some(output),
-                        OverflowRetry::CompactHarder(harder) => request.harder = harder,
+                        OverflowRetry::CompactHarder(harder) if self.engine.settings().compacts_on_overflow() => {
+                            request.harder = harder;
+                        }
+                        OverflowRetry::CompactHarder(_) => return Err(error.into()),
                         OverflowRetry::GiveUp => return Err(error.into()),
                     }
                 }

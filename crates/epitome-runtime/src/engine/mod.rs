@@ -48,7 +48,7 @@ mod worker;
 pub use error::EngineError;
 use error::Result;
 pub use lessons::Clock;
-pub use settings::{ArtifactRetention, Background, EngineSettings, Jobs};
+pub use settings::{ArtifactRetention, AutoCompaction, Background, EngineSettings, Jobs};
 pub use step::{Step, StepRequest};
 pub use thread::{NewEntry, OpenThread, Saved};
 pub use worker::Worker;
@@ -164,7 +164,8 @@ impl Engine {
     /// An engine whose store may not answer yet. Its calls have to fail until [`Engine::adopt_store`] has seen the store:
     /// only then is it known what names in it are made of.
     pub fn before_its_store(parts: EngineParts) -> Engine {
-        let EngineParts { store, objects, keys, bus, summarizer, settings } = parts;
+        let EngineParts { store, objects, keys, bus, summarizer, mut settings } = parts;
+        settings.adopt_policy(settings.policy.clone());
         let store: Arc<dyn Store> = Arc::new(TimeoutStore::new(store, settings.store_timeout));
         let vault = Vault::new(keys, random_secret());
         let log = Log::new(Arc::clone(&store), vault.clone());
@@ -198,8 +199,8 @@ impl Engine {
     pub fn under(&self, policy: Option<&epitome::policy::Policy>, model: Option<&str>) -> Engine {
         let mut inner = (*self.inner).clone();
         if let Some(policy) = policy {
-            inner.policy = Arc::new(policy.clone());
-            inner.settings.policy = policy.clone();
+            inner.settings.adopt_policy(policy.clone());
+            inner.policy = Arc::new(inner.settings.policy.clone());
         }
         if let Some(model) = model {
             inner.settings.model = Some(model.to_owned());

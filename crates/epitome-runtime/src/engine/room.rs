@@ -28,7 +28,9 @@ impl Engine {
         let fixed = fixed(request, Meter::new(&**self.counter(), dialect));
         let window = self.window(request, suspected);
         let window = window.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]);
-        let policy = fitted(&settings.policy, window);
+        let model = request.served.as_ref().map(|served| &*served.model).or(request.model.as_deref());
+        let own = settings.policy.for_model(model.or(settings.model.as_deref()));
+        let policy = fitted(&own, window);
         let room = Room::in_window(&policy, window, fixed);
         let budget =
             request.budget.map(|budget| budget.share(HARDER[usize::from(request.harder).min(HARDER.len() - 1)]));

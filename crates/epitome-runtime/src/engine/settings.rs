@@ -12,6 +12,8 @@ use crate::store::Sensitivity;
 pub struct EngineSettings {
     /// When and how to compact.
     pub policy: Policy,
+    /// What is compacted without being asked for it; without a value, the policy decides.
+    pub auto: Option<AutoCompaction>,
     /// The model that the prompts are for: its window and its tokenizer.
     pub model: Option<String>,
     /// The window, where it is not the model's.
@@ -32,6 +34,18 @@ pub struct EngineSettings {
     pub store_timeout: Duration,
     /// The timeout of one call of the object store.
     pub object_timeout: Duration,
+}
+
+epitome::named_enum! {
+    /// What is compacted without being asked for it.
+    pub enum AutoCompaction {
+        /// Every prompt above the policy's trigger.
+        On = "on",
+        /// Only a prompt that its provider refused as too long.
+        Overflow = "overflow",
+        /// Nothing. A provider's refusal reaches the caller.
+        Off = "off",
+    }
 }
 
 /// Compaction in the background, or while the caller waits.
@@ -87,6 +101,7 @@ impl EngineSettings {
     pub fn new(policy: Policy) -> Self {
         EngineSettings {
             policy,
+            auto: None,
             model: None,
             window: None,
             background: Background::Off,
@@ -98,6 +113,21 @@ impl EngineSettings {
             store_timeout: Duration::from_secs(10),
             object_timeout: Duration::from_secs(20),
         }
+    }
+}
+
+impl EngineSettings {
+    /// Takes a policy over, with what these settings say of acting without being asked.
+    pub(super) fn adopt_policy(&mut self, mut policy: Policy) {
+        if let Some(auto) = self.auto {
+            policy.trigger.auto = auto == AutoCompaction::On;
+        }
+        self.policy = policy;
+    }
+
+    /// Tells whether a prompt that its provider refused as too long is made smaller and sent again.
+    pub fn compacts_on_overflow(&self) -> bool {
+        self.auto != Some(AutoCompaction::Off)
     }
 }
 

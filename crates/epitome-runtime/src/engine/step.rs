@@ -242,8 +242,8 @@ impl OpenThread {
 
     /// Tells that there is nothing to decide.
     fn is_below_soft_mark(&self, request: &StepRequest, room: Room) -> bool {
-        let is_eager = self.engine.settings().policy.clear.eager;
-        !request.is_forced() && !is_eager && self.prompt_tokens() <= room.trigger
+        let policy = &self.engine.settings().policy;
+        !request.is_forced() && (!policy.trigger.auto || !policy.clear.eager && self.prompt_tokens() <= room.trigger)
     }
 
     /// Above the soft mark: queues a compaction, waits for one, or makes it.

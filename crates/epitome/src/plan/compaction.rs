@@ -33,6 +33,9 @@ pub struct Plan {
     /// How many messages that the policy protects are not in the tail; a warning names them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gave_way: usize,
+    /// Whether the policy's words that send the model on stand behind the messages that it covers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumes: bool,
     /// Pins and constraints that nothing else in the prompt would hold; they stand before the tail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carried: Vec<String>,

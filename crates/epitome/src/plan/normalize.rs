@@ -38,7 +38,7 @@ impl Claims {
     fn winner_over(&self, record: &Record) -> Option<&Record> {
         let at = match record.part {
             Some(part) => self.parts.get(&part).or_else(|| self.spans.get(&part.place)),
-            None => record.span.range().find_map(|place| self.spans.get(&place).or_else(|| self.touched.get(&place))),
+            None => record.places().find_map(|place| self.spans.get(&place).or_else(|| self.touched.get(&place))),
         };
         at.map(|at| &self.records[*at])
     }
@@ -50,7 +50,7 @@ impl Claims {
                 self.parts.insert(part, at);
                 self.touched.insert(part.place, at);
             }
-            None => self.spans.extend(record.span.range().map(|place| (place, at))),
+            None => self.spans.extend(record.places().map(|place| (place, at))),
         }
         self.records.push(record);
     }

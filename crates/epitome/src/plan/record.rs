@@ -198,6 +198,16 @@ impl Record {
         matches!(self.action, Action::Externalize { tail, .. } if tail > Tokens::ZERO)
     }
 
+    /// The messages that it is about: those of its span, less those that a summary leaves in the prompt.
+    pub(super) fn places(&self) -> impl Iterator<Item = usize> {
+        let kept: &[MessageId] = match &self.action {
+            Action::Summarize { kept, .. } => kept,
+            _ => &[],
+        };
+        let messages = self.span.range().zip(self.span.messages());
+        messages.filter(|(_, id)| !kept.contains(id)).map(|(place, _)| place)
+    }
+
     /// Whether it is about a place, or a part at that place.
     pub fn covers(&self, place: usize, part: Option<usize>) -> bool {
         match self.part {

@@ -11,7 +11,7 @@ use super::{OwnProposal, PlanOptions, Planner, PromptShape, Verdict};
 use crate::budget::{Meter, Tokens};
 use crate::plan::{Action, ClearReason, Compaction, Plan, Room, RungStep, Shortfall, normalize};
 use crate::policy::{Policy, Rung};
-use crate::thread::{Role, Thread};
+use crate::thread::{Part, Role, Thread};
 
 /// A compaction that fell short is tried again once the thread has grown by this share of its target.
 const GROWTH_BEFORE_RETRY: f64 = 0.1;
@@ -21,7 +21,7 @@ impl Planner<'_> {
     pub fn decide(&self) -> Verdict {
         let Planner { thread, policy, meter, room, options } = *self;
         let tokens = self.tokens();
-        if !options.force && !is_due(thread, room, policy, tokens) && !is_eager(thread, policy) {
+        if !options.force && !is_due(thread, room, policy, tokens) && !is_eager(thread, policy, options.prune) {
             return Verdict::Fits { tokens };
         }
         if !options.force
@@ -55,16 +55,24 @@ pub fn open_media_shortfall(thread: &Thread, room: Room, meter: Meter<'_>) -> Op
     })
 }
 
+/// Whether the policy's words that send the model on stand behind a summary's tail: nobody asked for the plan, and the last word are
+/// results that the model has not seen.
+fn resumes(thread: &Thread, policy: &Policy, options: &PlanOptions) -> bool {
+    let ends_with_results = thread.messages().last().is_some_and(|message| message.results().next().is_some());
+    !policy.render.resume.is_empty() && !options.force && ends_with_results && thread.in_flight().is_none()
+}
+
 fn is_due(thread: &Thread, room: Room, policy: &Policy, tokens: Tokens) -> bool {
     policy.trigger.auto && tokens > room.trigger && thread.len() >= policy.trigger.messages_min
 }
 
-/// Whether the clear rung may act below the trigger: when a turn opens, and there is enough to gain.
-fn is_eager(thread: &Thread, policy: &Policy) -> bool {
-    policy.clear.eager
+/// Whether the clear rung may act below the trigger: when a turn opens or somebody asks for it, and there is enough to gain.
+fn is_eager(thread: &Thread, policy: &Policy, is_asked: bool) -> bool {
+    policy.trigger.auto
+        && policy.clear.eager
         && policy.rungs.contains(&Rung::Clear)
         && thread.total() > policy.clear.protect + policy.clear.minimum
-        && thread.messages().last().is_some_and(|message| message.opens_turn())
+        && (is_asked || thread.messages().last().is_some_and(|message| message.opens_turn()))
 }
 
 /// Planning twice is planning once, and a compaction that fell short is not tried again until something has changed.
@@ -146,6 +154,7 @@ impl Planner<'_> {
             round: options.round(),
             tip: thread.tip(),
             covers: thread.len(),
+            resumes: board.pending.is_some() && resumes(thread, policy, options),
             thread_tokens: thread.total(),
             room,
             records,
@@ -259,7 +268,7 @@ impl<'a> Planner<'a> {
         let mut steps = Vec::new();
         let left_out = tokens - board.total;
         let due = options.force || is_due(thread, room, policy, tokens);
-        for (at, rung) in rung_order(policy, room, board.total).iter().enumerate() {
+        for (at, rung) in rung_order(policy, &board).iter().enumerate() {
             // Below the trigger only what is eager happens.
             if !due && *rung != Rung::Clear {
                 continue;
@@ -268,7 +277,10 @@ impl<'a> Planner<'a> {
                 steps.extend(own_rung(&mut board));
             }
             let has_done_nothing = steps.iter().all(|step| step.touched == 0);
-            if !is_allowed(*rung, options) || (board.is_done() && !(options.force && has_done_nothing)) {
+            // Clearing that is eager does not wait until there is too much.
+            let is_eager = *rung == Rung::Clear && policy.clear.eager;
+            let is_needed = !board.is_done() || is_eager || options.force && has_done_nothing;
+            if !is_allowed(*rung, options) || !is_needed {
                 continue;
             }
             steps.push(climb(&mut board, *rung));
@@ -283,13 +295,24 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The policy's rungs, with the summary in front when little of the prompt may stay.
-fn rung_order(policy: &Policy, room: Room, total: Tokens) -> Vec<Rung> {
+/// The policy's rungs, in its order. Where all results and media together are less than must go, no rung before the summary can
+/// suffice, and the summary takes the place of whatever they would leave: then it comes first.
+fn rung_order(policy: &Policy, board: &Board<'_>) -> Vec<Rung> {
     let mut rungs = policy.rungs.clone();
-    if room.target < total.share(policy.summarize.first_below) {
+    if board.total - movable_tokens(board) > board.planner.room.target {
         rungs.sort_by_key(|rung| *rung != Rung::Summarize);
     }
     rungs
+}
+
+/// The tokens of the results and media that rungs may touch.
+fn movable_tokens(board: &Board<'_>) -> Tokens {
+    let parts = board.touchable_places().flat_map(|place| {
+        let message = board.planner.thread.message(place);
+        let is_movable = |part: &usize| matches!(message.parts()[*part], Part::ToolResult(_) | Part::Media(_));
+        (0..message.parts().len()).filter(is_movable).map(|part| message.part_tokens(part)).collect::<Vec<_>>()
+    });
+    parts.sum()
 }
 
 fn is_ladder(rung: Rung) -> bool {

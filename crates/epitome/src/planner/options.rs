@@ -17,6 +17,8 @@ pub struct PlanOptions {
     pub rounds_before: u32,
     /// Act even below the trigger.
     pub force: bool,
+    /// Clear what an eager policy clears below the trigger, whether a turn opens or not.
+    pub prune: bool,
     /// The prompts that the thread's format can express.
     pub shape: PromptShape,
     /// Words that every later prompt must hold, besides the policy's.

@@ -1,10 +1,11 @@
 //! The rungs, least to most aggressive. Each is a function on the board; the set is closed.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::PromptShape;
 use super::board::Board;
+use super::tail::unanswered_tokens;
 use crate::budget::Tokens;
 use crate::plan::{Action, ClearReason, Record, RungStep};
 use crate::policy::{CallMeaning, Rung, ToolClass};
@@ -18,6 +19,16 @@ const WORTH_CLEARING: Tokens = Tokens::new(40);
 const CLIP_WORDS: Tokens = Tokens::new(24);
 /// The least room a summary is given, however tight the prompt.
 const SUMMARY_MIN: Tokens = Tokens::new(256);
+/// The share of the trigger up to which a summary fills a prompt: beyond it, the next compaction would come after a few requests.
+const SUMMARY_FILL: f64 = 0.5;
+/// The same for a summary that stands before a large tail, which gets its own room all the same.
+const TAIL_FILL: f64 = 0.9;
+/// The most of the target that stays of exchanges because their results cannot be had again.
+const NON_REPLAYABLE_SHARE: f64 = 0.25;
+/// What the words around the beginning of a moved-out result take.
+const POINTER_WORDS: Tokens = Tokens::new(80);
+/// A user's message of which less stays is left to the summary.
+const CUT_MESSAGE_MIN: Tokens = Tokens::new(64);
 /// The most keywords an index entry of a dropped span carries.
 const KEYWORDS_MAX: usize = 16;
 
@@ -50,26 +61,22 @@ fn open_results<'t>(board: &Board<'t>) -> Vec<(usize, usize, &'t ToolResult)> {
     found
 }
 
-/// Fields that a placeholder must keep: the envelope's own, and those the tool's rule names.
-fn preserved(board: &Board<'_>, result: &ToolResult) -> BTreeMap<String, String> {
-    let mut fields = result.key_fields.clone();
-    let Some(rule) = board.planner.policy.tools.rule(&result.tool) else { return fields };
-    if let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&result.text) {
-        for name in &rule.preserve {
-            if let Some(value) = object.get(name) {
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                fields.insert(name.clone(), text);
-            }
-        }
-    }
-    fields
-}
-
 fn clear_part(board: &mut Board<'_>, rung: Rung, place: usize, part: usize, why: ClearReason) -> bool {
     let Part::ToolResult(result) = &board.planner.thread.message(place).parts()[part] else { return false };
     let Some(artifact) = board.artifact(place, part) else { return false };
-    let preserved = preserved(board, result);
+    let preserved = board.planner.policy.tools.preserved_fields(result);
     board.replace_part(rung, place, part, Action::Clear { why, artifact, preserved }).is_some()
+}
+
+/// Tells whether a result can be had only once: it stays, or moves out, and no rung clears, drops or summarizes it away.
+fn is_non_replayable(board: &Board<'_>, result: &ToolResult) -> bool {
+    board.planner.policy.tools.durability(result) == Durability::NonReplayable
+}
+
+/// Tells whether an exchange has such a result.
+fn has_non_replayable(board: &Board<'_>, mut places: Range<usize>) -> bool {
+    places
+        .any(|place| board.planner.thread.message(place).results().any(|(_, result)| is_non_replayable(board, result)))
 }
 
 /// The same result twice: the older one points to the newer.
@@ -91,7 +98,7 @@ fn deduplicate(board: &mut Board<'_>) -> usize {
     }
     let mut touched = 0;
     for (place, part, result) in open_results(board) {
-        if is_alone(&result.text) {
+        if is_alone(&result.text) || is_non_replayable(board, result) {
             continue;
         }
         let own = thread.message(place).id();
@@ -108,7 +115,7 @@ fn supersede(board: &mut Board<'_>) -> usize {
     let calls = Calls::of(thread, board);
     let mut touched = 0;
     for (place, part, result) in open_results(board) {
-        if thread.message(place).part_tokens(part) < WORTH_CLEARING {
+        if thread.message(place).part_tokens(part) < WORTH_CLEARING || is_non_replayable(board, result) {
             continue;
         }
         if let Some(by) = calls.superseded_by(place, result) {
@@ -217,27 +224,30 @@ fn summarize_span(board: &mut Board<'_>) -> Result<usize, &'static str> {
         return Err("nothing between what is protected");
     };
     let Some(span) = board.planner.thread.span(range) else { return Err("nothing to summarize") };
-    let kept = kept_in(board, span.range());
-    let kept_tokens: Tokens = kept.iter().map(|(_, tokens)| *tokens).sum();
-    let whole = board.original_tokens(span.range()) - kept_tokens;
-    let now = tokens_in_prompt(board, span.range()) - kept_tokens;
+    let stays = kept_in(board, span.range());
+    let stays_tokens: Tokens = stays.iter().map(|stay| stay.tokens).sum();
+    let original: Tokens = stays.iter().map(|stay| board.original_tokens(stay.place..stay.place + 1)).sum();
+    let whole = board.original_tokens(span.range()) - original;
+    let now = tokens_in_prompt(board, span.range()) - stays_tokens;
     let rest = board.total - now;
     let limit = summary_limit(board, whole, rest);
     if limit >= now {
         return Err("a summary would not be smaller");
     }
-    let kept: Vec<MessageId> = kept.into_iter().map(|(id, _)| id).collect();
-    let pending = pending(board, &span, &kept, limit);
+    let kept: Vec<MessageId> = stays.iter().map(|stay| board.planner.thread.message(stay.place).id()).collect();
     let record = Record {
         rung: Rung::Summarize,
         span: span.clone(),
         part: None,
-        action: Action::Summarize { summary: 0, kept },
+        action: Action::Summarize { summary: 0, kept: kept.clone() },
         before: whole,
         after: limit,
     };
     board.take_span(record);
-    board.pending = Some(pending);
+    for stay in &stays {
+        shorten(board, stay);
+    }
+    board.pending = Some(pending(board, &span, &kept, limit));
     Ok(span.messages().len())
 }
 
@@ -289,11 +299,13 @@ fn summary_range(board: &Board<'_>) -> Option<Range<usize>> {
     fresh.then_some(first..board.tail.from)
 }
 
-/// The room for the user's own messages: as much as the policy keeps, as far as the target has room for it.
+/// The room for the user's own messages: as much as the policy keeps, as far as its tail may go.
 fn user_messages_room(board: &Board<'_>) -> Tokens {
-    let tail = board.tokens(board.tail.from..board.planner.thread.len());
-    let room = board.planner.room.target - tail - board.held_tokens() - board.planner.summary_room();
-    board.planner.policy.summarize.user_messages.min(room)
+    let planner = &board.planner;
+    let tail = board.tokens(board.tail.from..planner.thread.len());
+    let most = planner.room.target.share(planner.policy.protect.tail_max);
+    let room = most.min(planner.room.target - planner.summary_room()) - tail - board.held_tokens();
+    planner.policy.summarize.user_messages.min(room)
 }
 
 /// Says so when the policy keeps more of the user's messages than there is room for.
@@ -305,25 +317,108 @@ fn fewer_user_messages(board: &Board<'_>) -> String {
     format!("room for {room} tokens of the user's own messages, of the {wanted} that the policy keeps")
 }
 
-/// What of the span stays as it is: held messages, and as many of the user's own as the policy keeps.
-fn kept_in(board: &Board<'_>, range: Range<usize>) -> Vec<(MessageId, Tokens)> {
+/// A message of a summarized span that stays in the prompt.
+struct Stay {
+    place: usize,
+    /// What it takes there.
+    tokens: Tokens,
+    how: StayHow,
+}
+
+/// How much of a message stays.
+#[derive(Clone, Copy)]
+enum StayHow {
+    Whole,
+    /// Its longest text without the middle.
+    Cut {
+        part: usize,
+        keep: Tokens,
+    },
+    /// Its results by pointers, its calls as they are.
+    Pointers,
+}
+
+/// What of the span stays: held messages, as many of the user's own as the policy keeps, and exchanges with results that cannot
+/// be had again.
+fn kept_in(board: &Board<'_>, range: Range<usize>) -> Vec<Stay> {
     if board.planner.options.shape != PromptShape::Free {
         return Vec::new();
     }
     let mut left = user_messages_room(board);
-    let mut kept = Vec::new();
+    let mut stays = non_replayable_in(board, range.clone());
     for place in range.rev() {
         let message = board.planner.thread.message(place);
-        let own = message.opens_turn() && !message.is_summary() && message.tokens() <= left;
-        if own {
-            left -= message.tokens();
-        }
-        if own || board.tail.holds(place) {
-            kept.push((message.id(), board.original_tokens(place..place + 1)));
+        let whole = || Stay { place, tokens: board.original_tokens(place..place + 1), how: StayHow::Whole };
+        if board.tail.holds(place) {
+            stays.push(whole());
+        } else if message.opens_turn() && !message.is_summary() && left > Tokens::ZERO {
+            // The one that does not fit is cut, and older ones would stand before a gap.
+            let stay = if message.tokens() <= left { Some(whole()) } else { cut_message(board, place, left) };
+            left = if message.tokens() <= left { left - message.tokens() } else { Tokens::ZERO };
+            stays.extend(stay);
         }
     }
-    kept.reverse();
-    kept
+    stays.sort_by_key(|stay| stay.place);
+    stays.dedup_by_key(|stay| stay.place);
+    stays
+}
+
+/// A user's message with the middle of its longest text cut out, if something of it fits.
+fn cut_message(board: &Board<'_>, place: usize, most: Tokens) -> Option<Stay> {
+    let message = board.planner.thread.message(place);
+    let texts = message.parts().iter().enumerate().filter(|(_, part)| matches!(part, Part::Text(_)));
+    let (part, _) = texts.max_by_key(|(at, _)| message.part_tokens(*at))?;
+    let around = message.tokens() - message.part_tokens(part);
+    let keep = most - around - CLIP_WORDS;
+    (keep >= CUT_MESSAGE_MIN).then_some(Stay { place, tokens: most, how: StayHow::Cut { part, keep } })
+}
+
+/// The exchanges of a range with results that cannot be had again, the newest as far as they have room.
+fn non_replayable_in(board: &Board<'_>, range: Range<usize>) -> Vec<Stay> {
+    let (thread, policy) = (board.planner.thread, board.planner.policy);
+    let pointer = policy.externalize.preview + POINTER_WORDS;
+    let mut left = board.planner.room.target.share(NON_REPLAYABLE_SHARE);
+    let mut stays = Vec::new();
+    let exchanges = thread.exchanges().iter().rev().map(|exchange| exchange.range());
+    for places in exchanges.filter(|places| range.start <= places.start && places.end <= range.end) {
+        if !has_non_replayable(board, places.clone()) {
+            continue;
+        }
+        let stay = |place: usize| {
+            let message = thread.message(place);
+            let spared = |(part, _)| message.part_tokens(part) - message.part_tokens(part).min(pointer);
+            let spared: Tokens = message.results().map(spared).sum();
+            Stay { place, tokens: board.original_tokens(place..place + 1) - spared, how: StayHow::Pointers }
+        };
+        let exchange: Vec<Stay> = places.map(stay).collect();
+        let tokens = exchange.iter().map(|stay| stay.tokens).sum();
+        if tokens > left {
+            break;
+        }
+        left -= tokens;
+        stays.extend(exchange);
+    }
+    stays
+}
+
+/// Takes out of a message that stays what does not stay of it.
+fn shorten(board: &mut Board<'_>, stay: &Stay) {
+    match stay.how {
+        StayHow::Whole => {}
+        StayHow::Cut { part, keep } => {
+            move_out(board, Rung::Summarize, stay.place, part, keep - keep.share(0.34), keep.share(0.34));
+        }
+        StayHow::Pointers => {
+            let thread = board.planner.thread;
+            let pointer = board.planner.policy.externalize.preview + POINTER_WORDS;
+            for (part, _) in thread.message(stay.place).results() {
+                if thread.message(stay.place).part_tokens(part) > pointer {
+                    let preview = board.planner.policy.externalize.preview;
+                    move_out(board, Rung::Summarize, stay.place, part, preview, Tokens::ZERO);
+                }
+            }
+        }
+    }
 }
 
 /// What a range takes in the prompt as planned so far.
@@ -338,20 +433,25 @@ fn tokens_in_prompt(board: &Board<'_>, range: Range<usize>) -> Tokens {
 }
 
 fn summary_limit(board: &Board<'_>, whole: Tokens, rest: Tokens) -> Tokens {
-    let policy = &board.planner.policy.summarize;
-    let mut limit = board.planner.room.target - rest;
-    if board.planner.room.target < board.planner.room.limit || board.planner.room.trigger < board.planner.room.limit {
+    let (policy, room) = (&board.planner.policy.summarize, board.planner.room);
+    let mut limit = room.target - rest;
+    let mut own_most = room.limit - rest;
+    if room.target < room.limit || room.trigger < room.limit {
         limit = limit.min(whole.share(policy.ratio).max(SUMMARY_MIN));
+        // What nobody has answered has its room beside all this.
+        let open = unanswered_tokens(board.planner.thread);
+        limit = limit.min(room.trigger.share(SUMMARY_FILL) + open - rest);
+        own_most = own_most.min(room.trigger.share(TAIL_FILL) + open - rest);
     }
     if policy.tokens_max > Tokens::ZERO {
         limit = limit.min(policy.tokens_max);
     }
-    // A tail that fills the target leaves the summary its own size, as far as the limit has room for it.
+    // A tail that fills the target leaves the summary its own size, as far as there is room for it.
     let own = match policy.tokens_max {
         Tokens::ZERO => Tokens::ZERO,
-        _ => board.planner.summary_room().min(board.planner.room.limit - rest),
+        _ => board.planner.summary_room().min(own_most),
     };
-    limit.max(own).max(SUMMARY_MIN.min(board.planner.room.target.share(0.5)))
+    limit.min(policy.rollup).max(own).max(SUMMARY_MIN.min(room.target.share(0.5)))
 }
 
 /// Results are cleared, as their durability and the policy's protections allow.
@@ -412,12 +512,10 @@ fn clearable(board: &Board<'_>) -> Vec<(usize, usize)> {
 }
 
 fn may_clear(board: &Board<'_>, result: &ToolResult) -> bool {
-    if !board.planner.policy.clear.by_durability {
-        return true;
-    }
     match board.planner.policy.tools.durability(result) {
-        Durability::Ephemeral | Durability::Anchoring => true,
         Durability::NonReplayable => false,
+        _ if !board.planner.policy.clear.by_durability => true,
+        Durability::Ephemeral | Durability::Anchoring => true,
         Durability::Replayable => match (&result.determinism, board.planner.options.current.get(&*result.call_id)) {
             (Some(then), Some(now)) => !then.has_drifted(now),
             _ => false,
@@ -425,28 +523,44 @@ fn may_clear(board: &Board<'_>, result: &ToolResult) -> bool {
     }
 }
 
-/// Older spans go, oldest first, until the target is reached.
+/// Older spans go, oldest first, until the target is reached. What cannot be had again stays between them.
 fn drop_spans(board: &mut Board<'_>) -> usize {
-    if board.is_done() {
-        return 0;
+    let mut touched = 0;
+    let mut from = 0;
+    while !board.is_done()
+        && let Some(range) = droppable(board, from)
+    {
+        from = range.end;
+        touched += drop_span(board, range);
     }
-    let places: Vec<usize> = board.touchable_places().collect();
-    let Some(first) = places.first().copied() else { return 0 };
-    let mut end = first;
-    let mut freed = Tokens::ZERO;
+    touched
+}
+
+/// The first run of exchanges from a place on that may go, no longer than it must be.
+fn droppable(board: &Board<'_>, from: usize) -> Option<Range<usize>> {
     let over = board.total - board.planner.room.target;
+    let mut run: Option<Range<usize>> = None;
+    let mut freed = Tokens::ZERO;
     for exchange in board.planner.thread.exchanges() {
         let range = exchange.range();
-        if range.start < first || range.end > board.tail.from || freed >= over {
+        if range.start < from || range.end > board.tail.from || freed >= over {
             continue;
         }
-        if range.clone().any(|place| board.tail.holds(place) || board.is_gone(place)) || range.start != end {
-            break;
+        let stays = |place: usize| board.tail.holds(place) || board.is_gone(place);
+        if range.clone().any(stays) || has_non_replayable(board, range.clone()) {
+            if run.is_some() {
+                break;
+            }
+            continue;
         }
         freed += board.tokens(range.clone());
-        end = range.end;
+        run = Some(run.map_or(range.start, |run| run.start)..range.end);
     }
-    let Some(span) = board.planner.thread.span(first..end) else { return 0 };
+    run
+}
+
+fn drop_span(board: &mut Board<'_>, range: Range<usize>) -> usize {
+    let Some(span) = board.planner.thread.span(range) else { return 0 };
     let keywords = keywords(board.planner.thread, span.range(), KEYWORDS_MAX);
     let mut record = Record {
         rung: Rung::Drop,

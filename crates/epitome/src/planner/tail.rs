@@ -6,7 +6,8 @@
 //! ```text
 //! messages      sys   task  ......................  call res  call res  user
 //! 1. wanted                        |--------------------------------------->   the earliest start of any rule of the
-//!                                                                              policy: turns, messages, tokens, share
+//!                                                                              policy: turns, messages, tokens, share;
+//!                                                                              the last two moved to where a turn begins
 //! 2. most                                           |---------------------->   as many exchanges as fit into its share of
 //!                                                                              the target, long parts counted as clipped
 //! 3. allowed                                                  |------------>   the next place where the format can begin one
@@ -17,7 +18,7 @@
 
 use super::{Planner, PromptShape};
 use crate::budget::{Meter, Tokens};
-use crate::policy::Rung;
+use crate::policy::{CutPlace, Rung};
 use crate::summary::{is_pasted_mostly, is_taken_back};
 use crate::thread::{Message, Part, ResultForm, Role, Thread};
 
@@ -31,6 +32,8 @@ const PASTED_REQUEST_SHARE: f64 = 0.4;
 const BESIDE_REQUEST_SHARE: f64 = 0.1;
 /// The most of a target that a summary may count on beside a tail that would fill it.
 const SUMMARY_SHARE: f64 = 0.25;
+/// The least that a tail keeps of what it may, when its start moves to the beginning of a later turn.
+const NEAR_TURN_SHARE: f64 = 0.75;
 /// A text clipped to less says nothing.
 const CLIP_MIN: Tokens = Tokens::new(20);
 
@@ -59,7 +62,7 @@ impl Planner<'_> {
         if thread.tokens(wanted..thread.len()) <= most {
             return ProtectedTail { clip, ..self.tail_at(wanted) };
         }
-        let whole = newest(thread, most, Tokens::new(u64::MAX));
+        let whole = self.newest_within(most);
         // A tail of so many tokens stays as it is; one of turns loses the middles of long parts before it loses exchanges.
         if !self.may_trim() || !self.protects_turns_alone() && whole < thread.len() {
             return ProtectedTail { clip, ..self.tail_at(whole) };
@@ -82,7 +85,7 @@ impl Planner<'_> {
 
     /// Returns where the newest messages begin that the policy protects: the earliest start that any of its rules asks for.
     pub(super) fn protected_from(&self) -> usize {
-        let (thread, protect, target) = (self.thread, &self.policy.protect, self.room.target);
+        let (thread, protect) = (self.thread, &self.policy.protect);
         let end = thread.len();
         let by_turns = match protect.recent_turns {
             0 => end,
@@ -92,17 +95,65 @@ impl Planner<'_> {
             }
         };
         let by_messages = end.saturating_sub(protect.recent_messages);
+        let by_tokens = match self.protected_tokens() {
+            Tokens::ZERO => end,
+            most => self.cut_near(most),
+        };
+        let start = by_turns.min(by_messages).min(by_tokens);
+        if start >= end { end } else { thread.exchange_at(start).range().start }
+    }
+
+    /// Returns the newest tokens that the policy protects, by number or by share.
+    fn protected_tokens(&self) -> Tokens {
+        let (protect, target) = (&self.policy.protect, self.room.target);
         let share = match protect.tail_limit {
             _ if protect.recent_share == 0.0 => Tokens::ZERO,
             Some(limit) => target.share(protect.recent_share).clamp(limit.min, limit.max.max(limit.min)),
             None => target.share(protect.recent_share),
         };
-        let by_tokens = match protect.recent_tokens.max(share) {
-            Tokens::ZERO => end,
-            most => newest(thread, most, Tokens::new(u64::MAX)),
-        };
-        let start = by_turns.min(by_messages).min(by_tokens);
-        if start >= end { end } else { thread.exchange_at(start).range().start }
+        protect.recent_tokens.max(share)
+    }
+
+    /// Returns where a tail of so many tokens begins: at an exchange, or at the turn that the policy wants it to begin at.
+    ///
+    /// ```text
+    /// turns         |u...............|u..........................|u.........|
+    /// exchange                  |------------------------------------------->   as many exchanges as fit
+    /// near-turn                       |------------------------------------->   the next turn, if it keeps three quarters of them
+    /// turn           |------------------------------------------------------>   the turn around it, if `tail_max` has room;
+    ///                                                                           else the next; the newest turn if there is none
+    /// ```
+    fn cut_near(&self, most: Tokens) -> usize {
+        let (thread, end) = (self.thread, self.thread.len());
+        let start = newest(thread, most, Tokens::new(u64::MAX));
+        let opens = |place: &usize| thread.message(*place).opens_turn();
+        let later = (start..end).find(opens);
+        match self.policy.protect.cut {
+            CutPlace::Exchange => start,
+            CutPlace::NearTurn => {
+                let keeps_most = |place: &usize| thread.tokens(*place..end) >= most.share(NEAR_TURN_SHARE);
+                later.filter(keeps_most).unwrap_or(start)
+            }
+            CutPlace::Turn => {
+                let around = (0..(start + 1).min(end)).rev().find(opens).unwrap_or(start);
+                let fits = thread.tokens(around..end) <= self.tail_most();
+                if fits { around } else { later.unwrap_or(around) }
+            }
+        }
+    }
+
+    /// Returns where the longest tail begins that takes no more than this: with as many whole turns as fit, where the policy wants it
+    /// to begin with a turn. If the newest turn alone is too much, what the policy protects in tokens stays of it.
+    fn newest_within(&self, most: Tokens) -> usize {
+        let protected = self.protected_tokens();
+        let within = if protected > Tokens::ZERO { most.min(protected) } else { most };
+        let from = newest(self.thread, most, Tokens::new(u64::MAX));
+        let turn = (from..self.thread.len()).find(|place| self.thread.message(*place).opens_turn());
+        match self.policy.protect.cut {
+            CutPlace::Exchange => from,
+            CutPlace::NearTurn => turn.into_iter().fold(self.cut_near(within), usize::min),
+            CutPlace::Turn => turn.unwrap_or_else(|| newest(self.thread, within, Tokens::new(u64::MAX))),
+        }
     }
 
     /// Whether so many turns are all that the policy protects.
@@ -145,7 +196,10 @@ impl Planner<'_> {
 
     /// The most that the tail may take: its share of the target, as far as the limit has room for it.
     pub(super) fn tail_most(&self) -> Tokens {
-        let share = self.room.target.share(self.policy.protect.tail_max);
+        let protect = &self.policy.protect;
+        let is_exact = self.room.limit <= self.room.target;
+        let most = protect.tail_max_exact.filter(|_| is_exact).unwrap_or(protect.tail_max);
+        let share = self.room.target.share(most);
         (share + self.kept_unanswered_tokens()).min(self.room.limit - self.before_tail() - self.summary_room())
     }
 

@@ -15,7 +15,8 @@ pub use error::PolicyError;
 pub(crate) use outcome::CallEnding;
 pub use preset::{Preset, preset};
 pub use schema::{
-    CachePrices, ClearRules, CountRules, ExternalizeRules, Policy, ProtectRules, ReadBy, RehydrateRules, ReserveRules,
-    Rung, SummarizeRules, SummaryForm, SummaryLayout, SummaryPlace, TailLimits, TargetRules, TriggerRules, TrimRules,
+    CachePrices, ClearRules, CountRules, CutPlace, ExternalizeRules, Policy, ProtectRules, ReadBy, RehydrateRules,
+    ReserveRules, Rung, SummarizeRules, SummaryForm, SummaryLayout, SummaryPlace, TailLimits, TargetRules,
+    TriggerRules, TrimRules,
 };
 pub use tools::{ReplayCost, ToolClass, ToolRule, Tools};

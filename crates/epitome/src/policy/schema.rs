@@ -1,10 +1,13 @@
 //! The keys of a policy file, with their defaults.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::error::PolicyError;
 use super::tools::Tools;
-use crate::budget::{Threshold, Tokens};
+use crate::budget::{ModelName, Threshold, Tokens};
 use crate::wire::Voice;
 
 /// Declares tables of a policy file, each key with its default beside it.
@@ -110,6 +113,10 @@ rules! {
         pub recent_share: f64 = 0.0,
         /// The most that the rules above may keep, as a share of the target; a larger tail is cut inside its turn.
         pub tail_max: f64 = 1.0,
+        /// The same where an exact size was asked for, such as a budget, and nothing lies between target and limit.
+        pub tail_max_exact: Option<f64> = None,
+        /// The places where a tail of tokens or of a share may begin.
+        pub cut: CutPlace = CutPlace::Exchange,
         /// The fewest and the most tokens of `recent_share`.
         pub tail_limit: Option<TailLimits> = None,
         /// The first thing the user asked for.
@@ -154,9 +161,6 @@ rules! {
         pub ratio: f64 = 0.25,
         /// The most tokens a summary may take; 0: no bound of its own.
         pub tokens_max: Tokens = Tokens::ZERO,
-        /// When less than this share of the prompt may stay, the summary comes before all other rungs: pointers and
-        /// placeholders would be most of what is left.
-        pub first_below: f64 = 0.35,
         /// The layout of the summary.
         pub form: SummaryForm = SummaryForm::Structured,
         /// User messages of the span that stay verbatim, newest first, up to this many tokens.
@@ -189,8 +193,10 @@ rules! {
         pub prefix: String = String::new(),
         /// Words after it.
         pub suffix: String = String::new(),
-        /// A user message that the summary answers; empty: none.
+        /// A user message that the summary answers, where it speaks as the assistant; empty: none.
         pub question: String = String::new(),
+        /// A user message after the tail of a compaction that nobody asked for, unless the tail ends with a request; empty: none.
+        pub resume: String = String::new(),
         /// Cache checkpoints are placed before the tail and at it.
         pub checkpoints: bool = false,
     }
@@ -231,6 +237,9 @@ pub struct TriggerRules {
     pub auto: bool,
     /// The size of the prompt from which to act.
     pub at: Threshold,
+    /// The same for single models, by their names; a longer name counts before a shorter one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<String, Threshold>,
     /// The window to assume when the model is unknown.
     #[serde(default = "window")]
     pub window: Tokens,
@@ -245,6 +254,20 @@ fn yes() -> bool {
 
 fn window() -> Tokens {
     Tokens::new(128_000)
+}
+
+crate::named_enum! {
+    /// The places where a tail of tokens or of a share may begin.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum CutPlace {
+        /// At any exchange.
+        Exchange = "exchange",
+        /// Where a turn begins, if that keeps most of what an exchange would; else at an exchange.
+        NearTurn = "near-turn",
+        /// Where a turn begins, as long as `tail_max` has room for the newest turn.
+        Turn = "turn",
+    }
 }
 
 /// Bounds of a share.
@@ -350,15 +373,25 @@ impl Policy {
         format!("{}@{}", self.name, self.version)
     }
 
+    /// Returns the policy with the threshold of a model, where it has one of its own.
+    pub fn for_model(&self, model: Option<&str>) -> Cow<'_, Policy> {
+        let Some(name) = model.map(ModelName::new) else { return Cow::Borrowed(self) };
+        let named = self.trigger.models.iter().filter(|(known, _)| name.is(&ModelName::new(known)));
+        let Some((_, at)) = named.max_by_key(|(known, _)| known.len()) else { return Cow::Borrowed(self) };
+        let mut policy = self.clone();
+        policy.trigger.at = *at;
+        Cow::Owned(policy)
+    }
+
     fn check(&self, toml: &str) -> Result<(), PolicyError> {
         let (share, share_or_none, price) = ((f64::MIN_POSITIVE, 1.0), (0.0, 1.0), (0.0, 10.0));
         let checks = [
             ("target.low_water", self.target.low_water, share),
             ("protect.recent_share", self.protect.recent_share, share_or_none),
             ("protect.tail_max", self.protect.tail_max, share),
+            ("protect.tail_max_exact", self.protect.tail_max_exact.unwrap_or(1.0), share),
             ("summarize.ratio", self.summarize.ratio, share),
             ("trim.keep_share", self.trim.keep_share, share),
-            ("summarize.first_below", self.summarize.first_below, share_or_none),
             ("price.read", self.price.read, price),
             ("price.write", self.price.write, price),
         ];

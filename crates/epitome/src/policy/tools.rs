@@ -110,6 +110,20 @@ impl Tools {
         }
     }
 
+    /// Returns the fields of a result that must survive it: its envelope's own, and those that the tool's rule names.
+    pub fn preserved_fields(&self, result: &ToolResult) -> BTreeMap<String, String> {
+        let mut fields = result.key_fields.clone();
+        let Some(rule) = self.rule(&result.tool) else { return fields };
+        if let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&result.text) {
+            for name in &rule.preserve {
+                if let Some(value) = object.get(name) {
+                    fields.insert(name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+                }
+            }
+        }
+        fields
+    }
+
     /// Tells whether a tool's parts are shown to a summarizer.
     pub fn is_summarized(&self, tool: &str) -> bool {
         let tool = tool.to_lowercase();

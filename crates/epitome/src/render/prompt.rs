@@ -179,6 +179,9 @@ impl<'a> Renderer<'a> {
             if place == self.compaction.plan.tail_from {
                 self.carried();
             }
+            if place == self.compaction.plan.covers {
+                self.resume();
+            }
             match self.spans.get(&place).copied() {
                 Some(record) => {
                     self.span(record);
@@ -193,6 +196,9 @@ impl<'a> Renderer<'a> {
         if self.compaction.plan.tail_from >= self.thread.len() {
             self.carried();
         }
+        if self.compaction.plan.covers >= self.thread.len() {
+            self.resume();
+        }
         self.user_first();
         Prompt { dialect: self.dialect, messages: self.messages, marks: Vec::new() }
     }
@@ -206,19 +212,29 @@ impl<'a> Renderer<'a> {
         }
     }
 
+    /// The words that send the model on behind what the plan covers. Later messages stand behind them, so that the prompt before
+    /// them stays the same.
+    fn resume(&mut self) {
+        let words = &self.policy.render.resume;
+        if self.compaction.plan.resumes && !words.is_empty() {
+            self.messages.push(PromptMessage::note(Voice::User, &**words));
+        }
+    }
+
     fn span(&mut self, record: &Record) {
         match &record.action {
             Action::Summarize { summary, kept } => {
                 let stays: Vec<usize> =
                     record.span.range().filter(|place| kept.contains(&self.thread.message(*place).id())).collect();
+                let end = record.span.range().end;
                 if self.policy.render.place == SummaryPlace::Span {
-                    self.summary(*summary, record);
+                    self.summary(*summary, stays.first().copied().unwrap_or(end));
                 }
                 for place in stays {
                     self.message(place);
                 }
                 if self.policy.render.place == SummaryPlace::Cut {
-                    self.summary(*summary, record);
+                    self.summary(*summary, end);
                 }
             }
             _ => {
@@ -228,25 +244,26 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    fn summary(&mut self, summary: usize, record: &Record) {
+    /// Writes a summary before the message at a place, with the question that it answers where it speaks as the assistant.
+    fn summary(&mut self, summary: usize, next: usize) {
         let Some(summary) = self.compaction.summaries.get(summary) else { return };
         let layout = &self.policy.render;
-        if !layout.question.is_empty() {
+        let before = self.messages.iter().rev().find_map(|message| self.voice_of(message));
+        let asks = !layout.question.is_empty() && before != Some(Role::User);
+        let voice = self.allowed_voice(layout.role, if asks { Some(Role::User) } else { before }, next);
+        if asks && voice == Voice::Assistant {
             self.messages.push(PromptMessage::note(Voice::User, &*layout.question));
         }
         let text = layout.wrap(&summary.text);
-        let voice = self.allowed_voice(layout.role, record);
         self.messages.push(PromptMessage::summary(voice, text));
     }
 
-    /// The voice that the policy wants, unless the dialect forbids it here.
-    fn allowed_voice(&self, wanted: Voice, record: &Record) -> Voice {
+    /// The voice that the policy wants between two messages, unless the dialect forbids it there.
+    fn allowed_voice(&self, wanted: Voice, before: Option<Role>, next: usize) -> Voice {
         match wanted {
             Voice::Assistant => {
                 // What came after the plan was made must not change what was written before it.
-                let end = record.span.range().end;
-                let next = (end < self.compaction.plan.covers).then(|| self.thread.message(end));
-                let before = self.messages.iter().rev().find_map(|message| self.voice_of(message));
+                let next = (next < self.compaction.plan.covers).then(|| self.thread.message(next));
                 let fits = before == Some(Role::User) && next.is_some_and(|next| next.role() == Role::User);
                 if fits { Voice::Assistant } else { Voice::User }
             }

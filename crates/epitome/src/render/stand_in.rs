@@ -1,29 +1,35 @@
 //! What stands where something left the prompt, in words.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::budget::{Meter, Tokens, truncate};
 use crate::plan::{Action, ClearReason, Record, part_content};
-use crate::policy::{CallEnding, ReadBy, Tools};
-use crate::summary::{GAP, clip_middle};
-use crate::thread::{Media, MediaKind, MessageId, Part, Thread, ToolResult};
+use crate::policy::{CallEnding, CallMeaning, ReadBy, Tools};
+use crate::summary::{GAP, clip_middle, gist, one_line};
+use crate::thread::{Durability, Media, MediaKind, MessageId, Part, Thread, ToolResult};
 
 /// The words that stand in the place of a record's span or part; empty for a summary, which has its own.
 pub(crate) fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: Meter<'_>) -> String {
     match (&record.action, record.part) {
-        (Action::Drop { keywords }, _) => dropped(thread, record, keywords),
+        (Action::Drop { keywords }, _) => dropped(thread, record, keywords, tools),
         (Action::Externalize { artifact, head, tail, by }, Some(part)) => {
             match &thread.message(part.place).parts()[part.part] {
                 Part::Media(media) => moved_media(media, &thread.reference(part.place), artifact.as_str(), *by),
                 Part::ToolCall(call) => shortened_arguments(&call.arguments, *head + *tail, meter),
                 _ if *tail > Tokens::ZERO => trimmed(thread, part.place, part.part, *head + *tail, meter),
-                _ => pointer(thread, part.place, part.part, (artifact.as_str(), *by), *head, meter),
+                _ => pointer(thread, part.place, part.part, (artifact.as_str(), *by), *head, (tools, meter)),
             }
         }
         (Action::Clear { why, preserved, .. }, Some(part)) => {
             let Part::ToolResult(result) = &thread.message(part.place).parts()[part.part] else { return String::new() };
-            let head = heading(result, tools.ending_at(thread, part.place, result));
-            cleared(thread, head, why, preserved) + &media_lines(result)
+            let ending = tools.ending_at(thread, part.place, result);
+            let mut text = cleared(thread, heading(result, ending), why, preserved);
+            if *why == ClearReason::Durability && tools.durability(result) == Durability::Anchoring {
+                text.push_str(&format!("\nSummary: {}", gist(None, &result.text, ending.failed(), "").full));
+            }
+            text + &media_lines(result)
         }
         _ => String::new(),
     }
@@ -41,7 +47,10 @@ pub(crate) fn is_stand_in(text: &str) -> bool {
         || text.contains("[... the middle is left out; whole: m")
 }
 
-fn dropped(thread: &Thread, record: &Record, keywords: &[String]) -> String {
+/// The most results of a dropped span that an index of it names fields of.
+const ANCHORS_MAX: usize = 12;
+
+fn dropped(thread: &Thread, record: &Record, keywords: &[String], tools: &Tools) -> String {
     let (first, last) = record.span.turns();
     let range = record.span.range();
     let (from, to) = (thread.reference(range.start), thread.reference(range.end - 1));
@@ -50,7 +59,22 @@ fn dropped(thread: &Thread, record: &Record, keywords: &[String]) -> String {
         text.push_str("\nIt was about: ");
         text.push_str(&keywords.join(", "));
     }
+    let results = range.rev().flat_map(|place| thread.message(place).results().map(move |(_, result)| (place, result)));
+    let anchored = results.filter(|(_, result)| tools.durability(result) == Durability::Anchoring);
+    let fields = anchored.map(|(place, result)| (place, result, tools.preserved_fields(result)));
+    for (place, result, fields) in fields.filter(|(.., fields)| !fields.is_empty()).take(ANCHORS_MAX) {
+        let heading = heading(result, tools.ending_at(thread, place, result));
+        text.push_str(&format!("\n{} {heading}{}", thread.reference(place), key_data(&fields)));
+    }
     text
+}
+
+/// The fields that survive a result, on a line of their own.
+fn key_data(fields: &BTreeMap<String, String>) -> String {
+    if fields.is_empty() {
+        return String::new();
+    }
+    format!("\nKey data: {}", serde_json::to_string(fields).unwrap_or_default())
 }
 
 /// A placeholder for media: what it was, its name, type and size, and how it is had back.
@@ -77,31 +101,49 @@ pub(super) fn media_lines(result: &ToolResult) -> String {
     result.media.iter().map(|media| format!("\n[{}: {media}]", media.kind.label())).collect()
 }
 
+/// A pointer to a result that moved out: what it is, what came of the call, how it begins, and when to read it.
 fn pointer(
     thread: &Thread,
     place: usize,
     part: usize,
     (artifact, by): (&str, ReadBy),
     head: Tokens,
-    meter: Meter<'_>,
+    (tools, meter): (&Tools, Meter<'_>),
 ) -> String {
     let content = words_of_part(thread, place, part);
-    let media = match &thread.message(place).parts()[part] {
-        Part::ToolResult(result) => media_lines(result),
-        _ => String::new(),
-    };
+    let (mut summary, mut media, mut subject) = (String::new(), String::new(), None);
+    if let Part::ToolResult(result) = &thread.message(place).parts()[part] {
+        let ending = tools.ending_at(thread, place, result);
+        let outcome = ending.outcome.map(|outcome| format!("{outcome}, ")).unwrap_or_default();
+        let fields = key_data(&tools.preserved_fields(result));
+        summary = format!("; {outcome}{}{fields}", gist(None, content, ending.failed(), "").full);
+        media = media_lines(result);
+        subject = thread.call_of(place, result).and_then(|call| call_subject(&tools.meaning(call)));
+    }
     let preview = truncate(meter.counter(), content, head);
     let preview = preview.rsplit_once(char::is_whitespace).map_or(preview, |(whole, _)| whole).trim_end();
     let lines = content.lines().count();
     let s = if lines == 1 { "" } else { "s" };
     let reference = thread.reference(place);
     let back = match by {
-        ReadBy::Tool => format!("To retrieve full content, call: read_artifact(\"{artifact}\")"),
+        ReadBy::Tool => {
+            let hint = subject.map(|of| format!("Read it when the full text of {of} is needed.\n")).unwrap_or_default();
+            format!("{hint}To retrieve full content, call: read_artifact(\"{artifact}\")")
+        }
         ReadBy::Nobody => "The rest was left out to save room.".to_owned(),
     };
     format!(
-        "[Externalized Content - artifact:{artifact}]\nSummary: {reference}, {lines} line{s}, beginning:\n{preview}{media}\n{back}"
+        "[Externalized Content - artifact:{artifact}]\nSummary: {reference}, {lines} line{s}{summary}\nBeginning:\n{preview}{media}\n{back}"
     )
+}
+
+/// The most characters of a command or a query that a hint names.
+const SUBJECT_CHARS_MAX: usize = 60;
+
+/// What a call is about: its path, or else its command or its query.
+fn call_subject(meaning: &CallMeaning) -> Option<String> {
+    let named = meaning.paths.first().or(meaning.command.as_ref()).or(meaning.query.as_ref())?;
+    Some(one_line(named, SUBJECT_CHARS_MAX))
 }
 
 fn trimmed(thread: &Thread, place: usize, part: usize, keep: Tokens, meter: Meter<'_>) -> String {
@@ -155,12 +197,7 @@ fn heading(result: &ToolResult, ending: CallEnding) -> String {
     }
 }
 
-fn cleared(
-    thread: &Thread,
-    heading: String,
-    why: &ClearReason,
-    preserved: &std::collections::BTreeMap<String, String>,
-) -> String {
+fn cleared(thread: &Thread, heading: String, why: &ClearReason, preserved: &BTreeMap<String, String>) -> String {
     let mark = |id: &MessageId| {
         let place = thread.messages().iter().position(|message| message.id() == *id);
         place.map_or_else(|| "a later message".to_owned(), |place| thread.reference(place))
@@ -174,9 +211,5 @@ fn cleared(
         ClearReason::Superseded { by } => text.push_str(&format!("\nOut of date since {}.", mark(by))),
         _ => {}
     }
-    if !preserved.is_empty() {
-        let fields = serde_json::to_string(preserved).unwrap_or_default();
-        text.push_str(&format!("\nKey data: {fields}"));
-    }
-    text
+    text + &key_data(preserved)
 }

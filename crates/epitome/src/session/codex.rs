@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::fields::{Fields, quoted, with_fields};
+use super::format::CODEX_PREFIX;
 use super::ids::Ids;
 use super::lines::Line;
 use super::reading::{Reading, Visible, text_of};
@@ -18,9 +19,6 @@ use crate::wire::{Dialect, Voice, decode_message, say};
 
 /// How many bytes of user messages a compaction without a history of its own keeps (20 000 tokens of four bytes).
 const USER_BYTES_MAX: usize = 80_000;
-
-/// How Codex itself introduces a summary.
-const SUMMARY_PREFIX: &str = "Another language model started to solve this problem and produced a summary";
 
 /// What Codex's loader goes by.
 #[derive(Clone, Debug)]
@@ -358,5 +356,5 @@ fn is_summary(message: &NewMessage, summary: &str) -> bool {
     let opaque = |part: &Part| matches!(part, Part::Opaque(opaque) if opaque.kind.contains("compaction"));
     let text = text_of(&message.parts);
     let told = message.role != Role::Tool && !summary.is_empty() && text.contains(summary);
-    told || message.role == Role::User && text.starts_with(SUMMARY_PREFIX) || message.parts.iter().any(opaque)
+    told || message.role == Role::User && text.starts_with(CODEX_PREFIX) || message.parts.iter().any(opaque)
 }

@@ -70,7 +70,8 @@ impl Format {
         match self {
             Format::PiEvents => format!("{EVENTS_PREFIX}{summary}"),
             Format::PiTree => format!("{TREE_PREFIX}{summary}{TREE_SUFFIX}"),
-            Format::ClaudeCode | Format::Codex | Format::List(_) => summary.to_owned(),
+            Format::Codex => format!("{CODEX_PREFIX}{summary}"),
+            Format::ClaudeCode | Format::List(_) => summary.to_owned(),
         }
     }
 
@@ -93,6 +94,14 @@ const EVENTS_PREFIX: &str = "Another language model worked on this task and prod
 const TREE_PREFIX: &str =
     "The conversation history before this point was compacted into the following summary:\n\n<summary>\n";
 const TREE_SUFFIX: &str = "\n</summary>";
+
+/// Codex tells a summary from the user's messages by these words and the line break after them, to the letter. Whatever begins
+/// otherwise is kept as the user's by its next compaction.
+pub(super) const CODEX_PREFIX: &str = "Another language model started to solve this problem and produced a summary of its thinking \
+                                       process. You also have access to the state of the tools that were used by that \
+                                       language model. Use this to build on the work that has already been done and avoid \
+                                       duplicating work. Here is the summary produced by the other language model, use the \
+                                       information in this summary to assist with your own analysis:\n";
 
 /// What one line tells.
 enum Sign {

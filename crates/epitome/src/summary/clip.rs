@@ -129,7 +129,7 @@ pub(super) fn clip_chars(text: &str, chars_max: usize) -> String {
 }
 
 /// Joins a text into one line of at most so many characters, with `…` where it is cut.
-pub(super) fn one_line(text: &str, chars_max: usize) -> String {
+pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");
     if line.chars().count() <= chars_max {

@@ -526,8 +526,12 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Writes the request that is open, in full, and what was done about it.
     fn write_turn_context(&mut self) {
-        let Some(task) = self.items.current_task.clone() else { return };
-        if self.is_in_prompt(&task.text) {
+        // The turn that the cut splits need not be the last one.
+        let split = || self.items.turn_context.as_ref().map(|context| context.request.clone());
+        let is_last = self.items.current_task.is_some();
+        let Some(task) = self.items.current_task.clone().or_else(split) else { return };
+        let is_told = self.is_in_prompt(&task.text);
+        if is_told && is_last {
             return;
         }
         let section = if self.items.turn_context.is_some() { Section::TurnContext } else { Section::Requests };
@@ -542,7 +546,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let opens = |request: &&UserRequest| request.place == task.place && request.text == task.text;
         let label = self.items.requests.iter().find(opens).map(|request| self.label(request));
         let label = label.unwrap_or_else(|| RequestLabel::at(task.place)).render_latest();
-        self.write_quote(&task.text, task.place, most, &label);
+        if is_told {
+            let _ = writeln!(self.out, "Request: m{}", task.place + 1);
+        } else {
+            self.write_quote(&task.text, task.place, most, &label);
+        }
         let Some(context) = self.items.turn_context.clone() else { return };
         let mut room = self.share(BRIEF_SHARE);
         for Quote { text, place } in &context.progress {

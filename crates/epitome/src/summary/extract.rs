@@ -2,7 +2,7 @@
 //!
 //! It reads the typed messages and nothing else, and quotes what it finds, in any language.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::answered::answered;
@@ -45,8 +45,10 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
         }
         note_calls(&mut items, &mut seen, place, message, tools);
         for (_, result) in message.results() {
-            let ending = tools.ending_at(thread, at, result);
-            note_result(&mut items, &mut seen, message, result, ending, tools);
+            if tools.is_summarized(&result.tool) {
+                let ending = tools.ending_at(thread, at, result);
+                note_result(&mut items, &mut seen, message, result, ending, tools);
+            }
             note_said_in_result(&mut items, &mut seen, message, result);
         }
         note_words(&mut items, place, message);
@@ -261,7 +263,8 @@ fn note_calls<'t>(
     message: &'t Message,
     tools: &Tools,
 ) {
-    for call in message.calls() {
+    // A summarizer that is not shown a tool's parts is not told of them either.
+    for call in message.calls().filter(|call| tools.is_summarized(&call.name)) {
         let meaning = tools.meaning(call);
         for path in &meaning.paths {
             note_file(items, seen, path, &meaning, place);
@@ -408,16 +411,7 @@ fn note_outcome(
     ending: CallEnding,
     tools: &Tools,
 ) {
-    let mut key_fields: BTreeMap<String, String> = result.key_fields.clone();
-    if let Some(rule) = tools.rule(&result.tool)
-        && let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&result.text)
-    {
-        for name in &rule.preserve {
-            if let Some(value) = object.get(name) {
-                key_fields.insert(name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-            }
-        }
-    }
+    let key_fields = tools.preserved_fields(result);
     if !key_fields.is_empty() {
         items.tool_outcomes.push(ToolOutcome {
             tool: result.tool.to_string(),

@@ -30,15 +30,15 @@ const FILES_MAX: usize = 5;
 
 /// What came of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ResultGist {
+pub(crate) struct ResultGist {
     /// In a few words; empty where a few do not tell it.
-    pub(super) brief: String,
+    pub(crate) brief: String,
     /// In one line.
-    pub(super) full: String,
+    pub(crate) full: String,
 }
 
 /// Returns the gist of what a call printed. `root` is left out of paths.
-pub(super) fn gist(command: Option<&str>, output: &str, failed: bool, root: &str) -> ResultGist {
+pub(crate) fn gist(command: Option<&str>, output: &str, failed: bool, root: &str) -> ResultGist {
     let shown = |line: &str| if root.is_empty() { line.to_owned() } else { line.replace(root, "") };
     let both = |gist: &str| {
         let gist = shown(gist);

@@ -46,12 +46,13 @@ mod work_state;
 
 pub use answer::{AnswerError, Finish, InventedItem, Reply};
 pub use cache_key::CacheKey;
-pub(crate) use clip::{GAP, clip_middle};
+pub(crate) use clip::{GAP, clip_middle, one_line};
 pub use dialogue::{Dialogue, ModelSummary, Progress};
 pub(crate) use embedded::summarize;
 pub use embedded::{Summary, SummaryAuthor};
 pub(crate) use extract::{extract, is_taken_back};
 pub use facts::{Fact, FactKind, FactStatus, facts};
+pub(crate) use gist::gist;
 pub(crate) use headings::{STILL_HOLDS, is_rendered, titled_turns};
 pub(crate) use keywords::{all_words, keywords};
 pub use memory::{FoldError, FoldRules, MemoryBlock, MemoryRequest, PlainFold};

@@ -11,6 +11,7 @@ mod harness;
 mod matching;
 mod model_words;
 mod outcomes;
+mod presets;
 mod promises;
 mod properties;
 mod protect;

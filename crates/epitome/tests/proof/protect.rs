@@ -3,17 +3,18 @@
 use epitome::budget::Tokens;
 use epitome::plan::{Compaction, Room};
 use epitome::planner::PlanOptions;
+use epitome::policy::CutPlace;
 use epitome::wire::Dialect;
 use serde_json::{Value, json};
 
 use crate::claims::{compaction_holds, words};
 use crate::world::{PRESETS, Under, World, compact, prompt};
 
-const DIALECT: Dialect = Dialect::Chat;
+pub const DIALECT: Dialect = Dialect::Chat;
 const REQUEST: &str = "Now rename the quince module, and nothing else.";
 
 /// A thread of some shape; the user's newest request is the last message.
-fn thread(shape: &str, under: &Under) -> World {
+pub fn thread(shape: &str, under: &Under) -> World {
     let mut messages = vec![json!({"role": "system", "content": "You are careful."})];
     match shape {
         "one long turn" => {
@@ -35,19 +36,33 @@ fn thread(shape: &str, under: &Under) -> World {
                 messages.extend(step(at, if at < 50 { 20 } else { 160 }));
             });
         }
+        "parallel calls" => (0..40).for_each(|at| {
+            messages.push(user(&format!("Look at the files of part {at}.")));
+            messages.extend(parallel(at, 5, 30));
+            messages.push(json!({"role": "assistant", "content": format!("Part {at} is fine.")}));
+        }),
         other => panic!("{other}"),
     }
     messages.push(user(REQUEST));
     World::read(Value::Array(messages).to_string(), DIALECT, under)
 }
 
-const SHAPES: [&str; 4] = ["one long turn", "many short turns", "huge results", "a large tail"];
+pub const SHAPES: [&str; 5] = ["one long turn", "many short turns", "huge results", "a large tail", "parallel calls"];
 
-fn user(text: &str) -> Value {
+pub fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-fn step(at: usize, lines: usize) -> [Value; 2] {
+/// Several calls at once, and their results.
+fn parallel(at: usize, calls: usize, lines: usize) -> Vec<Value> {
+    let steps: Vec<[Value; 2]> = (0..calls).map(|call| step(1000 * (at + 1) + call, lines)).collect();
+    let calls: Vec<Value> = steps.iter().map(|[call, _]| call["tool_calls"][0].clone()).collect();
+    let mut messages = vec![json!({"role": "assistant", "content": null, "tool_calls": calls})];
+    messages.extend(steps.into_iter().map(|[_, result]| result));
+    messages
+}
+
+pub fn step(at: usize, lines: usize) -> [Value; 2] {
     let id = format!("call_{at}");
     let arguments = json!({"path": format!("src/file_{at}.rs")}).to_string();
     let text: String = (0..lines).map(|line| format!("{line}: let part_{at}_{line} = shape({line});\n")).collect();
@@ -71,13 +86,24 @@ fn protected_from(world: &World, under: &Under, target: Tokens) -> usize {
         share = share.clamp(limit.min, limit.max);
     }
     let tokens = protect.recent_tokens.max(share);
-    let by_tokens = thread.exchanges().iter().map(|exchange| exchange.range().start);
-    let by_tokens = by_tokens.filter(|start| thread.tokens(*start..end) <= tokens).min().unwrap_or(end);
+    let starts = thread.exchanges().iter().map(|exchange| exchange.range().start);
+    let mut by_tokens = starts.filter(|start| thread.tokens(*start..end) <= tokens).min().unwrap_or(end);
+    let opens = |place: &usize| thread.message(*place).opens_turn();
+    let later = (by_tokens..end).find(opens);
+    if protect.cut == CutPlace::NearTurn {
+        let keeps_most = |place: &usize| thread.tokens(*place..end) >= tokens.share(0.75);
+        by_tokens = later.filter(keeps_most).unwrap_or(by_tokens);
+    }
+    if protect.cut == CutPlace::Turn && tokens > Tokens::ZERO {
+        let around = (0..(by_tokens + 1).min(end)).rev().find(opens).unwrap_or(by_tokens);
+        let fits = thread.tokens(around..end) <= target.share(protect.tail_max);
+        by_tokens = if fits { around } else { later.unwrap_or(around) };
+    }
     let from = from.min(by_tokens);
     if from < end { thread.exchange_at(from).range().start } else { end }
 }
 
-fn at_trigger(world: &World, under: &Under, window: u64) -> Option<(Room, Compaction)> {
+pub fn at_trigger(world: &World, under: &Under, window: u64) -> Option<(Room, Compaction)> {
     let room = Room::in_window(&under.policy, Tokens::new(window), Tokens::ZERO);
     let ask = PlanOptions { force: !under.policy.trigger.auto, ..PlanOptions::default() };
     let compaction = compact(&world.thread, room, under, DIALECT, &ask)?;
