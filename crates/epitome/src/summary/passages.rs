@@ -474,7 +474,16 @@ impl<'a> PassageSplitter<'a> {
     }
 
     fn new_source(&mut self, kind: SourceKind, label: String, at: usize) -> usize {
-        self.out.sources.push(Source { kind, label, first: at, last: at, edited: None, read: None, is_lookup: false, is_told: false });
+        self.out.sources.push(Source {
+            kind,
+            label,
+            first: at,
+            last: at,
+            edited: None,
+            read: None,
+            is_lookup: false,
+            is_told: false,
+        });
         self.out.sources.len() - 1
     }
 
