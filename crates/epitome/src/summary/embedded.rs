@@ -379,13 +379,24 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let mut room = self.share(WORKSTREAM_SHARE);
         let mut kept: Vec<String> = Vec::new();
         for line in state.render().lines().filter(|line| !line.is_empty()) {
+            // What the user said stands above, word for word.
+            if line.strip_prefix("- ").is_some_and(|words| self.is_in_prompt(words)) {
+                continue;
+            }
             let line = one_line(line, ACTION_CHARS_MAX);
             let cost = self.count(&line) + Tokens::new(1);
             if cost > room {
                 break;
             }
             room -= cost;
+            // A list without an entry needs no heading.
+            if !line.starts_with("- ") && kept.last().is_some_and(|last| !last.starts_with("- ")) {
+                kept.pop();
+            }
             kept.push(line);
+        }
+        if kept.last().is_some_and(|last| !last.starts_with("- ")) {
+            kept.pop();
         }
         if !kept.is_empty() && self.open_section(Section::Workstream) {
             let _ = writeln!(self.out, "{}", kept.join("\n"));
