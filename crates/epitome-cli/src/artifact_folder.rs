@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use epitome::plan::{ArtifactId, Compaction};
 use epitome::render::Prompt;
 use epitome::session::Session;
 use epitome::thread::Thread;
 use epitome::wire::PromptMessage;
+use epitome_runtime::summarize::Prose;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,6 +28,7 @@ const FOLDER: &str = ".epitome";
 /// .epitome/.gitignore                  `*`, if the folder was created here
 /// .epitome/objects/HASH                one part, or the messages of one span, a line each
 /// .epitome/compactions/HASH.json       a CompactionRecord
+/// .epitome/summaries/HASH.json         what a model answered to the request of that hash
 /// ```
 ///
 /// Files are named after their content and only ever added, so a reader never sees half of one, two runs on one folder
@@ -281,7 +284,7 @@ impl ArtifactFolder {
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        for folder in ["objects", "compactions"].map(|name| self.dir.join(name)) {
+        for folder in ["objects", "compactions", "summaries"].map(|name| self.dir.join(name)) {
             builder.create(&folder).map_err(|error| Failure::unwritable(&self.dir, words(&error)))?;
             sweep(&folder, |_| true);
         }
@@ -289,6 +292,25 @@ impl ArtifactFolder {
             replace(&self.dir.join(".gitignore"), &["*\n"], Origin::Nothing)?;
         }
         Ok(())
+    }
+
+    /// Reads what a model answered to a request before, unless that is longer ago than `age_max`.
+    pub fn answer(&self, request: &str, age_max: Duration) -> Option<Prose> {
+        let path = self.answer_path(request);
+        let age = fs::metadata(&path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
+        let json = (age < age_max).then(|| fs::read_to_string(path).ok()).flatten()?;
+        serde_json::from_str(&json).ok()
+    }
+
+    /// Stores what a model answered to a request.
+    pub fn put_answer(&self, request: &str, prose: &Prose) -> Result<()> {
+        self.create_folders()?;
+        let json = serde_json::to_string(prose).unwrap_or_default();
+        replace(&self.answer_path(request), &[&json], Origin::Nothing)
+    }
+
+    fn answer_path(&self, request: &str) -> PathBuf {
+        self.dir.join("summaries").join(format!("{request}.json"))
     }
 
     fn object(&self, id: &ArtifactId) -> PathBuf {

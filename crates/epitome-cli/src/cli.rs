@@ -86,6 +86,14 @@ Examples:
   epitome compact session.jsonl --model-url https://api.openai.com \\
     --summarizer-model gpt-5-mini")]
     Compact(Box<CompactArgs>),
+    /// Write what a new thread needs of this one to reach a goal
+    ///
+    /// The file stays as it is. The text begins with the goal, and of the old thread it has what the goal needs.
+    #[command(after_help = "\
+Examples:
+  claude \"$(epitome handoff session.jsonl 'Write the release notes')\"
+  epitome handoff thread.json 'Port the parser' -o next.json")]
+    Handoff(Box<HandoffArgs>),
     /// Show where the tokens of a context are
     #[command(after_help = "Example:\n  epitome show session.jsonl --top 5")]
     Show(ShowArgs),
@@ -252,7 +260,7 @@ Examples:
 }
 
 /// The file, and how to read it.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct InputArgs {
     /// The session, request or message list; `-` reads standard input
     pub file: PathBuf,
@@ -277,7 +285,7 @@ pub struct PlanArgs {
 }
 
 /// The policy, the size and the wishes for a compaction.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct GoalArgs {
     /// A preset (see `epitome policy list`) or the path of a policy file
     #[arg(long, value_name = "POLICY")]
@@ -328,6 +336,32 @@ pub struct CompactArgs {
     /// Replace OUT if it exists
     #[arg(long)]
     pub overwrite: bool,
+    /// Note in the session that nobody asked for this compaction: for hooks and scripts
+    #[arg(long)]
+    pub auto: bool,
+    #[command(flatten)]
+    pub summary: SummaryArgs,
+}
+
+/// `epitome handoff`.
+#[derive(Debug, Args)]
+pub struct HandoffArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// The goal of the new thread
+    pub goal: String,
+    /// Output file, a list of one message [default: the text, on standard output]
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Maximum tokens
+    #[arg(long, value_name = "TOKENS", value_parser = amount)]
+    pub budget: Option<u64>,
+    /// A policy that hands over [default: amp]
+    #[arg(long, value_name = "POLICY")]
+    pub policy: Option<String>,
     #[command(flatten)]
     pub summary: SummaryArgs,
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::Write as _;
+use std::time::Duration;
 
 use epitome::Fitted;
 use epitome::budget::TokenCounter;
@@ -12,20 +13,25 @@ use epitome::summary::{Dialogue, StructuredSummary};
 use epitome::wire::Dialect;
 use epitome_runtime::config::{Config, SecretSource};
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::summarize::{ModelSummarizer, NoSummary, QuestionForm, Summarizer, SummaryUsage};
+use epitome_runtime::summarize::{ModelSummarizer, NoSummary, QuestionForm, Summarizer, SummaryUsage, cache_name};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use crate::artifact_folder::ArtifactFolder;
 use crate::cli::SummaryArgs;
 use crate::cli_config::{CliConfig, Flags};
 use crate::failure::{Exit, Failure, Result};
+use crate::input::OpenedFile;
 use crate::open_store;
 use crate::progress::Progress;
+
+const DAY_S: u64 = 86_400;
 
 /// Writes summaries, and remembers what a model answered.
 ///
 /// A plan may be made several times until it fits, and each time its draft may ask for the same summary. Answers and
-/// failures are therefore kept under the request's cache key: a model is asked, and paid, once for the same text.
+/// failures are therefore kept under the request's cache key: a model is asked, and paid, once for the same text. Answers are kept
+/// for the next run as well, in the folder of the file's artifacts.
 pub struct SummaryWriter<'a> {
     summarizer: Summarizer,
     host: Option<String>,
@@ -33,6 +39,12 @@ pub struct SummaryWriter<'a> {
     runtime: Option<Runtime>,
     is_dry_run: bool,
     progress: &'a Progress,
+    /// Keeps answers from one run to the next.
+    folder: ArtifactFolder,
+    /// How long they are kept.
+    cache: Duration,
+    /// What was spent on the answers of this run.
+    spent: SummaryUsage,
     answers: RefCell<HashMap<String, Result<StructuredSummary, NoSummary>>>,
 }
 
@@ -63,15 +75,29 @@ pub enum SummarySource {
 }
 
 impl<'a> SummaryWriter<'a> {
-    /// Creates the writer that the command line or the configuration asks for. A dry run calls no model.
-    pub fn new(mut config: CliConfig, args: &SummaryArgs, is_dry_run: bool, progress: &'a Progress) -> Result<Self> {
+    /// Creates the writer that the command line or the configuration asks for. A dry run calls no model. Where no model is named,
+    /// it is the one that the session was held with.
+    pub fn new(
+        mut config: CliConfig,
+        args: &SummaryArgs,
+        opened: &OpenedFile,
+        folder: ArtifactFolder,
+        is_dry_run: bool,
+        progress: &'a Progress,
+    ) -> Result<Self> {
+        let named = &mut config.loaded.config.0;
+        if named.summarizer.name.is_none() && named.model.name.is_none() {
+            named.summarizer.name = opened.conversation.window_hints().model.map(str::to_owned);
+        }
+        let cache = Duration::from_secs(named.summarizer.cache_days * DAY_S);
         if args.model_url.is_some() && args.summarizer_key_env.is_none() {
             config.loaded.config.0.summarizer.key = usual_key(&config);
         }
         let summarizer = config.values().summarizer(&config.environment)?;
         let host = config.values().summarizer_model().map(|known| known.url.host());
         let runtime = summarizer.model().map(|_| open_store::runtime()).transpose()?;
-        Ok(SummaryWriter { summarizer, host, runtime, is_dry_run, progress, answers: RefCell::default() })
+        let (spent, answers) = (SummaryUsage::default(), RefCell::default());
+        Ok(SummaryWriter { summarizer, host, runtime, is_dry_run, progress, folder, cache, spent, answers })
     }
 
     /// Writes the summary of a draft. Without a text the library's own code writes it.
@@ -92,7 +118,7 @@ impl<'a> SummaryWriter<'a> {
         // A request that is too long for the model is made smaller, as often as the summarizer allows.
         let mut smaller = 0;
         let answer = loop {
-            let Some(dialogue) = model.dialogue(planner, draft, &QuestionForm::Transcript, None, smaller) else {
+            let Some(dialogue) = model.dialogue(planner, draft, &QuestionForm::Transcript, smaller) else {
                 return Ok((None, SummarySource::None));
             };
             match self.ask_once(model, runtime, dialogue, counter, &called) {
@@ -115,20 +141,22 @@ impl<'a> SummaryWriter<'a> {
         counter: &dyn TokenCounter,
         called: &ModelAtHost,
     ) -> Result<StructuredSummary, NoSummary> {
-        let key = dialogue.request().cache_key.to_string();
+        let key = cache_name(&dialogue, &QuestionForm::Transcript);
         if let Some(known) = self.answers.borrow().get(&key) {
             return known.clone();
+        }
+        if let Some(prose) = self.folder.answer(&key, self.cache) {
+            return Ok(prose.summary);
         }
         if self.answers.borrow().is_empty() {
             let _ = writeln!(std::io::stderr(), "Asking {called} for a summary.");
         }
-        let prose = runtime.block_on(model.ask(
-            &TenantId::local(),
-            dialogue,
-            &QuestionForm::Transcript,
-            counter,
-            &SummaryUsage::default(),
-        ));
+        let (tenant, put) = (TenantId::local(), QuestionForm::Transcript);
+        let prose = runtime.block_on(model.ask(&tenant, dialogue, &put, counter, &self.spent));
+        if let Some(prose) = prose.as_ref().ok().filter(|_| !self.cache.is_zero()) {
+            // Without it the model is asked again next time, which is no reason to fail now.
+            let _ = self.folder.put_answer(&key, prose);
+        }
         let answer = prose.map(|prose| prose.summary);
         self.answers.borrow_mut().insert(key, answer.clone());
         answer

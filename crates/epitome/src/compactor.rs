@@ -404,7 +404,7 @@ impl<'a> Compactor<'a> {
             PromptShape::Free => (prompt.messages.clone(), prompt.tokens(thread, meter)),
         };
         let (tokens_before, tokens_after) = (thread.total().get(), after.get());
-        CompactedContext { messages, summary, tokens_before, tokens_after }
+        CompactedContext { messages, summary, tokens_before, tokens_after, ..CompactedContext::default() }
     }
 
     /// Returns the error for messages of which nothing can shrink.

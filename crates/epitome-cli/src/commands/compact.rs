@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use epitome::plan::ArtifactId;
-use epitome::session::{CompactedContext, Format, ReadOptions, Session, SessionChange};
+use epitome::session::{CompactedContext, CompactionOccasion, Format, ReadOptions, Session, SessionChange};
 use epitome::wire::PromptMessage;
 use epitome::{Conversation, Fitted};
 use serde_json::json;
@@ -28,11 +28,17 @@ use crate::write::{Origin, is_same_file, may_create, may_replace, replace};
 pub fn run(args: &CompactArgs, config: Option<&Path>, screen: Screen, progress: &Progress) -> Result<Answer, Failure> {
     let config = CliConfig::load(config, summary_writer::flags(&args.summary))?;
     let job = FileCompaction::new(&args.plan, &config)?;
-    let writer = SummaryWriter::new(config, &args.summary, args.dry_run, progress)?;
+    let folder = ArtifactFolder::of(args.plan.input.artifacts.as_deref(), &job.opened.path);
+    let writer = SummaryWriter::new(config, &args.summary, &job.opened, folder, args.dry_run, progress)?;
     let target = Target::of(args, &job.opened)?;
     match job.run(&writer)? {
         None => copy_unchanged(&job, args, &target, screen),
-        Some((fitted, source)) => write_compacted(&job, &fitted, &source, args, &target, screen),
+        Some((mut fitted, source)) => {
+            if args.auto {
+                fitted.context.occasion = CompactionOccasion::Auto;
+            }
+            write_compacted(&job, &fitted, &source, args, &target, screen)
+        }
     }
 }
 
@@ -152,9 +158,7 @@ fn original_text(opened: &OpenedFile) -> Result<String, Failure> {
     }
     let kept = CompactedContext {
         messages: (0..thread.len()).map(PromptMessage::Kept).collect(),
-        summary: String::new(),
-        tokens_before: 0,
-        tokens_after: 0,
+        ..CompactedContext::default()
     };
     let written = session.write(&kept, "").map_err(|error| unreadable(&opened.path, &error))?;
     Ok(written.apply(source))
@@ -186,6 +190,7 @@ fn write_compacted(
     let mut answer = Answer::new(receipt::text(job, fitted, source, screen), receipt::json(job, fitted, source));
     answer.json["compacted"] = json!(true);
     answer.json["dry_run"] = json!(args.dry_run);
+    answer.json["trigger"] = json!(fitted.context.occasion.name());
     let appended = match (target, &written) {
         (Target::InPlace, SessionChange::Append(lines)) => Some(lines.trim_start().lines().count()),
         _ => None,

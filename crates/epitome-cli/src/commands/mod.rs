@@ -1,6 +1,6 @@
 //! The verbs, one file each: from parsed arguments to an answer.
 //!
-//! Only `compact`, `branch` and `export` write files; the others write to the store, or nothing.
+//! Only `compact`, `handoff`, `branch` and `export` write files; the others write to the store, or nothing.
 
 mod branch;
 mod check;
@@ -10,6 +10,7 @@ mod count;
 mod diff;
 mod export;
 mod facts;
+mod handoff;
 mod import;
 mod ledger;
 mod log;
@@ -56,6 +57,7 @@ pub fn run(cli: &Cli, screen: Screen) -> Result<Answer> {
         Verb::Facts(args) => facts::run(args, config, screen),
         Verb::Policy(args) => policy::run(args, screen),
         Verb::Config(args) => self::config::run(args, config, screen),
+        Verb::Handoff(args) => handoff::run(args, config, &progress),
         Verb::Import(args) => import::run(args, config, screen, &progress),
         Verb::Export(args) => export::run(args, config),
         Verb::Threads(args) => threads::run(args, config, screen),
@@ -112,6 +114,7 @@ fn first_activity(verb: &Verb) -> String {
         Verb::Check(CheckArgs { file: Some(file), .. }) => file,
         Verb::Count(args) => &args.input.file,
         Verb::Facts(args) => &args.source,
+        Verb::Handoff(args) => &args.input.file,
         _ => return "Opening the store".to_owned(),
     };
     format!("Reading {}", file.display())

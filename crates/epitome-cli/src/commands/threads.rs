@@ -26,20 +26,22 @@ pub fn run(args: &ThreadsArgs, config: Option<&Path>, screen: Screen) -> Result<
         }
         rows.sort_by(|one, other| (other.updated, &other.key).cmp(&(one.updated, &one.key)));
         rows.truncate(args.limit);
-        let heads = ["thread", "messages", "tokens", "plans", "updated", "dialect", "", "begins"];
+        let heads = ["thread", "messages", "tokens", "plans", "updated", "dialect", "", "about"];
         let mut table = Table::with_heads("lrrrllll", heads);
         let mut json: Vec<Value> = Vec::new();
         for row in &rows {
             let begins = first_words(&store, row).await;
+            let about = display_summary(&store, row).await;
             let job = store.log().store().job(&row.key, &JobKind::Compact).await?;
             let is_compacting = job.is_some_and(|job| job.state.is_pending());
             let state = if is_compacting { "compacting" } else { "" };
             let (thread, updated) = (&row.key.thread, &row.updated);
-            table.row(&[thread, &row.length, &row.tokens, &row.version, updated, &row.dialect, &state, &begins]);
+            let shown = about.as_ref().unwrap_or(&begins);
+            table.row(&[thread, &row.length, &row.tokens, &row.version, updated, &row.dialect, &state, shown]);
             json.push(json!({
                 "thread": thread, "messages": row.length, "tokens": row.tokens, "plans": row.version,
                 "created": row.created.to_string(), "updated": updated.to_string(), "dialect": row.dialect,
-                "counter": row.counter, "shared": row.shared, "compacting": is_compacting, "begins": begins,
+                "counter": row.counter, "shared": row.shared, "compacting": is_compacting, "begins": begins, "summary": about,
             }));
         }
         let mut text = table.text(screen);
@@ -55,4 +57,14 @@ async fn first_words(store: &OpenStore, row: &ThreadRow) -> String {
     let opening = store.log().read(row, 0..row.length.min(OPENING_MESSAGES)).await.unwrap_or_default();
     let first = opening.iter().find(|entry| entry.message.opens_turn());
     first.map_or_else(String::new, |entry| excerpt::line(&entry.message.parts))
+}
+
+/// Returns two sentences about a thread that was compacted: what it is about, and how things stand.
+async fn display_summary(store: &OpenStore, row: &ThreadRow) -> Option<String> {
+    if row.version == 0 {
+        return None;
+    }
+    let (_, plan) = store.log().plan(&row.key, None).await.ok()??;
+    let display = plan.compaction.summaries.first()?.items.display();
+    (!display.is_empty()).then_some(display)
 }

@@ -135,12 +135,19 @@ impl Config {
         let key_name = if self.summarizer.key.is_some() { "summarizer.key" } else { "model.key" };
         let key = known.key.map(|key| (key_name, key));
         let asked = Asked { section, url: known.url, name: known.name, dialect: known.dialect, key };
-        self.client(&asked, environment, missing)
+        self.client(&asked, self.summary_timeouts(), environment, missing)
+    }
+
+    /// How long a summary may take is said for summaries; the limit of an agent's own calls does not end it sooner.
+    fn summary_timeouts(&self) -> Timeouts {
+        let timeouts = self.timeouts();
+        Timeouts { whole: timeouts.whole.max(Duration::from_secs(self.summarizer.timeout_s)), ..timeouts }
     }
 
     fn client(
         &self,
         asked: &Asked<'_>,
+        timeouts: Timeouts,
         environment: &Environment,
         missing: BuildError,
     ) -> Result<Arc<dyn Model>, BuildError> {
@@ -149,7 +156,7 @@ impl Config {
             ModelUrl::Http(url) => url,
         };
         let mut endpoint = Endpoint::new(url.as_str(), asked.dialect, asked.name.ok_or(missing)?);
-        endpoint.timeouts = self.timeouts();
+        endpoint.timeouts = timeouts;
         let secret = asked.key.map(|(name, key)| revealed(name, key, environment)).transpose()?;
         endpoint.key = secret.map(|secret| Secret::new(&secret));
         let model = HttpModel::new(endpoint);
@@ -372,6 +379,15 @@ mod tests {
         assert_eq!(asked(&[&MODEL[..], &[kind("model")]].concat()), (Some("big".to_owned()), false));
         let small = [&MODEL[..], &[kind("model-with-fallback"), ("summarizer.name", "small")]].concat();
         assert_eq!(asked(&small), (Some("small".to_owned()), true));
+    }
+
+    #[test]
+    fn a_summary_may_take_as_long_as_was_said() {
+        for (said, whole_s) in [("30", 600), ("1800", 1800)] {
+            let flags = [&MODEL[..], &[("summarizer.kind", "model"), ("summarizer.timeout_s", said)]].concat();
+            let timeouts = config(&flags).summary_timeouts();
+            assert_eq!(timeouts.whole, Duration::from_secs(whole_s), "{said}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use epitome::budget::Tokens;
 use epitome::plan::{Action, Artifact, Compaction, Plan, RungStep};
 use epitome::planner::{Draft, Verdict};
 use epitome::policy::{Rung, SummaryForm};
-use epitome::summary::{Dialogue, WorkstreamState};
+use epitome::summary::Dialogue;
 use epitome::thread::Thread;
 use futures_util::StreamExt as _;
 use tracing::Instrument as _;
@@ -29,8 +29,8 @@ use super::Engine;
 use super::snapshot::Snapshot;
 use crate::artifact::{Access, PutOptions};
 use crate::event::spans::{self, CompactionOutcome};
-use crate::event::{CompactionStats, Event, EventField, EventKind, Strategy};
-use crate::ids::Moment;
+use crate::event::{Bus, CompactionStats, Event, EventField, EventKind, Strategy};
+use crate::ids::{Moment, ThreadKey};
 use crate::log::{ArtifactHint, NewDocument, StoredPlan, place_runs};
 use crate::model::Usage;
 use crate::recall::index_rows;
@@ -53,6 +53,8 @@ pub(super) struct CompactOptions {
     pub job: Option<(JobId, Uuid)>,
     /// Serve one prompt and commit nothing.
     pub uncommitted: bool,
+    /// The caller asked for it; the size of the prompt did not.
+    pub is_manual: bool,
 }
 
 /// A thread under a new compaction.
@@ -142,15 +144,34 @@ impl Engine {
         snapshot: Snapshot,
         options: CompactOptions,
     ) -> Result<CompactedThread, NotCompacted> {
+        let mut snapshot = snapshot;
+        let state_version = self.read_workstream_state(&mut snapshot).await;
         let snapshot = Arc::new(snapshot);
-        let state = self.read_workstream_state(&snapshot).await;
         let draft = Arc::new(self.draft(&snapshot).await?);
         self.emit_proposal(&snapshot, draft.plan());
-        let prose = self.ask_for_summary(&snapshot, &draft, &options, state.as_ref().map(|(state, _)| state)).await?;
-        self.inner.bus.before(&snapshot.key, &stats(draft.plan(), &snapshot.thread, 0)).await;
+        // A model may take a minute: whoever shows that a compaction is under way hears of it before.
+        let planned = stats(draft.plan(), &snapshot.thread, 0);
+        let unchanged = CompactionStats { tokens_after: planned.tokens_before, compacted_blocks: 0, ..planned };
+        let ending = HookEnding::new(&self.inner.bus, &snapshot.key, unchanged);
+        self.inner.bus.before(&snapshot.key, &planned).await;
+        let result = self.finish_and_commit(access, &snapshot, draft, state_version, options).await;
+        ending.tell(result.as_ref().ok().map(|compacted| compacted.stats)).await;
+        result
+    }
+
+    /// Asks for the summary that a draft needs, finishes it and commits it.
+    async fn finish_and_commit(
+        &self,
+        access: &Access,
+        snapshot: &Arc<Snapshot>,
+        draft: Arc<Draft>,
+        state_version: Option<u64>,
+        options: CompactOptions,
+    ) -> Result<CompactedThread, NotCompacted> {
+        let prose = self.ask_for_summary(snapshot, &draft, &options).await?;
         let finished = {
-            let (engine, snapshot) = (self.clone(), Arc::clone(&snapshot));
-            let written = prose.as_ref().map(|prose| prose.summary.clone());
+            let (engine, snapshot) = (self.clone(), Arc::clone(snapshot));
+            let written = prose.map(|prose| prose.summary);
             run_blocking(move || {
                 let compaction = snapshot.planner().finish(Arc::unwrap_or_clone(draft), written);
                 engine.prepare_commit(&snapshot, compaction)
@@ -163,16 +184,18 @@ impl Engine {
             Err(NotSaved::Behind)
         } else {
             let at = Moment::now();
-            let mut writes = vec![self.commit_plan(&snapshot, &compaction, &stored, compacted, at)];
-            let mut events = completion_events(&snapshot, &compaction, at);
-            events.extend(index.as_ref().and_then(|index| indexed_event(&snapshot, index, at)));
+            let mut writes = vec![self.commit_plan(snapshot, &compaction, &stored, compacted, at)];
+            let mut events = completion_events(snapshot, &compaction, options.is_manual, at);
+            events.extend(index.as_ref().and_then(|index| indexed_event(snapshot, index, at)));
             writes.extend(index);
-            writes.extend(self.store_artifacts(access, &snapshot, contents, at).await);
+            writes.extend(self.store_artifacts(access, snapshot, contents, at).await);
             writes.extend(events.iter().map(|event| self.inner.log.add_event(event)));
-            writes.extend(state.and_then(|state| self.merge_workstream_state(&snapshot, state, prose, at)));
+            writes.extend(
+                state_version.and_then(|version| self.put_workstream_state(snapshot, &compaction, version, at)),
+            );
             let done = |(job, token)| Write::FinishJob { job, token, end: JobEnd::Done };
             writes.extend(options.job.map(done));
-            self.commit(&snapshot, &writes, &events, &stats).await?
+            self.commit(snapshot, &writes, &events).await?
         };
         Ok(CompactedThread {
             version: snapshot.version + u64::from(saved.is_ok()),
@@ -201,15 +224,13 @@ impl Engine {
         snapshot: &Arc<Snapshot>,
         draft: &Arc<Draft>,
         options: &CompactOptions,
-        state: Option<&WorkstreamState>,
     ) -> Result<Option<Prose>, NotCompacted> {
         let Some(model) = self.inner.summarizer.model().filter(|_| !options.embedded_only) else { return Ok(None) };
         let mut smaller = 0;
         loop {
             let (planned, draft, asked) = (Arc::clone(snapshot), Arc::clone(draft), model.clone());
-            let (frame, state) = (options.frame.clone(), state.cloned());
-            let question =
-                run_blocking(move || question(&planned, &draft, &asked, frame, state.as_ref(), smaller)).await?;
+            let frame = options.frame.clone();
+            let question = run_blocking(move || question(&planned, &draft, &asked, frame, smaller)).await?;
             let Some((dialogue, put)) = question else { return Ok(None) };
             match self.find_or_ask(snapshot, model, dialogue, &put).await {
                 Ok(prose) => return Ok(Some(prose)),
@@ -328,13 +349,11 @@ impl Engine {
         snapshot: &Snapshot,
         writes: &[Write],
         events: &[Event],
-        stats: &CompactionStats,
     ) -> Result<Result<(), NotSaved>, NotCompacted> {
         match self.inner.log.apply(writes).await {
             Ok(()) => {
                 events.iter().for_each(|event| self.inner.bus.emit(event));
                 self.inner.job_changed.notify_waiters();
-                self.inner.bus.after(&snapshot.key, stats).await;
                 Ok(Ok(()))
             }
             Err(error) if error.is_conflict() => {
@@ -370,14 +389,17 @@ impl Engine {
         puts.filter_map(|written| async move { written.ok() }).collect().await
     }
 
-    /// Reads the workstream state and its version, where the policy keeps one.
-    async fn read_workstream_state(&self, snapshot: &Snapshot) -> Option<(WorkstreamState, u64)> {
+    /// Fills the workstream state into the options, where the policy keeps one. Returns the state's version.
+    async fn read_workstream_state(&self, snapshot: &mut Snapshot) -> Option<u64> {
         if snapshot.policy.summarize.form != SummaryForm::Workstream {
             return None;
         }
         let (tenant, name) = (&snapshot.key.tenant, snapshot.key.thread.as_str());
         match self.inner.log.document(tenant, DocumentKind::State, name).await {
-            Ok((state, version)) => Some((state.unwrap_or_default(), version)),
+            Ok((state, version)) => {
+                snapshot.options.workstream = state;
+                Some(version)
+            }
             Err(error) => {
                 tracing::warn!(%error, "failed to read the workstream state");
                 None
@@ -385,26 +407,55 @@ impl Engine {
         }
     }
 
-    fn merge_workstream_state(
+    /// Stores the workstream state as the summary has it.
+    fn put_workstream_state(
         &self,
         snapshot: &Snapshot,
-        (mut state, version): (WorkstreamState, u64),
-        prose: Option<Prose>,
+        compaction: &Compaction,
+        version: u64,
         at: Moment,
     ) -> Option<Write> {
-        let deltas = prose.map(|prose| prose.deltas).filter(|deltas| !deltas.is_empty())?;
-        for delta in deltas {
-            let evicted = state.merge(delta);
-            tracing::debug!(count = evicted.len(), "entries left the workstream state");
+        let state = compaction.summaries.first()?.items.workstream.as_ref()?;
+        if snapshot.options.workstream.as_ref() == Some(state) {
+            return None;
         }
         let (tenant, name) = (&snapshot.key.tenant, snapshot.key.thread.as_str());
-        let document = NewDocument::new(tenant, DocumentKind::State, name, &state).expecting(version).at(at);
+        let document = NewDocument::new(tenant, DocumentKind::State, name, state).expecting(version).at(at);
         Some(self.inner.log.put_document(document))
     }
 }
 
+/// Calls the hooks after a compaction, whatever became of it: committed, lost, failed, or left because its caller went away. A
+/// status that a hook set before would never be taken back otherwise.
+struct HookEnding {
+    bus: Bus,
+    key: ThreadKey,
+    /// What is told where nothing was compacted.
+    unchanged: CompactionStats,
+    is_told: bool,
+}
+
+impl HookEnding {
+    fn new(bus: &Bus, key: &ThreadKey, unchanged: CompactionStats) -> Self {
+        HookEnding { bus: bus.clone(), key: key.clone(), unchanged, is_told: false }
+    }
+
+    async fn tell(mut self, stats: Option<CompactionStats>) {
+        self.is_told = true;
+        self.bus.after(&self.key, &stats.unwrap_or(self.unchanged)).await;
+    }
+}
+
+impl Drop for HookEnding {
+    fn drop(&mut self) {
+        let Some(runtime) = tokio::runtime::Handle::try_current().ok().filter(|_| !self.is_told) else { return };
+        let (bus, key, stats) = (self.bus.clone(), self.key.clone(), self.unchanged);
+        runtime.spawn(async move { bus.after(&key, &stats).await });
+    }
+}
+
 /// Returns the events of a committed compaction: one for each rung that did something, then the completion.
-fn completion_events(snapshot: &Snapshot, compaction: &Compaction, at: Moment) -> Vec<Event> {
+fn completion_events(snapshot: &Snapshot, compaction: &Compaction, is_manual: bool, at: Moment) -> Vec<Event> {
     let plan = &compaction.plan;
     let limit = snapshot.room.limit.get();
     let mut events = Vec::new();
@@ -425,6 +476,7 @@ fn completion_events(snapshot: &Snapshot, compaction: &Compaction, at: Moment) -
     done = done
         .with(EventField::Policy, plan.policy.clone())
         .with(EventField::Round, plan.round)
+        .with(EventField::Trigger, if is_manual { "manual" } else { "auto" })
         .with(EventField::Covers, snapshot.length)
         .with(EventField::Author, author.unwrap_or_default())
         .with(EventField::Version, snapshot.version + 1);
@@ -450,7 +502,6 @@ fn question(
     draft: &Draft,
     model: &ModelSummarizer,
     frame: Option<RequestFrame>,
-    state: Option<&WorkstreamState>,
     smaller: u32,
 ) -> Option<(Dialogue, QuestionForm)> {
     let pending = draft.pending()?;
@@ -465,7 +516,7 @@ fn question(
         }
         None => QuestionForm::Transcript,
     };
-    let dialogue = model.dialogue(&snapshot.planner(), draft, &put, state, smaller)?;
+    let dialogue = model.dialogue(&snapshot.planner(), draft, &put, smaller)?;
     Some((dialogue, put))
 }
 

@@ -317,6 +317,7 @@ impl OpenThread {
                 frame: Some(self.engine.frame(request)),
                 uncommitted,
                 job: None,
+                is_manual: request.force,
             };
             let may_ask_model = !options.embedded_only;
             match self.engine.compact(&self.access, snapshot, options).await {

@@ -46,6 +46,7 @@ event_fields! {
     State = "state": "The end of a job: `done` or `failed`.",
     Tokens = "tokens": "The tokens that came back.",
     Touched = "touched": "The number of parts and spans that a rung changed.",
+    Trigger = "trigger": "`manual` where a person or a program asked for the compaction, else `auto`.",
     TurnsSinceCompaction = "turns_since_compaction": "The number of turns since the newest compaction.",
     Usage = "usage": "The tokens that a provider reported.",
     Version = "version": "The version of the committed plan.",

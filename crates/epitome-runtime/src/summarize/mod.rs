@@ -10,7 +10,7 @@ pub use model::{ModelSummarizer, QuestionForm, RequestFrame, cache_name};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use epitome::summary::{StateDelta, StructuredSummary};
+use epitome::summary::StructuredSummary;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Usage;
@@ -47,9 +47,6 @@ impl Summarizer {
 pub struct Prose {
     /// The model's part.
     pub summary: StructuredSummary,
-    /// The changes to the workstream state.
-    #[serde(default)]
-    pub deltas: Vec<StateDelta>,
 }
 
 /// The usage of all calls for one summary.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use epitome::budget::{Meter, TokenCounter, Tokens, Window, counter_for};
 use epitome::planner::{Draft, Planner, Questions};
-use epitome::summary::{AnswerError, Dialogue, Progress, Reply, SummaryPrompt, WorkstreamState};
+use epitome::summary::{AnswerError, Dialogue, Finish, Progress, Reply, SummaryPrompt, SummaryRequest};
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, Voice, decode_message, say};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use super::flight::SingleFlight;
 use super::{NoSummary, NoSummaryReason, Prose, SummaryUsage};
 use crate::event::spans::CallPurpose;
 use crate::ids::TenantId;
-use crate::model::{Model, ModelError, ModelPrompt, answer_traced, believable_limit};
+use crate::model::{Model, ModelAnswer, ModelError, ModelPrompt, answer_traced, believable_limit};
 
 /// The most times that one question is asked while the answers cannot be used.
 const ASKED_MAX: u32 = 2;
@@ -24,6 +24,8 @@ const SMALLER_MAX: u32 = 3;
 const CHUNK_CHARS_MIN: usize = 1000;
 /// Tokens of a window that are left free for roles, schema and miscounts.
 const MARGIN: Tokens = Tokens::new(64);
+/// The setting of a request for which some models refuse it.
+const TEMPERATURE: &str = "temperature";
 const SUSPECTED_FOR: Duration = Duration::from_secs(600);
 /// The share of a window that the answer may take at most.
 const ANSWER_SHARE: f64 = 0.33;
@@ -124,19 +126,14 @@ impl ModelSummarizer {
     }
 
     /// Returns the dialogue for a draft's summary; each step `smaller` halves its questions.
-    pub fn dialogue(
-        &self,
-        planner: &Planner<'_>,
-        draft: &Draft,
-        put: &QuestionForm,
-        state: Option<&WorkstreamState>,
-        smaller: u32,
-    ) -> Option<Dialogue> {
+    pub fn dialogue(&self, planner: &Planner<'_>, draft: &Draft, put: &QuestionForm, smaller: u32) -> Option<Dialogue> {
         let appended = matches!(put, QuestionForm::Appended { .. });
-        let questions = Questions { model: self.model.id(), chunk_chars_max: None, state, appended };
+        let questions = Questions { model: self.model.id(), chunk_chars_max: None, appended };
         let dialogue = planner.dialogue(draft, &questions)?;
         let most = self.chunk_chars_max(&dialogue.request().system, smaller);
-        if smaller == 0 && dialogue.request().chunks.iter().all(|chunk| chunk.transcript.len() <= most) {
+        if smaller == 0
+            && dialogue.request().chunks.iter().all(|chunk| chunk.transcript.len() + chunk.turn.len() <= most)
+        {
             return Some(dialogue);
         }
         planner.dialogue(draft, &Questions { chunk_chars_max: Some(most), ..questions })
@@ -176,10 +173,7 @@ impl ModelSummarizer {
     ) -> Result<Prose, NoSummary> {
         match tokio::time::timeout(self.timeout, self.drive(dialogue, put, counter, spent)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(NoSummary {
-                reason: NoSummaryReason::Late,
-                details: format!("no summary within {:?}", self.timeout),
-            }),
+            Err(_) => Err(self.late()),
         }
     }
 
@@ -192,20 +186,57 @@ impl ModelSummarizer {
     ) -> Result<Prose, NoSummary> {
         let mut asked = 0;
         while let Some(prompt) = dialogue.prompt() {
-            let request = self.request(&prompt, put, dialogue.request().max_output);
+            let request = self.request(&prompt, put, dialogue.request());
             self.check_size(&request)?;
             asked += 1;
-            let answer = answer_traced(&*self.model, CallPurpose::Summary, None, &request, &mut |_| {}).await;
-            let answer = answer.map_err(|error| self.failed(&request, &error))?;
+            let answer = self.answer(request).await?;
             spent.add(answer.usage.unwrap_or_default());
             match dialogue.answer(&Reply { text: &answer.text, finish: answer.finish }, counter) {
                 Progress::Ask(_) | Progress::RollUp(_) => asked = 0,
-                Progress::Done(done) => return Ok(Prose { summary: done.summary, deltas: done.deltas }),
+                Progress::Done(done) => return Ok(Prose { summary: done.summary }),
                 Progress::Refused(_) if asked < ASKED_MAX => {}
                 Progress::Refused(error) => return Err(refused(&error)),
             }
         }
         Err(NoSummary { reason: NoSummaryReason::Empty, details: "the dialogue ended without a summary".to_owned() })
+    }
+
+    /// Asks once; a model that takes no temperature is asked again without one.
+    async fn answer(&self, mut request: ModelPrompt) -> Result<ModelAnswer, NoSummary> {
+        loop {
+            let answer = answer_traced(&*self.model, CallPurpose::Summary, None, &request, &mut |_| {}).await;
+            match answer {
+                Err(ModelError::Refused(400, words))
+                    if words.contains(TEMPERATURE) && request.settings.remove(TEMPERATURE).is_some() => {}
+                answer => return answer.map_err(|error| self.failed(&request, &error)),
+            }
+        }
+    }
+
+    /// Asks for a text without a schema, within the timeout.
+    pub async fn write(
+        &self,
+        prompt: &SummaryPrompt,
+        output: Tokens,
+        spent: &SummaryUsage,
+    ) -> Result<String, NoSummary> {
+        let request = self.standalone(prompt, output, None);
+        self.check_size(&request)?;
+        let answer = match tokio::time::timeout(self.timeout, self.answer(request)).await {
+            Ok(answer) => answer?,
+            Err(_) => return Err(self.late()),
+        };
+        spent.add(answer.usage.unwrap_or_default());
+        match answer.finish {
+            Finish::Stop => Ok(answer.text),
+            Finish::Length => Err(refused(&AnswerError::Cut)),
+            Finish::ToolCall => Err(refused(&AnswerError::ToolCall)),
+            Finish::Refusal => Err(refused(&AnswerError::Refusal)),
+        }
+    }
+
+    fn late(&self) -> NoSummary {
+        NoSummary { reason: NoSummaryReason::Late, details: format!("no summary within {:?}", self.timeout) }
     }
 
     /// No request leaves that the model cannot take.
@@ -227,30 +258,37 @@ impl ModelSummarizer {
         messages + meter.fixed(request.system.as_deref(), request.tools.as_deref()).total()
     }
 
-    fn request(&self, prompt: &SummaryPrompt, put: &QuestionForm, output: Tokens) -> ModelPrompt {
+    fn request(&self, prompt: &SummaryPrompt, put: &QuestionForm, asked: &SummaryRequest) -> ModelPrompt {
+        match put {
+            // A question with a system prompt of its own stands alone: a shorter version needs no conversation before it.
+            QuestionForm::Appended { frame, messages } if prompt.system.is_none() => {
+                let question = say(self.model.dialect(), Voice::User, &prompt.message);
+                ModelPrompt {
+                    system: frame.system.clone(),
+                    messages: messages.iter().cloned().chain([question]).collect(),
+                    tools: frame.tools.clone(),
+                    settings: frame.settings.clone(),
+                    max_output: Some(asked.max_output.min(self.answer_max())),
+                    stream: false,
+                }
+            }
+            _ => self.standalone(prompt, asked.max_output, asked.temperature),
+        }
+    }
+
+    fn standalone(&self, prompt: &SummaryPrompt, output: Tokens, temperature: Option<f64>) -> ModelPrompt {
         let dialect = self.model.dialect();
         let question = say(dialect, Voice::User, &prompt.message);
-        let max_output = Some(output.min(self.answer_max()));
-        match put {
-            QuestionForm::Appended { frame, messages } => ModelPrompt {
-                system: frame.system.clone(),
-                messages: messages.iter().cloned().chain([question]).collect(),
-                tools: frame.tools.clone(),
-                settings: frame.settings.clone(),
-                max_output,
-                stream: false,
-            },
-            QuestionForm::Transcript => {
-                let system = prompt.system.clone().unwrap_or_default();
-                let (system, messages) = match dialect {
-                    Dialect::Chat | Dialect::AiSdk => (None, vec![say(dialect, Voice::System, &system), question]),
-                    Dialect::Responses | Dialect::Anthropic => {
-                        (Some(serde_json::Value::from(system).to_string()), vec![question])
-                    }
-                };
-                ModelPrompt { system, messages, max_output, ..ModelPrompt::default() }
+        let system = prompt.system.clone().unwrap_or_default();
+        let (system, messages) = match dialect {
+            Dialect::Chat | Dialect::AiSdk => (None, vec![say(dialect, Voice::System, &system), question]),
+            Dialect::Responses | Dialect::Anthropic => {
+                (Some(serde_json::Value::from(system).to_string()), vec![question])
             }
-        }
+        };
+        let settings = temperature.map(|degrees| (TEMPERATURE.to_owned(), degrees.into())).into_iter().collect();
+        let max_output = Some(output.min(self.answer_max()));
+        ModelPrompt { system, messages, max_output, settings, ..ModelPrompt::default() }
     }
 
     fn failed(&self, request: &ModelPrompt, error: &ModelError) -> NoSummary {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epitome_runtime::engine::{Background, Engine, EngineParts, EngineSettings, Jobs, StepRequest};
-use epitome_runtime::event::{Event, EventKind};
-use epitome_runtime::model::{Model, Scripted};
+use epitome_runtime::event::{Bus, CompactionStats, Event, EventKind, Hook};
+use epitome_runtime::ids::ThreadKey;
+use epitome_runtime::model::{Hear, Model, ModelAnswer, ModelError, ModelPrompt, Scripted};
 use epitome_runtime::store::{JobKind, MemoryStore};
 use epitome_runtime::summarize::{ModelSummarizer, Summarizer};
 
@@ -187,6 +188,182 @@ async fn with_the_same_model_the_agents_own_request_is_the_prefix_of_the_questio
         (asked.system.as_deref(), asked.tools.as_deref()),
         (request.system.as_deref(), request.tools.as_deref())
     );
+}
+
+#[tokio::test]
+async fn a_long_summary_of_the_same_model_is_shortened_in_a_question_of_its_own() {
+    let long = format!(r#"{{"goal":"{}"}}"#, "order ".repeat(60));
+    let script = format!(
+        "model = \"scripted-1\"\ndialect = \"chat\"\n\n[[answer]]\nfor = \"summary\"\ntext = '''{long}'''\n\n\
+         [[answer]]\nfor = \"summary\"\nrepeat = true\ntext = '''{GOOD}'''\n"
+    );
+    let model = Arc::new(Scripted::parse(&script).unwrap());
+    let seen = Arc::new(Recorder { model, prompts: std::sync::Mutex::default() });
+    let summarizer = ModelSummarizer::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
+    let mut policy = settings().policy;
+    policy.summarize.rollup = epitome::budget::Tokens::new(40);
+    let parts = EngineParts {
+        summarizer: Summarizer::WithFallback(Arc::new(summarizer)),
+        ..EngineParts::in_memory(EngineSettings { model: Some("scripted-1".into()), policy, ..settings() })
+    };
+    let engine = Engine::new(parts).await.unwrap();
+    let mut thread = open(&engine).await;
+    go_on(&mut thread, 0..8).await;
+    let prompts = seen.prompts.lock().unwrap();
+    let shorter = prompts.get(1).expect("a second question");
+    assert!(shorter.messages.len() <= 2, "{} messages", shorter.messages.len());
+    let all = shorter.messages.join("\n");
+    assert!(all.contains("half its length") && all.contains("The schema:"), "{all}");
+}
+
+/// A model that refuses every request with a temperature.
+#[derive(Debug)]
+struct WithoutTemperature(Recorder);
+
+#[async_trait::async_trait]
+impl Model for WithoutTemperature {
+    fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    fn dialect(&self) -> epitome::wire::Dialect {
+        self.0.dialect()
+    }
+
+    async fn answer(&self, prompt: &ModelPrompt, hear: &mut Hear<'_>) -> Result<ModelAnswer, ModelError> {
+        let answer = self.0.answer(prompt, hear).await;
+        let words = "Unsupported value: 'temperature' does not support 0.3 with this model.".to_owned();
+        if prompt.settings.contains_key("temperature") { Err(ModelError::Refused(400, words)) } else { answer }
+    }
+}
+
+#[tokio::test]
+async fn a_policys_temperature_is_sent_and_left_out_for_a_model_that_takes_none() {
+    let model = Arc::new(answer(&format!("text = '''{GOOD}'''")));
+    let seen = Arc::new(WithoutTemperature(Recorder { model, prompts: std::sync::Mutex::default() }));
+    let summarizer = ModelSummarizer::new(seen.clone() as Arc<dyn Model>, Duration::from_secs(5));
+    let policy = epitome::policy::preset("layer").unwrap();
+    let window = Some(epitome::budget::Tokens::new(16_000));
+    let parts = EngineParts {
+        summarizer: Summarizer::WithFallback(Arc::new(summarizer)),
+        ..EngineParts::in_memory(EngineSettings { policy, window, ..settings() })
+    };
+    let engine = Engine::new(parts).await.unwrap();
+    let mut thread = open(&engine).await;
+    go_on(&mut thread, 0..16).await;
+    let prompts = seen.0.prompts.lock().unwrap();
+    let temperature = |prompt: &ModelPrompt| prompt.settings.get("temperature").and_then(serde_json::Value::as_f64);
+    let asked: Vec<(Option<f64>, Option<u64>)> =
+        prompts.iter().map(|prompt| (temperature(prompt), prompt.max_output.map(|own| own.get()))).take(2).collect();
+    assert_eq!(asked, [(Some(0.3), Some(1000)), (None, Some(1000))]);
+    let events = events(&engine, "t1").await;
+    let mut done = events.iter().filter(|event| event.kind == EventKind::CompactionCompleted);
+    assert!(done.next().is_some_and(|event| event.details["author"] == "model"), "{events:?}");
+}
+
+#[tokio::test]
+async fn the_memory_block_is_folded_by_the_model_and_by_code_where_that_fails() {
+    for (script, is_used) in [("text = 'The person likes quinces.'", true), ("finish = 'refusal'\ntext = 'no'", false)]
+    {
+        let script = format!("model = \"scripted-1\"\ndialect = \"chat\"\n\n[[answer]]\nrepeat = true\n{script}\n");
+        let model = Arc::new(Scripted::parse(&script).unwrap());
+        let engine = engine_with(Summarizer::WithFallback(summarizer(&model, Duration::from_secs(5)))).await;
+        let mut thread = open(&engine).await;
+        for number in 0..15 {
+            thread.remember(&format!("entry {number} of what the person likes")).await.unwrap();
+        }
+        let memory = thread.memory().await.unwrap();
+        assert_eq!((memory.entries().len(), model.asked()), (5, 1));
+        assert_eq!(memory.summary() == "The person likes quinces.", is_used, "{}", memory.summary());
+        assert!(is_used || memory.summary().contains("entry 9"), "{}", memory.summary());
+    }
+}
+
+/// The order of what happens around a compaction: hooks, and questions to the model.
+#[derive(Debug, Default)]
+struct Order(std::sync::Mutex<Vec<&'static str>>);
+
+impl Order {
+    fn add(&self, name: &'static str) {
+        self.0.lock().unwrap().push(name);
+    }
+}
+
+#[async_trait::async_trait]
+impl Hook for Order {
+    async fn on_before_compaction(&self, _: &ThreadKey, _: &CompactionStats) {
+        self.add("before");
+    }
+
+    async fn on_after_compaction(&self, _: &ThreadKey, _: &CompactionStats) {
+        self.add("after");
+    }
+}
+
+#[derive(Debug)]
+struct Ordered(Arc<Scripted>, Arc<Order>);
+
+#[async_trait::async_trait]
+impl Model for Ordered {
+    fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    fn dialect(&self) -> epitome::wire::Dialect {
+        self.0.dialect()
+    }
+
+    async fn answer(&self, prompt: &ModelPrompt, hear: &mut Hear<'_>) -> Result<ModelAnswer, ModelError> {
+        self.1.add("asked");
+        self.0.answer(prompt, hear).await
+    }
+}
+
+#[tokio::test]
+async fn hooks_are_told_before_the_model_is_asked_and_after_whatever_becomes_of_it() {
+    let (good, bad) = (format!("text = '''{GOOD}'''"), "text = 'no'".to_owned());
+    for (script, may_fall_back) in [(good, true), (bad.clone(), true), (bad, false)] {
+        let order = Arc::new(Order::default());
+        let model = Ordered(Arc::new(answer(&script)), order.clone());
+        let model = Arc::new(ModelSummarizer::new(Arc::new(model), Duration::from_secs(5)));
+        let summarizer = if may_fall_back { Summarizer::WithFallback(model) } else { Summarizer::Model(model) };
+        let bus = Bus::new().with_hook(order.clone());
+        let settings = EngineSettings { background: Background::Off, ..settings() };
+        let engine = Engine::new(EngineParts { summarizer, bus, ..EngineParts::in_memory(settings) }).await.unwrap();
+        let mut thread = open(&engine).await;
+        for at in 0..8 {
+            thread.append(turn(at)).await.unwrap();
+            thread.prepare_step(&StepRequest::default()).await.unwrap();
+        }
+        let order = order.0.lock().unwrap();
+        let count = |name: &str| order.iter().filter(|own| **own == name).count();
+        assert_eq!(count("before"), count("after"), "{order:?}");
+        assert_eq!(order.last(), Some(&"after"), "{order:?}");
+        assert_eq!(order[..2], ["before", "asked"], "{order:?}");
+    }
+}
+
+#[tokio::test]
+async fn hooks_are_told_of_the_end_when_the_caller_goes_away() {
+    let order = Arc::new(Order::default());
+    let model = Ordered(Arc::new(answer(&format!("text = '''{GOOD}'''\ndelay_ms = 60000"))), order.clone());
+    let summarizer = Summarizer::Model(Arc::new(ModelSummarizer::new(Arc::new(model), Duration::from_secs(60))));
+    let bus = Bus::new().with_hook(order.clone());
+    let settings = EngineSettings { background: Background::Off, ..settings() };
+    let engine = Engine::new(EngineParts { summarizer, bus, ..EngineParts::in_memory(settings) }).await.unwrap();
+    let mut thread = open(&engine).await;
+    thread.append((0..8).flat_map(turn)).await.unwrap();
+    let request = StepRequest::default();
+    tokio::select! {
+        _ = thread.prepare_step(&request) => unreachable!("the model takes a minute"),
+        () = async { while !order.0.lock().unwrap().contains(&"asked") { tokio::task::yield_now().await } } => {}
+    }
+    let told = async {
+        while !order.0.lock().unwrap().contains(&"after") {
+            tokio::task::yield_now().await
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), told).await.expect("the hook hears of the end");
 }
 
 #[derive(Debug)]

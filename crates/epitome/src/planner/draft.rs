@@ -10,13 +10,15 @@ use crate::policy::Rung;
 use crate::render::{Prompt, said_in};
 use crate::summary::{
     Dialogue, PendingSummary, Receipt, RequestLimits, StructuredSummary, Summary, SummaryBrief, SummaryContext,
-    TextIndex, WorkstreamState, extract, merge, summarize,
+    TextIndex, carried_items, extract, merge, summarize,
 };
-use crate::thread::{Media, Part, Raw, Thread};
+use crate::thread::{Media, Part, Raw, Span, Thread};
 use crate::wire::{PromptMessage, decode_message};
 
 /// The most rounds in which a summary shrinks because its prompt came out larger than planned.
 const SHRINK_ROUNDS_MAX: usize = 2;
+/// The tokens of an answer, as a multiple of the summary's: JSON takes more than text, and a cut answer is no answer.
+const ANSWER_ROOM: f64 = 1.25;
 
 /// How a model is asked for a summary.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,8 +27,6 @@ pub struct Questions<'a> {
     pub model: &'a str,
     /// The most characters of a transcript in one question, where the policy allows more than the model takes.
     pub chunk_chars_max: Option<usize>,
-    /// The workstream state, where one is kept.
-    pub state: Option<&'a WorkstreamState>,
     /// Whether the question goes to the end of the agent's own request.
     pub appended: bool,
 }
@@ -72,28 +72,44 @@ impl Planner<'_> {
     /// needs no summary.
     pub fn dialogue(&self, draft: &Draft, questions: &Questions<'_>) -> Option<Dialogue> {
         let pending = draft.pending.as_ref()?;
-        let (policy, label) = (self.policy, self.policy.label());
-        let earlier = self.earlier().first().map(|summary| &summary.written);
+        let (policy, label, rules) = (self.policy, self.policy.label(), &self.policy.summarize);
+        let context = SummaryContext { thread: self.thread, policy, meter: self.meter, order: pending };
+        let carried = carried_items(&context);
         let shows = |tool: &str| policy.tools.is_summarized(tool);
         let instructions = match &self.options.instructions {
-            Some(words) => format!("{}{words}", policy.summarize.focus),
+            Some(words) => format!("{}{words}", rules.focus),
             None => String::new(),
         };
-        let mut brief = SummaryBrief::new(self.thread, &pending.span, &label, questions.model);
-        brief.earlier = earlier.filter(|written| !written.is_empty());
-        brief.state = questions.state;
-        brief.instructions = &instructions;
-        brief.tools = &policy.tools;
-        brief.shows = &shows;
-        brief.limits = RequestLimits {
-            output: pending.limit,
-            part_chars_max: policy.summarize.part_chars_max,
-            chunk_chars_max: questions
-                .chunk_chars_max
-                .map_or(policy.summarize.chunk_chars_max, |most| most.min(policy.summarize.chunk_chars_max)),
-            rollup: policy.summarize.rollup,
+        let prefix = pending.splits_turn.then(|| self.turn_prefix(&pending.span)).flatten();
+        let output = if rules.answer_max > Tokens::ZERO { rules.answer_max } else { pending.limit.scaled(ANSWER_ROOM) };
+        let chunk_chars_max = questions.chunk_chars_max.unwrap_or(rules.chunk_chars_max).min(rules.chunk_chars_max);
+        let brief = SummaryBrief {
+            turn_prefix: prefix.as_ref(),
+            earlier: Some(&pending.written).filter(|written| !written.is_empty()),
+            state: carried.workstream.as_ref(),
+            carried: Some(&carried),
+            instructions: &instructions,
+            is_handoff: policy.is_handoff() && !instructions.is_empty(),
+            tools: &policy.tools,
+            shows: &shows,
+            limits: RequestLimits {
+                output,
+                words_max: RequestLimits::words_of(pending.limit),
+                part_chars_max: rules.part_chars_max,
+                chunk_chars_max,
+                rollup: rules.rollup,
+            },
+            temperature: rules.temperature,
+            ..SummaryBrief::new(self.thread, &pending.span, &label, questions.model)
         };
         Some(if questions.appended { Dialogue::appended(&brief) } else { Dialogue::new(&brief) })
+    }
+
+    /// Returns the end of a span that belongs to the turn which it parts.
+    fn turn_prefix(&self, span: &Span) -> Option<Span> {
+        let turn = self.thread.message(span.range().end - 1).turn();
+        let first = span.range().find(|place| self.thread.message(*place).turn() == turn)?;
+        self.thread.span(first..span.range().end)
     }
 
     /// Carries a draft out with what a model wrote for it; without that, the embedded summarizer writes.
@@ -103,6 +119,7 @@ impl Planner<'_> {
             return self.carry_out(&plan, self.earlier().to_vec(), false);
         };
         order.pins = self.pins();
+        let plan = Plan { warnings: plan.warnings.into_iter().chain(many_rounds(plan.round)).collect(), ..plan };
         let summarized = |order: &PendingSummary| {
             let pending = SummaryContext { thread: self.thread, policy: self.policy, meter: self.meter, order };
             vec![summarize(&pending, written.clone())]
@@ -211,6 +228,20 @@ impl Planner<'_> {
         let parts = parts.map(|(name, tokens)| (name.to_owned(), tokens)).collect();
         plan.shortfall = (over > Tokens::ZERO).then_some(Shortfall { over, floor: tokens, parts });
     }
+}
+
+/// Every so many rounds a person is told that there were that many.
+const ROUNDS_MANY: u32 = 5;
+
+/// Warns of a thread that was compacted often.
+fn many_rounds(round: u32) -> Option<String> {
+    let is_many = round >= ROUNDS_MANY && round.is_multiple_of(ROUNDS_MANY);
+    is_many.then(|| {
+        format!(
+            "This thread was compacted {round} times. Details are lost each time, and answers get less accurate; begin a new \
+             thread when the task changes."
+        )
+    })
 }
 
 /// What a prompt has of a message.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::price::CacheState;
 use crate::plan::Compaction;
+use crate::summary::WorkstreamState;
 use crate::thread::{Determinism, Thread};
 
 /// The caller's options for a plan. The default asks for nothing special.
@@ -25,6 +26,8 @@ pub struct PlanOptions {
     pub pins: Vec<String>,
     /// The user's instructions for the summary.
     pub instructions: Option<String>,
+    /// The workstream state that is kept beside the thread; without it, the one in the earlier summary.
+    pub workstream: Option<WorkstreamState>,
     /// The state of the provider's cache.
     pub cache: CacheState,
     /// The state of tool results' sources now, by call id. A replayable result is cleared only while they match.

@@ -286,6 +286,7 @@ fn pending(board: &Board<'_>, span: &Span, kept: &[MessageId], limit: Tokens) ->
         round: board.planner.options.round(),
         earlier: earlier.map(|summary| summary.items.clone()),
         written: earlier.map(|summary| summary.written.clone()).unwrap_or_default(),
+        workstream: board.planner.options.workstream.clone(),
         kept_texts,
         kept_whole,
     }

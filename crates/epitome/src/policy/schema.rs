@@ -171,6 +171,10 @@ rules! {
         pub chunk_chars_max: usize = 120_000,
         /// A summary above this size is itself rolled up.
         pub rollup: Tokens = Tokens::new(80_000),
+        /// The most tokens of a model's answer; 0: a quarter more than the summary may take.
+        pub answer_max: Tokens = Tokens::ZERO,
+        /// The temperature of a model's answer; without one, the model's own.
+        pub temperature: Option<f64> = None,
         /// Words in front of the user's own instructions to the summarizer.
         pub focus: String = String::new(),
     }
@@ -366,6 +370,11 @@ impl Policy {
         let policy: Policy = toml::from_str(toml).map_err(|error| PolicyError::from_toml(toml, &error))?;
         policy.check(toml)?;
         Ok(policy)
+    }
+
+    /// Tells whether its summaries are for a new thread: the user's instructions are then that thread's goal.
+    pub fn is_handoff(&self) -> bool {
+        self.summarize.form == SummaryForm::Handoff && !self.summarize.focus.is_empty()
     }
 
     /// Returns the policy's name and version, as plans and cache keys have it.

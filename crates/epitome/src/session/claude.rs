@@ -226,7 +226,7 @@ impl Claude {
             "parentUuid": null, "logicalParentUuid": logical, "isSidechain": false, "type": "system",
             "subtype": "compact_boundary", "content": "Conversation compacted", "isMeta": false, "timestamp": stamp,
             "uuid": uuid, "level": "info",
-            "compactMetadata": {"trigger": "manual", "preTokens": compacted.tokens_before},
+            "compactMetadata": {"trigger": compacted.occasion.name(), "preTokens": compacted.tokens_before},
         });
         let mut lines = vec![with_fields(&boundary.to_string(), &setting)];
         let mut copies =

@@ -32,7 +32,7 @@ pub use format::Format;
 pub use notice::{Notice, NoticeKind};
 pub use numbers::is_named_by_compaction;
 pub use usage::Usage;
-pub use write::{CompactedContext, SessionChange};
+pub use write::{CompactedContext, CompactionOccasion, SessionChange};
 
 use self::lines::Line;
 use self::reading::{Facts, Mark, Reading, Visible};

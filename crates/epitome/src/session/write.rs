@@ -8,8 +8,20 @@ use super::ids::Ids;
 use super::{Body, Session};
 use crate::wire::PromptMessage;
 
+crate::named_enum! {
+    /// The occasion of a compaction, for formats that tell it.
+    #[derive(Default)]
+    pub enum CompactionOccasion {
+        /// A person asked for it.
+        #[default]
+        Manual = "manual",
+        /// The size of the context did.
+        Auto = "auto",
+    }
+}
+
 /// A compacted context, to be written into the session it was made for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactedContext {
     /// What the model shall see, in its order, in the session's dialect; places are those of the session's context.
     pub messages: Vec<PromptMessage>,
@@ -19,6 +31,8 @@ pub struct CompactedContext {
     pub tokens_before: u64,
     /// The size of the context after.
     pub tokens_after: u64,
+    /// The occasion.
+    pub occasion: CompactionOccasion,
 }
 
 /// The change to a session's text.

@@ -101,21 +101,45 @@ pub(super) struct ModelProse {
     pub(super) progress: Vec<ProseNote>,
     pub(super) decisions: Vec<ProseDecision>,
     pub(super) open_items: Vec<ProseItem>,
-    pub(super) next: Vec<String>,
+    pub(super) next: Vec<ProseNote>,
     /// Sentences of the user that bind later work, letter for letter.
     pub(super) user_words: Vec<String>,
+    /// Sentences that the user took back, each with the message in which they did.
+    pub(super) withdrawn: Vec<ProseNote>,
     /// The work done in the part of the current turn that leaves.
     pub(super) turn_progress: Vec<ProseNote>,
     pub(super) state: StateDelta,
 }
 
-/// A sentence, with the place of the message that it is about.
+/// A sentence, with the numbers of the messages that it rests on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(from = "NoteForm")]
 pub(super) struct ProseNote {
     pub(super) text: String,
-    #[serde(deserialize_with = "place")]
-    pub(super) message: Option<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) messages: Vec<usize>,
+}
+
+/// A note as models write it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NoteForm {
+    Words(String),
+    Note {
+        #[serde(default)]
+        text: String,
+        #[serde(default, alias = "message", deserialize_with = "numbers")]
+        messages: Vec<usize>,
+    },
+}
+
+impl From<NoteForm> for ProseNote {
+    fn from(form: NoteForm) -> Self {
+        match form {
+            NoteForm::Words(text) => ProseNote { text, messages: Vec::new() },
+            NoteForm::Note { text, messages } => ProseNote { text, messages },
+        }
+    }
 }
 
 /// A decision as a model notes it.
@@ -124,8 +148,8 @@ pub(super) struct ProseNote {
 pub(super) struct ProseDecision {
     decision: String,
     rationale: String,
-    #[serde(deserialize_with = "place")]
-    message: Option<usize>,
+    #[serde(alias = "message", deserialize_with = "numbers", skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<usize>,
 }
 
 /// An open item as a model notes it; an unknown priority is ordinary.
@@ -135,6 +159,8 @@ pub(super) struct ProseItem {
     description: String,
     context: String,
     priority: String,
+    #[serde(alias = "message", deserialize_with = "numbers", skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<usize>,
 }
 
 /// An item that was taken out of an answer, and the words in it that nobody said.
@@ -148,14 +174,17 @@ pub struct InventedItem {
     pub words: String,
 }
 
-/// Reads a place as models write it: `3`, `"[3]"`, or nothing.
-fn place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
-    let value = Value::deserialize(deserializer)?;
-    let digits = value.as_str().map(|text| text.trim_matches(|c: char| !c.is_ascii_digit()));
-    Ok(value
-        .as_u64()
-        .and_then(|place| usize::try_from(place).ok())
-        .or_else(|| digits.and_then(|text| text.parse().ok())))
+/// Reads numbers of messages as models write them: `[3, 5]`, `3`, `"m3"`, or nothing.
+fn numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<usize>, D::Error> {
+    let number = |value: &Value| {
+        let digits = value.as_str().map(|text| text.trim_matches(|c: char| !c.is_ascii_digit()));
+        let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
+        number.or_else(|| digits.and_then(|text| text.parse().ok()))
+    };
+    Ok(match Value::deserialize(deserializer)? {
+        Value::Array(items) => items.iter().filter_map(number).collect(),
+        one => number(&one).into_iter().collect(),
+    })
 }
 
 /// Parses an answer: present, whole, no refusal, no tool call, and of the shape that was asked for.
@@ -246,13 +275,16 @@ fn without_nulls(value: Value) -> Value {
 impl ModelProse {
     /// Returns the items of a summary that a model may write, so that the next round can revise them.
     pub(super) fn of(summary: &StructuredSummary) -> Self {
-        let note = |quote: &Quote| ProseNote { text: quote.text.clone(), message: Some(quote.place) };
+        // The words name their messages themselves.
+        let note = |text: &str| ProseNote { text: text.to_owned(), messages: Vec::new() };
+        let open = summary.current_plan.iter().filter(|item| !item.is_done());
         ModelProse {
             goal: summary.goal.clone().unwrap_or_default(),
-            progress: summary.facts.iter().map(note).collect(),
+            progress: summary.facts.iter().map(|fact| note(&fact.text)).collect(),
             decisions: summary.decisions.iter().map(ProseDecision::of).collect(),
             open_items: summary.open_items.iter().map(ProseItem::of).collect(),
-            next: summary.current_plan.iter().filter(|item| !item.is_done()).map(|item| item.text.clone()).collect(),
+            next: open.map(|item| note(&item.text)).collect(),
+            user_words: summary.constraints.iter().map(|quote| quote.text.clone()).collect(),
             ..ModelProse::default()
         }
     }
@@ -264,8 +296,9 @@ impl ModelProse {
     /// Counts the items, the state aside.
     fn item_count(&self) -> usize {
         let filled = |text: &str| usize::from(!text.trim().is_empty());
-        let notes = self.progress.iter().chain(&self.turn_progress).map(|note| filled(&note.text)).sum::<usize>();
-        let words = self.next.iter().chain(&self.user_words).map(|text| filled(text)).sum::<usize>();
+        let notes = self.progress.iter().chain(&self.turn_progress).chain(&self.next);
+        let notes = notes.map(|note| filled(&note.text)).sum::<usize>();
+        let words = self.user_words.iter().map(|text| filled(text)).sum::<usize>();
         let decisions = self.decisions.iter().map(|decision| filled(&decision.decision)).sum::<usize>();
         let open = self.open_items.iter().map(|item| filled(&item.description)).sum::<usize>();
         filled(&self.goal) + notes + words + decisions + open
@@ -301,7 +334,7 @@ impl ModelProse {
         sift.list("turn_progress", &mut self.turn_progress, |note| note.text.clone());
         sift.list("decisions", &mut self.decisions, |decision| format!("{} {}", decision.decision, decision.rationale));
         sift.list("open_items", &mut self.open_items, |item| format!("{} {}", item.description, item.context));
-        sift.list("next", &mut self.next, Clone::clone);
+        sift.list("next", &mut self.next, |note| note.text.clone());
         sift.user_words(&mut self.user_words);
         let invented = dropped.len();
         if invented * 2 > items || self.is_empty() {
@@ -312,18 +345,17 @@ impl ModelProse {
         Ok((self, dropped))
     }
 
-    /// Turns it into structured items of a span, each linked to its message.
+    /// Turns it into structured items of a span, each with the messages that it rests on. The user's words are not among
+    /// them: they add up over a dialogue.
     pub(super) fn into_summary(self, span: &Span, evidence: &Evidence) -> StructuredSummary {
-        let quote = |note: ProseNote| Quote { place: evidence.place(note.message), text: note.text };
         let is_filled = |text: &str| !text.trim().is_empty();
-        let mut constraints: Vec<Quote> =
-            self.user_words.iter().filter_map(|words| evidence.user_sentence(words)).collect();
-        constraints.sort_by_key(|quote| quote.place);
-        constraints.dedup();
+        let quotes = |notes: Vec<ProseNote>| {
+            notes.into_iter().filter(|note| is_filled(&note.text)).map(|note| note.into_quote(evidence))
+        };
+        let step = |quote: Quote| PlanItem { text: quote.text, state: NEXT_STEP.to_owned(), place: quote.place };
         StructuredSummary {
             span: Some(span.clone()),
-            constraints,
-            facts: self.progress.into_iter().filter(|note| is_filled(&note.text)).map(quote).collect(),
+            facts: quotes(self.progress).collect(),
             decisions: self
                 .decisions
                 .into_iter()
@@ -334,18 +366,51 @@ impl ModelProse {
                 .open_items
                 .into_iter()
                 .filter(|own| is_filled(&own.description))
-                .map(ProseItem::into_item)
+                .map(|own| own.into_item(evidence))
                 .collect(),
             goal: is_filled(&self.goal).then(|| self.goal.trim().to_owned()),
-            current_plan: self.next.into_iter().filter(|text| is_filled(text)).map(pending).collect(),
+            current_plan: quotes(self.next).map(step).collect(),
             rounds: 1,
             ..StructuredSummary::default()
         }
     }
 }
 
-fn pending(text: String) -> PlanItem {
-    PlanItem { text, state: "pending".into(), place: 0 }
+/// The state of a step that a model advises: it is on nobody's list.
+pub(super) const NEXT_STEP: &str = "next";
+
+impl ProseNote {
+    pub(super) fn into_quote(self, evidence: &Evidence) -> Quote {
+        Quote { place: evidence.place(&self.messages), text: cited(&self.text, &evidence.known(&self.messages)) }
+    }
+}
+
+/// The most messages that are named behind an item.
+const CITED_MAX: usize = 5;
+
+/// Returns a text with the numbers of the messages that it rests on, unless it names them itself.
+fn cited(text: &str, numbers: &[usize]) -> String {
+    let text = text.trim();
+    match unnamed(text, numbers) {
+        names if names.is_empty() => text.to_owned(),
+        names => format!("{text} ({names})"),
+    }
+}
+
+/// Returns the numbers of messages that a text does not name: `m3, m5`.
+fn unnamed(text: &str, numbers: &[usize]) -> String {
+    let is_named = |name: &str| {
+        text.match_indices(name).any(|(at, _)| !text[at + name.len()..].starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let names = numbers.iter().map(|number| format!("m{number}")).filter(|name| !is_named(name));
+    names.take(CITED_MAX).collect::<Vec<_>>().join(", ")
+}
+
+/// Joins a text in brackets and the messages behind an item.
+fn with_sources(words: &str, numbers: &[usize]) -> String {
+    let (words, names) = (words.trim(), unnamed(words, numbers));
+    let gap = if words.is_empty() || names.is_empty() { "" } else { "; " };
+    format!("{words}{gap}{names}")
 }
 
 fn invented_item(field: &str, text: &str, evidence: &Evidence) -> Option<InventedItem> {
@@ -389,13 +454,14 @@ impl ProseDecision {
         ProseDecision {
             decision: decision.decision.clone(),
             rationale: decision.rationale.clone(),
-            message: Some(decision.place),
+            messages: Vec::new(),
         }
     }
 
     fn into_decision(self, evidence: &Evidence) -> Decision {
-        let place = evidence.place(self.message);
-        Decision { decision: self.decision, rationale: self.rationale, turn: evidence.turn(place), place }
+        let (place, known) = (evidence.place(&self.messages), evidence.known(&self.messages));
+        let rationale = with_sources(&self.rationale, &known);
+        Decision { decision: self.decision, rationale, turn: evidence.turn(place), place }
     }
 }
 
@@ -406,16 +472,18 @@ impl ProseItem {
             Priority::Medium => "medium",
             Priority::Low => "low",
         };
-        ProseItem { description: item.description.clone(), context: item.context.clone(), priority: priority.into() }
+        let (description, context) = (item.description.clone(), item.context.clone());
+        ProseItem { description, context, priority: priority.into(), messages: Vec::new() }
     }
 
-    fn into_item(self) -> OpenItem {
+    fn into_item(self, evidence: &Evidence) -> OpenItem {
         let priority = match self.priority.trim().to_lowercase().as_str() {
             "high" => Priority::High,
             "low" => Priority::Low,
             _ => Priority::Medium,
         };
-        OpenItem { description: self.description, context: self.context, priority }
+        let context = with_sources(&self.context, &evidence.known(&self.messages));
+        OpenItem { description: self.description, context, priority }
     }
 }
 
@@ -480,13 +548,13 @@ mod tests {
             format!("<think>{{ hm</think>{plain}"),
         ] {
             let prose = parsed(&text).unwrap();
-            assert_eq!((prose.goal.as_str(), prose.progress[0].message), ("修复登录", Some(3)), "{text}");
+            assert_eq!((prose.goal.as_str(), &prose.progress[0].messages[..]), ("修复登录", &[3][..]), "{text}");
         }
     }
 
     fn verified(json: &str) -> Result<(ModelProse, Vec<String>), AnswerError> {
         let thread = thread(LINES);
-        let evidence = Evidence::of(&thread, &[&thread.span(0..thread.len()).unwrap()], None);
+        let evidence = Evidence::of(&thread, &thread.span(0..thread.len()).unwrap(), None);
         let (prose, dropped) = parsed(json).unwrap().verify(&evidence)?;
         Ok((prose, dropped.into_iter().map(|dropped| format!("{}: {}", dropped.field, dropped.words)).collect()))
     }
@@ -515,18 +583,18 @@ mod tests {
     fn a_checked_answer_becomes_a_summary_linked_to_its_messages() {
         let thread = thread(LINES);
         let span = thread.span(0..thread.len()).unwrap();
-        let evidence = Evidence::of(&thread, &[&span], None);
-        let json = r#"{"goal":"Aufräumen","decisions":[{"decision":"behalten","message":1},{"decision":"x","message":999}],
-            "open_items":[{"description":"y","priority":"HIGH"},{"description":"z","priority":"?"}],
-            "user_words":["die datenbank löschen","bitte nie die datenbank"],"next":["weiter"]}"#;
+        let evidence = Evidence::of(&thread, &span, None);
+        let json = r#"{"goal":"Aufräumen","progress":[{"text":"Gesehen in m3.","messages":["m2","[3]",99]}],
+            "decisions":[{"decision":"behalten","rationale":"so gewollt","messages":[1,2]},{"decision":"x","message":999}],
+            "open_items":[{"description":"y","priority":"HIGH","messages":[4]},{"description":"z","priority":"?"}],
+            "next":["weiter",{"text":"prüfen","messages":[4]}]}"#;
         let summary = parsed(json).unwrap().into_summary(&span, &evidence);
-        assert_eq!(summary.constraints.len(), 1);
-        assert_eq!(summary.constraints[0].text, "Bitte nie die Datenbank löschen.");
-        assert_eq!(summary.decisions.iter().map(|own| (own.place, own.turn)).collect::<Vec<_>>(), [(1, 1), (3, 1)]);
-        assert_eq!(
-            summary.open_items.iter().map(|own| own.priority).collect::<Vec<_>>(),
-            [Priority::High, Priority::Medium]
-        );
-        assert_eq!(ModelProse::of(&summary).next, ["weiter"]);
+        assert_eq!(summary.facts[0].text, "Gesehen in m3. (m2)");
+        let decisions = summary.decisions.iter().map(|own| (own.place, own.turn, own.rationale.as_str()));
+        assert_eq!(decisions.collect::<Vec<_>>(), [(1, 1, "so gewollt; m1, m2"), (3, 1, "")]);
+        let open = summary.open_items.iter().map(|own| (own.priority, own.context.as_str()));
+        assert_eq!(open.collect::<Vec<_>>(), [(Priority::High, "m4"), (Priority::Medium, "")]);
+        let next: Vec<String> = ModelProse::of(&summary).next.into_iter().map(|note| note.text).collect();
+        assert_eq!(next, ["weiter", "prüfen (m4)"]);
     }
 }

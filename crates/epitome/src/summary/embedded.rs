@@ -20,7 +20,7 @@ use super::arguments::CallArguments;
 use super::clip::{GAP, clip_middle, one_line, outline};
 use super::digest::{file_table, inventory};
 use super::excerpt::render_excerpts;
-use super::extract::{extract, turn_context, update_request_states};
+use super::extract::{extract, gives_reason, turn_context, update_request_states};
 use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
 use super::merge::{forget_revised, merge, merge_model, without_written};
 use super::parse::{RequestLabel, SHORT_BYTES_MAX};
@@ -28,8 +28,10 @@ use super::passages::{Passages, SourceKind};
 use super::pending::SummaryContext;
 use super::select::{Pick, select};
 use super::speech::{constraints, corrections, is_pasted_mostly, typed};
+use super::state::StateDelta;
 use super::structured::{ErrorFact, OpenItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest};
 use super::text_index::TextIndex;
+use super::wishes::wanted_sections;
 use super::work_state::{only_reads, run_kind};
 use crate::budget::{Recount, Tokens, longest};
 use crate::message::is_user_command;
@@ -57,7 +59,11 @@ const MEDIA_TOKENS_MIN: Tokens = Tokens::new(60);
 const BRIEF_SHARE: f64 = 0.01;
 const GOAL_SHARE: f64 = 0.1;
 /// A model's items of one kind, its facts aside.
-const WRITTEN_SHARE: f64 = 0.12;
+const WRITTEN_SHARE: f64 = 0.25;
+/// A model's findings, which are most of what it writes.
+const WRITTEN_FACTS_SHARE: f64 = 0.6;
+/// The capped lists of a workstream.
+const WORKSTREAM_SHARE: f64 = 0.3;
 /// Lines cost less together than one by one, so more are chosen than fit by their own counts.
 const OVERSELECTION: f64 = 1.12;
 /// The most text that lines are chosen from: older text is hardly ever worth a line, and reading it costs.
@@ -104,38 +110,69 @@ pub(crate) fn summarize(pending: &SummaryContext<'_>, model: Option<StructuredSu
     let author = if model.is_some() { SummaryAuthor::Model } else { SummaryAuthor::Embedded };
     // Without a new answer, what an earlier model wrote still holds.
     let revises = model.is_some();
-    let written = model.unwrap_or_else(|| pending.order.written.clone());
-    let items = collect_items(pending, &written, revises);
+    let mut written = model.unwrap_or_else(|| pending.order.written.clone());
+    let items = collect_items(pending, &mut written, revises);
     let (text, tokens) = SectionWriter::new(pending, &items, !written.is_empty()).write();
     Summary { items, written, text, tokens, author }
 }
 
+/// Returns the items that code carries into this round's summary, without those that a model wrote.
+pub(crate) fn carried_items(pending: &SummaryContext<'_>) -> StructuredSummary {
+    collect_items(pending, &mut StructuredSummary::default(), true)
+}
+
 /// Collects the items of this round. A model that was asked now has revised what earlier ones wrote; see `merge.rs`.
-fn collect_items(pending: &SummaryContext<'_>, written: &StructuredSummary, revises: bool) -> StructuredSummary {
+fn collect_items(pending: &SummaryContext<'_>, written: &mut StructuredSummary, revises: bool) -> StructuredSummary {
     let mut items = extract(pending.thread, pending.order.span.range(), &pending.policy.tools);
+    let news = StateDelta::of(&items);
     if revises {
-        forget_revised(&mut items, written, &summary_places(pending));
+        forget_revised(&mut items, &summary_places(pending));
     }
     if let Some(earlier) = &pending.order.earlier {
         merge(&mut items, &without_written(earlier, &pending.order.written));
-        update_request_states(&mut items, pending.thread);
     }
+    let thread = pending.thread;
+    if pending.order.splits_turn {
+        items.turn_context = turn_context(thread, pending.order.span.range(), &items);
+    }
+    keep_workstream(pending, &mut items, news, written.workstream.take().filter(|_| revises));
+    // What code found binds on its own: no later model can withdraw it.
+    written.constraints.retain(|quote| items.constraints.iter().all(|known| known.text != quote.text));
     merge_model(&mut items, written.clone());
+    // A model may give words that the user took back.
+    update_request_states(&mut items, thread);
     for pin in &pending.order.pins {
         if !items.pins.contains(pin) {
             items.pins.push(pin.clone());
         }
     }
-    let thread = pending.thread;
     if (pending.order.span.range().end..thread.len()).any(|place| thread.message(place).opens_turn()) {
         // A newer request is in the prompt itself.
         items.current_task = None;
     }
-    if pending.order.splits_turn {
-        items.turn_context = turn_context(pending.thread, pending.order.span.range(), &items);
-    }
     items.rounds = round_of(pending);
     items
+}
+
+/// Keeps the capped lists beside the summary, where the form has them: the state so far, changed by what code found and then by a
+/// model's answer. What leaves over a cap is in the log.
+fn keep_workstream(
+    pending: &SummaryContext<'_>,
+    items: &mut StructuredSummary,
+    news: StateDelta,
+    delta: Option<StateDelta>,
+) {
+    if pending.policy.summarize.form != SummaryForm::Workstream {
+        items.workstream = None;
+        return;
+    }
+    let order = pending.order;
+    let earlier = order.earlier.as_ref().and_then(|earlier| earlier.workstream.clone());
+    let mut state = order.workstream.clone().or(earlier).or(items.workstream.take()).unwrap_or_default();
+    for changes in [Some(news), delta].into_iter().flatten() {
+        let _ = state.merge(changes);
+    }
+    items.workstream = Some(state);
 }
 
 /// Returns the number of this round. A list has no record of earlier ones but the titles of their summaries.
@@ -193,12 +230,16 @@ struct SectionWriter<'p, 'a> {
     root: String,
     /// The heading that is open: two sections may share one.
     open: &'static str,
+    /// The sections that the user limits the summary to, where they do and there is something of it.
+    wanted: Option<HashSet<Section>>,
 }
 
 impl<'p, 'a> SectionWriter<'p, 'a> {
     fn new(pending: &'p SummaryContext<'a>, items: &'p StructuredSummary, has_written: bool) -> Self {
         let form = pending.policy.summarize.form;
-        let limit = pending.order.limit - pending.meter.text_message(&pending.policy.render.wrap(""));
+        let limit = pending.order.limit.min(pending.policy.summarize.rollup);
+        let limit = limit - pending.meter.text_message(&pending.policy.render.wrap(""));
+        let wanted = wanted_sections(&pending.order.focus).filter(|_| !is_handoff(pending));
         SectionWriter {
             pending,
             items,
@@ -211,6 +252,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             quoted_whole: HashSet::new(),
             root: String::new(),
             open: "",
+            wanted: wanted.filter(|wanted| has_any(items, wanted)),
         }
     }
 
@@ -221,11 +263,13 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let requests = order.earlier.as_ref().map_or(&[][..], |earlier| &earlier.requests);
         let mut passages = Passages::of(thread, &arguments, tools, requests);
         self.root.clone_from(&passages.root);
+        self.write_handoff_goal();
         self.write_pins();
         self.write_goal();
         self.write_task();
         self.write_requests();
         self.write_turn_context();
+        self.write_workstream();
         self.write_constraints();
         self.write_state(&mut passages);
         self.write_media();
@@ -274,7 +318,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Opens a section; `false` when the form leaves it out.
     fn open_section(&mut self, section: Section) -> bool {
-        let Some(heading) = heading(self.form, section) else { return false };
+        let is_wanted =
+            self.wanted.as_ref().is_none_or(|wanted| ALWAYS.contains(&section) || wanted.contains(&section));
+        let Some(heading) = heading(self.form, section).filter(|_| is_wanted) else { return false };
         if self.open != heading {
             self.open = heading;
             self.out.truncate(self.out.trim_end().len());
@@ -325,8 +371,48 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         kept
     }
 
+    /// Writes the goal of the new thread that a handoff is for: it leads, whatever the old thread was about.
+    fn write_handoff_goal(&mut self) {
+        if is_handoff(self.pending) && self.open_section(Section::Task) {
+            let _ = writeln!(self.out, "{}", self.pending.order.focus.trim());
+        }
+    }
+
+    /// Writes the capped lists of a workstream, as far as their share goes.
+    fn write_workstream(&mut self) {
+        let Some(state) = self.items.workstream.as_ref().filter(|state| !state.is_empty()) else { return };
+        let mut room = self.share(WORKSTREAM_SHARE);
+        let mut kept: Vec<String> = Vec::new();
+        for line in state.render().lines().filter(|line| !line.is_empty()) {
+            // What the user said stands above, word for word.
+            if line.strip_prefix("- ").is_some_and(|words| self.is_in_prompt(words)) {
+                continue;
+            }
+            let line = one_line(line, ACTION_CHARS_MAX);
+            let cost = self.count(&line) + Tokens::new(1);
+            if cost > room {
+                break;
+            }
+            room -= cost;
+            // A list without an entry needs no heading.
+            if !line.starts_with("- ") && kept.last().is_some_and(|last| !last.starts_with("- ")) {
+                kept.pop();
+            }
+            kept.push(line);
+        }
+        if kept.last().is_some_and(|last| !last.starts_with("- ")) {
+            kept.pop();
+        }
+        if !kept.is_empty() && self.open_section(Section::Workstream) {
+            let _ = writeln!(self.out, "{}", kept.join("\n"));
+        }
+    }
+
     /// Writes the first request, unless it stays as a message of its own.
     fn write_task(&mut self) {
+        if is_handoff(self.pending) {
+            return;
+        }
         let opening = self.pending.thread.messages().iter().find(|message| message.opens_turn());
         let is_first = |place: usize| opening.is_none_or(|opening| place <= opening.log_place());
         let mut own = self.items.requests.iter().filter(|request| request.context != Some(RequestContext::Retold));
@@ -532,7 +618,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let Some(task) = self.items.current_task.clone().or_else(split) else { return };
         let is_told = self.is_in_prompt(&task.text);
         if is_told && is_last {
-            return;
+            return self.write_turn_progress();
         }
         let section = if self.items.turn_context.is_some() { Section::TurnContext } else { Section::Requests };
         if !self.open_section(section) {
@@ -551,17 +637,38 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         } else {
             self.write_quote(&task.text, task.place, most, &label);
         }
-        let Some(context) = self.items.turn_context.clone() else { return };
-        let mut room = self.share(BRIEF_SHARE);
-        for Quote { text, place } in &context.progress {
-            let line = format!("- {text} (m{})", place + 1);
-            let cost = self.count(&line);
-            if cost > room || self.is_in_prompt(text) {
-                continue;
-            }
-            room -= cost;
+        for line in self.progress_lines() {
             let _ = writeln!(self.out, "{line}");
         }
+    }
+
+    /// Writes what a model told of the turn whose beginning leaves, where its request is shown elsewhere.
+    fn write_turn_progress(&mut self) {
+        let Some(place) = self.items.turn_context.as_ref().map(|turn| turn.request.place) else { return };
+        let lines = if self.has_written { self.progress_lines() } else { Vec::new() };
+        if lines.is_empty() || !self.open_section(Section::TurnContext) {
+            return;
+        }
+        let _ = writeln!(self.out, "Done so far for m{}:", place + 1);
+        for line in lines {
+            let _ = writeln!(self.out, "{line}");
+        }
+    }
+
+    /// Returns the progress of the turn whose beginning leaves, as far as its share goes.
+    fn progress_lines(&self) -> Vec<String> {
+        let mut room = self.share(self.written_share(BRIEF_SHARE));
+        let mut lines = Vec::new();
+        for Quote { text, place } in self.items.turn_context.iter().flat_map(|turn| &turn.progress) {
+            let number = format!("(m{})", place + 1);
+            let line = if text.ends_with(')') { format!("- {text}") } else { format!("- {text} {number}") };
+            let cost = self.count(&line);
+            if cost <= room && !self.is_in_prompt(text) {
+                room -= cost;
+                lines.push(line);
+            }
+        }
+        lines
     }
 
     /// Writes the constraints that are nowhere else in the prompt.
@@ -597,7 +704,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     fn write_facts(&mut self) {
         let lines: Vec<String> = self.items.facts.iter().map(|quote| quote.text.clone()).collect();
-        self.write_newest(Section::Facts, lines, FACTS_SHARE);
+        let share = if self.has_written { WRITTEN_FACTS_SHARE } else { FACTS_SHARE };
+        self.write_newest(Section::Facts, lines, share);
     }
 
     fn write_goal(&mut self) {
@@ -614,7 +722,10 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         // What is open comes last, so that it is the last to go.
         let done = done.into_iter().map(|item| format!("[x] {}", item.text));
         let open = open.into_iter().map(|item| format!("[ ] {} ({})", item.text, item.state));
-        self.write_newest(Section::Plan, done.chain(open).collect(), PLAN_SHARE);
+        let mut lines: Vec<String> = done.chain(open).collect();
+        // The lists of a workstream have it.
+        lines.retain(|line| self.items.workstream.is_none() || !self.out.contains(task_words(line)));
+        self.write_newest(Section::Plan, lines, self.written_share(PLAN_SHARE));
     }
 
     /// Writes the unfinished work, most urgent first, unless the plan says it.
@@ -656,12 +767,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let lines: Vec<String> = lines.collect();
         if !self.has_written {
             // A sentence of the agent that gives no reason is told better by the lines around it.
-            let gives_reason = |line: &String| {
-                [" because ", " since ", " so that ", " instead of ", " rather than ", " to avoid "]
-                    .iter()
-                    .any(|words| line.contains(words))
-            };
-            let lines = lines.into_iter().filter(gives_reason).collect();
+            let lines = lines.into_iter().filter(|line| gives_reason(line)).collect();
             return self.write_newest(Section::Decisions, lines, SIDE_SHARE);
         }
         // A model's decisions come first in the list, so the list is filled from its front.
@@ -716,6 +822,12 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     /// Writes lines of the whole past, as many as the rest of the limit holds.
     fn write_excerpts(&mut self, passages: &mut Passages<'_>) {
         let pending = self.pending;
+        if self.wanted.as_ref().is_some_and(|wanted| !wanted.contains(&Section::Files)) {
+            return;
+        }
+        if is_handoff(pending) {
+            keep_about(passages, &pending.order.focus);
+        }
         let closing =
             closing(self.form, self.items.rounds).map_or(Tokens::ZERO, |line| self.count(&line) + Tokens::new(1));
         let room = self.left() - closing;
@@ -751,6 +863,60 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 /// Tells whether the message of a number is loaded, before a place.
 fn is_own_number(thread: &Thread, end: usize, number: usize) -> bool {
     thread.messages()[..end].iter().any(|message| message.number() == number && !message.is_summary())
+}
+
+/// Tells whether the summary is for a new thread, and nothing else of the old one goes along.
+fn is_handoff(pending: &SummaryContext<'_>) -> bool {
+    pending.policy.is_handoff() && !pending.order.focus.trim().is_empty()
+}
+
+/// The sections that no wish leaves out: what must stay, and what the person typed.
+const ALWAYS: [Section; 4] = [Section::Pins, Section::Constraints, Section::Requests, Section::Outcomes];
+
+/// A word that stands in more of the passages than this says nothing about a goal.
+const COMMON_SHARE: f64 = 0.4;
+const GOAL_WORD_CHARS_MIN: usize = 4;
+
+/// Drops the passages that share no word with a goal; all stay where none does.
+fn keep_about(passages: &mut Passages<'_>, goal: &str) {
+    let goal = goal.to_lowercase();
+    let words = goal
+        .split(|c: char| !(c.is_alphanumeric() || "_./-".contains(c)))
+        .map(|word| word.trim_matches(['.', '/', '-']));
+    let is_long = |word: &&str| word.chars().count() >= GOAL_WORD_CHARS_MIN || !word.is_ascii() && !word.is_empty();
+    let texts: Vec<String> = passages
+        .passages
+        .iter()
+        .map(|passage| format!("{}\n{}", passages.sources[passage.source].label, passage.text).to_lowercase())
+        .collect();
+    let most = (texts.len() as f64 * COMMON_SHARE) as usize;
+    let is_rare = |word: &&str| texts.iter().filter(|text| text.contains(word)).count() <= most;
+    let words: Vec<&str> = words.filter(is_long).filter(is_rare).collect();
+    let is_about: Vec<bool> = texts.iter().map(|text| words.iter().any(|word| text.contains(word))).collect();
+    if is_about.contains(&true) {
+        let mut is_about = is_about.into_iter();
+        passages.passages.retain(|_| is_about.next().unwrap_or(true));
+    }
+}
+
+/// Tells whether there is something for one of the sections.
+fn has_any(items: &StructuredSummary, sections: &HashSet<Section>) -> bool {
+    let lists = [
+        (Section::Plan, items.current_plan.is_empty()),
+        (Section::OpenItems, items.open_items.is_empty()),
+        (Section::Decisions, items.decisions.is_empty()),
+        (Section::Errors, items.errors.iter().all(|error| error.fixed.is_some())),
+        (Section::Files, items.files.is_empty()),
+        (Section::Facts, items.facts.is_empty()),
+        (Section::State, items.state.is_empty()),
+    ];
+    lists.iter().any(|(section, is_empty)| !is_empty && sections.contains(section))
+}
+
+/// Returns the words of a line of the plan: `[ ] port it (pending)`.
+fn task_words(line: &str) -> &str {
+    let words = line.get(4..).unwrap_or(line);
+    words.rsplit_once(" (").map_or(words, |(words, _)| words)
 }
 
 fn open_line(item: &OpenItem) -> String {

@@ -9,8 +9,10 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::parse::{listed_user_messages, parse_items};
 use super::transcript::is_user_speech;
 use super::{Quote, StructuredSummary};
+use crate::message::said_in_result;
 use crate::table::LowerList;
 use crate::thread::{Message, Part, Span, Speaker, Thread, pieces};
 
@@ -31,10 +33,10 @@ struct UserText {
 }
 
 impl Evidence {
-    /// Collects what was said in some spans, and what an earlier summary says was said before.
-    pub(super) fn of(thread: &Thread, spans: &[&Span], earlier: Option<&StructuredSummary>) -> Self {
+    /// Collects what was said in a span, what an earlier summary says was said before, and the user's words elsewhere.
+    pub(super) fn of(thread: &Thread, span: &Span, earlier: Option<&StructuredSummary>) -> Self {
         let mut evidence = Evidence::default();
-        for at in spans.iter().flat_map(|span| span.range()) {
+        for at in span.range() {
             let message = thread.message(at);
             let place = message.log_place();
             evidence.turns.insert(place, message.turn());
@@ -42,6 +44,12 @@ impl Evidence {
                 Some(replacement) => evidence.add_other(replacement),
                 None => evidence.add_message(message, place),
             }
+        }
+        // Requests that stay are shown too.
+        let is_other = |at: &usize| !span.contains(*at) && is_user_speech(thread.message(*at));
+        for at in (0..thread.len()).filter(is_other) {
+            let message = thread.message(at);
+            message.texts().for_each(|text| evidence.add_speech(text, message.log_place()));
         }
         if let Some(summary) = earlier {
             evidence.add_summary(summary);
@@ -52,12 +60,14 @@ impl Evidence {
     fn add_message(&mut self, message: &Message, place: usize) {
         for part in message.parts() {
             match part {
-                // What an earlier compaction left behind stands in for an earlier summary.
-                Part::Text(text) if message.is_summary() => self.add_user(text, place),
+                Part::Text(text) if message.is_summary() => self.add_summary_text(text, place),
                 Part::Text(text) if is_user_speech(message) => self.add_speech(text, place),
                 Part::Text(text) => self.add_other(text),
                 Part::ToolCall(call) => self.add_other(&call.arguments),
-                Part::ToolResult(result) => self.add_other(&result.text),
+                Part::ToolResult(result) => {
+                    self.add_other(&result.text);
+                    said_in_result(&result.text).iter().for_each(|said| self.add_user(said.words, place));
+                }
                 Part::Media(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
             }
         }
@@ -71,6 +81,15 @@ impl Evidence {
                 Speaker::Harness(_) => self.add_other(piece),
             }
         }
+    }
+
+    /// Adds what an earlier compaction left behind: of its text, only what it tells as the user's words is theirs.
+    fn add_summary_text(&mut self, text: &str, place: usize) {
+        let mut items = StructuredSummary::default();
+        parse_items(text, place, &mut items);
+        self.add_other(text);
+        self.add_summary(&items);
+        listed_user_messages(text).into_iter().for_each(|words| self.add_user(words, place));
     }
 
     fn add_summary(&mut self, summary: &StructuredSummary) {
@@ -126,10 +145,29 @@ impl Evidence {
         self.turns.get(&place).copied().unwrap_or(0)
     }
 
-    /// Returns the place of the message that an answer names; the newest where it names none that exists.
-    pub(super) fn place(&self, named: Option<usize>) -> usize {
+    /// Returns the numbers among those that an answer names for which there is a message.
+    pub(super) fn known(&self, named: &[usize]) -> Vec<usize> {
+        let newest = self.turns.keys().next_back().map_or(0, |place| place + 1);
+        named.iter().copied().filter(|number| (1..=newest).contains(number)).collect()
+    }
+
+    /// Returns the place of the newest message that an answer names; the newest of all where it names none that exists.
+    pub(super) fn place(&self, named: &[usize]) -> usize {
         let newest = self.turns.keys().next_back().copied().unwrap_or(0);
-        named.filter(|place| *place <= newest).unwrap_or(newest)
+        self.known(named).into_iter().max().map_or(newest, |number| number - 1)
+    }
+
+    /// Tells whether words of the user were taken back, as far as it can be told: the answer repeats them, and names a later
+    /// message in which the user speaks.
+    pub(super) fn takes_back(&self, words: &Quote, named: &str, messages: &[usize]) -> bool {
+        let (folded, named) = (fold(&words.text), fold(named));
+        // A word or two are in many sentences.
+        let is_same = named.contains(&folded) || folded.contains(&named) && named.len() * 2 >= folded.len();
+        let speaks = |number: &usize| {
+            let place = number - 1;
+            place > words.place && self.user.iter().any(|own| own.place == place)
+        };
+        is_same && self.known(messages).iter().any(speaks)
     }
 }
 
@@ -268,7 +306,7 @@ mod tests {
         let thread = thread(
             "user: Never touch\\n  the production DB. “Ever.”\nassistant: Sure thing, understood.\ncall sh: {}\nresult sh: permission denied for relation accounts\nuser: 绝对不要删除备份文件\nuser: İstanbul'da! KAL\nuser: 1. first\\n2. second\\n3. third\nuser: Hi. Don't, i.e. never, drop the table! Ok?",
         );
-        Evidence::of(&thread, &[&thread.span(0..thread.len()).unwrap()], None)
+        Evidence::of(&thread, &thread.span(0..thread.len()).unwrap(), None)
     }
 
     #[test]

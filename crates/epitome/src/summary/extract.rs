@@ -448,6 +448,13 @@ fn authored<'t>(message: &Message, text: &'t str) -> Vec<&'t str> {
     }
 }
 
+/// Tells whether a sentence that tells a decision gives its reason.
+pub(super) fn gives_reason(sentence: &str) -> bool {
+    [" because ", " since ", " so that ", " instead of ", " rather than ", " to avoid "]
+        .iter()
+        .any(|words| sentence.contains(words))
+}
+
 /// Keeps each value once, where it was mentioned last.
 fn keep_last_mentions(quotes: &mut Vec<Quote>) {
     let mut seen: HashSet<String> = HashSet::new();

@@ -24,6 +24,8 @@ pub(super) enum Section {
     TurnContext,
     /// Tests, builds and commits: how things are.
     State,
+    /// The capped lists that are kept beside a workstream's summary.
+    Workstream,
     Facts,
     Plan,
     OpenItems,
@@ -44,10 +46,10 @@ pub(super) enum Section {
 /// Each section's heading in the forms structured and digest, session, workstream, and handoff; empty where the form leaves
 /// the section out. Where two sections of a form share a heading, text under it is read back as the first of them.
 #[rustfmt::skip]
-const HEADINGS: [(Section, [&str; 4]); 18] = {
+const HEADINGS: [(Section, [&str; 4]); 19] = {
     use Section::{
         Constraints, Decisions, Digest, Errors, Facts, Files, Goal, Hidden, Media, Notes, OpenItems, Outcomes, Pins, Plan,
-        Requests, State, Task, TurnContext,
+        Requests, State, Task, TurnContext, Workstream,
     };
     [
         (Pins, ["## Pinned", "### Pinned", "PINNED:", "## Pinned"]),
@@ -59,6 +61,7 @@ const HEADINGS: [(Section, [&str; 4]); 18] = {
             "## Turn Context (split turn)", "### Turn Context (split turn)", "TURN CONTEXT (SPLIT TURN):", "## Turn Context (split turn)",
         ]),
         (State, ["## State now", "### State Now", "STATE NOW:", "## State now"]),
+        (Workstream, ["", "", "WORKSTREAM STATE:", ""]),
         (Facts, ["## What is known", "### What Is Known", "KEY FACTS:", "## What is known"]),
         (Plan, ["## Plan", "### Pending Work", "OPEN THREADS:", "## Next steps"]),
         (OpenItems, ["## Open items", "### Open Items", "OPEN THREADS:", "## Open items"]),

@@ -17,6 +17,7 @@
 //! patched `a.rs` in m61 and ran `make` without failure in m70. Merged: both rounds' requests in their order, `a.rs` once with
 //! read m5 and patched m61, and the error marked as fixed in m70, so that it is not shown as open.
 
+use super::answer::NEXT_STEP;
 use super::extract::first_line;
 use super::parse::SHORT_BYTES_MAX;
 use super::structured::{CommandFact, StructuredSummary, UserRequest};
@@ -87,24 +88,21 @@ pub(super) fn without_written(earlier: &StructuredSummary, written: &StructuredS
     items.facts.retain(|fact| written.facts.iter().all(|own| own.text != fact.text));
     items.decisions.retain(|decision| written.decisions.iter().all(|own| own.decision != decision.decision));
     items.open_items.retain(|item| !written.open_items.contains(item));
-    if items.current_plan == written.current_plan {
-        items.current_plan.clear();
-    }
+    items.constraints.retain(|quote| !written.constraints.contains(quote));
+    items.current_plan.retain(|item| !written.current_plan.contains(item));
     items.goal = None;
     items
 }
 
 /// Removes the items that were parsed from the texts of earlier summaries, at these places, and that a model has revised.
-pub(super) fn forget_revised(items: &mut StructuredSummary, written: &StructuredSummary, places: &[usize]) {
+pub(super) fn forget_revised(items: &mut StructuredSummary, places: &[usize]) {
     items.facts.retain(|fact| !places.contains(&fact.place));
     items.decisions.retain(|decision| !places.contains(&decision.place));
-    // The text does not tell a plan that the agent wrote down from a model's next steps.
-    if !written.current_plan.is_empty() {
-        items.current_plan.retain(|item| !places.contains(&item.place));
-    }
+    items.current_plan.retain(|item| item.state != NEXT_STEP || !places.contains(&item.place));
 }
 
-/// Adds a model's items: the goal, facts, decisions and open items. What code extracted stays as it is.
+/// Adds a model's items: the goal, facts, decisions, open items, next steps and the progress of the current turn. What code
+/// extracted stays as it is.
 pub(super) fn merge_model(items: &mut StructuredSummary, model: StructuredSummary) {
     items.goal = model.goal.or(items.goal.take());
     items.facts.extend(model.facts);
@@ -112,8 +110,14 @@ pub(super) fn merge_model(items: &mut StructuredSummary, model: StructuredSummar
     if !model.open_items.is_empty() {
         items.open_items = model.open_items;
     }
-    if items.current_plan.is_empty() {
-        items.current_plan = model.current_plan;
+    for step in model.current_plan {
+        if items.current_plan.iter().all(|item| item.text != step.text) {
+            items.current_plan.push(step);
+        }
+    }
+    if let Some(turn) = &mut items.turn_context {
+        let told = model.turn_context.map(|own| own.progress).unwrap_or_default();
+        turn.progress = told.into_iter().chain(std::mem::take(&mut turn.progress)).collect();
     }
     for quote in model.constraints {
         if items.constraints.iter().all(|known| known.text != quote.text) {

@@ -20,6 +20,7 @@
 
 use super::headings::{Section, heading, section_of};
 use super::speech::constraints;
+use super::state::WorkstreamState;
 use super::structured::{
     Decision, ErrorFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState, StructuredSummary,
     ToolOutcome, UserRequest,
@@ -58,6 +59,7 @@ pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummar
             Some(Section::Facts) => {
                 items.facts.extend(bullets(body).map(|text| Quote { text: text.to_owned(), place }));
             }
+            Some(Section::Workstream) => items.workstream = Some(WorkstreamState::parse(body)),
             Some(Section::Outcomes) => items.tool_outcomes.extend(bullets(body).filter_map(tool_outcome)),
             Some(Section::Media) => {
                 let lines = bullets(body).filter_map(parse_label);

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::state::WorkstreamState;
 use super::structured::StructuredSummary;
 use crate::budget::{Meter, Tokens};
 use crate::policy::Policy;
@@ -34,6 +35,8 @@ pub struct PendingSummary {
     pub earlier: Option<StructuredSummary>,
     /// Those of them that a model wrote.
     pub written: StructuredSummary,
+    /// The workstream state that is kept beside the thread, where the caller keeps one.
+    pub workstream: Option<WorkstreamState>,
     /// The texts of everything else in the prompt: what they say is not said again.
     pub kept_texts: Vec<String>,
     /// The places of the messages that stay in the prompt unchanged.

@@ -160,6 +160,13 @@ fn list_items(items: &StructuredSummary) -> Vec<(ItemKind, &str, Option<usize>)>
     // What a model wrote stands in no message.
     list.extend(items.goal.iter().map(|goal| (ItemKind::Goal, goal.as_str(), None)));
     list.extend(items.facts.iter().map(|fact| (ItemKind::Fact, fact.text.as_str(), Some(fact.place))));
+    // Commands and files are items of their own.
+    let is_listed = |text: &str| {
+        items.commands.iter().any(|command| first_line(&command.command) == text)
+            || items.files.iter().any(|file| text.ends_with(&file.path))
+    };
+    let progress = items.turn_context.iter().flat_map(|turn| &turn.progress).filter(|told| !is_listed(&told.text));
+    list.extend(progress.map(|told| (ItemKind::Fact, told.text.as_str(), Some(told.place))));
     let is_planned = |item: &&OpenItem| items.current_plan.iter().any(|planned| planned.text == item.description);
     let open = items.open_items.iter().filter(|item| !is_planned(item));
     list.extend(open.map(|item| (ItemKind::OpenItem, item.description.as_str(), None)));

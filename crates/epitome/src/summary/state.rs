@@ -18,6 +18,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::clip::one_line;
+use super::extract::gives_reason;
+use super::structured::StructuredSummary;
 
 /// The current state of the work, in short lists.
 ///
@@ -91,6 +93,17 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
+    /// Returns the status that an agent's own word means.
+    fn named(word: &str) -> TaskStatus {
+        match word {
+            "in_progress" | "in-progress" | "doing" => TaskStatus::Doing,
+            "blocked" => TaskStatus::Blocked,
+            "completed" | "complete" | "done" => TaskStatus::Done,
+            "cancelled" | "deleted" | "dropped" => TaskStatus::Dropped,
+            _ => TaskStatus::Open,
+        }
+    }
+
     /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -100,6 +113,21 @@ impl TaskStatus {
             TaskStatus::Done => "done",
             TaskStatus::Dropped => "dropped",
         }
+    }
+}
+
+/// The longest id that is told from words when a state is read back: `#3`, `T1`, `PROJ-142`.
+const ID_BYTES_MAX: usize = 16;
+
+impl StateTask {
+    /// Parses `[doing] #3: port the parser`.
+    fn parse(line: &str) -> Option<StateTask> {
+        let (status, rest) = line.strip_prefix('[')?.split_once("] ")?;
+        let is_id =
+            |id: &str| id.len() <= ID_BYTES_MAX && !id.contains(' ') && id.ends_with(|c: char| c.is_ascii_digit());
+        let with_id = rest.split_once(": ").filter(|(id, _)| is_id(id));
+        let (id, text) = with_id.map_or((None, rest), |(id, text)| (Some(id.to_owned()), text));
+        Some(StateTask { id, text: text.to_owned(), status: TaskStatus::named(status) })
     }
 }
 
@@ -143,6 +171,15 @@ const RISKS_MAX: usize = 5;
 const ARTIFACTS_MAX: usize = 10;
 const CONTRIBUTIONS_MAX: usize = 6;
 
+// The headings of the lists.
+const DECISIONS: &str = "Key decisions";
+const CONSTRAINTS: &str = "Active constraints";
+const TASKS: &str = "Tasks";
+const QUESTIONS: &str = "Open questions";
+const RISKS: &str = "Risks";
+const ARTIFACTS: &str = "Artifacts";
+const CONTRIBUTIONS: &str = "Agent contributions";
+
 impl WorkstreamState {
     /// Merges a delta: an entry that says the same as an old one replaces it, and the newest come last. Over a cap, finished
     /// tasks and answered questions leave first, then the oldest entries. Returns the lines of what left.
@@ -166,15 +203,73 @@ impl WorkstreamState {
     /// Renders the state as text: a heading for each list that has entries, an entry to a line.
     pub fn render(&self) -> String {
         let lists = [
-            section("Key decisions", &self.decisions),
-            section("Active constraints", &self.constraints),
-            section("Tasks", &self.tasks),
-            section("Open questions", &self.questions),
-            section("Risks", &self.risks),
-            section("Artifacts", &self.artifacts),
-            section("Agent contributions", &self.contributions),
+            section(DECISIONS, &self.decisions),
+            section(CONSTRAINTS, &self.constraints),
+            section(TASKS, &self.tasks),
+            section(QUESTIONS, &self.questions),
+            section(RISKS, &self.risks),
+            section(ARTIFACTS, &self.artifacts),
+            section(CONTRIBUTIONS, &self.contributions),
         ];
         lists.into_iter().flatten().collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns what code can tell of the state, without a model: decisions with a reason, constraints, the to-do list, and the
+    /// files that were made or changed.
+    pub(super) fn of(items: &StructuredSummary) -> StateDelta {
+        let decisions = items.decisions.iter().filter(|own| !own.rationale.is_empty() || gives_reason(&own.decision));
+        let tasks = items.current_plan.iter().map(|item| {
+            let id = item.number().map(str::to_owned);
+            let text = id.as_ref().map_or(item.text.as_str(), |id| item.text[id.len()..].trim());
+            StateTask { id, text: text.to_owned(), status: TaskStatus::named(&item.state) }
+        });
+        let made = items.files.iter().filter(|file| file.written.is_some() || file.patched.is_some());
+        let note = |place: usize, action: &str| format!("{action}, m{}", place + 1);
+        StateDelta {
+            decisions: decisions
+                .map(|own| KeyDecision { text: own.decision.clone(), reason: own.rationale.clone() })
+                .collect(),
+            constraints: items.constraints.iter().map(|quote| quote.text.clone()).collect(),
+            tasks: tasks.collect(),
+            artifacts: made
+                .map(|file| MadeArtifact {
+                    name: file.path.clone(),
+                    note: note(file.last_touched(), file.last_action()),
+                })
+                .collect(),
+            ..StateDelta::default()
+        }
+    }
+
+    /// Reads back what [`render`](WorkstreamState::render) wrote.
+    pub(super) fn parse(text: &str) -> WorkstreamState {
+        let mut state = WorkstreamState::default();
+        let mut heading = "";
+        for line in text.lines() {
+            let Some(entry) = line.strip_prefix("- ") else {
+                heading = line.trim_end_matches(':');
+                continue;
+            };
+            let (words, note) = entry.strip_suffix(')').and_then(|own| own.rsplit_once(" (")).unwrap_or((entry, ""));
+            let (words, note) = (words.to_owned(), note.to_owned());
+            match heading {
+                DECISIONS => state.decisions.push(KeyDecision { text: words, reason: note }),
+                CONSTRAINTS => state.constraints.push(entry.to_owned()),
+                TASKS => state.tasks.extend(StateTask::parse(entry)),
+                QUESTIONS => {
+                    let (text, answer) = entry.split_once(" → ").map_or((entry, None), |(text, own)| (text, Some(own)));
+                    state.questions.push(StateQuestion { text: text.to_owned(), answer: answer.map(str::to_owned) });
+                }
+                RISKS => state.risks.push(entry.to_owned()),
+                ARTIFACTS => state.artifacts.push(MadeArtifact { name: words, note }),
+                CONTRIBUTIONS => {
+                    let (agent, text) = entry.split_once(": ").unwrap_or(("", entry));
+                    state.contributions.push(AgentContribution { agent: agent.to_owned(), text: text.to_owned() });
+                }
+                _ => {}
+            }
+        }
+        state
     }
 
     /// Removes the entries whose text `allows` rejects, and returns their texts.
@@ -404,6 +499,16 @@ mod tests {
             serde_json::from_str(r#"{"constraints":[" "],"tasks":[{"status":"done"}],"unheard":1}"#).unwrap();
         assert!(state.merge(empty).is_empty());
         assert_eq!(state, before);
+    }
+
+    #[test]
+    fn a_rendered_state_is_read_back() {
+        let json = r##"{"decisions":[{"text":"Use Rust","reason":"speed"},{"text":"No tabs"}],"constraints":["Never push (ever)"],
+            "tasks":[{"id":"#3","text":"port it","status":"doing"},{"text":"test: all of it","status":"done"}],
+            "questions":[{"text":"Why?","answer":"So"},{"text":"When?"}],"risks":["slow"],
+            "artifacts":[{"name":"a.rs","note":"edited, m4"}],"contributions":[{"agent":"scout","text":"found it"}]}"##;
+        let state: WorkstreamState = serde_json::from_str(json).unwrap();
+        assert_eq!(WorkstreamState::parse(&state.render()), state);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::state::WorkstreamState;
 use super::work_state::StateLine;
 use crate::thread::{MessageId, Outcome, Span};
 
@@ -72,6 +73,9 @@ pub struct StructuredSummary {
     pub current_plan: Vec<PlanItem>,
     /// The part of the current turn that was summarized, when the turn was split.
     pub turn_context: Option<TurnContext>,
+    /// The workstream state, where the form keeps one. In a model's own part: the entries that it changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workstream: Option<WorkstreamState>,
     /// The rounds it stands for, this one included.
     pub rounds: u32,
 }

@@ -280,8 +280,8 @@ fn tells_success(output: &str) -> bool {
     .any(|words| has_words(&lower, words))
 }
 
-/// Returns the lines that say what failed: names of tests, errors, what was expected and what came.
-pub(super) fn failing_lines(output: &str) -> Vec<String> {
+/// Tells whether a line says what failed: the name of a test, an error, what was expected and what came.
+pub(super) fn tells_failure(line: &str) -> bool {
     const TELLING: [&str; 14] = [
         "--- fail",
         "fail:",
@@ -298,12 +298,14 @@ pub(super) fn failing_lines(output: &str) -> Vec<String> {
         "×",
         "undefined:",
     ];
-    let tells = |line: &&str| {
-        let lower = line.to_lowercase();
-        TELLING.iter().any(|word| lower.contains(word))
-    };
+    let lower = line.to_lowercase();
+    TELLING.iter().any(|word| lower.contains(word))
+}
+
+/// Returns the lines that say what failed.
+pub(super) fn failing_lines(output: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for line in output.lines().map(str::trim).filter(|line| !line.is_empty()).filter(tells) {
+    for line in output.lines().map(str::trim).filter(|line| tells_failure(line)) {
         let line = one_line(line, FAILING_CHARS_MAX);
         if !lines.contains(&line) {
             lines.push(line);

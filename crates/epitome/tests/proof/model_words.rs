@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use epitome::budget::Tokens;
 use epitome::plan::{Compaction, Room};
 use epitome::planner::{Draft, PlanOptions, Planner, Questions, Verdict};
 use epitome::summary::{Fate, Finish, ItemKind, Progress, Reply, StructuredSummary, SummaryAuthor};
@@ -98,7 +99,7 @@ fn goal_open_items_decisions_and_findings_of_a_model_are_in_the_prompt_of_every_
             "Bring the parts into order, stage 1.",
             "Finding 1: the shapes agree.",
             "The parser is sound.",
-            "Keep layout 1. (it is smaller)",
+            "Keep layout 1. (it is smaller; m3)",
             "Use one shape.",
             "Write the notes of stage 1. (asked for at the start)",
             "Rename the module.",
@@ -197,4 +198,171 @@ fn a_round_without_a_model_keeps_the_last_models_words_and_the_next_model_replac
 
 fn preset(name: &str) -> &'static Under {
     PRESETS.iter().find(|under| under.policy.name == name).expect("a preset")
+}
+
+/// One long turn after some short ones, cut in its middle, in which the agent keeps a to-do list.
+fn long_turn(under: &Under) -> World {
+    let mut messages = vec![
+        json!({"role": "user", "content": format!("Build the shop. {CONSTRAINT}")}),
+        json!({"role": "assistant", "content": "It stands."}),
+        json!({"role": "user", "content": "Now round the totals, everywhere they are shown."}),
+    ];
+    for step in 0..60 {
+        let (id, name) = (format!("call_{step}"), if step == 3 { "TodoWrite" } else { "read" });
+        let arguments = match name {
+            "TodoWrite" => json!({"todos": [
+                {"content": "Round the cart total", "status": "completed"},
+                {"content": "Round the invoice total", "status": "pending"}
+            ]}),
+            _ => json!({"path": format!("src/part_{step}.rs")}),
+        };
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [{"id": id, "type": "function", "function": {"name": name, "arguments": arguments.to_string()}}]}));
+        let text: String = (0..30).map(|line| format!("{line}: let part_{step}_{line} = shape({line});\n")).collect();
+        messages.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
+    }
+    World::read(Value::Array(messages).to_string(), DIALECT, under)
+}
+
+#[test]
+fn what_a_model_tells_of_the_turn_that_a_cut_parts_is_in_the_prompt_of_every_preset() {
+    for under in PRESETS.iter() {
+        let name = &under.policy.name;
+        let world = long_turn(under);
+        let options = forced(None);
+        let planner = planner(&world, under, room(&world), &options);
+        let draft = draft(&planner, under);
+        let pending = draft.pending().expect("a summary is needed");
+        let question = planner
+            .dialogue(&draft, &Questions { model: "m", ..Questions::default() })
+            .and_then(|dialogue| dialogue.prompt())
+            .expect("a question");
+        assert_eq!(question.message.contains("<epitome-turn>"), pending.splits_turn, "{name}");
+        let told = json!({"goal": "Round.", "turn_progress": [{"text": "The cart is rounded.", "messages": [4]}]});
+        let model = answered(&planner, &draft, under, &told);
+        let compaction = planner.finish(draft, Some(model));
+        let said = said(&world, under, &compaction);
+        assert_eq!(said.matches("The cart is rounded. (m4)").count(), 1, "{name}: {said}");
+    }
+}
+
+#[test]
+fn instructions_that_ask_for_the_to_dos_alone_give_them_with_and_without_a_model() {
+    for under in PRESETS.iter().filter(|under| !under.policy.is_handoff()) {
+        let name = &under.policy.name;
+        let world = long_turn(under);
+        let summary = |words: Option<&str>, is_asked: bool| {
+            let options = PlanOptions { instructions: words.map(str::to_owned), ..forced(None) };
+            let planner = planner(&world, under, room(&world), &options);
+            let draft = draft(&planner, under);
+            let told = json!({"goal": "Round.", "progress": [{"text": "Rounding is banker's.", "messages": [4]}],
+                "open_items": [{"description": "Ask for the currency.", "context": "", "priority": "high"}]});
+            let model = is_asked.then(|| answered(&planner, &draft, under, &told));
+            planner.finish(draft, model).summaries[0].clone()
+        };
+        for is_asked in [false, true] {
+            let (all, some) = (summary(None, is_asked), summary(Some("only the to-dos"), is_asked));
+            assert!(some.text.contains("Round the invoice total"), "{name}: {}", some.text);
+            assert_eq!(some.text.contains("Ask for the currency."), is_asked, "{name}: {}", some.text);
+            assert!(!some.text.contains("banker") && !some.text.contains("let part_"), "{name}: {}", some.text);
+            assert!(some.text.contains(CONSTRAINT) || !all.text.contains(CONSTRAINT), "{name}: {}", some.text);
+            assert!(some.tokens < all.tokens, "{name}: {} of {}", some.tokens, all.tokens);
+        }
+    }
+}
+
+#[test]
+fn the_workstream_state_is_in_the_prompt_and_a_model_changes_it_over_rounds() {
+    let under = preset("workstream");
+    let mut previous: Option<Compaction> = None;
+    for round in 1..=3 {
+        let world = thread(40 + 30 * round, under);
+        let options = forced(previous.as_ref());
+        let planner = planner(&world, under, room(&thread(70, under)), &options);
+        let draft = draft(&planner, under);
+        let status = if round == 3 { "done" } else { "doing" };
+        let told = json!({"goal": "Parts.", "state": {
+            "tasks": [{"id": "T1", "text": "check the parts", "status": status}], "risks": [format!("risk {round}")]}});
+        let model = answered(&planner, &draft, under, &told);
+        let compaction = planner.finish(draft, Some(model));
+        let said = said(&world, under, &compaction);
+        let risks: Vec<String> = (1..=round).map(|round| format!("- risk {round}")).collect();
+        assert!(said.contains(&format!("Risks:\n{}", risks.join("\n"))), "{said}");
+        assert!(said.contains(&format!("WORKSTREAM STATE:\nTasks:\n- [{status}] T1: check the parts")), "{said}");
+        let state = compaction.summaries[0].items.workstream.clone().expect("a state");
+        assert_eq!(state.constraints, [CONSTRAINT], "{state:?}");
+        previous = Some(compaction);
+    }
+}
+
+#[test]
+fn the_workstream_state_is_in_the_prompt_without_a_model() {
+    let under = preset("workstream");
+    let world = long_turn(under);
+    let options = forced(None);
+    let planner = planner(&world, under, room(&world), &options);
+    let compaction = planner.finish(draft(&planner, under), None);
+    let said = said(&world, under, &compaction);
+    assert!(
+        said.contains("WORKSTREAM STATE:\nTasks:\n- [done] Round the cart total\n- [open] Round the invoice total"),
+        "{said}"
+    );
+    assert_eq!(said.matches(CONSTRAINT).count(), 1, "{said}");
+}
+
+#[test]
+fn words_that_a_later_round_tells_as_taken_back_bind_no_longer_unless_code_found_them() {
+    let under = preset("ladder");
+    let words = ["Look at part 30.", CONSTRAINT];
+    let first = thread(40, under);
+    let answer_in = |world: &World, previous: Option<&Compaction>, told: &Value| {
+        let options = forced(previous);
+        let planner = planner(world, under, room(world), &options);
+        let draft = draft(&planner, under);
+        let model = answered(&planner, &draft, under, told);
+        planner.finish(draft, Some(model))
+    };
+    let one = answer_in(&first, None, &json!({"goal": "Parts.", "user_words": words}));
+    let bound = |compaction: &Compaction| -> Vec<bool> {
+        let constraints = &compaction.summaries[0].items.constraints;
+        words.iter().map(|words| constraints.iter().any(|quote| quote.text == *words)).collect()
+    };
+    assert_eq!(bound(&one), [true, true]);
+    let withdrawn: Vec<Value> = words.iter().map(|words| json!({"text": words, "messages": [201]})).collect();
+    let later = thread(70, under);
+    let kept = answer_in(&later, Some(&one), &json!({"goal": "Parts."}));
+    assert_eq!(bound(&kept), [true, true], "what is not told as taken back stays");
+    let two = answer_in(&later, Some(&one), &json!({"goal": "Parts.", "withdrawn": withdrawn}));
+    assert_eq!(bound(&two), [false, true]);
+}
+
+#[test]
+fn no_summary_is_larger_than_the_size_at_which_it_is_rolled_up() {
+    let mut policy = preset("workstream").policy.clone();
+    policy.summarize.rollup = Tokens::new(300);
+    let under = Under::new(policy);
+    let world = thread(40, &under);
+    let options = forced(None);
+    let planner = planner(&world, &under, room(&world), &options);
+    let compaction = planner.finish(draft(&planner, &under), None);
+    assert!(compaction.summaries[0].tokens <= Tokens::new(300), "{}", compaction.summaries[0].tokens);
+}
+
+#[test]
+fn a_handoff_begins_with_the_goal_that_was_given_and_leaves_out_what_it_does_not_need() {
+    let under = preset("amp");
+    let world = long_turn(under);
+    let goal = "Write the tests of src/part_17.rs";
+    for is_asked in [false, true] {
+        let options = PlanOptions { instructions: Some(goal.to_owned()), ..forced(None) };
+        let planner = planner(&world, under, room(&world), &options);
+        let draft = draft(&planner, under);
+        let question =
+            planner.dialogue(&draft, &Questions { model: "m", ..Questions::default() }).unwrap().prompt().unwrap();
+        assert!(question.message.contains("begins a new thread with this goal") && question.message.contains(goal));
+        let model = is_asked.then(|| answered(&planner, &draft, under, &json!({"goal": "Tests of part 17."})));
+        let text = planner.finish(draft, model).summaries[0].text.clone();
+        assert!(text.starts_with(&format!("## Goal\n{goal}\n")), "{text}");
+        assert!(text.contains("part_17_"), "{text}");
+        assert!(!text.contains("part_40_2"), "{text}");
+    }
 }

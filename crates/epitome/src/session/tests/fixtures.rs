@@ -142,7 +142,13 @@ pub(super) fn compacted(session: &Session, tail: usize) -> CompactedContext {
     let count = session.context().len();
     let summary = PromptMessage::summary(Voice::User, "sum");
     let messages = std::iter::once(summary).chain((count - tail..count).map(PromptMessage::Kept)).collect();
-    CompactedContext { messages, summary: "sum".into(), tokens_before: 1000, tokens_after: 100 }
+    CompactedContext {
+        messages,
+        summary: "sum".into(),
+        tokens_before: 1000,
+        tokens_after: 100,
+        ..CompactedContext::default()
+    }
 }
 
 fn words(script: &str, seed: usize) -> Vec<Word<'_>> {
