@@ -28,9 +28,7 @@ use super::passages::{Passages, RESULT, SourceKind};
 use super::pending::SummaryContext;
 use super::select::{Pick, select};
 use super::speech::{constraints, corrections, is_pasted_mostly, typed};
-use super::structured::{
-    ErrorFact, OpenItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest,
-};
+use super::structured::{ErrorFact, OpenItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest};
 use super::text_index::TextIndex;
 use super::work_state::{only_reads, run_kind};
 use crate::budget::{Recount, Tokens, longest};

@@ -78,8 +78,18 @@ mod tests {
             ("nothing", String::new(), false, "(no output)"),
             ("one line", "9b6bd9e make it a constant\n".to_owned(), false, "9b6bd9e make it a constant"),
             ("a few", "a.rs | 3 +\n 1 file changed\n".to_owned(), false, "a.rs | 3 +; 1 file changed"),
-            ("hits", format!("{hits}/w/src/tax.rs:9:    let total = 1;\n"), false, "12 hits: src/cart.rs (11), src/tax.rs"),
-            ("a failure", format!("{long}--- FAIL: TestTotal\n    got 3, want 4\n"), true, "--- FAIL: TestTotal; got 3, want 4"),
+            (
+                "hits",
+                format!("{hits}/w/src/tax.rs:9:    let total = 1;\n"),
+                false,
+                "12 hits: src/cart.rs (11), src/tax.rs",
+            ),
+            (
+                "a failure",
+                format!("{long}--- FAIL: TestTotal\n    got 3, want 4\n"),
+                true,
+                "--- FAIL: TestTotal; got 3, want 4",
+            ),
             ("long", long.clone(), false, "a line of a long output … a line of a long output (59 lines)"),
         ];
         for (why, output, failed, expected) in cases {

@@ -123,7 +123,7 @@ impl<'a> Passages<'a> {
         if let Some(evicted) = thread.evicted() {
             splitter.split_unloaded(evicted.at, thread, requests);
         }
-        for at in 0..thread.len() {
+        for at in (0..thread.len()).filter(|at| thread.hidden(*at).is_none()) {
             splitter.split_message(thread, at, &arguments.0[at]);
         }
         splitter.label_files();
@@ -474,7 +474,16 @@ impl<'a> PassageSplitter<'a> {
     }
 
     fn new_source(&mut self, kind: SourceKind, label: String, at: usize) -> usize {
-        self.out.sources.push(Source { kind, label, first: at, last: at, edited: None, read: None, is_lookup: false, is_told: false });
+        self.out.sources.push(Source {
+            kind,
+            label,
+            first: at,
+            last: at,
+            edited: None,
+            read: None,
+            is_lookup: false,
+            is_told: false,
+        });
         self.out.sources.len() - 1
     }
 
