@@ -51,7 +51,7 @@ async fn a_hidden_message_is_in_no_later_prompt_and_the_log_keeps_it() {
             .unwrap();
         thread.append(turn(1)).await.unwrap();
         let before = raws(&engine, &thread).await;
-        assert!(prompt(&mut thread).await.contains("8812"), "{preset}");
+        assert!(prompt(&mut thread).await.contains("8812"), "{preset:?}");
         let notes = thread.annotate(&hide("m1")).await.unwrap();
         assert_eq!((notes.hidden[0].message.as_str(), notes.hidden[0].text.as_str()), ("m1", STANDS));
         thread.annotate(&hide("m2")).await.unwrap();
@@ -60,15 +60,18 @@ async fn a_hidden_message_is_in_no_later_prompt_and_the_log_keeps_it() {
         let mut again = engine.resume(&owner(), thread_id("t1")).await.unwrap();
         for thread in [&mut thread, &mut again] {
             let said = prompt(thread).await;
-            assert!(!said.contains("8812") && !said.contains("value_1_7") && said.contains(STANDS), "{preset}: {said}");
+            assert!(
+                !said.contains("8812") && !said.contains("value_1_7") && said.contains(STANDS),
+                "{preset:?}: {said}"
+            );
         }
         for at in 2..12 {
             again.append(turn(at)).await.unwrap();
         }
         let said = compacted(&mut again).await;
-        assert!(!said.contains("8812") && !said.contains("value_1_7"), "{preset}: {said}");
+        assert!(!said.contains("8812") && !said.contains("value_1_7"), "{preset:?}: {said}");
         let log = raws(&engine, &again).await;
-        assert_eq!(log[..before.len()], before, "{preset}: the log is as it was");
+        assert_eq!(log[..before.len()], before, "{preset:?}: the log is as it was");
         let told = engine.log().events(again.key(), 0, 1000).await.unwrap();
         let told = told.iter().filter(|(_, event)| event.kind == EventKind::MessageHidden);
         assert_eq!(told.map(|(_, event)| event.span).collect::<Vec<_>>(), [Some((0, 1)), Some((1, 2)), Some((4, 5))]);

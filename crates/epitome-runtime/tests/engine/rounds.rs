@@ -55,35 +55,35 @@ async fn a_hundred_rounds(preset: Preset) {
     let mut last = String::new();
     while rounds < ROUNDS {
         at += 1;
-        assert!(at < 4 * ROUNDS, "{preset}: {rounds} rounds in {at} pieces of work");
+        assert!(at < 4 * ROUNDS, "{preset:?}: {rounds} rounds in {at} pieces of work");
         thread.append(work(at)).await.unwrap();
         let step = thread.prepare_step(&request).await.unwrap();
         if step.compacted.is_none() {
             continue;
         }
         rounds += 1;
-        assert_eq!(step.version as usize, rounds, "{preset}");
+        assert_eq!(step.version as usize, rounds, "{preset:?}");
         last = step.messages.iter().map(|message| format!("{message}\n")).collect();
         for fact in FACTS {
-            assert!(last.contains(fact), "{preset}, round {rounds}: {fact}\n{last}");
+            assert!(last.contains(fact), "{preset:?}, round {rounds}: {fact}\n{last}");
         }
         if rounds % 10 == 0 {
             thread = engine.resume(&owner(), thread_id("t1")).await.unwrap();
         }
     }
     let plan = engine.log().plan(thread.key(), None).await.unwrap().unwrap().1.compaction;
-    assert_eq!(plan.plan.round as usize, ROUNDS, "{preset}");
+    assert_eq!(plan.plan.round as usize, ROUNDS, "{preset:?}");
     let mut read_back = 0;
     for line in plan.summaries[0].text.lines() {
         let (numbers, Some(item)) = (numbers(line), item(line)) else { continue };
         let [number] = numbers[..] else { continue };
         // The message, or the result of the call that it is.
         let mut told = thread.read_message(&format!("m{number}"), None).await.unwrap();
-        told.push_str(&thread.read_message(&format!("m{}", number + 1), None).await.unwrap());
-        assert!(told.contains(item), "{preset}: m{number} is not {item} but {told}\n{last}");
+        told.push_str(&thread.read_message(&format!("m{}", number + 1), None).await.unwrap_or_default());
+        assert!(told.contains(item), "{preset:?}: m{number} is not {item} but {told}\n{last}");
         read_back += 1;
     }
-    assert!(read_back > 5, "{preset} names too little to be a test: {read_back}\n{last}");
+    assert!(read_back > 5, "{preset:?} names too little to be a test: {read_back}\n{last}");
 }
 
 #[tokio::test]
