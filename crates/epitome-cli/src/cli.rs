@@ -45,6 +45,14 @@ fn amount_usize(text: &str) -> Result<usize, UnknownAmount> {
     amount(text).map(|amount| amount as usize)
 }
 
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("the answer is yes or no".to_owned()),
+    }
+}
+
 fn rows(text: &str) -> Result<usize, String> {
     let count = amount(text).map_err(|_| format!("`{text}` is not a number"))?;
     if count == 0 { Err("the least is 1".to_owned()) } else { Ok(count as usize) }
@@ -203,6 +211,17 @@ Examples:
     /// Search a thread: content that left its prompts, and all of an imported thread
     #[command(after_help = "Example:\n  epitome recall weather error in the migration --tokens 1000")]
     Recall(RecallArgs),
+    /// Show or change what is noted about a thread: hidden messages, pins, memory, state, quality
+    ///
+    /// A hidden message stays in the store; later prompts show TEXT in its place. A pin and the memory block are in every later
+    /// prompt. The workstream state is written by a model under a policy that keeps one.
+    #[command(after_help = "\
+Examples:
+  epitome notes weather
+  epitome notes weather --hide m12 --with 'a listing of no interest'
+  epitome notes weather --pin 'Never call the staging API' --remember 'The user prefers Celsius'
+  epitome notes weather --completed yes --json")]
+    Notes(NotesArgs),
     /// Check, migrate, clean up or re-encrypt the store
     #[command(after_help = "\
 Examples:
@@ -234,8 +253,8 @@ Agents:
     Work(WorkArgs),
     /// Run an MCP server that lets agents search and read removed content
     ///
-    /// It speaks MCP on standard input and output. Its tools are read_artifact, recall and compact; artifacts are resources
-    /// too.
+    /// It speaks MCP on standard input and output. Its tools are read_artifact, recall, compact, notes and annotate; artifacts
+    /// are resources too.
     #[command(after_help = "\
 Examples:
   claude mcp add epitome -- epitome mcp
@@ -725,6 +744,36 @@ pub struct RecallArgs {
     /// Size limit of the answer [default: as configured]
     #[arg(long, value_name = "TOKENS", value_parser = amount)]
     pub tokens: Option<u64>,
+    #[command(flatten)]
+    pub store_options: StoreOptions,
+}
+
+/// `epitome notes`.
+#[derive(Debug, Args)]
+pub struct NotesArgs {
+    /// The thread's id, or the beginning of it
+    pub thread: String,
+    /// Hide this message, such as `m12`, from later prompts
+    #[arg(long, value_name = "MESSAGE", requires = "with")]
+    pub hide: Option<String>,
+    /// Show this in the place of the hidden message
+    #[arg(long, value_name = "TEXT", requires = "hide")]
+    pub with: Option<String>,
+    /// Show a hidden message again
+    #[arg(long, value_name = "MESSAGE")]
+    pub show: Option<String>,
+    /// Add words that every later prompt must hold
+    #[arg(long, value_name = "TEXT")]
+    pub pin: Vec<String>,
+    /// Remove a pin
+    #[arg(long, value_name = "TEXT")]
+    pub unpin: Vec<String>,
+    /// Add an entry to the memory block
+    #[arg(long, value_name = "TEXT")]
+    pub remember: Vec<String>,
+    /// Say whether the thread's task was completed: yes or no
+    #[arg(long, value_name = "ANSWER", value_parser = yes_or_no)]
+    pub completed: Option<bool>,
     #[command(flatten)]
     pub store_options: StoreOptions,
 }

@@ -168,6 +168,12 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Log(error) => error.into(),
+            EngineError::NoMessage(_)
+            | EngineError::LeftPrompt(_)
+            | EngineError::NotHidden(_)
+            | EngineError::NotPinned(_)
+            | EngineError::Note(_) => Failure::new(Exit::Usage, sentence(&error)),
+            EngineError::Foreign(_) => Failure::new(Exit::Unreadable, sentence(&error)),
             error => Failure::new(Exit::CannotFit, sentence(&error)),
         }
     }

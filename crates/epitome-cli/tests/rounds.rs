@@ -14,6 +14,9 @@ const PIN: &str = "The release is called Kestrel.";
 const CONSTRAINTS: [&str; 3] =
     ["Never touch anything under vendor/.", "Bitte niemals auf main pushen.", "绝对不要删除生产数据。"];
 
+/// Said by the user once, plainly.
+const FACTS: [&str; 2] = ["I prefer Python.", "My budget is $1000."];
+
 /// Twenty-odd messages of work in pi's event format, unlike those of any other round.
 fn work(round: usize) -> String {
     let mut lines: Vec<Value> = vec![
@@ -38,12 +41,14 @@ fn work(round: usize) -> String {
 }
 
 #[test]
-fn fifty_rounds_on_a_growing_file_keep_every_pin_and_constraint_verbatim() {
+fn a_hundred_rounds_on_a_growing_file_keep_every_pin_constraint_and_fact_verbatim() {
     let header = json!({"type": "session", "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/home/mara"});
     let first = json!({"type": "message", "timestamp": "2026-01-01T00:00:00.000Z",
         "message": {"role": "user", "content": [{"type": "text", "text": CONSTRAINTS.join(" ")}]}});
-    let bench = Bench::new().holding("s.jsonl", format!("{header}\n{first}\n"));
-    for round in 1..=50 {
+    let facts = json!({"type": "message", "timestamp": "2026-01-01T00:00:00.000Z",
+        "message": {"role": "user", "content": [{"type": "text", "text": FACTS.join(" ")}]}});
+    let bench = Bench::new().holding("s.jsonl", format!("{header}\n{first}\n{facts}\n"));
+    for round in 1..=100 {
         let mut file = OpenOptions::new().append(true).open(bench.path("s.jsonl")).unwrap();
         file.write_all(work(round).as_bytes()).unwrap();
         let mut words = vec!["compact", "s.jsonl", "--budget", "2500"];
@@ -55,7 +60,7 @@ fn fifty_rounds_on_a_growing_file_keep_every_pin_and_constraint_verbatim() {
         let newest: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
         assert_eq!(newest["type"], "compaction", "round {round}");
         let summary = newest["summary"].as_str().unwrap();
-        for words in CONSTRAINTS.iter().chain([&PIN]) {
+        for words in CONSTRAINTS.iter().chain([&PIN]).chain(&FACTS) {
             assert!(summary.contains(words), "round {round} lost {words:?}:\n{summary}");
         }
     }
@@ -78,11 +83,15 @@ fn chat(round: usize) -> Vec<Value> {
 }
 
 #[test]
-fn a_list_that_was_compacted_before_keeps_every_pin_and_constraint_under_every_preset() {
+fn a_list_that_was_compacted_before_keeps_every_pin_constraint_and_fact_under_every_preset() {
     let presets = ["ladder", "timeline", "pi", "codex", "claude-code", "opencode", "amp", "layer", "workstream"];
     for preset in presets {
-        let rounds = if preset == "ladder" { 20 } else { 4 };
-        let mut messages = vec![json!({"role": "user", "content": CONSTRAINTS.join(" ")})];
+        let rounds = if preset == "ladder" { 20 } else { 6 };
+        let mut messages = vec![
+            json!({"role": "user", "content": CONSTRAINTS.join(" ")}),
+            json!({"role": "assistant", "content": "Understood."}),
+            json!({"role": "user", "content": FACTS.join(" ")}),
+        ];
         let bench = Bench::new();
         for round in 1..=rounds {
             messages.extend(chat(round));
@@ -95,7 +104,7 @@ fn a_list_that_was_compacted_before_keeps_every_pin_and_constraint_under_every_p
             messages = bench.json("l.json").as_array().unwrap().clone();
             let prompt = messages.iter().map(|message| message["content"].as_str().unwrap_or_default());
             let prompt = prompt.collect::<Vec<&str>>().join("\n");
-            for words in CONSTRAINTS.iter().chain([&PIN]) {
+            for words in CONSTRAINTS.iter().chain([&PIN]).chain(&FACTS) {
                 assert!(prompt.contains(words), "{preset}, round {round} lost {words:?}:\n{prompt}");
             }
             assert_eq!(prompt.matches("[Context Summary").count().max(1), 1, "{preset}, round {round}:\n{prompt}");

@@ -27,8 +27,10 @@ fn sessions() -> Bench {
 fn help_of_every_verb_has_an_example() {
     let bench = Bench::new();
     let on_files = ["compact", "show", "plan", "diff", "read", "branch", "check", "count", "policy"];
-    let on_stores =
-        ["config", "import", "export", "threads", "log", "ledger", "recall", "store", "work", "mock", "mcp", "serve"];
+    let on_stores = [
+        "config", "import", "export", "threads", "log", "ledger", "recall", "notes", "store", "work", "mock", "mcp",
+        "serve",
+    ];
     for verb in on_files.iter().chain(&on_stores) {
         let help = bench.run(&[verb, "--help"]).ended(0).out;
         assert!(help.contains(&format!("epitome {verb}")) && help.contains("Example"), "{help}");
@@ -68,6 +70,7 @@ fn examples_and_exit_codes_in_help_fit_80_columns() {
         "models",
         "models reset",
         "recall",
+        "notes",
         "store check",
         "store migrate",
         "store vacuum",

@@ -17,6 +17,7 @@ mod log;
 mod mcp;
 mod mock;
 mod models;
+mod notes;
 mod plan;
 mod policy;
 mod read;
@@ -65,6 +66,7 @@ pub fn run(cli: &Cli, screen: Screen) -> Result<Answer> {
         Verb::Models(args) => models::run(args, config, screen),
         Verb::Ledger(args) => ledger::run(args, config, screen),
         Verb::Recall(args) => recall::run(args, config),
+        Verb::Notes(args) => notes::run(args, config),
         Verb::Store(args) => store::run(args, config, screen, &progress),
         Verb::Serve(args) => serve::run(args, config, cli.json, progress),
         Verb::Work(args) => work::run(args, config, cli.json, progress),

@@ -38,6 +38,12 @@ pub enum ApiError {
     /// The parameters after the question mark are wrong.
     #[error("the query string is not allowed: {0}")]
     Query(String),
+    /// The body of a change is wrong.
+    #[error("the body is not allowed: {0}")]
+    Body(String),
+    /// The change is understood and cannot be made.
+    #[error("{0}")]
+    Note(String),
     /// The thread is another program's session, and no model is sent it.
     #[error("the thread was imported from another program's session; it has messages and no prompt")]
     NoPrompt,
@@ -58,6 +64,8 @@ named_enum! {
         Method = "method",
         NotFound = "not_found",
         Parameter = "parameter",
+        Body = "body",
+        Note = "note",
         NoPrompt = "no_prompt",
         Unavailable = "unavailable",
         Unreadable = "unreadable",
@@ -79,12 +87,20 @@ impl ApiError {
             ApiError::NoRoute => {
                 (StatusCode::NOT_FOUND, ErrorCode::NoRoute, "`GET /api/openapi.json` describes every endpoint.")
             }
-            ApiError::Method => (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::Method, "Every endpoint accepts GET only."),
+            ApiError::Method => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                ErrorCode::Method,
+                "Every endpoint accepts GET; `/api/threads/{thread}/notes` accepts POST as well.",
+            ),
             ApiError::NotFound(_) => {
                 (StatusCode::NOT_FOUND, ErrorCode::NotFound, "`GET /api/threads` lists the threads.")
             }
             ApiError::Parameter(..) | ApiError::Query(_) => {
                 (StatusCode::BAD_REQUEST, ErrorCode::Parameter, "`GET /api/openapi.json` describes the parameters.")
+            }
+            ApiError::Body(_) | ApiError::Note(_) => {
+                let code = if matches!(self, ApiError::Body(_)) { ErrorCode::Body } else { ErrorCode::Note };
+                (StatusCode::BAD_REQUEST, code, "`GET /api/openapi.json` describes the changes.")
             }
             ApiError::NoPrompt => (
                 StatusCode::CONFLICT,
@@ -147,6 +163,11 @@ impl From<EngineError> for ApiError {
             EngineError::Denied(denied) => denied.into(),
             EngineError::NotAllowed => ApiError::NotFound("thread"),
             EngineError::Foreign(_) => ApiError::NoPrompt,
+            error @ (EngineError::NoMessage(_)
+            | EngineError::LeftPrompt(_)
+            | EngineError::NotHidden(_)
+            | EngineError::NotPinned(_)
+            | EngineError::Note(_)) => ApiError::Note(error.to_string()),
             error => {
                 tracing::warn!(%error, "the API failed to read a thread");
                 ApiError::Unreadable

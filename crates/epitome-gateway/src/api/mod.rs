@@ -6,7 +6,7 @@
 //!           └─► the table in docs/api.md
 //! ```
 //!
-//! One table says every endpoint once. The API only reads. A thing of another tenant is answered as one that there is
+//! One table says every endpoint once. The API reads, and changes nothing but notes on a thread. A thing of another tenant is answered as one that there is
 //! not.
 
 mod artifact;
@@ -15,6 +15,7 @@ mod event;
 mod extract;
 mod ledger;
 mod message;
+mod notes;
 mod openapi;
 mod plan;
 mod prompt;

@@ -101,7 +101,14 @@ fn path(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     if is_open(endpoint) {
         operation["security"] = json!([]);
     }
-    json!({"get": operation})
+    let mut item = json!({"get": operation});
+    if let AnswerKind::Changeable(_, body) = endpoint.answers {
+        let mut change = item["get"].clone();
+        change["operationId"] = format!("change_{}", operation_id(endpoint.path)).into();
+        change["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": body()}}});
+        item["post"] = change;
+    }
+    item
 }
 
 /// True for endpoints that need no key: probes have none.
@@ -117,7 +124,9 @@ fn operation_id(path: &str) -> String {
 
 fn responses(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     let (content_type, schema) = match endpoint.answers {
-        AnswerKind::Json(schema) | AnswerKind::Readiness(schema) => ("application/json", schema(schemas).to_value()),
+        AnswerKind::Json(schema) | AnswerKind::Readiness(schema) | AnswerKind::Changeable(schema, _) => {
+            ("application/json", schema(schemas).to_value())
+        }
         AnswerKind::Text => ("text/plain", json!({"type": "string"})),
         AnswerKind::Events => ("text/event-stream", json!({"type": "string"})),
     };
@@ -138,7 +147,9 @@ fn errors(endpoint: &Endpoint) -> &'static [&'static str] {
     match () {
         () if is_open(endpoint) => &[],
         () if endpoint.path == "/metrics" => &["401", "403"],
-        () if endpoint.path.ends_with("/prompt") => &["400", "401", "403", "404", "409", "500", "503"],
+        () if endpoint.path.ends_with("/prompt") || endpoint.path.ends_with("/notes") => {
+            &["400", "401", "403", "404", "409", "500", "503"]
+        }
         () if takes(ParameterPlace::Path) => &["400", "401", "403", "404", "500", "503"],
         () => &["400", "401", "403", "500", "503"],
     }

@@ -4,10 +4,10 @@ use axum::routing::{MethodRouter, get};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::extract::{LIMIT, LIMIT_MAX, SAFE_MAX};
-use super::{Api, artifact, event, ledger, message, openapi, plan, prompt, thread, version};
+use super::{Api, artifact, event, ledger, message, notes, openapi, plan, prompt, thread, version};
 use crate::serve::{health, metrics};
 
-/// An endpoint. All are asked with GET.
+/// An endpoint. All are asked with GET; one that can be changed takes POST as well.
 pub struct Endpoint {
     /// Its path; names in braces stand for what is asked for.
     pub path: &'static str,
@@ -54,6 +54,8 @@ pub(super) enum AnswerKind {
     Json(fn(&mut SchemaGenerator) -> Schema),
     /// JSON, and 503 with the same shape when it is not well.
     Readiness(fn(&mut SchemaGenerator) -> Schema),
+    /// JSON, and the same after a change: the schema of the answer, and of the body that says what to change.
+    Changeable(fn(&mut SchemaGenerator) -> Schema, fn() -> serde_json::Value),
     Text,
     Events,
 }
@@ -223,6 +225,13 @@ pub static ENDPOINTS: &[Endpoint] = &[
         parameters: &[THREAD, AFTER_NUMBER, AT_MOST],
         answers: AnswerKind::Json(schema::<artifact::ThreadArtifacts>),
         handler: || get(artifact::list),
+    },
+    Endpoint {
+        path: "/api/threads/{thread}/notes",
+        about: "Hidden messages, pins, memory block, workstream state and quality of a thread; POST changes them.",
+        parameters: &[THREAD],
+        answers: AnswerKind::Changeable(schema::<notes::Notes>, notes::change_schema),
+        handler: || get(notes::show).post(notes::change),
     },
     Endpoint {
         path: "/api/threads/{thread}/ledger",

@@ -319,6 +319,7 @@ pub(super) async fn find_in_store(
             return Ok(None);
         }
     }
+    engine.look_for_annotations(&key).await?;
     let row = log.thread(&key).await?;
     Ok(row.map(|row| Shared {
         key,

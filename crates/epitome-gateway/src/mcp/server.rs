@@ -22,12 +22,17 @@ use serde_json::{Value, json};
 use super::compact::{COMPACT, CompactParams, CompactReport, compact};
 use super::resource::{ListCursor, ResourceUri, list, template};
 use super::thread::{ChosenThread, OpenedThread};
-use crate::tools::{Call, Caps, Outcome, READ_ARTIFACT, RECALL, Tool, answer, refused, sentence};
+use crate::tools::{
+    ANNOTATE, Call, Caps, NOTES, Outcome, READ_ARTIFACT, RECALL, Tool, answer, notes, refused, sentence,
+};
 
 /// The instructions that a client gives its model about the server.
 const INSTRUCTIONS: &str = "epitome keeps long conversations inside the model's window: old content is summarized or \
     moved out of the prompt, and nothing is lost. When a summary or a placeholder is not enough, `recall` searches what \
     was left out and `read_artifact` reads it back, in parts. `compact` makes a thread's prompt smaller now.";
+
+/// The tools of the server.
+const OFFERED: [Tool; 5] = [READ_ARTIFACT, RECALL, COMPACT, NOTES, ANNOTATE];
 
 /// The tenant that a client belongs to, and its thread.
 #[derive(Clone, Debug)]
@@ -78,6 +83,9 @@ impl Server {
         let thread = chosen.thread.clone();
         let report = if name == COMPACT.name {
             self.compact(session, thread, arguments.into()).await
+        } else if [ANNOTATE, NOTES].iter().any(|tool| tool.name == name) {
+            let (outcome, facts) = notes(&self.engine, &session.access, thread, name, arguments.into()).await;
+            CompactReport { outcome, facts }
         } else {
             CompactReport { outcome: self.read(session, thread, name, arguments.into()).await, facts: None }
         };
@@ -140,9 +148,11 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let session = self.session(&context)?;
-        if ![READ_ARTIFACT, RECALL, COMPACT].iter().any(|tool| tool.name == request.name) {
-            let said =
-                format!("There is no tool `{:.64}`. There are `read_artifact`, `recall` and `compact`.", request.name);
+        if !OFFERED.iter().any(|tool| tool.name == request.name) {
+            let said = format!(
+                "There is no tool `{:.64}`. There are `read_artifact`, `recall`, `compact`, `notes` and `annotate`.",
+                request.name
+            );
             return Err(ErrorData::invalid_params(said, None));
         }
         Ok(self.call(&session, &request.name, request.arguments.unwrap_or_default()).await.into())
@@ -191,7 +201,9 @@ fn tools(is_fixed: bool) -> Vec<McpTool> {
     vec![
         tool(READ_ARTIFACT, "Read an artifact", reads(), is_fixed),
         tool(RECALL, "Recall", reads(), is_fixed),
-        tool(COMPACT, "Compact a thread", writes, is_fixed),
+        tool(COMPACT, "Compact a thread", writes.clone(), is_fixed),
+        tool(NOTES, "Notes on a thread", reads(), is_fixed),
+        tool(ANNOTATE, "Change the notes on a thread", writes, is_fixed),
     ]
 }
 

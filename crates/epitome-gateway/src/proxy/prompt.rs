@@ -58,7 +58,13 @@ impl Sending {
 impl Inner {
     /// Whether a request certainly fits.
     pub(super) fn certainly_fits(&self, turn: &Turn) -> bool {
-        if turn.placed.thread.state().version > 0 || turn.asked.is_completed {
+        let is_annotated = {
+            let state = turn.placed.thread.state();
+            let parent = state.forked_from.clone().map(|parent| ThreadKey::new(state.key.tenant.clone(), parent));
+            let keys = [Some(state.key.clone()), parent];
+            state.version > 0 || keys.iter().flatten().any(|key| self.engine.is_annotated(key))
+        };
+        if is_annotated || turn.asked.is_completed {
             return false;
         }
         let output = turn.asked.document.max_output().map(Tokens::new);
@@ -95,7 +101,7 @@ impl Inner {
         let own = turn.asked.is_own_compaction() || turn.client.is_compacting();
         drop(open);
         let fits_as_it_is = step.whole() + step.fixed <= self.window_of(&turn);
-        if own && fits_as_it_is && pressure.harder == 0 {
+        if own && fits_as_it_is && pressure.harder == 0 && !step.has_hidden() {
             return Ok(Sending::original(&turn, Told { plan: 0, receipt: None, ..told(&turn, &step) }));
         }
         let is_saved = step.saved == Saved::Yes;
@@ -341,7 +347,7 @@ fn told(turn: &Turn, step: &Step) -> Told {
 fn rendered(turn: &Turn, step: &Step, pressure: &Pressure, fits_as_it_is: bool) -> Sending {
     let asked = &turn.asked;
     let told = Told { before: Some(step.whole() + step.fixed), ..told(turn, step) };
-    let is_plain = step.compaction().is_none() && step.rehydrated.is_empty();
+    let is_plain = step.compaction().is_none() && step.rehydrated.is_empty() && !step.has_hidden();
     if is_plain && pressure.output.is_none() {
         // What shows the model more than fits, and cannot be told in fewer words, goes as it came.
         let failed_open = step.shortfall.as_ref().map(|_| FailOpenReason::Floor);
@@ -352,7 +358,8 @@ fn rendered(turn: &Turn, step: &Step, pressure: &Pressure, fits_as_it_is: bool) 
     } else {
         let head = (0..asked.head).map(PromptMessage::Kept);
         let (messages, has_newest) = step.messages_on(asked.messages());
-        let is_larger = step.tokens >= step.whole() && step.rehydrated.is_empty();
+        // What somebody hid stays hidden, whatever stands in its place.
+        let is_larger = step.tokens >= step.whole() && step.rehydrated.is_empty() && !step.has_hidden();
         if (is_larger || !has_newest) && fits_as_it_is && pressure.harder == 0 {
             let told =
                 Told { failed_open: Some(FailOpenReason::Floor), plan: 0, receipt: None, after: told.before, ..told };

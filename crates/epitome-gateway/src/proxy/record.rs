@@ -163,6 +163,9 @@ impl Inner {
         };
         if open.as_ref().is_some_and(|thread| thread.saved() != Saved::Yes) {
             self.settle_later(Arc::clone(turn));
+        } else if let Err(error) = self.engine.look_for_annotations(&line.key()).await {
+            // Another process may have noted something; the next request of the thread shows it.
+            tracing::debug!(%error, "failed to look for notes on a thread");
         }
         let is_whole = |thread: &&OpenThread| gone.told.plan == 0 && thread.thread().evicted().is_none();
         let Some(thread) = open.as_ref().filter(is_whole) else { return gone.counted };

@@ -9,11 +9,13 @@
 //! that a thread was opened with does.
 
 mod call;
+mod notes;
 mod page;
 mod reader;
 mod refusal;
 
 pub use call::Call;
+pub(crate) use notes::{ANNOTATE, NOTE_CHANGE, NOTES, notes};
 pub use reader::{Imported, Reader};
 use refusal::no_artifact;
 pub(crate) use refusal::no_thread;

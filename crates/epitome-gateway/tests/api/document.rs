@@ -1,7 +1,7 @@
 //! The document: it is the one that the table makes, it is served, and every answer is as it says.
 
 use epitome_gateway::api::{ENDPOINTS, openapi};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::schema::mistakes;
 use crate::world::{ACME, World};
@@ -111,4 +111,46 @@ async fn what_is_no_endpoint_or_another_method_is_told_so() {
     assert_eq!(posted.status(), 405);
     let body: Value = posted.json().await.unwrap();
     assert_eq!(body["error"]["code"], "method", "{body}");
+}
+
+#[tokio::test]
+async fn a_change_of_the_notes_is_answered_as_the_document_says() {
+    let world = World::new().await;
+    let document = openapi();
+    let item = &document["paths"]["/api/threads/{thread}/notes"]["post"];
+    let body = &item["requestBody"]["content"]["application/json"]["schema"];
+    let answer = &item["responses"]["200"]["content"]["application/json"]["schema"];
+    let error = &document["components"]["responses"]["Error"]["content"]["application/json"]["schema"];
+    let post = async |path: &str, body: &Value| {
+        let request = crate::fixture::client().post(world.running.url(path)).header(ACME.0, ACME.1);
+        let response = request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap();
+        (response.status().as_u16(), response.json::<Value>().await.unwrap())
+    };
+    let path = "/api/threads/t-short-fork/notes";
+    for change in [
+        json!({"action": "hide", "message": "m1", "text": "[hidden]"}),
+        json!({"action": "show", "message": "m1"}),
+        json!({"action": "pin", "text": "Be brief."}),
+        json!({"action": "unpin", "text": "Be brief."}),
+        json!({"action": "remember", "text": "It rained."}),
+        json!({"action": "end_task", "completed": false}),
+    ] {
+        assert_eq!(mistakes(&document, body, &change, ""), Vec::<String>::new(), "{change}");
+        let (status, notes) = post(path, &change).await;
+        assert_eq!(status, 200, "{change}: {notes}");
+        assert_eq!(mistakes(&document, answer, &notes, ""), Vec::<String>::new(), "{notes:#}");
+        assert_eq!(notes, world.fine(path).await, "{change}");
+    }
+    for (change, code) in [
+        (json!({"action": "hide", "message": "m99", "text": "x"}), "note"),
+        (json!({"action": "show", "message": "m1"}), "note"),
+        (json!({"action": "erase"}), "body"),
+        (json!([]), "body"),
+    ] {
+        let (status, said) = post(path, &change).await;
+        assert_eq!((status, &said["error"]["code"]), (400, &code.into()), "{change}: {said}");
+        assert_eq!(mistakes(&document, error, &said, ""), Vec::<String>::new());
+    }
+    let elsewhere = post("/api/threads/b-own/notes", &json!({"action": "pin", "text": "x"})).await;
+    assert_eq!(elsewhere.0, 404, "another tenant's: {}", elsewhere.1);
 }

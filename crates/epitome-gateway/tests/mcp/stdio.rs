@@ -51,8 +51,8 @@ async fn the_tools_say_what_they_do_and_what_they_take() {
     let mut client = Client::of(world.server(owner("acme"), None)).await;
     let listed = client.ask("tools/list", json!({})).await;
     let tools = &listed["result"]["tools"];
-    assert_eq!(names(tools), ["read_artifact", "recall", "compact"]);
-    for (tool, reads) in tools.as_array().unwrap().iter().zip([true, true, false]) {
+    assert_eq!(names(tools), ["read_artifact", "recall", "compact", "notes", "annotate"]);
+    for (tool, reads) in tools.as_array().unwrap().iter().zip([true, true, false, true, false]) {
         assert_eq!(tool["annotations"]["readOnlyHint"], reads);
         assert_eq!(tool["annotations"]["openWorldHint"], false);
         assert_ne!(tool["annotations"]["destructiveHint"], true);
@@ -235,4 +235,41 @@ async fn nonsense_is_an_error_and_the_server_goes_on() {
 async fn a_client_that_asks_nothing_ends_the_server_in_peace() {
     let world = World::new().await;
     Client::silent(world.server(owner("acme"), None)).close().await.unwrap();
+}
+
+#[tokio::test]
+async fn notes_are_changed_and_shown_and_the_next_prompt_has_them() {
+    let world = World::new().await;
+    world.saying("The code of the safe is 8812.").await;
+    let mut client = Client::of(world.server(owner("acme"), None)).await;
+    let hide = json!({"thread": "said", "action": "hide", "message": "m1", "text": "[a code]"});
+    let (text, is_error) = client.call("annotate", hide).await;
+    assert!(!is_error && text.contains("Hidden messages:\n- m1: [a code]"), "{text}");
+    for (action, words) in [("pin", "Never open valve 4."), ("remember", "The user prefers Celsius.")] {
+        let (text, is_error) =
+            client.call("annotate", json!({"thread": "said", "action": action, "text": words})).await;
+        assert!(!is_error && text.contains(words), "{text}");
+    }
+    let answer = client.ask("tools/call", json!({"name": "notes", "arguments": {"thread": "said"}})).await;
+    let facts = &answer["result"]["structuredContent"];
+    assert_eq!(facts["hidden"], json!([{"message": "m1", "text": "[a code]"}]), "{answer}");
+    assert_eq!(facts["pins"], json!(["Never open valve 4."]));
+    assert_eq!(facts["memory"]["entries"], json!(["The user prefers Celsius."]));
+    assert_eq!(facts["quality"]["compactions"], 0);
+    let step = world.open("acme", "said").await.prepare_step(&Default::default()).await.unwrap();
+    let said: String = step.messages.iter().map(ToString::to_string).collect();
+    assert!(
+        !said.contains("8812") && said.contains("[a code]") && said.contains("Celsius") && said.contains("valve 4")
+    );
+    for (arguments, says) in [
+        (json!({"action": "hide", "message": "m9", "text": "x"}), "There is no message m9 in the thread."),
+        (json!({"action": "erase", "message": "m1"}), "cannot be used: unknown variant `erase`"),
+        (json!({"action": "pin"}), "missing field `text`"),
+        (json!({"action": "pin", "text": "x", "force": true}), "unknown field `force`"),
+    ] {
+        let mut arguments = arguments;
+        arguments["thread"] = json!("said");
+        let (text, is_error) = client.call("annotate", arguments).await;
+        assert!(is_error && text.contains(says), "{text}");
+    }
 }

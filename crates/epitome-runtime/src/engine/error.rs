@@ -44,6 +44,18 @@ pub enum EngineError {
     /// There is no message of that name.
     #[error("there is no message {0} in the thread")]
     NoMessage(String),
+    /// The message cannot be hidden any more.
+    #[error("{0} has left the prompt already; what the summary says of it stays")]
+    LeftPrompt(String),
+    /// The message is not hidden.
+    #[error("{0} is not hidden")]
+    NotHidden(String),
+    /// There is no such pin.
+    #[error("the thread has no such pin: {0}")]
+    NotPinned(String),
+    /// The note cannot be kept.
+    #[error("the note cannot be kept: {0}")]
+    Note(String),
     /// The number is one of a compaction that was made before the thread came here.
     #[error("{0} is named by a summary that the thread came with; what it stands for is not kept here")]
     ForeignNumber(String),

@@ -45,7 +45,9 @@ impl OpenThread {
             writes.push(log.put_document(document));
             match log.apply(&writes).await {
                 Err(error) if error.is_conflict() => {}
-                other => return Ok(other?),
+                Err(error) => return Err(error.into()),
+                Ok(()) if self.state.annotations.has_memory => return Ok(()),
+                Ok(()) => return self.change_annotations(&|notes| notes.has_memory = true, None).await,
             }
         }
         Err(StoreError::conflict("the memory block").into())

@@ -35,6 +35,7 @@ mod error;
 mod job;
 mod lessons;
 mod memory;
+mod notes;
 mod quality;
 mod read;
 mod room;
@@ -48,6 +49,7 @@ mod worker;
 pub use error::EngineError;
 use error::Result;
 pub use lessons::Clock;
+pub use notes::{HiddenMessage, MemoryNotes, NoteChange, ThreadNotes};
 pub use settings::{ArtifactRetention, AutoCompaction, Background, EngineSettings, Jobs};
 pub use step::{Step, StepRequest};
 pub use thread::{NewEntry, OpenThread, Saved};
@@ -62,7 +64,7 @@ use tokio::sync::Notify;
 use crate::artifact::{Access, Artifacts, Permission};
 use crate::event::{Bus, Event};
 use crate::ids::{Moment, ThreadId, ThreadKey};
-use crate::log::{Log, NewThread};
+use crate::log::{Log, NewDocument, NewThread};
 use crate::store::{DocumentKind, Store, TimeoutStore};
 use crate::summarize::Summarizer;
 use crate::vault::{Keys, Vault, random_secret};
@@ -95,6 +97,7 @@ struct Inner {
     policy: Arc<epitome::policy::Policy>,
     counter: LabeledCounter,
     lessons: Arc<lessons::Lessons>,
+    annotated: notes::AnnotatedThreads,
     clock: Clock,
     /// Notified whenever this process queued or ended a job, or committed a plan.
     job_changed: Arc<Notify>,
@@ -180,6 +183,7 @@ impl Engine {
             settings,
             counter,
             lessons: Arc::default(),
+            annotated: notes::AnnotatedThreads::default(),
             clock: Clock::default(),
             job_changed: Arc::new(Notify::new()),
         };
@@ -261,6 +265,16 @@ impl Engine {
         }
         for kind in goes_along {
             self.inner.log.copy_document(&key.tenant, kind, key.thread.as_str(), row.key.thread.as_str()).await?;
+        }
+        let (notes, _) = self.inner.log.annotations(&key).await?;
+        let notes = notes.until(at);
+        if !notes.is_empty() {
+            let name = row.key.thread.as_str();
+            let copy = NewDocument::new(&key.tenant, DocumentKind::Annotations, name, &notes).expecting(0);
+            match self.inner.log.apply(&[self.inner.log.put_document(copy)]).await {
+                Err(error) if !error.is_conflict() => return Err(error.into()),
+                _ => {}
+            }
         }
         OpenThread::load(self.clone(), access.clone(), row.key).await
     }

@@ -15,15 +15,20 @@ impl OpenThread {
         self.save_quality().await;
     }
 
-    /// Watches for an agent that asks for what was compacted away.
-    pub(super) async fn note_quality(&mut self, turn_before: u32) {
-        let before = self.quality;
-        if self.state.thread.turn() != turn_before && self.state.compaction.is_some() {
-            self.quality = self.quality.turn_began();
+    /// Watches the newest messages, so many that were appended at once, for an agent that asks for what was compacted away. A
+    /// proxy sees an answer only when the client sends it back, together with what the user says next.
+    pub(super) async fn note_quality(&mut self, appended: usize) {
+        if self.state.compaction.is_none() {
+            return;
         }
-        let newest = self.state.thread.messages().last().filter(|message| message.role() == Role::Assistant);
-        if let (Some(message), true) = (newest, self.state.compaction.is_some()) {
-            self.quality = self.quality.assistant_said(&message.text());
+        let before = self.quality;
+        let messages = self.state.thread.messages();
+        for message in &messages[messages.len().saturating_sub(appended)..] {
+            if message.opens_turn() {
+                self.quality = self.quality.turn_began();
+            } else if message.role() == Role::Assistant {
+                self.quality = self.quality.assistant_said(&message.text());
+            }
         }
         if self.quality.agent_asked_for_context > before.agent_asked_for_context {
             let event = Event::new(Moment::now(), self.key.clone(), EventKind::ContextMissed);

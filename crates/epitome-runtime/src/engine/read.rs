@@ -146,7 +146,7 @@ impl OpenThread {
         Ok(entry.message.parts.iter().flat_map(Part::media).cloned().collect())
     }
 
-    fn place_of(&self, reference: &str) -> Result<u64> {
+    pub(super) fn place_of(&self, reference: &str) -> Result<u64> {
         self.may_read_back()?;
         let number = reference.strip_prefix('m').and_then(|number| number.parse::<u64>().ok());
         let place = number.and_then(|number| number.checked_sub(1)).filter(|place| *place < self.state.row.length);

@@ -54,6 +54,16 @@ impl Snapshot {
     /// into the options here.
     pub fn new(engine: &Engine, loaded: &LoadedThread, dialect: Dialect, room: Room, options: PlanOptions) -> Self {
         let artifact_key = engine.inner.log.vault().artifact_key(&loaded.row.key.tenant);
+        let notes = &loaded.annotations;
+        let mut pins = options.pins;
+        pins.extend(notes.pins.iter().filter(|pin| !pins.contains(pin)).cloned().collect::<Vec<_>>());
+        pins.retain(|pin| !notes.unpinned.contains(pin));
+        let mut previous = loaded.compaction.clone();
+        if let Some(compaction) = previous.as_mut().filter(|_| !notes.unpinned.is_empty()) {
+            for summary in &mut Arc::make_mut(compaction).summaries {
+                summary.items.pins.retain(|pin| !notes.unpinned.contains(pin));
+            }
+        }
         Snapshot {
             key: loaded.row.key.clone(),
             thread: Arc::clone(&loaded.thread),
@@ -64,7 +74,7 @@ impl Snapshot {
             counter: Arc::clone(engine.counter()),
             dialect,
             room,
-            options: PlanOptions { previous: loaded.compaction.clone(), artifact_key: Some(artifact_key), ..options },
+            options: PlanOptions { previous, pins, artifact_key: Some(artifact_key), ..options },
         }
     }
 

@@ -63,7 +63,7 @@ pub struct StepRequest {
     pub instructions: Option<String>,
     /// The state of tool results' sources now, by call id.
     pub current: BTreeMap<String, Determinism>,
-    /// Adds the memory block to the prompt.
+    /// Adds the memory block to the prompt. A thread whose block is known to have entries has it in any case.
     pub with_memory: bool,
 }
 
@@ -121,6 +121,11 @@ impl Step {
         self.tokens - self.room.limit
     }
 
+    /// Tells whether the messages are others than those of the log even without a compaction: one of them is hidden.
+    pub fn has_hidden(&self) -> bool {
+        self.snapshot.thread.all_hidden().next().is_some()
+    }
+
     /// The compaction that the messages are under.
     pub fn compaction(&self) -> Option<&Compaction> {
         self.snapshot.options.previous.as_deref()
@@ -168,7 +173,7 @@ impl OpenThread {
     /// Prepares the next prompt: decides, performs what must be done now, queues what can wait.
     pub async fn prepare_step(&mut self, request: &StepRequest) -> Result<Step> {
         self.warnings.clear();
-        if !self.is_up_to_date() {
+        if !self.is_up_to_date() || self.has_old_annotations() {
             self.catch_up().await;
         }
         self.require(Permission::WriteThread)?;
@@ -371,7 +376,10 @@ impl OpenThread {
         }
         let prompt_tokens = self.prompt_tokens();
         let mut allowance = RehydrationAllowance::of(&rules, reserve + (room.limit - prompt_tokens));
-        if request.with_memory
+        if let Some(pins) = self.new_pins() {
+            back.push(pins);
+        }
+        if (request.with_memory || self.state.annotations.has_memory)
             && let Some(block) = self.memory_block().await
         {
             let taken = allowance.take(&block.reference, &block.content, &**engine.counter());

@@ -118,6 +118,7 @@ impl OpenThread {
         let turn =
             log.document::<RehydrationContext>(tenant, DocumentKind::Turn, name).await.ok().and_then(|found| found.0);
         let quality = log.document::<Quality>(tenant, DocumentKind::Quality, name).await.ok().and_then(|found| found.0);
+        engine.inner.annotated.note(&key, &state.annotations, state.annotated);
         let mut quality = quality.unwrap_or_default();
         quality.compactions = quality.compactions.max(state.row.version);
         if let Some(compaction) = &state.compaction {
@@ -213,11 +214,11 @@ impl OpenThread {
         if entries.is_empty() {
             return Ok(self.saved());
         }
-        let turn = self.state.thread.turn();
+        let appended = entries.len();
         self.append_locally(&entries);
         self.backlog.extend(entries);
         self.flush().await;
-        self.note_quality(turn).await;
+        self.note_quality(appended).await;
         Ok(self.saved())
     }
 
@@ -243,11 +244,11 @@ impl OpenThread {
             return self.append(entries).await;
         }
         let entries: Vec<NewEntry> = entries.into_iter().map(Into::into).collect();
-        let (state, turn) = (self.state.clone(), self.state.thread.turn());
+        let (state, appended) = (self.state.clone(), entries.len());
         self.append_locally(&entries);
         self.backlog = entries;
         match self.try_flush().await {
-            Ok(()) => self.note_quality(turn).await,
+            Ok(()) => self.note_quality(appended).await,
             Err(error) if error.is_conflict() => {
                 (self.state, self.backlog) = (state, Vec::new());
                 self.unconfirmed.clear();
@@ -392,6 +393,9 @@ impl OpenThread {
         };
         let known = (self.state.row.length, self.state.row.version);
         if (row.length, row.version) == known {
+            if let Err(error) = self.refresh_annotations().await {
+                self.warnings.push(format!("The notes on the thread could not be read: {error}."));
+            }
             return;
         }
         match self.reload().await {

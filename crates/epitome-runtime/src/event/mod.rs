@@ -84,6 +84,10 @@ pub enum EventKind {
     ModelOverflowed,
     /// The agent asked for something that was compacted away.
     ContextMissed,
+    /// Somebody hid a message from later prompts.
+    MessageHidden,
+    /// Somebody showed a hidden message again.
+    MessageShown,
 }
 
 impl EventKind {

@@ -67,6 +67,12 @@ impl Quality {
         Quality { agent_asked_for_context: asked, ..self }
     }
 
+    /// Tells whether the agent asks for what was compacted so often that the policy should keep more: three times at least, and
+    /// once for every two compactions.
+    pub fn asks_often(&self) -> bool {
+        self.agent_asked_for_context >= 3 && 2 * self.agent_asked_for_context >= self.compactions
+    }
+
     /// Somebody said whether the task was completed.
     #[must_use]
     pub fn task_ended(self, completed: bool) -> Self {

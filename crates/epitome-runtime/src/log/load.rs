@@ -6,6 +6,7 @@ use epitome::budget::Meter;
 use epitome::plan::Compaction;
 use epitome::thread::{RestoredMessage, Thread};
 
+use super::annotations::Annotations;
 use super::body::LogEntry;
 use super::{Log, LogError, Result};
 use crate::ids::ThreadKey;
@@ -23,6 +24,10 @@ pub struct LoadedThread {
     pub compaction: Option<Arc<Compaction>>,
     /// The names of its artifacts.
     pub hints: Vec<ArtifactHint>,
+    /// What people noted about it. Its hidden messages are hidden in `thread`.
+    pub annotations: Annotations,
+    /// The version of these notes.
+    pub annotated: u64,
 }
 
 impl Log {
@@ -37,13 +42,16 @@ impl Log {
                 Some(plan.ok_or_else(|| LogError::Unreadable(format!("plan {version} of {key}")))?)
             }
         };
+        let (annotations, annotated) = self.annotations(key).await?;
         let mut thread = Thread::new();
         let is_threads = self.is_counted_with(&row, counter);
         let Some((_, stored)) = plan else {
             for entry in self.read(&row, 0..row.length).await? {
                 restore(&mut thread, entry, meter, (is_threads, counter));
             }
-            return Ok(Some(LoadedThread { row, thread: Arc::new(thread), compaction: None, hints: Vec::new() }));
+            annotations.apply(&mut thread);
+            let (thread, hints) = (Arc::new(thread), Vec::new());
+            return Ok(Some(LoadedThread { row, thread, compaction: None, hints, annotations, annotated }));
         };
         let mut evicted = stored.evicted;
         for (start, end) in stored.loaded.iter().copied().chain([(stored.live_from, row.length)]) {
@@ -64,8 +72,9 @@ impl Log {
             // What is new is told from what the plan knew by the counts of now.
             compaction.plan.thread_tokens = thread.tokens(0..compaction.plan.covers.min(thread.len()));
         }
-        let compaction = Some(Arc::new(compaction));
-        Ok(Some(LoadedThread { row, thread: Arc::new(thread), compaction, hints: stored.hints }))
+        annotations.apply(&mut thread);
+        let (thread, compaction) = (Arc::new(thread), Some(Arc::new(compaction)));
+        Ok(Some(LoadedThread { row, thread, compaction, hints: stored.hints, annotations, annotated }))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! It decides nothing: what a compaction is and when one is due is up to the engine.
 
+mod annotations;
 mod body;
 mod error;
 mod load;
@@ -9,6 +10,7 @@ mod names;
 mod plan;
 mod reseal;
 
+pub use annotations::Annotations;
 pub use body::{Envelope, LogEntry, words_of};
 pub use error::LogError;
 pub(crate) use error::Result;

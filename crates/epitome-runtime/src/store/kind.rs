@@ -15,6 +15,8 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 crate::named_enum! {
     /// The kinds of documents. A store keeps each under its name, which is never given to another kind.
     pub enum DocumentKind {
+        /// What people noted about a thread: hidden messages, pins.
+        Annotations = "annotations",
         /// A model's answer as the client got it, kept until the client sends it back.
         Answer = "answer",
         /// The description of a queued compaction.
@@ -110,7 +112,8 @@ impl DocumentKind {
             | DocumentKind::Probe
             | DocumentKind::Secret
             | DocumentKind::Summary => Owner::Tenant,
-            DocumentKind::CompactionJob
+            DocumentKind::Annotations
+            | DocumentKind::CompactionJob
             | DocumentKind::Memory
             | DocumentKind::MemoryFolded
             | DocumentKind::Pins
@@ -135,7 +138,8 @@ impl DocumentKind {
             | DocumentKind::Trace => Naming::Blinded,
             // Behind the thread and its length stands the id of a request, which a client may choose.
             DocumentKind::Answer => Naming::BlindedLast,
-            DocumentKind::CompactionJob
+            DocumentKind::Annotations
+            | DocumentKind::CompactionJob
             | DocumentKind::Ledger
             | DocumentKind::LedgerDay
             | DocumentKind::LedgerPrevious
@@ -160,7 +164,8 @@ impl DocumentKind {
             DocumentKind::Ledger | DocumentKind::Summary => days(90),
             // No provider's cache lives longer, which is all that the first is good for; the second is good for a moment.
             DocumentKind::LedgerPrevious | DocumentKind::Probe => days(1),
-            DocumentKind::CompactionJob
+            DocumentKind::Annotations
+            | DocumentKind::CompactionJob
             | DocumentKind::Learned
             | DocumentKind::LedgerDay
             | DocumentKind::Memory

@@ -92,7 +92,10 @@ fn name_of(kind: DocumentKind) -> &'static str {
 /// Documents of every kind, and an artifact, as they are kept now and then.
 async fn keep_by_hand(engine: &Engine) {
     let (tenant, at) = (owner().tenant, Moment(1));
-    let document = |kind, name| NewDocument::new(&tenant, kind, name, &"t1").at(at);
+    let (any, notes) = (serde_json::json!("t1"), serde_json::json!({"pins": ["t1"]}));
+    // Every thread that is opened reads its notes.
+    let value = |kind| if kind == DocumentKind::Annotations { &notes } else { &any };
+    let document = |kind, name| NewDocument::new(&tenant, kind, name, value(kind)).at(at);
     let mut writes: Vec<Write> =
         DocumentKind::ALL.iter().map(|kind| engine.log().put_document(document(*kind, name_of(*kind)))).collect();
     let options = PutOptions { at, sensitivity: Sensitivity::Internal, ttl: None, tokens: Tokens::ZERO };

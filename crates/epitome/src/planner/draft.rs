@@ -10,7 +10,7 @@ use crate::policy::Rung;
 use crate::render::{Prompt, said_in};
 use crate::summary::{
     Dialogue, PendingSummary, Receipt, RequestLimits, StructuredSummary, Summary, SummaryBrief, SummaryContext,
-    TextIndex, carried_items, extract, merge, summarize,
+    TextIndex, WorkstreamState, carried_items, extract, merge, summarize,
 };
 use crate::thread::{Media, Part, Raw, Span, Thread};
 use crate::wire::{PromptMessage, decode_message};
@@ -167,9 +167,7 @@ impl Planner<'_> {
         let mut compaction = Compaction { plan: plan.clone(), summaries, receipt: Receipt::default() };
         let mut prompt = self.render(Some(&compaction), &[]);
         let mut said = said_in(&prompt, self.thread);
-        let stands = TextIndex::new([said.as_str()]);
-        let must_stay = items.pins.iter().chain(items.constraints.iter().map(|quote| &quote.text));
-        let missing: Vec<String> = must_stay.filter(|text| !stands.contains(text)).cloned().collect();
+        let missing = said.missing(&items);
         if !missing.is_empty() {
             compaction.plan.carried = missing;
             prompt = self.render(Some(&compaction), &[]);

@@ -91,10 +91,12 @@ impl<'a> Planner<'a> {
 
     /// Returns the tokens of the prompt as the model would get it now.
     pub fn tokens(&self) -> Tokens {
-        match &self.options.previous {
-            Some(previous) => previous.prompt_tokens(self.thread),
-            None => self.thread.total(),
+        let previous = self.options.previous.as_deref();
+        if self.thread.all_hidden().next().is_some() {
+            // A hidden message counts as its replacement, whether it was hidden before the compaction or after it.
+            return self.render(previous, &[]).tokens(self.thread, self.meter);
         }
+        previous.map_or_else(|| self.thread.total(), |previous| previous.prompt_tokens(self.thread))
     }
 
     /// Renders the thread under a compaction, with content that was brought back for this one request.

@@ -8,7 +8,7 @@ use super::stand_in::stand_in;
 use crate::budget::{Meter, Tokens};
 use crate::plan::{Action, Compaction, Record};
 use crate::policy::{Policy, SummaryPlace};
-use crate::summary::{STILL_HOLDS, all_words};
+use crate::summary::{PromptWords, STILL_HOLDS, ShownMessage, all_words};
 use crate::thread::{Message, Part, Raw, Role, Thread};
 use crate::wire::{
     Dialect, MarkLifetime, PartEdit, PromptMessage, Voice, cache_marks, decode_message, edit, item_id, say, without_id,
@@ -87,18 +87,27 @@ fn hidden(thread: &Thread, place: usize, dialect: Dialect) -> Option<PromptMessa
 }
 
 /// Everything that is said in a prompt, to look items up in.
-pub(crate) fn said_in(prompt: &Prompt, thread: &Thread) -> String {
-    let mut words = String::new();
+pub(crate) fn said_in(prompt: &Prompt, thread: &Thread) -> PromptWords {
+    let mut said = PromptWords::default();
     for message in &prompt.messages {
-        match message {
-            PromptMessage::Kept(place) => words.push_str(&all_words(thread, *place)),
+        let (place, words) = match message {
+            PromptMessage::Kept(place) => (*place, all_words(thread, *place)),
             // The strings of an edited message, unescaped: its JSON would hide line breaks.
-            PromptMessage::Edited { json, .. } => words.push_str(&json_words(json)),
-            PromptMessage::Written { text, .. } => words.push_str(text),
+            PromptMessage::Edited { place, json } => (*place, json_words(json)),
+            PromptMessage::Written { text, .. } => {
+                said.write(text);
+                continue;
+            }
+        };
+        let message = thread.message(place);
+        if message.is_summary() {
+            said.write(&words);
+        } else {
+            let is_user = message.opens_turn();
+            said.shown.push(ShownMessage { place: message.log_place(), is_user, words });
         }
-        words.push('\n');
     }
-    words
+    said
 }
 
 fn json_words(json: &str) -> String {

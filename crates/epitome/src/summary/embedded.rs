@@ -13,6 +13,7 @@
 //! larger still. A section that needs less than its share leaves the rest to the chosen lines.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt::Write;
 
@@ -24,7 +25,7 @@ use super::extract::{extract, gives_reason, turn_context, update_request_states}
 use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
 use super::merge::{forget_revised, merge, merge_model, without_written};
 use super::parse::{RequestLabel, SHORT_BYTES_MAX};
-use super::passages::{Passages, SourceKind};
+use super::passages::{Passage, Passages, SourceKind};
 use super::pending::SummaryContext;
 use super::select::{Pick, select};
 use super::speech::{constraints, corrections, is_pasted_mostly, typed};
@@ -43,6 +44,8 @@ const TASK_SHARE: f64 = 0.15;
 /// The user's words, all of them; material that they pasted, message by message.
 const SAID_SHARE: f64 = 0.9;
 const PASTED_SHARE: f64 = 0.05;
+/// The user's words where not all of them fit: after hundreds of routine requests, the work itself has to be told too.
+const CROWDED_SHARE: f64 = 0.7;
 /// An open request that is mostly pasted, a plan to carry out or a review to work through, stays whole up to the larger share;
 /// above it, its outline gets the smaller one, so that there is room for what was done about it.
 const OPEN_PASTED_MAX: f64 = 0.7;
@@ -460,7 +463,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     }
 
     /// Writes what the user said, all of it and in order. Only where that takes more than its share of the limit, long material
-    /// is clipped further, and then the oldest words leave that neither bind nor correct anything.
+    /// is clipped further, and then words leave that neither bind nor correct anything.
     fn write_requests(&mut self) {
         let mut said = self.said();
         let room = self.share(SAID_SHARE) - self.open_request_tokens();
@@ -470,9 +473,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             }
             said.iter_mut().for_each(|words| self.clip_words(words, most));
         }
-        while said.iter().map(|words| words.tokens).sum::<Tokens>() > room {
-            let Some(at) = (0..said.len()).min_by_key(|at| (said[*at].is_marked, *at)) else { break };
-            said.remove(at);
+        if said.iter().map(|words| words.tokens).sum::<Tokens>() > room {
+            thin_out(&mut said, room, self.share(CROWDED_SHARE) - self.open_request_tokens());
         }
         if said.is_empty() || !self.open_section(Section::Requests) {
             return;
@@ -802,16 +804,20 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
                 inventory(self.pending.thread, self.pending.order.span.range(), &self.pending.policy.tools, self.items)
             }
         };
+        // The newest work goes in first, a table's head before it, and files that were only read after it.
+        let mut order: Vec<usize> = (0..lines.len()).collect();
+        order.sort_by_key(|at| (lines[*at].contains("| read |"), Reverse(last_number(&lines[*at]))));
         let mut room = self.share(DIGEST_SHARE);
-        let mut kept = Vec::new();
-        for line in lines {
-            let cost = self.count(&line) + Tokens::new(1);
+        let mut fits = vec![false; lines.len()];
+        for at in order {
+            let cost = self.count(&lines[at]) + Tokens::new(1);
             if cost > room {
                 break;
             }
             room -= cost;
-            kept.push(line);
+            fits[at] = true;
         }
+        let kept: Vec<String> = lines.into_iter().zip(fits).filter(|(_, fits)| *fits).map(|(line, _)| line).collect();
         if !kept.is_empty() && self.open_section(Section::Digest) {
             for line in kept {
                 let _ = writeln!(self.out, "{line}");
@@ -835,7 +841,13 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             return;
         }
         passages.keep_newest(READ_BYTES_MAX);
-        let is_kept: Vec<bool> = passages.passages.iter().map(|passage| self.is_whole(passage.message)).collect();
+        // The user's words are told already, unless there was no room for them.
+        let is_told = |passage: &Passage<'_>| {
+            let is_request = passages.sources[passage.source].kind == SourceKind::Request;
+            is_request && self.is_in_prompt(passage.text.trim())
+        };
+        let is_kept = passages.passages.iter().map(|passage| self.is_whole(passage.message) || is_told(passage));
+        let is_kept: Vec<bool> = is_kept.collect();
         let mut covered: Vec<&str> = pending.order.kept_texts.iter().map(String::as_str).collect();
         covered.push(&self.out);
         let count = |text: &str| pending.meter.text(text).get() as usize;
@@ -858,6 +870,49 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let quoted = !message.is_summary() && self.quoted_whole.contains(&message.log_place());
         quoted || self.pending.order.kept_whole.contains(&place)
     }
+}
+
+/// Returns the number of the message that a line of the digest names last; a line that names none comes before all others.
+fn last_number(line: &str) -> usize {
+    let words = line.split(|c: char| !c.is_alphanumeric()).rev();
+    words.filter_map(|word| word.strip_prefix('m')?.parse().ok()).next().unwrap_or(usize::MAX)
+}
+
+/// Leaves words out that do not fit. Those that bind or correct something stay as long as `room` allows. Of the others, as many as
+/// `crowded` holds stay: half of that for the newest, half for older ones at even distances, so that every part of a long thread
+/// is still told.
+fn thin_out(said: &mut Vec<SaidWords>, room: Tokens, crowded: Tokens) {
+    let cost =
+        |said: &[SaidWords]| said.iter().filter(|words| words.is_marked).map(|words| words.tokens).sum::<Tokens>();
+    while cost(said) > room {
+        let Some(oldest) = said.iter().position(|words| words.is_marked) else { break };
+        said.remove(oldest);
+    }
+    let mut left = crowded - cost(said);
+    let others: Vec<usize> = (0..said.len()).filter(|at| !said[*at].is_marked).collect();
+    let mut kept = HashSet::new();
+    let mut newest = left.share(0.5);
+    let mut older = others.len();
+    while older > 0 && said[others[older - 1]].tokens <= newest {
+        older -= 1;
+        newest -= said[others[older]].tokens;
+        left -= said[others[older]].tokens;
+        kept.insert(others[older]);
+    }
+    let total: Tokens = others[..older].iter().map(|at| said[*at].tokens).sum();
+    let fitting = (older as f64 * left.get() as f64 / total.get().max(1) as f64) as usize;
+    for step in 0..fitting.min(older) {
+        let at = others[step * older / fitting];
+        if said[at].tokens <= left {
+            left -= said[at].tokens;
+            kept.insert(at);
+        }
+    }
+    let mut at = 0;
+    said.retain(|words| {
+        at += 1;
+        words.is_marked || kept.contains(&(at - 1))
+    });
 }
 
 /// Tells whether the message of a number is loaded, before a place.

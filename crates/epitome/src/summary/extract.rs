@@ -36,6 +36,12 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
     for at in range.clone().filter(|at| Some(*at) != unloaded) {
         let message = thread.message(at);
         let place = message.log_place();
+        if let Some(replacement) = thread.hidden(at) {
+            // Nothing of what it says is told any more; its calls stay in the prompt.
+            note_calls(&mut items, &mut seen, place, message, tools);
+            items.hidden.push(Quote { text: replacement.to_owned(), place });
+            continue;
+        }
         if message.is_summary() {
             parse_items(&message.text(), place, &mut items);
             seen.constraints.extend(items.constraints.iter().map(|quote| quote.text.clone()));
@@ -53,9 +59,6 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
         }
         note_words(&mut items, place, message);
         items.media.extend(message.media().map(|media| Quote { text: media_line(media), place }));
-        if let Some(replacement) = thread.hidden(at) {
-            items.hidden.push(Quote { text: replacement.to_owned(), place });
-        }
     }
     let planned = open_items(&items.current_plan);
     items.open_items.extend(planned);

@@ -63,6 +63,7 @@ pub(crate) use merge::merge;
 pub use pending::PendingSummary;
 pub(crate) use pending::SummaryContext;
 pub use receipt::{Fate, ItemKind, Receipt, ReceiptEntry};
+pub(crate) use receipt::{PromptWords, ShownMessage};
 pub use request::{RequestLimits, SummaryBrief, SummaryPrompt, SummaryRequest, TranscriptChunk};
 pub(crate) use speech::is_pasted_mostly;
 pub use state::{
@@ -72,5 +73,4 @@ pub use structured::{
     CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState,
     StructuredSummary, ToolOutcome, TurnContext, UserRequest,
 };
-pub(crate) use text_index::TextIndex;
 pub use work_state::{StateKind, StateLine};

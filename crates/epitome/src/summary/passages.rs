@@ -125,7 +125,7 @@ impl<'a> Passages<'a> {
         if let Some(evicted) = thread.evicted() {
             splitter.split_unloaded(evicted.at, thread, requests);
         }
-        for at in 0..thread.len() {
+        for at in (0..thread.len()).filter(|at| thread.hidden(*at).is_none()) {
             splitter.split_message(thread, at, &arguments.0[at]);
         }
         splitter.label_files();

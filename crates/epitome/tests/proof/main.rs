@@ -3,11 +3,13 @@
 #![allow(missing_docs, clippy::print_stderr, reason = "this is a test")]
 
 mod claims;
+mod continuation;
 mod drift;
 mod forall;
 mod generate;
 mod golden;
 mod harness;
+mod hundred_rounds;
 mod matching;
 mod model_words;
 mod outcomes;
