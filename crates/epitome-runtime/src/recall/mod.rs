@@ -26,6 +26,8 @@ mod query;
 mod readback;
 mod selection;
 mod terms;
+#[cfg(test)]
+mod tests;
 
 pub use hit::{LeftOut, LeftOutReason, OutdatedLines, RecallHit, RecallResult};
 pub use passage::index_rows;

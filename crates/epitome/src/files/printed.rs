@@ -66,15 +66,17 @@ fn numbered<'a>(lines: &[&'a str]) -> Option<(usize, Vec<&'a str>)> {
     let found: Vec<(u32, &str)> = lines.iter().filter_map(|line| gutter(line)).collect();
     let first = found.first()?.0;
     let follow = found.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1);
-    let filled = lines.iter().filter(|line| !line.trim().is_empty()).count();
-    if !follow || found.len() * 5 < filled * 3 {
+    // Tags and notices around a file are not lines of it.
+    let is_line = |line: &&&str| !line.trim().is_empty() && !line.trim_start().starts_with(['<', '(']);
+    let filled = lines.iter().filter(is_line).count();
+    if !follow || found.len() * 5 < filled * 4 {
         return None;
     }
     // `00012| text` has a space of its own behind the sign.
     let spaced = found.iter().all(|(_, body)| body.is_empty() || body.starts_with(' '))
         && lines.iter().any(|line| line.contains("| "));
     let body = |body: &'a str| if spaced { body.strip_prefix(' ').unwrap_or(body) } else { body };
-    Some((first as usize, found.into_iter().map(|(_, text)| body(text)).collect()))
+    Some(((first as usize).max(1), found.into_iter().map(|(_, text)| body(text)).collect()))
 }
 
 /// A call that reads one file.
