@@ -94,7 +94,11 @@ pub fn whole_log(session: &Session, folder: &ArtifactFolder, path: &Path) -> Res
     };
     if chain.is_empty() && !session.is_compacted_list() {
         let logged = session.log().iter().enumerate();
-        return Ok(logged.map(|(at, logged)| LoggedMessage::new(NewMessage::clone(&logged.message), at + 1, logged.copy_of.is_some())).collect());
+        return Ok(logged
+            .map(|(at, logged)| {
+                LoggedMessage::new(NewMessage::clone(&logged.message), at + 1, logged.copy_of.is_some())
+            })
+            .collect());
     }
     let Some(numbers) = chain.numbers(session) else { return Err(unknown("m1", folder, path, &chain)) };
     let mut known: BTreeMap<usize, NewMessage> = BTreeMap::new();

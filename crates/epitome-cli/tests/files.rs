@@ -308,7 +308,8 @@ fn a_replayable_file_read_is_cleared_only_while_the_file_is_as_it_was_read() {
     let list = json!([read_of("notes.txt", &notes), questions("boats", 2)].concat()).to_string();
     let bench = Bench::new().holding("list.json", list).holding("replay.toml", policy.to_owned());
     let compact = |code: i32| {
-        let run = ["compact", "list.json", "--policy", "replay.toml", "--budget", "2500", "-o", "small.json", "--overwrite"];
+        let run =
+            ["compact", "list.json", "--policy", "replay.toml", "--budget", "2500", "-o", "small.json", "--overwrite"];
         bench.run(&run).ended(code);
     };
     // Gone, and changed in one word.
@@ -322,7 +323,8 @@ fn a_replayable_file_read_is_cleared_only_while_the_file_is_as_it_was_read() {
 
 #[test]
 fn a_file_is_searched_and_several_messages_and_files_are_read_back_after_a_compaction() {
-    let edit = json!({"path": "notes.txt", "old_string": "the quay\nis open", "new_string": "the quay\nis closed"}).to_string();
+    let edit = json!({"path": "notes.txt", "old_string": "the quay\nis open", "new_string": "the quay\nis closed"})
+        .to_string();
     let call = json!({"id": "c2", "type": "function", "function": {"name": "edit", "arguments": edit}});
     let edited = vec![
         json!({"role": "assistant", "content": null, "tool_calls": [call]}),
@@ -332,12 +334,27 @@ fn a_file_is_searched_and_several_messages_and_files_are_read_back_after_a_compa
     let bench = Bench::new().holding("list.json", json!(messages).to_string());
     bench.run(&["compact", "list.json", "--budget", "1200", "-o", "small.json"]).ended(0);
     for (words, holds) in [
-        (vec!["read", "small.json", "m1-m2", "m4"], "[m4 assistant]\nedit notes.txt\n the quay\n-is open\n+is closed\n"),
-        (vec!["read", "small.json", "m3", "--around", "1"], "[m2 assistant]\nread {\"path\":\"notes.txt\"}\n\n[m3 tool]\nthe harbor\n"),
-        (vec!["read", "small.json", "--edits", "notes.txt"], "[m4 notes.txt edited]\n the quay\n-is open\n+is closed\n"),
+        (
+            vec!["read", "small.json", "m1-m2", "m4"],
+            "[m4 assistant]\nedit notes.txt\n the quay\n-is open\n+is closed\n",
+        ),
+        (
+            vec!["read", "small.json", "m3", "--around", "1"],
+            "[m2 assistant]\nread {\"path\":\"notes.txt\"}\n\n[m3 tool]\nthe harbor\n",
+        ),
+        (
+            vec!["read", "small.json", "--edits", "notes.txt"],
+            "[m4 notes.txt edited]\n the quay\n-is open\n+is closed\n",
+        ),
         (vec!["read", "small.json", "--file", "notes.txt"], "the harbor\nthe quay\nis closed\n"),
-        (vec!["recall", "list.json", "quay", "--tool", "edit", "--file", "notes.txt"], "[m4 assistant edit notes.txt, lines 1-4]\n"),
-        (vec!["recall", "list.json", "--who", "user", "--after", "m6", "--newest", "--limit", "1"], "[m28 user, lines 1-1]\nQuestion 12 about rivers?\n"),
+        (
+            vec!["recall", "list.json", "quay", "--tool", "edit", "--file", "notes.txt"],
+            "[m4 assistant edit notes.txt, lines 1-4]\n",
+        ),
+        (
+            vec!["recall", "list.json", "--who", "user", "--after", "m6", "--newest", "--limit", "1"],
+            "[m28 user, lines 1-1]\nQuestion 12 about rivers?\n",
+        ),
         (vec!["recall", "small.json", "harbor"], "[m3 tool read notes.txt, lines 1-3]\nthe harbor\n"),
     ] {
         let run = bench.run(&words).ended(0);

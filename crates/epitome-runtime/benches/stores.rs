@@ -203,7 +203,10 @@ fn bare_search(conn: &Connection, query: &str) -> Duration {
 
 async fn search(store: &SqliteStore, segments: &[Segment], terms: &[String]) -> Duration {
     let begun = Instant::now();
-    let found = store.search(&TenantId::local(), segments, terms, SearchOrder::Best, 20).await.expect("an index can be searched");
+    let found = store
+        .search(&TenantId::local(), segments, terms, SearchOrder::Best, 20)
+        .await
+        .expect("an index can be searched");
     assert!(!found.is_empty());
     begun.elapsed()
 }

@@ -56,7 +56,9 @@ fn named(args: &ReadArgs, id: &str, session: &Session, folder: &ArtifactFolder) 
         return Ok(content);
     }
     match MessageSelection::parse(id) {
-        Some(selection) if args.around > 0 || selection.single().is_none() => messages(args, &selection, session, folder),
+        Some(selection) if args.around > 0 || selection.single().is_none() => {
+            messages(args, &selection, session, folder)
+        }
         _ => message(args, id, session, folder),
     }
 }

@@ -22,7 +22,9 @@ use serde_json::{Value, json};
 use super::compact::{COMPACT, CompactParams, CompactReport, compact};
 use super::resource::{ListCursor, ResourceUri, list, template};
 use super::thread::ChosenThread;
-use crate::tools::{Call, Caps, OpenedThread, Outcome, READ_ARTIFACT, RECALL, ReadTarget, Tool, answer, refused, sentence};
+use crate::tools::{
+    Call, Caps, OpenedThread, Outcome, READ_ARTIFACT, RECALL, ReadTarget, Tool, answer, refused, sentence,
+};
 
 /// The instructions that a client gives its model about the server.
 const INSTRUCTIONS: &str = "epitome keeps long conversations inside the model's window: old content is summarized or \

@@ -254,7 +254,9 @@ fn after(value: Option<Value>) -> Result<Option<u64>, Outcome> {
         Some(value) => value.to_string(),
     };
     let number = message_number(text.trim());
-    number.map(Some).ok_or_else(|| Outcome::failure(format!("`after` is `{}`, and not a message such as `m41`.", shown(&text))))
+    number
+        .map(Some)
+        .ok_or_else(|| Outcome::failure(format!("`after` is `{}`, and not a message such as `m41`.", shown(&text))))
 }
 
 fn parsed<T: DeserializeOwned>(tool: &str, arguments: &str) -> Result<T, Outcome> {
@@ -322,10 +324,7 @@ mod tests {
             (r#"{"id":" \"m41\" ","from":"3","to":7.0}"#, lines("m41", 3, 7)),
             (r#"{"id":"m41","from":0,"grep":""}"#, lines("m41", 1, max)),
             (r#"{"id":"epitome://thread/t/artifact/9f86d081884c7d65"}"#, lines("9f86d081884c7d65", 1, max)),
-            (
-                r#"{"id":"m1","byte":12}"#,
-                read("m1", TextPart::After { byte: 12 }),
-            ),
+            (r#"{"id":"m1","byte":12}"#, read("m1", TextPart::After { byte: 12 })),
             (r#"{"id":"m188-m193, m200"}"#, lines("m188-m193, m200", 1, max)),
             (
                 r#"{"id":"m41","around":"2"}"#,
@@ -367,7 +366,10 @@ mod tests {
             ),
             (
                 r#"{"after":41}"#,
-                RecallRequest { filter: RecallFilter { after: Some(41), ..RecallFilter::default() }, ..RecallRequest::default() },
+                RecallRequest {
+                    filter: RecallFilter { after: Some(41), ..RecallFilter::default() },
+                    ..RecallRequest::default()
+                },
             ),
         ] {
             assert_eq!(Call::parse("recall", arguments), Ok(Call::Recall(request)), "{arguments}");

@@ -122,10 +122,12 @@ pub async fn answer(engine: &Engine, reader: &mut Reader<'_>, caps: Caps, call: 
 
 async fn recall(reader: &mut Reader<'_>, request: &RecallRequest) -> Outcome {
     match reader.recall(request).await {
-        Ok(found) if found.hits.is_empty() && found.others.is_empty() => Outcome::answer(match request.filter.is_empty() {
-            true => "Nothing that was left out matches. Try other words.",
-            false => "Nothing that was left out matches. Try other words, or fewer filters.",
-        }),
+        Ok(found) if found.hits.is_empty() && found.others.is_empty() => {
+            Outcome::answer(match request.filter.is_empty() {
+                true => "Nothing that was left out matches. Try other words.",
+                false => "Nothing that was left out matches. Try other words, or fewer filters.",
+            })
+        }
         Ok(found) => Outcome::answer(found.render()),
         Err(error) => Outcome::failure(sentence(&error)),
     }

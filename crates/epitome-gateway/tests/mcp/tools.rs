@@ -155,11 +155,31 @@ async fn every_argument_of_reading_back_arrives() {
     for (name, arguments, begins, holds) in [
         ("read_artifact", json!({"id": "m1-m2, m5"}), "[m1-m2, m5, lines 1-", "[m5 user]\nRequest 1"),
         ("read_artifact", json!({"id": "m5", "around": 1}), "[m4-m6, lines 1-", "[m4 assistant]\nmodule_0 is fine."),
-        ("read_artifact", json!({"edits": "module_0.rs"}), "[module_0.rs, lines 1-1 of 1]", "No message changes src/module_0.rs."),
-        ("read_artifact", json!({"file": "module_0.rs", "to": 2}), "[module_0.rs, lines 1-2 of", "[src/module_0.rs as it stands: whole"),
+        (
+            "read_artifact",
+            json!({"edits": "module_0.rs"}),
+            "[module_0.rs, lines 1-1 of 1]",
+            "No message changes src/module_0.rs.",
+        ),
+        (
+            "read_artifact",
+            json!({"file": "module_0.rs", "to": 2}),
+            "[module_0.rs, lines 1-2 of",
+            "[src/module_0.rs as it stands: whole",
+        ),
         ("recall", json!({"query": "module_0", "who": "user"}), "[", "m1"),
-        ("recall", json!({"query": "zephyr0", "tool": "read", "file": "module_0.rs"}), "[m3 tool read src/module_0.rs, lines", "zephyr0"),
-        ("recall", json!({"query": "xylophone", "after": "m3"}), "Nothing that was left out matches. Try other words, or fewer filters.", ""),
+        (
+            "recall",
+            json!({"query": "zephyr0", "tool": "read", "file": "module_0.rs"}),
+            "[m3 tool read src/module_0.rs, lines",
+            "zephyr0",
+        ),
+        (
+            "recall",
+            json!({"query": "xylophone", "after": "m3"}),
+            "Nothing that was left out matches. Try other words, or fewer filters.",
+            "",
+        ),
         ("recall", json!({"query": "zephyr1", "newest": true, "limit": 1}), "[m7 tool read", "the zephyr1 turns"),
     ] {
         let outcome = world.call(&mut open, name, arguments.clone()).await;

@@ -66,6 +66,8 @@ impl<'a> Entries<'a> {
     pub(super) fn call_of(&self, place: u64, call_id: &str) -> Option<&ToolCall> {
         let before = self.read.range(place.saturating_sub(16)..=place).rev();
         let parts = before.flat_map(|(_, entry)| &entry.message.parts);
-        parts.filter_map(|part| if let Part::ToolCall(call) = part { Some(call) } else { None }).find(|call| *call.id == *call_id)
+        parts
+            .filter_map(|part| if let Part::ToolCall(call) = part { Some(call) } else { None })
+            .find(|call| *call.id == *call_id)
     }
 }

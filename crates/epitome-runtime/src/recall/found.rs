@@ -115,7 +115,12 @@ impl Found {
     }
 
     /// Returns it as it is shown, and about what that costs.
-    pub(super) fn hit(&self, wanted: &BTreeSet<String>, most: Tokens, counter: &dyn TokenCounter) -> (RecallHit, Tokens) {
+    pub(super) fn hit(
+        &self,
+        wanted: &BTreeSet<String>,
+        most: Tokens,
+        counter: &dyn TokenCounter,
+    ) -> (RecallHit, Tokens) {
         let whole = self.passage_text();
         let (start, text) = shown(whole, wanted, most, counter);
         let first_line = self.first_line + count_lines(&whole[..start]);
@@ -255,7 +260,8 @@ impl PartOrigin {
 
     fn fits(&self, entry: &LogEntry, query: &RecallQuery<'_>) -> bool {
         let filter = &query.filter;
-        let says = |who| self.who == who || who == Who::User && entry.message.holds_persons_words() && self.who == Who::Tool;
+        let says =
+            |who| self.who == who || who == Who::User && entry.message.holds_persons_words() && self.who == Who::Tool;
         let is_tool = |name: &String| self.tool.as_ref().is_some_and(|tool| tool.eq_ignore_ascii_case(name));
         let is_file = |name: &String| self.file.as_ref().is_some_and(|file| is_path_of(file, name));
         filter.who.is_none_or(says)

@@ -175,9 +175,15 @@ fn ranked(mut found: Vec<Found>, newest_first: bool) -> Vec<Found> {
 }
 
 /// Chooses what is shown: what says something that neither the prompt nor a passage before it says, within the limit.
-fn choose(found: &[Found], query: &RecallQuery<'_>, wanted: &BTreeSet<String>, counter: &dyn TokenCounter) -> RecallResult {
+fn choose(
+    found: &[Found],
+    query: &RecallQuery<'_>,
+    wanted: &BTreeSet<String>,
+    counter: &dyn TokenCounter,
+) -> RecallResult {
     let mut answer = RecallResult::default();
-    let room = query.tokens_max - query.tokens_max.share(LIST_SHARE) - LAST_LINES.min(query.tokens_max.share(LIST_SHARE));
+    let room =
+        query.tokens_max - query.tokens_max.share(LIST_SHARE) - LAST_LINES.min(query.tokens_max.share(LIST_SHARE));
     let most = query.tokens_max.share(PASSAGE_SHARE);
     for one in found {
         let reason = if query.prompt.is_some_and(|prompt| prompt.holds(one.passage_text())) {

@@ -21,7 +21,12 @@ const RESULT_WITHIN: u64 = 4;
 const LINE_BYTES_MIN: usize = 4;
 
 /// Marks the lines of hits that a later message took out of their file.
-pub(super) async fn mark(hits: &mut [RecallHit], found: &[Found], entries: &mut Entries<'_>, tools: &Tools) -> Result<()> {
+pub(super) async fn mark(
+    hits: &mut [RecallHit],
+    found: &[Found],
+    entries: &mut Entries<'_>,
+    tools: &Tools,
+) -> Result<()> {
     for hit in hits {
         let one = found.iter().find(|one| one.place == hit.place && one.lines_are != FileLines::No);
         let Some((file, lines_are)) = one.and_then(|one| Some((one.file()?, one.lines_are))) else { continue };

@@ -17,7 +17,8 @@ impl MessageSelection {
         let pieces = text.split([',', ' ', ';']).map(str::trim).filter(|piece| !piece.is_empty());
         let spans: Vec<RangeInclusive<u64>> = pieces.map(span).collect::<Option<_>>()?;
         let selection = MessageSelection(spans);
-        let count: u64 = selection.0.iter().map(|span| (span.end() - span.start()).saturating_add(1)).fold(0, u64::saturating_add);
+        let count: u64 =
+            selection.0.iter().map(|span| (span.end() - span.start()).saturating_add(1)).fold(0, u64::saturating_add);
         (count > 0 && count <= MESSAGES_MAX).then_some(selection)
     }
 

@@ -108,8 +108,10 @@ fn work() -> Vec<Value> {
 
 #[tokio::test]
 async fn a_hit_names_the_function_that_it_is_in_unless_that_is_shown() {
-    let read = |name: &str, lines| [calls("c1", "read", &json!({"path": "a.rs"})), answers("c1", &long_file(name, lines))];
-    for (lines, word, home) in [(120, "value_77", Some("fn total() {")), (120, "value_3", None), (20, "value_9", None)] {
+    let read =
+        |name: &str, lines| [calls("c1", "read", &json!({"path": "a.rs"})), answers("c1", &long_file(name, lines))];
+    for (lines, word, home) in [(120, "value_77", Some("fn total() {")), (120, "value_3", None), (20, "value_9", None)]
+    {
         let found = search(&read("total", lines), word).await;
         assert_eq!(found.hits[0].home.as_deref(), home, "{word} of {lines}: {}", found.render());
         assert_eq!((found.hits[0].tool.as_deref(), found.hits[0].file.as_deref()), (Some("read"), Some("a.rs")));
@@ -198,12 +200,18 @@ async fn what_is_shown_or_in_the_prompt_is_told_by_its_number_alone() {
     assert!(matches!(found.others[0].reason, LeftOutReason::Repeats(_)));
     let prompt = PromptLines::of_texts([text]);
     let found = search_beside(&twice, "harbor", Some(&prompt)).await;
-    assert!(found.hits.is_empty() && found.render() == "[in the prompt already: m2, m4]" || found.render() == "[in the prompt already: m4, m2]", "{}", found.render());
+    assert!(
+        found.hits.is_empty() && found.render() == "[in the prompt already: m2, m4]"
+            || found.render() == "[in the prompt already: m4, m2]",
+        "{}",
+        found.render()
+    );
 }
 
 #[tokio::test]
 async fn what_does_not_fit_is_listed_with_its_number_and_its_line() {
-    let messages: Vec<Value> = (0..40).map(|at| says(&format!("report {at} on the harbor: {}", format!("word{at} ").repeat(60)))).collect();
+    let messages: Vec<Value> =
+        (0..40).map(|at| says(&format!("report {at} on the harbor: {}", format!("word{at} ").repeat(60)))).collect();
     let request = RecallRequest { tokens_max: Some(Tokens::new(800)), ..RecallRequest::from("harbor") };
     let found = search(&messages, request).await;
     let text = found.render();
@@ -233,7 +241,9 @@ async fn a_file_is_read_back_as_its_edits_and_as_it_stands() {
 #[tokio::test]
 async fn messages_are_read_in_the_order_in_which_they_are_asked_for() {
     let (log, row) = log_of(&work()).await;
-    for (text, around, expected) in [("m9, m1-m2", 0, vec![8, 0, 1]), ("m1", 1, vec![0, 1]), ("m9-m12", 0, vec![8]), ("m77", 0, vec![])] {
+    for (text, around, expected) in
+        [("m9, m1-m2", 0, vec![8, 0, 1]), ("m1", 1, vec![0, 1]), ("m9-m12", 0, vec![8]), ("m77", 0, vec![])]
+    {
         let selection = MessageSelection::parse(text).unwrap().with_neighbors(around, row.length);
         let read = read_messages(&log, &row, &selection).await.unwrap();
         assert_eq!(read.iter().map(|entry| entry.place).collect::<Vec<_>>(), expected, "{text}");

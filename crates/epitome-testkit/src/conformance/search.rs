@@ -24,7 +24,9 @@ claims! {
 async fn any_term(store: Arc<dyn Store>) -> Outcome {
     let key = empty_thread(&store).await?;
     store.apply(&[index(&key, vec![passage(4, 2, "red green"), passage(9, 0, "blue")])]).await?;
-    let answer = store.search(&key.tenant, &[segment(&key, 100)], &["green".into(), "grey".into()], SearchOrder::Best, 10).await?;
+    let answer = store
+        .search(&key.tenant, &[segment(&key, 100)], &["green".into(), "grey".into()], SearchOrder::Best, 10)
+        .await?;
     let score = answer.first().map_or(0.0, |candidate| candidate.score);
     let thread = key.thread.clone();
     let wanted = Candidate { thread, place: 4, passage: 2, first_line: 21, last_line: 30, score };
@@ -60,7 +62,8 @@ async fn newest(store: Arc<dyn Store>) -> Outcome {
     rows.extend([passage(30, 0, "a little oil among many other words"), passage(30, 1, "oil"), passage(31, 0, "sand")]);
     store.apply(&[index(&key, rows)]).await?;
     let places = async |until: u64, limit: usize| -> Result<Vec<(u64, u32)>, StoreError> {
-        let answer = store.search(&key.tenant, &[segment(&key, until)], &["oil".into()], SearchOrder::Newest, limit).await?;
+        let answer =
+            store.search(&key.tenant, &[segment(&key, until)], &["oil".into()], SearchOrder::Newest, limit).await?;
         Ok(answer.iter().map(|candidate| (candidate.place, candidate.passage)).collect())
     };
     same("the newest", places(100, 3).await?, vec![(30, 1), (30, 0), (29, 0)])?;
@@ -75,7 +78,11 @@ async fn limited(store: Arc<dyn Store>) -> Outcome {
     let answer = store.search(&key.tenant, &[segment(&key, 100)], &["oil".into()], SearchOrder::Best, 3).await?;
     same("how many", answer.len(), 3)?;
     same("the best", answer.first().map(|candidate| candidate.place), Some(20))?;
-    same("none asked for", store.search(&key.tenant, &[segment(&key, 100)], &["oil".into()], SearchOrder::Best, 0).await?, Vec::new())
+    same(
+        "none asked for",
+        store.search(&key.tenant, &[segment(&key, 100)], &["oil".into()], SearchOrder::Best, 0).await?,
+        Vec::new(),
+    )
 }
 
 async fn bounded(store: Arc<dyn Store>) -> Outcome {
@@ -87,7 +94,9 @@ async fn bounded(store: Arc<dyn Store>) -> Outcome {
     store
         .apply(&[index(&parent, words(&[1, 2, 3, 4])), index(&fork, words(&[2, 5, 6, 7])), index(&stray, words(&[0]))])
         .await?;
-    let answer = store.search(&parent.tenant, &[segment(&parent, 3), segment(&fork, 7)], &["steam".into()], SearchOrder::Best, 10).await?;
+    let answer = store
+        .search(&parent.tenant, &[segment(&parent, 3), segment(&fork, 7)], &["steam".into()], SearchOrder::Best, 10)
+        .await?;
     let mut places: Vec<_> = answer.into_iter().map(|found| (found.thread, found.place)).collect();
     places.sort();
     let (of_parent, of_fork) = (|place| (parent.thread.clone(), place), |place| (fork.thread.clone(), place));

@@ -90,14 +90,30 @@ mod tests {
     #[test]
     fn a_call_reads_without_escapes_and_says_all_that_was_written() {
         for (name, arguments, expected) in [
-            ("Edit", r#"{"file_path":"a.rs","old_string":"one\n\ttwo","new_string":"one\n\t2"}"#, "Edit a.rs\n one\n-\ttwo\n+\t2"),
-            ("Edit", r#"{"file_path":"a.rs","old_string":"x","new_string":"y","replace_all":true}"#, "Edit a.rs\n(every occurrence)\n-x\n+y"),
-            ("edit", r#"{"filePath":"a.rs","oldString":"x","newString":"y","explanation":"why"}"#, "edit a.rs\nexplanation: why\n-x\n+y"),
+            (
+                "Edit",
+                r#"{"file_path":"a.rs","old_string":"one\n\ttwo","new_string":"one\n\t2"}"#,
+                "Edit a.rs\n one\n-\ttwo\n+\t2",
+            ),
+            (
+                "Edit",
+                r#"{"file_path":"a.rs","old_string":"x","new_string":"y","replace_all":true}"#,
+                "Edit a.rs\n(every occurrence)\n-x\n+y",
+            ),
+            (
+                "edit",
+                r#"{"filePath":"a.rs","oldString":"x","newString":"y","explanation":"why"}"#,
+                "edit a.rs\nexplanation: why\n-x\n+y",
+            ),
             ("Write", r#"{"file_path":"a.rs","content":"x\ny\n"}"#, "Write a.rs\nx\ny"),
             ("Bash", r#"{"command":"make"}"#, r#"Bash {"command":"make"}"#),
             ("Bash", r#"{"command":"cd x\nmake","timeout":9}"#, "Bash\ncommand: cd x\nmake\ntimeout: 9"),
             ("Task", r#"{"items":[{"text":"a\nb"},{"text":"c"}]}"#, "Task\ntext: a\nb\ntext: c"),
-            ("apply_patch", r#"{"input":"*** Begin Patch\n*** Update File: a.rs\n-x\n+y\n*** End Patch"}"#, "apply_patch\ninput: *** Begin Patch\n*** Update File: a.rs\n-x\n+y\n*** End Patch"),
+            (
+                "apply_patch",
+                r#"{"input":"*** Begin Patch\n*** Update File: a.rs\n-x\n+y\n*** End Patch"}"#,
+                "apply_patch\ninput: *** Begin Patch\n*** Update File: a.rs\n-x\n+y\n*** End Patch",
+            ),
             ("apply_patch", "*** Begin Patch\n*** End Patch", "apply_patch *** Begin Patch\n*** End Patch"),
             ("odd", "", "odd "),
         ] {

@@ -251,13 +251,42 @@ mod tests {
     fn the_edits_of_every_agent_read_as_diffs() {
         let patch = "*** Begin Patch\\n*** Update File: a.rs\\n@@ fn f\\n one\\n-two\\n+2\\n*** Add File: b.rs\\n+new\\n*** Delete File: c.rs\\n*** End Patch";
         let cases = [
-            ("Edit", r#"{"file_path":"a.rs","old_string":"one\ntwo","new_string":"one\n2"}"#.to_owned(), " one\n-two\n+2\n"),
-            ("edit", r#"{"filePath":"a.rs","oldString":"two","newString":"2","replaceAll":true}"#.to_owned(), "-two\n+2\n"),
-            ("edit", r#"{"path":"a.rs","edits":[{"oldText":"one","newText":"1"},{"oldText":"two","newText":"2"}]}"#.to_owned(), "-one\n+1\n@@\n-two\n+2\n"),
-            ("MultiEdit", r#"{"file_path":"a.rs","edits":[{"old_string":"two","new_string":""}]}"#.to_owned(), "-two\n"),
-            ("str_replace_based_edit_tool", r#"{"command":"str_replace","path":"a.rs","old_str":"two","new_str":"2"}"#.to_owned(), "-two\n+2\n"),
-            ("str_replace_based_edit_tool", r#"{"command":"insert","path":"a.rs","insert_line":3,"new_str":"x"}"#.to_owned(), "@@ after line 3\n+x\n"),
-            ("str_replace_based_edit_tool", r#"{"command":"create","path":"a.rs","file_text":"x\ny"}"#.to_owned(), "+x\n+y\n"),
+            (
+                "Edit",
+                r#"{"file_path":"a.rs","old_string":"one\ntwo","new_string":"one\n2"}"#.to_owned(),
+                " one\n-two\n+2\n",
+            ),
+            (
+                "edit",
+                r#"{"filePath":"a.rs","oldString":"two","newString":"2","replaceAll":true}"#.to_owned(),
+                "-two\n+2\n",
+            ),
+            (
+                "edit",
+                r#"{"path":"a.rs","edits":[{"oldText":"one","newText":"1"},{"oldText":"two","newText":"2"}]}"#
+                    .to_owned(),
+                "-one\n+1\n@@\n-two\n+2\n",
+            ),
+            (
+                "MultiEdit",
+                r#"{"file_path":"a.rs","edits":[{"old_string":"two","new_string":""}]}"#.to_owned(),
+                "-two\n",
+            ),
+            (
+                "str_replace_based_edit_tool",
+                r#"{"command":"str_replace","path":"a.rs","old_str":"two","new_str":"2"}"#.to_owned(),
+                "-two\n+2\n",
+            ),
+            (
+                "str_replace_based_edit_tool",
+                r#"{"command":"insert","path":"a.rs","insert_line":3,"new_str":"x"}"#.to_owned(),
+                "@@ after line 3\n+x\n",
+            ),
+            (
+                "str_replace_based_edit_tool",
+                r#"{"command":"create","path":"a.rs","file_text":"x\ny"}"#.to_owned(),
+                "+x\n+y\n",
+            ),
             ("write_file", r#"{"file_path":"a.rs","content":"x"}"#.to_owned(), "+x\n"),
             ("Edit", r#"{"file_path":"a.rs","old_string":"","new_string":"x"}"#.to_owned(), "+x\n"),
             ("apply_patch", format!(r#"{{"input":"{patch}"}}"#), " one\n-two\n+2\n+new\n(deleted)\n"),

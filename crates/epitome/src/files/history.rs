@@ -212,7 +212,11 @@ fn lines_of(text: &str) -> Vec<String> {
 
 impl FileNow {
     fn replace_by(&mut self, from: usize, lines: Vec<String>) {
-        *self = FileNow { pieces: vec![FilePiece { first_line: Some(1), lines, from }], is_whole: true, ..FileNow::default() };
+        *self = FileNow {
+            pieces: vec![FilePiece { first_line: Some(1), lines, from }],
+            is_whole: true,
+            ..FileNow::default()
+        };
     }
 
     fn see(&mut self, number: usize, view: &FileView) {
@@ -225,7 +229,10 @@ impl FileNow {
             let whole = &mut self.pieces[0].lines;
             let known = whole.get(first_line - 1..(end - 1).min(whole.len())).unwrap_or_default();
             if known != lines {
-                self.doubts.push(format!("m{number} showed lines {first_line}-{} otherwise; they are told as it showed them", end - 1));
+                self.doubts.push(format!(
+                    "m{number} showed lines {first_line}-{} otherwise; they are told as it showed them",
+                    end - 1
+                ));
                 let from = (first_line - 1).min(whole.len());
                 let to = (end - 1).min(whole.len());
                 whole.splice(from..to, lines.iter().cloned());
@@ -326,7 +333,9 @@ impl FileNow {
         for piece in &self.pieces {
             if !self.is_whole {
                 let _ = match piece.first_line {
-                    Some(first) => writeln!(out, "[lines {first}-{}, from m{}]", first + piece.lines.len() - 1, piece.from),
+                    Some(first) => {
+                        writeln!(out, "[lines {first}-{}, from m{}]", first + piece.lines.len() - 1, piece.from)
+                    }
                     None => writeln!(out, "[somewhere in it, from m{}]", piece.from),
                 };
             }
@@ -346,7 +355,8 @@ mod tests {
     type Calls<'a> = &'a [(&'a str, &'a str, &'a str)];
 
     const READ: (&str, &str, &str) = ("Read", r#"{"file_path":"/x/a.rs"}"#, "1\tone\n2\ttwo\n3\tthree");
-    const EDIT: (&str, &str, &str) = ("Edit", r#"{"file_path":"/x/a.rs","old_string":"two","new_string":"2\n2b"}"#, "updated");
+    const EDIT: (&str, &str, &str) =
+        ("Edit", r#"{"file_path":"/x/a.rs","old_string":"two","new_string":"2\n2b"}"#, "updated");
 
     fn history<'a>(calls: Calls<'_>, tools: &'a Tools) -> FileHistory<'a> {
         let mut history = FileHistory::new("a.rs", tools);

@@ -16,7 +16,8 @@ pub fn home_of<'a>(text: &'a str, line: &str) -> Option<&'a str> {
             continue;
         }
         let depth = indent(above);
-        if trimmed.starts_with('#') && is_definition(trimmed) && depth <= own || depth < most && is_definition(trimmed) {
+        if trimmed.starts_with('#') && is_definition(trimmed) && depth <= own || depth < most && is_definition(trimmed)
+        {
             return Some(trimmed).filter(|home| home.len() <= HOME_BYTES_MAX);
         }
         most = most.min(depth.max(1));
@@ -37,8 +38,42 @@ pub(crate) fn is_definition(line: &str) -> bool {
     if line.starts_with('#') {
         return line.trim_start_matches('#').starts_with(' ') && !line.ends_with(';');
     }
-    let skip = ["pub", "pub(crate)", "pub(super)", "export", "default", "async", "static", "public", "private", "protected", "final", "abstract", "unsafe", "const", "override"];
-    let opens = ["fn", "func", "def", "class", "impl", "struct", "enum", "trait", "interface", "type", "function", "module", "mod", "namespace", "describe", "it", "test"];
+    let skip = [
+        "pub",
+        "pub(crate)",
+        "pub(super)",
+        "export",
+        "default",
+        "async",
+        "static",
+        "public",
+        "private",
+        "protected",
+        "final",
+        "abstract",
+        "unsafe",
+        "const",
+        "override",
+    ];
+    let opens = [
+        "fn",
+        "func",
+        "def",
+        "class",
+        "impl",
+        "struct",
+        "enum",
+        "trait",
+        "interface",
+        "type",
+        "function",
+        "module",
+        "mod",
+        "namespace",
+        "describe",
+        "it",
+        "test",
+    ];
     let mut words = line.split(|c: char| !(c.is_alphanumeric() || "_()".contains(c))).filter(|word| !word.is_empty());
     let word = words.find(|word| !skip.contains(word)).unwrap_or_default();
     let word = word.split('(').next().unwrap_or_default();
@@ -51,7 +86,8 @@ mod tests {
 
     #[test]
     fn a_line_belongs_to_the_nearest_definition_or_heading_above_it() {
-        let rust = "impl Cart {\n    fn total(&self) -> Cents {\n        let sum = 1;\n        sum\n    }\n}\nfn other() {}\n";
+        let rust =
+            "impl Cart {\n    fn total(&self) -> Cents {\n        let sum = 1;\n        sum\n    }\n}\nfn other() {}\n";
         let python = "class Cart:\n    def total(self):\n        for line in self.lines:\n            add(line)\n";
         let numbered = "    1\tfunc Total() int {\n    2\t\treturn sum\n    3\t}\n";
         let page = "# Totals\nwords\n\n## Rounding\n- half up\n";

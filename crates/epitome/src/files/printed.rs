@@ -164,7 +164,6 @@ pub(crate) fn printed_file(command: &str) -> Option<&str> {
     (PRINTERS.contains(&program) && is_file).then_some(file)
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::{FileView, is_path_of};
@@ -175,15 +174,40 @@ mod tests {
     fn what_a_call_shows_of_a_file_is_read_without_numbers_and_notices() {
         let whole = ("a\nb", 1, true);
         for (name, arguments, printed, expected) in [
-            ("Read", r#"{"file_path":"/x/a.rs"}"#, "     1→a\n     2→b\n\n<system-reminder>\nno\n</system-reminder>", Some(whole)),
-            ("read", r#"{"filePath":"/x/a.rs"}"#, "<file>\n00001| a\n00002| b\n\n(End of file - total 2 lines)\n</file>", Some(whole)),
-            ("read", r#"{"filePath":"/x/a.rs"}"#, "<file>\n00001| a\n00002| b\n\n(File has more lines. Use 'offset' to read on)\n</file>", Some(("a\nb", 1, false))),
+            (
+                "Read",
+                r#"{"file_path":"/x/a.rs"}"#,
+                "     1→a\n     2→b\n\n<system-reminder>\nno\n</system-reminder>",
+                Some(whole),
+            ),
+            (
+                "read",
+                r#"{"filePath":"/x/a.rs"}"#,
+                "<file>\n00001| a\n00002| b\n\n(End of file - total 2 lines)\n</file>",
+                Some(whole),
+            ),
+            (
+                "read",
+                r#"{"filePath":"/x/a.rs"}"#,
+                "<file>\n00001| a\n00002| b\n\n(File has more lines. Use 'offset' to read on)\n</file>",
+                Some(("a\nb", 1, false)),
+            ),
             ("read", r#"{"path":"/x/a.rs"}"#, "a\nb", Some(whole)),
             ("read", r#"{"path":"/x/a.rs","offset":7,"limit":2}"#, "a\nb", Some(("a\nb", 7, false))),
-            ("read", r#"{"path":"/x/a.rs"}"#, "a\nb\n\n[Showing lines 1-2 of 9. Use offset=3 to continue.]", Some(("a\nb", 1, false))),
+            (
+                "read",
+                r#"{"path":"/x/a.rs"}"#,
+                "a\nb\n\n[Showing lines 1-2 of 9. Use offset=3 to continue.]",
+                Some(("a\nb", 1, false)),
+            ),
             ("Read", r#"{"file_path":"/x/a.rs","offset":12}"#, "    12\ta\n    13\tb", Some(("a\nb", 12, false))),
             ("Bash", r#"{"command":"cd /x && cat /x/a.rs"}"#, "a\nb\n", Some(whole)),
-            ("shell", r#"{"command":["bash","-lc","sed -n '40,41p' /x/a.rs"]}"#, "{\"output\":\"a\\nb\\n\",\"metadata\":{\"exit_code\":0}}", Some(("a\nb", 40, false))),
+            (
+                "shell",
+                r#"{"command":["bash","-lc","sed -n '40,41p' /x/a.rs"]}"#,
+                "{\"output\":\"a\\nb\\n\",\"metadata\":{\"exit_code\":0}}",
+                Some(("a\nb", 40, false)),
+            ),
             ("exec_command", r#"{"cmd":"cat /x/a.rs"}"#, "Chunk ID: 1\nWall time: 0.1\nOutput:\na\nb", Some(whole)),
             ("str_replace_based_edit_tool", r#"{"command":"view","path":"/x/a.rs"}"#, "1: a\n2: b", Some(whole)),
             ("Bash", r#"{"command":"tail -5 /x/a.rs"}"#, "a\nb\n", None),
