@@ -163,11 +163,12 @@ impl From<EngineError> for ApiError {
             EngineError::Denied(denied) => denied.into(),
             EngineError::NotAllowed => ApiError::NotFound("thread"),
             EngineError::Foreign(_) => ApiError::NoPrompt,
-            error @ (EngineError::NoMessage(_)
-            | EngineError::LeftPrompt(_)
+            error @ (EngineError::LeftPrompt(_)
             | EngineError::NotHidden(_)
             | EngineError::NotPinned(_)
             | EngineError::Note(_)) => ApiError::Note(error.to_string()),
+            EngineError::NoMessage(_) => ApiError::NotFound("message"),
+            error @ EngineError::ForeignNumber(_) => ApiError::Query(epitome_runtime::sentence(&error)),
             error => {
                 tracing::warn!(%error, "the API failed to read a thread");
                 ApiError::Unreadable

@@ -19,6 +19,7 @@ mod notes;
 mod openapi;
 mod plan;
 mod prompt;
+mod reading_back;
 mod table;
 mod thread;
 mod version;
