@@ -10,7 +10,7 @@ use crate::policy::Rung;
 use crate::render::{Prompt, said_in};
 use crate::summary::{
     Dialogue, PendingSummary, Receipt, RequestLimits, StructuredSummary, Summary, SummaryBrief, SummaryContext,
-    WorkstreamState, carried_items, extract, merge, summarize,
+    carried_items, extract, merge, summarize,
 };
 use crate::thread::{Media, Part, Raw, Span, Thread};
 use crate::wire::{PromptMessage, decode_message};

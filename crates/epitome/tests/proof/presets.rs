@@ -457,7 +457,7 @@ fn compactions_among_the_last_forty(under: &Under, turn_every: usize) -> usize {
     let share = limit.get() as f64 / own.limit.get() as f64;
     let room = Room { trigger: own.trigger.share(share), target: own.target.share(share), limit };
     let mut thread = Thread::new();
-    let mut append = |thread: &mut Thread, message: &Value| {
+    let append = |thread: &mut Thread, message: &Value| {
         thread.append(decode_message(DIALECT, &Raw::whole(message.to_string())), &meter);
     };
     append(&mut thread, &user("Move all handlers, one after the other. Never touch main.rs."));
