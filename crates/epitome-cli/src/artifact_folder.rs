@@ -260,7 +260,7 @@ impl ArtifactFolder {
 
     /// Stores removed content, then the record of its compaction. Returns the record's id.
     pub fn put(&self, removed: RemovedContent<'_>, mut record: CompactionRecord) -> Result<ArtifactId> {
-        self.create_folders()?;
+        self.create_folders(&["objects", "compactions"])?;
         for (id, pieces) in &removed.objects {
             let path = self.object(id);
             if fs::metadata(&path).is_ok_and(|meta| meta.len() == length(pieces) as u64) {
@@ -278,13 +278,13 @@ impl ArtifactFolder {
 
     /// Creates the folders, readable by their owner alone and ignored by version control. A folder that exists already is
     /// left to its owner's own settings.
-    fn create_folders(&self) -> Result<()> {
+    fn create_folders(&self, names: &[&str]) -> Result<()> {
         let is_new = !self.dir.exists();
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        for folder in ["objects", "compactions", "summaries"].map(|name| self.dir.join(name)) {
+        for folder in names.iter().map(|name| self.dir.join(name)) {
             builder.create(&folder).map_err(|error| Failure::unwritable(&self.dir, words(&error)))?;
             sweep(&folder, |_| true);
         }
@@ -304,7 +304,7 @@ impl ArtifactFolder {
 
     /// Stores what a model answered to a request.
     pub fn put_answer(&self, request: &str, prose: &Prose) -> Result<()> {
-        self.create_folders()?;
+        self.create_folders(&["summaries"])?;
         let json = serde_json::to_string(prose).unwrap_or_default();
         replace(&self.answer_path(request), &[&json], Origin::Nothing)
     }

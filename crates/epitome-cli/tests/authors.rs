@@ -103,13 +103,43 @@ fn a_model_with_a_small_window_is_asked_in_smaller_pieces() {
 
 #[test]
 fn a_model_without_an_address_or_a_name_is_a_usage_error_with_a_hint() {
-    let bench = bench("");
-    for more in [&["--summarizer", "model"][..], &["--model-url", "http://127.0.0.1:9"], &["--model-url", "gopher://x"]]
-    {
+    let bench = bench("").holding("list.json", r#"[{"role":"user","content":"hello"}]"#);
+    for more in [&["--summarizer", "model"][..], &["--model-url", "gopher://x"]] {
         let run = compact(&bench, more).ended(2);
         assert!(run.err.contains("hint: "), "{}", run.err);
     }
+    let nameless = ["compact", "list.json", "--force", "--model-url", "http://127.0.0.1:9"];
+    assert!(bench.run(&nameless).ended(2).err.contains("hint: "));
     compact(&bench, &["--model-url", "script:none.toml"]).ended(2);
+}
+
+#[test]
+fn without_a_name_the_sessions_own_model_is_asked() {
+    let run = compact(&bench(""), &["--model-url", "http://127.0.0.1:9"]).ended(0);
+    assert!(run.out.contains("not by claude-sonnet-4-5 at 127.0.0.1:9"), "{}", run.out);
+}
+
+#[test]
+fn the_same_summary_is_asked_for_once() {
+    let bench = bench(&good());
+    let to = |out| ["--model-url", "script:script.toml", "--summarizer", "model", "-o", out, "--json"];
+    assert_eq!(compact(&bench, &to("one.jsonl")).ended(0).json()["summary"]["by"], "model");
+    let bench = bench.holding("script.toml", &script("text = \"I cannot.\""));
+    assert_eq!(compact(&bench, &to("two.jsonl")).ended(0).json()["summary"]["by"], "model");
+    let other = [&to("three.jsonl")[..], &["--instructions", "dwell on the fares"]].concat();
+    compact(&bench, &other).ended(4);
+}
+
+#[test]
+fn a_handoff_begins_with_the_goal_and_leaves_the_session_alone() {
+    let bench = bench("");
+    let before = bench.text("session.jsonl");
+    let run = bench.run(&["handoff", "session.jsonl", "Write the release notes"]).ended(0);
+    assert!(run.out.contains("## Goal\nWrite the release notes\n"), "{}", run.out);
+    assert!(run.out.contains("epitome read session.jsonl m12"), "{}", run.out);
+    bench.run(&["handoff", "session.jsonl", "Write the release notes", "-o", "next.json"]).ended(0);
+    bench.run(&["check", "next.json"]).ended(0);
+    assert!(bench.text("session.jsonl") == before);
 }
 
 #[test]

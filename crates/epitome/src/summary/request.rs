@@ -424,7 +424,7 @@ fn requests_text(brief: &SummaryBrief<'_>, shows: &dyn Fn(usize) -> bool) -> Str
     match (known_first, first_loaded) {
         // It left the prompt in an earlier round.
         (Some(known), Some(at)) if known.place < thread.message(at).log_place() => {
-            add("The first", known.place, &known.text)
+            add("The first", known.place, &known.text);
         }
         (_, Some(at)) if !shows(at) => add("The first", thread.message(at).log_place(), &thread.message(at).own_text()),
         _ => {}
