@@ -227,7 +227,7 @@ Examples:
   epitome recall session.jsonl --who user --after m120
   epitome recall weather error in the migration --tokens 1000")]
     Recall(RecallArgs),
-    /// Show or change what is noted about a thread: hidden messages, pins, memory, state, quality
+    /// Show or change the notes on a thread: hidden messages, pins, memory, state, quality
     ///
     /// A hidden message stays in the store; later prompts show TEXT in its place. A pin and the memory block are in every later
     /// prompt. The workstream state is written by a model under a policy that keeps one.
@@ -235,7 +235,8 @@ Examples:
 Examples:
   epitome notes weather
   epitome notes weather --hide m12 --with 'a listing of no interest'
-  epitome notes weather --pin 'Never call the staging API' --remember 'The user prefers Celsius'
+  epitome notes weather --pin 'Never call the staging API'
+  epitome notes weather --remember 'The user prefers Celsius'
   epitome notes weather --completed yes --json")]
     Notes(NotesArgs),
     /// Check, migrate, clean up or re-encrypt the store

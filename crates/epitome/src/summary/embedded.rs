@@ -56,6 +56,8 @@ const SIDE_SHARE: f64 = 0.03;
 const MEDIA_SHARE: f64 = 0.15;
 const PLAN_SHARE: f64 = 0.12;
 const DIGEST_SHARE: f64 = 0.3;
+/// The least room for decisions.
+const DECISION_TOKENS_MIN: f64 = 40.0;
 /// The least room for the names of images and files.
 const MEDIA_TOKENS_MIN: Tokens = Tokens::new(60);
 /// Errors, decisions and progress that code extracted: the chosen lines quote most of them where they matter.
@@ -770,7 +772,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if !self.has_written {
             // A sentence of the agent that gives no reason is told better by the lines around it.
             let lines = lines.into_iter().filter(|line| gives_reason(line)).collect();
-            return self.write_newest(Section::Decisions, lines, SIDE_SHARE);
+            // A small summary has room for one of them too.
+            let least = DECISION_TOKENS_MIN / self.limit.get().max(1) as f64;
+            return self.write_newest(Section::Decisions, lines, SIDE_SHARE.max(least));
         }
         // A model's decisions come first in the list, so the list is filled from its front.
         let mut kept = self.newest_fitting(lines.into_iter().rev().collect(), WRITTEN_SHARE);

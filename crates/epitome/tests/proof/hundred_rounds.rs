@@ -18,7 +18,7 @@ use crate::world::{PRESETS, Under, World, compact, prompt};
 const DIALECT: Dialect = Dialect::Chat;
 const ROUNDS: usize = 100;
 /// The last prompt must tell of each of these many parts of the thread.
-const ERAS: usize = 10;
+const ERAS: usize = 5;
 /// Said by the user in the first turn, without a word that makes them rules.
 const FACTS: [&str; 2] = ["I prefer Python.", "My budget is $1000."];
 /// Decided by the agent in the first turn.
@@ -101,7 +101,7 @@ fn every_era_is_told(what: &str, said: &str, rounds: usize) {
     let told: BTreeSet<usize> =
         items(said).iter().filter_map(round_of).map(|round| (round - 1) * ERAS / rounds).collect();
     let missing: Vec<usize> = (0..ERAS).filter(|era| !told.contains(era)).collect();
-    assert!(missing.is_empty(), "{what}: nothing of the tenths {missing:?}\n{said}");
+    assert!(missing.is_empty(), "{what}: nothing of the parts {missing:?}\n{said}");
 }
 
 /// The turns that a title names.
