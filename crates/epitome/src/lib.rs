@@ -148,6 +148,7 @@ mod message;
 mod named_enum;
 
 pub mod budget;
+pub mod files;
 pub mod plan;
 pub mod planner;
 pub mod policy;

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 /// The folders and files of `src`, lowest first.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "named_enum",
     "table",
     "message",
@@ -13,6 +13,7 @@ const ORDER: [&str; 14] = [
     "budget",
     "thread",
     "policy",
+    "files",
     "summary",
     "plan",
     "render",

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::harness::is_harness_only;
 use super::part::Part;
 use super::raw::Raw;
+use super::said_in_result::said_in_result;
 
 /// A message that has not been given its place yet.
 #[derive(Clone, Debug)]
@@ -31,6 +32,12 @@ impl NewMessage {
     /// A message with nothing special about it.
     pub fn new(role: Role, parts: Vec<Part>, raw: Raw) -> Self {
         NewMessage { role, parts, raw, name: None, response: None, summary: false, number: None }
+    }
+
+    /// Whether a person's words are in it: a turn begins with it, or they rejected a call or answered a question in a result.
+    pub fn holds_persons_words(&self) -> bool {
+        let says = |part: &Part| matches!(part, Part::ToolResult(result) if !said_in_result(&result.text).is_empty());
+        self.opens_turn() || self.parts.iter().any(says)
     }
 
     /// Whether a person says something in it: a user message that is not only tool results or a harness's text, nor a

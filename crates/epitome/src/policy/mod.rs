@@ -9,10 +9,10 @@ mod preset;
 mod schema;
 mod tools;
 
-pub(crate) use call::{ArgumentKind, is_partial};
 pub use call::CallMeaning;
+pub(crate) use call::{ArgumentKind, is_partial};
 pub use error::PolicyError;
-pub(crate) use outcome::CallEnding;
+pub(crate) use outcome::{CallEnding, only_shows};
 pub use preset::{Preset, preset};
 pub use schema::{
     CachePrices, ClearRules, CountRules, ExternalizeRules, Policy, ProtectRules, ReadBy, RehydrateRules, ReserveRules,

@@ -87,6 +87,11 @@ impl Tools {
         self.ending(thread.call_of(place, result), result)
     }
 
+    /// Tells whether a call failed, by what its result declares and what it printed.
+    pub fn has_failed(&self, call: Option<&ToolCall>, result: &ToolResult) -> bool {
+        self.ending(call, result).failed()
+    }
+
     /// Reads how a call ended from its result.
     pub(crate) fn ending(&self, call: Option<&ToolCall>, result: &ToolResult) -> CallEnding {
         let meaning = match call {
@@ -181,7 +186,7 @@ fn looks_up(tool: &str) -> bool {
 }
 
 /// Tells whether every program of a shell command only shows text.
-fn only_shows(command: &str) -> bool {
+pub(crate) fn only_shows(command: &str) -> bool {
     let mut programs = command.split(['|', ';', '&', '\n']).map(str::trim).filter(|piece| !piece.is_empty()).peekable();
     programs.peek().is_some() && programs.all(shows)
 }

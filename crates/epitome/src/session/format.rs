@@ -7,7 +7,9 @@ use std::str::FromStr;
 
 use super::fields::Fields;
 use super::lines::text_lines;
-use crate::wire::Dialect;
+use super::pi_message;
+use crate::message::{NewMessage, Raw};
+use crate::wire::{Dialect, decode_message};
 
 /// How many lines are looked at to tell a format.
 const LINES_LOOKED_AT_MAX: usize = 64;
@@ -62,6 +64,16 @@ impl Format {
             Format::List(Dialect::Responses) => "OpenAI Responses items",
             Format::List(Dialect::Anthropic) => "Anthropic messages",
             Format::List(Dialect::AiSdk) => "AI SDK messages",
+        }
+    }
+
+    /// Reads one message as the format writes it: the JSON that a [`Session`](super::Session)'s messages keep.
+    pub fn decode(self, raw: &Raw) -> NewMessage {
+        match self {
+            Format::PiEvents | Format::PiTree => pi_message::decode(raw).message,
+            Format::ClaudeCode => decode_message(Dialect::Anthropic, raw),
+            Format::Codex => decode_message(Dialect::Responses, raw),
+            Format::List(dialect) => decode_message(dialect, raw),
         }
     }
 

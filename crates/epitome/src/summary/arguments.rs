@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+pub(super) use crate::files::printed_file;
 use crate::policy::ArgumentKind;
 use crate::thread::{Thread, ToolCall};
 
@@ -44,22 +45,6 @@ pub(super) fn first_string(arguments: &Value, wanted: ArgumentKind) -> Option<&s
         }
     });
     first
-}
-
-/// Programs whose output is the text of the file they are given.
-const PRINTERS: &[&str] = &["cat", "head", "tail", "sed", "nl", "less", "bat", "type"];
-
-/// Returns the file that a shell command prints, where printing one file is all it does: `cd src && sed -n 1,80p a.rs`.
-pub(super) fn printed_file(command: &str) -> Option<&str> {
-    let last = command.rsplit("&&").next().unwrap_or(command).trim();
-    if last.contains(['|', '>', '<', '\n', ';']) {
-        return None;
-    }
-    let mut words = last.split_whitespace();
-    let program = words.next()?;
-    let file = words.next_back()?.trim_matches(['"', '\'']);
-    let is_file = file.contains(['/', '.']) && !file.starts_with('-');
-    (PRINTERS.contains(&program) && is_file).then_some(file)
 }
 
 /// The longest path that is looked for at the start of a search hit.

@@ -21,9 +21,9 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::headings::{Section, heading};
-use super::lines::without_gutter;
 use super::passages::{Passages, Source, SourceKind};
 use super::select::Pick;
+use crate::files::{home_of, is_definition};
 use crate::policy::SummaryForm;
 
 /// Stands before the directory that is left out of all paths.
@@ -133,47 +133,6 @@ impl<'a> ExcerptWriter<'_, 'a> {
         let named: Vec<String> = named.collect();
         let _ = writeln!(self.out, "{WITHOUT_LINES}{}", named.join(", "));
     }
-}
-
-/// Returns the definition or heading that a line of a text belongs to: the nearest one above it that is less indented.
-fn home_of<'a>(text: &'a str, line: &str) -> Option<&'a str> {
-    let at = (line.as_ptr() as usize).checked_sub(text.as_ptr() as usize).filter(|at| *at <= text.len())?;
-    let from = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    let own = text[from..].lines().next().map(without_gutter).map_or(0, indent);
-    let mut most = own;
-    for above in text[..from].lines().rev().take(HOME_LINES_MAX).map(without_gutter) {
-        let trimmed = above.trim();
-        if trimmed.is_empty() {
-            continue;
-        }
-        let depth = indent(above);
-        if trimmed.starts_with('#') && is_definition(trimmed) && depth <= own || depth < most && is_definition(trimmed) {
-            return Some(trimmed).filter(|home| home.len() <= HOME_BYTES_MAX);
-        }
-        most = most.min(depth.max(1));
-    }
-    None
-}
-
-/// How far above a line its definition is looked for, and the longest one that is shown.
-const HOME_LINES_MAX: usize = 400;
-const HOME_BYTES_MAX: usize = 160;
-
-fn indent(line: &str) -> usize {
-    line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t')).map(|byte| if byte == b'\t' { 4 } else { 1 }).sum()
-}
-
-/// Tells whether a line opens a definition, a test or a section: `func (c *Cart) Total() int {`, `def total(self):`, `## Totals`.
-fn is_definition(line: &str) -> bool {
-    if line.starts_with('#') {
-        return line.trim_start_matches('#').starts_with(' ') && !line.ends_with(';');
-    }
-    let skip = ["pub", "pub(crate)", "pub(super)", "export", "default", "async", "static", "public", "private", "protected", "final", "abstract", "unsafe", "const", "override"];
-    let opens = ["fn", "func", "def", "class", "impl", "struct", "enum", "trait", "interface", "type", "function", "module", "mod", "namespace", "describe", "it", "test"];
-    let mut words = line.split(|c: char| !(c.is_alphanumeric() || "_()".contains(c))).filter(|word| !word.is_empty());
-    let word = words.find(|word| !skip.contains(word)).unwrap_or_default();
-    let word = word.split('(').next().unwrap_or_default();
-    opens.contains(&word) && line.contains(' ')
 }
 
 /// Writes a line; a piece of a long one joins the piece before it.

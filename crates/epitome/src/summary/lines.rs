@@ -3,6 +3,7 @@
 //! A line is trimmed and, when long, split at a separator; its words are never changed.
 
 use super::lexicon::is_unit;
+pub(super) use crate::files::{gutter, without_gutter};
 
 /// Longer lines are split into pieces.
 const LINE_BYTES_MAX: usize = 400;
@@ -46,23 +47,6 @@ fn split_point(line: &str) -> usize {
         c => is_unit(c).then_some(head + at),
     };
     found.or_else(|| line[head..].char_indices().find_map(next)).unwrap_or(line.len())
-}
-
-/// Removes the number that tools print before the lines of a file.
-pub(super) fn without_gutter(line: &str) -> &str {
-    gutter(line).map_or(line, |(_, body)| body)
-}
-
-/// Splits a line of a file, as tools print it, into its number and its text.
-pub(super) fn gutter(line: &str) -> Option<(u32, &str)> {
-    let body = line.trim_start();
-    let digits = body.bytes().take_while(u8::is_ascii_digit).count();
-    if digits == 0 || digits > 6 {
-        return None;
-    }
-    let (number, rest) = body.split_at(digits);
-    let text = ["→", "\t", "|", ":"].iter().find_map(|sign| rest.strip_prefix(sign))?;
-    Some((number.parse().ok()?, text))
 }
 
 /// Estimates the tokens of a line from its runs of letters, digits and signs; 12 % off on the mean line. Ranking asks for

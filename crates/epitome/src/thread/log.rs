@@ -11,7 +11,7 @@ use super::evicted::{EvictedRun, RestoredMessage};
 use super::exchange::{Exchange, Span};
 use super::message::{Message, MessageId};
 use crate::budget::{Meter, Tokens};
-use crate::message::{NewMessage, Part, Raw, Role, ToolCall, ToolResult};
+use crate::message::{Determinism, NewMessage, Part, Raw, Role, ToolCall, ToolResult};
 use crate::wire::{Dialect, decode_message};
 
 /// An append-only log of messages.
@@ -191,6 +191,23 @@ impl Thread {
         }
         let last = self.exchanges.last_mut().expect("just joined");
         last.unanswered = u32::try_from(i64::from(last.unanswered) + balance).unwrap_or(0);
+    }
+
+    /// Notes the state that the sources of tool results were in when they were made, by call id. What is noted already stays.
+    pub fn note_determinism(&mut self, states: &BTreeMap<String, Determinism>) {
+        for message in &mut self.messages {
+            let lacks = |result: &ToolResult| result.determinism.is_none() && states.contains_key(&*result.call_id);
+            if !message.results().any(|(_, result)| lacks(result)) {
+                continue;
+            }
+            for part in &mut Arc::make_mut(message).body.parts {
+                if let Part::ToolResult(result) = part
+                    && lacks(result)
+                {
+                    result.determinism = states.get(&*result.call_id).cloned();
+                }
+            }
+        }
     }
 
     /// Hides a message from prompts; the replacement is shown in its place.

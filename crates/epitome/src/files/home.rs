@@ -1,0 +1,108 @@
+//! Homes: the function, type, test or section that a line of a text belongs to.
+//!
+//! Told by indentation and by the words that open definitions in common languages; no language is parsed.
+
+use super::printed::without_gutter;
+
+/// Returns the definition or heading that a line of a text belongs to: the nearest one above it that is less indented.
+pub fn home_of<'a>(text: &'a str, line: &str) -> Option<&'a str> {
+    let at = (line.as_ptr() as usize).checked_sub(text.as_ptr() as usize).filter(|at| *at <= text.len())?;
+    let from = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let own = text[from..].lines().next().map(without_gutter).map_or(0, indent);
+    let mut most = own;
+    for above in text[..from].lines().rev().take(HOME_LINES_MAX).map(without_gutter) {
+        let trimmed = above.trim();
+        if trimmed.is_empty() {
+            continue;
+        }
+        let depth = indent(above);
+        if trimmed.starts_with('#') && is_definition(trimmed) && depth <= own || depth < most && is_definition(trimmed)
+        {
+            return Some(trimmed).filter(|home| home.len() <= HOME_BYTES_MAX);
+        }
+        most = most.min(depth.max(1));
+    }
+    None
+}
+
+/// How far above a line its definition is looked for, and the longest one that is shown.
+const HOME_LINES_MAX: usize = 400;
+const HOME_BYTES_MAX: usize = 160;
+
+fn indent(line: &str) -> usize {
+    line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t')).map(|byte| if byte == b'\t' { 4 } else { 1 }).sum()
+}
+
+/// Tells whether a line opens a definition, a test or a section: `func (c *Cart) Total() int {`, `def total(self):`, `## Totals`.
+pub(crate) fn is_definition(line: &str) -> bool {
+    if line.starts_with('#') {
+        return line.trim_start_matches('#').starts_with(' ') && !line.ends_with(';');
+    }
+    let skip = [
+        "pub",
+        "pub(crate)",
+        "pub(super)",
+        "export",
+        "default",
+        "async",
+        "static",
+        "public",
+        "private",
+        "protected",
+        "final",
+        "abstract",
+        "unsafe",
+        "const",
+        "override",
+    ];
+    let opens = [
+        "fn",
+        "func",
+        "def",
+        "class",
+        "impl",
+        "struct",
+        "enum",
+        "trait",
+        "interface",
+        "type",
+        "function",
+        "module",
+        "mod",
+        "namespace",
+        "describe",
+        "it",
+        "test",
+    ];
+    let mut words = line.split(|c: char| !(c.is_alphanumeric() || "_()".contains(c))).filter(|word| !word.is_empty());
+    let word = words.find(|word| !skip.contains(word)).unwrap_or_default();
+    let word = word.split('(').next().unwrap_or_default();
+    opens.contains(&word) && line.contains(' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::home_of;
+
+    #[test]
+    fn a_line_belongs_to_the_nearest_definition_or_heading_above_it() {
+        let rust =
+            "impl Cart {\n    fn total(&self) -> Cents {\n        let sum = 1;\n        sum\n    }\n}\nfn other() {}\n";
+        let python = "class Cart:\n    def total(self):\n        for line in self.lines:\n            add(line)\n";
+        let numbered = "    1\tfunc Total() int {\n    2\t\treturn sum\n    3\t}\n";
+        let page = "# Totals\nwords\n\n## Rounding\n- half up\n";
+        for (text, line, home) in [
+            (rust, "let sum", Some("fn total(&self) -> Cents {")),
+            (rust, "fn total", Some("impl Cart {")),
+            (rust, "fn other", None),
+            (python, "add(line)", Some("def total(self):")),
+            (numbered, "return sum", Some("func Total() int {")),
+            (page, "half up", Some("## Rounding")),
+            (page, "words", Some("# Totals")),
+            ("plain words\nand more", "more", None),
+        ] {
+            let at = text.find(line).expect("it is in the text");
+            assert_eq!(home_of(text, &text[at..at + line.len()]), home, "{line}");
+        }
+    }
+}
