@@ -335,6 +335,23 @@ impl ArtifactFolder {
         entries.filter_map(|entry| read(entry.ok()?.path())).collect()
     }
 
+    /// Reads the JSON of every message that the compactions of a list stored, as it came, with its number.
+    pub fn originals(&self, chain: &RecordChain) -> Vec<(usize, String)> {
+        let mut places: BTreeMap<usize, &MessageLocation> = BTreeMap::new();
+        // The newest record comes first; the oldest has a message as it came.
+        for record in &chain.records {
+            places.extend(record.places.messages.iter().filter_map(|(id, at)| Some((parse_reference(id, 'm')?, at))));
+        }
+        let mut objects: BTreeMap<&ArtifactId, Vec<String>> = BTreeMap::new();
+        let mut found = Vec::new();
+        for (number, MessageLocation { object, line }) in places {
+            let read = || self.get(object).map(|text| text.lines().map(str::to_owned).collect()).unwrap_or_default();
+            let lines = objects.entry(object).or_insert_with(read);
+            found.extend(lines.get(line - 1).map(|json| (number, json.clone())));
+        }
+        found
+    }
+
     /// Reads the JSON of a stored message.
     pub fn message(&self, location: &MessageLocation) -> Option<String> {
         self.get(&location.object)?.lines().nth(location.line - 1).map(str::to_owned)

@@ -8,6 +8,7 @@ use epitome::session::Format;
 use epitome::summary::FactKind;
 use epitome::wire::Dialect;
 use epitome_mock::ProviderFault;
+use epitome_runtime::recall::Who;
 
 use crate::failure::Exit;
 use crate::screen::{ColorArg, WIDTH_MIN};
@@ -98,17 +99,24 @@ Examples:
     /// one that would be made.
     #[command(after_help = "Examples:\n  epitome diff session.jsonl\n  epitome diff thread.json --budget 8000 --full")]
     Diff(DiffArgs),
-    /// Print a message or an artifact, also one that a compaction removed
+    /// Print messages, an artifact or a file as it stands, also what a compaction removed
+    ///
+    /// Edits are printed as diffs. `--edits` and `--file` follow one file through the whole conversation.
     #[command(after_help = "\
 ID is one of
   m41               the 41st message; compactions do not change its number
+  m188-m193, m200   several of them
   L212              the message on line 212 of the file
   a3f0c2            the beginning of a message's id
   9f86d081884c7d65  an artifact, as a placeholder in the prompt names it
 
 Examples:
   epitome read session.jsonl m41 --range 10-40
-  epitome read session.jsonl 9f86d081884c7d65 --grep error")]
+  epitome read session.jsonl m188-m193 m200
+  epitome read session.jsonl m41 --around 2
+  epitome read session.jsonl 9f86d081884c7d65 --grep error
+  epitome read session.jsonl --edits src/cart.rs
+  epitome read session.jsonl --file src/cart.rs")]
     Read(ReadArgs),
     /// Start a new session from an earlier user message
     ///
@@ -192,8 +200,16 @@ Examples:
   epitome models reset gpt-4o
   epitome models reset --upstream http://127.0.0.1:4010")]
     Models(ModelsArgs),
-    /// Search a thread: content that left its prompts, and all of an imported thread
-    #[command(after_help = "Example:\n  epitome recall weather error in the migration --tokens 1000")]
+    /// Search a session file or a thread: what left its prompts, or all of it
+    ///
+    /// Prints the passages that fit best, with the newest mention and the newest failure among the first; each with the function or
+    /// section that it belongs to. What does not fit is listed by number. Lines that the compacted file still holds are left out.
+    #[command(after_help = "\
+Examples:
+  epitome recall session.jsonl round_half_up
+  epitome recall session.jsonl total --file src/cart.rs --newest
+  epitome recall session.jsonl --who user --after m120
+  epitome recall weather error in the migration --tokens 1000")]
     Recall(RecallArgs),
     /// Check, migrate, clean up or re-encrypt the store
     #[command(after_help = "\
@@ -383,8 +399,18 @@ pub struct DiffArgs {
 pub struct ReadArgs {
     #[command(flatten)]
     pub input: InputArgs,
-    /// The message or artifact; see below
-    pub id: String,
+    /// The messages or the artifact; see below
+    #[arg(value_name = "ID", required_unless_present_any = ["edits", "stands"])]
+    pub ids: Vec<String>,
+    /// Print N messages before and after each as well
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub around: u64,
+    /// Print all edits of this file as diffs
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["ids", "stands", "raw"])]
+    pub edits: Option<String>,
+    /// Print this file as it stands after all edits, as far as it is known
+    #[arg(id = "stands", long = "file", value_name = "PATH", conflicts_with_all = ["ids", "raw"])]
+    pub stands: Option<String>,
     /// Print only these lines, counted from 1: `10-40`, `10-` or `-40`
     #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
     pub range: Option<String>,
@@ -394,6 +420,8 @@ pub struct ReadArgs {
     /// Print the message's JSON as it is in the file
     #[arg(long)]
     pub raw: bool,
+    #[command(flatten)]
+    pub store_options: StoreOptions,
 }
 
 /// `epitome branch`.
@@ -471,6 +499,11 @@ pub struct FactsArgs {
 fn message_number(text: &str) -> Result<usize, String> {
     let number = text.strip_prefix('m').unwrap_or(text).parse::<usize>().ok().filter(|number| *number > 0);
     number.ok_or_else(|| format!("`{text}` is not a message; the first is `m1`"))
+}
+
+fn who(text: &str) -> Result<Who, String> {
+    let names = || Who::ALL.map(Who::name).join(", ");
+    Who::from_name(text).ok_or_else(|| format!("it is one of {}", names()))
 }
 
 fn fact_kind(text: &str) -> Result<FactKind, String> {
@@ -683,14 +716,42 @@ Examples:
 /// `epitome recall`.
 #[derive(Debug, Args)]
 pub struct RecallArgs {
-    /// The thread's id, or the beginning of it
-    pub thread: String,
+    /// A session, request or message list, or a thread of the store
+    #[arg(value_name = "FILE|THREAD")]
+    pub source: PathBuf,
     /// Words to search for
-    #[arg(required = true)]
+    #[arg(required_unless_present_any = ["who", "about", "tool", "after"])]
     pub query: Vec<String>,
+    /// Only what they said: user, assistant or tool
+    #[arg(long, value_name = "WHO", value_parser = who)]
+    pub who: Option<Who>,
+    /// Only what is about this file: its path, or the end of it
+    #[arg(id = "about", long = "file", value_name = "PATH")]
+    pub about: Option<String>,
+    /// Only calls of this tool and their results
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+    /// Only messages after this one, such as `m40`
+    #[arg(long, value_name = "MESSAGE", value_parser = message_number)]
+    pub after: Option<usize>,
+    /// Show the newest first
+    #[arg(long)]
+    pub newest: bool,
+    /// Show at most N passages
+    #[arg(long, value_name = "N", value_parser = rows)]
+    pub limit: Option<usize>,
     /// Size limit of the answer [default: as configured]
     #[arg(long, value_name = "TOKENS", value_parser = amount)]
     pub tokens: Option<u64>,
+    /// Input format of a file [default: detected]
+    #[arg(long, visible_alias = "dialect", value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Keep lines that are not JSON without reading them, instead of failing
+    #[arg(long)]
+    pub skip_bad_lines: bool,
+    /// Folder for removed content [default: .epitome beside the file]
+    #[arg(long, value_name = "DIR")]
+    pub artifacts: Option<PathBuf>,
     #[command(flatten)]
     pub store_options: StoreOptions,
 }

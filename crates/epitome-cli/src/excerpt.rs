@@ -1,6 +1,7 @@
 //! Excerpts of messages: the kinds of content in them, one line of it, or all of it as text.
 
 use epitome::thread::{Media, Message, Part, Role};
+use epitome_runtime::log::part_words;
 
 /// The longest piece of text in an excerpt, in characters.
 const WORDS_MAX: usize = 64;
@@ -114,24 +115,16 @@ pub fn first_words(text: &str) -> String {
     out
 }
 
-/// Returns everything in a message, as text.
+/// Returns everything in a message, as text. What is said comes first, in the lines that `recall` counts; what is only thought, or
+/// not understood, follows.
 pub fn full_text(parts: &[Part]) -> String {
-    parts.iter().map(part_text).collect::<Vec<String>>().join("\n")
-}
-
-fn part_text(part: &Part) -> String {
-    match part {
-        Part::Text(text) => text.to_string(),
-        Part::Media(media) => media_lines(std::slice::from_ref(media)).concat(),
-        Part::Reasoning(reasoning) if reasoning.text.is_empty() => "[sealed reasoning]".to_owned(),
-        Part::Reasoning(reasoning) => format!("[reasoning]\n{}", reasoning.text),
-        Part::ToolCall(call) => format!("[call {} {}]\n{}", call.name, call.id, call.arguments),
-        Part::ToolResult(result) => {
-            let media = media_lines(&result.media);
-            std::iter::once(result.text.to_string()).chain(media).collect::<Vec<_>>().join("\n")
-        }
-        Part::Opaque(opaque) => opaque.json.as_str().to_owned(),
-    }
+    let unsaid = parts.iter().filter_map(|part| match part {
+        Part::Reasoning(reasoning) if reasoning.text.is_empty() => Some("[sealed reasoning]".to_owned()),
+        Part::Reasoning(reasoning) => Some(format!("[reasoning]\n{}", reasoning.text)),
+        Part::Opaque(opaque) => Some(opaque.json.as_str().to_owned()),
+        _ => None,
+    });
+    parts.iter().filter_map(part_words).chain(unsaid).collect::<Vec<String>>().join("\n")
 }
 
 /// Describes media by kind, name, type and size.

@@ -16,6 +16,7 @@ use crate::cli_config::CliConfig;
 use crate::failure::{Exit, Failure, Result, words};
 use crate::input::{OpenedFile, open};
 use crate::mistyped::did_you_mean;
+use crate::replayable::compare_files;
 use crate::summary_writer::{SummarySource, SummaryWriter};
 
 /// A file with the policy, the limit and the options that it is to be compacted with.
@@ -47,7 +48,7 @@ impl FileCompaction {
             None => config.values().compaction_policy()?,
         };
         let counter = if args.model.is_none() { counter_named(&policy.count.tokenizer).ok() } else { None };
-        let opened = open(input, CountFor { model: args.model.clone(), counter, cautious: true }, args.until)?;
+        let mut opened = open(input, CountFor { model: args.model.clone(), counter, cautious: true }, args.until)?;
         if opened.conversation.thread.is_empty() {
             return Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", opened.path.display())));
         }
@@ -56,6 +57,7 @@ impl FileCompaction {
             None => Goal::Window(settle_window(&opened, &policy, args.window, args.model.as_deref(), config)),
         };
         let options = PlanOptions {
+            current: compare_files(&mut opened.conversation, &policy.tools),
             force: args.force,
             pins: args.pin.clone(),
             instructions: args.instructions.clone(),

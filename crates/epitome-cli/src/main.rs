@@ -18,6 +18,7 @@ mod numbers;
 mod open_store;
 mod progress;
 mod receipt;
+mod replayable;
 mod screen;
 mod summary_writer;
 mod table;

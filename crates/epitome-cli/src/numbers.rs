@@ -12,9 +12,11 @@
 //!
 //! Without its records a compacted list has no numbers, and none are guessed: `m2` would be another message.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use epitome::session::{Format, Session};
+use epitome::thread::{NewMessage, Raw, Role};
 
 use crate::artifact_folder::{ArtifactFolder, CompactionRecord, RecordChain, file_name};
 use crate::failure::{Exit, Failure, Result};
@@ -72,6 +74,49 @@ pub fn locate(session: &Session, folder: &ArtifactFolder, path: &Path, id: &str)
             Err(no_such(number, last))
         }
         _ => Err(left_before(id, folder, path)),
+    }
+}
+
+/// A message of a file's whole log.
+pub struct LoggedMessage {
+    /// The message, with its number.
+    pub message: NewMessage,
+    /// True for a copy that a compaction made: the original is another one.
+    pub is_copy: bool,
+}
+
+/// Returns every message that a file knows by a number, in the order of the numbers and without a gap: those in the file, and those
+/// that left it. One that nobody has any more is empty.
+pub fn whole_log(session: &Session, folder: &ArtifactFolder, path: &Path) -> Result<Vec<LoggedMessage>> {
+    let chain = match session.format() {
+        Format::List(_) => folder.chain_for(session, &file_name(path)),
+        _ => RecordChain::default(),
+    };
+    if chain.is_empty() && !session.is_compacted_list() {
+        let logged = session.log().iter().enumerate();
+        return Ok(logged
+            .map(|(at, logged)| {
+                LoggedMessage::new(NewMessage::clone(&logged.message), at + 1, logged.copy_of.is_some())
+            })
+            .collect());
+    }
+    let Some(numbers) = chain.numbers(session) else { return Err(unknown("m1", folder, path, &chain)) };
+    let mut known: BTreeMap<usize, NewMessage> = BTreeMap::new();
+    for (logged, number) in session.log().iter().zip(numbers).filter(|(_, number)| *number > 0) {
+        known.insert(number, NewMessage::clone(&logged.message));
+    }
+    for (number, json) in folder.originals(&chain) {
+        known.insert(number, session.format().decode(&Raw::whole(json)));
+    }
+    let last = known.keys().next_back().copied().unwrap_or(0);
+    let empty = || NewMessage::new(Role::Other, Vec::new(), Raw::whole("{}"));
+    let message = |number| LoggedMessage::new(known.remove(&number).unwrap_or_else(empty), number, false);
+    Ok((1..=last).map(message).collect())
+}
+
+impl LoggedMessage {
+    fn new(message: NewMessage, number: usize, is_copy: bool) -> Self {
+        LoggedMessage { message: NewMessage { number: Some(number), ..message }, is_copy }
     }
 }
 

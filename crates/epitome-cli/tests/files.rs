@@ -290,3 +290,74 @@ fn a_small_model_keeps_the_open_request_and_is_told_what_gave_way() {
     assert!(told["warnings"][0].as_str().unwrap().contains("because the policy protects"), "{told}");
     assert!(told["room"]["trigger"].as_u64().unwrap() > 1_000, "{told}");
 }
+
+/// A call of `read` for a file, and its result.
+fn read_of(path: &str, text: &str) -> Vec<Value> {
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "read", "arguments": json!({"path": path}).to_string()}});
+    vec![
+        json!({"role": "user", "content": "Read my notes."}),
+        json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+        json!({"role": "tool", "tool_call_id": "c1", "content": text}),
+    ]
+}
+
+#[test]
+fn a_replayable_file_read_is_cleared_only_while_the_file_is_as_it_was_read() {
+    let notes: String = (0..400).map(|at| format!("note {at} about the harbor and its boats\n")).collect();
+    let policy = "name = \"replay\"\nversion = 1\nabout = \"Clears file reads\"\nrungs = [\"clear\"]\n\n[tools.rules.read]\ndurability = \"replayable\"\n";
+    let list = json!([read_of("notes.txt", &notes), questions("boats", 2)].concat()).to_string();
+    let bench = Bench::new().holding("list.json", list).holding("replay.toml", policy.to_owned());
+    let compact = |code: i32| {
+        let run =
+            ["compact", "list.json", "--policy", "replay.toml", "--budget", "2500", "-o", "small.json", "--overwrite"];
+        bench.run(&run).ended(code);
+    };
+    // Gone, and changed in one word.
+    compact(4);
+    fs::write(bench.path("notes.txt"), notes.replace("note 7 ", "note seven ")).unwrap();
+    compact(4);
+    fs::write(bench.path("notes.txt"), &notes).unwrap();
+    compact(0);
+    assert!(!bench.text("small.json").contains("note 300 about"));
+}
+
+#[test]
+fn a_file_is_searched_and_several_messages_and_files_are_read_back_after_a_compaction() {
+    let edit = json!({"path": "notes.txt", "old_string": "the quay\nis open", "new_string": "the quay\nis closed"})
+        .to_string();
+    let call = json!({"id": "c2", "type": "function", "function": {"name": "edit", "arguments": edit}});
+    let edited = vec![
+        json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+        json!({"role": "tool", "tool_call_id": "c2", "content": "The file notes.txt has been updated."}),
+    ];
+    let messages = [read_of("notes.txt", "the harbor\nthe quay\nis open"), edited, questions("rivers", 12)].concat();
+    let bench = Bench::new().holding("list.json", json!(messages).to_string());
+    bench.run(&["compact", "list.json", "--budget", "1200", "-o", "small.json"]).ended(0);
+    for (words, holds) in [
+        (
+            vec!["read", "small.json", "m1-m2", "m4"],
+            "[m4 assistant]\nedit notes.txt\n the quay\n-is open\n+is closed\n",
+        ),
+        (
+            vec!["read", "small.json", "m3", "--around", "1"],
+            "[m2 assistant]\nread {\"path\":\"notes.txt\"}\n\n[m3 tool]\nthe harbor\n",
+        ),
+        (
+            vec!["read", "small.json", "--edits", "notes.txt"],
+            "[m4 notes.txt edited]\n the quay\n-is open\n+is closed\n",
+        ),
+        (vec!["read", "small.json", "--file", "notes.txt"], "the harbor\nthe quay\nis closed\n"),
+        (
+            vec!["recall", "list.json", "quay", "--tool", "edit", "--file", "notes.txt"],
+            "[m4 assistant edit notes.txt, lines 1-4]\n",
+        ),
+        (
+            vec!["recall", "list.json", "--who", "user", "--after", "m6", "--newest", "--limit", "1"],
+            "[m28 user, lines 1-1]\nQuestion 12 about rivers?\n",
+        ),
+        (vec!["recall", "small.json", "harbor"], "[m3 tool read notes.txt, lines 1-3]\nthe harbor\n"),
+    ] {
+        let run = bench.run(&words).ended(0);
+        assert!(run.out.contains(holds), "{words:?}: {}", run.out);
+    }
+}

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use epitome::budget::Tokens;
 use epitome::thread::MessageId;
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
-use epitome_runtime::store::{IndexRow, MessageRow, Segment, SqliteStore, Store, ThreadRow, Write};
+use epitome_runtime::store::{IndexRow, MessageRow, SearchOrder, Segment, SqliteStore, Store, ThreadRow, Write};
 use rusqlite::{Connection, params};
 
 const ROUNDS: usize = 40;
@@ -203,7 +203,10 @@ fn bare_search(conn: &Connection, query: &str) -> Duration {
 
 async fn search(store: &SqliteStore, segments: &[Segment], terms: &[String]) -> Duration {
     let begun = Instant::now();
-    let found = store.search(&TenantId::local(), segments, terms, 20).await.expect("an index can be searched");
+    let found = store
+        .search(&TenantId::local(), segments, terms, SearchOrder::Best, 20)
+        .await
+        .expect("an index can be searched");
     assert!(!found.is_empty());
     begun.elapsed()
 }

@@ -8,7 +8,7 @@ use epitome_runtime::store::{DocumentKey, ThreadRow};
 use epitome_runtime::upkeep::documents_of;
 use serde_json::{Value, json};
 
-use crate::cli::{ExportArgs, ExportFormat};
+use crate::cli::{ExportArgs, ExportFormat, StoreOptions};
 use crate::failure::{Answer, Exit, Failure};
 use crate::imported_file::ImportedFile;
 use crate::open_store::{IfMissing, OpenStore, wait};
@@ -46,8 +46,17 @@ pub fn run(args: &ExportArgs, config: Option<&Path>) -> Result<Answer, Failure> 
     })
 }
 
+/// Reads a thread of the store, as the file that `epitome export` would write.
+pub(super) fn stored_text(thread: &Path, options: &StoreOptions, config: Option<&Path>) -> Result<String, Failure> {
+    wait(async {
+        let store = OpenStore::open(config, options, IfMissing::Fail).await?;
+        let row = store.require_thread(&thread.to_string_lossy()).await?;
+        Ok(file(&store, &row).await?.1)
+    })
+}
+
 /// Writes the imported file, with what was added to the thread since; without a file, a message list.
-pub(super) async fn file(store: &OpenStore, row: &ThreadRow) -> Result<(&'static str, String), Failure> {
+async fn file(store: &OpenStore, row: &ThreadRow) -> Result<(&'static str, String), Failure> {
     let imported = ImportedFile::of(store, &row.key.thread).await?;
     let kept = imported.as_ref().map_or(0, |imported| imported.messages);
     let text = match imported {

@@ -3,18 +3,16 @@
 use std::path::Path;
 
 use epitome::CountFor;
-use epitome::session::Session;
 use epitome::summary::{Fact, FactKind, facts};
 use epitome::thread::Thread;
 use serde_json::json;
 
-use super::export::file;
+use super::export::stored_text;
 use crate::cli::{FactsArgs, InputArgs};
 use crate::cli_config::CliConfig;
 use crate::excerpt;
 use crate::failure::{Answer, Failure};
 use crate::input::{open, session};
-use crate::open_store::{IfMissing, OpenStore, wait};
 use crate::receipt::count;
 use crate::screen::Screen;
 use crate::table::Table;
@@ -24,7 +22,7 @@ pub fn run(args: &FactsArgs, config: Option<&Path>, screen: Screen) -> Result<An
         open(&input(args), CountFor::default(), args.until)?.conversation
     } else {
         epitome::Conversation::until(
-            stored_session(args, config)?,
+            session(stored_text(&args.source, &args.store_options, config)?, &input(args))?,
             CountFor::default(),
             args.until.unwrap_or(usize::MAX),
         )
@@ -38,16 +36,6 @@ pub fn run(args: &FactsArgs, config: Option<&Path>, screen: Screen) -> Result<An
 
 fn input(args: &FactsArgs) -> InputArgs {
     InputArgs { file: args.source.clone(), format: args.format, skip_bad_lines: args.skip_bad_lines, artifacts: None }
-}
-
-/// Reads a thread of the store, as the file that `epitome export` would write.
-fn stored_session(args: &FactsArgs, config: Option<&Path>) -> Result<Session, Failure> {
-    let text = wait(async {
-        let store = OpenStore::open(config, &args.store_options, IfMissing::Fail).await?;
-        let row = store.require_thread(&args.source.to_string_lossy()).await?;
-        Ok::<String, Failure>(file(&store, &row).await?.1)
-    })?;
-    session(text, &input(args))
 }
 
 /// Returns one table for each kind.

@@ -49,7 +49,7 @@ pub fn run(cli: &Cli, screen: Screen) -> Result<Answer> {
         Verb::Show(args) => show::run(args, config, screen),
         Verb::Plan(args) => plan::run(args, config, screen),
         Verb::Diff(args) => diff::run(args, config, screen),
-        Verb::Read(args) => read::run(args),
+        Verb::Read(args) => read::run(args, config),
         Verb::Branch(args) => branch::run(args, screen),
         Verb::Check(args) => check::run(args, screen),
         Verb::Count(args) => count::run(args, screen),
@@ -112,6 +112,7 @@ fn first_activity(verb: &Verb) -> String {
         Verb::Check(CheckArgs { file: Some(file), .. }) => file,
         Verb::Count(args) => &args.input.file,
         Verb::Facts(args) => &args.source,
+        Verb::Recall(args) => &args.source,
         _ => return "Opening the store".to_owned(),
     };
     format!("Reading {}", file.display())

@@ -1,13 +1,19 @@
-//! `epitome read`: a message or an artifact; all of it, a range of lines, or the lines that contain a text.
+//! `epitome read`: messages, an artifact or a file; all of it, a range of lines, or the lines that contain a text.
 
+use std::path::Path;
+
+use epitome::files::FileHistory;
 use epitome::plan::{ArtifactId, content_of};
 use epitome::session::Session;
 use epitome::thread::Raw;
 use epitome::wire::{Dialect, decode_message};
+use epitome_runtime::recall::{FileQuestion, MessageSelection};
 use serde_json::{Value, json};
 
+use super::export::stored_text;
 use crate::artifact_folder::ArtifactFolder;
 use crate::cli::ReadArgs;
+use crate::cli_config::CliConfig;
 use crate::excerpt;
 use crate::failure::{Answer, Exit, Failure, Result};
 use crate::find_message::{self, parse_reference};
@@ -24,13 +30,80 @@ struct Content {
     raw: Option<String>,
 }
 
-pub fn run(args: &ReadArgs) -> Result<Answer> {
-    let session = session(read(&args.input.file)?.text, &args.input)?;
-    let folder = ArtifactFolder::of(args.input.artifacts.as_deref(), &args.input.file);
-    let artifact = ArtifactId::parse(&args.id).and_then(|id| artifact(&id, &session, &folder));
-    let content = artifact.map_or_else(|| message(args, &session, &folder), Ok)?;
+/// The most messages before and after those that were asked for.
+const AROUND_MAX: u64 = 50;
+
+pub fn run(args: &ReadArgs, config: Option<&Path>) -> Result<Answer> {
+    let path = &args.input.file;
+    let text = match path.exists() || path == Path::new("-") {
+        true => read(path)?.text,
+        false => stored_text(path, &args.store_options, config)?,
+    };
+    let session = session(text, &args.input)?;
+    let folder = ArtifactFolder::of(args.input.artifacts.as_deref(), path);
+    let content = match (&args.edits, &args.stands) {
+        (Some(path), _) => file(args, &FileQuestion::Edits(path.clone()), &session, &folder, config)?,
+        (_, Some(path)) => file(args, &FileQuestion::File(path.clone()), &session, &folder, config)?,
+        _ => named(args, &args.ids.join(", "), &session, &folder)?,
+    };
     let text = content.raw.filter(|_| args.raw).unwrap_or(content.text);
     select(args, &text, content.json)
+}
+
+/// Reads what ids name: one artifact, one message, or several messages.
+fn named(args: &ReadArgs, id: &str, session: &Session, folder: &ArtifactFolder) -> Result<Content> {
+    if let Some(content) = ArtifactId::parse(id).and_then(|id| artifact(&id, session, folder)) {
+        return Ok(content);
+    }
+    match MessageSelection::parse(id) {
+        Some(selection) if args.around > 0 || selection.single().is_none() => {
+            messages(args, &selection, session, folder)
+        }
+        _ => message(args, id, session, folder),
+    }
+}
+
+/// Reads several messages, each under its number and role. A number that nobody knows is an error unless it is a neighbor's.
+fn messages(
+    args: &ReadArgs,
+    selection: &MessageSelection,
+    session: &Session,
+    folder: &ArtifactFolder,
+) -> Result<Content> {
+    let asked = selection.numbers();
+    let last = numbers::whole_log(session, folder, &args.input.file)?.len() as u64;
+    let (mut read, mut text, mut raw) = (Vec::new(), String::new(), String::new());
+    for number in selection.with_neighbors(args.around.min(AROUND_MAX), last).numbers() {
+        let id = format!("m{number}");
+        let content = match message(args, &id, session, folder) {
+            Ok(content) => content,
+            Err(failure) if asked.contains(&number) => return Err(failure),
+            Err(_) => continue,
+        };
+        let role = content.json["role"].as_str().unwrap_or_default().to_owned();
+        let gap = if text.is_empty() { "" } else { "\n" };
+        text.push_str(&format!("{gap}[{id} {role}]\n{}\n", content.text.trim_end_matches('\n')));
+        raw.extend(content.raw.map(|json| json.replace('\n', " ") + "\n"));
+        read.push(json!({"id": id, "role": role, "text": content.text}));
+    }
+    Ok(Content { json: json!({"kind": "messages", "messages": read}), text, raw: Some(raw) })
+}
+
+/// Follows one file through the whole conversation.
+fn file(
+    args: &ReadArgs,
+    question: &FileQuestion,
+    session: &Session,
+    folder: &ArtifactFolder,
+    config: Option<&Path>,
+) -> Result<Content> {
+    let tools = CliConfig::for_file(config)?.values().compaction_policy()?.tools;
+    let mut history = FileHistory::new(question.path(), &tools);
+    for logged in numbers::whole_log(session, folder, &args.input.file)?.iter().filter(|logged| !logged.is_copy) {
+        history.push(logged.message.number.unwrap_or_default(), &logged.message.parts);
+    }
+    let kind = if matches!(question, FileQuestion::Edits(_)) { "edits" } else { "file" };
+    Ok(Content { json: json!({"kind": kind, "file": question.path()}), text: question.answer(&history), raw: None })
 }
 
 /// Reads an artifact from the folder, or from the file if it is still in there.
@@ -43,10 +116,10 @@ fn artifact(id: &ArtifactId, session: &Session, folder: &ArtifactFolder) -> Opti
     Some(Content { json: json!({"kind": "artifact"}), text, raw: None })
 }
 
-fn message(args: &ReadArgs, session: &Session, folder: &ArtifactFolder) -> Result<Content> {
-    let found = match parse_reference(&args.id, 'm') {
-        None => find_message::by_line_or_id(session, &args.id)?,
-        Some(_) => match numbers::locate(session, folder, &args.input.file, &args.id)? {
+fn message(args: &ReadArgs, id: &str, session: &Session, folder: &ArtifactFolder) -> Result<Content> {
+    let found = match parse_reference(id, 'm') {
+        None => find_message::by_line_or_id(session, id)?,
+        Some(_) => match numbers::locate(session, folder, &args.input.file, id)? {
             NumberedMessage::Stored(raw) => return Ok(decode(session.counting_dialect(), raw)),
             NumberedMessage::InFile(at) => find_message::logged(session, at),
         },
@@ -72,7 +145,9 @@ fn select(args: &ReadArgs, text: &str, mut json: Value) -> Result<Answer> {
     };
     let numbered = lines.iter().enumerate().map(|(at, line)| (at + 1, *line));
     let within = numbered.filter(|(number, _)| (from..=to).contains(number));
-    json["id"] = json!(args.id);
+    if !args.ids.is_empty() {
+        json["id"] = json!(args.ids.join(", "));
+    }
     json["lines"] = json!(lines.len());
     let Some(wanted) = &args.grep else {
         let whole = args.range.is_none();

@@ -147,6 +147,8 @@ impl From<EngineError> for ApiError {
             EngineError::Denied(denied) => denied.into(),
             EngineError::NotAllowed => ApiError::NotFound("thread"),
             EngineError::Foreign(_) => ApiError::NoPrompt,
+            EngineError::NoMessage(_) => ApiError::NotFound("message"),
+            error @ EngineError::ForeignNumber(_) => ApiError::Query(epitome_runtime::sentence(&error)),
             error => {
                 tracing::warn!(%error, "the API failed to read a thread");
                 ApiError::Unreadable

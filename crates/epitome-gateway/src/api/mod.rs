@@ -18,6 +18,7 @@ mod message;
 mod openapi;
 mod plan;
 mod prompt;
+mod reading_back;
 mod table;
 mod thread;
 mod version;

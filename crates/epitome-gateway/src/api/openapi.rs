@@ -165,6 +165,7 @@ fn shape(parameter: &Parameter) -> Value {
         Shape::Text if parameter.place == ParameterPlace::Path => json!({"type": "string", "minLength": 1}),
         Shape::Text => json!({"type": "string"}),
         Shape::Name => json!({"type": "string", "pattern": "^[A-Za-z0-9_:@+=-][A-Za-z0-9._:@+=-]{0,199}$"}),
+        Shape::Flag => json!({"type": "boolean", "default": false}),
         Shape::Day => json!({"type": "string", "format": "date"}),
         Shape::Whole(least, most, None) => json!({"type": "integer", "minimum": least, "maximum": most}),
         Shape::Whole(least, most, Some(default)) => {

@@ -4,7 +4,7 @@ use axum::routing::{MethodRouter, get};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::extract::{LIMIT, LIMIT_MAX, SAFE_MAX};
-use super::{Api, artifact, event, ledger, message, openapi, plan, prompt, thread, version};
+use super::{Api, artifact, event, ledger, message, openapi, plan, prompt, reading_back, thread, version};
 use crate::serve::{health, metrics};
 
 /// An endpoint. All are asked with GET.
@@ -44,6 +44,8 @@ pub(super) enum Shape {
     /// A thread's id.
     Name,
     Day,
+    /// Yes or no.
+    Flag,
     /// A whole number from here to there, and what it is when nobody says.
     Whole(u64, u64, Option<u64>),
 }
@@ -162,6 +164,40 @@ pub static ENDPOINTS: &[Endpoint] = &[
         parameters: &[THREAD],
         answers: AnswerKind::Json(schema::<prompt::Prompt>),
         handler: || get(prompt::show),
+    },
+    Endpoint {
+        path: "/api/threads/{thread}/recall",
+        about: "Searches what left a thread's prompts.",
+        parameters: &[
+            THREAD,
+            query("query", "The words to look for; with another parameter there may be none.", Shape::Text),
+            query("who", "Only what they said: user, assistant or tool.", Shape::Text),
+            query("file", "Only what is about this file: its path, or the end of it.", Shape::Text),
+            query("tool", "Only calls of this tool and their results.", Shape::Text),
+            query("after", "Only messages after this one, such as m41.", Shape::Text),
+            query("newest", "The newest first.", Shape::Flag),
+            query("limit", "The most passages.", Shape::Whole(1, LIMIT_MAX, Some(12))),
+        ],
+        answers: AnswerKind::Json(schema::<reading_back::Recalled>),
+        handler: || get(reading_back::recall),
+    },
+    Endpoint {
+        path: "/api/threads/{thread}/read",
+        about: "Messages, an artifact, the edits of a file, or a file as it stands. One of `id`, `edits` and `file` is needed.",
+        parameters: &[
+            THREAD,
+            query("id", "An artifact's id, or messages: m41, or m188-m193, m200.", Shape::Text),
+            query("around", "So many messages before and after these as well.", Shape::Whole(0, 50, Some(0))),
+            query("edits", "A file, for all its edits as diffs.", Shape::Text),
+            query("file", "A file, for its lines as they stand now, as far as they are known.", Shape::Text),
+            query("from", "The first line.", Shape::Whole(1, SAFE_MAX, None)),
+            query("to", "The last line.", Shape::Whole(1, SAFE_MAX, None)),
+            query("grep", "Only lines that hold this text, in any case.", Shape::Text),
+            query("context", "Lines around each of those.", Shape::Whole(0, 50, Some(0))),
+            query("byte", "Where to go on inside a long line.", Shape::Whole(0, SAFE_MAX, None)),
+        ],
+        answers: AnswerKind::Json(schema::<reading_back::ReadBack>),
+        handler: || get(reading_back::show),
     },
     Endpoint {
         path: "/api/threads/{thread}/plans",

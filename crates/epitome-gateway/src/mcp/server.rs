@@ -21,8 +21,10 @@ use serde_json::{Value, json};
 
 use super::compact::{COMPACT, CompactParams, CompactReport, compact};
 use super::resource::{ListCursor, ResourceUri, list, template};
-use super::thread::{ChosenThread, OpenedThread};
-use crate::tools::{Call, Caps, Outcome, READ_ARTIFACT, RECALL, Tool, answer, refused, sentence};
+use super::thread::ChosenThread;
+use crate::tools::{
+    Call, Caps, OpenedThread, Outcome, READ_ARTIFACT, RECALL, ReadTarget, Tool, answer, refused, sentence,
+};
 
 /// The instructions that a client gives its model about the server.
 const INSTRUCTIONS: &str = "epitome keeps long conversations inside the model's window: old content is summarized or \
@@ -110,7 +112,7 @@ impl Server {
         }
         let mut opened = OpenedThread::load(&self.engine, &session.access, address.thread).await.map_err(unreadable)?;
         let mut reader = opened.reader();
-        match reader.read(&address.id).await {
+        match reader.read(&ReadTarget::named(&address.id, 0)).await {
             Ok(read) => Ok(read.text),
             Err(error @ EngineError::Log(_)) => Err(unreadable(error)),
             Err(error) => Err(ErrorData::resource_not_found(refused(&error, &address.id, reader.row()), None)),

@@ -1,12 +1,12 @@
 //! Which thread a request is about: the one it names, the one that its session is fixed to, or the newest.
 
 use epitome_runtime::artifact::{Access, Permission};
-use epitome_runtime::engine::{Engine, EngineError, OpenThread};
+use epitome_runtime::engine::{Engine, EngineError};
 use epitome_runtime::ids::ThreadId;
 use epitome_runtime::store::ThreadRow;
 
 use super::server::Session;
-use crate::tools::{Imported, Reader, no_thread, sentence};
+use crate::tools::{no_thread, sentence};
 
 /// Threads are asked for so many at once.
 const PAGE: usize = 500;
@@ -20,14 +20,6 @@ pub(super) struct ChosenThread {
     pub thread: ThreadId,
     /// True if nobody named it.
     pub is_guess: bool,
-}
-
-/// A thread, opened as far as it can be.
-pub(super) enum OpenedThread {
-    /// It can be read and continued.
-    Open(Box<OpenThread>),
-    /// It can be read.
-    Imported(Box<Imported>),
 }
 
 impl ChosenThread {
@@ -68,27 +60,6 @@ async fn newest(engine: &Engine, access: &Access) -> Result<ThreadRow, String> {
         }
         if count >= LOOKED_AT_MAX {
             return Err("There are too many threads to look for the newest one. Name one with `thread`.".to_owned());
-        }
-    }
-}
-
-impl OpenedThread {
-    /// Opens a thread that is there.
-    pub async fn load(engine: &Engine, access: &Access, thread: ThreadId) -> Result<OpenedThread, EngineError> {
-        match engine.resume(access, thread.clone()).await {
-            Ok(open) => Ok(OpenedThread::Open(Box::new(open))),
-            Err(EngineError::Foreign(_)) => {
-                Ok(OpenedThread::Imported(Box::new(Imported::load(engine, access, thread).await?)))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// It as something to read.
-    pub fn reader(&mut self) -> Reader<'_> {
-        match self {
-            OpenedThread::Open(open) => Reader::Open(open),
-            OpenedThread::Imported(imported) => Reader::Imported(imported),
         }
     }
 }

@@ -13,8 +13,9 @@ mod page;
 mod reader;
 mod refusal;
 
-pub use call::Call;
-pub use reader::{Imported, Reader};
+pub use call::{Call, ReadTarget};
+pub(crate) use page::read;
+pub use reader::{Imported, OpenedThread, Reader};
 use refusal::no_artifact;
 pub(crate) use refusal::no_thread;
 pub use refusal::{refused, sentence};
@@ -22,6 +23,7 @@ pub use refusal::{refused, sentence};
 use epitome::budget::Tokens;
 use epitome::thread::Media;
 use epitome_runtime::engine::{Engine, OpenThread};
+use epitome_runtime::recall::RecallRequest;
 
 /// A tool as a model is told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +40,17 @@ pub struct Tool {
 pub const READ_ARTIFACT: Tool = Tool {
     name: "read_artifact",
     description: "Reads back content that was moved out of this conversation to save room: an artifact that a \
-                  placeholder names, or a message such as m41. Long content comes in parts; each part says how to read on. \
-                  Images and files come back as what they are.",
-    parameters: r#"{"type":"object","properties":{"id":{"type":"string","description":"The artifact's id, or a message such as m41"},"from":{"type":"integer","description":"First line, counted from 1"},"to":{"type":"integer","description":"Last line"},"grep":{"type":"string","description":"Only lines that hold this text, in any case"},"context":{"type":"integer","description":"Lines around each of those"},"byte":{"type":"integer","description":"Where to go on inside a long line"}},"required":["id"],"additionalProperties":false}"#,
+                  placeholder names, messages such as m41 or m188-m193, all edits of a file, or a file as it stands after them. \
+                  Long content comes in parts; each part says how to read on. Images and files come back as what they are.",
+    parameters: r#"{"type":"object","properties":{"id":{"type":"string","description":"The artifact's id, or messages: m41; m188-m193, m200"},"around":{"type":"integer","description":"So many messages before and after these as well"},"edits":{"type":"string","description":"Instead of id: a file, for all its edits as diffs"},"file":{"type":"string","description":"Instead of id: a file, for its lines as they stand now, as far as they are known"},"from":{"type":"integer","description":"First line, counted from 1"},"to":{"type":"integer","description":"Last line"},"grep":{"type":"string","description":"Only lines that hold this text, in any case"},"context":{"type":"integer","description":"Lines around each of those"},"byte":{"type":"integer","description":"Where to go on inside a long line"}},"additionalProperties":false}"#,
 };
 
 /// Searches what left the prompts.
 pub const RECALL: Tool = Tool {
     name: "recall",
     description: "Searches everything that was left out of this conversation to save room, and answers the passages \
-                  that fit best. Use it before asking again or redoing work.",
-    parameters: r#"{"type":"object","properties":{"query":{"type":"string","description":"Words to look for: names, paths, errors, values"},"limit":{"type":"integer","description":"The most passages"}},"required":["query"],"additionalProperties":false}"#,
+                  that fit best, with the newest mention and the newest failure. Use it before asking again or redoing work.",
+    parameters: r#"{"type":"object","properties":{"query":{"type":"string","description":"Words to look for: names, paths, errors, values"},"who":{"type":"string","enum":["user","assistant","tool"],"description":"Only what they said"},"file":{"type":"string","description":"Only what is about this file: its path, or the end of it"},"tool":{"type":"string","description":"Only calls of this tool and their results"},"after":{"type":"string","description":"Only messages after this one, such as m41"},"newest":{"type":"boolean","description":"The newest first"},"limit":{"type":"integer","description":"The most passages"}},"additionalProperties":false}"#,
 };
 
 /// The tools that a request is given.
@@ -99,10 +101,10 @@ pub fn is_own(name: &str) -> bool {
 /// another thread's is not there: an id may have come from anybody.
 pub async fn perform(engine: &Engine, thread: &mut OpenThread, caps: Caps, name: &str, arguments: &str) -> Outcome {
     match Call::parse(name, arguments) {
-        Ok(Call::ReadArtifact(wanted)) if !wanted.is_message() && !thread.has_artifact(wanted.id()).await => {
-            Outcome::failure(no_artifact(wanted.id()))
-        }
-        Ok(call) => answer(engine, &mut Reader::Open(thread), caps, &call).await,
+        Ok(call) => match call.artifact() {
+            Some(id) if !thread.has_artifact(id).await => Outcome::failure(no_artifact(id)),
+            _ => answer(engine, &mut Reader::Open(thread), caps, &call).await,
+        },
         Err(outcome) => outcome,
     }
 }
@@ -110,22 +112,23 @@ pub async fn perform(engine: &Engine, thread: &mut OpenThread, caps: Caps, name:
 /// Answers a call that was understood.
 pub async fn answer(engine: &Engine, reader: &mut Reader<'_>, caps: Caps, call: &Call) -> Outcome {
     match call {
-        Call::ReadArtifact(wanted) => page::read(engine, reader, caps.read_tokens_max, wanted).await,
-        Call::Recall { query, limit } => recall(reader, query, *limit).await,
+        Call::ReadArtifact(wanted) => match page::read(engine, reader, caps.read_tokens_max, wanted).await {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::failure(refused(&error, &wanted.name(), reader.row())),
+        },
+        Call::Recall(request) => recall(reader, request).await,
     }
 }
 
-async fn recall(reader: &mut Reader<'_>, query: &str, limit: Option<usize>) -> Outcome {
-    let mut found = match reader.recall(query).await {
-        Ok(found) => found,
-        Err(error) => return Outcome::failure(sentence(&error)),
-    };
-    let more = limit.map_or(0, |limit| found.hits.len().saturating_sub(limit.max(1)));
-    found.hits.truncate(found.hits.len() - more);
-    found.left_out += more;
-    if found.hits.is_empty() {
-        Outcome::answer("Nothing that was left out matches. Try other words.")
-    } else {
-        Outcome::answer(found.render())
+async fn recall(reader: &mut Reader<'_>, request: &RecallRequest) -> Outcome {
+    match reader.recall(request).await {
+        Ok(found) if found.hits.is_empty() && found.others.is_empty() => {
+            Outcome::answer(match request.filter.is_empty() {
+                true => "Nothing that was left out matches. Try other words.",
+                false => "Nothing that was left out matches. Try other words, or fewer filters.",
+            })
+        }
+        Ok(found) => Outcome::answer(found.render()),
+        Err(error) => Outcome::failure(sentence(&error)),
     }
 }

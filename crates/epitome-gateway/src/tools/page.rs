@@ -2,13 +2,12 @@
 
 use epitome::budget::{Characters, TokenCounter, Tokens, truncate};
 use epitome_runtime::artifact::{Excerpt, ExcerptLimit, Text, TextMatch};
-use epitome_runtime::engine::Engine;
+use epitome_runtime::engine::{Engine, EngineError};
 use serde_json::json;
 
 use super::Outcome;
 use super::call::{ReadRequest, TextPart};
 use super::reader::{ReadContent, Reader};
-use super::refusal::refused;
 
 /// The tokens of the heading and of the line about reading on.
 const FRAME: Tokens = Tokens::new(160);
@@ -17,22 +16,23 @@ const ROOM_MIN: Tokens = Tokens::new(16);
 /// The most characters of a line around one that was found.
 const LINE_CHARS_MAX: usize = 400;
 
-/// Reads what is wanted, within a number of tokens.
-pub(super) async fn read(engine: &Engine, reader: &mut Reader<'_>, max: Tokens, wanted: &ReadRequest) -> Outcome {
-    match reader.read(&wanted.id).await {
-        Ok(ReadContent { text, media }) if !media.is_empty() => {
-            let shown = TextPage { id: &wanted.id, text: &text, counter: &**engine.counter(), max }.part(&wanted.part);
-            Outcome { media, ..shown }
-        }
-        Ok(ReadContent { text, .. }) => {
-            TextPage { id: &wanted.id, text: &text, counter: &**engine.counter(), max }.part(&wanted.part)
-        }
-        Err(error) => Outcome::failure(refused(&error, &wanted.id, reader.row())),
-    }
+/// Reads what is wanted, within a number of tokens. A part that is not there is a failure that says so.
+pub async fn read(
+    engine: &Engine,
+    reader: &mut Reader<'_>,
+    max: Tokens,
+    wanted: &ReadRequest,
+) -> Result<Outcome, EngineError> {
+    let target = &wanted.target;
+    let ReadContent { text, media } = reader.read(target).await?;
+    let page = TextPage { key: target.key(), id: &target.name(), text: &text, counter: &**engine.counter(), max };
+    Ok(Outcome { media, ..page.part(&wanted.part) })
 }
 
 /// A text and how much of it may be shown.
 struct TextPage<'a> {
+    /// The argument that names it.
+    key: &'static str,
     id: &'a str,
     text: &'a str,
     counter: &'a dyn TokenCounter,
@@ -83,11 +83,11 @@ impl TextPage<'_> {
     fn read_on(&self, part: &Excerpt, to: usize) -> String {
         let end = part.bytes.end;
         if !part.text.ends_with('\n') {
-            let call = json!({"id": self.id, "byte": end});
+            let call = json!({self.key: self.id, "byte": end});
             let (line, all) = (part.lines.end(), self.text.len());
             return format!("[cut inside line {line}, at byte {end} of {all}; read on with {call}]");
         }
-        let mut call = json!({"id": self.id, "from": part.lines.end() + 1});
+        let mut call = json!({self.key: self.id, "from": part.lines.end() + 1});
         if to < self.line_count() {
             call["to"] = json!(to);
         }
@@ -112,7 +112,7 @@ impl TextPage<'_> {
         Outcome::answer(match hits.get(shown) {
             None => format!("{heading}\n{body}"),
             Some(next) => {
-                let mut call = json!({"id": self.id, "grep": wanted, "from": next.line});
+                let mut call = json!({self.key: self.id, "grep": wanted, "from": next.line});
                 if context > 0 {
                     call["context"] = json!(context);
                 }

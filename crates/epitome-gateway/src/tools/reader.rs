@@ -7,13 +7,14 @@ use epitome::wire::media_in;
 use epitome_runtime::artifact::{Access, Permission};
 use epitome_runtime::engine::{Engine, EngineError, OpenThread};
 use epitome_runtime::ids::{Moment, ThreadId, ThreadKey};
-use epitome_runtime::log::LogError;
-use epitome_runtime::recall::{RecallQuery, RecallResult, recall};
+use epitome_runtime::log::{LogEntry, LogError};
+use epitome_runtime::recall::{
+    FileQuestion, MessageSelection, RecallRequest, RecallResult, file_answer, read_messages, recall,
+};
 use epitome_runtime::store::ThreadRow;
 use serde_json::Value;
 
-/// The most passages of an answer of recall.
-const HITS_MAX: usize = 12;
+use super::call::ReadTarget;
 
 /// A thread that is read back.
 #[derive(Debug)]
@@ -22,6 +23,36 @@ pub enum Reader<'a> {
     Open(&'a mut OpenThread),
     /// One that can only be read.
     Imported(&'a Imported),
+}
+
+/// A thread, opened as far as it can be.
+#[derive(Debug)]
+pub enum OpenedThread {
+    /// It can be read and continued.
+    Open(Box<OpenThread>),
+    /// It can be read.
+    Imported(Box<Imported>),
+}
+
+impl OpenedThread {
+    /// Opens a thread that is there.
+    pub async fn load(engine: &Engine, access: &Access, thread: ThreadId) -> Result<OpenedThread, EngineError> {
+        match engine.resume(access, thread.clone()).await {
+            Ok(open) => Ok(OpenedThread::Open(Box::new(open))),
+            Err(EngineError::Foreign(_)) => {
+                Ok(OpenedThread::Imported(Box::new(Imported::load(engine, access, thread).await?)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// It as something to read.
+    pub fn reader(&mut self) -> Reader<'_> {
+        match self {
+            OpenedThread::Open(open) => Reader::Open(open),
+            OpenedThread::Imported(imported) => Reader::Imported(imported),
+        }
+    }
 }
 
 /// A thread that was imported from an agent's own session.
@@ -53,25 +84,25 @@ impl Imported {
         }
     }
 
-    async fn message(&self, reference: &str) -> Result<ReadContent, EngineError> {
+    async fn messages(&self, selection: &MessageSelection) -> Result<Vec<LogEntry>, EngineError> {
         self.may_read()?;
-        let missing = || EngineError::NoMessage(reference.to_owned());
-        let place = place(reference).filter(|place| *place < self.row.length).ok_or_else(missing)?;
-        let entry = self.engine.log().read(&self.row, place..place + 1).await?.pop();
-        let entry = entry.ok_or_else(missing)?;
-        Ok(ReadContent {
-            text: entry.words(),
-            media: entry.message.parts.iter().flat_map(Part::media).cloned().collect(),
-        })
+        Ok(read_messages(self.engine.log(), &self.row, selection).await?)
+    }
+
+    async fn file_answer(&self, question: &FileQuestion) -> Result<String, EngineError> {
+        self.may_read()?;
+        let tools = &self.engine.settings().policy.tools;
+        Ok(file_answer(self.engine.log(), &self.row, question, tools).await?)
     }
 
     async fn artifact(&self, id: &str) -> Result<String, EngineError> {
         Ok(self.engine.artifacts().read(&self.access, id, Moment::now()).await?.into_text())
     }
 
-    async fn recall(&self, words: &str) -> Result<RecallResult, EngineError> {
+    async fn recall(&self, request: &RecallRequest) -> Result<RecallResult, EngineError> {
         self.may_read()?;
-        let query = RecallQuery { words, tokens_max: self.engine.settings().recall_tokens, hits_max: HITS_MAX };
+        let settings = self.engine.settings();
+        let query = request.query(settings.recall_tokens, &settings.policy.tools, None);
         Ok(recall(self.engine.log(), &self.row, &query, &**self.engine.counter()).await?)
     }
 }
@@ -86,6 +117,16 @@ pub struct ReadContent {
 }
 
 impl ReadContent {
+    /// Messages: one as it is, several each under its number and role.
+    fn of_messages(entries: &[LogEntry], is_single: bool) -> ReadContent {
+        let media = entries.iter().flat_map(|entry| &entry.message.parts).flat_map(Part::media).cloned().collect();
+        let told = |entry: &LogEntry| match is_single {
+            true => entry.words(),
+            false => format!("[m{} {}]\n{}", entry.place + 1, entry.message.role.name(), entry.words()),
+        };
+        ReadContent { text: entries.iter().map(told).collect::<Vec<_>>().join("\n\n"), media }
+    }
+
     /// An artifact's content: words, or a part that was more than words.
     fn of_artifact(id: &str, content: String) -> ReadContent {
         let media = if content.starts_with('{') { media_in(&content) } else { Vec::new() };
@@ -115,31 +156,43 @@ impl Reader<'_> {
         }
     }
 
-    /// The whole of an artifact, or of a message as its references call it.
-    pub async fn read(&mut self, id: &str) -> Result<ReadContent, EngineError> {
-        match (self, place(id)) {
-            (Reader::Open(thread), Some(_)) => {
-                Ok(ReadContent { text: thread.read_message(id, None).await?, media: thread.message_media(id).await? })
+    /// The whole of what is to be read.
+    pub async fn read(&mut self, target: &ReadTarget) -> Result<ReadContent, EngineError> {
+        match target {
+            ReadTarget::Artifact(id) => {
+                let content = match self {
+                    Reader::Open(thread) => thread.read_artifact(id).await?.into_text(),
+                    Reader::Imported(imported) => imported.artifact(id).await?,
+                };
+                Ok(ReadContent::of_artifact(id, content))
             }
-            (Reader::Open(thread), None) => {
-                Ok(ReadContent::of_artifact(id, thread.read_artifact(id).await?.into_text()))
+            ReadTarget::Messages(selection, around) => {
+                let is_single = *around == 0 && selection.single().is_some();
+                let selection = selection.with_neighbors(*around, self.row().length);
+                let entries = match self {
+                    Reader::Open(thread) => thread.read_messages(&selection).await?,
+                    Reader::Imported(imported) => imported.messages(&selection).await?,
+                };
+                if entries.is_empty() {
+                    return Err(EngineError::NoMessage(selection.to_string()));
+                }
+                Ok(ReadContent::of_messages(&entries, is_single))
             }
-            (Reader::Imported(imported), Some(_)) => imported.message(id).await,
-            (Reader::Imported(imported), None) => Ok(ReadContent::of_artifact(id, imported.artifact(id).await?)),
+            ReadTarget::File(question) => {
+                let text = match self {
+                    Reader::Open(thread) => thread.file_answer(question).await?,
+                    Reader::Imported(imported) => imported.file_answer(question).await?,
+                };
+                Ok(ReadContent { text, media: Vec::new() })
+            }
         }
     }
 
     /// Passages that fit a query.
-    pub async fn recall(&mut self, words: &str) -> Result<RecallResult, EngineError> {
+    pub async fn recall(&mut self, request: &RecallRequest) -> Result<RecallResult, EngineError> {
         match self {
-            Reader::Open(thread) => thread.recall(words).await,
-            Reader::Imported(imported) => imported.recall(words).await,
+            Reader::Open(thread) => thread.recall(request.clone()).await,
+            Reader::Imported(imported) => imported.recall(request).await,
         }
     }
-}
-
-/// The place of a message, from 0, by its reference: `m41`. Nothing that looks otherwise is one.
-pub(super) fn place(reference: &str) -> Option<u64> {
-    let digits = reference.strip_prefix('m').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
-    digits.parse::<u64>().map(|number| number.wrapping_sub(1)).ok()
 }

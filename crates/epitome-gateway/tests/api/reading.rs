@@ -108,3 +108,22 @@ async fn an_artifact_is_read_whole_by_lines_and_by_words() {
     assert_eq!(found["found"][0]["line"], 40);
     assert_eq!(world.fine(&at("?grep=_39%20%3D&to=10")).await["found"], serde_json::json!([]));
 }
+
+#[tokio::test]
+async fn a_thread_is_searched_and_read_back_with_the_parameters_of_the_tools() {
+    let world = World::new().await;
+    for (asked, holds) in [
+        ("recall?query=module_0&who=user", "m1"),
+        ("recall?query=value_0_3&tool=read&file=module_0.rs&after=m2&newest=true&limit=1", "m3 tool read"),
+        ("read?id=m1-m2", "[m1 user]"),
+        ("read?id=m2&around=1", "[m3 tool]"),
+        ("read?edits=module_0.rs", "No message changes"),
+        ("read?file=module_0.rs", "as it stands: whole"),
+    ] {
+        let found = world.fine(&format!("/api/threads/t-long/{asked}")).await;
+        assert!(found["text"].as_str().is_some_and(|text| text.contains(holds)), "{asked}: {found}");
+    }
+    for (asked, status) in [("recall", 400), ("recall?query=x&who=me", 400), ("read", 400), ("read?id=m9999", 404)] {
+        assert_eq!(world.ask(&format!("/api/threads/t-long/{asked}")).await.0, status, "{asked}");
+    }
+}

@@ -142,10 +142,50 @@ async fn recall_finds_what_left_and_shows_no_more_than_was_asked_for() {
     assert!(outcome.text.contains("the zephyr0 turns"), "{}", outcome.text);
     let one = world.call(&mut open, "recall", json!({"query": "module_0 module_1 module_2", "limit": 1})).await;
     assert_eq!(one.text.matches(", lines ").count(), 1, "{}", one.text);
-    assert!(one.text.contains("more left out"), "{}", one.text);
+    assert!(one.text.contains("Found as well; read them by their numbers:\nm"), "{}", one.text);
     assert!(world.engine.counter().count(&one.text) <= world.engine.settings().recall_tokens);
     let none = world.call(&mut open, "recall", json!({"query": "xylophone"})).await;
     assert_eq!((none.text.as_str(), none.is_error), ("Nothing that was left out matches. Try other words.", false));
+}
+
+#[tokio::test]
+async fn every_argument_of_reading_back_arrives() {
+    let world = World::new().await;
+    let mut open = world.moved_out("acme", "t", 3).await;
+    for (name, arguments, begins, holds) in [
+        ("read_artifact", json!({"id": "m1-m2, m5"}), "[m1-m2, m5, lines 1-", "[m5 user]\nRequest 1"),
+        ("read_artifact", json!({"id": "m5", "around": 1}), "[m4-m6, lines 1-", "[m4 assistant]\nmodule_0 is fine."),
+        (
+            "read_artifact",
+            json!({"edits": "module_0.rs"}),
+            "[module_0.rs, lines 1-1 of 1]",
+            "No message changes src/module_0.rs.",
+        ),
+        (
+            "read_artifact",
+            json!({"file": "module_0.rs", "to": 2}),
+            "[module_0.rs, lines 1-2 of",
+            "[src/module_0.rs as it stands: whole",
+        ),
+        ("recall", json!({"query": "module_0", "who": "user"}), "[", "m1"),
+        (
+            "recall",
+            json!({"query": "zephyr0", "tool": "read", "file": "module_0.rs"}),
+            "[m3 tool read src/module_0.rs, lines",
+            "zephyr0",
+        ),
+        (
+            "recall",
+            json!({"query": "xylophone", "after": "m3"}),
+            "Nothing that was left out matches. Try other words, or fewer filters.",
+            "",
+        ),
+        ("recall", json!({"query": "zephyr1", "newest": true, "limit": 1}), "[m7 tool read", "the zephyr1 turns"),
+    ] {
+        let outcome = world.call(&mut open, name, arguments.clone()).await;
+        let is_right = !outcome.is_error && outcome.text.starts_with(begins) && outcome.text.contains(holds);
+        assert!(is_right, "{name} {arguments}: {}", outcome.text);
+    }
 }
 
 #[tokio::test]

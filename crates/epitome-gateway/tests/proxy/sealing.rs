@@ -9,7 +9,7 @@ use epitome_mock::{MockServer, MockWork};
 use epitome_runtime::engine::{Engine, EngineParts};
 use epitome_runtime::ids::{TenantId, ThreadKey};
 use epitome_runtime::model::Secret;
-use epitome_runtime::recall::{RecallQuery, recall};
+use epitome_runtime::recall::{RecallRequest, recall};
 use epitome_runtime::store::DocumentKind;
 use epitome_runtime::upkeep::{check, rotate};
 use epitome_runtime::vault::Keys;
@@ -168,7 +168,8 @@ async fn recalled(folder: &Folder, keys: Keys, thread: &str) -> String {
     let engine = engine(folder, keys).await;
     let key = ThreadKey::new(TenantId::local(), thread.parse().unwrap());
     let row = engine.log().thread(&key).await.unwrap().unwrap();
-    let query = RecallQuery { words: "compute 62", tokens_max: Tokens::new(2_000), hits_max: 5 };
+    let request = RecallRequest { limit: Some(5), ..RecallRequest::from("compute 62") };
+    let query = request.query(Tokens::new(2_000), &engine.settings().policy.tools, None);
     recall(engine.log(), &row, &query, &**engine.counter()).await.unwrap().render()
 }
 

@@ -1,11 +1,12 @@
 //! Reading back: artifacts, messages and passages of what left the prompt.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use epitome::budget::Meter;
 use epitome::plan::{ArtifactId, part_content};
 use epitome::session::is_named_by_compaction;
-use epitome::thread::{Media, Part, Thread};
+use epitome::thread::{Part, Thread};
 
 use super::error::{EngineError, Result};
 use super::thread::OpenThread;
@@ -13,11 +14,10 @@ use crate::artifact::{Content, DenialReason, Denied, Permission};
 use crate::event::{Event, EventField, EventKind};
 use crate::ids::Moment;
 use crate::log::LogEntry;
-use crate::recall::{RecallQuery, RecallResult, recall};
+use crate::recall::{
+    FileQuestion, MessageSelection, PromptLines, RecallRequest, RecallResult, file_answer, read_messages, recall,
+};
 use crate::store::ArtifactRow;
-
-/// The most passages of an answer of recall.
-const HITS_MAX: usize = 12;
 
 /// A summary that a thread came with is among its first messages.
 const FIRST_MESSAGES: u64 = 32;
@@ -132,7 +132,7 @@ impl OpenThread {
     /// Reads a message by its reference, such as `m41`, or some lines of it.
     pub async fn read_message(&self, reference: &str, lines: Option<RangeInclusive<usize>>) -> Result<String> {
         let place = self.place_of(reference)?;
-        self.is_own_number(reference, place + 1).await?;
+        self.are_own_numbers(&[place + 1]).await?;
         let words = self.entry_at(reference, place).await?.words();
         let Some(lines) = lines else { return Ok(words) };
         let first = (*lines.start()).max(1);
@@ -140,10 +140,19 @@ impl OpenThread {
         Ok(picked.collect::<Vec<_>>().join("\n"))
     }
 
-    /// Returns the media in a message, each as the part it came as.
-    pub async fn message_media(&self, reference: &str) -> Result<Vec<Media>> {
-        let entry = self.entry_at(reference, self.place_of(reference)?).await?;
-        Ok(entry.message.parts.iter().flat_map(Part::media).cloned().collect())
+    /// Reads several messages by their numbers, in the order in which they are asked for. Numbers that the thread does not have
+    /// are left out.
+    pub async fn read_messages(&self, selection: &MessageSelection) -> Result<Vec<LogEntry>> {
+        self.may_read_back()?;
+        self.are_own_numbers(&selection.numbers()).await?;
+        Ok(read_messages(&self.engine.inner.log, &self.state.row, selection).await?)
+    }
+
+    /// Answers a question about one file from all messages of the thread: its edits, or how it stands now.
+    pub async fn file_answer(&self, question: &FileQuestion) -> Result<String> {
+        self.may_read_back()?;
+        let policy = self.engine.policy();
+        Ok(file_answer(&self.engine.inner.log, &self.state.row, question, &policy.tools).await?)
     }
 
     fn place_of(&self, reference: &str) -> Result<u64> {
@@ -158,33 +167,49 @@ impl OpenThread {
         found.ok_or_else(|| EngineError::NoMessage(reference.to_owned()))
     }
 
-    /// Refuses a number that a summary of somebody else's compaction names: a client that compacts its own list sends the
+    /// Refuses numbers that a summary of somebody else's compaction names: a client that compacts its own list sends the
     /// summary as one of its first messages, and the numbers in it are not places of this log.
-    async fn is_own_number(&self, reference: &str, number: u64) -> Result<()> {
+    async fn are_own_numbers(&self, numbers: &[u64]) -> Result<()> {
         let first = 0..self.state.row.length.min(FIRST_MESSAGES);
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
         let entries = self.engine.inner.log.read(&self.state.row, first).await?;
         let texts = entries.iter().flat_map(|entry| &entry.message.parts).filter_map(|part| match part {
             Part::Text(text) => Some(&**text),
             Part::ToolResult(result) => Some(&*result.text),
             _ => None,
         });
-        if texts.into_iter().any(|text| is_named_by_compaction(text, number)) {
-            Err(EngineError::ForeignNumber(reference.to_owned()))
-        } else {
-            Ok(())
+        let texts: Vec<&str> = texts.collect();
+        let is_named = |number: u64| {
+            let number = usize::try_from(number).unwrap_or(usize::MAX);
+            texts.iter().any(|text| is_named_by_compaction(text, number))
+        };
+        match numbers.iter().find(|number| is_named(**number)) {
+            Some(number) => Err(EngineError::ForeignNumber(format!("m{number}"))),
+            None => Ok(()),
         }
     }
 
-    /// Searches everything that left the thread's prompts.
-    pub async fn recall(&mut self, words: &str) -> Result<RecallResult> {
+    /// Searches everything that left the thread's prompts. Lines that the prompt holds are told by their number alone.
+    pub async fn recall(&mut self, request: impl Into<RecallRequest>) -> Result<RecallResult> {
         self.may_read_back()?;
-        let tokens_max = self.engine.settings().recall_tokens;
-        let query = RecallQuery { words, tokens_max, hits_max: HITS_MAX };
+        let (request, prompt, policy) = (request.into(), self.prompt_lines(), self.engine.policy());
+        let query = request.query(self.engine.settings().recall_tokens, &policy.tools, Some(&prompt));
         let found = recall(&self.engine.inner.log, &self.state.row, &query, &**self.engine.counter()).await?;
         // It is kept with whatever is kept next: a search shall not wait for a number.
         self.quality = self.quality.recalled();
         Ok(found)
+    }
+}
+
+impl OpenThread {
+    /// Returns the lines of the prompt; collected once for each plan and length.
+    fn prompt_lines(&mut self) -> Arc<PromptLines> {
+        let now = (self.state.row.version, self.state.thread.len());
+        if let Some((_, lines)) = self.prompt_lines.as_ref().filter(|(then, _)| *then == now) {
+            return Arc::clone(lines);
+        }
+        let lines = Arc::new(PromptLines::of(&self.state.thread, self.state.compaction.as_deref()));
+        self.prompt_lines = Some((now, Arc::clone(&lines)));
+        lines
     }
 }
 

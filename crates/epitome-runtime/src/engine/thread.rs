@@ -14,6 +14,7 @@ use crate::artifact::{Access, Permission};
 use crate::event::Quality;
 use crate::ids::{Moment, ThreadKey};
 use crate::log::{Envelope, LoadedThread, LogError, total, wire_dialect};
+use crate::recall::PromptLines;
 use crate::rehydrate::RehydrationContext;
 use crate::store::{DocumentKind, JobKind, StoreError, ThreadRow, Write};
 
@@ -94,6 +95,8 @@ pub struct OpenThread {
     is_lost: bool,
     /// The window that a refusal of this thread's prompts named.
     pub(super) suspected: Option<SuspectedWindow>,
+    /// The lines of the prompt, for a version and a number of loaded messages.
+    pub(super) prompt_lines: Option<((u64, usize), Arc<PromptLines>)>,
     /// Sentences about what went wrong during the current step.
     pub(super) warnings: Vec<String>,
 }
@@ -140,6 +143,7 @@ impl OpenThread {
             last_append: None,
             is_lost: false,
             suspected: None,
+            prompt_lines: None,
             warnings: Vec::new(),
             engine,
         })

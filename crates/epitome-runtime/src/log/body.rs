@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use epitome::budget::Tokens;
+use epitome::files::call_text;
+use epitome::session::Format;
 use epitome::thread::{Determinism, Durability, Media, Message, MessageId, NewMessage, Part, Raw, Role};
 use epitome::wire::{Dialect, decode_message};
 use serde::{Deserialize, Serialize};
@@ -89,7 +91,7 @@ impl LogEntry {
         let head: BodyHeader = if head == "{}" { BodyHeader::default() } else { serde_json::from_str(head).ok()? };
         let raw = Raw::whole(json);
         let mut message = match (head.said, dialect.parse::<Dialect>()) {
-            (Some((role, words)), _) => NewMessage::new(role, vec![Part::Text(words.into())], raw),
+            (Some((role, words)), _) => said_in_session(role, words, dialect, &raw),
             (None, Ok(dialect)) => decode_message(dialect, &raw),
             (None, Err(_)) => return None,
         };
@@ -113,15 +115,25 @@ impl LogEntry {
     }
 }
 
-/// Everything that is said in a message's parts, tool calls and results included: what it is found by.
-pub fn words_of(parts: &[Part]) -> String {
-    parts.iter().filter_map(words).collect::<Vec<_>>().join("\n")
+/// A message in a session's own format. Where its JSON does not tell its parts, as in an entry that stands for a compaction, its
+/// words are one part.
+fn said_in_session(role: Role, words: String, format: &str, raw: &Raw) -> NewMessage {
+    let read = format.parse::<Format>().map(|format| format.decode(raw)).ok().filter(|read| !read.parts.is_empty());
+    let parts = read.map_or_else(|| vec![Part::Text(words.into())], |read| read.parts);
+    NewMessage::new(role, parts, raw.clone())
 }
 
-fn words(part: &Part) -> Option<String> {
+/// Everything that is said in a message's parts, tool calls and results included: what it is found by, and what its lines are
+/// counted in.
+pub fn words_of(parts: &[Part]) -> String {
+    parts.iter().filter_map(part_words).collect::<Vec<_>>().join("\n")
+}
+
+/// Everything that is said in one part; `None` for a part that is never told.
+pub fn part_words(part: &Part) -> Option<String> {
     match part {
         Part::Text(text) => Some(text.to_string()),
-        Part::ToolCall(call) => Some(format!("{} {}", call.name, call.arguments)),
+        Part::ToolCall(call) => Some(call_text(call)),
         Part::ToolResult(result) => {
             let media = result.media.iter().map(media_words);
             Some(std::iter::once(result.text.to_string()).chain(media).collect::<Vec<_>>().join("\n"))

@@ -9,7 +9,7 @@ mod names;
 mod plan;
 mod reseal;
 
-pub use body::{Envelope, LogEntry, words_of};
+pub use body::{Envelope, LogEntry, part_words, words_of};
 pub use error::LogError;
 pub(crate) use error::Result;
 pub use load::LoadedThread;

@@ -4,162 +4,69 @@
 //! same word has the same blind name within a tenant, and nobody without the key can tell which word it is.
 //!
 //! ```text
-//! "harbor code V-17" ──► terms: harbor, code, v, 17 ──► blinded under each key ──► the store ranks passages (BM25)
-//!     m2 passage 0   9.1   "The harbor code is V-17."        shown whole
-//!     m8 passage 3   4.0   a log of 4000 lines               the part around its first mention, 40 % of the limit at most
-//!     m9 passage 0   1.2                                     no room: counted as left out
+//! "harbor code V-17" ──► terms: harbor, code, v, 17 ──► blinded under each key ──► the store finds passages
+//!     the best fit           m2 passage 0    shown
+//!     the newest mention     m412 passage 1  shown: a common name is loudest where it is least needed
+//!     the newest failure     m388 passage 0  shown
+//!     the rest, by fit       m8 passage 3    no room: told by its number and first line
+//!                            m410            its lines stand in the prompt: told by its number
+//!                            m6              its lines are shown above: told by its number
 //! ```
 //!
 //! A rare term weighs more than a common one, and a passage's length is evened out, which is why long messages are cut into
 //! passages of forty lines before they are indexed: the store can score a passage, and the answer can show it.
 
+mod entries;
+mod found;
+mod hit;
+mod outdated;
+mod passage;
+mod prompt_lines;
+mod query;
+mod readback;
+mod selection;
 mod terms;
+#[cfg(test)]
+mod tests;
 
+pub use hit::{LeftOut, LeftOutReason, OutdatedLines, RecallHit, RecallResult};
+pub use passage::index_rows;
+pub use prompt_lines::PromptLines;
+pub use query::{RecallFilter, RecallQuery, RecallRequest, Who};
+pub use readback::{FileQuestion, file_answer, read_messages};
+pub use selection::{MessageSelection, message_number};
 pub use terms::terms;
 
-use std::collections::{BTreeSet, HashMap};
-use std::ops::RangeInclusive;
+use std::collections::BTreeSet;
 
-use epitome::budget::{TokenCounter, Tokens, truncate};
-use serde::Serialize;
+use epitome::budget::{TokenCounter, Tokens};
 
+use self::entries::Entries;
+use self::found::Found;
 use crate::ids::TenantId;
-use crate::log::{Log, LogEntry, LogError, searched};
-use crate::store::{Candidate, IndexRow, ThreadRow};
+use crate::log::{Log, Result, searched};
+use crate::store::{Candidate, SearchOrder, ThreadRow};
 use crate::vault::Vault;
 
-/// The most lines of a passage.
-const PASSAGE_LINES_MAX: usize = 40;
-/// The most bytes of a passage, but for a single line that is longer.
-const PASSAGE_BYTES_MAX: usize = 4000;
 /// The most terms of a query.
 const QUERY_TERMS_MAX: usize = 24;
-/// More candidates than are shown are looked at: several may be of one message.
-const CANDIDATES: usize = 32;
-/// The tokens of a passage's heading, and of the line about passages that were left out.
-const HEADING: Tokens = Tokens::new(12);
-const LAST_LINE: Tokens = Tokens::new(24);
-/// Up to this share of the limit the sum is exact enough.
+/// So many passages that fit best are looked at, and so many of the newest messages.
+const BEST: usize = 44;
+const NEWEST: usize = 16;
+/// The same where a filter leaves most of them out.
+const FILTERED: usize = 512;
+/// Messages are read so many at once.
+const BATCH: usize = 64;
+/// Passages that are told by their number and first line, at most.
+const LISTED_MAX: usize = 24;
+/// The share of the limit for that list, of one passage, and up to which the sum of counts is exact enough.
+const LIST_SHARE: f64 = 0.15;
+const PASSAGE_SHARE: f64 = 0.3;
 const WELL_WITHIN: f64 = 0.9;
-/// The bytes that are shown before the first mention in a line that is too long to be shown whole.
-const CONTEXT_BYTES: usize = 80;
-/// The most tokens of one passage in an answer, as a share of the limit.
-const PASSAGE_SHARE: f64 = 0.4;
-
-/// A search of compacted content.
-#[derive(Clone, Debug)]
-pub struct RecallQuery<'a> {
-    /// The words to look for.
-    pub words: &'a str,
-    /// The most tokens of the answer.
-    pub tokens_max: Tokens,
-    /// The most passages.
-    pub hits_max: usize,
-}
-
-/// The result of a search.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct RecallResult {
-    /// The passages, best first.
-    pub hits: Vec<RecallHit>,
-    /// The tokens of the answer as text.
-    pub tokens: Tokens,
-    /// The number of passages that were found and did not fit.
-    pub left_out: usize,
-}
-
-/// A passage of a message that was compacted.
-#[derive(Clone, Debug, Serialize)]
-pub struct RecallHit {
-    /// The message, as summaries call it: `m41`.
-    pub reference: String,
-    /// Its place in the log, from 0.
-    pub place: u64,
-    /// The role of its message.
-    pub role: String,
-    /// The lines of it that are shown, from 1.
-    pub lines: RangeInclusive<u32>,
-    /// The score; comparable within one answer.
-    pub score: f64,
-    /// The lines.
-    pub text: String,
-}
-
-impl RecallResult {
-    /// The answer as a model reads it.
-    pub fn render(&self) -> String {
-        if self.hits.is_empty() {
-            return "Nothing that left the prompt matches.".to_owned();
-        }
-        let mut out: Vec<String> = self.hits.iter().map(RecallHit::render).collect();
-        if self.left_out > 0 {
-            out.push(format!("[{} more left out; ask for something narrower]", self.left_out));
-        }
-        out.join("\n\n")
-    }
-}
-
-impl RecallHit {
-    fn render(&self) -> String {
-        let (first, last) = (self.lines.start(), self.lines.end());
-        format!("[{} {}, lines {first}-{last}]\n{}", self.reference, self.role, self.text)
-    }
-}
-
-/// The passages of a message, for the index.
-pub fn index_rows(vault: &Vault, tenant: &TenantId, place: u64, words: &str) -> Vec<IndexRow> {
-    let mut blinded: HashMap<String, String> = HashMap::new();
-    let mut rows = Vec::new();
-    for (number, passage) in passages(words).into_iter().enumerate() {
-        let named = |term: String| blinded.entry(term).or_insert_with_key(|term| vault.blind(tenant, term)).clone();
-        let terms: Vec<String> = terms(passage.text).into_iter().map(named).collect();
-        if terms.is_empty() {
-            continue;
-        }
-        rows.push(IndexRow {
-            place,
-            passage: u32::try_from(number).unwrap_or(u32::MAX),
-            first_line: passage.first_line,
-            last_line: passage.last_line,
-            terms,
-        });
-    }
-    rows
-}
-
-struct Passage<'a> {
-    first_line: u32,
-    last_line: u32,
-    text: &'a str,
-}
-
-/// A text in pieces of whole lines.
-fn passages(text: &str) -> Vec<Passage<'_>> {
-    let mut found = Vec::new();
-    let (mut start, mut at, mut lines, mut first) = (0, 0, 0u32, 1u32);
-    for line in text.split_inclusive('\n') {
-        let is_full = lines as usize >= PASSAGE_LINES_MAX || at - start + line.len() > PASSAGE_BYTES_MAX;
-        if is_full && lines > 0 {
-            found.push(Passage { first_line: first, last_line: first + lines - 1, text: &text[start..at] });
-            (start, first, lines) = (at, first + lines, 0);
-        }
-        at += line.len();
-        lines += 1;
-    }
-    if lines > 0 {
-        found.push(Passage { first_line: first, last_line: first + lines - 1, text: &text[start..at] });
-    }
-    found
-}
-
-/// The terms that a query looks for in the index.
-fn query_terms(vault: &Vault, tenant: &TenantId, words: &str) -> Vec<String> {
-    let distinct: BTreeSet<String> = terms(words).into_iter().collect();
-    // What was indexed before there was a key stands there as it is.
-    let names =
-        |term: &String| vault.blind_all(tenant, term).into_iter().chain([term.clone()]).collect::<BTreeSet<_>>();
-    distinct.iter().take(QUERY_TERMS_MAX).flat_map(names).collect()
-}
+/// A newest passage holds this share of the terms that the best one holds: one that holds nothing but "the" is no answer.
+const COVERAGE_SHARE: f64 = 0.75;
+/// The tokens of the lines about passages that were left out.
+const LAST_LINES: Tokens = Tokens::new(48);
 
 /// Searches what left a thread's prompts.
 pub async fn recall(
@@ -167,172 +74,157 @@ pub async fn recall(
     row: &ThreadRow,
     query: &RecallQuery<'_>,
     counter: &dyn TokenCounter,
-) -> Result<RecallResult, LogError> {
-    let terms = query_terms(log.vault(), &row.key.tenant, query.words);
-    if terms.is_empty() || query.tokens_max == Tokens::ZERO {
+) -> Result<RecallResult> {
+    if query.tokens_max == Tokens::ZERO {
         return Ok(RecallResult::default());
     }
-    let each = query.tokens_max.share(PASSAGE_SHARE);
-    let limit = query.hits_max.max(1).saturating_add(CANDIDATES);
-    let found = log.store().search(&row.key.tenant, &searched(row), &terms, limit).await?;
-    let found = distinct(found);
-    let words: BTreeSet<String> = self::terms(query.words).into_iter().collect();
-    let mut answer = RecallResult::default();
-    let mut rest = found.as_slice();
-    while answer.hits.len() < query.hits_max && !rest.is_empty() {
-        let (some, later) = rest.split_at(rest.len().min(query.hits_max - answer.hits.len()));
-        let places: Vec<u64> = some.iter().map(|candidate| candidate.place).collect();
-        let entries = log.read_at(row, &places).await?;
-        for candidate in some {
-            let hit = entries.get(&candidate.place).and_then(|entry| hit(candidate, entry, &words, each, counter));
-            hit.into_iter().for_each(|hit| add(&mut answer, hit, query.tokens_max));
+    let wanted: BTreeSet<String> = terms(query.words).into_iter().collect();
+    let mut entries = Entries::new(log, row);
+    let mut found: Vec<Found> = Vec::new();
+    for batch in candidates(log, row, query, &wanted).await?.chunks(BATCH) {
+        entries.read_with_calls(batch.iter().map(|candidate| candidate.place)).await?;
+        let fitting = batch.iter().filter_map(|candidate| Found::new(candidate, &entries, &wanted, query));
+        found.extend(fitting);
+        if !query.filter.is_empty() && found.len() >= query.hits_max + LISTED_MAX {
+            break;
         }
-        rest = later;
     }
-    answer.left_out = found.len().saturating_sub(answer.hits.len());
+    let found = ranked(found, query.filter.newest);
+    let mut answer = choose(&found, query, &wanted, counter);
+    outdated::mark(&mut answer.hits, &found, &mut entries, query.tools).await?;
     settle(&mut answer, query.tokens_max, counter);
     Ok(answer)
 }
 
-/// Adds a passage if it fits beside the others.
-fn add(answer: &mut RecallResult, (hit, tokens): (RecallHit, Tokens), most: Tokens) {
-    let cost = tokens + HEADING;
-    if answer.tokens + cost <= most {
-        answer.tokens += cost;
-        answer.hits.push(hit);
+/// Finds the passages that are looked at: the best and the newest; without a word, those of the last messages.
+async fn candidates(
+    log: &Log,
+    row: &ThreadRow,
+    query: &RecallQuery<'_>,
+    wanted: &BTreeSet<String>,
+) -> Result<Vec<Candidate>> {
+    let after = query.filter.after.unwrap_or(0);
+    if wanted.is_empty() {
+        return Ok(if query.filter.is_empty() { Vec::new() } else { last_places(row, after) });
     }
+    let (tenant, segments) = (&row.key.tenant, searched(row));
+    let terms = blinded(log.vault(), tenant, wanted);
+    let (best, newest) = if query.filter.is_empty() { (BEST, NEWEST) } else { (FILTERED, FILTERED) };
+    let mut all = log.store().search(tenant, &segments, &terms, SearchOrder::Best, best).await?;
+    if all.len() == best {
+        all.extend(log.store().search(tenant, &segments, &terms, SearchOrder::Newest, newest).await?);
+    }
+    // A fork finds what its parent indexed, and what it indexed itself.
+    let mut seen = BTreeSet::new();
+    all.retain(|candidate| candidate.place + 1 > after && seen.insert((candidate.place, candidate.passage)));
+    if query.filter.newest {
+        all.sort_by_key(|candidate| std::cmp::Reverse((candidate.place, candidate.passage)));
+    }
+    Ok(all)
+}
+
+/// The terms that a query looks for in the index.
+fn blinded(vault: &Vault, tenant: &TenantId, wanted: &BTreeSet<String>) -> Vec<String> {
+    // What was indexed before there was a key stands there as it is.
+    let names =
+        |term: &String| vault.blind_all(tenant, term).into_iter().chain([term.clone()]).collect::<BTreeSet<_>>();
+    wanted.iter().take(QUERY_TERMS_MAX).flat_map(names).collect()
+}
+
+/// The first passages of the last messages behind a place, the newest first.
+fn last_places(row: &ThreadRow, after: u64) -> Vec<Candidate> {
+    let first = after.max(row.length.saturating_sub(FILTERED as u64));
+    let candidate = |place| Candidate {
+        thread: row.key.thread.clone(),
+        place,
+        passage: 0,
+        first_line: 1,
+        last_line: 1,
+        score: 0.0,
+    };
+    (first..row.length).rev().map(candidate).collect()
+}
+
+/// Orders what was found: the best, the newest, the newest failure, then by fit; or the newest first altogether.
+fn ranked(mut found: Vec<Found>, newest_first: bool) -> Vec<Found> {
+    let most = found.iter().map(|one| one.coverage).max().unwrap_or(0);
+    let enough = (most as f64 * COVERAGE_SHARE).ceil() as usize;
+    if newest_first {
+        found.retain(|one| one.coverage >= enough);
+        found.sort_by_key(|one| std::cmp::Reverse((one.place, one.passage)));
+        return found;
+    }
+    found.sort_by(|one, other| {
+        let by_fit = other.score.total_cmp(&one.score).then(other.coverage.cmp(&one.coverage));
+        by_fit.then(other.place.cmp(&one.place))
+    });
+    let newest_of = |found: &[Found], failed: bool| {
+        let fits = |one: &&Found| one.coverage >= enough && (one.failed || !failed);
+        found.iter().filter(fits).max_by_key(|one| (one.place, one.passage)).map(|one| (one.place, one.passage))
+    };
+    let firsts = [newest_of(&found, false), newest_of(&found, true)];
+    for (to, first) in firsts.into_iter().flatten().enumerate() {
+        let at = found.iter().position(|one| (one.place, one.passage) == first).unwrap_or(0);
+        // The best stays first, and what comes first already stays where it is.
+        if at > to + 1 {
+            let one = found.remove(at);
+            found.insert(to + 1, one);
+        }
+    }
+    found
+}
+
+/// Chooses what is shown: what says something that neither the prompt nor a passage before it says, within the limit.
+fn choose(
+    found: &[Found],
+    query: &RecallQuery<'_>,
+    wanted: &BTreeSet<String>,
+    counter: &dyn TokenCounter,
+) -> RecallResult {
+    let mut answer = RecallResult::default();
+    let room =
+        query.tokens_max - query.tokens_max.share(LIST_SHARE) - LAST_LINES.min(query.tokens_max.share(LIST_SHARE));
+    let most = query.tokens_max.share(PASSAGE_SHARE);
+    for one in found {
+        let reason = if query.prompt.is_some_and(|prompt| prompt.holds(one.passage_text())) {
+            LeftOutReason::InPrompt
+        } else if let Some(shown) = answer.hits.iter().find(|hit| one.repeats(hit)) {
+            LeftOutReason::Repeats(shown.reference.clone())
+        } else if answer.hits.len() >= query.hits_max {
+            LeftOutReason::NoRoom
+        } else {
+            let (hit, tokens) = one.hit(wanted, most, counter);
+            if answer.tokens + tokens <= room {
+                answer.tokens += tokens;
+                answer.hits.push(hit);
+                continue;
+            }
+            LeftOutReason::NoRoom
+        };
+        answer.left_out += 1;
+        if answer.others.len() < LISTED_MAX {
+            answer.others.push(one.left_out(reason));
+        }
+    }
+    answer
 }
 
 /// Counts the answer as a whole; what is too much leaves from the end. Well within the limit the sum will do: texts
 /// together take about what they take one by one.
 fn settle(answer: &mut RecallResult, most: Tokens, counter: &dyn TokenCounter) {
-    if answer.tokens + LAST_LINE <= most.share(WELL_WITHIN) && !answer.hits.is_empty() {
-        answer.tokens += LAST_LINE;
+    let list: usize = answer.others.iter().map(LeftOut::cost).sum();
+    let sum = answer.tokens + Tokens::new(list as u64) + LAST_LINES;
+    if sum <= most.share(WELL_WITHIN) && !answer.hits.is_empty() {
+        answer.tokens = sum;
         return;
     }
     loop {
         answer.tokens = counter.count(&answer.render());
-        if answer.tokens <= most || answer.hits.is_empty() {
+        if answer.tokens <= most || answer.hits.is_empty() && answer.others.is_empty() {
             return;
         }
-        answer.hits.pop();
-        answer.left_out += 1;
-    }
-}
-
-/// Each passage once: a fork finds what its parent indexed, and what it indexed itself.
-fn distinct(found: Vec<Candidate>) -> Vec<Candidate> {
-    let mut seen = BTreeSet::new();
-    found.into_iter().filter(|candidate| seen.insert((candidate.place, candidate.passage))).collect()
-}
-
-fn hit(
-    candidate: &Candidate,
-    entry: &LogEntry,
-    wanted: &BTreeSet<String>,
-    most: Tokens,
-    counter: &dyn TokenCounter,
-) -> Option<(RecallHit, Tokens)> {
-    let words = entry.words();
-    let mut all = passages(&words);
-    let is_whole = all.len() == 1 && entry.counter.is_none();
-    let passage = (candidate.passage as usize) < all.len();
-    let passage = passage.then(|| all.swap_remove(candidate.passage as usize))?;
-    let whole = passage.text.trim_end_matches('\n');
-    let (start, text) = shown(whole, wanted, most, counter);
-    let first_line = passage.first_line + whole[..start].matches('\n').count() as u32;
-    // A message that is shown whole was counted when it was appended.
-    let tokens = if is_whole && text.len() == whole.len() {
-        entry.part_tokens.iter().copied().sum()
-    } else {
-        counter.count(text)
-    };
-    let lines = u32::try_from(text.lines().count()).unwrap_or(1).max(1);
-    let hit = RecallHit {
-        reference: format!("m{}", candidate.place + 1),
-        place: candidate.place,
-        role: entry.message.role.name().to_owned(),
-        lines: first_line..=(first_line + lines - 1).min(passage.last_line),
-        score: candidate.score,
-        text: text.to_owned(),
-    };
-    Some((hit, tokens))
-}
-
-/// As much of a passage as may be shown, and where it begins: a passage that has to be cut is not cut before the words
-/// that it was found by.
-fn shown<'a>(whole: &'a str, wanted: &BTreeSet<String>, most: Tokens, counter: &dyn TokenCounter) -> (usize, &'a str) {
-    // A token has a byte at least: what has no more bytes than tokens are allowed need not be counted.
-    if whole.len() as u64 <= most.get() {
-        return (0, whole);
-    }
-    let head = truncate(counter, whole, most);
-    if head.len() == whole.len() {
-        return (0, whole);
-    }
-    let mention = first_mention(whole, wanted);
-    let line = whole[..mention].rfind('\n').map_or(0, |end| end + 1);
-    let start = match whole.contains('\n') {
-        true if mention + 2 * CONTEXT_BYTES < head.len() => 0,
-        true if mention - line <= CONTEXT_BYTES => line,
-        // A line that is too long is shown from a little before the first word that fits.
-        _ => mention,
-    };
-    (start, truncate(counter, &whole[start..], most))
-}
-
-/// Finds the start of the part of a long text that holds a wanted word.
-fn first_mention(line: &str, wanted: &BTreeSet<String>) -> usize {
-    let mut at: usize = 0;
-    for word in line.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_')) {
-        if terms(word).iter().any(|term| wanted.contains(term)) {
-            return line.floor_char_boundary(at.saturating_sub(CONTEXT_BYTES));
-        }
-        at += word.len();
-    }
-    0
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use epitome::budget::{Characters, Tokens};
-
-    use super::{PASSAGE_BYTES_MAX, passages, shown, terms};
-
-    #[test]
-    fn a_passage_that_is_cut_still_shows_what_it_was_found_by() {
-        let lines: String = (0..40).map(|n| format!("{n}: a reading of the moisture of one bed\n")).collect();
-        let one_line = "word ".repeat(400);
-        for (text, found) in [
-            (format!("zephyr\n{lines}"), "zephyr"),
-            (format!("{lines}the zephyr turns"), "zephyr"),
-            (format!("{lines}the zephyr turns\n{lines}"), "zephyr"),
-            (format!("{one_line}zephyr {one_line}"), "zephyr"),
-            (format!("{lines}{one_line}zephyr"), "zephyr"),
-            ("short".to_owned(), "short"),
-        ] {
-            let wanted: BTreeSet<String> = terms(found).into_iter().collect();
-            let (start, part) = shown(&text, &wanted, Tokens::new(60), &Characters::Four);
-            assert!(part.contains(found), "{part}");
-            assert!(text[start..].starts_with(part) && part.len() <= 240);
-        }
-    }
-
-    #[test]
-    fn passages_are_whole_lines_and_together_the_text() {
-        let long: String = (0..300).map(|n| format!("line {n} {}\n", "x".repeat(n % 90))).collect();
-        for text in ["", "one", "one\ntwo", "one\n\n\ntwo\n", long.as_str(), &"y".repeat(9000)] {
-            let found = passages(text);
-            assert_eq!(found.iter().map(|p| p.text).collect::<String>(), text);
-            let mut next = 1;
-            for passage in &found {
-                assert_eq!(passage.first_line, next);
-                assert_eq!(passage.text.lines().count() as u32, passage.last_line - passage.first_line + 1);
-                assert!(passage.text.len() <= PASSAGE_BYTES_MAX || passage.text.lines().count() == 1);
-                next = passage.last_line + 1;
-            }
+        if answer.others.pop().is_none() && answer.hits.pop().is_some() {
+            answer.left_out += 1;
         }
     }
 }

@@ -14,7 +14,7 @@ macro_rules! delegate_store {
             use $crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
             use $crate::store::{
                 ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow,
-                PlanRow, Segment, Store, StoreError, ThreadRow, Write,
+                PlanRow, SearchOrder, Segment, Store, StoreError, ThreadRow, Write,
             };
 
             #[async_trait::async_trait]
@@ -96,9 +96,10 @@ macro_rules! delegate_store {
                     tenant: &TenantId,
                     segments: &[Segment],
                     terms: &[String],
+                    order: SearchOrder,
                     limit: usize,
                 ) -> Result<Vec<Candidate>, StoreError> {
-                    self.wrap_call("search", self.inner().search(tenant, segments, terms, limit)).await
+                    self.wrap_call("search", self.inner().search(tenant, segments, terms, order, limit)).await
                 }
 
                 async fn claim(

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::rule::{self, not_at};
 use super::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobKind, JobRow, JobState,
-    Lease, MessageRow, NewJob, PlanRow, Result, Segment, Store, StoreError, ThreadRow, Write,
+    Lease, MessageRow, NewJob, PlanRow, Result, SearchOrder, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -129,6 +129,7 @@ impl Store for MemoryStore {
         tenant: &TenantId,
         segments: &[Segment],
         terms: &[String],
+        order: SearchOrder,
         limit: usize,
     ) -> Result<Vec<Candidate>> {
         let state = self.state();
@@ -138,7 +139,7 @@ impl Store for MemoryStore {
             let index = state.threads.get(&key).into_iter().flat_map(|thread| thread.index.range(..(segment.until, 0)));
             passages.extend(index.map(|(_, row)| (&segment.thread, row)));
         }
-        Ok(ranked(&passages, terms, limit))
+        Ok(ranked(&passages, terms, order, limit))
     }
 
     async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>> {
@@ -510,7 +511,7 @@ fn queued(new: &NewJob) -> JobRow {
 }
 
 /// Ranks by BM25 with the usual constants.
-fn ranked(passages: &[(&ThreadId, &IndexRow)], terms: &[String], limit: usize) -> Vec<Candidate> {
+fn ranked(passages: &[(&ThreadId, &IndexRow)], terms: &[String], order: SearchOrder, limit: usize) -> Vec<Candidate> {
     let terms: BTreeSet<&str> = terms.iter().map(String::as_str).collect();
     let hits: Vec<HashMap<&str, f64>> = passages.iter().map(|(_, row)| counted(row, &terms)).collect();
     let length_mean =
@@ -527,8 +528,11 @@ fn ranked(passages: &[(&ThreadId, &IndexRow)], terms: &[String], limit: usize) -
         found.push(candidate(thread, row, score));
     }
     found.sort_by(|one, other| {
-        let order = other.score.total_cmp(&one.score);
-        order.then_with(|| (one.place, one.passage).cmp(&(other.place, other.passage)))
+        let by_place = (one.place, one.passage).cmp(&(other.place, other.passage));
+        match order {
+            SearchOrder::Best => other.score.total_cmp(&one.score).then(by_place),
+            SearchOrder::Newest => by_place.reverse(),
+        }
     });
     found.truncate(limit);
     found

@@ -33,7 +33,7 @@ pub use postgres::{PostgresSettings, PostgresStore};
 pub use recovering::{Opener, RecoveringStore};
 pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobKind, JobRow, JobState,
-    Lease, MessageRow, PlanRow, Segment, Sensitivity, ThreadRow,
+    Lease, MessageRow, PlanRow, SearchOrder, Segment, Sensitivity, ThreadRow,
 };
 pub use sqlite::SqliteStore;
 pub use timeout::{StoreWait, TimeoutStore};
@@ -120,12 +120,13 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
     /// The thread's events, oldest first, from the one after number `after` on (0: from the first), `limit` at most.
     async fn events(&self, key: &ThreadKey, after: u64, limit: usize) -> Result<Vec<EventRow>>;
 
-    /// The indexed passages that hold any of these terms, best first: of each segment those before its end.
+    /// The indexed passages that hold any of these terms, in an order: of each segment those before its end.
     async fn search(
         &self,
         tenant: &TenantId,
         segments: &[Segment],
         terms: &[String],
+        order: SearchOrder,
         limit: usize,
     ) -> Result<Vec<Candidate>>;
 

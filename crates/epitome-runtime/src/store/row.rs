@@ -212,6 +212,15 @@ pub struct Candidate {
     pub score: f64,
 }
 
+/// The order in which a search returns passages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchOrder {
+    /// Those that fit best first, with their scores.
+    Best,
+    /// Those of the newest messages first, unscored: a common word's newest mention is among the worst of its ten thousand fits.
+    Newest,
+}
+
 /// A job's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

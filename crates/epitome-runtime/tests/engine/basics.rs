@@ -3,7 +3,7 @@ use std::time::Duration;
 use epitome_runtime::engine::{Saved, StepRequest};
 use epitome_runtime::event::EventKind;
 
-use crate::world::{engine, go_on, holds, open, owner, said, thread_id, turn};
+use crate::world::{engine, finds, go_on, holds, open, owner, said, thread_id, turn};
 
 #[tokio::test]
 async fn a_thread_outgrows_its_window_and_every_prompt_fits_and_holds_the_users_constraint() {
@@ -76,7 +76,7 @@ async fn a_fork_shares_what_came_before_and_goes_its_own_way() {
     go_on(&mut fork, 20..34).await;
     assert_eq!(thread.prepare_step(&StepRequest::default()).await.unwrap().messages, before.messages);
     let found = fork.recall("zephyr2").await.unwrap();
-    assert!(found.hits.iter().any(|hit| hit.text.contains("zephyr2 ")), "{}", found.render());
+    assert!(finds(&found, "zephyr2 "), "{}", found.render());
     let mut early = engine.fork(&owner(), thread_id("t1"), 6, thread_id("t3")).await.unwrap();
     let step = early.prepare_step(&StepRequest::default()).await.unwrap();
     assert_eq!(step.messages.len(), 6);

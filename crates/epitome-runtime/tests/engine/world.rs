@@ -9,6 +9,7 @@ use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, EngineParts, EngineSettings, OpenThread, Step, StepRequest};
 use epitome_runtime::ids::{TenantId, ThreadId};
 use epitome_runtime::log::ArtifactHint;
+use epitome_runtime::recall::RecallResult;
 use epitome_runtime::vault::Keys;
 use serde_json::json;
 
@@ -129,6 +130,12 @@ pub fn holds(step: &Step) {
 
 pub fn said(step: &Step) -> String {
     step.messages.join("\n")
+}
+
+/// True if a search found a word: in a passage, or in the line of one that is told by its number.
+pub fn finds(found: &RecallResult, word: &str) -> bool {
+    let lines = found.others.iter().map(|one| &one.line);
+    found.hits.iter().map(|hit| &hit.text).chain(lines).any(|text| text.contains(word))
 }
 
 #[allow(dead_code)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
 use epitome_runtime::store::{
     ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobKind, Lease, MemoryStore, NewJob,
-    Segment, Sensitivity, SqliteStore, Store, StoreError, ThreadRow, Write,
+    SearchOrder, Segment, Sensitivity, SqliteStore, Store, StoreError, ThreadRow, Write,
 };
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -223,7 +223,7 @@ async fn everything(store: &dyn Store) -> String {
 async fn found(store: &dyn Store, key: &ThreadKey) -> Vec<(u64, u32)> {
     let segments = [Segment { thread: key.thread.clone(), until: 3 }];
     let terms = ["word1".to_owned(), "word3".to_owned()];
-    let answer = store.search(&key.tenant, &segments, &terms, 100).await.unwrap();
+    let answer = store.search(&key.tenant, &segments, &terms, SearchOrder::Best, 100).await.unwrap();
     let mut places: Vec<_> = answer.into_iter().map(|candidate| (candidate.place, candidate.passage)).collect();
     places.sort_unstable();
     places

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use epitome_runtime::ids::TenantId;
-use epitome_runtime::store::{IndexRow, PostgresStore, Segment, SqliteStore, Store, StoreError, Write};
+use epitome_runtime::store::{IndexRow, PostgresStore, SearchOrder, Segment, SqliteStore, Store, StoreError, Write};
 
 use crate::place::{Folder, fresh_schema, postgres, postgres_url, settings};
 use crate::sample::{append, create, key, message};
@@ -43,7 +43,7 @@ async fn is_up_to_date(store: Arc<dyn Store>) {
     store.apply(&[append(&key, 1, 10), Write::Index { key: key.clone(), rows }]).await.unwrap();
     assert_eq!(store.messages(&key, 1..9).await.unwrap(), [message(1, 10)]);
     let segments = [Segment { thread: key.thread, until: 2 }];
-    let found = store.search(&TenantId::local(), &segments, &["found".into()], 5).await.unwrap();
+    let found = store.search(&TenantId::local(), &segments, &["found".into()], SearchOrder::Best, 5).await.unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }

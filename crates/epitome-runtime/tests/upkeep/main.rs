@@ -13,7 +13,7 @@ use epitome_runtime::artifact::PutOptions;
 use epitome_runtime::engine::{Engine, EngineError, EngineParts};
 use epitome_runtime::ids::{Moment, ThreadKey};
 use epitome_runtime::log::NewDocument;
-use epitome_runtime::recall::{RecallQuery, recall};
+use epitome_runtime::recall::{RecallRequest, recall};
 use epitome_runtime::store::{
     DocumentKey, DocumentKind, DocumentRow, MemoryStore, Owner, Retention, Sensitivity, Store, StoredKind, Write,
 };
@@ -114,7 +114,8 @@ async fn checked(engine: &Engine) -> CheckReport {
 async fn recalled(engine: &Engine, thread: &str) -> Vec<String> {
     let key = ThreadKey::new(owner().tenant, thread_id(thread));
     let row = engine.log().thread(&key).await.unwrap().unwrap();
-    let query = RecallQuery { words: "zephyr0", tokens_max: Tokens::new(500), hits_max: 5 };
+    let request = RecallRequest { limit: Some(5), ..RecallRequest::from("zephyr0") };
+    let query = request.query(Tokens::new(500), &engine.settings().policy.tools, None);
     let found = recall(engine.log(), &row, &query, &**engine.counter()).await.unwrap();
     found.hits.into_iter().map(|hit| hit.reference).collect()
 }

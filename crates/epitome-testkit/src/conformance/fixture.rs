@@ -10,7 +10,7 @@ use super::Reason;
 use epitome_runtime::ids::{Moment, TenantId, ThreadId, ThreadKey};
 use epitome_runtime::store::{
     ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobKind, JobRow, Lease, MessageRow,
-    NewJob, PlanRow, Segment, Sensitivity, Store, StoreError, ThreadRow, Write,
+    NewJob, PlanRow, SearchOrder, Segment, Sensitivity, Store, StoreError, ThreadRow, Write,
 };
 
 /// Later than every moment that a case vacuums before.
@@ -170,7 +170,7 @@ pub(super) async fn found(
     words: &str,
 ) -> Result<Vec<(u64, u32)>, StoreError> {
     let terms: Vec<String> = words.split(' ').map(str::to_owned).collect();
-    let candidates = store.search(tenant, segments, &terms, 100).await?;
+    let candidates = store.search(tenant, segments, &terms, SearchOrder::Best, 100).await?;
     Ok(candidates.iter().map(|candidate| (candidate.place, candidate.passage)).collect())
 }
 

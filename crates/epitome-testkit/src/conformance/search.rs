@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::fixture::{empty_thread, event, found, index, key, passage, segment, tenant, thread_of};
 use super::{Outcome, claims, conflicts, holds, same};
-use epitome_runtime::store::{Candidate, IndexRow, Store, Write};
+use epitome_runtime::store::{Candidate, IndexRow, SearchOrder, Store, StoreError, Write};
 
 claims! {
     "a passage is found by any of its terms and tells where it is" => any_term,
     "a passage that holds more of the terms, or a term more often, comes first" => ranking,
     "an answer is no longer than asked for and keeps the best" => limited,
+    "asked for the newest, an answer begins with the passages of the last messages, however well others fit" => newest,
     "of each segment only passages before its end are found" => bounded,
     "a passage that is indexed already stays as it is" => kept,
     "an index that is dropped finds nothing and can be made anew" => dropped,
@@ -23,7 +24,9 @@ claims! {
 async fn any_term(store: Arc<dyn Store>) -> Outcome {
     let key = empty_thread(&store).await?;
     store.apply(&[index(&key, vec![passage(4, 2, "red green"), passage(9, 0, "blue")])]).await?;
-    let answer = store.search(&key.tenant, &[segment(&key, 100)], &["green".into(), "grey".into()], 10).await?;
+    let answer = store
+        .search(&key.tenant, &[segment(&key, 100)], &["green".into(), "grey".into()], SearchOrder::Best, 10)
+        .await?;
     let score = answer.first().map_or(0.0, |candidate| candidate.score);
     let thread = key.thread.clone();
     let wanted = Candidate { thread, place: 4, passage: 2, first_line: 21, last_line: 30, score };
@@ -48,9 +51,23 @@ async fn ranking(store: Arc<dyn Store>) -> Outcome {
     same("how many for one term", more_often.len(), 3)?;
     let more_terms = found(&store, &key.tenant, &all, "valve four").await?;
     same("the answer for two terms", more_terms, vec![(2, 0), (0, 0)])?;
-    let answer = store.search(&key.tenant, &all, &["pump".into(), "valve".into()], 10).await?;
+    let answer = store.search(&key.tenant, &all, &["pump".into(), "valve".into()], SearchOrder::Best, 10).await?;
     let falling = answer.windows(2).all(|pair| pair[0].score >= pair[1].score);
     holds("the scores do not fall", falling)
+}
+
+async fn newest(store: Arc<dyn Store>) -> Outcome {
+    let key = empty_thread(&store).await?;
+    let mut rows: Vec<IndexRow> = (0..30).map(|place| passage(place, 0, "oil oil oil water")).collect();
+    rows.extend([passage(30, 0, "a little oil among many other words"), passage(30, 1, "oil"), passage(31, 0, "sand")]);
+    store.apply(&[index(&key, rows)]).await?;
+    let places = async |until: u64, limit: usize| -> Result<Vec<(u64, u32)>, StoreError> {
+        let answer =
+            store.search(&key.tenant, &[segment(&key, until)], &["oil".into()], SearchOrder::Newest, limit).await?;
+        Ok(answer.iter().map(|candidate| (candidate.place, candidate.passage)).collect())
+    };
+    same("the newest", places(100, 3).await?, vec![(30, 1), (30, 0), (29, 0)])?;
+    same("the newest before an end", places(10, 1).await?, vec![(9, 0)])
 }
 
 async fn limited(store: Arc<dyn Store>) -> Outcome {
@@ -58,10 +75,14 @@ async fn limited(store: Arc<dyn Store>) -> Outcome {
     let mut rows: Vec<IndexRow> = (0..20).map(|place| passage(place, 0, "oil and water and sand")).collect();
     rows.push(passage(20, 0, "oil oil oil and water"));
     store.apply(&[index(&key, rows)]).await?;
-    let answer = store.search(&key.tenant, &[segment(&key, 100)], &["oil".into()], 3).await?;
+    let answer = store.search(&key.tenant, &[segment(&key, 100)], &["oil".into()], SearchOrder::Best, 3).await?;
     same("how many", answer.len(), 3)?;
     same("the best", answer.first().map(|candidate| candidate.place), Some(20))?;
-    same("none asked for", store.search(&key.tenant, &[segment(&key, 100)], &["oil".into()], 0).await?, Vec::new())
+    same(
+        "none asked for",
+        store.search(&key.tenant, &[segment(&key, 100)], &["oil".into()], SearchOrder::Best, 0).await?,
+        Vec::new(),
+    )
 }
 
 async fn bounded(store: Arc<dyn Store>) -> Outcome {
@@ -73,7 +94,9 @@ async fn bounded(store: Arc<dyn Store>) -> Outcome {
     store
         .apply(&[index(&parent, words(&[1, 2, 3, 4])), index(&fork, words(&[2, 5, 6, 7])), index(&stray, words(&[0]))])
         .await?;
-    let answer = store.search(&parent.tenant, &[segment(&parent, 3), segment(&fork, 7)], &["steam".into()], 10).await?;
+    let answer = store
+        .search(&parent.tenant, &[segment(&parent, 3), segment(&fork, 7)], &["steam".into()], SearchOrder::Best, 10)
+        .await?;
     let mut places: Vec<_> = answer.into_iter().map(|found| (found.thread, found.place)).collect();
     places.sort();
     let (of_parent, of_fork) = (|place| (parent.thread.clone(), place), |place| (fork.thread.clone(), place));
@@ -163,7 +186,7 @@ async fn nothing(store: Arc<dyn Store>) -> Outcome {
     let bare = IndexRow { terms: Vec::new(), ..passage(0, 0, "") };
     store.apply(&[index(&key, vec![bare, passage(1, 0, "word")]), index(&key, Vec::new())]).await?;
     let all = [segment(&key, 100)];
-    same("no term", store.search(&key.tenant, &all, &[], 10).await?, Vec::new())?;
+    same("no term", store.search(&key.tenant, &all, &[], SearchOrder::Best, 10).await?, Vec::new())?;
     same("an empty term", found(&store, &key.tenant, &all, "").await?, Vec::new())?;
     same("a term twice", found(&store, &key.tenant, &all, "word word").await?, vec![(1, 0)])
 }

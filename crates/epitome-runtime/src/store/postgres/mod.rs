@@ -29,7 +29,7 @@ use super::encode::limit as most;
 use super::rule::LAPSED;
 use super::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow,
-    Result, Segment, Store, StoreError, ThreadRow, Write,
+    Result, SearchOrder, Segment, Store, StoreError, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -302,12 +302,13 @@ impl Store for PostgresStore {
         tenant: &TenantId,
         segments: &[Segment],
         terms: &[String],
+        order: SearchOrder,
         limit: usize,
     ) -> Result<Vec<Candidate>> {
         let Some(query) = search::any_of(terms) else { return Ok(Vec::new()) };
         let (threads, ends) = search::columns(segments);
         let values: Values<'_> = &[&tenant.as_str(), &threads, &ends, &query, &most(limit)];
-        let rows = self.selected(search::FIND, values).await?;
+        let rows = self.selected(search::find(order), values).await?;
         Ok(rows.iter().map(search::candidate).collect::<Result<_, _>>()?)
     }
 

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use super::failure::Fault;
 use crate::store::columns::Columns as _;
-use crate::store::{Candidate, Segment};
+use crate::store::{Candidate, SearchOrder, Segment};
 
 /// The most bytes of a lexeme.
 const TERM_BYTES_MAX: usize = 2_000;
@@ -22,11 +22,25 @@ const POSITION_MAX: usize = 16_383;
 const POSITIONS_MAX: usize = 255;
 
 /// Finds passages of a thread: those that hold its lexeme and any of the terms, ranked by how often they do.
-pub(super) const FIND: &str = "SELECT t.thread, p.place, p.passage, p.first_line, p.last_line, \
+const FIND_BEST: &str = "SELECT t.thread, p.place, p.passage, p.first_line, p.last_line, \
      ts_rank(p.terms, $4::text::tsquery, 1)::float8 AS fit FROM unnest($2::text[], $3::bigint[]) s (thread, until) \
      JOIN threads t ON t.tenant = $1 AND t.thread = s.thread \
      JOIN passages p ON p.terms @@ (quote_literal(' ' || t.no)::tsquery && $4::text::tsquery) \
      AND p.thread = t.no AND p.place < s.until ORDER BY fit DESC, p.place, p.passage LIMIT $5";
+
+/// The same, those of the newest messages first, without a rank.
+const FIND_NEWEST: &str = "SELECT t.thread, p.place, p.passage, p.first_line, p.last_line, 0::float8 AS fit \
+     FROM unnest($2::text[], $3::bigint[]) s (thread, until) JOIN threads t ON t.tenant = $1 AND t.thread = s.thread \
+     JOIN passages p ON p.terms @@ (quote_literal(' ' || t.no)::tsquery && $4::text::tsquery) \
+     AND p.thread = t.no AND p.place < s.until ORDER BY p.place DESC, p.passage DESC LIMIT $5";
+
+/// Returns the query for an order.
+pub(super) fn find(order: SearchOrder) -> &'static str {
+    match order {
+        SearchOrder::Best => FIND_BEST,
+        SearchOrder::Newest => FIND_NEWEST,
+    }
+}
 
 /// The terms as a vector: each with its positions.
 pub(super) fn vector(terms: &[String]) -> String {

@@ -31,7 +31,7 @@ use super::columns::FromColumns;
 use super::encode::limit as most;
 use super::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow,
-    Result, Segment, Store, ThreadRow, Write,
+    Result, SearchOrder, Segment, Store, ThreadRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -185,10 +185,11 @@ impl Store for SqliteStore {
         tenant: &TenantId,
         segments: &[Segment],
         terms: &[String],
+        order: SearchOrder,
         limit: usize,
     ) -> Result<Vec<Candidate>> {
         let (tenant, segments, terms) = (tenant.clone(), segments.to_vec(), terms.to_vec());
-        self.read(move |conn| search::search(conn, &tenant, &segments, &terms, limit)).await
+        self.read(move |conn| search::search(conn, &tenant, &segments, &terms, order, limit)).await
     }
 
     async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>> {

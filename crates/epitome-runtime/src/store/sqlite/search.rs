@@ -11,7 +11,7 @@ use super::slot;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
 use crate::store::encode::limit;
 use crate::store::rule::not_at;
-use crate::store::{Candidate, IndexRow, Segment};
+use crate::store::{Candidate, IndexRow, SearchOrder, Segment};
 
 /// Adds the passages that are not there.
 pub(super) fn index(conn: &Connection, key: &ThreadKey, rows: &[IndexRow]) -> Result<()> {
@@ -53,12 +53,13 @@ fn made_lane(conn: &Connection, key: &ThreadKey) -> Result<i64> {
     Ok(conn.last_insert_rowid())
 }
 
-/// Finds passages that hold any of the terms, best first.
+/// Finds passages that hold any of the terms, in an order.
 pub(super) fn search(
     conn: &Connection,
     tenant: &TenantId,
     segments: &[Segment],
     terms: &[String],
+    order: SearchOrder,
     most: usize,
 ) -> Result<Vec<Candidate>> {
     let Some(query) = any_of(terms) else { return Ok(Vec::new()) };
@@ -66,25 +67,36 @@ pub(super) fn search(
     for segment in segments {
         let key = ThreadKey::new(tenant.clone(), segment.thread.clone());
         let Some(lane) = lane(conn, &key)? else { continue };
-        found.extend(ranked(conn, segment, slot::passages(lane, segment.until), &query, most)?);
+        found.extend(found_in(conn, segment, slot::passages(lane, segment.until), &query, order, most)?);
     }
-    found.sort_by(|one, other| other.score.total_cmp(&one.score));
+    found.sort_by(|one, other| match order {
+        SearchOrder::Best => other.score.total_cmp(&one.score),
+        SearchOrder::Newest => (other.place, other.passage).cmp(&(one.place, one.passage)),
+    });
     found.truncate(most);
     Ok(found)
 }
 
-fn ranked(
+fn found_in(
     conn: &Connection,
     segment: &Segment,
     (first, last): (i64, i64),
     query: &str,
+    order: SearchOrder,
     most: usize,
 ) -> Result<Vec<Candidate>> {
-    // Ranked before joined: the lines of those alone that are answered.
-    let mut select = conn.prepare_cached(
-        "SELECT slot, fit, first_line, last_line FROM (SELECT rowid AS place, bm25(search) AS fit FROM search \
-         WHERE search MATCH ? AND rowid BETWEEN ? AND ? ORDER BY fit LIMIT ?) CROSS JOIN passages ON slot = place",
-    )?;
+    // Ordered before joined: the lines of those alone that are answered. The newest are found without scoring any.
+    let mut select = conn.prepare_cached(match order {
+        SearchOrder::Best => {
+            "SELECT slot, fit, first_line, last_line FROM (SELECT rowid AS place, bm25(search) AS fit FROM search \
+             WHERE search MATCH ? AND rowid BETWEEN ? AND ? ORDER BY fit LIMIT ?) CROSS JOIN passages ON slot = place"
+        }
+        SearchOrder::Newest => {
+            "SELECT slot, fit, first_line, last_line FROM (SELECT rowid AS place, 0.0 AS fit FROM search \
+             WHERE search MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?) \
+             CROSS JOIN passages ON slot = place"
+        }
+    })?;
     let hits = select.query_map(params![query, first, last, limit(most)], |row| candidate(row, &segment.thread))?;
     Ok(hits.collect::<Result<_, _>>()?)
 }

@@ -1,0 +1,171 @@
+//! Reading back: what left a thread's prompts, by search or by name. The parameters are those of the tools `recall` and
+//! `read_artifact`, and so are their answers as text.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use epitome::budget::Tokens;
+use epitome_runtime::recall::{LeftOut as RecallLeftOut, LeftOutReason, RecallHit};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+
+use super::extract::{ApiCaller, PathParams, QueryParams};
+use super::{Api, ApiError};
+use crate::tools::{Call, OpenedThread, READ_ARTIFACT, RECALL, read};
+
+/// The most tokens of one answer.
+const TOKENS_MAX: Tokens = Tokens::new(1_000_000);
+
+/// Lines of a file that are not in it any more.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Outdated {
+    /// The first line.
+    from: u32,
+    /// The last line.
+    to: u32,
+    /// The message since which they are not in the file.
+    by: String,
+}
+
+/// A passage that was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Hit {
+    /// Its message, such as m41.
+    reference: String,
+    /// Who said it: user, assistant, tool or other.
+    role: String,
+    /// The tool that was called or answered.
+    tool: Option<String>,
+    /// The file that it shows, changes or names.
+    file: Option<String>,
+    /// True if it is the result of a call that failed.
+    failed: bool,
+    /// The function, type or section that it belongs to, unless that is among its lines.
+    home: Option<String>,
+    /// The first of its lines.
+    from: u32,
+    /// The last of its lines.
+    to: u32,
+    /// Its lines.
+    text: String,
+    /// Those of its lines that are not in the file any more.
+    outdated: Vec<Outdated>,
+}
+
+/// The reasons for which a passage is not shown.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum NotShown {
+    /// There was no room for it.
+    NoRoom,
+    /// Its lines stand in the prompt.
+    InPrompt,
+    /// A passage that is shown has the same lines.
+    Repeated,
+}
+
+/// A passage that was found and is not shown.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct LeftOut {
+    /// Its message, such as m41.
+    reference: String,
+    /// Who said it: user, assistant, tool or other.
+    role: String,
+    /// The line that was found.
+    line: String,
+    /// Why it is not shown.
+    reason: NotShown,
+}
+
+/// The result of a search.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Recalled {
+    /// The thread.
+    thread: String,
+    /// The passages, in the order in which they are worth reading.
+    hits: Vec<Hit>,
+    /// The number of passages that are not shown.
+    left_out: usize,
+    /// The first of those.
+    others: Vec<LeftOut>,
+    /// The result as a model reads it.
+    text: String,
+}
+
+/// Content that was read back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ReadBack {
+    /// The thread.
+    thread: String,
+    /// What was read: an artifact, messages or a file.
+    name: String,
+    /// The content as a model reads it, under a line that says what it is.
+    text: String,
+}
+
+pub(super) async fn recall(
+    State(api): State<Api>,
+    ApiCaller(access): ApiCaller,
+    PathParams(name): PathParams<String>,
+    QueryParams(asked): QueryParams<BTreeMap<String, String>>,
+) -> Result<Json<Recalled>, ApiError> {
+    let row = api.thread(&access, &name).await?;
+    let Call::Recall(request) = call(RECALL.name, &asked)? else { return Err(ApiError::NoRoute) };
+    let mut opened = OpenedThread::load(api.engine(), &access, row.key.thread).await?;
+    let found = opened.reader().recall(&request).await?;
+    Ok(Json(Recalled {
+        thread: name,
+        text: found.render(),
+        left_out: found.left_out,
+        hits: found.hits.into_iter().map(hit).collect(),
+        others: found.others.into_iter().map(left_out).collect(),
+    }))
+}
+
+pub(super) async fn show(
+    State(api): State<Api>,
+    ApiCaller(access): ApiCaller,
+    PathParams(name): PathParams<String>,
+    QueryParams(asked): QueryParams<BTreeMap<String, String>>,
+) -> Result<Json<ReadBack>, ApiError> {
+    let row = api.thread(&access, &name).await?;
+    let Call::ReadArtifact(request) = call(READ_ARTIFACT.name, &asked)? else { return Err(ApiError::NoRoute) };
+    let mut opened = OpenedThread::load(api.engine(), &access, row.key.thread).await?;
+    let outcome = read(api.engine(), &mut opened.reader(), TOKENS_MAX, &request).await?;
+    if outcome.is_error {
+        return Err(ApiError::Query(outcome.text));
+    }
+    Ok(Json(ReadBack { thread: name, name: request.name(), text: outcome.text }))
+}
+
+/// Reads a query as the arguments of a tool.
+fn call(tool: &str, asked: &BTreeMap<String, String>) -> Result<Call, ApiError> {
+    Call::parse(tool, &json!(asked).to_string()).map_err(|outcome| ApiError::Query(outcome.text))
+}
+
+fn hit(hit: RecallHit) -> Hit {
+    let outdated = hit.outdated.into_iter();
+    Hit {
+        reference: hit.reference,
+        role: hit.role,
+        tool: hit.tool,
+        file: hit.file,
+        failed: hit.failed,
+        home: hit.home,
+        from: *hit.lines.start(),
+        to: *hit.lines.end(),
+        text: hit.text,
+        outdated: outdated.map(|old| Outdated { from: *old.lines.start(), to: *old.lines.end(), by: old.by }).collect(),
+    }
+}
+
+fn left_out(one: RecallLeftOut) -> LeftOut {
+    let reason = match one.reason {
+        LeftOutReason::NoRoom => NotShown::NoRoom,
+        LeftOutReason::InPrompt => NotShown::InPrompt,
+        LeftOutReason::Repeats(_) => NotShown::Repeated,
+    };
+    LeftOut { reference: one.reference, role: one.role, line: one.line, reason }
+}
