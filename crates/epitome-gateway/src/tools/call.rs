@@ -5,7 +5,7 @@
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use epitome_runtime::recall::{FileQuestion, MessageSelection, RecallFilter, RecallRequest, Who, message_number};
 
@@ -261,7 +261,9 @@ fn after(value: Option<Value>) -> Result<Option<u64>, Outcome> {
 
 fn parsed<T: DeserializeOwned>(tool: &str, arguments: &str) -> Result<T, Outcome> {
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-    serde_json::from_str(arguments).map_err(|error| {
+    // A list would be taken for the fields in their order.
+    let fields = serde_json::from_str::<Map<String, Value>>(arguments);
+    fields.and_then(|fields| serde_json::from_value(Value::Object(fields))).map_err(|error| {
         let error = error.to_string();
         let (what, _) = error.split_once(" at line ").unwrap_or((&error, ""));
         Outcome::failure(format!("The arguments of `{tool}` cannot be used: {what}. Call it again with its schema."))
