@@ -113,7 +113,7 @@ async fn an_artifact_is_read_whole_by_lines_and_by_words() {
 async fn a_thread_is_searched_and_read_back_with_the_parameters_of_the_tools() {
     let world = World::new().await;
     for (asked, holds) in [
-        ("recall?query=module_0&who=user", "m1"),
+        ("recall?query=module_0&who=tool", "m3 tool read"),
         ("recall?query=value_0_3&tool=read&file=module_0.rs&after=m2&newest=true&limit=1", "m3 tool read"),
         ("read?id=m1-m2", "[m1 user]"),
         ("read?id=m2&around=1", "[m3 tool]"),

@@ -167,7 +167,7 @@ async fn every_argument_of_reading_back_arrives() {
             "[module_0.rs, lines 1-2 of",
             "[src/module_0.rs as it stands: whole",
         ),
-        ("recall", json!({"query": "module_0", "who": "user"}), "[", "m1"),
+        ("recall", json!({"query": "module_0", "who": "tool"}), "[", "m3 tool read"),
         (
             "recall",
             json!({"query": "zephyr0", "tool": "read", "file": "module_0.rs"}),
