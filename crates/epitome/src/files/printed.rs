@@ -77,8 +77,7 @@ fn numbered<'a>(lines: &[&'a str]) -> Option<(usize, Vec<&'a str>)> {
         let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
         rest.starts_with("| ") || rest.starts_with(": ")
     };
-    let spaced = found.iter().all(|(_, body)| body.is_empty() || body.starts_with(' '))
-        && lines.iter().any(is_spaced);
+    let spaced = found.iter().all(|(_, body)| body.is_empty() || body.starts_with(' ')) && lines.iter().any(is_spaced);
     let body = |body: &'a str| if spaced { body.strip_prefix(' ').unwrap_or(body) } else { body };
     Some(((first as usize).max(1), found.into_iter().map(|(_, text)| body(text)).collect()))
 }
