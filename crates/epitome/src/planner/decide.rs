@@ -295,11 +295,12 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The policy's rungs, in its order. Where all results and media together are less than must go, no rung before the summary can
-/// suffice, and the summary takes the place of whatever they would leave: then it comes first.
+/// The policy's rungs, in its order. Where little of the prompt may stay, pointers and placeholders would be most of what is left; and
+/// where all results and media together are less than must go, no rung before the summary can suffice. Then the summary comes first.
 fn rung_order(policy: &Policy, board: &Board<'_>) -> Vec<Rung> {
     let mut rungs = policy.rungs.clone();
-    if board.total - movable_tokens(board) > board.planner.room.target {
+    let target = board.planner.room.target;
+    if target < board.total.share(policy.summarize.first_below) || board.total - movable_tokens(board) > target {
         rungs.sort_by_key(|rung| *rung != Rung::Summarize);
     }
     rungs

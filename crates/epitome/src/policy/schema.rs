@@ -161,6 +161,9 @@ rules! {
         pub ratio: f64 = 0.25,
         /// The most tokens a summary may take; 0: no bound of its own.
         pub tokens_max: Tokens = Tokens::ZERO,
+        /// When less than this share of the prompt may stay, the summary comes before all other rungs: pointers and
+        /// placeholders would be most of what is left.
+        pub first_below: f64 = 0.35,
         /// The layout of the summary.
         pub form: SummaryForm = SummaryForm::Structured,
         /// User messages of the span that stay verbatim, newest first, up to this many tokens.
@@ -401,6 +404,7 @@ impl Policy {
             ("protect.tail_max_exact", self.protect.tail_max_exact.unwrap_or(1.0), share),
             ("summarize.ratio", self.summarize.ratio, share),
             ("trim.keep_share", self.trim.keep_share, share),
+            ("summarize.first_below", self.summarize.first_below, share_or_none),
             ("price.read", self.price.read, price),
             ("price.write", self.price.write, price),
         ];

@@ -48,7 +48,7 @@ const PASTED_SHARE: f64 = 0.05;
 const CROWDED_SHARE: f64 = 0.7;
 /// An open request that is mostly pasted, a plan to carry out or a review to work through, stays whole up to the larger share;
 /// above it, its outline gets the smaller one, so that there is room for what was done about it.
-const OPEN_PASTED_MAX: f64 = 0.7;
+const OPEN_PASTED_MAX: f64 = 0.8;
 const OPEN_PASTED_SHARE: f64 = 0.4;
 const STATE_SHARE: f64 = 0.15;
 const FACTS_SHARE: f64 = 0.4;

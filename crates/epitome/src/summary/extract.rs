@@ -266,9 +266,12 @@ fn note_calls<'t>(
     message: &'t Message,
     tools: &Tools,
 ) {
-    // A summarizer that is not shown a tool's parts is not told of them either.
-    for call in message.calls().filter(|call| tools.is_summarized(&call.name)) {
+    for call in message.calls() {
         let meaning = tools.meaning(call);
+        // A summarizer that is not shown a tool's parts is not told of them either. A list of tasks is the agent's own words.
+        if !tools.is_summarized(&call.name) && meaning.class != Some(ToolClass::Plan) {
+            continue;
+        }
         for path in &meaning.paths {
             note_file(items, seen, path, &meaning, place);
         }
