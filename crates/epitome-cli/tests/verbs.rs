@@ -368,7 +368,7 @@ fn every_preset_compacts_the_sample() {
 fn json_of_a_compaction_has_the_receipt() {
     let bench = threads();
     let json = bench.run(&["compact", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&json), @"file format messages turns tokens reported counted policy before after room limit window steps warnings items summary notices compacted dry_run record written artifacts");
+    assert_snapshot!(keys(&json), @"file format messages turns tokens reported counted policy before after room limit window steps warnings items summary notices compacted dry_run trigger record written artifacts");
     assert_snapshot!(keys(&json["items"]), @"retained recoverable lost entries");
 }
 

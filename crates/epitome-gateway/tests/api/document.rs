@@ -148,14 +148,14 @@ async fn a_change_of_the_notes_is_answered_as_the_document_says() {
         assert_eq!(mistakes(&document, answer, &notes, ""), Vec::<String>::new(), "{notes:#}");
         assert_eq!(notes, world.fine(path).await, "{change}");
     }
-    for (change, code) in [
-        (json!({"action": "hide", "message": "m99", "text": "x"}), "note"),
-        (json!({"action": "show", "message": "m1"}), "note"),
-        (json!({"action": "erase"}), "body"),
-        (json!([]), "body"),
+    for (change, status, code) in [
+        (json!({"action": "hide", "message": "m99", "text": "x"}), 404, "not_found"),
+        (json!({"action": "show", "message": "m1"}), 400, "note"),
+        (json!({"action": "erase"}), 400, "body"),
+        (json!([]), 400, "body"),
     ] {
-        let (status, said) = post(path, &change).await;
-        assert_eq!((status, &said["error"]["code"]), (400, &code.into()), "{change}: {said}");
+        let (answered, said) = post(path, &change).await;
+        assert_eq!((answered, &said["error"]["code"]), (status, &code.into()), "{change}: {said}");
         assert_eq!(mistakes(&document, error, &said, ""), Vec::<String>::new());
     }
     let elsewhere = post("/api/threads/b-own/notes", &json!({"action": "pin", "text": "x"})).await;

@@ -24,7 +24,7 @@ async fn a_hundred_rounds_through_the_gateway_lose_no_fact_and_no_number() {
     talk.hears("Gladly.").says(&FACTS.join(" "));
     let (mut plan, mut thread) = (0, String::new());
     for _ in 0..4 * ROUNDS {
-        for _ in 0..5 {
+        for _ in 0..12 {
             talk.works(150);
         }
         let got = talk.send(&world.gate).await.fine();

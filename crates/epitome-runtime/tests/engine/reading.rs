@@ -94,8 +94,8 @@ impl Citing {
         let lines: Vec<&str> = text.lines().collect();
         let at = lines.iter().rposition(|line| line.starts_with("Request ")).expect("a request is shown");
         let request = lines[at].trim_start_matches("Request ").split(':').next().unwrap().parse().unwrap();
-        let number = lines[at - 1].trim_start_matches('[').split(']').next().unwrap();
-        (request, number.to_owned())
+        let above = lines[at - 1].split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty());
+        (request, above.expect("its number stands above it").to_owned())
     }
 }
 
@@ -112,8 +112,9 @@ impl Model for Citing {
     async fn answer(&self, prompt: &ModelPrompt, hear: &mut Hear<'_>) -> Result<ModelAnswer, ModelError> {
         let (request, number) = Citing::cited(prompt);
         self.0.lock().unwrap().push(request);
-        let said =
-            format!(r#"{{"goal":"Keep order.","progress":[{{"text":"cited request {request}","message":{number}}}]}}"#);
+        let said = format!(
+            r#"{{"goal":"Keep order.","progress":[{{"text":"cited request {request}","message":"m{number}"}}]}}"#
+        );
         answer(&format!("text = '''{said}'''")).answer(prompt, hear).await
     }
 }
@@ -153,7 +154,9 @@ async fn what_a_model_refers_to_is_a_place_in_the_log_also_after_messages_left_m
     assert!(cited.len() > 2);
     for request in cited {
         let text = format!("cited request {request}");
-        let places: Vec<u64> = found.iter().filter(|(said, _)| *said == text).map(|(_, place)| *place).collect();
+        // Its number stands behind it.
+        let cites = |said: &str| said.strip_prefix(&text).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("));
+        let places: Vec<u64> = found.iter().filter(|(said, _)| cites(said)).map(|(_, place)| *place).collect();
         assert!(!places.is_empty(), "{text} is in the summary: {found:?}");
         for place in places {
             assert_eq!(place, 4 * request as u64, "{text}");

@@ -24,7 +24,7 @@ use super::excerpt::render_excerpts;
 use super::extract::{extract, gives_reason, turn_context, update_request_states};
 use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
 use super::merge::{forget_revised, merge, merge_model, without_written};
-use super::parse::{RequestLabel, SHORT_BYTES_MAX};
+use super::parse::{DONE_SO_FAR, RequestLabel, SHORT_BYTES_MAX};
 use super::passages::{Passage, Passages, SourceKind};
 use super::pending::SummaryContext;
 use super::select::{Pick, select};
@@ -33,10 +33,10 @@ use super::state::StateDelta;
 use super::structured::{ErrorFact, OpenItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest};
 use super::text_index::TextIndex;
 use super::wishes::wanted_sections;
-use super::work_state::{only_reads, run_kind};
+use super::work_state::{SINCE, StateLine, only_reads, run_kind};
 use crate::budget::{Recount, Tokens, longest};
 use crate::message::is_user_command;
-use crate::policy::SummaryForm;
+use crate::policy::{SummaryForm, ToolClass};
 use crate::thread::{HarnessText, Message, Role, Speaker, Thread, pieces};
 
 // Shares of the limit, tuned by `just eval`.
@@ -48,8 +48,8 @@ const PASTED_SHARE: f64 = 0.05;
 const CROWDED_SHARE: f64 = 0.7;
 /// An open request that is mostly pasted, a plan to carry out or a review to work through, stays whole up to the larger share;
 /// above it, its outline gets the smaller one, so that there is room for what was done about it.
-const OPEN_PASTED_MAX: f64 = 0.8;
-const OPEN_PASTED_SHARE: f64 = 0.4;
+const OPEN_PASTED_MAX: f64 = 0.9;
+const OPEN_PASTED_SHARE: f64 = 0.7;
 const STATE_SHARE: f64 = 0.15;
 const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
@@ -544,7 +544,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Writes how things are: tests, builds, commits, and the newest actions that leave the prompt.
     fn write_state(&mut self, passages: &mut Passages<'_>) {
-        let lines = self.items.state.iter().map(|line| format!("{} (m{})", line.text(), line.place + 1)).collect();
+        let lines = self.items.state.iter().map(|line| self.state_line(line)).collect();
         self.write_newest(Section::State, lines, STATE_SHARE);
         if let Some((number, command)) = self.newest_command()
             && self.open_section(Section::State)
@@ -560,6 +560,18 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             passages.sources[source].is_told = true;
             let _ = writeln!(self.out, "- {line}");
         }
+    }
+
+    /// Renders a line of the state; of a run, with how many files were changed after it.
+    fn state_line(&self, line: &StateLine) -> String {
+        let changed = self.items.files.iter().filter(|file| file.written.max(file.patched) > Some(line.place)).count();
+        let since = match changed {
+            _ if !line.kind.is_run() => String::new(),
+            0 => String::new(),
+            1 => format!("{SINCE}1 file was changed since"),
+            _ => format!("{SINCE}{changed} files were changed since"),
+        };
+        format!("{} (m{}{since})", line.text(), line.place + 1)
     }
 
     /// Returns a command such as `/review` with the number of its message, where the user said nothing after it. A skill's text, which
@@ -641,7 +653,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         } else {
             self.write_quote(&task.text, task.place, most, &label);
         }
-        for line in self.progress_lines() {
+        let lines = self.progress_lines();
+        if !lines.is_empty() && !is_told {
+            let _ = writeln!(self.out, "{DONE_SO_FAR}{}:", task.place + 1);
+        }
+        for line in lines {
             let _ = writeln!(self.out, "{line}");
         }
     }
@@ -653,7 +669,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if lines.is_empty() || !self.open_section(Section::TurnContext) {
             return;
         }
-        let _ = writeln!(self.out, "Done so far for m{}:", place + 1);
+        let _ = writeln!(self.out, "{DONE_SO_FAR}{}:", place + 1);
         for line in lines {
             let _ = writeln!(self.out, "{line}");
         }
@@ -748,9 +764,14 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let is_told = |error: &ErrorFact| {
             run_kind(&error.about).is_some_and(|kind| self.items.state.iter().any(|line| line.kind == kind))
         };
+        let tools = &self.pending.policy.tools;
+        let looked_up = |error: &ErrorFact| {
+            let tool = error.about.split_once(' ').map_or(error.about.as_str(), |(tool, _)| tool);
+            matches!(tools.class(tool), Some(ToolClass::Read | ToolClass::Search))
+        };
         let is_of_work = |error: &&ErrorFact| {
             let is_command = self.items.commands.iter().any(|command| command.place == error.place);
-            error.fixed.is_none() && !is_told(error) && (!is_command || !only_reads(&error.about))
+            error.fixed.is_none() && !is_told(error) && !looked_up(error) && (!is_command || !only_reads(&error.about))
         };
         let open = self.items.errors.iter().filter(is_of_work);
         let mut lines: Vec<String> = Vec::new();

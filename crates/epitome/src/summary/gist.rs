@@ -8,6 +8,7 @@
 //! a few short lines               all of them, "; " between        likewise, more of them
 //! lines of a search               4 hits: src/cart.rs (3), …       likewise
 //! a failure                       the lines that say what failed   likewise
+//! JSON on one line                                                 (data)
 //! a long output                                                    its first and its last line, how many lines it had
 //! ```
 //!
@@ -69,7 +70,8 @@ pub(crate) fn gist(command: Option<&str>, output: &str, failed: bool, root: &str
     let fits = |chars_max: usize| whole.chars().count() <= chars_max;
     let full = match () {
         () if fits(FULL_CHARS_MAX) => whole.clone(),
-        () if is_data || lines.len() == 1 => one_line(&whole, END_CHARS_MAX),
+        () if is_data => "(data)".to_owned(),
+        () if lines.len() == 1 => one_line(&whole, END_CHARS_MAX),
         () => {
             let (first, last) = (one_line(&shown(first), END_CHARS_MAX), one_line(&shown(last), END_CHARS_MAX));
             format!("{first} … {last} ({} lines)", lines.len())
@@ -109,6 +111,7 @@ mod tests {
         let hits: String = (1..12).map(|n| format!("/w/src/cart.rs:{n}:    let total = price * count;\n")).collect();
         let hits = format!("{hits}/w/src/tax.rs:9:    let total = 1;\n");
         let ended = "a line of a long output … a line of a long output (59 lines)";
+        let data = format!("{{\"rows\":[{}]}}", "1,".repeat(200));
         let failure = format!("{long}--- FAIL: TestTotal\n    got 3, want 4\n");
         let rejected = "The user doesn't want to proceed with this tool use. STOP what you are doing";
         let cases = [
@@ -155,6 +158,7 @@ mod tests {
                 "failed: --- FAIL: TestTotal; got 3, want 4",
             ),
             ("long", None, &long, false, "", ended),
+            ("data", None, &data, false, "", "(data)"),
             ("the shell's notice", None, "done\nShell cwd was reset to /w", false, "done", "done"),
             ("rejected", Some("cargo test"), rejected, true, "rejected by the user", "rejected by the user"),
         ];

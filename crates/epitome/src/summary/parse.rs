@@ -32,6 +32,9 @@ use crate::thread::{Outcome, own_words};
 /// Stands before the request that is open.
 pub(super) const LATEST_REQUEST: &str = "Latest request (m";
 
+/// Stands before what was done about it.
+pub(super) const DONE_SO_FAR: &str = "Done so far for m";
+
 /// Adds the items of an earlier summary's text to `items`; those without a place of their own get the text's.
 pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummary) {
     let first = items.requests.len();
@@ -236,8 +239,11 @@ fn parse_requests(items: &mut StructuredSummary, body: &str) {
     }
 }
 
-/// Tells whether a line is progress under the latest request: `- edited src/a.rs (m13)`.
+/// Tells whether a line is progress under the latest request, `- edited src/a.rs (m13)`, or opens it.
 fn is_progress(line: &str) -> bool {
+    if line.starts_with(DONE_SO_FAR) {
+        return true;
+    }
     let number = line.strip_suffix(')').and_then(|line| line.rsplit_once("(m")).map(|(_, number)| number);
     line.starts_with("- ") && number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -28,7 +28,7 @@ use std::ops::Range;
 
 use super::lexicon::{Feature, FeatureKind, Lexicon, fingerprint};
 use super::lines::{LinePiece, each_line, estimate_tokens, gutter};
-use super::passages::{Passage, Passages, SourceKind, TextOrigin};
+use super::passages::{Passage, Passages, RESULT, SourceKind, TextOrigin};
 use crate::policy::ArgumentKind;
 
 // Weights of a mention by its author. An agent repeats its own words and deeds many times more often than what tools
@@ -188,7 +188,9 @@ impl<'a> Reading<'a> {
                 (CALL_WEIGHT * recency.at(source.last)).sqrt() * if source.is_lookup { LOOKUP_FAVOR } else { 1.0 };
             reading.labels.push(Label { tokens: estimate_tokens(&source.label) + 1.0, favor, features });
             let is_call = matches!(source.kind, SourceKind::File | SourceKind::Command | SourceKind::Call);
-            if is_call && !source.is_told {
+            // A look-up whose result a few words do not tell is worth nothing by its name alone.
+            let is_bare_lookup = source.is_lookup && !source.action.is_empty() && !source.label.contains(RESULT);
+            if is_call && !source.is_told && !is_bare_lookup {
                 reading.lines.push(Line {
                     text: "",
                     source: at,

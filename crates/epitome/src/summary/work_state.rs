@@ -39,6 +39,11 @@ impl StateKind {
     const ALL: [StateKind; 6] =
         [StateKind::Tests, StateKind::Build, StateKind::Checks, StateKind::Branch, StateKind::Commit, StateKind::Push];
 
+    /// Tells whether it is something that was run, and may end otherwise after the next change.
+    pub(super) fn is_run(self) -> bool {
+        matches!(self, StateKind::Tests | StateKind::Build | StateKind::Checks)
+    }
+
     fn label(self) -> &'static str {
         match self {
             StateKind::Tests => "Tests",
@@ -68,18 +73,22 @@ impl StateLine {
         format!("{}: {}", self.kind.label(), self.line)
     }
 
-    /// Parses `Tests: … (m90)`.
+    /// Parses `Tests: … (m90)` and `Tests: … (m90; 2 files were changed since)`.
     pub(super) fn parse(text: &str, place: usize) -> Option<StateLine> {
         let (label, rest) = text.split_once(": ")?;
         let kind = StateKind::ALL.into_iter().find(|kind| kind.label() == label)?;
         let with_place = rest.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (m"));
-        let (line, place) = match with_place.and_then(|(line, number)| Some((line, number.parse::<usize>().ok()?))) {
+        let number = |text: &str| text.split_once(SINCE).map_or(text, |(number, _)| number).parse::<usize>().ok();
+        let (line, place) = match with_place.and_then(|(line, text)| Some((line, number(text)?))) {
             Some((line, number)) => (line, number.saturating_sub(1)),
             None => (rest, place),
         };
         Some(StateLine { kind, line: line.to_owned(), place })
     }
 }
+
+/// Stands between the number of a run and what was changed after it.
+pub(super) const SINCE: &str = "; ";
 
 /// The most lines of a failed run that are quoted, and the most characters of each.
 const FAILING_LINES_MAX: usize = 6;
@@ -389,6 +398,8 @@ mod tests {
     #[test]
     fn a_line_is_read_back() {
         let line = StateLine { kind: StateKind::Tests, line: "`x` failed: a (b)".into(), place: 89 };
-        assert_eq!(StateLine::parse(&format!("{} (m90)", line.text()), 0), Some(line));
+        for number in ["m90", "m90; 2 files were changed since"] {
+            assert_eq!(StateLine::parse(&format!("{} ({number})", line.text()), 0), Some(line.clone()));
+        }
     }
 }

@@ -79,7 +79,9 @@ const TASKS: [Task; 8] = [
     Task {
         name: "the next open task",
         act: |prompt| {
-            let open = prompt.lines().find_map(|line| Some(line.split_once("[ ] ")?.1))?;
+            let marks = ["[ ] ", "[open] "];
+            let of = |line: &'_ str| marks.iter().find_map(|mark| Some(line.split_once(mark)?.1.to_owned()));
+            let open = prompt.lines().find_map(of)?;
             Some(open.split(" (").next()?.to_owned())
         },
         right: "Add the rollback script",

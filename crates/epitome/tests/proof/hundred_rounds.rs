@@ -115,7 +115,8 @@ fn titled_turns(text: &str) -> Option<(u32, u32)> {
 fn is_carried(items: &StructuredSummary, under: &Under) -> bool {
     let wrote = |path: &str| items.files.iter().any(|file| file.path.ends_with(path) && file.written.is_some());
     let is_listed = under.policy.tools.is_summarized("write");
-    items.decisions.iter().any(|decision| decision.decision.contains("wire format")) && (wrote("quarry_1_0.txt") || !is_listed)
+    items.decisions.iter().any(|decision| decision.decision.contains("wire format"))
+        && (wrote("quarry_1_0.txt") || !is_listed)
 }
 
 fn a_hundred_rounds(under: &Under) {

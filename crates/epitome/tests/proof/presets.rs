@@ -196,8 +196,10 @@ fn the_user_messages_of_a_codex_stay_newest_first_and_the_one_that_does_not_fit_
 #[test]
 fn a_ladder_moves_results_out_before_it_summarizes_where_that_suffices() {
     let mut under = under("ladder");
-    for low_water in [0.5, 0.2] {
+    // Of a prompt that shrinks to less than `first_below`, pointers would be most of what is left.
+    for (low_water, first_below) in [(0.5, 0.35), (0.2, 0.1)] {
         under.policy.target.low_water = low_water;
+        under.policy.summarize.first_below = first_below;
         // Nearly all is in large results.
         let mut messages = Vec::new();
         (0..30).for_each(|at| {
@@ -210,6 +212,9 @@ fn a_ladder_moves_results_out_before_it_summarizes_where_that_suffices() {
         let rungs: Vec<Option<Rung>> = compaction.plan.steps.iter().map(|step| step.rung).collect();
         assert_eq!(rungs.last(), Some(&Some(Rung::Externalize)), "{low_water}: {rungs:?}");
         assert!(compaction.summaries.is_empty(), "{low_water}");
+        under.policy.summarize.first_below = 0.95;
+        let (_, compaction) = at_trigger(&large, &under, large.thread.total().get() * 9 / 10).expect("it is due");
+        assert_eq!(compaction.plan.steps[0].rung, Some(Rung::Summarize), "{low_water}, below `first_below`");
         // Nearly all is in words: results cannot make room, so their pointers are not made either.
         let mut messages: Vec<Value> = Vec::new();
         (0..400).for_each(|at| {
