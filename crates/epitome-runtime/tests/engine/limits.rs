@@ -182,8 +182,8 @@ async fn an_honest_provider_with_large_tools_leaves_the_calibration_near_one() {
 /// By our own count, the whole prompt is no larger than the window.
 fn is_within(step: &Step, window: u64, engine: &Engine) {
     // A provider reads line breaks, not JSON's two signs for each.
-    let read = |message: &String| engine.counter().count(&message.replace("\\n", "\n")).get();
-    let rendered: u64 = step.messages.iter().map(read).sum();
+    let read = |message: &str| engine.counter().count(&message.replace("\\n", "\n")).get();
+    let rendered: u64 = step.messages.iter().map(|message| read(message)).sum();
     assert!(step.counted() <= Tokens::new(window), "{} of {window}", step.counted());
     assert!(rendered <= window, "{rendered} of {window} as it is written");
 }

@@ -182,6 +182,11 @@ impl<'a> Reading<'a> {
             let is_quotable = !is_kept && !passage.is_heading && !outdated.is_whole(passage);
             reading.passage(passage, is_quotable.then_some(at), weight, is_command, is_file, &outdated);
         }
+        // A call that stays in the prompt needs no heading here.
+        let mut leaves = vec![false; passages.sources.len()];
+        for (passage, _) in passages.passages.iter().zip(is_kept).filter(|(_, is_kept)| !**is_kept) {
+            leaves[passage.source] = true;
+        }
         for (at, source) in passages.sources.iter().enumerate() {
             let features = reading.scan(&source.label, 0.0);
             let favor =
@@ -190,7 +195,8 @@ impl<'a> Reading<'a> {
             let is_call = matches!(source.kind, SourceKind::File | SourceKind::Command | SourceKind::Call);
             // A look-up whose result a few words do not tell is worth nothing by its name alone.
             let is_bare_lookup = source.is_lookup && !source.action.is_empty() && !source.label.contains(RESULT);
-            if is_call && !source.is_told && !is_bare_lookup {
+            let is_gone = source.kind == SourceKind::File || leaves[at];
+            if is_call && is_gone && !source.is_told && !is_bare_lookup {
                 reading.lines.push(Line {
                     text: "",
                     source: at,
