@@ -124,7 +124,7 @@ fn the_same_summary_is_asked_for_once() {
     let bench = bench(&good());
     let to = |out| ["--model-url", "script:script.toml", "--summarizer", "model", "-o", out, "--json"];
     assert_eq!(compact(&bench, &to("one.jsonl")).ended(0).json()["summary"]["by"], "model");
-    let bench = bench.holding("script.toml", &script("text = \"I cannot.\""));
+    let bench = bench.holding("script.toml", script("text = \"I cannot.\""));
     assert_eq!(compact(&bench, &to("two.jsonl")).ended(0).json()["summary"]["by"], "model");
     let other = [&to("three.jsonl")[..], &["--instructions", "dwell on the fares"]].concat();
     compact(&bench, &other).ended(4);

@@ -306,7 +306,7 @@ fn a_replayable_file_read_is_cleared_only_while_the_file_is_as_it_was_read() {
     let notes: String = (0..400).map(|at| format!("note {at} about the harbor and its boats\n")).collect();
     let policy = "name = \"replay\"\nversion = 1\nabout = \"Clears file reads\"\nrungs = [\"clear\"]\n\n[trigger]\nat = { share_of_window = 0.85 }\n\n[tools.rules.read]\ndurability = \"replayable\"\n";
     let list = json!([read_of("notes.txt", &notes), questions("boats", 2)].concat()).to_string();
-    let bench = Bench::new().holding("list.json", list).holding("replay.toml", policy.to_owned());
+    let bench = Bench::new().holding("list.json", list).holding("replay.toml", policy);
     let compact = |code: i32| {
         let run =
             ["compact", "list.json", "--policy", "replay.toml", "--budget", "2500", "-o", "small.json", "--overwrite"];

@@ -251,10 +251,9 @@ async fn a_policys_temperature_is_sent_and_left_out_for_a_model_that_takes_none(
     let engine = Engine::new(parts).await.unwrap();
     let mut thread = open(&engine).await;
     go_on(&mut thread, 0..16).await;
-    let prompts = seen.0.prompts.lock().unwrap();
     let temperature = |prompt: &ModelPrompt| prompt.settings.get("temperature").and_then(serde_json::Value::as_f64);
-    let asked: Vec<(Option<f64>, Option<u64>)> =
-        prompts.iter().map(|prompt| (temperature(prompt), prompt.max_output.map(|own| own.get()))).take(2).collect();
+    let of = |prompt: &ModelPrompt| (temperature(prompt), prompt.max_output.map(epitome::budget::Tokens::get));
+    let asked: Vec<(Option<f64>, Option<u64>)> = seen.0.prompts.lock().unwrap().iter().map(of).take(2).collect();
     assert_eq!(asked, [(Some(0.3), Some(1000)), (None, Some(1000))]);
     let events = events(&engine, "t1").await;
     let mut done = events.iter().filter(|event| event.kind == EventKind::CompactionCompleted);
@@ -360,7 +359,7 @@ async fn hooks_are_told_of_the_end_when_the_caller_goes_away() {
     }
     let told = async {
         while !order.0.lock().unwrap().contains(&"after") {
-            tokio::task::yield_now().await
+            tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(30), told).await.expect("the hook hears of the end");

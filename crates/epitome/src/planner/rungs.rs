@@ -11,7 +11,7 @@ use crate::plan::{Action, ClearReason, Record, RungStep};
 use crate::policy::{CallMeaning, Rung, ToolClass};
 use crate::render::stand_in;
 use crate::summary::{PendingSummary, all_words, keywords};
-use crate::thread::{Durability, MessageId, Part, ResultForm, Span, Thread, ToolResult};
+use crate::thread::{Durability, Exchange, MessageId, Part, ResultForm, Span, Thread, ToolResult};
 
 /// Results smaller than this are not worth a placeholder.
 const WORTH_CLEARING: Tokens = Tokens::new(40);
@@ -380,7 +380,7 @@ fn non_replayable_in(board: &Board<'_>, range: Range<usize>) -> Vec<Stay> {
     let pointer = policy.externalize.preview + POINTER_WORDS;
     let mut left = board.planner.room.target.share(NON_REPLAYABLE_SHARE);
     let mut stays = Vec::new();
-    let exchanges = thread.exchanges().iter().rev().map(|exchange| exchange.range());
+    let exchanges = thread.exchanges().iter().rev().map(Exchange::range);
     for places in exchanges.filter(|places| range.start <= places.start && places.end <= range.end) {
         if !has_non_replayable(board, places.clone()) {
             continue;

@@ -383,7 +383,8 @@ mod tests {
         let quoted = r#"go test -v 2>&1 | grep -E "^(ok |FAIL)""#;
         let call = serde_json::json!({ "command": quoted, "timeout": 60 }).to_string();
         let nothing = (0, false, "");
-        let cases: [(&str, StructuredSummary, &str, (usize, bool, &str), bool); 21] = [
+        type Case<'c> = (&'c str, StructuredSummary, &'c str, (usize, bool, &'c str), bool);
+        let cases: [Case<'_>; 21] = [
             ("its call, with escaped quotes", command(quoted), "", (40, false, &call), true),
             ("the same call elsewhere", command(quoted), "", (44, false, &call), false),
             ("its own line", command("cargo test"), "m41 $ cargo test \u{2192} ok", nothing, true),

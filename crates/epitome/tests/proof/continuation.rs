@@ -104,8 +104,8 @@ fn after(text: &str, words: &str) -> Option<String> {
 
 /// The store that was asked for last, in words that no later ones took back.
 fn standing_store(prompt: &str) -> Option<String> {
-    let asked = prompt.lines().filter(|line| line.contains("invoices in ") && !line.contains("superseded by"));
-    after(asked.last()?, "invoices in ")
+    let mut asked = prompt.lines().filter(|line| line.contains("invoices in ") && !line.contains("superseded by"));
+    after(asked.next_back()?, "invoices in ")
 }
 
 fn user(text: &str) -> Value {
