@@ -53,7 +53,7 @@ def text(result):
 async def check(client, thread, mode):
     """Everything that the server offers, once."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert list(tools) == ["read_artifact", "recall", "compact"], tools
+    assert list(tools) == ["read_artifact", "recall", "compact", "notes", "annotate"], tools
     assert tools["recall"].annotations.read_only_hint and not tools["compact"].annotations.read_only_hint
     # A client that was told the version asks for nothing else at first.
     assert mode.endswith("2026-07-28") or "recall" in client.instructions

@@ -41,6 +41,9 @@ pub enum ApiError {
     /// The body of a change is wrong.
     #[error("the body is not allowed: {0}")]
     Body(String),
+    /// The parameters find nothing: they name nothing to read or to search for, or what they name is not there.
+    #[error("{0}")]
+    Nothing(String),
     /// The change is understood and cannot be made.
     #[error("{0}")]
     Note(String),
@@ -98,9 +101,14 @@ impl ApiError {
             ApiError::Parameter(..) | ApiError::Query(_) => {
                 (StatusCode::BAD_REQUEST, ErrorCode::Parameter, "`GET /api/openapi.json` describes the parameters.")
             }
-            ApiError::Body(_) | ApiError::Note(_) => {
-                let code = if matches!(self, ApiError::Body(_)) { ErrorCode::Body } else { ErrorCode::Note };
-                (StatusCode::BAD_REQUEST, code, "`GET /api/openapi.json` describes the changes.")
+            ApiError::Nothing(_) => {
+                (StatusCode::NOT_FOUND, ErrorCode::NotFound, "`GET /api/openapi.json` describes the parameters.")
+            }
+            ApiError::Body(_) => {
+                (StatusCode::BAD_REQUEST, ErrorCode::Body, "`GET /api/openapi.json` describes the changes.")
+            }
+            ApiError::Note(_) => {
+                (StatusCode::CONFLICT, ErrorCode::Note, "`GET /api/openapi.json` describes the changes.")
             }
             ApiError::NoPrompt => (
                 StatusCode::CONFLICT,
@@ -168,7 +176,7 @@ impl From<EngineError> for ApiError {
             | EngineError::NotPinned(_)
             | EngineError::Note(_)) => ApiError::Note(error.to_string()),
             EngineError::NoMessage(_) => ApiError::NotFound("message"),
-            error @ EngineError::ForeignNumber(_) => ApiError::Query(epitome_runtime::sentence(&error)),
+            error @ EngineError::ForeignNumber(_) => ApiError::Nothing(epitome_runtime::sentence(&error)),
             error => {
                 tracing::warn!(%error, "the API failed to read a thread");
                 ApiError::Unreadable

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use epitome_runtime::engine::{NoteChange, ThreadNotes};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::extract::{ApiCaller, NoParams, PathParams, QueryParams};
@@ -107,12 +107,39 @@ pub(super) async fn change(
     ApiCaller(access): ApiCaller,
     PathParams(name): PathParams<String>,
     QueryParams(NoParams {}): QueryParams<NoParams>,
-    change: Result<Json<NoteChange>, JsonRejection>,
+    change: Result<Json<Value>, JsonRejection>,
 ) -> Result<Json<Notes>, ApiError> {
     let row = api.thread(&access, &name).await?;
     let Json(change) = change.map_err(|error| ApiError::Body(error.body_text()))?;
+    let change = parse_change(change)?;
     let mut open = api.engine().resume(&access, row.key.thread).await?;
     Notes::of(open.annotate(&change).await?).map(Json)
+}
+
+/// The fields of any change, as the document describes them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only whether a body fits is asked")]
+struct ChangeFields {
+    action: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    completed: bool,
+}
+
+/// Reads a change. What the document allows and no action takes, such as a `pin` that is `completed`, cannot be carried out; anything
+/// else that is no change is a wrong body.
+fn parse_change(body: Value) -> Result<NoteChange, ApiError> {
+    let known = ["hide", "show", "pin", "unpin", "remember", "end_task"];
+    let is_known = body["action"].as_str().is_some_and(|action| known.contains(&action));
+    let fits = is_known && ChangeFields::deserialize(&body).is_ok();
+    serde_json::from_value(body).map_err(|error| match fits {
+        true => ApiError::Note(error.to_string()),
+        false => ApiError::Body(error.to_string()),
+    })
 }
 
 /// The body of a change, as JSON schema.

@@ -109,7 +109,7 @@ pub(super) async fn recall(
     State(api): State<Api>,
     ApiCaller(access): ApiCaller,
     PathParams(name): PathParams<String>,
-    QueryParams(asked): QueryParams<BTreeMap<String, String>>,
+    QueryParams(asked): QueryParams<Vec<(String, String)>>,
 ) -> Result<Json<Recalled>, ApiError> {
     let row = api.thread(&access, &name).await?;
     let Call::Recall(request) = call(RECALL.name, &asked)? else { return Err(ApiError::NoRoute) };
@@ -128,21 +128,36 @@ pub(super) async fn show(
     State(api): State<Api>,
     ApiCaller(access): ApiCaller,
     PathParams(name): PathParams<String>,
-    QueryParams(asked): QueryParams<BTreeMap<String, String>>,
+    QueryParams(asked): QueryParams<Vec<(String, String)>>,
 ) -> Result<Json<ReadBack>, ApiError> {
     let row = api.thread(&access, &name).await?;
     let Call::ReadArtifact(request) = call(READ_ARTIFACT.name, &asked)? else { return Err(ApiError::NoRoute) };
     let mut opened = OpenedThread::load(api.engine(), &access, row.key.thread).await?;
     let outcome = read(api.engine(), &mut opened.reader(), TOKENS_MAX, &request).await?;
     if outcome.is_error {
-        return Err(ApiError::Query(outcome.text));
+        return Err(ApiError::Nothing(outcome.text));
     }
     Ok(Json(ReadBack { thread: name, name: request.name(), text: outcome.text }))
 }
 
+/// The parameters that are whole numbers.
+const NUMBERS: [&str; 6] = ["limit", "from", "to", "context", "byte", "around"];
+
 /// Reads a query as the arguments of a tool.
-fn call(tool: &str, asked: &BTreeMap<String, String>) -> Result<Call, ApiError> {
-    Call::parse(tool, &json!(asked).to_string()).map_err(|outcome| ApiError::Query(outcome.text))
+fn call(tool: &str, asked: &[(String, String)]) -> Result<Call, ApiError> {
+    for (at, (name, value)) in asked.iter().enumerate() {
+        if asked[..at].iter().any(|(earlier, _)| earlier == name) {
+            return Err(ApiError::Query(format!("`{name}` is given twice")));
+        }
+        if NUMBERS.contains(&name.as_str()) && value.parse::<u64>().is_err() {
+            return Err(ApiError::Query(format!("`{name}` is no whole number: {value}")));
+        }
+        if name == "newest" && !["true", "false"].contains(&value.as_str()) {
+            return Err(ApiError::Query(format!("`newest` is true or false, and not {value}")));
+        }
+    }
+    let asked: BTreeMap<&str, &str> = asked.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    Call::parse(tool, &json!(asked).to_string()).map_err(|outcome| ApiError::Nothing(outcome.text))
 }
 
 fn hit(hit: RecallHit) -> Hit {

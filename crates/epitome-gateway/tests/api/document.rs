@@ -150,7 +150,7 @@ async fn a_change_of_the_notes_is_answered_as_the_document_says() {
     }
     for (change, status, code) in [
         (json!({"action": "hide", "message": "m99", "text": "x"}), 404, "not_found"),
-        (json!({"action": "show", "message": "m1"}), 400, "note"),
+        (json!({"action": "show", "message": "m1"}), 409, "note"),
         (json!({"action": "erase"}), 400, "body"),
         (json!([]), 400, "body"),
     ] {
