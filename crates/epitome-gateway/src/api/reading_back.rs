@@ -9,11 +9,11 @@ use epitome::budget::Tokens;
 use epitome_runtime::recall::{LeftOut as RecallLeftOut, LeftOutReason, RecallHit};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::extract::{ApiCaller, PathParams, QueryParams};
 use super::{Api, ApiError};
-use crate::tools::{Call, OpenedThread, READ_ARTIFACT, RECALL, read};
+use crate::tools::{Call, OpenedThread, READ_ARTIFACT, RECALL, Tool, read};
 
 /// The most tokens of one answer.
 const TOKENS_MAX: Tokens = Tokens::new(1_000_000);
@@ -112,7 +112,7 @@ pub(super) async fn recall(
     QueryParams(asked): QueryParams<Vec<(String, String)>>,
 ) -> Result<Json<Recalled>, ApiError> {
     let row = api.thread(&access, &name).await?;
-    let Call::Recall(request) = call(RECALL.name, &asked)? else { return Err(ApiError::NoRoute) };
+    let Call::Recall(request) = call(&RECALL, &asked)? else { return Err(ApiError::NoRoute) };
     let mut opened = OpenedThread::load(api.engine(), &access, row.key.thread).await?;
     let found = opened.reader().recall(&request).await?;
     Ok(Json(Recalled {
@@ -131,7 +131,7 @@ pub(super) async fn show(
     QueryParams(asked): QueryParams<Vec<(String, String)>>,
 ) -> Result<Json<ReadBack>, ApiError> {
     let row = api.thread(&access, &name).await?;
-    let Call::ReadArtifact(request) = call(READ_ARTIFACT.name, &asked)? else { return Err(ApiError::NoRoute) };
+    let Call::ReadArtifact(request) = call(&READ_ARTIFACT, &asked)? else { return Err(ApiError::NoRoute) };
     let mut opened = OpenedThread::load(api.engine(), &access, row.key.thread).await?;
     let outcome = read(api.engine(), &mut opened.reader(), TOKENS_MAX, &request).await?;
     if outcome.is_error {
@@ -144,8 +144,12 @@ pub(super) async fn show(
 const NUMBERS: [&str; 6] = ["limit", "from", "to", "context", "byte", "around"];
 
 /// Reads a query as the arguments of a tool.
-fn call(tool: &str, asked: &[(String, String)]) -> Result<Call, ApiError> {
+fn call(tool: &Tool, asked: &[(String, String)]) -> Result<Call, ApiError> {
+    let parameters: Value = serde_json::from_str(tool.parameters).unwrap_or_default();
     for (at, (name, value)) in asked.iter().enumerate() {
+        if parameters["properties"].get(name).is_none() {
+            return Err(ApiError::Query(format!("there is no parameter `{name}`")));
+        }
         if asked[..at].iter().any(|(earlier, _)| earlier == name) {
             return Err(ApiError::Query(format!("`{name}` is given twice")));
         }
@@ -157,7 +161,7 @@ fn call(tool: &str, asked: &[(String, String)]) -> Result<Call, ApiError> {
         }
     }
     let asked: BTreeMap<&str, &str> = asked.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    Call::parse(tool, &json!(asked).to_string()).map_err(|outcome| ApiError::Nothing(outcome.text))
+    Call::parse(tool.name, &json!(asked).to_string()).map_err(|outcome| ApiError::Nothing(outcome.text))
 }
 
 fn hit(hit: RecallHit) -> Hit {
