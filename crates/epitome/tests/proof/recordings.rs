@@ -2,6 +2,7 @@
 //!
 //! `EPITOME_FULL=1` takes all of them in all dialects with all presets.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use epitome::budget::Tokens;
@@ -90,19 +91,22 @@ fn holds(path: &Path, text: &str, under: &Under, dialect: Dialect, at: usize) {
     }
 }
 
-/// A recorded chat, in no dialect.
+/// A recorded chat, in no dialect. One recorded agent gave two calls the same id, which other dialects do not take: the later call and
+/// its result get one of their own.
 fn script(text: &str) -> Script {
     let mut script = Script::default();
+    let (mut called, mut answered) = (HashMap::new(), HashMap::new());
     for message in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let words = message["content"].as_str().map(str::to_owned);
         script.0.push(match message["role"].as_str() {
             Some("system") => Entry::System(words.unwrap_or_default()),
             Some("assistant") => {
-                let calls = message["tool_calls"].as_array().into_iter().flatten().map(call).collect();
+                let calls = message["tool_calls"].as_array().into_iter().flatten().map(call);
+                let calls = calls.map(|call| Call { id: own_id(call.id, &mut called), ..call }).collect();
                 Entry::Assistant { thought: None, words: words.filter(|words| !words.is_empty()), calls }
             }
             Some("tool") => {
-                let id = message["tool_call_id"].as_str().unwrap_or_default().to_owned();
+                let id = own_id(message["tool_call_id"].as_str().unwrap_or_default().to_owned(), &mut answered);
                 Entry::Results(vec![Answer {
                     id,
                     tool: "tool".into(),
@@ -115,6 +119,13 @@ fn script(text: &str) -> Script {
         });
     }
     script
+}
+
+/// An id, with how often it was there before where it was.
+fn own_id(id: String, seen: &mut HashMap<String, usize>) -> String {
+    let times = seen.entry(id.clone()).or_default();
+    *times += 1;
+    if *times == 1 { id } else { format!("{id}_{times}") }
 }
 
 fn call(call: &Value) -> Call {
