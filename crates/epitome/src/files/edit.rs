@@ -51,7 +51,7 @@ const PATCH_BEGINS: &str = "*** Begin Patch";
 /// Names of arguments that an edit is told by.
 pub(super) fn is_told_by_edit(name: &str) -> bool {
     let is_content = ["content", "file_text", "insert_text", "insert_line", "command"].contains(&name);
-    OLD.contains(&name) || NEW.contains(&name) || EVERYWHERE.contains(&name) || is_content || name == "edits"
+    is_replaced_text(name) || EVERYWHERE.contains(&name) || is_content
 }
 
 impl FileEdit {
@@ -71,13 +71,26 @@ impl FileEdit {
     pub fn diff(&self) -> String {
         match &self.change {
             FileChange::Written(text) => line_diff("", text),
-            FileChange::Replaced(replaced) => {
-                replaced.iter().map(|one| line_diff(&one.old, &one.new)).collect::<Vec<_>>().join("@@\n")
-            }
+            FileChange::Replaced(replaced) => replaced_diff(replaced),
             FileChange::Inserted { after_line, text } => format!("@@ after line {after_line}\n{}", line_diff("", text)),
             FileChange::Deleted => "(deleted)\n".to_owned(),
         }
     }
+}
+
+/// Returns the diff of the texts that a call's arguments replace, whatever file they are in; `None` where they replace none.
+pub(crate) fn replacement_diff(arguments: &Map<String, Value>) -> Option<String> {
+    let replaced = replacements(arguments);
+    (!replaced.is_empty()).then(|| replaced_diff(&replaced))
+}
+
+/// Tells whether an argument of this name holds a replaced text, its replacement, or a list of both.
+pub(crate) fn is_replaced_text(name: &str) -> bool {
+    OLD.contains(&name) || NEW.contains(&name) || name == "edits"
+}
+
+fn replaced_diff(replaced: &[Replacement]) -> String {
+    replaced.iter().map(|one| line_diff(&one.old, &one.new)).collect::<Vec<_>>().join("@@\n")
 }
 
 fn change(class: Option<ToolClass>, arguments: &Map<String, Value>) -> Option<FileChange> {

@@ -17,6 +17,7 @@ mod printed;
 
 pub use call_text::call_text;
 pub use edit::{FileChange, FileEdit, Replacement};
+pub(crate) use edit::{is_replaced_text, replacement_diff};
 pub use history::{FileAction, FileEvent, FileHistory, FileNow, FilePiece};
 pub use home::home_of;
 pub(crate) use home::is_definition;

@@ -214,7 +214,7 @@ impl Planner<'_> {
         let task_tokens = task.map_or(Tokens::ZERO, |place| thread.message(place).tokens());
         let request_tokens = request.map_or(Tokens::ZERO, |place| {
             let message = thread.message(place);
-            // Of what a person pasted, a summary quotes an outline.
+            // What a person pasted is quoted by its outline where it is too long.
             let most = if is_pasted_mostly(&message.own_text()) { PASTED_REQUEST_SHARE } else { 1.0 };
             message.tokens().min(self.room.target.share(most))
         });

@@ -115,3 +115,9 @@ pub(super) fn file_table(items: &StructuredSummary) -> Vec<String> {
     }));
     lines
 }
+
+/// Returns the number of the message that a line of the digest names last; a line that names none comes before all others.
+pub(super) fn last_number(line: &str) -> usize {
+    let words = line.split(|c: char| !c.is_alphanumeric()).rev();
+    words.filter_map(|word| word.strip_prefix('m')?.parse().ok()).next().unwrap_or(usize::MAX)
+}

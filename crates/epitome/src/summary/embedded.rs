@@ -19,20 +19,22 @@ use std::fmt::Write;
 
 use super::arguments::CallArguments;
 use super::clip::{GAP, clip_middle, one_line, outline};
-use super::digest::{file_table, inventory};
+use super::digest::{file_table, inventory, last_number};
 use super::excerpt::render_excerpts;
 use super::extract::{extract, gives_reason, turn_context, update_request_states};
+use super::handoff::{is_handoff, keep_about};
 use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
 use super::merge::{forget_revised, merge, merge_model, without_written};
 use super::parse::{DONE_SO_FAR, RequestLabel, SHORT_BYTES_MAX};
 use super::passages::{Passage, Passages, SourceKind};
 use super::pending::SummaryContext;
+use super::said_words::{SaidWords, thin_out};
 use super::select::{Pick, select};
 use super::speech::{constraints, corrections, is_pasted_mostly, typed};
 use super::state::StateDelta;
 use super::structured::{ErrorFact, OpenItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest};
 use super::text_index::TextIndex;
-use super::wishes::wanted_sections;
+use super::wishes::{ALWAYS, has_any, wanted_sections};
 use super::work_state::{SINCE, StateLine, only_reads, run_kind};
 use crate::budget::{Recount, Tokens, longest};
 use crate::message::is_user_command;
@@ -204,17 +206,6 @@ fn earlier_summaries<'p>(pending: &'p SummaryContext<'_>) -> impl Iterator<Item 
 /// Returns the log places of messages in the span that are summaries of earlier compactions.
 fn summary_places(pending: &SummaryContext<'_>) -> Vec<usize> {
     earlier_summaries(pending).map(Message::log_place).collect()
-}
-
-/// Words of the user as they will be written.
-struct SaidWords {
-    label: RequestLabel,
-    text: String,
-    /// The tokens of the label and the text.
-    tokens: Tokens,
-    is_whole: bool,
-    /// They bind or correct something.
-    is_marked: bool,
 }
 
 /// Writes a summary section by section, within the limit.
@@ -897,100 +888,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     }
 }
 
-/// Returns the number of the message that a line of the digest names last; a line that names none comes before all others.
-fn last_number(line: &str) -> usize {
-    let words = line.split(|c: char| !c.is_alphanumeric()).rev();
-    words.filter_map(|word| word.strip_prefix('m')?.parse().ok()).next().unwrap_or(usize::MAX)
-}
-
-/// Leaves words out that do not fit. Those that bind or correct something stay as long as `room` allows. Of the others, as many as
-/// `crowded` holds stay: half of that for the newest, half for older ones at even distances, so that every part of a long thread
-/// is still told.
-fn thin_out(said: &mut Vec<SaidWords>, room: Tokens, crowded: Tokens) {
-    let cost =
-        |said: &[SaidWords]| said.iter().filter(|words| words.is_marked).map(|words| words.tokens).sum::<Tokens>();
-    while cost(said) > room {
-        let Some(oldest) = said.iter().position(|words| words.is_marked) else { break };
-        said.remove(oldest);
-    }
-    let mut left = crowded - cost(said);
-    let others: Vec<usize> = (0..said.len()).filter(|at| !said[*at].is_marked).collect();
-    let mut kept = HashSet::new();
-    let mut newest = left.share(0.5);
-    let mut older = others.len();
-    while older > 0 && said[others[older - 1]].tokens <= newest {
-        older -= 1;
-        newest -= said[others[older]].tokens;
-        left -= said[others[older]].tokens;
-        kept.insert(others[older]);
-    }
-    let total: Tokens = others[..older].iter().map(|at| said[*at].tokens).sum();
-    let fitting = (older as f64 * left.get() as f64 / total.get().max(1) as f64) as usize;
-    for step in 0..fitting.min(older) {
-        let at = others[step * older / fitting];
-        if said[at].tokens <= left {
-            left -= said[at].tokens;
-            kept.insert(at);
-        }
-    }
-    let mut at = 0;
-    said.retain(|words| {
-        at += 1;
-        words.is_marked || kept.contains(&(at - 1))
-    });
-}
-
 /// Tells whether the message of a number is loaded, before a place.
 fn is_own_number(thread: &Thread, end: usize, number: usize) -> bool {
     thread.messages()[..end].iter().any(|message| message.number() == number && !message.is_summary())
-}
-
-/// Tells whether the summary is for a new thread, and nothing else of the old one goes along.
-fn is_handoff(pending: &SummaryContext<'_>) -> bool {
-    pending.policy.is_handoff() && !pending.order.focus.trim().is_empty()
-}
-
-/// The sections that no wish leaves out: what must stay, and what the person typed.
-const ALWAYS: [Section; 4] = [Section::Pins, Section::Constraints, Section::Requests, Section::Outcomes];
-
-/// A word that stands in more of the passages than this says nothing about a goal.
-const COMMON_SHARE: f64 = 0.4;
-const GOAL_WORD_CHARS_MIN: usize = 4;
-
-/// Drops the passages that share no word with a goal; all stay where none does.
-fn keep_about(passages: &mut Passages<'_>, goal: &str) {
-    let goal = goal.to_lowercase();
-    let words = goal
-        .split(|c: char| !(c.is_alphanumeric() || "_./-".contains(c)))
-        .map(|word| word.trim_matches(['.', '/', '-']));
-    let is_long = |word: &&str| word.chars().count() >= GOAL_WORD_CHARS_MIN || !word.is_ascii() && !word.is_empty();
-    let texts: Vec<String> = passages
-        .passages
-        .iter()
-        .map(|passage| format!("{}\n{}", passages.sources[passage.source].label, passage.text).to_lowercase())
-        .collect();
-    let most = (texts.len() as f64 * COMMON_SHARE) as usize;
-    let is_rare = |word: &&str| texts.iter().filter(|text| text.contains(word)).count() <= most;
-    let words: Vec<&str> = words.filter(is_long).filter(is_rare).collect();
-    let is_about: Vec<bool> = texts.iter().map(|text| words.iter().any(|word| text.contains(word))).collect();
-    if is_about.contains(&true) {
-        let mut is_about = is_about.into_iter();
-        passages.passages.retain(|_| is_about.next().unwrap_or(true));
-    }
-}
-
-/// Tells whether there is something for one of the sections.
-fn has_any(items: &StructuredSummary, sections: &HashSet<Section>) -> bool {
-    let lists = [
-        (Section::Plan, items.current_plan.is_empty()),
-        (Section::OpenItems, items.open_items.is_empty()),
-        (Section::Decisions, items.decisions.is_empty()),
-        (Section::Errors, items.errors.iter().all(|error| error.fixed.is_some())),
-        (Section::Files, items.files.is_empty()),
-        (Section::Facts, items.facts.is_empty()),
-        (Section::State, items.state.is_empty()),
-    ];
-    lists.iter().any(|(section, is_empty)| !is_empty && sections.contains(section))
 }
 
 /// Returns the words of a line of the plan: `[ ] port it (pending)`.

@@ -182,10 +182,10 @@ impl<'a> Reading<'a> {
             let is_quotable = !is_kept && !passage.is_heading && !outdated.is_whole(passage);
             reading.passage(passage, is_quotable.then_some(at), weight, is_command, is_file, &outdated);
         }
-        // A call that stays in the prompt needs no heading here.
-        let mut leaves = vec![false; passages.sources.len()];
-        for (passage, _) in passages.passages.iter().zip(is_kept).filter(|(_, is_kept)| !**is_kept) {
-            leaves[passage.source] = true;
+        // A call that stays in the prompt needs no heading here, even where its result was shortened.
+        let mut leaves: Vec<Option<bool>> = vec![None; passages.sources.len()];
+        for (passage, is_kept) in passages.passages.iter().zip(is_kept) {
+            leaves[passage.source].get_or_insert(!is_kept);
         }
         for (at, source) in passages.sources.iter().enumerate() {
             let features = reading.scan(&source.label, 0.0);
@@ -195,7 +195,7 @@ impl<'a> Reading<'a> {
             let is_call = matches!(source.kind, SourceKind::File | SourceKind::Command | SourceKind::Call);
             // A look-up whose result a few words do not tell is worth nothing by its name alone.
             let is_bare_lookup = source.is_lookup && !source.action.is_empty() && !source.label.contains(RESULT);
-            let is_gone = source.kind == SourceKind::File || leaves[at];
+            let is_gone = source.kind == SourceKind::File || leaves[at] == Some(true);
             if is_call && is_gone && !source.is_told && !is_bare_lookup {
                 reading.lines.push(Line {
                     text: "",

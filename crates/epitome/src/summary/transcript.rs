@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use super::call_text::{CallTextKind, call_text};
 use super::clip::{clip_chars, one_line};
 use super::fence::escape_tags;
+use super::transcript_call::{TranscriptCallKind, transcript_call};
 use super::work_state::tells_failure;
 use crate::message::{outside_reminders, said_in_result};
 use crate::policy::{ToolClass, Tools};
@@ -146,11 +146,11 @@ impl EntryWriter<'_> {
         if is_plan(self.rules.tools, call) && self.newest_plan.is_some_and(|newest| newest > at) {
             return self.add(at, &heading, "(an older version of the list)", PartKind::Output);
         }
-        let (kind, text) = call_text(&call.arguments);
+        let (kind, text) = transcript_call(&call.arguments);
         let kind = match kind {
-            CallTextKind::Edit => PartKind::Edit,
-            CallTextKind::Plan => PartKind::Speech,
-            CallTextKind::Other => PartKind::Output,
+            TranscriptCallKind::Edit => PartKind::Edit,
+            TranscriptCallKind::Plan => PartKind::Speech,
+            TranscriptCallKind::Other => PartKind::Output,
         };
         self.add(at, &heading, &text, kind);
     }
@@ -365,7 +365,7 @@ mod tests {
         let shown = shown(&lines, &[], 150);
         let cut: Vec<bool> = shown.iter().map(|entry| entry.contains("left out")).collect();
         assert_eq!(cut, [false, false, false, true], "{shown:?}");
-        assert!(shown[2].contains("- 1\n+ yyy"));
+        assert!(shown[2].contains("-1\n+yyy"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::headings::Section;
+use super::structured::StructuredSummary;
 use crate::table::LowerList;
 
 /// The words of `data/wishes.toml`, which says what each list is for.
@@ -27,6 +28,9 @@ struct WishWords {
     findings: LowerList,
     state: LowerList,
 }
+
+/// The sections that no wish leaves out: what must stay, and what the person typed.
+pub(super) const ALWAYS: [Section; 4] = [Section::Pins, Section::Constraints, Section::Requests, Section::Outcomes];
 
 /// Returns the sections that instructions limit a summary to; `None` where they limit nothing.
 pub(super) fn wanted_sections(instructions: &str) -> Option<HashSet<Section>> {
@@ -55,6 +59,20 @@ pub(super) fn wanted_sections(instructions: &str) -> Option<HashSet<Section>> {
         }
     }
     (!wanted.is_empty()).then_some(wanted)
+}
+
+/// Tells whether there is something for one of the sections.
+pub(super) fn has_any(items: &StructuredSummary, sections: &HashSet<Section>) -> bool {
+    let lists = [
+        (Section::Plan, items.current_plan.is_empty()),
+        (Section::OpenItems, items.open_items.is_empty()),
+        (Section::Decisions, items.decisions.is_empty()),
+        (Section::Errors, items.errors.iter().all(|error| error.fixed.is_some())),
+        (Section::Files, items.files.is_empty()),
+        (Section::Facts, items.facts.is_empty()),
+        (Section::State, items.state.is_empty()),
+    ];
+    lists.iter().any(|(section, is_empty)| !is_empty && sections.contains(section))
 }
 
 /// Splits a word of a script without spaces into the words of the table; any other stays as it is.

@@ -1,0 +1,54 @@
+//! The words that the user typed, as a summary writes them, and which of them leave first where they do not fit.
+
+use std::collections::HashSet;
+
+use super::parse::RequestLabel;
+use crate::budget::Tokens;
+
+/// Words of the user as they will be written.
+pub(super) struct SaidWords {
+    pub(super) label: RequestLabel,
+    pub(super) text: String,
+    /// The tokens of the label and the text.
+    pub(super) tokens: Tokens,
+    pub(super) is_whole: bool,
+    /// They bind or correct something.
+    pub(super) is_marked: bool,
+}
+
+/// Leaves words out that do not fit. Those that bind or correct something stay as long as `room` allows. Of the others, as many as
+/// `crowded` holds stay: half of that for the newest, half for older ones at even distances, so that every part of a long thread
+/// is still told.
+pub(super) fn thin_out(said: &mut Vec<SaidWords>, room: Tokens, crowded: Tokens) {
+    let cost =
+        |said: &[SaidWords]| said.iter().filter(|words| words.is_marked).map(|words| words.tokens).sum::<Tokens>();
+    while cost(said) > room {
+        let Some(oldest) = said.iter().position(|words| words.is_marked) else { break };
+        said.remove(oldest);
+    }
+    let mut left = crowded - cost(said);
+    let others: Vec<usize> = (0..said.len()).filter(|at| !said[*at].is_marked).collect();
+    let mut kept = HashSet::new();
+    let mut newest = left.share(0.5);
+    let mut older = others.len();
+    while older > 0 && said[others[older - 1]].tokens <= newest {
+        older -= 1;
+        newest -= said[others[older]].tokens;
+        left -= said[others[older]].tokens;
+        kept.insert(others[older]);
+    }
+    let total: Tokens = others[..older].iter().map(|at| said[*at].tokens).sum();
+    let fitting = (older as f64 * left.get() as f64 / total.get().max(1) as f64) as usize;
+    for step in 0..fitting.min(older) {
+        let at = others[step * older / fitting];
+        if said[at].tokens <= left {
+            left -= said[at].tokens;
+            kept.insert(at);
+        }
+    }
+    let mut at = 0;
+    said.retain(|words| {
+        at += 1;
+        words.is_marked || kept.contains(&(at - 1))
+    });
+}
