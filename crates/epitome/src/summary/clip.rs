@@ -1,5 +1,7 @@
 //! Clipping: the head and the tail of a text that is too long, in tokens or in characters.
 
+use std::collections::HashSet;
+
 use crate::budget::Tokens;
 
 /// Stands where the middle was.
@@ -32,24 +34,31 @@ const LINES_LEFT_OUT: &str = "…";
 const OUTLINE_CHARS_MAX: usize = 300;
 
 /// Clips a document to the lines that carry it: first `said`, the person's own words about it, then its first and last lines, its
-/// headings, its list items, its prose, and code last. `None` when it fits as it is.
+/// headings, its list items, its prose and the first line of each block of code, the rest of the code, and last what only repeats
+/// names that stand above. `None` when it fits as it is.
 pub(super) fn outline(text: &str, said: &[&str], limit: Tokens, count: &dyn Fn(&str) -> Tokens) -> Option<String> {
     if (text.len() as u64) <= limit.get() || count(text) <= limit {
         return None;
     }
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut ranked: Vec<(u8, usize)> = Vec::new();
-    let mut in_code = false;
+    let (mut in_code, mut opens_code) = (false, false);
+    let mut known: HashSet<&str> = HashSet::new();
     for (at, line) in lines.iter().enumerate() {
         let fence = line.trim_start().starts_with("```");
         let is_end = at < 2 || at + 2 >= lines.len();
         let rank = match line_rank(line) {
             _ if said.iter().any(|piece| piece.contains(line.trim())) => 0,
+            _ if opens_code && !fence => 3,
+            _ if (fence || in_code) && !line.contains(char::is_alphanumeric) => 6,
             _ if fence || in_code => 4,
             _ if is_end => 1,
+            rank @ 2.. if repeats_names(line, &known) => rank + 3,
             rank => rank,
         };
+        opens_code = fence && !in_code;
         in_code ^= fence;
+        known.extend(line_names(line));
         ranked.push((rank, at));
     }
     ranked.sort_unstable();
@@ -72,6 +81,22 @@ pub(super) fn outline(text: &str, said: &[&str], limit: Tokens, count: &dyn Fn(&
         }
     }
     if out.is_empty() { clip_middle(text, limit, count) } else { Some(out.join("\n")) }
+}
+
+/// Returns the names in a line: paths, identifiers, flags.
+fn line_names(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split(|c: char| c.is_whitespace() || "`\"'(),;:*".contains(c));
+    words.map(|word| word.trim_end_matches('.')).filter(|word| {
+        let is_joined =
+            word.contains(['/', '_', '.', '-']) || word.bytes().skip(1).any(|byte| byte.is_ascii_uppercase());
+        word.len() > 3 && is_joined
+    })
+}
+
+/// Tells whether a line has names, and none that was not there before: an overview at the end of a plan.
+fn repeats_names(line: &str, known: &HashSet<&str>) -> bool {
+    let mut names = line_names(line).peekable();
+    names.peek().is_some() && names.all(|name| known.contains(name))
 }
 
 /// Ranks a line of a document: headings, then items of its outer lists, then prose.
@@ -147,7 +172,7 @@ fn offset(text: &str, chars: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{clip_chars, clip_middle, one_line};
+    use super::{clip_chars, clip_middle, one_line, outline};
     use crate::budget::Tokens;
 
     #[test]
@@ -160,6 +185,27 @@ mod tests {
         }
         assert_eq!(clip_middle("short", Tokens::new(200), &count), None);
     }
+
+    #[test]
+    fn an_outline_has_what_carries_a_document() {
+        let plan = "Carry out this plan:\n# Totals\nThey are wrong since March.\n## Steps\n1. Change `cart/total.rs`\n```rust\nfn total(items: &[Item]) -> Cents {\n    items.iter().map(Item::price).sum()\n}\n```\n2. Test `cart/tests.rs`\n## Files\n- `cart/total.rs`\n- `cart/tests.rs`\nThat is all.\nThank you.";
+        let count = |text: &str| Tokens::new(text.len() as u64);
+        let cases = [
+            (
+                250,
+                "Carry out this plan:\n# Totals\nThey are wrong since March.\n## Steps\n1. Change `cart/total.rs`\n```rust\nfn total(items: &[Item]) -> Cents {\n    items.iter().map(Item::price).sum()\n}\n…\n2. Test `cart/tests.rs`\n## Files\n…\nThat is all.\nThank you.",
+            ),
+            (
+                200,
+                "Carry out this plan:\n# Totals\nThey are wrong since March.\n## Steps\n1. Change `cart/total.rs`\n…\nfn total(items: &[Item]) -> Cents {\n…\n2. Test `cart/tests.rs`\n## Files\n…\nThat is all.\nThank you.",
+            ),
+        ];
+        for (limit, expected) in cases {
+            assert_eq!(outline(plan, &[], Tokens::new(limit), &count).unwrap(), expected, "{limit}");
+        }
+        assert_eq!(outline(plan, &[], Tokens::new(2000), &count), None);
+    }
+
     #[test]
     fn a_text_clipped_in_characters_keeps_its_ends_and_its_bound_in_any_script() {
         for text in ["0123456789".repeat(40), "日本語のテキスト".repeat(50), "🙂é".repeat(200)] {

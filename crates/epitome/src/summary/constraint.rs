@@ -26,6 +26,7 @@ struct ConstraintWords {
     lead_ins: LowerList,
     answering: LowerList,
     telling: LowerList,
+    reasons: LowerList,
     deciding: LowerList,
     obligations: Obligations,
 }
@@ -36,6 +37,12 @@ pub(super) fn decisions(text: &str) -> impl Iterator<Item = &str> {
         let lower = sentence.to_lowercase();
         WORDS.deciding.iter().any(|words| has_words(&lower, words))
     })
+}
+
+/// Tells whether a sentence that tells a decision gives its reason.
+pub(super) fn gives_reason(sentence: &str) -> bool {
+    let lower = sentence.to_lowercase();
+    WORDS.reasons.iter().any(|words| lower.contains(words))
 }
 
 /// Tells whether a sentence has words of obligation.

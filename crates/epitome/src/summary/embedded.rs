@@ -12,6 +12,7 @@
 //! It quotes. No sentence about the work is its own, and the result is never larger than the limit, unless what must stay is
 //! larger still. A section that needs less than its share leaves the rest to the chosen lines.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -19,20 +20,23 @@ use std::fmt::Write;
 
 use super::arguments::CallArguments;
 use super::clip::{GAP, clip_middle, one_line, outline};
+use super::constraint::gives_reason;
 use super::digest::{file_table, inventory, last_number};
 use super::excerpt::render_excerpts;
-use super::extract::{extract, gives_reason, turn_context, update_request_states};
+use super::extract::{extract, first_line, turn_context, update_request_states};
 use super::handoff::{is_handoff, keep_about};
 use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
 use super::merge::{forget_revised, merge, merge_model, without_written};
 use super::parse::{DONE_SO_FAR, RequestLabel, SHORT_BYTES_MAX};
-use super::passages::{Passage, Passages, SourceKind};
+use super::passages::{Passage, Passages, RESULT, SourceKind};
 use super::pending::SummaryContext;
 use super::said_words::{SaidWords, thin_out};
 use super::select::{Pick, select};
 use super::speech::{constraints, corrections, is_pasted_mostly, typed};
 use super::state::StateDelta;
-use super::structured::{ErrorFact, OpenItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest};
+use super::structured::{
+    ErrorFact, OpenItem, PlanItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest,
+};
 use super::text_index::TextIndex;
 use super::wishes::{ALWAYS, has_any, wanted_sections};
 use super::work_state::{SINCE, StateLine, only_reads, run_kind};
@@ -53,6 +57,9 @@ const CROWDED_SHARE: f64 = 0.7;
 const OPEN_PASTED_MAX: f64 = 0.9;
 const OPEN_PASTED_SHARE: f64 = 0.7;
 const STATE_SHARE: f64 = 0.15;
+/// Each line of the state gets its part of that share, in characters, and at least so many.
+const STATE_CHARS_PER_TOKEN: u64 = 3;
+const STATE_CHARS_MIN: usize = 160;
 const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
 const MEDIA_SHARE: f64 = 0.15;
@@ -75,10 +82,16 @@ const WORKSTREAM_SHARE: f64 = 0.3;
 const OVERSELECTION: f64 = 1.12;
 /// The most text that lines are chosen from: older text is hardly ever worth a line, and reading it costs.
 const READ_BYTES_MAX: usize = 384 * 1024;
-/// The newest actions that the state tells, and the most characters of each.
-const LAST_ACTIONS_MAX: usize = 6;
+/// The newest actions that the state tells: so many at least, and one more for so many tokens of the limit.
+const LAST_ACTIONS_MIN: usize = 6;
+const TOKENS_PER_ACTION: u64 = 400;
+/// The most characters of an action.
 const ACTION_CHARS_MAX: usize = 240;
+/// A result is told once; it is known again by so many of its first characters.
+const SAME_RESULT_CHARS: usize = 40;
 const ACTIONS_SHARE: f64 = 0.1;
+/// Files that were changed after a run are named up to so many.
+const CHANGED_NAMED_MAX: usize = 3;
 const LAST_ACTIONS: &str = "Last actions before what follows, oldest first:";
 /// The longest words of one message, where the user's words do not fit as they are.
 const LONG_WORDS_TOKENS_MAX: Tokens = Tokens::new(150);
@@ -535,7 +548,10 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Writes how things are: tests, builds, commits, and the newest actions that leave the prompt.
     fn write_state(&mut self, passages: &mut Passages<'_>) {
-        let lines = self.items.state.iter().map(|line| self.state_line(line)).collect();
+        // A long list of failures leaves room for the other kinds.
+        let most = (self.share(STATE_SHARE).get() * STATE_CHARS_PER_TOKEN) as usize / self.items.state.len().max(1);
+        let lines = self.items.state.iter().map(|line| self.state_line(line, most.max(STATE_CHARS_MIN)));
+        let lines = lines.collect();
         self.write_newest(Section::State, lines, STATE_SHARE);
         if let Some((number, command)) = self.newest_command()
             && self.open_section(Section::State)
@@ -553,16 +569,33 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         }
     }
 
-    /// Renders a line of the state; of a run, with how many files were changed after it.
-    fn state_line(&self, line: &StateLine) -> String {
-        let changed = self.items.files.iter().filter(|file| file.written.max(file.patched) > Some(line.place)).count();
-        let since = match changed {
-            _ if !line.kind.is_run() => String::new(),
-            0 => String::new(),
-            1 => format!("{SINCE}1 file was changed since"),
-            _ => format!("{SINCE}{changed} files were changed since"),
+    /// Renders a line of the state; of a run, with what was changed after it, or where it was run once more.
+    fn state_line(&self, line: &StateLine, chars_max: usize) -> String {
+        let since = if line.kind.is_run() { self.since_run(line) } else { String::new() };
+        format!("{} (m{}{since})", one_line(&line.text(), chars_max), line.place + 1)
+    }
+
+    fn since_run(&self, line: &StateLine) -> String {
+        let (thread, tools) = (self.pending.thread, &self.pending.policy.tools);
+        let runs = |message: &Message| {
+            let commands = message.calls().filter_map(|call| tools.meaning(call).command);
+            commands.into_iter().any(|command| run_kind(first_line(&command)) == Some(line.kind))
         };
-        format!("{} (m{}{since})", line.text(), line.place + 1)
+        let mut behind = self.pending.order.span.range().end..thread.len();
+        if let Some(at) = behind.find(|at| runs(thread.message(*at))) {
+            return format!("{SINCE}run again in m{}, below", thread.message(at).number());
+        }
+        let files = &self.items.files;
+        let changed: Vec<&str> = files
+            .iter()
+            .filter(|file| file.written.max(file.patched) > Some(line.place))
+            .map(|file| file.path.rsplit('/').next().unwrap_or(&file.path))
+            .collect();
+        match changed.len() {
+            0 => String::new(),
+            1..=CHANGED_NAMED_MAX => format!("{SINCE}changed since: {}", changed.join(", ")),
+            more => format!("{SINCE}{more} files were changed since"),
+        }
     }
 
     /// Returns a command such as `/review` with the number of its message, where the user said nothing after it. A skill's text, which
@@ -604,8 +637,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         actions.sort_unstable();
         let mut room = self.share(ACTIONS_SHARE);
         let mut kept = Vec::new();
-        for (_, at, line) in actions.into_iter().rev().take(LAST_ACTIONS_MAX) {
-            let line = one_line(&line, ACTION_CHARS_MAX);
+        let most = LAST_ACTIONS_MIN.max((self.limit.get() / TOKENS_PER_ACTION) as usize);
+        for (_, at, line) in actions.into_iter().rev().take(most) {
+            let line = one_line(&self.without_told_result(&line), ACTION_CHARS_MAX);
             let cost = self.count(&line) + Tokens::new(2);
             if cost > room {
                 break;
@@ -615,6 +649,17 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         }
         kept.reverse();
         kept
+    }
+
+    /// Takes the result out of an action where the lines above tell it already: the newest failure of a build.
+    fn without_told_result<'l>(&self, action: &'l str) -> Cow<'l, str> {
+        let Some((call, result)) = action.split_once(RESULT) else { return Cow::Borrowed(action) };
+        let known = result.char_indices().nth(SAME_RESULT_CHARS).map(|(at, _)| &result[..at]);
+        if known.is_some_and(|known| self.out.contains(known)) {
+            Cow::Owned(format!("{call}{RESULT}as told above"))
+        } else {
+            Cow::Borrowed(action)
+        }
     }
 
     /// Writes the request that is open, in full, and what was done about it.
@@ -736,7 +781,22 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let mut lines: Vec<String> = done.chain(open).collect();
         // The lists of a workstream have it.
         lines.retain(|line| self.items.workstream.is_none() || !self.out.contains(task_words(line)));
-        self.write_newest(Section::Plan, lines, self.written_share(PLAN_SHARE));
+        let kept = self.newest_fitting(lines, self.written_share(PLAN_SHARE));
+        // A list that is all ticked looks as if nothing remained, whatever was asked for after it.
+        if let Some(after) = self.request_after_plan().filter(|_| !kept.is_empty())
+            && self.open_section(Section::Plan)
+        {
+            let _ = writeln!(self.out, "(all of it was done before m{after})");
+        }
+        self.write_bullets(Section::Plan, &kept);
+    }
+
+    /// Returns the number of the open request, where it came after a plan that is carried out.
+    fn request_after_plan(&self) -> Option<usize> {
+        let plan = &self.items.current_plan;
+        let last = plan.iter().map(|item| item.place).max()?;
+        let open = self.items.current_task.as_ref().map(|task| task.place).filter(|place| *place > last)?;
+        plan.iter().all(PlanItem::is_done).then_some(open + 1)
     }
 
     /// Writes the unfinished work, most urgent first, unless the plan says it.

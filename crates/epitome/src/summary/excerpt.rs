@@ -45,6 +45,10 @@ pub(super) fn render_excerpts<'a>(passages: &Passages<'a>, picks: &[Pick<'a>], f
     let mut writer = ExcerptWriter { out: String::new(), passages, form, open: None, home: "" };
     let mut last: Option<&Pick<'a>> = None;
     let files = picks.iter().filter(|pick| section(&passages.sources[pick.source]) <= Section::Files).count();
+    if files == 0 && !passages.root.is_empty() {
+        // Paths above are shortened too.
+        writer.open_section(Section::Files);
+    }
     for (at, pick) in picks.into_iter().enumerate() {
         if at == files {
             writer.write_bare(&bare);

@@ -15,7 +15,7 @@ use super::structured::{
     StructuredSummary, ToolOutcome, TurnContext, UserRequest,
 };
 use super::values::{ids, numbers, urls};
-use super::work_state::note_state;
+use super::work_state::{note_state, only_reads};
 use crate::message::{SaidInResult, said_in_result};
 use crate::policy::{CallEnding, CallMeaning, ToolClass, Tools};
 use crate::thread::{HarnessText, Media, Message, Role, Speaker, Thread, ToolCall, ToolResult, own_words, pieces};
@@ -107,16 +107,20 @@ pub(super) fn turn_context(thread: &Thread, range: Range<usize>, items: &Structu
         }
     };
     let start = request.place;
-    let files = items
-        .files
-        .iter()
-        .filter(|file| file.last_touched() > start)
-        .map(|file| Quote { text: format!("{} {}", file.last_action(), file.path), place: file.last_touched() });
-    let commands = items.commands.iter().filter(|command| command.place > start);
+    // What was only looked at is no progress; a command that was run twice counts where it ran last.
+    let changed = items.files.iter().filter_map(|file| Some((file, file.written.max(file.patched)?)));
+    let files = changed
+        .filter(|(_, place)| *place > start)
+        .map(|(file, place)| Quote { text: format!("{} {}", file.last_action(), file.path), place });
+    let commands = items.commands.iter().filter(|command| command.place > start && !only_reads(&command.command));
     let commands =
         commands.map(|command| Quote { text: first_line(&command.command).to_owned(), place: command.place });
     let mut progress: Vec<Quote> = files.chain(commands).collect();
     progress.sort_by_key(|quote| quote.place);
+    let mut told = HashSet::new();
+    progress.reverse();
+    progress.retain(|quote| told.insert(quote.text.clone()));
+    progress.reverse();
     let late = progress.len().saturating_sub(PROGRESS_MAX);
     Some(TurnContext { request, progress: progress.split_off(late) })
 }
@@ -391,14 +395,21 @@ fn note_result(
     }
     if failed {
         let line = error_line(&result.text).to_owned();
-        seen.open_errors.entry(about.clone()).or_default().push(items.errors.len());
+        seen.open_errors.entry(repaired_by(&about).to_owned()).or_default().push(items.errors.len());
         items.errors.push(ErrorFact { line, about, place, fixed: None });
     } else {
-        for error in seen.open_errors.remove(&about).unwrap_or_default() {
+        for error in seen.open_errors.remove(repaired_by(&about)).unwrap_or_default() {
             items.errors[error].fixed = Some(place);
         }
     }
     note_outcome(items, message, result, ending, tools);
+}
+
+/// Returns the beginning of a subject that a success must share to count as its repair: of git, `git rebase`, whatever its options.
+/// Other commands have to be the same, since another test that passes repairs none.
+fn repaired_by(about: &str) -> &str {
+    let end = about.strip_prefix("git ").and_then(|rest| rest.find(' ')).map(|end| end + "git ".len());
+    end.map_or(about, |end| &about[..end])
 }
 
 /// Names what a call is about, so that a later success on the same subject counts as the fix of an earlier failure.
@@ -452,13 +463,6 @@ fn authored<'t>(message: &Message, text: &'t str) -> Vec<&'t str> {
         Role::User => own_words(text).collect(),
         _ => vec![text],
     }
-}
-
-/// Tells whether a sentence that tells a decision gives its reason.
-pub(super) fn gives_reason(sentence: &str) -> bool {
-    [" because ", " since ", " so that ", " instead of ", " rather than ", " to avoid "]
-        .iter()
-        .any(|words| sentence.contains(words))
 }
 
 /// Keeps each value once, where it was mentioned last.

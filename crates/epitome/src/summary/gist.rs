@@ -77,7 +77,13 @@ pub(crate) fn gist(command: Option<&str>, output: &str, failed: bool, root: &str
             format!("{first} … {last} ({} lines)", lines.len())
         }
     };
-    let brief = if fits(BRIEF_CHARS_MAX) { whole } else { String::new() };
+    // The last line of `git diff --stat` sums it up.
+    let sum = Some(*last).filter(|last| last.contains(" changed, ") && last.starts_with(|c: char| c.is_ascii_digit()));
+    let brief = match sum {
+        _ if fits(BRIEF_CHARS_MAX) => whole,
+        Some(sum) => one_line(sum, BRIEF_CHARS_MAX),
+        None => String::new(),
+    };
     ResultGist { brief, full }
 }
 
@@ -108,6 +114,8 @@ mod tests {
     #[test]
     fn a_call_is_told_with_what_came_of_it() {
         let long: String = (1..60).map(|n| format!("{n}: a line of a long output\n")).collect();
+        let stat: String = (1..41).map(|n| format!(" src/a{n}.rs | 3 +++\n")).collect();
+        let stat = format!("{stat} 40 files changed, 90 insertions(+)\n");
         let hits: String = (1..12).map(|n| format!("/w/src/cart.rs:{n}:    let total = price * count;\n")).collect();
         let hits = format!("{hits}/w/src/tax.rs:9:    let total = 1;\n");
         let ended = "a line of a long output … a line of a long output (59 lines)";
@@ -158,6 +166,14 @@ mod tests {
                 "failed: --- FAIL: TestTotal; got 3, want 4",
             ),
             ("long", None, &long, false, "", ended),
+            (
+                "a diff's statistics",
+                Some("git diff --stat"),
+                &stat,
+                false,
+                "40 files changed, 90 insertions(+)",
+                "src/a1.rs | 3 +++ … 40 files changed, 90 insertions(+) (41 lines)",
+            ),
             ("data", None, &data, false, "", "(data)"),
             ("the shell's notice", None, "done\nShell cwd was reset to /w", false, "done", "done"),
             ("rejected", Some("cargo test"), rejected, true, "rejected by the user", "rejected by the user"),

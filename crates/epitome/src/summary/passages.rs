@@ -18,9 +18,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
+use std::ops::Range;
 
 use serde_json::Value;
 
+use super::answered::unchosen;
 use super::arguments::{CallArguments, each_string, first_string, printed_file, search_hit};
 use super::excerpt::{PATHS_BELOW, WITHOUT_LINES};
 use super::gist::gist;
@@ -45,6 +47,8 @@ pub(super) enum TextOrigin {
     Agent,
     /// The agent, in the arguments of a call.
     Call,
+    /// The agent, telling a subagent what to do: what comes back counts more.
+    Briefing,
     Tool,
     /// A tool, repeating what the agent just wrote.
     Echo,
@@ -62,7 +66,7 @@ pub(super) struct Passage<'a> {
     pub(super) origin: TextOrigin,
     pub(super) text: &'a str,
     pub(super) message: usize,
-    /// The kind of the argument, for the origin `Call`.
+    /// The kind of the argument, for the origins `Call` and `Briefing`.
     pub(super) argument: Option<ArgumentKind>,
     /// Its heading says it already.
     pub(super) is_heading: bool,
@@ -121,7 +125,15 @@ impl<'a> Passages<'a> {
     ) -> Passages<'a> {
         let out = Passages { root: common_root(arguments), ..Passages::default() };
         let (calls, files, by_name) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let mut splitter = PassageSplitter { out, tools, calls, files, by_name, working: HashMap::new() };
+        let mut splitter = PassageSplitter {
+            out,
+            tools,
+            calls,
+            files,
+            by_name,
+            working: HashMap::new(),
+            unchosen: unchosen_options(thread),
+        };
         if let Some(evicted) = thread.evicted() {
             splitter.split_unloaded(evicted.at, thread, requests);
         }
@@ -176,6 +188,8 @@ struct PassageSplitter<'a> {
     by_name: HashMap<&'a str, Vec<(&'a str, usize)>>,
     /// Directories that relative paths turned out to be meant from, and how often.
     working: HashMap<&'a str, usize>,
+    /// What the agent offered and the user did not choose: byte ranges of a message's first text.
+    unchosen: HashMap<usize, Vec<Range<usize>>>,
 }
 
 impl<'a> PassageSplitter<'a> {
@@ -213,9 +227,12 @@ impl<'a> PassageSplitter<'a> {
             Role::User => self.split_speech(at, label, text),
             _ => {
                 let source = self.new_source(SourceKind::Note, label, at);
-                self.add(TextOrigin::Agent, text, at, source);
-                if let Some(passage) = self.out.passages.last_mut() {
-                    passage.is_conclusion = message.calls().next().is_none() || text.len() > NARRATION_BYTES_MAX;
+                let is_conclusion = message.calls().next().is_none() || text.len() > NARRATION_BYTES_MAX;
+                for piece in without(text, &self.unchosen.remove(&at).unwrap_or_default()) {
+                    self.add(TextOrigin::Agent, piece, at, source);
+                    if let Some(passage) = self.out.passages.last_mut() {
+                        passage.is_conclusion = is_conclusion;
+                    }
                 }
             }
         }
@@ -378,7 +395,8 @@ impl<'a> PassageSplitter<'a> {
             // How a call is made, and where a search looks, is nothing that anybody goes on with.
             let is_aside = kind == ArgumentKind::Setting || kind == ArgumentKind::Path && file.is_none();
             if !text.trim().is_empty() && !is_aside {
-                self.add(TextOrigin::Call, text, at, source);
+                let origin = if class == Some(ToolClass::Delegate) { TextOrigin::Briefing } else { TextOrigin::Call };
+                self.add(origin, text, at, source);
                 if let Some(passage) = self.out.passages.last_mut() {
                     passage.argument = Some(kind);
                     passage.is_whole_file = class == Some(ToolClass::Write) && kind == ArgumentKind::Written;
@@ -561,6 +579,25 @@ impl<'a> PassageSplitter<'a> {
             _ => {}
         }
     }
+}
+
+/// Returns the options that the user did not choose, by the place of the message that offers them.
+fn unchosen_options(thread: &Thread) -> HashMap<usize, Vec<Range<usize>>> {
+    let own = (0..thread.len()).filter(|at| thread.message(*at).opens_turn() && !thread.message(*at).is_summary());
+    own.filter_map(|at| unchosen(thread, at)).collect()
+}
+
+/// Returns the pieces of a text outside of some ranges of it.
+fn without<'t>(text: &'t str, ranges: &[Range<usize>]) -> Vec<&'t str> {
+    let mut pieces = Vec::new();
+    let mut from = 0;
+    for range in ranges {
+        pieces.push(&text[from..range.start]);
+        from = range.end;
+    }
+    pieces.push(&text[from..]);
+    pieces.retain(|piece| !piece.trim().is_empty());
+    pieces
 }
 
 fn name_of(path: &str) -> &str {

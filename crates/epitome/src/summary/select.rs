@@ -36,8 +36,11 @@ use crate::policy::ArgumentKind;
 const USER_WEIGHT: f32 = 3.0;
 const AGENT_WEIGHT: f32 = 6.0;
 const CALL_WEIGHT: f32 = 5.0;
+const BRIEFING_WEIGHT: f32 = 1.0;
 const REPLACED_WEIGHT: f32 = 0.6;
 const TOOL_WEIGHT: f32 = 0.15;
+/// A line that an edit only gives as its surroundings.
+const SURROUNDING_WEIGHT: f32 = 0.8;
 const ECHO_WEIGHT: f32 = 0.02;
 
 /// The age, as a share of all messages, at which a mention weighs half.
@@ -65,7 +68,10 @@ const FOCUS_WORDS_MAX: usize = 3;
 const FOCUS_BYTES_MIN: usize = 4;
 
 /// The share of the room that is the agent's own conclusions' before other lines are chosen: they tell the story.
-const CONCLUSION_SHARE: f32 = 0.25;
+const CONCLUSION_SHARE: f32 = 0.3;
+
+/// What a conclusion weighs at least for its age.
+const CONCLUSION_RECENCY_MIN: f32 = 0.15;
 
 /// The factor for the heading of a call that only looked something up.
 const LOOKUP_FAVOR: f32 = 0.8;
@@ -174,12 +180,16 @@ impl<'a> Reading<'a> {
         let recency = Recency::of(passages);
         let outdated = OutdatedLines::of(passages);
         for (at, (passage, &is_kept)) in passages.passages.iter().zip(is_kept).enumerate() {
-            let weight = weight(passage) * recency.at(passage.message);
+            // What the agent found out long ago still tells the story.
+            let least = if passage.is_conclusion { CONCLUSION_RECENCY_MIN } else { 0.0 };
+            let weight = weight(passage) * recency.at(passage.message).max(least);
             // The first line of a command is its heading.
             let is_command = passage.argument == Some(ArgumentKind::Command)
                 && passages.sources[passage.source].kind == SourceKind::Command;
             let is_file = passages.sources[passage.source].kind == SourceKind::File;
-            let is_quotable = !is_kept && !passage.is_heading && !outdated.is_whole(passage);
+            // A tool's echo of an edit says no more than the edit.
+            let says_something = !passage.is_heading && passage.origin != TextOrigin::Echo;
+            let is_quotable = !is_kept && says_something && !outdated.is_whole(passage);
             reading.passage(passage, is_quotable.then_some(at), weight, is_command, is_file, &outdated);
         }
         // A call that stays in the prompt needs no heading here, even where its result was shortened.
@@ -225,6 +235,9 @@ impl<'a> Reading<'a> {
         let is_tool = passage.origin.is_printed();
         let is_conclusion = passage.is_conclusion;
         each_line(passage.text, is_tool, &mut |LinePiece { text, continues }| {
+            let is_surrounding =
+                passage.argument == Some(ArgumentKind::Written) && outdated.is_surrounding(passage, text);
+            let weight = if is_surrounding { weight * SURROUNDING_WEIGHT / CALL_WEIGHT } else { weight };
             let features = self.scan(text, weight);
             if quotable.is_some() && !is_label && !features.is_empty() && !outdated.has(passage, text) {
                 // One more for the line end.
@@ -331,6 +344,8 @@ fn is_import(line: &str) -> bool {
 struct OutdatedLines {
     /// The lines that were taken out, each with the message of the last edit or reading that shows it.
     taken_out: HashMap<(usize, u64), usize>,
+    /// The lines that an edit gives on both sides, by its message and source.
+    surrounding: HashSet<(usize, usize, u64)>,
     /// The message that has the newest text of a whole file, by source.
     whole: HashMap<usize, usize>,
 }
@@ -371,10 +386,17 @@ impl OutdatedLines {
         }
         each_line(passage.text, false, &mut |piece| {
             let line = fingerprint(piece.text);
-            if !written.contains(&line) {
+            if written.contains(&line) {
+                self.surrounding.insert((passage.message, passage.source, line));
+            } else {
                 self.taken_out.insert((passage.source, line), passage.message);
             }
         });
+    }
+
+    /// Tells whether an edit changed nothing about a line that it wrote.
+    fn is_surrounding(&self, passage: &Passage<'_>, line: &str) -> bool {
+        self.surrounding.contains(&(passage.message, passage.source, fingerprint(line)))
     }
 
     /// Tells whether all of a passage is out of date, because the whole file was read or written later.
@@ -437,6 +459,7 @@ fn weight(passage: &Passage<'_>) -> f32 {
         (TextOrigin::Agent, _) => AGENT_WEIGHT,
         (TextOrigin::Call, Some(ArgumentKind::Replaced)) => REPLACED_WEIGHT,
         (TextOrigin::Call, _) => CALL_WEIGHT,
+        (TextOrigin::Briefing, _) => BRIEFING_WEIGHT,
         (TextOrigin::Tool, _) => TOOL_WEIGHT,
         (TextOrigin::Echo, _) => ECHO_WEIGHT,
     }

@@ -30,6 +30,7 @@ struct SpeechWords {
     correcting_anywhere: LowerList,
     taking_back: LowerList,
     approving: LowerList,
+    choosing: LowerList,
 }
 
 /// A longer message may hold pasted material.
@@ -76,6 +77,12 @@ pub(super) fn approval(text: &str) -> Option<&str> {
     }
     let lower = lower(first);
     (choice(first).is_some() || begins_with_any(&WORDS.approving, &lower)).then(|| first_clause(first))
+}
+
+/// Tells whether a question offers a choice: "which approach?".
+pub(super) fn offers_choice(question: &str) -> bool {
+    let lower = lower(question);
+    WORDS.choosing.iter().any(|words| if words.is_ascii() { has_words(&lower, words) } else { lower.contains(words) })
 }
 
 /// Returns the choice that words begin with, in lower case: `2`, `2.`, `B)`, `#4`, `option 2`.

@@ -18,7 +18,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::clip::one_line;
-use super::extract::gives_reason;
+use super::constraint::gives_reason;
 use super::structured::StructuredSummary;
 
 /// The current state of the work, in short lists.

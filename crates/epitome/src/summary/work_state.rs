@@ -33,11 +33,20 @@ pub enum StateKind {
     Commit,
     /// The newest push.
     Push,
+    /// What `git status` said last: how the branch stands to its remote, what is not committed.
+    Tree,
 }
 
 impl StateKind {
-    const ALL: [StateKind; 6] =
-        [StateKind::Tests, StateKind::Build, StateKind::Checks, StateKind::Branch, StateKind::Commit, StateKind::Push];
+    const ALL: [StateKind; 7] = [
+        StateKind::Tests,
+        StateKind::Build,
+        StateKind::Checks,
+        StateKind::Branch,
+        StateKind::Commit,
+        StateKind::Push,
+        StateKind::Tree,
+    ];
 
     /// Tells whether it is something that was run, and may end otherwise after the next change.
     pub(super) fn is_run(self) -> bool {
@@ -52,6 +61,7 @@ impl StateKind {
             StateKind::Branch => "Branch",
             StateKind::Commit => "Commit",
             StateKind::Push => "Push",
+            StateKind::Tree => "Git status",
         }
     }
 }
@@ -179,6 +189,35 @@ pub(super) fn note_state(items: &mut StructuredSummary, command: &str, output: &
     if let Some(branch) = switched_branch(command) {
         set_state(items, StateKind::Branch, branch.to_owned(), place);
     }
+    if command.contains("git status")
+        && let Some(tree) = git_status(output)
+    {
+        set_state(items, StateKind::Tree, tree, place);
+    }
+}
+
+/// Tells in one line what `git status` printed: the branch, how it stands to its remote, and how many files are staged, changed and
+/// untracked. `None` where it printed something else, such as the short form.
+fn git_status(output: &str) -> Option<String> {
+    let branch = output.lines().find_map(|line| line.trim().strip_prefix("On branch "))?;
+    let mut told = vec![format!("on {}", branch.trim())];
+    let remote = output.lines().map(str::trim).find(|line| line.starts_with("Your branch "));
+    told.extend(remote.map(|line| line.trim_start_matches("Your branch ").trim_end_matches(['.', ',']).to_owned()));
+    let lists =
+        [("Changes to be committed:", "staged"), ("Changes not staged", "changed"), ("Untracked files:", "untracked")];
+    let mut lists: Vec<(&str, &str, usize)> = lists.into_iter().map(|(head, name)| (head, name, 0)).collect();
+    let mut open = None;
+    for line in output.lines() {
+        let opened = lists.iter().position(|(head, ..)| line.trim().starts_with(head));
+        open = opened.or(open).filter(|_| !line.trim().is_empty() || opened.is_some());
+        let is_hint = line.trim().starts_with('(');
+        if let Some(at) = open.filter(|_| opened.is_none() && !is_hint && line.starts_with([' ', '\t'])) {
+            lists[at].2 += 1;
+        }
+    }
+    told.extend(lists.iter().filter(|(.., files)| *files > 0).map(|(_, name, files)| format!("{files} {name}")));
+    told.extend(output.contains("working tree clean").then(|| "nothing to commit".to_owned()));
+    Some(told.join(", "))
 }
 
 /// Tells how a run of tests, a build or a check ended: `passed`, or `failed` with the lines that say why.
@@ -393,6 +432,26 @@ mod tests {
         assert_eq!(push(&items), super::NOT_PUSHED);
         note_state(&mut items, "git push", "", false, 3);
         assert_eq!(push(&items), "pushed");
+    }
+
+    #[test]
+    fn git_status_is_told_in_one_line() {
+        let cases = [
+            (
+                "On branch main\nYour branch is up to date with 'origin/main'.\n\nnothing to commit, working tree clean",
+                Some("on main, is up to date with 'origin/main', nothing to commit"),
+            ),
+            (
+                "On branch fix\nYour branch is behind 'origin/fix' by 1 commit, and can be fast-forwarded.\n  (use \"git pull\")\n\nChanges not staged for commit:\n  (use \"git add\")\n\tmodified:   a.rs\n\tmodified:   b.rs\n\nUntracked files:\n  (use \"git add\")\n\tc.rs\n",
+                Some("on fix, is behind 'origin/fix' by 1 commit, and can be fast-forwarded, 2 changed, 1 untracked"),
+            ),
+            (" M a.rs\n?? b.rs", None),
+        ];
+        for (output, expected) in cases {
+            let mut items = StructuredSummary::default();
+            note_state(&mut items, "git status", output, false, 0);
+            assert_eq!(items.state.first().map(|line| line.line.as_str()), expected, "{output}");
+        }
     }
 
     #[test]
