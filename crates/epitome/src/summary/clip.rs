@@ -197,7 +197,7 @@ mod tests {
             ),
             (
                 200,
-                "Carry out this plan:\n# Totals\nThey are wrong since March.\n## Steps\n1. Change `cart/total.rs`\n…\nfn total(items: &[Item]) -> Cents {\n…\n2. Test `cart/tests.rs`\n## Files\n…\nThat is all.\nThank you.",
+                "Carry out this plan:\n# Totals\nThey are wrong since March.\n## Steps\n1. Change `cart/total.rs`\n…\nfn total(items: &[Item]) -> Cents {\n…\n}\n…\n2. Test `cart/tests.rs`\n## Files\n…\nThat is all.\nThank you.",
             ),
         ];
         for (limit, expected) in cases {

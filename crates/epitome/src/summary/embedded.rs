@@ -26,6 +26,7 @@ use super::excerpt::render_excerpts;
 use super::extract::{extract, first_line, turn_context, update_request_states};
 use super::handoff::{is_handoff, keep_about};
 use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
+use super::homes::find_homes;
 use super::merge::{forget_revised, merge, merge_model, without_written};
 use super::parse::{DONE_SO_FAR, RequestLabel, SHORT_BYTES_MAX};
 use super::passages::{Passage, Passages, RESULT, SourceKind};
@@ -928,7 +929,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         covered.push(&self.out);
         let count = |text: &str| pending.meter.text(text).get() as usize;
         let limit = room.scaled(OVERSELECTION).get() as usize;
-        let picks = select(passages, &is_kept, &covered, &pending.order.focus, limit, &count);
+        let mut picks = select(passages, &is_kept, &covered, &pending.order.focus, limit, &count);
+        find_homes(passages, &mut picks);
         let text = self.largest_fit(passages, &picks, self.limit - closing);
         self.out.push_str(&text);
     }

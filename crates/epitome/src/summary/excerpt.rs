@@ -23,7 +23,7 @@ use std::fmt::Write;
 use super::headings::{Section, heading};
 use super::passages::{Passages, Source, SourceKind};
 use super::select::Pick;
-use crate::files::{home_of, is_definition};
+use crate::files::is_definition;
 use crate::policy::SummaryForm;
 
 /// Stands before the directory that is left out of all paths.
@@ -96,7 +96,7 @@ impl<'a> ExcerptWriter<'_, 'a> {
         if pick.text.is_empty() || pick.continues && is_next {
             return write_line(&mut self.out, pick, is_next);
         }
-        let home = pick.passage.and_then(|at| home_of(self.passages.passages[at].text, pick.text));
+        let home = pick.home;
         if let Some(home) = home.filter(|home| *home != self.home) {
             let _ = writeln!(self.out, "{home}");
             self.home = home;

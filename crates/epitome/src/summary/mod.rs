@@ -24,6 +24,7 @@ mod fence;
 mod gist;
 mod handoff;
 mod headings;
+mod homes;
 mod keywords;
 mod lexicon;
 mod lines;

@@ -68,10 +68,15 @@ const FOCUS_WORDS_MAX: usize = 3;
 const FOCUS_BYTES_MIN: usize = 4;
 
 /// The share of the room that is the agent's own conclusions' before other lines are chosen: they tell the story.
-const CONCLUSION_SHARE: f32 = 0.3;
+const CONCLUSION_SHARE: f32 = 0.25;
 
 /// What a conclusion weighs at least for its age.
-const CONCLUSION_RECENCY_MIN: f32 = 0.15;
+const CONCLUSION_RECENCY_MIN: f32 = 0.05;
+
+/// The same two where there is room for so many tokens: then the whole story can be told.
+const ROOMY_TOKENS: usize = 5000;
+const ROOMY_CONCLUSION_SHARE: f32 = 0.35;
+const ROOMY_CONCLUSION_RECENCY_MIN: f32 = 0.15;
 
 /// The factor for the heading of a call that only looked something up.
 const LOOKUP_FAVOR: f32 = 0.8;
@@ -96,6 +101,8 @@ pub(super) struct Pick<'a> {
     pub(super) line: usize,
     /// It continues the line of the piece before it.
     pub(super) continues: bool,
+    /// The definition or heading of its file that it belongs to; found after the choice, by `homes.rs`.
+    pub(super) home: Option<&'a str>,
 }
 
 /// Chooses lines of at most `limit` tokens with their headings, best first.
@@ -109,7 +116,8 @@ pub(super) fn select<'a>(
     limit: usize,
     count: &dyn Fn(&str) -> usize,
 ) -> Vec<Pick<'a>> {
-    let mut reading = Reading::of(passages, is_kept);
+    let is_roomy = limit >= ROOMY_TOKENS;
+    let mut reading = Reading::of(passages, is_kept, is_roomy);
     let mut worth = reading.worth();
     for text in covered {
         each_line(text, false, &mut |piece| {
@@ -166,7 +174,7 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn of(passages: &Passages<'a>, is_kept: &[bool]) -> Reading<'a> {
+    fn of(passages: &Passages<'a>, is_kept: &[bool], is_roomy: bool) -> Reading<'a> {
         let bytes: usize = passages.passages.iter().map(|passage| passage.text.len()).sum();
         let mut reading = Reading {
             lexicon: Lexicon::for_text(bytes),
@@ -181,7 +189,11 @@ impl<'a> Reading<'a> {
         let outdated = OutdatedLines::of(passages);
         for (at, (passage, &is_kept)) in passages.passages.iter().zip(is_kept).enumerate() {
             // What the agent found out long ago still tells the story.
-            let least = if passage.is_conclusion { CONCLUSION_RECENCY_MIN } else { 0.0 };
+            let least = match passage.is_conclusion {
+                false => 0.0,
+                true if is_roomy => ROOMY_CONCLUSION_RECENCY_MIN,
+                true => CONCLUSION_RECENCY_MIN,
+            };
             let weight = weight(passage) * recency.at(passage.message).max(least);
             // The first line of a command is its heading.
             let is_command = passage.argument == Some(ArgumentKind::Command)
@@ -516,7 +528,8 @@ impl<'a> GreedySelection<'_, 'a> {
         let mut selected = SelectedLines::default();
         let conclusions: Vec<usize> = (0..self.lines.len()).filter(|line| self.lines[*line].is_conclusion).collect();
         let conclusions = conclusions.into_iter().map(|line| Candidate { score: self.score(line), line }).collect();
-        let share = (limit as f32 * CONCLUSION_SHARE) as usize;
+        let share = if limit >= ROOMY_TOKENS { ROOMY_CONCLUSION_SHARE } else { CONCLUSION_SHARE };
+        let share = (limit as f32 * share) as usize;
         self.take_best(conclusions, true, share, &of_source, &mut selected, count);
         let candidates =
             candidates.into_iter().map(|Candidate { line, .. }| Candidate { score: self.score(line), line });
@@ -563,7 +576,7 @@ impl<'a> GreedySelection<'_, 'a> {
                 heap.extend(cheaper);
             }
             heap.extend(self.favor_adjacent(line));
-            selected.picks.push(Pick { text, source, passage, line, continues });
+            selected.picks.push(Pick { text, source, passage, line, continues, home: None });
         }
     }
 
