@@ -80,9 +80,38 @@ pub(crate) fn is_definition(line: &str) -> bool {
     opens.contains(&word) && line.contains(' ')
 }
 
+/// Returns the name that a definition gives: `Total` of `func (c *Cart) Total() int {`, `Cart` of `struct Cart {`.
+pub(crate) fn definition_name(line: &str) -> Option<&str> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut before = line.match_indices('(').map(|(at, _)| &line[..at]);
+    let before_arguments = before.find(|before| before.ends_with(is_name) && *before != "pub");
+    let named = match before_arguments {
+        Some(before) => before,
+        // A type: its name is the second word, after what opens it.
+        None => line.trim_end_matches(|c: char| !is_name(c)).split([':', '<', '{']).next()?.trim(),
+    };
+    named.rsplit(|c: char| !is_name(c)).next().filter(|name| !name.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::home_of;
+    use super::{definition_name, home_of};
+
+    #[test]
+    fn a_definition_gives_a_name() {
+        let cases = [
+            ("func (c *Cart) Total(round bool) (int, error) {", Some("Total")),
+            ("pub(crate) fn total(&self) -> Cents {", Some("total")),
+            ("def total(self):", Some("total")),
+            ("class Cart:", Some("Cart")),
+            ("struct Cart {", Some("Cart")),
+            ("## Rounding", Some("Rounding")),
+            ("{", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(definition_name(line), expected, "{line}");
+        }
+    }
 
     #[test]
     fn a_line_belongs_to_the_nearest_definition_or_heading_above_it() {

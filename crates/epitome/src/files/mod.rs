@@ -20,6 +20,6 @@ pub use edit::{FileChange, FileEdit, Replacement};
 pub(crate) use edit::{is_replaced_text, replacement_diff};
 pub use history::{FileAction, FileEvent, FileHistory, FileNow, FilePiece};
 pub use home::home_of;
-pub(crate) use home::is_definition;
+pub(crate) use home::{definition_name, is_definition};
 pub use printed::{FileView, is_path_of, without_gutter};
 pub(crate) use printed::{gutter, printed_file};

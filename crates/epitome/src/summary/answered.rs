@@ -38,10 +38,9 @@ pub(super) fn answered(thread: &Thread, at: usize, words: &str) -> Option<String
         return None;
     }
     let before = said_before(thread, at)?.text();
-    if let Some(choice) = choice(words)
-        && let Some(chosen) = options(&before).into_iter().rfind(|option| names(&before[option.clone()], &choice))
-    {
-        return Some(one_line(&unmarked(&before[chosen]), OPTION_CHARS_MAX));
+    let options = options(&before);
+    if let Some(chosen) = chosen(&before, &options, words) {
+        return Some(one_line(&unmarked(&before[options[chosen].clone()]), OPTION_CHARS_MAX));
     }
     let ending = &before[before.ceil_char_boundary(before.len().saturating_sub(ENDING_BYTES_MAX))..];
     let question = sentences(ending).filter(|sentence| sentence.ends_with(['?', '？', '؟'])).last();
@@ -89,14 +88,41 @@ const OPTION_HEAD_CHARS_MAX: usize = 80;
 /// options that were not chosen.
 pub(super) fn unchosen(thread: &Thread, at: usize) -> Option<(usize, Vec<Range<usize>>)> {
     let words = thread.message(at).own_text();
-    let choice = choice(&words).filter(|_| words.len() <= ANSWER_BYTES_MAX)?;
+    if words.len() > ANSWER_BYTES_MAX {
+        return None;
+    }
     let offer = said_before(thread, at)?;
     let text = offer.texts().find(|text| !text.trim().is_empty())?;
     let options = options(text);
-    let chosen = options.iter().rposition(|option| names(&text[option.clone()], &choice))?;
+    let chosen = chosen(text, &options, &words)?;
     let offered_at = (0..at).rev().find(|place| thread.message(*place).log_place() == offer.log_place())?;
     let others = options.into_iter().enumerate().filter(|(at, _)| *at != chosen).map(|(_, option)| option);
     Some((offered_at, others.collect()))
+}
+
+/// Returns the option that an answer chooses, by its mark ("2", "B)") or by its title ("keep it local!").
+fn chosen(text: &str, options: &[Range<usize>], words: &str) -> Option<usize> {
+    if let Some(choice) = choice(words) {
+        return options.iter().rposition(|option| names(&text[option.clone()], &choice));
+    }
+    let words = words.to_lowercase();
+    let is_named = |option: &Range<usize>| {
+        let title = option_title(&text[option.clone()]).to_lowercase();
+        title.contains(' ') && title.len() >= TITLE_BYTES_MIN && words.contains(&title)
+    };
+    let mut named = (0..options.len()).filter(|at| is_named(&options[*at]));
+    named.next().filter(|_| named.next().is_none())
+}
+
+/// A shorter title stands in many answers that choose nothing.
+const TITLE_BYTES_MIN: usize = 8;
+
+/// Returns the title of an option: its first words, in bold type or up to the first sign.
+fn option_title(option: &str) -> &str {
+    let rest = option.trim().trim_start_matches(|c: char| MARKS.contains(&c) || c == '|' || c == '(' || c == '[');
+    let words = rest.split_once(['.', ')', ']', ':']).map_or(rest, |(_, words)| words);
+    let words = words.trim_start_matches(MARKS);
+    words.split(['*', '(', ':', '.', ',', '—', '–', '\n']).next().unwrap_or_default().trim()
 }
 
 /// Returns the agent's last words before a message, up to the user's message before it.
@@ -175,6 +201,12 @@ mod tests {
                 "yes",
                 Some("Shall I remove the lock file that the old process left?"),
             ),
+            (
+                "The folder is ignored. Would you like me to:\\n1. **Keep it local** (as it is now)\\n2. **Move it** elsewhere\\n3. **Force-add it** despite that",
+                "intentional - keep it local! go on",
+                Some("1. Keep it local (as it is now)"),
+            ),
+            ("1. Keep it local\\n2. Move it elsewhere", "either keep it local or move it elsewhere", None),
             ("Done.", "now add a test for the empty cart", None),
         ];
         for (said, words, expected) in cases {

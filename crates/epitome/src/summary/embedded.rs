@@ -26,7 +26,6 @@ use super::excerpt::render_excerpts;
 use super::extract::{extract, first_line, turn_context, update_request_states};
 use super::handoff::{is_handoff, keep_about};
 use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
-use super::homes::find_homes;
 use super::merge::{forget_revised, merge, merge_model, without_written};
 use super::parse::{DONE_SO_FAR, RequestLabel, SHORT_BYTES_MAX};
 use super::passages::{Passage, Passages, RESULT, SourceKind};
@@ -60,6 +59,8 @@ const OPEN_PASTED_SHARE: f64 = 0.7;
 const STATE_SHARE: f64 = 0.15;
 /// Each line of the state gets its part of that share, in characters, and at least so many.
 const STATE_CHARS_PER_TOKEN: u64 = 3;
+/// The least room for the state: a small summary has a line of it too.
+const STATE_TOKENS_MIN: f64 = 60.0;
 const STATE_CHARS_MIN: usize = 160;
 const FACTS_SHARE: f64 = 0.4;
 const SIDE_SHARE: f64 = 0.03;
@@ -553,7 +554,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let most = (self.share(STATE_SHARE).get() * STATE_CHARS_PER_TOKEN) as usize / self.items.state.len().max(1);
         let lines = self.items.state.iter().map(|line| self.state_line(line, most.max(STATE_CHARS_MIN)));
         let lines = lines.collect();
-        self.write_newest(Section::State, lines, STATE_SHARE);
+        let least = STATE_TOKENS_MIN / self.limit.get().max(1) as f64;
+        self.write_newest(Section::State, lines, STATE_SHARE.max(least));
         if let Some((number, command)) = self.newest_command()
             && self.open_section(Section::State)
         {
@@ -578,19 +580,22 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     fn since_run(&self, line: &StateLine) -> String {
         let (thread, tools) = (self.pending.thread, &self.pending.policy.tools);
-        let runs = |message: &Message| {
-            let commands = message.calls().filter_map(|call| tools.meaning(call).command);
-            commands.into_iter().any(|command| run_kind(first_line(&command)) == Some(line.kind))
+        let run_in = |message: &Message| {
+            let mut commands = message.calls().filter_map(|call| tools.meaning(call).command);
+            commands.find(|command| run_kind(first_line(command)) == Some(line.kind))
         };
         let mut behind = self.pending.order.span.range().end..thread.len();
-        if let Some(at) = behind.find(|at| runs(thread.message(*at))) {
-            return format!("{SINCE}run again in m{}, below", thread.message(at).number());
+        let later = behind.find_map(|at| Some((run_in(thread.message(at))?, thread.message(at).number())));
+        if let Some((command, number)) = later {
+            // Another command may have run one test of many.
+            let again = if line.line.contains(first_line(&command)) { "run again" } else { "others ran" };
+            return format!("{SINCE}{again} in m{number}, below");
         }
         let files = &self.items.files;
         let changed: Vec<&str> = files
             .iter()
             .filter(|file| file.written.max(file.patched) > Some(line.place))
-            .map(|file| file.path.rsplit('/').next().unwrap_or(&file.path))
+            .map(|file| file.path.strip_prefix(&self.root).unwrap_or(&file.path))
             .collect();
         match changed.len() {
             0 => String::new(),
@@ -929,15 +934,15 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         covered.push(&self.out);
         let count = |text: &str| pending.meter.text(text).get() as usize;
         let limit = room.scaled(OVERSELECTION).get() as usize;
-        let mut picks = select(passages, &is_kept, &covered, &pending.order.focus, limit, &count);
-        find_homes(passages, &mut picks);
-        let text = self.largest_fit(passages, &picks, self.limit - closing);
+        let picks = select(passages, &is_kept, &covered, &pending.order.focus, limit, &count);
+        let spoken_until = pending.order.span.range().end;
+        let text = self.largest_fit(passages, &picks, self.limit - closing, spoken_until);
         self.out.push_str(&text);
     }
 
     /// Renders as many picks, best first, as the limit holds.
-    fn largest_fit<'t>(&self, passages: &Passages<'t>, picks: &[Pick<'t>], limit: Tokens) -> String {
-        let written = |most: usize| render_excerpts(passages, &picks[..most], self.form);
+    fn largest_fit<'t>(&self, passages: &Passages<'t>, picks: &[Pick<'t>], limit: Tokens, spoken: usize) -> String {
+        let written = |most: usize| render_excerpts(passages, &picks[..most], self.form, spoken);
         let cost = |most: usize| self.recount(&format!("{}{}", self.out, written(most)));
         written(longest(picks.len(), limit, |most, _| cost(most)))
     }

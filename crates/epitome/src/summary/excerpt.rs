@@ -10,18 +10,20 @@
 //!
 //! ## The work so far, in order
 //! m38: The rounding error is in total(), not in the tax table.
+//! (the user spoke: m39)
 //! m40 $ cargo test cart
 //! test cart::rounds_half_up ... FAILED
 //! ```
 //!
 //! Every line below a heading is quoted. A line of a file stands below the definition or the heading that it belongs to, indented, even
-//! where that was not chosen by itself. `passages.rs` reads this layout back in the next round.
+//! where that was not chosen by itself. The story says where the user spoke, whose words stand further up: what came before may be
+//! overruled by them. `passages.rs` reads this layout back in the next round.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use super::headings::{Section, heading};
-use super::passages::{Passages, Source, SourceKind};
+use super::passages::{Passage, Passages, RESULT, Source, SourceKind, TextOrigin};
 use super::select::Pick;
 use crate::files::is_definition;
 use crate::policy::SummaryForm;
@@ -31,18 +33,33 @@ pub(super) const PATHS_BELOW: &str = "(paths are below ";
 /// Stands before the files of which no line is quoted.
 pub(super) const WITHOUT_LINES: &str = "Without lines: ";
 
+/// Stands before the numbers of the user's messages at a place of the story.
+pub(super) const SPOKE: &str = "(the user spoke: ";
+
 /// Renders picks under their sources, in the order of the thread.
-pub(super) fn render_excerpts<'a>(passages: &Passages<'a>, picks: &[Pick<'a>], form: SummaryForm) -> String {
+///
+/// The user's words up to `spoken_until` are marked in the story.
+pub(super) fn render_excerpts<'a>(
+    passages: &Passages<'a>,
+    picks: &[Pick<'a>],
+    form: SummaryForm,
+    spoken_until: usize,
+) -> String {
     let quoted: HashSet<usize> = picks.iter().filter(|pick| !pick.text.is_empty()).map(|pick| pick.source).collect();
     let is_bare =
         |pick: &Pick<'_>| passages.sources[pick.source].kind == SourceKind::File && !quoted.contains(&pick.source);
     let (bare, mut picks): (Vec<&Pick<'a>>, Vec<&Pick<'a>>) = picks.iter().partition(|pick| is_bare(pick));
+    let first_lines = first_lines(&picks);
     picks.sort_by_key(|pick| {
         let source = &passages.sources[pick.source];
-        (section(source), source.first, pick.source, pick.line)
+        // A line without a home keeps its own place.
+        let first = first_lines.get(&group(pick)).copied().unwrap_or(pick.line);
+        (section(source), source.first, pick.source, first, pick.line)
     });
     let bare: Vec<&Source> = bare.into_iter().map(|pick| &passages.sources[pick.source]).collect();
-    let mut writer = ExcerptWriter { out: String::new(), passages, form, open: None, home: "" };
+    let is_spoken = |passage: &&Passage<'_>| passage.origin == TextOrigin::User && passage.message < spoken_until;
+    let spoken = passages.passages.iter().filter(is_spoken).collect();
+    let mut writer = ExcerptWriter { out: String::new(), passages, form, open: None, home: "", spoken };
     let mut last: Option<&Pick<'a>> = None;
     let files = picks.iter().filter(|pick| section(&passages.sources[pick.source]) <= Section::Files).count();
     if files == 0 && !passages.root.is_empty() {
@@ -54,6 +71,9 @@ pub(super) fn render_excerpts<'a>(passages: &Passages<'a>, picks: &[Pick<'a>], f
             writer.write_bare(&bare);
         }
         let source = &passages.sources[pick.source];
+        if section(source) == Section::Notes {
+            writer.write_spoken(source.first);
+        }
         writer.open_section(section(source));
         let is_same = last.is_some_and(|last| last.source == pick.source);
         if source.kind == SourceKind::File {
@@ -68,12 +88,29 @@ pub(super) fn render_excerpts<'a>(passages: &Passages<'a>, picks: &[Pick<'a>], f
         }
         last = Some(pick);
     }
+    writer.write_spoken(usize::MAX);
     if files == 0 && last.is_none()
         || last.is_some_and(|last| section(&passages.sources[last.source]) <= Section::Files)
     {
         writer.write_bare(&bare);
     }
     writer.out
+}
+
+/// What keeps lines of a file together: the definition that they belong to, whichever edits and readings they come from.
+fn group<'a>(pick: &Pick<'a>) -> (usize, &'a str) {
+    let own = if is_definition(pick.text) { pick.text } else { "" };
+    (pick.source, pick.home.unwrap_or(own))
+}
+
+/// Returns the first chosen line of each definition.
+fn first_lines<'a>(picks: &[&Pick<'a>]) -> HashMap<(usize, &'a str), usize> {
+    let mut first = HashMap::new();
+    for pick in picks.iter().filter(|pick| !group(pick).1.is_empty()) {
+        let line = first.entry(group(pick)).or_insert(pick.line);
+        *line = pick.line.min(*line);
+    }
+    first
 }
 
 /// Writes excerpts, with a heading wherever the section changes.
@@ -84,6 +121,8 @@ struct ExcerptWriter<'p, 'a> {
     open: Option<Section>,
     /// The definition or heading of the file that was written last.
     home: &'a str,
+    /// The user's words that the story has not come to yet.
+    spoken: Vec<&'p Passage<'a>>,
 }
 
 impl<'a> ExcerptWriter<'_, 'a> {
@@ -107,6 +146,22 @@ impl<'a> ExcerptWriter<'_, 'a> {
             self.out.push_str("  ");
         }
         write_line(&mut self.out, pick, is_next);
+    }
+
+    /// Tells where in the story the user spoke, up to a message; before its first line nothing is told.
+    fn write_spoken(&mut self, message: usize) {
+        let later = self.spoken.partition_point(|passage| passage.message < message);
+        let said: Vec<&Passage<'_>> = self.spoken.drain(..later).collect();
+        if self.open != Some(Section::Notes) {
+            return;
+        }
+        let label =
+            |passage: &&Passage<'_>| self.passages.sources[passage.source].label.trim_end_matches(':').to_owned();
+        let mut numbers: Vec<String> = said.iter().map(label).collect();
+        numbers.dedup();
+        if !numbers.is_empty() {
+            let _ = writeln!(self.out, "{SPOKE}{})", numbers.join(", "));
+        }
     }
 
     fn open_section(&mut self, section: Section) {
@@ -160,7 +215,11 @@ fn section(source: &Source) -> Section {
 
 /// Writes a source's heading with the first line under it; a note and a request begin on the line of their heading.
 fn write_label(out: &mut String, source: &Source, text: &str) {
-    let label = &source.label;
+    // What came of a call stands among the newest actions already.
+    let label = match source.label.split_once(RESULT) {
+        Some((call, _)) if source.is_told => call,
+        _ => &source.label,
+    };
     let _ = match (source.kind, source.edited, source.read) {
         (SourceKind::Note | SourceKind::Request, _, _) => write!(out, "{label} "),
         (SourceKind::File, Some(at), _) => writeln!(out, "{label} (edited m{at}):"),

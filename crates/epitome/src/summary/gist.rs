@@ -8,7 +8,7 @@
 //! a few short lines               all of them, "; " between        likewise, more of them
 //! lines of a search               4 hits: src/cart.rs (3), …       likewise
 //! a failure                       the lines that say what failed   likewise
-//! JSON on one line                                                 (data)
+//! JSON on one line                                                 its first short fields: id=R1, status=booked, …
 //! a long output                                                    its first and its last line, how many lines it had
 //! ```
 //!
@@ -26,6 +26,9 @@ const FULL_CHARS_MAX: usize = 200;
 const BRIEF_CHARS_MAX: usize = 80;
 /// The most characters of each of the two lines that a long output is told by.
 const END_CHARS_MAX: usize = 90;
+/// So many fields of data are told, none longer than so many characters.
+const FIELDS_MAX: usize = 5;
+const FIELD_CHARS_MAX: usize = 40;
 /// The most files that the gist of a search names.
 const FILES_MAX: usize = 5;
 
@@ -54,7 +57,9 @@ pub(crate) fn gist(command: Option<&str>, output: &str, failed: bool, root: &str
         return both(&run_outcome(kind, line, &text, failed));
     }
     let lines: Vec<&str> = text.lines().map(|line| without_gutter(line).trim()).filter(|line| line.len() > 1).collect();
-    let (Some(first), Some(last)) = (lines.first(), lines.last()) else {
+    // A report's title says less than its first sentence.
+    let told = lines.iter().find(|line| !line.starts_with('#')).or(lines.first());
+    let (Some(first), Some(last)) = (told, lines.last()) else {
         return ResultGist { brief: String::new(), full: "(no output)".to_owned() };
     };
     if failed {
@@ -70,7 +75,7 @@ pub(crate) fn gist(command: Option<&str>, output: &str, failed: bool, root: &str
     let fits = |chars_max: usize| whole.chars().count() <= chars_max;
     let full = match () {
         () if fits(FULL_CHARS_MAX) => whole.clone(),
-        () if is_data => "(data)".to_owned(),
+        () if is_data => data_gist(first),
         () if lines.len() == 1 => one_line(&whole, END_CHARS_MAX),
         () => {
             let (first, last) = (one_line(&shown(first), END_CHARS_MAX), one_line(&shown(last), END_CHARS_MAX));
@@ -85,6 +90,29 @@ pub(crate) fn gist(command: Option<&str>, output: &str, failed: bool, root: &str
         None => String::new(),
     };
     ResultGist { brief, full }
+}
+
+/// Tells JSON by its first short fields, or by how many entries it has.
+fn data_gist(text: &str) -> String {
+    const DATA: &str = "(data)";
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(serde_json::Value::Array(entries)) => format!("{} entries", entries.len()),
+        Ok(serde_json::Value::Object(fields)) => {
+            let short = fields.iter().filter_map(|(key, value)| {
+                let value = match value {
+                    serde_json::Value::String(text) => text.clone(),
+                    serde_json::Value::Number(number) => number.to_string(),
+                    serde_json::Value::Bool(flag) => flag.to_string(),
+                    _ => return None,
+                };
+                let is_short = value.chars().count() <= FIELD_CHARS_MAX && !value.contains("://");
+                (is_short && !value.is_empty()).then(|| format!("{key}={value}"))
+            });
+            let short: Vec<String> = short.take(FIELDS_MAX).collect();
+            if short.is_empty() { DATA.to_owned() } else { format!("{}, …", short.join(", ")) }
+        }
+        _ => DATA.to_owned(),
+    }
 }
 
 /// Names the files of search hits, the one with the most hits first.
@@ -120,7 +148,11 @@ mod tests {
         let hits = format!("{hits}/w/src/tax.rs:9:    let total = 1;\n");
         let ended = "a line of a long output … a line of a long output (59 lines)";
         let data = format!("{{\"rows\":[{}]}}", "1,".repeat(200));
+        let entries = format!("[{}1]", "1,".repeat(199));
+        let record =
+            format!("{{\"id\":\"R1\",\"status\":\"booked\",\"total\":340,\"flights\":[{}1]}}", "1,".repeat(200));
         let failure = format!("{long}--- FAIL: TestTotal\n    got 3, want 4\n");
+        let report = format!("## Summary\n\nThe parser is ported.\n{long}");
         let rejected = "The user doesn't want to proceed with this tool use. STOP what you are doing";
         let cases = [
             ("nothing", None, "", false, "", "(no output)"),
@@ -175,6 +207,9 @@ mod tests {
                 "src/a1.rs | 3 +++ … 40 files changed, 90 insertions(+) (41 lines)",
             ),
             ("data", None, &data, false, "", "(data)"),
+            ("entries", None, &entries, false, "", "200 entries"),
+            ("a record", None, &record, false, "", "id=R1, status=booked, total=340, …"),
+            ("a report", None, &report, false, "", "The parser is ported. … a line of a long output (61 lines)"),
             ("the shell's notice", None, "done\nShell cwd was reset to /w", false, "done", "done"),
             ("rejected", Some("cargo test"), rejected, true, "rejected by the user", "rejected by the user"),
         ];

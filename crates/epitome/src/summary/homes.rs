@@ -8,13 +8,15 @@
 //! ```
 //!
 //! A line is looked for in its own passage first, then in what was read of the same file, newest first; a line that stands nowhere
-//! else is found by its neighbors in the same edit. It guesses nothing: a line that no reading shows has no home.
+//! else is found by its neighbors in the same edit. A definition that a later edit changed is told as it stands. It guesses nothing: a
+//! line that no reading shows has no home.
 
 use std::collections::HashMap;
 
-use super::passages::{Passages, SourceKind, TextOrigin};
-use super::select::Pick;
-use crate::files::{home_of, is_definition};
+use super::passages::{Passage, Passages, SourceKind, TextOrigin};
+use super::select::{OutdatedLines, Pick};
+use crate::files::{definition_name, home_of, is_definition};
+use crate::policy::ArgumentKind;
 
 /// So many lines of an edit are tried.
 const NEIGHBORS_MAX: usize = 6;
@@ -26,32 +28,77 @@ const LINE_BYTES_MIN: usize = 12;
 const READINGS_MAX: usize = 12;
 
 /// Finds the homes of chosen lines of files.
-pub(super) fn find_homes<'a>(passages: &Passages<'a>, picks: &mut [Pick<'a>]) {
-    let mut readings: HashMap<usize, Vec<&'a str>> = HashMap::new();
-    for passage in passages.passages.iter().rev() {
-        let is_reading =
-            passages.sources[passage.source].kind == SourceKind::File && passage.origin == TextOrigin::Tool;
-        let known = readings.entry(passage.source).or_default();
-        if is_reading && known.len() < READINGS_MAX {
-            known.push(passage.text);
+pub(super) fn find_homes<'a>(passages: &Passages<'a>, outdated: &OutdatedLines, picks: &mut [Pick<'a>]) {
+    let mut homes = HomeFinder { passages, outdated, readings: HashMap::new(), of_edits: HashMap::new() };
+    for (at, passage) in passages.passages.iter().enumerate().rev() {
+        let is_file = passages.sources[passage.source].kind == SourceKind::File;
+        let known = homes.readings.entry(passage.source).or_default();
+        if is_file && passage.origin == TextOrigin::Tool && known.len() < READINGS_MAX {
+            known.push(at);
         }
     }
-    let mut of_passages: HashMap<usize, Option<&'a str>> = HashMap::new();
     for pick in picks.iter_mut().filter(|pick| !pick.text.is_empty() && !is_definition(pick.text)) {
-        let Some(at) = pick.passage else { continue };
-        let passage = &passages.passages[at];
-        let readings = readings.get(&passage.source).map_or(&[][..], Vec::as_slice);
-        let elsewhere = |line: &str| readings.iter().find_map(|text| home_in(text, line));
-        let by_neighbors = || {
-            let near = passages.passages[at.saturating_sub(EDIT_PASSAGES_MAX)..].iter().take(2 * EDIT_PASSAGES_MAX + 1);
-            let of_edit = near.filter(|near| near.message == passage.message && near.source == passage.source);
-            let neighbors = of_edit.flat_map(|near| near.text.lines()).map(str::trim);
-            neighbors.filter(|line| line.len() >= LINE_BYTES_MIN).take(NEIGHBORS_MAX).find_map(elsewhere)
-        };
-        let is_edit = matches!(passage.origin, TextOrigin::Call);
-        pick.home = home_of(passage.text, pick.text)
-            .or_else(|| elsewhere(pick.text))
-            .or_else(|| is_edit.then(|| *of_passages.entry(at).or_insert_with(by_neighbors)).flatten());
+        pick.home = pick.passage.and_then(|at| homes.find(at, pick.text));
+    }
+}
+
+struct HomeFinder<'p, 'a> {
+    passages: &'p Passages<'a>,
+    outdated: &'p OutdatedLines,
+    /// The passages in which each file was read, newest first.
+    readings: HashMap<usize, Vec<usize>>,
+    /// The homes that the neighbors of an edited line tell, by passage.
+    of_edits: HashMap<usize, Option<&'a str>>,
+}
+
+impl<'a> HomeFinder<'_, 'a> {
+    fn find(&mut self, at: usize, line: &'a str) -> Option<&'a str> {
+        let passage = &self.passages.passages[at];
+        if let Some(home) = home_of(passage.text, line) {
+            return self.as_it_stands(passage, home);
+        }
+        let home = self.in_readings(passage.source, line);
+        if home.is_some() || passage.origin != TextOrigin::Call {
+            return home;
+        }
+        if let Some(known) = self.of_edits.get(&at) {
+            return *known;
+        }
+        let near =
+            self.passages.passages[at.saturating_sub(EDIT_PASSAGES_MAX)..].iter().take(2 * EDIT_PASSAGES_MAX + 1);
+        let of_edit = near.filter(|near| near.message == passage.message && near.source == passage.source);
+        let neighbors = of_edit.flat_map(|near| near.text.lines()).map(str::trim);
+        let mut neighbors = neighbors.filter(|line| line.len() >= LINE_BYTES_MIN).take(NEIGHBORS_MAX);
+        let home = neighbors.find_map(|line| self.in_readings(passage.source, line));
+        self.of_edits.insert(at, home);
+        home
+    }
+
+    /// Returns the home of a line where the file was read.
+    fn in_readings(&self, source: usize, line: &str) -> Option<&'a str> {
+        let readings = self.readings.get(&source).map_or(&[][..], Vec::as_slice);
+        readings.iter().find_map(|at| {
+            let passage = &self.passages.passages[*at];
+            self.as_it_stands(passage, home_in(passage.text, line)?)
+        })
+    }
+
+    /// Returns a home as the newest edit that touched it wrote it; `None` where it was taken out.
+    fn as_it_stands(&self, passage: &Passage<'a>, home: &'a str) -> Option<&'a str> {
+        if !self.outdated.has(passage, home) {
+            return Some(home);
+        }
+        let name = definition_name(home)?;
+        let written = self
+            .passages
+            .passages
+            .iter()
+            .rev()
+            .filter(|later| later.source == passage.source && later.argument == Some(ArgumentKind::Written));
+        written.take_while(|later| later.message >= passage.message).find_map(|later| {
+            let mut lines = later.text.lines().map(str::trim).filter(|line| is_definition(line));
+            lines.find(|line| definition_name(line) == Some(name) && !self.outdated.has(later, line))
+        })
     }
 }
 
@@ -69,7 +116,6 @@ mod tests {
     use super::super::passages::Passages;
     use super::super::select::select;
     use super::super::testing;
-    use super::find_homes;
     use crate::policy::Tools;
 
     #[test]
@@ -85,6 +131,15 @@ mod tests {
                 edit("CheckpointID: checkpointID,", "CheckpointID: id.Must(checkpointID),"),
                 home,
             ),
+            (
+                "under the new signature",
+                format!(
+                    "{}\n{}",
+                    edit("func resume(id string) error {", "func resume(id ID, force bool) error {"),
+                    edit("CheckpointID: checkpointID,", "CheckpointID: id.Must(checkpointID),")
+                ),
+                Some("func resume(id ID, force bool) error {"),
+            ),
             ("no reading shows it", edit("SessionID: sessionID,", "SessionID: id.Must(sessionID),"), None),
         ];
         for (why, edit, expected) in cases {
@@ -93,8 +148,7 @@ mod tests {
             let (arguments, tools) = (CallArguments::of(&thread), Tools::default());
             let passages = Passages::of(&thread, &arguments, &tools, &[]);
             let is_kept = vec![false; passages.passages.len()];
-            let mut picks = select(&passages, &is_kept, &[], "", 400, &|text| text.len() / 4);
-            find_homes(&passages, &mut picks);
+            let picks = select(&passages, &is_kept, &[], "", 400, &|text| text.len() / 4);
             let changed = picks.iter().find(|pick| pick.text.contains("id.Must")).unwrap();
             assert_eq!(changed.home, expected, "{why}: {picks:?}");
         }

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::answered::unchosen;
 use super::arguments::{CallArguments, each_string, first_string, printed_file, search_hit};
-use super::excerpt::{PATHS_BELOW, WITHOUT_LINES};
+use super::excerpt::{PATHS_BELOW, SPOKE, WITHOUT_LINES};
 use super::gist::gist;
 use super::headings::{Section, is_rendered};
 use super::parse::sections;
@@ -39,6 +39,9 @@ const NARRATION_BYTES_MAX: usize = 600;
 
 /// Stands between a call and the gist of its result.
 pub(super) const RESULT: &str = " → ";
+
+/// Stands behind the number of a message that reports what a subagent did.
+const REPORT: &str = " (report)";
 
 /// The author of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +171,7 @@ impl<'a> Passages<'a> {
 }
 
 /// A call whose result is still to come.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct KnownCall<'a> {
     source: usize,
     class: Option<ToolClass>,
@@ -176,6 +179,10 @@ struct KnownCall<'a> {
     command: Option<&'a str>,
     /// It asks for a part of a file.
     is_partial: bool,
+    /// The passages of its arguments, from and to.
+    passages: (usize, usize),
+    /// The message that had edited its file before.
+    edited_before: Option<usize>,
 }
 
 struct PassageSplitter<'a> {
@@ -335,8 +342,12 @@ impl<'a> PassageSplitter<'a> {
         Some(source)
     }
 
-    /// Parses `m12: words`, `m7 $ command`, `m9 tool` and `m9 grep: pattern`, the last three with the gist of the result.
+    /// Parses `m12: words`, `m12 (report): words`, `m7 $ command`, `m9 tool` and `m9 grep: pattern`, the last three with the gist of the result.
     fn note_heading(&mut self, at: usize, line: &'a str) -> Option<(usize, usize)> {
+        if line.starts_with(SPOKE) {
+            // The user's words are read back from where they stand.
+            return Some((self.new_source(SourceKind::Note, String::new(), at), usize::MAX));
+        }
         let digits = line.strip_prefix('m')?.bytes().take_while(u8::is_ascii_digit).count();
         let rest = line.get(1 + digits..).filter(|_| digits > 0)?;
         let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
@@ -345,9 +356,12 @@ impl<'a> PassageSplitter<'a> {
             is_name(named.split_once(": ").map_or(named, |(name, _)| name))
         };
         match rest {
-            _ if rest.starts_with(": ") => {
-                let source = self.new_source(SourceKind::Note, format!("{}:", &line[..=digits]), at);
-                Some((source, digits + 3))
+            _ if let Some(label) = ["", REPORT]
+                .into_iter()
+                .find(|label| rest.strip_prefix(label).is_some_and(|words| words.starts_with(": "))) =>
+            {
+                let end = 1 + digits + label.len();
+                Some((self.new_source(SourceKind::Note, line[..=end].to_owned(), at), end + 2))
             }
             _ if rest.starts_with(" $ ") => {
                 Some((self.new_source(SourceKind::Command, line.to_owned(), at), usize::MAX))
@@ -385,12 +399,13 @@ impl<'a> PassageSplitter<'a> {
         let looks_up = class == Some(ToolClass::Search) || command.is_some_and(only_reads);
         self.out.sources[source].is_lookup = looks_up && file.is_none();
         let class = if file.is_some() && class == Some(ToolClass::Exec) { Some(ToolClass::Read) } else { class };
+        let edited_before = self.out.sources[source].edited;
         self.touch(source, class, at, number);
         let is_partial = match command {
             Some(command) => !command.contains("cat "),
             None => is_partial(arguments),
         };
-        self.calls.insert(&call.id, KnownCall { source, class, command, is_partial });
+        let first = self.out.passages.len();
         each_string(arguments, &mut |kind, text| {
             // How a call is made, and where a search looks, is nothing that anybody goes on with.
             let is_aside = kind == ArgumentKind::Setting || kind == ArgumentKind::Path && file.is_none();
@@ -407,13 +422,15 @@ impl<'a> PassageSplitter<'a> {
                 }
             }
         });
+        let passages = (first, self.out.passages.len());
+        self.calls.insert(&call.id, KnownCall { source, class, command, is_partial, passages, edited_before });
     }
 
     /// Splits a call that writes a plan down: the states of its tasks are told by the plan, and a long text is the agent's words.
     fn split_plan(&mut self, at: usize, message: &'a Message, call: &'a ToolCall, arguments: &'a Value) {
         let source = self.new_source(SourceKind::Note, format!("m{}:", message.number()), at);
-        self.calls
-            .insert(&call.id, KnownCall { source, class: Some(ToolClass::Plan), command: None, is_partial: false });
+        let class = Some(ToolClass::Plan);
+        self.calls.insert(&call.id, KnownCall { source, class, ..KnownCall::default() });
         each_string(arguments, &mut |_, text| {
             if text.len() > NARRATION_BYTES_MAX {
                 self.add_conclusion(text, at, source);
@@ -423,9 +440,9 @@ impl<'a> PassageSplitter<'a> {
 
     fn split_result(&mut self, at: usize, message: &'a Message, result: &'a ToolResult, failed: bool) {
         let known = self.calls.get(&*result.call_id).copied();
-        let KnownCall { source, class, command, is_partial } = known.unwrap_or_else(|| {
+        let KnownCall { source, class, command, is_partial, passages, edited_before } = known.unwrap_or_else(|| {
             let source = self.new_source(SourceKind::Call, format!("m{}", message.number()), at);
-            KnownCall { source, class: None, command: None, is_partial: false }
+            KnownCall { source, ..KnownCall::default() }
         });
         if known.is_some() && matches!(self.out.sources[source].kind, SourceKind::Command | SourceKind::Call) {
             let told = gist(command, &result.text, failed, &self.out.root);
@@ -439,12 +456,17 @@ impl<'a> PassageSplitter<'a> {
             Some(ToolClass::Search | ToolClass::Exec) => self.split_hits(&result.text, at, source),
             // What a subagent found out is worth what the agent itself says.
             Some(ToolClass::Delegate) => {
-                let source = self.new_source(SourceKind::Note, format!("m{}:", message.number()), at);
+                let source = self.new_source(SourceKind::Note, format!("m{}{REPORT}:", message.number()), at);
                 for text in outside_reminders(&result.text).filter(|text| !text.trim().is_empty()) {
                     self.add_conclusion(text, at, source);
                 }
             }
             Some(ToolClass::Plan) => {}
+            // An edit that failed or was rejected changed no line, and its file stands as it did.
+            Some(ToolClass::Patch | ToolClass::Write) if failed => {
+                self.out.passages[passages.0..passages.1].iter_mut().for_each(|passage| passage.text = "");
+                self.out.sources[source].edited = edited_before;
+            }
             Some(ToolClass::Patch | ToolClass::Write) => {
                 self.add_output(TextOrigin::Echo, &result.text, at, source);
             }

@@ -26,6 +26,7 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::Range;
 
+use super::homes::find_homes;
 use super::lexicon::{Feature, FeatureKind, Lexicon, fingerprint};
 use super::lines::{LinePiece, each_line, estimate_tokens, gutter};
 use super::passages::{Passage, Passages, RESULT, SourceKind, TextOrigin};
@@ -68,7 +69,7 @@ const FOCUS_WORDS_MAX: usize = 3;
 const FOCUS_BYTES_MIN: usize = 4;
 
 /// The share of the room that is the agent's own conclusions' before other lines are chosen: they tell the story.
-const CONCLUSION_SHARE: f32 = 0.25;
+const CONCLUSION_SHARE: f32 = 0.2;
 
 /// What a conclusion weighs at least for its age.
 const CONCLUSION_RECENCY_MIN: f32 = 0.05;
@@ -77,6 +78,10 @@ const CONCLUSION_RECENCY_MIN: f32 = 0.05;
 const ROOMY_TOKENS: usize = 5000;
 const ROOMY_CONCLUSION_SHARE: f32 = 0.35;
 const ROOMY_CONCLUSION_RECENCY_MIN: f32 = 0.15;
+
+/// Likewise: after so many lines of one conclusion, another of its lines counts half, so that a long report of a finished step leaves
+/// room for the others.
+const ROOMY_LINES_HALF: f32 = 12.0;
 
 /// The factor for the heading of a call that only looked something up.
 const LOOKUP_FAVOR: f32 = 0.8;
@@ -101,7 +106,7 @@ pub(super) struct Pick<'a> {
     pub(super) line: usize,
     /// It continues the line of the piece before it.
     pub(super) continues: bool,
-    /// The definition or heading of its file that it belongs to; found after the choice, by `homes.rs`.
+    /// The definition or heading of its file that it belongs to.
     pub(super) home: Option<&'a str>,
 }
 
@@ -117,7 +122,8 @@ pub(super) fn select<'a>(
     count: &dyn Fn(&str) -> usize,
 ) -> Vec<Pick<'a>> {
     let is_roomy = limit >= ROOMY_TOKENS;
-    let mut reading = Reading::of(passages, is_kept, is_roomy);
+    let outdated = OutdatedLines::of(passages);
+    let mut reading = Reading::of(passages, is_kept, is_roomy, &outdated);
     let mut worth = reading.worth();
     for text in covered {
         each_line(text, false, &mut |piece| {
@@ -126,8 +132,19 @@ pub(super) fn select<'a>(
     }
     reading.favor_focus(focus);
     let Reading { pool, lines, labels, .. } = reading;
-    GreedySelection { passages, pool, lines, labels, worth, is_open: vec![false; passages.sources.len()] }
-        .run(limit, count)
+    let mut picks = GreedySelection {
+        passages,
+        pool,
+        lines,
+        labels,
+        worth,
+        is_open: vec![false; passages.sources.len()],
+        taken: vec![0; passages.sources.len()],
+        is_roomy,
+    }
+    .run(limit, count);
+    find_homes(passages, &outdated, &mut picks);
+    picks
 }
 
 /// A candidate: a line, or a heading alone when its text is empty.
@@ -174,7 +191,7 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn of(passages: &Passages<'a>, is_kept: &[bool], is_roomy: bool) -> Reading<'a> {
+    fn of(passages: &Passages<'a>, is_kept: &[bool], is_roomy: bool, outdated: &OutdatedLines) -> Reading<'a> {
         let bytes: usize = passages.passages.iter().map(|passage| passage.text.len()).sum();
         let mut reading = Reading {
             lexicon: Lexicon::for_text(bytes),
@@ -186,7 +203,6 @@ impl<'a> Reading<'a> {
             labels: Vec::with_capacity(passages.sources.len()),
         };
         let recency = Recency::of(passages);
-        let outdated = OutdatedLines::of(passages);
         for (at, (passage, &is_kept)) in passages.passages.iter().zip(is_kept).enumerate() {
             // What the agent found out long ago still tells the story.
             let least = match passage.is_conclusion {
@@ -202,7 +218,7 @@ impl<'a> Reading<'a> {
             // A tool's echo of an edit says no more than the edit.
             let says_something = !passage.is_heading && passage.origin != TextOrigin::Echo;
             let is_quotable = !is_kept && says_something && !outdated.is_whole(passage);
-            reading.passage(passage, is_quotable.then_some(at), weight, is_command, is_file, &outdated);
+            reading.passage(passage, is_quotable.then_some(at), weight, is_command, is_file, outdated);
         }
         // A call that stays in the prompt needs no heading here, even where its result was shortened.
         let mut leaves: Vec<Option<bool>> = vec![None; passages.sources.len()];
@@ -251,7 +267,8 @@ impl<'a> Reading<'a> {
                 passage.argument == Some(ArgumentKind::Written) && outdated.is_surrounding(passage, text);
             let weight = if is_surrounding { weight * SURROUNDING_WEIGHT / CALL_WEIGHT } else { weight };
             let features = self.scan(text, weight);
-            if quotable.is_some() && !is_label && !features.is_empty() && !outdated.has(passage, text) {
+            let says_something = !is_label && !features.is_empty() && !(is_tool && is_link_list(text));
+            if quotable.is_some() && says_something && !outdated.has(passage, text) {
                 // One more for the line end.
                 let tokens = estimate_tokens(text) + 1.0 + LINE_OVERHEAD_TOKENS;
                 let favor = weight.sqrt() * if is_file && is_import(text) { IMPORT_FAVOR } else { 1.0 };
@@ -344,6 +361,11 @@ fn is_import(line: &str) -> bool {
     is_path || names.iter().any(|name| line.starts_with(name))
 }
 
+/// Tells whether a line is one address after the other, as in the answers of web services.
+fn is_link_list(line: &str) -> bool {
+    line.matches("://").nth(2).is_some()
+}
+
 /// The lines of files that no longer stand: quoting them beside what took their place would tell two truths.
 ///
 /// ```text
@@ -353,7 +375,7 @@ fn is_import(line: &str) -> bool {
 /// m30  write cart.rs, or read whole                            all lines before m30 are
 /// ```
 #[derive(Default)]
-struct OutdatedLines {
+pub(super) struct OutdatedLines {
     /// The lines that were taken out, each with the message of the last edit or reading that shows it.
     taken_out: HashMap<(usize, u64), usize>,
     /// The lines that an edit gives on both sides, by its message and source.
@@ -417,7 +439,7 @@ impl OutdatedLines {
     }
 
     /// Tells whether a line of a passage was taken out of its file by the passage itself or later.
-    fn has(&self, passage: &Passage<'_>, line: &str) -> bool {
+    pub(super) fn has(&self, passage: &Passage<'_>, line: &str) -> bool {
         if self.taken_out.is_empty() {
             return false;
         }
@@ -519,6 +541,9 @@ struct GreedySelection<'p, 'a> {
     labels: Vec<Label>,
     worth: FeatureWorth,
     is_open: Vec<bool>,
+    /// The lines taken so far, by source.
+    taken: Vec<u32>,
+    is_roomy: bool,
 }
 
 impl<'a> GreedySelection<'_, 'a> {
@@ -528,7 +553,7 @@ impl<'a> GreedySelection<'_, 'a> {
         let mut selected = SelectedLines::default();
         let conclusions: Vec<usize> = (0..self.lines.len()).filter(|line| self.lines[*line].is_conclusion).collect();
         let conclusions = conclusions.into_iter().map(|line| Candidate { score: self.score(line), line }).collect();
-        let share = if limit >= ROOMY_TOKENS { ROOMY_CONCLUSION_SHARE } else { CONCLUSION_SHARE };
+        let share = if self.is_roomy { ROOMY_CONCLUSION_SHARE } else { CONCLUSION_SHARE };
         let share = (limit as f32 * share) as usize;
         self.take_best(conclusions, true, share, &of_source, &mut selected, count);
         let candidates =
@@ -617,7 +642,10 @@ impl<'a> GreedySelection<'_, 'a> {
     /// Returns what the line newly covers per token, with its heading while that is not open.
     fn score(&self, line: usize) -> f32 {
         let line = &self.lines[line];
-        let gain = self.worth.of(self.features(&line.features)) * line.favor;
+        let mut gain = self.worth.of(self.features(&line.features)) * line.favor;
+        if line.is_conclusion && self.is_roomy {
+            gain /= 1.0 + self.taken[line.source] as f32 / ROOMY_LINES_HALF;
+        }
         if self.is_open[line.source] {
             return if line.text.is_empty() { 0.0 } else { gain / line.tokens };
         }
@@ -627,6 +655,7 @@ impl<'a> GreedySelection<'_, 'a> {
 
     fn cover(&mut self, line: usize) {
         let Line { source, features, .. } = &self.lines[line];
+        self.taken[*source] += 1;
         self.worth.cover(&self.pool[features.start as usize..features.end as usize]);
         if !self.is_open[*source] {
             self.is_open[*source] = true;

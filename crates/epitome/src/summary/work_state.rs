@@ -192,7 +192,10 @@ pub(super) fn note_state(items: &mut StructuredSummary, command: &str, output: &
     if command.contains("git status")
         && let Some(tree) = git_status(output)
     {
-        set_state(items, StateKind::Tree, tree, place);
+        // Another checkout than the one that is worked on may be meant.
+        let elsewhere = command.trim().strip_prefix("cd ").and_then(|rest| rest.split_once(" && "));
+        let place_of = elsewhere.map_or(String::new(), |(folder, _)| format!("in {}, ", folder.trim()));
+        set_state(items, StateKind::Tree, format!("{place_of}{tree}"), place);
     }
 }
 
@@ -448,9 +451,12 @@ mod tests {
             (" M a.rs\n?? b.rs", None),
         ];
         for (output, expected) in cases {
-            let mut items = StructuredSummary::default();
-            note_state(&mut items, "git status", output, false, 0);
-            assert_eq!(items.state.first().map(|line| line.line.as_str()), expected, "{output}");
+            for (command, folder) in [("git status", ""), ("cd ../web && git status", "in ../web, ")] {
+                let mut items = StructuredSummary::default();
+                note_state(&mut items, command, output, false, 0);
+                let expected = expected.map(|tree| format!("{folder}{tree}"));
+                assert_eq!(items.state.first().map(|line| line.line.clone()), expected, "{output}");
+            }
         }
     }
 
