@@ -1,4 +1,4 @@
-//! Workers: carry out queued compactions, a few at a time, each under a lease.
+//! Workers: carry out queued jobs, a few at a time, each under a lease: compactions first, then vectors of passages.
 //!
 //! ```text
 //!            claim (lease 5 min)                commit + FinishJob (expects the lease)
@@ -25,6 +25,7 @@ use crate::artifact::Access;
 use crate::event::{Event, EventField, EventKind, JobStage};
 use crate::ids::Moment;
 use crate::log::LogError;
+use crate::recall::EmbedError;
 use crate::store::{JobEnd, JobKind, JobRow, Lease, StoreError, Write};
 
 const RACES_MAX: usize = 8;
@@ -45,6 +46,21 @@ enum JobError {
     PlannerPanicked,
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error("the embedding endpoint gave no vectors")]
+    NoVectors,
+}
+
+impl From<EmbedError> for JobError {
+    fn from(error: EmbedError) -> Self {
+        match error {
+            EmbedError::Log(LogError::Store(error)) if error.is_conflict() => JobError::LeaseLost,
+            EmbedError::Log(error) => JobError::Log(error),
+            EmbedError::Model(error) => {
+                tracing::warn!(%error, "no vectors were made; the job is tried again");
+                JobError::NoVectors
+            }
+        }
+    }
 }
 
 /// The worker loop of this process: claims jobs and runs each in a task, up to the configured number. Dropping it or calling
@@ -133,7 +149,11 @@ impl Engine {
         let token = Uuid::now_v7();
         let until = now.after(self.settings().jobs.lease);
         let lease = Lease { worker: format!("process {}", std::process::id()), token, until };
-        let job = self.inner.log.store().claim(&JobKind::Compact, &lease, now).await?;
+        let store = self.inner.log.store();
+        let mut job = store.claim(&JobKind::Compact, &lease, now).await?;
+        if job.is_none() && self.inner.embeddings.is_some() {
+            job = store.claim(&JobKind::Embed, &lease, now).await?;
+        }
         Ok(job.map(|job| (job, token)))
     }
 
@@ -141,7 +161,7 @@ impl Engine {
         let started = Event::new(Moment::now(), job.key.clone(), EventKind::JobStarted);
         self.inner.bus.emit(&started.with(EventField::Attempt, job.attempts));
         let outcome = tokio::select! {
-            outcome = self.compact_job(&job, token) => outcome,
+            outcome = self.perform(&job, token) => outcome,
             () = self.renew_lease(&job, token) => Err(JobError::LeaseLost),
         };
         let ended = if outcome.is_ok() { JobStage::Done } else { JobStage::Failed };
@@ -154,6 +174,13 @@ impl Engine {
         }
         self.inner.bus.emit(&finished);
         self.inner.job_changed.notify_waiters();
+    }
+
+    async fn perform(&self, job: &JobRow, token: Uuid) -> Result<(), JobError> {
+        match job.kind {
+            JobKind::Embed => Ok(self.embed_job(job, token).await?),
+            _ => self.compact_job(job, token).await,
+        }
     }
 
     /// Renews the lease for as long as it is polled; ends when the lease is lost.

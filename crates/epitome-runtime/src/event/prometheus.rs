@@ -31,9 +31,11 @@ const JOBS: &str = "epitome_jobs_total";
 const OVERFLOWS: &str = "epitome_overflows_total";
 const CONTEXT_MISSED: &str = "epitome_context_missed_total";
 const CONFLICTS: &str = "epitome_commit_conflicts_total";
+const PASSAGES_EMBEDDED: &str = "epitome_passages_embedded_total";
+const EMBEDDING_FAILURES: &str = "epitome_embedding_failures_total";
 
 /// The counters without labels, which are there from the start, and what they count.
-const PLAIN: [(&str, &str); 8] = [
+const PLAIN: [(&str, &str); 10] = [
     (COMPACTIONS_FAILED, "Compactions that were planned and could not be committed."),
     (SUMMARY_CACHE_HITS, "Summaries found in the cache."),
     (REHYDRATIONS, "Times that moved-out content was read back into a prompt automatically."),
@@ -42,6 +44,8 @@ const PLAIN: [(&str, &str); 8] = [
     (OVERFLOWS, "Prompts that a provider refused as too long."),
     (CONTEXT_MISSED, "Times that the agent asked again for something that was compacted away."),
     (CONFLICTS, "Commits that lost the race against another process."),
+    (PASSAGES_EMBEDDED, "Passages that got a vector for search by meaning."),
+    (EMBEDDING_FAILURES, "Times that the embedding endpoint gave no vectors for a search or for passages."),
 ];
 
 /// The counters with labels, and what they count.
@@ -114,6 +118,11 @@ impl CompactionMetrics {
             }
             EventKind::ModelOverflowed => counter!(OVERFLOWS).increment(1),
             EventKind::ContextMissed => counter!(CONTEXT_MISSED).increment(1),
+            EventKind::PassagesEmbedded => {
+                let passages = event.detail(EventField::Passages).and_then(Value::as_u64);
+                counter!(PASSAGES_EMBEDDED).increment(passages.unwrap_or(0));
+            }
+            EventKind::EmbeddingFailed => counter!(EMBEDDING_FAILURES).increment(1),
             kind => count_freed(kind, event.tokens_freed),
         }
     }

@@ -8,11 +8,11 @@ use epitome::policy::{ToolClass, Tools};
 use epitome::thread::{Part, Role, ToolCall};
 
 use super::entries::Entries;
+use super::fusion::RankedPassage;
 use super::hit::{LeftOut, LeftOutReason, RecallHit};
 use super::passage::{coverage, first_mention, passages, shown};
 use super::query::{RecallQuery, Who};
 use crate::log::{LogEntry, part_words};
-use crate::store::Candidate;
 
 /// Shorter lines, such as brackets, are in everything.
 const LINE_BYTES_MIN: usize = 4;
@@ -29,6 +29,7 @@ pub(super) struct Found {
     pub(super) score: f64,
     /// The number of wanted terms that it holds.
     pub(super) coverage: usize,
+    pub(super) by_meaning: bool,
     who: Who,
     tool: Option<String>,
     /// The file whose lines it shows or changes, or that the call names.
@@ -63,7 +64,7 @@ pub(super) enum FileLines {
 impl Found {
     /// Reads what is at a candidate; `None` where a filter leaves it out.
     pub(super) fn new(
-        candidate: &Candidate,
+        candidate: &RankedPassage,
         entries: &Entries<'_>,
         wanted: &BTreeSet<String>,
         query: &RecallQuery<'_>,
@@ -73,7 +74,7 @@ impl Found {
         let all = passages(&words);
         let named = usize::try_from(candidate.passage).ok().and_then(|number| all.get(number));
         // An index that was made of other words still finds its message.
-        let holds = |text: &str| wanted.is_empty() || coverage(text, wanted) > 0;
+        let holds = |text: &str| wanted.is_empty() || candidate.by_meaning || coverage(text, wanted) > 0;
         let passage = named.filter(|passage| holds(passage.text)).or_else(|| all.iter().find(|one| holds(one.text)));
         let passage = *passage.or(named)?;
         let start = passage.text.as_ptr() as usize - words.as_ptr() as usize;
@@ -90,6 +91,7 @@ impl Found {
             passage: candidate.passage,
             score: candidate.score,
             coverage: coverage(passage.text, wanted),
+            by_meaning: candidate.by_meaning,
             who: origin.who,
             tool: origin.tool,
             file: origin.file,

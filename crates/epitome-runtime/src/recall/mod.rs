@@ -1,4 +1,5 @@
-//! Recall: full-text search over everything that was compacted in a thread, ranked, with ranges, within a token limit.
+//! Recall: search over everything that was compacted in a thread, by words and, where there is an embedding model, by meaning;
+//! ranked, with ranges, within a token limit.
 //!
 //! Passages are indexed when their message leaves the prompt. Where there is a key the index holds blinded terms: the
 //! same word has the same blind name within a tenant, and nobody without the key can tell which word it is.
@@ -13,12 +14,17 @@
 //!                            m6              its lines are shown above: told by its number
 //! ```
 //!
+//! What is near to the query by meaning joins them: both rankings are merged by their ranks (`fusion.rs`), so that neither has
+//! to be measured in the other's units. Everything behind that, filters and limits included, is the same for both.
+//!
 //! A rare term weighs more than a common one, and a passage's length is evened out, which is why long messages are cut into
 //! passages of forty lines before they are indexed: the store can score a passage, and the answer can show it.
 
 mod entries;
 mod found;
+mod fusion;
 mod hit;
+mod meaning;
 mod outdated;
 mod passage;
 mod prompt_lines;
@@ -29,7 +35,8 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use hit::{LeftOut, LeftOutReason, OutdatedLines, RecallHit, RecallResult};
+pub use hit::{LeftOut, LeftOutReason, OutdatedLines, RecallHit, RecallResult, SearchByMeaning};
+pub use meaning::{EmbedError, EmbedLimits, EmbedReport, embed_passages};
 pub use passage::index_rows;
 pub use prompt_lines::PromptLines;
 pub use query::{RecallFilter, RecallQuery, RecallRequest, Who};
@@ -43,9 +50,10 @@ use epitome::budget::{TokenCounter, Tokens};
 
 use self::entries::Entries;
 use self::found::Found;
+use self::fusion::{RankedPassage, fuse};
 use crate::ids::TenantId;
 use crate::log::{Log, Result, searched};
-use crate::store::{Candidate, SearchOrder, ThreadRow};
+use crate::store::{Candidate, Neighbor, SearchOrder, ThreadRow};
 use crate::vault::Vault;
 
 /// The most terms of a query.
@@ -81,7 +89,10 @@ pub async fn recall(
     let wanted: BTreeSet<String> = terms(query.words).into_iter().collect();
     let mut entries = Entries::new(log, row);
     let mut found: Vec<Found> = Vec::new();
-    for batch in candidates(log, row, query, &wanted).await?.chunks(BATCH) {
+    let (by_words, near) =
+        futures_util::future::join(candidates(log, row, query, &wanted), meaning::near_passages(log, row, query)).await;
+    let (near, by_meaning) = near;
+    for batch in merged(&by_words?, &near, query.filter.newest).chunks(BATCH) {
         entries.read_with_calls(batch.iter().map(|candidate| candidate.place)).await?;
         let fitting = batch.iter().filter_map(|candidate| Found::new(candidate, &entries, &wanted, query));
         found.extend(fitting);
@@ -90,7 +101,7 @@ pub async fn recall(
         }
     }
     let found = ranked(found, query.filter.newest);
-    let mut answer = choose(&found, query, &wanted, counter);
+    let mut answer = RecallResult { by_meaning, ..choose(&found, query, &wanted, counter) };
     outdated::mark(&mut answer.hits, &found, &mut entries, query.tools).await?;
     settle(&mut answer, query.tokens_max, counter);
     Ok(answer)
@@ -117,10 +128,19 @@ async fn candidates(
     // A fork finds what its parent indexed, and what it indexed itself.
     let mut seen = BTreeSet::new();
     all.retain(|candidate| candidate.place + 1 > after && seen.insert((candidate.place, candidate.passage)));
-    if query.filter.newest {
-        all.sort_by_key(|candidate| std::cmp::Reverse((candidate.place, candidate.passage)));
-    }
     Ok(all)
+}
+
+/// The passages of both searches in the order in which they are looked at. Without a near one, scores stay those of the words.
+fn merged(by_words: &[Candidate], near: &[Neighbor], newest_first: bool) -> Vec<RankedPassage> {
+    let mut all = match near {
+        [] => by_words.iter().map(RankedPassage::from).collect(),
+        near => fuse(by_words, near),
+    };
+    if newest_first {
+        all.sort_by_key(|one| std::cmp::Reverse((one.place, one.passage)));
+    }
+    all
 }
 
 /// The terms that a query looks for in the index.
@@ -150,7 +170,7 @@ fn ranked(mut found: Vec<Found>, newest_first: bool) -> Vec<Found> {
     let most = found.iter().map(|one| one.coverage).max().unwrap_or(0);
     let enough = (most as f64 * COVERAGE_SHARE).ceil() as usize;
     if newest_first {
-        found.retain(|one| one.coverage >= enough);
+        found.retain(|one| one.coverage >= enough || one.by_meaning);
         found.sort_by_key(|one| std::cmp::Reverse((one.place, one.passage)));
         return found;
     }
@@ -159,7 +179,9 @@ fn ranked(mut found: Vec<Found>, newest_first: bool) -> Vec<Found> {
         by_fit.then(other.place.cmp(&one.place))
     });
     let newest_of = |found: &[Found], failed: bool| {
-        let fits = |one: &&Found| one.coverage >= enough && (one.failed || !failed);
+        // What is near without a word of the query stands where its rank puts it.
+        let is_named = |one: &Found| one.coverage >= enough && (one.coverage > 0 || !one.by_meaning);
+        let fits = |one: &&Found| is_named(one) && (one.failed || !failed);
         found.iter().filter(fits).max_by_key(|one| (one.place, one.passage)).map(|one| (one.place, one.passage))
     };
     let firsts = [newest_of(&found, false), newest_of(&found, true)];

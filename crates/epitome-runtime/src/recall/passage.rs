@@ -12,7 +12,7 @@ use crate::vault::Vault;
 /// The most lines of a passage.
 const PASSAGE_LINES_MAX: usize = 40;
 /// The most bytes of a passage, but for a single line that is longer.
-const PASSAGE_BYTES_MAX: usize = 4000;
+pub(super) const PASSAGE_BYTES_MAX: usize = 4000;
 /// The bytes that are shown before the first mention in a line that is too long to be shown whole.
 const CONTEXT_BYTES: usize = 80;
 
