@@ -29,6 +29,8 @@ const NEAREST_FILTERED: usize = 512;
 /// Something is nearest to every query. A passage counts as found from here on, between the thread's typical passage (0)
 /// and its nearest one (1): models differ in how near unrelated texts are to each other.
 const TELLING_SHARE: f64 = 0.5;
+/// No model that is in use has less similarity than this for what belongs together.
+const SIMILARITY_MIN: f64 = 0.15;
 /// A text that the model refuses as too long is halved, down to this.
 const TEXT_BYTES_MIN: usize = 250;
 /// So many passages are looked at for whether any has no vector.
@@ -194,7 +196,7 @@ async fn compare_with_words(
 fn telling(nearest: Nearest) -> Vec<Neighbor> {
     let Nearest { mut neighbors, typical } = nearest;
     let best = neighbors.first().map_or(0.0, |near| near.similarity);
-    let least = typical + (best - typical) * TELLING_SHARE;
+    let least = (typical + (best - typical) * TELLING_SHARE).max(SIMILARITY_MIN);
     neighbors.retain(|near| near.similarity >= least);
     neighbors
 }

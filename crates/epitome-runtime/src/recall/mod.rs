@@ -50,10 +50,10 @@ use epitome::budget::{TokenCounter, Tokens};
 
 use self::entries::Entries;
 use self::found::Found;
-use self::fusion::{RankedPassage, fuse};
+use self::fusion::{fuse, weigh};
 use crate::ids::TenantId;
 use crate::log::{Log, Result, searched};
-use crate::store::{Candidate, Neighbor, SearchOrder, ThreadRow};
+use crate::store::{Candidate, SearchOrder, ThreadRow};
 use crate::vault::Vault;
 
 /// The most terms of a query.
@@ -73,6 +73,8 @@ const PASSAGE_SHARE: f64 = 0.3;
 const WELL_WITHIN: f64 = 0.9;
 /// A newest passage holds this share of the terms that the best one holds: one that holds nothing but "the" is no answer.
 const COVERAGE_SHARE: f64 = 0.75;
+/// And its words weigh at least this beside what is near by meaning.
+const WEIGHT_MIN: f64 = 0.5;
 /// The tokens of the lines about passages that were left out.
 const LAST_LINES: Tokens = Tokens::new(48);
 
@@ -92,13 +94,20 @@ pub async fn recall(
     let (by_words, near) =
         futures_util::future::join(candidates(log, row, query, &wanted), meaning::near_passages(log, row, query)).await;
     let (near, by_meaning) = near;
-    for batch in merged(&by_words?, &near, query.filter.newest).chunks(BATCH) {
+    let mut candidates = fuse(&by_words?, &near);
+    if query.filter.newest {
+        candidates.sort_by_key(|one| std::cmp::Reverse((one.place, one.passage)));
+    }
+    for batch in candidates.chunks(BATCH) {
         entries.read_with_calls(batch.iter().map(|candidate| candidate.place)).await?;
         let fitting = batch.iter().filter_map(|candidate| Found::new(candidate, &entries, &wanted, query));
         found.extend(fitting);
         if !query.filter.is_empty() && found.len() >= query.hits_max + LISTED_MAX {
             break;
         }
+    }
+    if !near.is_empty() {
+        weigh(&mut found, &wanted);
     }
     let found = ranked(found, query.filter.newest);
     let mut answer = RecallResult { by_meaning, ..choose(&found, query, &wanted, counter) };
@@ -131,18 +140,6 @@ async fn candidates(
     Ok(all)
 }
 
-/// The passages of both searches in the order in which they are looked at. Without a near one, scores stay those of the words.
-fn merged(by_words: &[Candidate], near: &[Neighbor], newest_first: bool) -> Vec<RankedPassage> {
-    let mut all = match near {
-        [] => by_words.iter().map(RankedPassage::from).collect(),
-        near => fuse(by_words, near),
-    };
-    if newest_first {
-        all.sort_by_key(|one| std::cmp::Reverse((one.place, one.passage)));
-    }
-    all
-}
-
 /// The terms that a query looks for in the index.
 fn blinded(vault: &Vault, tenant: &TenantId, wanted: &BTreeSet<String>) -> Vec<String> {
     // What was indexed before there was a key stands there as it is.
@@ -165,22 +162,22 @@ fn last_places(row: &ThreadRow, after: u64) -> Vec<Candidate> {
     (first..row.length).rev().map(candidate).collect()
 }
 
-/// Orders what was found: the best, the newest, the newest failure, then by fit; or the newest first altogether.
+/// Orders what was found: the best, the newest, the newest failure, then by fit; or the newest first altogether. Whatever holds
+/// nothing but common words is no answer for being new.
 fn ranked(mut found: Vec<Found>, newest_first: bool) -> Vec<Found> {
-    let most = found.iter().map(|one| one.coverage).max().unwrap_or(0);
+    let most = found.iter().map(Found::coverage).max().unwrap_or(0);
     let enough = (most as f64 * COVERAGE_SHARE).ceil() as usize;
     if newest_first {
-        found.retain(|one| one.coverage >= enough || one.by_meaning);
+        found.retain(|one| one.coverage() >= enough || one.ranks.by_meaning.is_some());
         found.sort_by_key(|one| std::cmp::Reverse((one.place, one.passage)));
         return found;
     }
     found.sort_by(|one, other| {
-        let by_fit = other.score.total_cmp(&one.score).then(other.coverage.cmp(&one.coverage));
+        let by_fit = other.score.total_cmp(&one.score).then(other.coverage().cmp(&one.coverage()));
         by_fit.then(other.place.cmp(&one.place))
     });
     let newest_of = |found: &[Found], failed: bool| {
-        // What is near without a word of the query stands where its rank puts it.
-        let is_named = |one: &Found| one.coverage >= enough && (one.coverage > 0 || !one.by_meaning);
+        let is_named = |one: &Found| one.coverage() >= enough && one.words_weight >= WEIGHT_MIN;
         let fits = |one: &&Found| is_named(one) && (one.failed || !failed);
         found.iter().filter(fits).max_by_key(|one| (one.place, one.passage)).map(|one| (one.place, one.passage))
     };

@@ -65,10 +65,9 @@ pub(super) fn passages(text: &str) -> Vec<Passage<'_>> {
     found
 }
 
-/// Counts how many of the wanted terms a text holds.
-pub(super) fn coverage(text: &str, wanted: &BTreeSet<String>) -> usize {
-    let held: BTreeSet<String> = terms(text).into_iter().filter(|term| wanted.contains(term)).collect();
-    held.len()
+/// The wanted terms that a text holds.
+pub(super) fn held_terms(text: &str, wanted: &BTreeSet<String>) -> BTreeSet<String> {
+    terms(text).into_iter().filter(|term| wanted.contains(term)).collect()
 }
 
 /// As much of a passage as may be shown, and where it begins: a passage that has to be cut is not cut before the words
