@@ -60,9 +60,7 @@ async fn in_store(args: &RecallArgs, request: &RecallRequest, config: Option<&Pa
     let store = OpenStore::open_to_search(config, &args.store_options, IfMissing::Fail).await?;
     let row = store.require_thread(&args.source.to_string_lossy()).await?;
     // What fails here fails the search by meaning too, and the answer says so.
-    if let Err(error) = store.engine.embed_passages(&row, AT_ONCE).await {
-        tracing::debug!(%error, "passages got no vectors");
-    }
+    store.engine.embed_passages(&row, AT_ONCE).await.ok();
     let found = store.engine.search(&row, request, None).await?;
     Ok((row.key.thread.to_string(), found))
 }
@@ -83,10 +81,8 @@ async fn in_file(args: &RecallArgs, request: &RecallRequest, config: Option<&Pat
     let tools = config.values().compaction_policy()?.tools;
     let prompt = prompt_lines(&session);
     let embeddings = config.values().embeddings(&config.environment)?;
-    if let Some(embeddings) = &embeddings
-        && let Err(error) = embed_passages(&log, &row, embeddings, AT_ONCE).await
-    {
-        tracing::debug!(%error, "passages got no vectors");
+    if let Some(embeddings) = &embeddings {
+        embed_passages(&log, &row, embeddings, AT_ONCE).await.ok();
     }
     let query = request.query(config.values().recall.tokens_max, &tools, prompt.as_ref());
     let query = query.by_meaning(embeddings.as_ref());

@@ -144,8 +144,8 @@ impl Config {
         let mut endpoint = Endpoint::new(url.as_str(), Dialect::Chat, name);
         let whole = Duration::from_secs(told.timeout_s);
         endpoint.timeouts = Timeouts { connect: whole.min(Timeouts::default().connect), whole, ..Timeouts::default() };
-        // What fails for longer is tried again by the queue.
-        endpoint.retry = Retry { attempts: 2, ..Retry::default() };
+        // What fails for longer is tried again by the queue; meanwhile no other job of the thread runs.
+        endpoint.retry = Retry { attempts: 2, total: whole, ..Retry::default() };
         let secret = told.key.as_ref().map(|key| revealed("embeddings.key", key, environment)).transpose()?;
         endpoint.key = secret.map(|secret| Secret::new(&secret));
         let settings = EmbeddingSettings {
@@ -433,6 +433,22 @@ mod tests {
             let error = config(flags).summarizer(&environment()).expect_err(expected).to_string();
             assert!(error.contains(expected) && !error.contains("sk-hid"), "{error}");
         }
+    }
+
+    #[test]
+    fn embeddings_are_off_until_an_address_and_a_model_are_named() {
+        let made = |flags: &[(&str, &str)]| {
+            let made = config(flags).embeddings(&environment());
+            made.map(|embeddings| embeddings.map(|embeddings| format!("{embeddings:?}"))).map_err(|e| e.to_string())
+        };
+        let address = ("embeddings.url", "http://127.0.0.1:9/v1");
+        let named = [address, ("embeddings.name", "small"), ("embeddings.key", "env:MINE"), ("model.key", "env:NONE")];
+        assert_eq!(made(&MODEL), Ok(None), "a model that answers is no embedding model");
+        let shown = made(&[&named[..], &[("embeddings.dimensions", "64")]].concat()).unwrap().unwrap();
+        assert!(shown.contains("small") && shown.contains("Some(64)") && !shown.contains("sk-hid"), "{shown}");
+        let keyless = made(&[&named[..2], &[("embeddings.key", "env:NONE")]].concat()).unwrap_err();
+        assert!(keyless.contains("`embeddings.key`: the environment variable NONE"), "{keyless}");
+        assert!(made(&[address]).unwrap_err().contains("`embeddings.name` is not; name the embedding model"));
     }
 
     #[test]

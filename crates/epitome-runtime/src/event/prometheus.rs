@@ -240,7 +240,7 @@ mod tests {
             .with(EventField::Policy, "coding@3")
             .with(EventField::Author, "model");
         let freed = |kind, tokens_freed| Event { tokens_freed, ..event(kind) };
-        let cases: [(Event, &str); 17] = [
+        let cases: [(Event, &str); 19] = [
             (completed.clone(), "epitome_compactions_total{policy=\"coding@3\",author=\"model\"} 1"),
             (completed.clone(), "epitome_prompt_tokens_bucket{when=\"before\",le=\"16000\"} 1"),
             (completed, "epitome_prompt_tokens_sum{when=\"after\"} 2500"),
@@ -261,6 +261,8 @@ mod tests {
             (event(EventKind::ContextMissed), "epitome_context_missed_total 1"),
             (event(EventKind::CompactionConflict), "epitome_commit_conflicts_total 1"),
             (event(EventKind::CompactionFailed), "epitome_compactions_failed_total 1"),
+            (event(EventKind::EmbeddingFailed), "epitome_embedding_failures_total 1"),
+            (event(EventKind::PassagesEmbedded).with(EventField::Passages, 40), "epitome_passages_embedded_total 40"),
         ];
         for (event, expected) in cases {
             let text = told([event]);

@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn what_both_found_comes_first_and_each_ranking_keeps_its_order() {
         for (words, meaning, expected) in [
-            (vec![1, 2, 3], vec![3, 8, 9], vec![3, 8, 1, 2, 9]),
+            (vec![1, 2, 3], vec![3, 8, 9], vec![3, 1, 8, 2, 9]),
             (vec![2, 1], vec![], vec![2, 1]),
             (vec![], vec![9, 8], vec![9, 8]),
             (vec![5], vec![5], vec![5]),

@@ -17,7 +17,7 @@ use super::query::RecallQuery;
 use crate::ids::ThreadKey;
 use crate::log::{Log, LogEntry, LogError, Result, searched};
 use crate::model::{Embeddings, ModelError};
-use crate::store::{Nearest, Neighbor, ThreadRow, Write};
+use crate::store::{Nearest, Neighbor, ThreadRow, VectorRow, Write};
 
 /// The most vectors that are read and compared for one search, the newest; a store that compares by itself compares all.
 const COMPARED_MAX: usize = 20_000;
@@ -33,6 +33,7 @@ const TELLING_SHARE: f64 = 0.5;
 const SIMILARITY_MIN: f64 = 0.15;
 /// A text that the model refuses as too long is halved, down to this.
 const TEXT_BYTES_MIN: usize = 250;
+const ANY_TEXT: &str = "text";
 /// So many passages are looked at for whether any has no vector.
 const UNEMBEDDED_SEEN: usize = 64;
 
@@ -50,10 +51,16 @@ pub struct EmbedLimits {
 pub struct EmbedReport {
     /// The passages that got a vector.
     pub embedded: usize,
-    /// The passages that the model does not take.
+    /// The passages that the model does not take; they are found by words alone.
     pub refused: usize,
     /// True if there are more than the limits allowed.
     pub is_more: bool,
+}
+
+impl EmbedReport {
+    fn passages(&self) -> usize {
+        self.embedded + self.refused
+    }
 }
 
 /// The reasons for which passages get no vectors now.
@@ -78,31 +85,25 @@ pub async fn embed_passages(
 ) -> Result<EmbedReport, EmbedError> {
     let space = log.vector_space(&row.key.tenant, &embeddings.space());
     let (started, mut report) = (Instant::now(), EmbedReport::default());
-    let mut refused: BTreeSet<(u64, u32)> = BTreeSet::new();
     loop {
-        let wanted = embeddings.batch() + refused.len();
-        let mut open = log.store().unembedded(&row.key, &space, wanted).await.map_err(LogError::from)?;
-        open.retain(|at| at.0 < row.length && !refused.contains(at));
-        open.truncate(embeddings.batch());
+        let mut open = log.store().unembedded(&row.key, &space, embeddings.batch()).await.map_err(LogError::from)?;
+        open.retain(|at| at.0 < row.length);
         if open.is_empty() {
-            return Ok(EmbedReport { refused: refused.len(), ..report });
+            return Ok(report);
         }
-        if report.embedded >= limits.passages_max || started.elapsed() >= limits.time_max {
-            return Ok(EmbedReport { refused: refused.len(), is_more: true, ..report });
+        if report.passages() >= limits.passages_max || started.elapsed() >= limits.time_max {
+            return Ok(EmbedReport { is_more: true, ..report });
         }
-        open.truncate(limits.passages_max - report.embedded);
+        open.truncate(limits.passages_max - report.passages());
         let texts = read_passages(log, row, &open).await?;
         let vectors = vectors_of(embeddings, &texts).await?;
-        let mut rows = Vec::new();
-        for (at, vector) in open.into_iter().zip(vectors) {
-            match vector {
-                Some(numbers) => rows.push(log.vector_row(&row.key, at, &space, numbers)),
-                None => drop(refused.insert(at)),
-            }
-        }
-        report.embedded += rows.len();
-        let write = Write::PutVectors { key: row.key.clone(), rows };
-        log.apply(&[write]).await.map_err(LogError::from)?;
+        let taken = vectors.iter().flatten().count();
+        // A vector without numbers is near to nothing, and keeps its passage from being sent again.
+        let numbers = vectors.into_iter().map(Option::unwrap_or_default);
+        let rows = open.into_iter().zip(numbers).map(|(at, numbers)| log.vector_row(&row.key, at, &space, numbers));
+        let rows: Vec<VectorRow> = rows.collect();
+        (report.embedded, report.refused) = (report.embedded + taken, report.refused + rows.len() - taken);
+        log.apply(&[Write::PutVectors { key: row.key.clone(), rows }]).await.map_err(LogError::from)?;
     }
 }
 
@@ -130,6 +131,10 @@ async fn vectors_of(embeddings: &Embeddings, texts: &[String]) -> Result<Vec<Opt
     let mut vectors = Vec::with_capacity(texts.len());
     for text in texts {
         vectors.push(vector_of_some(embeddings, text).await?);
+    }
+    // An endpoint that takes no text at all, because something else of the request is wrong, says nothing of these.
+    if vectors.iter().all(Option::is_none) {
+        embeddings.embed(&[ANY_TEXT]).await?;
     }
     Ok(vectors)
 }
@@ -216,7 +221,7 @@ async fn compare(log: &Log, row: &ThreadRow, space: &str, vector: &[f32], limit:
             let page = log.store().vectors(&key, before, PAGE).await?;
             for one in page.iter().filter(|one| one.space == space) {
                 let Some(numbers) = log.open_vector(&key, one).ok().filter(|held| held.len() == vector.len()) else {
-                    is_all = false;
+                    is_all &= log.open_vector(&key, one).is_ok_and(|held| held.is_empty());
                     continue;
                 };
                 let similarity = numbers.iter().zip(vector).map(|(one, other)| f64::from(one * other)).sum();

@@ -6,12 +6,14 @@ use std::time::Duration;
 use epitome_runtime::artifact::Access;
 use epitome_runtime::engine::{Engine, EngineParts, OpenThread};
 use epitome_runtime::event::{Bus, Event, EventKind, Listener};
-use epitome_runtime::ids::ThreadKey;
+use epitome_runtime::ids::{Moment, ThreadKey};
 use epitome_runtime::model::Embeddings;
 use epitome_runtime::recall::{
     EmbedLimits, PromptLines, RecallFilter, RecallRequest, RecallResult, SearchByMeaning, Who,
 };
-use epitome_runtime::store::{JobKind, JobState, MemoryStore, SqliteStore, Store, StoredVector, VectorRow, Write};
+use epitome_runtime::store::{
+    JobId, JobKind, JobState, MemoryStore, NewJob, SqliteStore, Store, StoredVector, VectorRow, Write,
+};
 use epitome_runtime::upkeep::{check, rotate};
 use epitome_runtime::vault::Keys;
 
@@ -223,9 +225,18 @@ async fn a_text_that_the_model_refuses_holds_up_no_other() {
     let report = engine.embed_passages(thread.row(), ALL).await.unwrap();
     assert!(report.refused == 1 && report.embedded > 8 && !report.is_more, "{report:?}");
     let found = search(&engine, &thread, "sedan").await;
-    assert_eq!((found.by_meaning, found.hits[0].reference.as_str()), (SearchByMeaning::Partly, CAR));
-    work_all(&engine).await;
+    assert_eq!((found.by_meaning, found.hits[0].reference.as_str()), (SearchByMeaning::Done, CAR));
     assert!(finds(&search(&engine, &thread, "harbor").await, "V-17"), "and by words it is found");
+    let made = embedder.texts().len();
+    work_all(&engine).await;
+    assert_eq!(embedder.texts().len(), made, "it is not sent again");
+
+    // An endpoint that refuses everything says nothing of a text.
+    embedder.refuses("");
+    let mut other = engine.open(&owner(), thread_id("t2"), epitome::wire::Dialect::Chat).await.unwrap();
+    compacted(&mut other).await;
+    assert!(engine.embed_passages(other.row(), ALL).await.is_err());
+    assert!(vectors(&store, other.key()).await.is_empty());
 }
 
 #[tokio::test]
@@ -316,4 +327,36 @@ async fn a_fork_finds_by_meaning_what_its_parent_embedded() {
     let fork = engine.fork(&owner(), thread_id("t1"), at, thread_id("t2")).await.unwrap();
     finds_the_car(&engine, &fork).await;
     assert_eq!(embedder.texts().len(), made + 1, "nothing is embedded again");
+}
+
+#[tokio::test]
+async fn a_worker_that_only_embeds_leaves_compactions_to_others() {
+    let (embedder, store) = (Embedder::start().await, stores()[0].clone());
+    let engine = engine_on(&store, Keys::none(), Some(embedder.client())).await;
+    let mut thread = open(&engine).await;
+    compacted(&mut thread).await;
+    let now = Moment::now();
+    let other = ThreadKey::new(owner().tenant, thread_id("t2"));
+    let job = NewJob {
+        id: JobId::new(),
+        key: other.clone(),
+        kind: JobKind::Compact,
+        attempts_max: 2,
+        due: now,
+        queued: now,
+        payload: String::new(),
+    };
+    store.apply(&[Write::Enqueue(Box::new(job))]).await.unwrap();
+    let worker = engine.embed_in_background();
+    let outcome = async || search(&engine, &thread, "which sedan").await.by_meaning;
+    for _ in 0..200 {
+        if outcome().await == SearchByMeaning::Done {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    worker.stop().await;
+    finds_the_car(&engine, &thread).await;
+    let left = store.job(&other, &JobKind::Compact).await.unwrap().unwrap();
+    assert_eq!((left.state, left.attempts), (JobState::Ready, 0));
 }
