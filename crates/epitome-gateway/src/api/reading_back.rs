@@ -87,7 +87,7 @@ pub(super) enum ByMeaning {
     Off,
     /// All passages were compared.
     Done,
-    /// Some passages have no vector yet; they were searched by words alone.
+    /// Some passages were not compared, because they have no vector yet or are too many; they were searched by words alone.
     Partly,
     /// The endpoint gave no vector of the words; all passages were searched by words alone.
     Failed,

@@ -84,7 +84,7 @@ impl Embeddings {
         let mut schedule = RetrySchedule::new(self.shared.endpoint.retry);
         let started = Instant::now();
         loop {
-            let error = match self.attempt(texts).await {
+            let error = match self.attempt(texts, self.shared.endpoint.timeouts.whole).await {
                 Ok(vectors) => return Ok(vectors),
                 Err(error) => error,
             };
@@ -94,16 +94,14 @@ impl Embeddings {
         }
     }
 
-    /// Makes the vector of the words of a search: once, and no longer than a search may wait.
+    /// Makes the vector of the words of a search: once, and no longer than a search may wait. The breaker counts what took longer.
     pub async fn embed_words(&self, words: &str) -> Result<Vec<f32>, ModelError> {
-        let within = self.shared.settings.search_timeout;
-        let vectors = tokio::time::timeout(within, self.attempt(&[words])).await;
-        let vectors = vectors.unwrap_or(Err(ModelError::TimedOut("make a vector", within)))?;
+        let vectors = self.attempt(&[words], self.shared.settings.search_timeout).await?;
         vectors.into_iter().next().ok_or_else(|| ModelError::Garbled("it holds no vector".into()))
     }
 
-    async fn attempt(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, ModelError> {
-        guarded(&self.shared.endpoint, &self.shared.breaker, self.exchange(texts)).await
+    async fn attempt(&self, texts: &[&str], within: Duration) -> Result<Vec<Vec<f32>>, ModelError> {
+        guarded(&self.shared.endpoint, within, &self.shared.breaker, self.exchange(texts)).await
     }
 
     async fn exchange(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, ModelError> {

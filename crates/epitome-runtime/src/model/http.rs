@@ -59,7 +59,8 @@ impl HttpModel {
     }
 
     async fn attempt(&self, body: &str, stream: bool, ears: &mut Ears<'_, '_>) -> Result<ModelAnswer, ModelError> {
-        guarded(&self.endpoint, &self.breaker, self.exchange(body, stream, ears)).await
+        let whole = self.endpoint.timeouts.whole;
+        guarded(&self.endpoint, whole, &self.breaker, self.exchange(body, stream, ears)).await
     }
 
     async fn exchange(&self, body: &str, stream: bool, ears: &mut Ears<'_, '_>) -> Result<ModelAnswer, ModelError> {
@@ -117,11 +118,11 @@ impl HttpModel {
 /// Makes one attempt, unless the breaker is open: within the time for a whole answer, and with no secret in its error.
 pub(super) async fn guarded<T>(
     endpoint: &Endpoint,
+    whole: Duration,
     breaker: &CircuitBreaker,
     exchange: impl Future<Output = Result<T, ModelError>>,
 ) -> Result<T, ModelError> {
     let pass = breaker.ask(Instant::now())?;
-    let whole = endpoint.timeouts.whole;
     let outcome = match timeout(whole, exchange).await {
         Ok(outcome) => outcome.map_err(|error| without_secrets(endpoint, error)),
         Err(_) => Err(ModelError::TimedOut("finish its answer", whole)),

@@ -31,7 +31,7 @@ crate::named_enum! {
         Off = "off",
         /// All passages were compared.
         Done = "done",
-        /// Some passages have no vector yet; they were searched by words alone.
+        /// Some passages were not compared, because they have no vector yet or are too many; they were searched by words alone.
         Partly = "partly",
         /// The endpoint gave no vector of the words; all passages were searched by words alone.
         Failed = "failed",
@@ -49,7 +49,7 @@ impl SearchByMeaning {
     fn note(self) -> Option<&'static str> {
         match self {
             SearchByMeaning::Off | SearchByMeaning::Done => None,
-            SearchByMeaning::Partly => Some("[some passages were searched by words alone: they have no vector yet]"),
+            SearchByMeaning::Partly => Some("[some passages were searched by words alone]"),
             SearchByMeaning::Failed => Some("[searched by words alone: the embedding endpoint gave no answer]"),
         }
     }

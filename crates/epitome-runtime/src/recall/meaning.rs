@@ -29,6 +29,8 @@ const NEAREST_FILTERED: usize = 512;
 /// Something is nearest to every query. A passage counts as found from here on, between the thread's typical passage (0)
 /// and its nearest one (1): models differ in how near unrelated texts are to each other.
 const TELLING_SHARE: f64 = 0.5;
+/// The same where a filter may leave out the nearest ones.
+const TELLING_SHARE_FILTERED: f64 = 0.25;
 /// No model that is in use has less similarity than this for what belongs together.
 const SIMILARITY_MIN: f64 = 0.15;
 /// A text that the model refuses as too long is halved, down to this.
@@ -183,7 +185,10 @@ async fn compare_with_words(
     let words = &query.words[..query.words.floor_char_boundary(PASSAGE_BYTES_MAX)];
     let vector = embeddings.embed_words(words).await?;
     let space = log.vector_space(&row.key.tenant, &embeddings.space());
-    let limit = if query.filter.is_empty() { NEAREST_MAX } else { NEAREST_FILTERED };
+    let (limit, share) = match query.filter.is_empty() {
+        true => (NEAREST_MAX, TELLING_SHARE),
+        false => (NEAREST_FILTERED, TELLING_SHARE_FILTERED),
+    };
     let nearest = log.store().nearest(&row.key.tenant, &searched(row), &space, &vector, limit).await;
     let (nearest, is_all) = match nearest.map_err(LogError::from)? {
         Some(nearest) => (nearest, true),
@@ -192,16 +197,16 @@ async fn compare_with_words(
     let is_whole = is_all && !is_any_unembedded(log, row, &space).await?;
     let outcome = if is_whole { SearchByMeaning::Done } else { SearchByMeaning::Partly };
     let after = query.filter.after.unwrap_or(0);
-    let mut near = if query.filter.is_empty() { telling(nearest) } else { nearest.neighbors };
+    let mut near = telling(nearest, share);
     near.retain(|near| near.place + 1 > after);
     Ok((near, outcome))
 }
 
 /// Leaves out what is no nearer than most.
-fn telling(nearest: Nearest) -> Vec<Neighbor> {
+fn telling(nearest: Nearest, share: f64) -> Vec<Neighbor> {
     let Nearest { mut neighbors, typical } = nearest;
     let best = neighbors.first().map_or(0.0, |near| near.similarity);
-    let least = (typical + (best - typical) * TELLING_SHARE).max(SIMILARITY_MIN);
+    let least = (typical + (best - typical) * share).max(SIMILARITY_MIN);
     neighbors.retain(|near| near.similarity >= least);
     neighbors
 }
