@@ -83,8 +83,17 @@ impl Engine {
         }
     }
 
-    /// Carries out a job; its end and the next job are one batch. Passages that were indexed while it ended have a job of their
-    /// own, or are seen here.
+    /// Queues a job for passages that were indexed while the last one ended: theirs was not queued, because that one was pending.
+    async fn queue_what_came_meanwhile(&self, row: &ThreadRow) -> Result<(), LogError> {
+        let (log, Some(embeddings)) = (&self.inner.log, &self.inner.embeddings) else { return Ok(()) };
+        let space = log.vector_space(&row.key.tenant, &embeddings.space());
+        if !log.store().unembedded(&row.key, &space, 1).await?.is_empty() {
+            log.apply(&Vec::from_iter(self.embedding_job(&row.key))).await?;
+        }
+        Ok(())
+    }
+
+    /// Carries out a job; its end and the next job are one batch.
     pub(super) async fn embed_job(&self, job: &JobRow, token: Uuid) -> Result<(), EmbedError> {
         let log = &self.inner.log;
         let row = log.thread(&job.key).await?.ok_or_else(|| LogError::NoThread(job.key.thread.clone()))?;
@@ -101,6 +110,7 @@ impl Engine {
         let mut writes = vec![Write::FinishJob { job: job.id, token, end: JobEnd::Done }];
         writes.extend(self.embedding_job(&job.key).filter(|_| report.is_more));
         log.apply(&writes).await.map_err(LogError::from)?;
+        self.queue_what_came_meanwhile(&row).await?;
         if report.embedded > 0 {
             let event = Event::new(Moment::now(), job.key.clone(), EventKind::PassagesEmbedded);
             self.inner.bus.emit(&event.with(EventField::Passages, report.embedded));
