@@ -92,6 +92,16 @@ fn a_file_and_a_thread_are_searched_by_meaning_through_every_door_and_by_words_w
     assert_eq!(answer["text"], "[in the prompt already: m7]", "{answer}");
     let metrics = gateway.ask("GET", "/metrics", "");
     assert!(metrics.contains("epitome_passages_embedded_total 7"), "{metrics}");
+    drop(gateway);
+
+    // Vectors are sealed with the rest, and the sealed ones are searched.
+    let key = format!("one:{}", "1".repeat(64));
+    let mut sealed = as_pairs(&variables);
+    sealed.push(("EPITOME_KEYS_CURRENT", &key));
+    let run = bench.run_with(&sealed, &["store", "rotate"]).ended(0);
+    assert!(run.out.contains(" and 14 vectors."), "{}", run.out);
+    let run = bench.run_with(&sealed, &["recall", "fresh", WORDS]).ended(0);
+    assert!(run.out.contains(ANSWER), "{}", run.out);
 }
 
 #[test]
