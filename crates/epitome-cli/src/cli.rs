@@ -227,7 +227,7 @@ Examples:
   epitome recall session.jsonl total --file src/cart.rs --newest
   epitome recall session.jsonl --who user --after m120
   epitome recall weather error in the migration --tokens 1000
-  EPITOME_EMBEDDINGS_URL=http://127.0.0.1:8080 EPITOME_EMBEDDINGS_NAME=minilm epitome recall weather what broke at night")]
+  epitome recall weather what broke at night --json")]
     Recall(RecallArgs),
     /// Show or change the notes on a thread: hidden messages, pins, memory, state, quality
     ///

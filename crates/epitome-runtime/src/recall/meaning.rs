@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use super::hit::SearchByMeaning;
 use super::passage::{PASSAGE_BYTES_MAX, passages};
 use super::query::RecallQuery;
+use super::terms;
 use crate::ids::ThreadKey;
 use crate::log::{Log, LogEntry, LogError, Result, searched};
 use crate::model::{Embeddings, ModelError};
@@ -166,7 +167,7 @@ pub(super) async fn near_passages(
     row: &ThreadRow,
     query: &RecallQuery<'_>,
 ) -> (Vec<Neighbor>, SearchByMeaning) {
-    let Some(embeddings) = query.embeddings.filter(|_| !query.words.trim().is_empty()) else {
+    let Some(embeddings) = query.embeddings.filter(|_| !terms(query.words).is_empty()) else {
         return (Vec::new(), SearchByMeaning::Off);
     };
     let failed = |error: EmbedError| {

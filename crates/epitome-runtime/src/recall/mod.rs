@@ -91,9 +91,8 @@ pub async fn recall(
     let wanted: BTreeSet<String> = terms(query.words).into_iter().collect();
     let mut entries = Entries::new(log, row);
     let mut found: Vec<Found> = Vec::new();
-    let (by_words, near) =
+    let (by_words, (near, by_meaning)) =
         futures_util::future::join(candidates(log, row, query, &wanted), meaning::near_passages(log, row, query)).await;
-    let (near, by_meaning) = near;
     let mut candidates = fuse(&by_words?, &near);
     if query.filter.newest {
         candidates.sort_by_key(|one| std::cmp::Reverse((one.place, one.passage)));
