@@ -6,7 +6,7 @@ check:
     cargo clippy --quiet --workspace --all-targets --all-features --locked -- -D warnings
     cargo test --quiet --workspace --all-features --locked --lib --bins
 
-# the whole test suite; starts Postgres, an S3 server and a small model unless they run already
+# the whole test suite; starts Postgres, an S3 server and small models unless they run already
 test *arguments:
     #!/usr/bin/env bash
     set -euo pipefail

@@ -220,12 +220,14 @@ Examples:
     ///
     /// Prints the passages that fit best, with the newest mention and the newest failure among the first; each with the function or
     /// section that it belongs to. What does not fit is listed by number. Lines that the compacted file still holds are left out.
+    /// Where `embeddings.url` names an endpoint, passages are also found by meaning; the text of what is searched is sent there.
     #[command(after_help = "\
 Examples:
   epitome recall session.jsonl round_half_up
   epitome recall session.jsonl total --file src/cart.rs --newest
   epitome recall session.jsonl --who user --after m120
-  epitome recall weather error in the migration --tokens 1000")]
+  epitome recall weather error in the migration --tokens 1000
+  epitome recall weather what broke at night --json")]
     Recall(RecallArgs),
     /// Show or change the notes on a thread: hidden messages, pins, memory, state, quality
     ///

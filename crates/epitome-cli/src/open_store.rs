@@ -58,6 +58,26 @@ pub fn no_threads(error: std::io::Error) -> Failure {
 impl OpenStore {
     /// Opens the store that the flags and the configuration name.
     pub async fn open(config: Option<&Path>, options: &StoreOptions, if_missing: IfMissing) -> Result<OpenStore> {
+        let (config, parts) = OpenStore::storage(config, options, if_missing).await?;
+        OpenStore::from_parts(config, parts).await
+    }
+
+    /// Opens the store together with the embedding model, where one is configured.
+    pub async fn open_to_search(
+        config: Option<&Path>,
+        options: &StoreOptions,
+        if_missing: IfMissing,
+    ) -> Result<OpenStore> {
+        let (config, parts) = OpenStore::storage(config, options, if_missing).await?;
+        let embeddings = config.values().embeddings(&config.environment)?;
+        OpenStore::from_parts(config, EngineParts { embeddings, ..parts }).await
+    }
+
+    async fn storage(
+        config: Option<&Path>,
+        options: &StoreOptions,
+        if_missing: IfMissing,
+    ) -> Result<(CliConfig, EngineParts)> {
         let config = CliConfig::load(config, Flags::of_store(options))?;
         match &config.values().store.url {
             StoreUrl::Sqlite(path) if if_missing == IfMissing::Fail && !path.exists() => {
@@ -67,7 +87,7 @@ impl OpenStore {
             _ => {}
         }
         let parts = config.values().storage(&config.environment).await?;
-        OpenStore::from_parts(config, parts).await
+        Ok((config, parts))
     }
 
     /// Starts an engine on a store that is open already.

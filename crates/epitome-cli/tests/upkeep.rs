@@ -200,9 +200,9 @@ fn artifacts_without_bytes_and_bytes_without_artifacts_are_found() {
 fn migrate_says_from_which_schema_to_which() {
     let bench = Bench::new();
     let made = bench.run(&["store", "migrate", "--json"]).ended(0).json();
-    assert_eq!((made["from"].as_u64(), made["to"].as_u64()), (Some(0), Some(3)));
+    assert_eq!((made["from"].as_u64(), made["to"].as_u64()), (Some(0), Some(4)));
     let again = bench.run(&["store", "migrate"]).ended(0).out;
-    assert!(again.contains("is up to date: schema 3"), "{again}");
+    assert!(again.contains("is up to date: schema 4"), "{again}");
     damage(&bench, "PRAGMA user_version = 99");
     let newer = bench.run(&["threads"]).ended(3);
     assert!(newer.err.contains("has schema 99"), "{}", newer.err);

@@ -24,6 +24,8 @@ pub(crate) enum MockEndpoint {
     Count(ProviderProtocol),
     /// The tokens of a Gemini request.
     GeminiCount { model: String },
+    /// `/v1/embeddings`.
+    Embeddings,
     /// A stored response.
     Stored(String),
     /// A new conversation.
@@ -51,6 +53,7 @@ impl MockEndpoint {
             ("POST", "/responses") => MockEndpoint::Generate(ProviderProtocol::Responses),
             ("POST", "/responses/compact") => MockEndpoint::Compact,
             ("POST", "/responses/input_tokens") => MockEndpoint::Count(ProviderProtocol::Responses),
+            ("POST", "/embeddings") => MockEndpoint::Embeddings,
             ("POST", "/conversations") => MockEndpoint::Conversations,
             ("POST", "/messages") => MockEndpoint::Generate(ProviderProtocol::Anthropic),
             ("POST", "/messages/count_tokens") => MockEndpoint::Count(ProviderProtocol::Anthropic),
@@ -98,7 +101,7 @@ impl MockEndpoint {
             MockEndpoint::Compact | MockEndpoint::Stored(_) | MockEndpoint::Conversations => {
                 ProviderProtocol::Responses
             }
-            MockEndpoint::Models => ProviderProtocol::Chat,
+            MockEndpoint::Models | MockEndpoint::Embeddings => ProviderProtocol::Chat,
             MockEndpoint::Stats | MockEndpoint::Reset | MockEndpoint::Faults | MockEndpoint::Window => {
                 ProviderProtocol::Chat
             }

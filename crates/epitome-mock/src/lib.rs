@@ -28,6 +28,7 @@
 mod archive;
 mod cache;
 mod compaction;
+mod embeddings;
 mod encode;
 mod endpoint;
 mod faults;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::archive::ResponseArchive;
 use super::cache::{CacheOwner, InputUsage, PrefixCache};
 use super::compaction::RequestedCompaction;
+use super::embeddings;
 use super::encode::{AnswerEncoder, compacted, output_items};
 use super::endpoint::{MockEndpoint, ProviderProtocol};
 use super::faults::{
@@ -128,6 +129,7 @@ impl MockProvider {
                 Ok(OutgoingResponse::json(200, &self.state().archive.converse(&request)).into())
             }
             MockEndpoint::Count(_) | MockEndpoint::GeminiCount { .. } => self.count(request),
+            MockEndpoint::Embeddings => self.embed(&request),
             _ => self.generate(request, body_bytes),
         }
     }
@@ -150,6 +152,20 @@ impl MockProvider {
             ProviderProtocol::Gemini => json!({"totalTokens": tokens}),
             _ => json!({"object": "response.input_tokens", "input_tokens": tokens}),
         };
+        Ok(ProviderAnswer { outgoing: OutgoingResponse::json(200, &body), prompt_tokens: Some(tokens) })
+    }
+
+    fn embed(&self, request: &MockRequest) -> Result<ProviderAnswer, ProviderRejection> {
+        let texts = embeddings::texts(request)?;
+        let tokens: u64 = texts.iter().map(|text| self.scales.text(request.model(), text)).sum();
+        if let Some(fault) = self.fault(request)? {
+            self.state().records.account(&request.key).faulted += 1;
+            let facts = self.facts(request, &self.scales.count(request), 0);
+            if let FaultOutcome::Respond(response) = fault.outcome(&facts.forced(&fault)) {
+                return Ok(ProviderAnswer { outgoing: sent(response), prompt_tokens: Some(tokens) });
+            }
+        }
+        let body = embeddings::answer(request, &texts, tokens)?;
         Ok(ProviderAnswer { outgoing: OutgoingResponse::json(200, &body), prompt_tokens: Some(tokens) })
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use epitome_runtime::delegate_store;
 use epitome_runtime::ids::TenantId;
 use epitome_runtime::store::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobRow, MessageRow, PlanRow, Store, StoreError,
-    ThreadRow,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobRow, MessageRow, Nearest, PlanRow, Store,
+    StoreError, StoredVector, ThreadRow, VectorRow,
 };
 
 /// The ways in which a call fails.
@@ -131,6 +131,18 @@ impl Garble for Vec<ArtifactRow> {}
 impl Garble for Vec<Candidate> {}
 impl Garble for Vec<TenantId> {}
 impl Garble for Vec<ThreadRow> {}
+impl Garble for Vec<(u64, u32)> {}
+impl Garble for Option<Nearest> {}
+
+impl Garble for Vec<VectorRow> {
+    fn garbled(self) -> Self {
+        let garbled = |vector| match vector {
+            StoredVector::Plain(numbers) => StoredVector::Plain(numbers.iter().map(|number| number * -3.5).collect()),
+            StoredVector::Sealed(body) => StoredVector::Sealed(noise(body)),
+        };
+        self.into_iter().map(|row| VectorRow { vector: garbled(row.vector), ..row }).collect()
+    }
+}
 
 impl Garble for Option<ThreadRow> {
     fn garbled(self) -> Self {

@@ -39,11 +39,15 @@ async fn serve(args: &McpArgs, config: Option<&Path>, json: bool) -> Result<()> 
     let store = OpenStore::from_parts(config, parts).await?;
     let session = Session { access: Access::owner(store.access.tenant.clone(), "mcp"), thread };
     let caps = Caps { read_tokens_max: Tokens::new(args.read_tokens) };
+    // Without an embedding endpoint there is nothing to do for it.
+    let worker = store.engine.embed_in_background();
     let server = Server::new(store.engine.clone(), caps, session);
     let served = tokio::select! {
         served = serve_stdio(server) => served,
         () = signaled() => Ok(()),
     };
+    // What it was at is found again: a client that leaves is not to wait for it.
+    drop(worker);
     drop(exporter);
     served.map_err(|error| Failure::new(Exit::CannotWrite, sentence(&error)))
 }

@@ -2,13 +2,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use epitome::budget::{Characters, Meter, Tokens, counter_for};
 use epitome::session::Session;
 use epitome::thread::{NewMessage, Thread};
 use epitome_runtime::ids::{Moment, TenantId, ThreadId, ThreadKey};
 use epitome_runtime::log::{Log, LogEntry, LogError, NewThread, words_of};
-use epitome_runtime::recall::{PromptLines, RecallFilter, RecallRequest, RecallResult, index_rows, recall};
+use epitome_runtime::recall::{
+    EmbedLimits, PromptLines, RecallFilter, RecallRequest, RecallResult, embed_passages, index_rows, recall,
+};
 use epitome_runtime::store::{MemoryStore, ThreadRow, Write};
 use epitome_runtime::vault::{Keys, Vault};
 use serde_json::json;
@@ -20,6 +23,9 @@ use crate::failure::{Answer, Result};
 use crate::input::{read, session};
 use crate::numbers::{self, LoggedMessage};
 use crate::open_store::{IfMissing, OpenStore, wait};
+
+/// The passages that get their vectors before a search, where there is an embedding endpoint: a person waits for them.
+const AT_ONCE: EmbedLimits = EmbedLimits { passages_max: 1000, time_max: Duration::from_secs(20) };
 
 pub fn run(args: &RecallArgs, config: Option<&Path>) -> Result<Answer> {
     let request = request(args);
@@ -51,11 +57,11 @@ fn request(args: &RecallArgs) -> RecallRequest {
 }
 
 async fn in_store(args: &RecallArgs, request: &RecallRequest, config: Option<&Path>) -> Result<(String, RecallResult)> {
-    let store = OpenStore::open(config, &args.store_options, IfMissing::Fail).await?;
+    let store = OpenStore::open_to_search(config, &args.store_options, IfMissing::Fail).await?;
     let row = store.require_thread(&args.source.to_string_lossy()).await?;
-    let settings = store.engine.settings();
-    let query = request.query(settings.recall_tokens, &settings.policy.tools, None);
-    let found = recall(store.log(), &row, &query, &**store.engine.counter()).await?;
+    // What fails here fails the search by meaning too, and the answer says so.
+    store.engine.embed_passages(&row, AT_ONCE).await.ok();
+    let found = store.engine.search(&row, request, None).await?;
     Ok((row.key.thread.to_string(), found))
 }
 
@@ -74,7 +80,12 @@ async fn in_file(args: &RecallArgs, request: &RecallRequest, config: Option<&Pat
     let config = CliConfig::for_file(config)?;
     let tools = config.values().compaction_policy()?.tools;
     let prompt = prompt_lines(&session);
+    let embeddings = config.values().embeddings(&config.environment)?;
+    if let Some(embeddings) = &embeddings {
+        embed_passages(&log, &row, embeddings, AT_ONCE).await.ok();
+    }
     let query = request.query(config.values().recall.tokens_max, &tools, prompt.as_ref());
+    let query = query.by_meaning(embeddings.as_ref());
     Ok(recall(&log, &row, &query, &*counter_for(session.model())).await?)
 }
 

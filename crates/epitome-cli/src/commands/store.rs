@@ -80,14 +80,17 @@ fn with_findings(mut text: String, findings: &[String], none: &str, json: serde_
 async fn rotate(store: &OpenStore, screen: Screen, progress: &Progress) -> Result<Answer> {
     let rotated = upkeep::rotate(store.log(), store.engine.artifacts(), &mut |what| progress.now(what)).await?;
     let key = store.log().vault().current_key_id().unwrap_or_default();
-    let RotationReport { messages, plans, events, labels, documents, artifacts, indexed, renamed, left, .. } = &rotated;
-    let sealed = [
+    let RotationReport {
+        messages, plans, events, labels, documents, artifacts, vectors, indexed, renamed, left, ..
+    } = &rotated;
+    let mut sealed = vec![
         (*messages, "message"),
         (*plans, "plan"),
         (*events, "event"),
         (*documents, "document"),
         (*artifacts, "artifact"),
     ];
+    sealed.extend(Some((*vectors, "vector")).filter(|(number, _)| *number > 0));
     let mut text = String::new();
     // Where nothing could be opened, the reason is all there is to say.
     if left.is_empty() || sealed.iter().any(|(number, _)| *number > 0) {
@@ -99,7 +102,7 @@ async fn rotate(store: &OpenStore, screen: Screen, progress: &Progress) -> Resul
     }
     let json = json!({
         "store": store.url(), "key": key, "messages": messages, "plans": plans, "events": events, "labels": labels,
-        "documents": documents, "artifacts": artifacts, "indexed": indexed, "renamed": renamed, "left": left,
+        "documents": documents, "artifacts": artifacts, "vectors": vectors, "indexed": indexed, "renamed": renamed, "left": left,
     });
     Ok(with_findings(text, left, "Older keys are no longer needed.", json, screen))
 }

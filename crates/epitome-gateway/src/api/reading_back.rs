@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use epitome::budget::Tokens;
-use epitome_runtime::recall::{LeftOut as RecallLeftOut, LeftOutReason, RecallHit};
+use epitome_runtime::recall::{LeftOut as RecallLeftOut, LeftOutReason, RecallHit, SearchByMeaning};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -79,6 +79,20 @@ pub(super) struct LeftOut {
     reason: NotShown,
 }
 
+/// What became of the search by meaning.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ByMeaning {
+    /// There was none: no embedding endpoint is configured, or there was no word to search for.
+    Off,
+    /// All passages were compared.
+    Done,
+    /// Some passages were not compared, because they have no vector yet or are too many; they were searched by words alone.
+    Partly,
+    /// The endpoint gave no vector of the words; all passages were searched by words alone.
+    Failed,
+}
+
 /// The result of a search.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Recalled {
@@ -90,6 +104,8 @@ pub(super) struct Recalled {
     left_out: usize,
     /// The first of those.
     others: Vec<LeftOut>,
+    /// What became of the search by meaning, beside that by words.
+    by_meaning: ByMeaning,
     /// The result as a model reads it.
     text: String,
 }
@@ -119,6 +135,7 @@ pub(super) async fn recall(
         thread: name,
         text: found.render(),
         left_out: found.left_out,
+        by_meaning: by_meaning(found.by_meaning),
         hits: found.hits.into_iter().map(hit).collect(),
         others: found.others.into_iter().map(left_out).collect(),
     }))
@@ -177,6 +194,15 @@ fn hit(hit: RecallHit) -> Hit {
         to: *hit.lines.end(),
         text: hit.text,
         outdated: outdated.map(|old| Outdated { from: *old.lines.start(), to: *old.lines.end(), by: old.by }).collect(),
+    }
+}
+
+fn by_meaning(outcome: SearchByMeaning) -> ByMeaning {
+    match outcome {
+        SearchByMeaning::Off => ByMeaning::Off,
+        SearchByMeaning::Done => ByMeaning::Done,
+        SearchByMeaning::Partly => ByMeaning::Partly,
+        SearchByMeaning::Failed => ByMeaning::Failed,
     }
 }
 

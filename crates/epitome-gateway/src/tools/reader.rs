@@ -9,7 +9,7 @@ use epitome_runtime::engine::{Engine, EngineError, OpenThread};
 use epitome_runtime::ids::{Moment, ThreadId, ThreadKey};
 use epitome_runtime::log::{LogEntry, LogError};
 use epitome_runtime::recall::{
-    FileQuestion, MessageSelection, RecallRequest, RecallResult, file_answer, read_messages, recall,
+    FileQuestion, MessageSelection, RecallRequest, RecallResult, file_answer, read_messages,
 };
 use epitome_runtime::store::ThreadRow;
 use serde_json::Value;
@@ -101,9 +101,7 @@ impl Imported {
 
     async fn recall(&self, request: &RecallRequest) -> Result<RecallResult, EngineError> {
         self.may_read()?;
-        let settings = self.engine.settings();
-        let query = request.query(settings.recall_tokens, &settings.policy.tools, None);
-        Ok(recall(self.engine.log(), &self.row, &query, &**self.engine.counter()).await?)
+        self.engine.search(&self.row, request, None).await
     }
 }
 

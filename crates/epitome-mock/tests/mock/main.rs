@@ -3,6 +3,7 @@
 
 mod bench;
 mod cache;
+mod embeddings;
 mod rules;
 mod seals;
 mod shapes;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epitome::policy::preset;
+use epitome::wire::Dialect;
 use object_store::ObjectStore;
 use zeroize::Zeroizing;
 
@@ -18,7 +19,10 @@ use super::{Config, PolicySource};
 use crate::artifact::{PlaceError, open_url, open_url_when_possible};
 use crate::engine::{ArtifactRetention, Background, EngineParts, EngineSettings, Jobs};
 use crate::event::{Bus, JsonLines};
-use crate::model::{Endpoint, EndpointError, HttpModel, Model, ScriptError, Scripted, Secret, Timeouts};
+use crate::model::{
+    EmbeddingSettings, Embeddings, Endpoint, EndpointError, HttpModel, Model, Retry, ScriptError, Scripted, Secret,
+    Timeouts,
+};
 use crate::store::{MemoryStore, RecoveringStore, SqliteStore, Store, StoreError};
 use crate::summarize::{ModelSummarizer, Summarizer};
 use crate::vault::{Keys, NotAKey};
@@ -59,6 +63,9 @@ pub enum BuildError {
     /// A model is to be asked that has no address or no name.
     #[error("a model is to write summaries, and `{0}` is not set")]
     NoModel(&'static str),
+    /// Passages are to get vectors, and no model is named.
+    #[error("`embeddings.url` is set and `embeddings.name` is not; name the embedding model")]
+    NoEmbeddingModel,
     /// Events cannot be written.
     #[error("events cannot be written to {0}: {1}")]
     Events(PathBuf, std::io::Error),
@@ -93,22 +100,23 @@ impl Config {
             objects,
             bus: Bus::new(),
             summarizer: Summarizer::Embedded,
+            embeddings: None,
         })
     }
 
     /// What an engine is made of: also who writes summaries and who hears of events. Spans go where the program's own
     /// subscriber sends them.
     pub async fn parts(&self, environment: &Environment) -> Result<EngineParts, BuildError> {
-        let (summarizer, bus) = (self.summarizer(environment)?, self.bus()?);
-        Ok(EngineParts { summarizer, bus, ..self.storage(environment).await? })
+        let (summarizer, embeddings, bus) = (self.summarizer(environment)?, self.embeddings(environment)?, self.bus()?);
+        Ok(EngineParts { summarizer, embeddings, bus, ..self.storage(environment).await? })
     }
 
     /// The same over a store of one's own, which need not be open, and artifacts whose folder need not be there: it is
     /// made when it can be.
     pub fn parts_over(&self, store: Arc<dyn Store>, environment: &Environment) -> Result<EngineParts, BuildError> {
-        let (summarizer, bus) = (self.summarizer(environment)?, self.bus()?);
+        let (summarizer, embeddings, bus) = (self.summarizer(environment)?, self.embeddings(environment)?, self.bus()?);
         let objects = open_url_when_possible(&self.artifacts.url.to_string()).map_err(BuildError::Artifacts)?;
-        Ok(EngineParts { summarizer, bus, ..self.storage_over(store, objects, environment)? })
+        Ok(EngineParts { summarizer, embeddings, bus, ..self.storage_over(store, objects, environment)? })
     }
 
     /// Who writes summaries.
@@ -126,6 +134,27 @@ impl Config {
             SummarizerKind::ModelWithFallback => Summarizer::WithFallback(model),
             _ => Summarizer::Model(model),
         })
+    }
+
+    /// The model that tells what passages mean; `None` where none is configured.
+    pub fn embeddings(&self, environment: &Environment) -> Result<Option<Embeddings>, BuildError> {
+        let told = &self.embeddings;
+        let Some(url) = &told.url else { return Ok(None) };
+        let name = told.name.as_deref().ok_or(BuildError::NoEmbeddingModel)?;
+        let mut endpoint = Endpoint::new(url.as_str(), Dialect::Chat, name);
+        let whole = Duration::from_secs(told.timeout_s);
+        endpoint.timeouts = Timeouts { connect: whole.min(Timeouts::default().connect), whole, ..Timeouts::default() };
+        // What fails for longer is tried again by the queue; meanwhile no other job of the thread runs.
+        endpoint.retry = Retry { attempts: 2, total: whole, ..Retry::default() };
+        let secret = told.key.as_ref().map(|key| revealed("embeddings.key", key, environment)).transpose()?;
+        endpoint.key = secret.map(|secret| Secret::new(&secret));
+        let settings = EmbeddingSettings {
+            dimensions: told.dimensions,
+            batch: usize::try_from(told.batch).unwrap_or(usize::MAX),
+            search_timeout: Duration::from_secs(told.search_timeout_s),
+        };
+        let failed = |reason| BuildError::Endpoint("embeddings", reason);
+        Embeddings::new(endpoint, settings).map(Some).map_err(failed)
     }
 
     fn summary_model(&self, environment: &Environment) -> Result<Arc<dyn Model>, BuildError> {
@@ -404,6 +433,22 @@ mod tests {
             let error = config(flags).summarizer(&environment()).expect_err(expected).to_string();
             assert!(error.contains(expected) && !error.contains("sk-hid"), "{error}");
         }
+    }
+
+    #[test]
+    fn embeddings_are_off_until_an_address_and_a_model_are_named() {
+        let made = |flags: &[(&str, &str)]| {
+            let made = config(flags).embeddings(&environment());
+            made.map(|embeddings| embeddings.map(|embeddings| format!("{embeddings:?}"))).map_err(|e| e.to_string())
+        };
+        let address = ("embeddings.url", "http://127.0.0.1:9/v1");
+        let named = [address, ("embeddings.name", "small"), ("embeddings.key", "env:MINE"), ("model.key", "env:NONE")];
+        assert_eq!(made(&MODEL), Ok(None), "a model that answers is no embedding model");
+        let shown = made(&[&named[..], &[("embeddings.dimensions", "64")]].concat()).unwrap().unwrap();
+        assert!(shown.contains("small") && shown.contains("Some(64)") && !shown.contains("sk-hid"), "{shown}");
+        let keyless = made(&[&named[..2], &[("embeddings.key", "env:NONE")]].concat()).unwrap_err();
+        assert!(keyless.contains("`embeddings.key`: the environment variable NONE"), "{keyless}");
+        assert!(made(&[address]).unwrap_err().contains("`embeddings.name` is not; name the embedding model"));
     }
 
     #[test]

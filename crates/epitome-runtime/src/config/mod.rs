@@ -25,7 +25,8 @@ pub use reader::{Explained, Reader};
 pub use secret::{HIDDEN, SecretError, SecretSource};
 pub use section::Sections;
 pub use sections::{
-    Artifacts, Background, Config, Events, Jobs, Keys, Model, Policy, Recall, Rehydrate, Store, Summarizer, Tenant,
+    Artifacts, Background, Config, Embeddings, Events, Jobs, Keys, Model, Policy, Recall, Rehydrate, Store, Summarizer,
+    Tenant,
 };
 pub use setting::{
     Guard, Key, Kilobytes, Megabytes, Milliseconds, PresetName, ReadContext, Seconds, Setting, SummarizerKind,

@@ -124,6 +124,23 @@ crate::sections! {
         /// The most tokens of one answer.
         free tokens_max: Tokens = "2000" in (1, TOKENS);
     }
+    /// Searching by meaning beside words. The text of what was compacted is sent to this endpoint.
+    embeddings: Embeddings {
+        /// The address of an endpoint that speaks OpenAI's `/v1/embeddings`, with or without `/v1`; without it, words alone are searched.
+        guarded url: Option<HttpUrl> = "";
+        /// The embedding model's name, as its provider spells it.
+        guarded name: Option<String> = "";
+        /// Its key: `env:NAME`, `file:PATH`, or the key itself.
+        guarded key: Option<SecretSource> = "";
+        /// The numbers of a vector, if the model can make shorter ones than its own.
+        guarded dimensions: Option<u64> = "" in (1, 16_000);
+        /// The most passages of one request.
+        guarded batch: u64 = "32" in (1, 2048);
+        /// Seconds to wait for the vectors of passages.
+        free timeout_s: u64 = "30" in (1, DAY_S);
+        /// Seconds that a search waits for the vector of its words; then it searches words alone.
+        free search_timeout_s: u64 = "3" in (1, DAY_S);
+    }
     /// Where events go.
     events: Events {
         /// A file that gets one JSON object a line.

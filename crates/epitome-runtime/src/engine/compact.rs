@@ -187,6 +187,7 @@ impl Engine {
             let mut writes = vec![self.commit_plan(snapshot, &compaction, &stored, compacted, at)];
             let mut events = completion_events(snapshot, &compaction, options.is_manual, at);
             events.extend(index.as_ref().and_then(|index| indexed_event(snapshot, index, at)));
+            writes.extend(index.as_ref().and_then(|_| self.embedding_job(&snapshot.key)));
             writes.extend(index);
             writes.extend(self.store_artifacts(access, snapshot, contents, at).await);
             writes.extend(events.iter().map(|event| self.inner.log.add_event(event)));

@@ -31,6 +31,7 @@
 
 mod ask;
 mod compact;
+mod embed;
 mod error;
 mod job;
 mod lessons;
@@ -65,6 +66,7 @@ use crate::artifact::{Access, Artifacts, Permission};
 use crate::event::{Bus, Event};
 use crate::ids::{Moment, ThreadId, ThreadKey};
 use crate::log::{Log, NewDocument, NewThread};
+use crate::model::Embeddings;
 use crate::store::{DocumentKind, Store, TimeoutStore};
 use crate::summarize::Summarizer;
 use crate::vault::{Keys, Vault, random_secret};
@@ -93,6 +95,7 @@ struct Inner {
     artifacts: Artifacts,
     bus: Bus,
     summarizer: Summarizer,
+    embeddings: Option<Embeddings>,
     settings: EngineSettings,
     policy: Arc<epitome::policy::Policy>,
     counter: LabeledCounter,
@@ -137,6 +140,8 @@ pub struct EngineParts {
     pub bus: Bus,
     /// The summarizer.
     pub summarizer: Summarizer,
+    /// The model that recall compares meanings with; without one it searches words alone.
+    pub embeddings: Option<Embeddings>,
     /// Everything else.
     pub settings: EngineSettings,
 }
@@ -150,6 +155,7 @@ impl EngineParts {
             keys: Keys::none(),
             bus: Bus::new(),
             summarizer: Summarizer::Embedded,
+            embeddings: None,
             settings,
         }
     }
@@ -167,7 +173,7 @@ impl Engine {
     /// An engine whose store may not answer yet. Its calls have to fail until [`Engine::adopt_store`] has seen the store:
     /// only then is it known what names in it are made of.
     pub fn before_its_store(parts: EngineParts) -> Engine {
-        let EngineParts { store, objects, keys, bus, summarizer, mut settings } = parts;
+        let EngineParts { store, objects, keys, bus, summarizer, embeddings, mut settings } = parts;
         settings.adopt_policy(settings.policy.clone());
         let store: Arc<dyn Store> = Arc::new(TimeoutStore::new(store, settings.store_timeout));
         let vault = Vault::new(keys, random_secret());
@@ -179,6 +185,7 @@ impl Engine {
             artifacts,
             bus,
             summarizer,
+            embeddings,
             policy: Arc::new(settings.policy.clone()),
             settings,
             counter,

@@ -15,7 +15,7 @@ use crate::event::{Event, EventField, EventKind};
 use crate::ids::Moment;
 use crate::log::LogEntry;
 use crate::recall::{
-    FileQuestion, MessageSelection, PromptLines, RecallRequest, RecallResult, file_answer, read_messages, recall,
+    FileQuestion, MessageSelection, PromptLines, RecallRequest, RecallResult, file_answer, read_messages,
 };
 use crate::store::ArtifactRow;
 
@@ -191,9 +191,8 @@ impl OpenThread {
     /// Searches everything that left the thread's prompts. Lines that the prompt holds are told by their number alone.
     pub async fn recall(&mut self, request: impl Into<RecallRequest>) -> Result<RecallResult> {
         self.may_read_back()?;
-        let (request, prompt, policy) = (request.into(), self.prompt_lines(), self.engine.policy());
-        let query = request.query(self.engine.settings().recall_tokens, &policy.tools, Some(&prompt));
-        let found = recall(&self.engine.inner.log, &self.state.row, &query, &**self.engine.counter()).await?;
+        let (request, prompt) = (request.into(), self.prompt_lines());
+        let found = self.engine.search(&self.state.row, &request, Some(&prompt)).await?;
         // It is kept with whatever is kept next: a search shall not wait for a number.
         self.quality = self.quality.recalled();
         Ok(found)

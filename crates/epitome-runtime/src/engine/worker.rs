@@ -1,4 +1,4 @@
-//! Workers: carry out queued compactions, a few at a time, each under a lease.
+//! Workers: carry out queued jobs, a few at a time, each under a lease.
 //!
 //! ```text
 //!            claim (lease 5 min)                commit + FinishJob (expects the lease)
@@ -25,6 +25,7 @@ use crate::artifact::Access;
 use crate::event::{Event, EventField, EventKind, JobStage};
 use crate::ids::Moment;
 use crate::log::LogError;
+use crate::recall::EmbedError;
 use crate::store::{JobEnd, JobKind, JobRow, Lease, StoreError, Write};
 
 const RACES_MAX: usize = 8;
@@ -45,6 +46,21 @@ enum JobError {
     PlannerPanicked,
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error("the embedding endpoint gave no vectors")]
+    NoVectors,
+}
+
+impl From<EmbedError> for JobError {
+    fn from(error: EmbedError) -> Self {
+        match error {
+            EmbedError::Log(LogError::Store(error)) if error.is_conflict() => JobError::LeaseLost,
+            EmbedError::Log(error) => JobError::Log(error),
+            EmbedError::Model(error) => {
+                tracing::warn!(%error, "no vectors were made; the job is tried again");
+                JobError::NoVectors
+            }
+        }
+    }
 }
 
 /// The worker loop of this process: claims jobs and runs each in a task, up to the configured number. Dropping it or calling
@@ -64,16 +80,34 @@ impl Worker {
 }
 
 impl Engine {
-    /// Starts working on queued compactions.
+    /// Starts working on queued jobs. Vectors are made beside compactions, one thread's at a time: an endpoint that hangs takes no
+    /// compaction's place.
     pub fn work(&self) -> Worker {
         let (stop, stopped) = watch::channel(false);
         let engine = self.clone();
-        Worker { stop, task: tokio::spawn(async move { engine.work_until(stopped).await }) }
+        let task = async move {
+            let compactions = engine.work_until(&JobKind::Compact, engine.settings().jobs.concurrency, stopped.clone());
+            tokio::join!(compactions, engine.embed_until(stopped));
+        };
+        Worker { stop, task: tokio::spawn(task) }
     }
 
-    async fn work_until(&self, mut stopped: watch::Receiver<bool>) {
+    /// Starts making vectors of passages alone, for a program that leaves compactions to others.
+    pub fn embed_in_background(&self) -> Worker {
+        let (stop, stopped) = watch::channel(false);
+        let engine = self.clone();
+        Worker { stop, task: tokio::spawn(async move { engine.embed_until(stopped).await }) }
+    }
+
+    async fn embed_until(&self, stopped: watch::Receiver<bool>) {
+        if self.inner.embeddings.is_some() {
+            self.work_until(&JobKind::Embed, 1, stopped).await;
+        }
+    }
+
+    async fn work_until(&self, kind: &JobKind, concurrency: usize, mut stopped: watch::Receiver<bool>) {
         let jobs = self.settings().jobs;
-        let slots = Arc::new(Semaphore::new(jobs.concurrency.max(1)));
+        let slots = Arc::new(Semaphore::new(concurrency.max(1)));
         let mut running = JoinSet::new();
         let mut told: Option<String> = None;
         // A dropped handle means stop, too.
@@ -88,7 +122,7 @@ impl Engine {
             if is_over(&stopped) {
                 break;
             }
-            let claimed = self.claim().await;
+            let claimed = self.claim(kind).await;
             // It looks twice a second: the same failure is logged once.
             let failure = claimed.as_ref().err().map(ToString::to_string);
             if let Some(error) = failure.as_ref().filter(|failure| told.as_ref() != Some(failure)) {
@@ -115,25 +149,28 @@ impl Engine {
 
     /// Takes one job and carries it out. Returns whether there was one.
     pub async fn work_once(&self) -> bool {
-        match self.claim().await {
-            Ok(Some((job, token))) => {
-                self.carry_out(job, token).await;
-                true
+        for kind in [JobKind::Compact, JobKind::Embed] {
+            if kind == JobKind::Embed && self.inner.embeddings.is_none() {
+                continue;
             }
-            Ok(None) => false,
-            Err(error) => {
-                tracing::warn!(%error, "failed to claim a job");
-                false
+            match self.claim(&kind).await {
+                Ok(Some((job, token))) => {
+                    self.carry_out(job, token).await;
+                    return true;
+                }
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "failed to claim a job"),
             }
         }
+        false
     }
 
-    async fn claim(&self) -> Result<Option<(JobRow, Uuid)>, StoreError> {
+    async fn claim(&self, kind: &JobKind) -> Result<Option<(JobRow, Uuid)>, StoreError> {
         let now = Moment::now();
         let token = Uuid::now_v7();
         let until = now.after(self.settings().jobs.lease);
         let lease = Lease { worker: format!("process {}", std::process::id()), token, until };
-        let job = self.inner.log.store().claim(&JobKind::Compact, &lease, now).await?;
+        let job = self.inner.log.store().claim(kind, &lease, now).await?;
         Ok(job.map(|job| (job, token)))
     }
 
@@ -141,7 +178,7 @@ impl Engine {
         let started = Event::new(Moment::now(), job.key.clone(), EventKind::JobStarted);
         self.inner.bus.emit(&started.with(EventField::Attempt, job.attempts));
         let outcome = tokio::select! {
-            outcome = self.compact_job(&job, token) => outcome,
+            outcome = self.perform(&job, token) => outcome,
             () = self.renew_lease(&job, token) => Err(JobError::LeaseLost),
         };
         let ended = if outcome.is_ok() { JobStage::Done } else { JobStage::Failed };
@@ -154,6 +191,13 @@ impl Engine {
         }
         self.inner.bus.emit(&finished);
         self.inner.job_changed.notify_waiters();
+    }
+
+    async fn perform(&self, job: &JobRow, token: Uuid) -> Result<(), JobError> {
+        match job.kind {
+            JobKind::Embed => Ok(self.embed_job(job, token).await?),
+            _ => self.compact_job(job, token).await,
+        }
     }
 
     /// Renews the lease for as long as it is polled; ends when the lease is lost.

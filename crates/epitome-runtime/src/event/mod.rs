@@ -54,6 +54,10 @@ pub enum EventKind {
     /// Passages went to the index that `recall` searches. Stored as `compaction_retrieved`, the name that the design gives it.
     #[serde(rename = "compaction_retrieved")]
     CompactionIndexed,
+    /// Passages got vectors, so that `recall` finds them by meaning.
+    PassagesEmbedded,
+    /// The embedding endpoint gave no vectors: a search was by words alone, or passages wait for theirs.
+    EmbeddingFailed,
     /// Content was brought back into one prompt.
     CompactionRehydrated,
     /// A plan was committed.

@@ -31,9 +31,11 @@ const JOBS: &str = "epitome_jobs_total";
 const OVERFLOWS: &str = "epitome_overflows_total";
 const CONTEXT_MISSED: &str = "epitome_context_missed_total";
 const CONFLICTS: &str = "epitome_commit_conflicts_total";
+const PASSAGES_EMBEDDED: &str = "epitome_passages_embedded_total";
+const EMBEDDING_FAILURES: &str = "epitome_embedding_failures_total";
 
 /// The counters without labels, which are there from the start, and what they count.
-const PLAIN: [(&str, &str); 8] = [
+const PLAIN: [(&str, &str); 10] = [
     (COMPACTIONS_FAILED, "Compactions that were planned and could not be committed."),
     (SUMMARY_CACHE_HITS, "Summaries found in the cache."),
     (REHYDRATIONS, "Times that moved-out content was read back into a prompt automatically."),
@@ -42,6 +44,8 @@ const PLAIN: [(&str, &str); 8] = [
     (OVERFLOWS, "Prompts that a provider refused as too long."),
     (CONTEXT_MISSED, "Times that the agent asked again for something that was compacted away."),
     (CONFLICTS, "Commits that lost the race against another process."),
+    (PASSAGES_EMBEDDED, "Passages that got a vector for search by meaning."),
+    (EMBEDDING_FAILURES, "Times that the embedding endpoint gave no vectors for a search or for passages."),
 ];
 
 /// The counters with labels, and what they count.
@@ -114,6 +118,11 @@ impl CompactionMetrics {
             }
             EventKind::ModelOverflowed => counter!(OVERFLOWS).increment(1),
             EventKind::ContextMissed => counter!(CONTEXT_MISSED).increment(1),
+            EventKind::PassagesEmbedded => {
+                let passages = event.detail(EventField::Passages).and_then(Value::as_u64);
+                counter!(PASSAGES_EMBEDDED).increment(passages.unwrap_or(0));
+            }
+            EventKind::EmbeddingFailed => counter!(EMBEDDING_FAILURES).increment(1),
             kind => count_freed(kind, event.tokens_freed),
         }
     }
@@ -231,7 +240,7 @@ mod tests {
             .with(EventField::Policy, "coding@3")
             .with(EventField::Author, "model");
         let freed = |kind, tokens_freed| Event { tokens_freed, ..event(kind) };
-        let cases: [(Event, &str); 17] = [
+        let cases: [(Event, &str); 19] = [
             (completed.clone(), "epitome_compactions_total{policy=\"coding@3\",author=\"model\"} 1"),
             (completed.clone(), "epitome_prompt_tokens_bucket{when=\"before\",le=\"16000\"} 1"),
             (completed, "epitome_prompt_tokens_sum{when=\"after\"} 2500"),
@@ -252,6 +261,8 @@ mod tests {
             (event(EventKind::ContextMissed), "epitome_context_missed_total 1"),
             (event(EventKind::CompactionConflict), "epitome_commit_conflicts_total 1"),
             (event(EventKind::CompactionFailed), "epitome_compactions_failed_total 1"),
+            (event(EventKind::EmbeddingFailed), "epitome_embedding_failures_total 1"),
+            (event(EventKind::PassagesEmbedded).with(EventField::Passages, 40), "epitome_passages_embedded_total 40"),
         ];
         for (event, expected) in cases {
             let text = told([event]);

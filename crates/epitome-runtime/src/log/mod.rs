@@ -9,6 +9,7 @@ mod load;
 mod names;
 mod plan;
 mod reseal;
+mod vector;
 
 pub use annotations::Annotations;
 pub use body::{Envelope, LogEntry, part_words, words_of};

@@ -8,7 +8,7 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::breaker::BreakerSettings;
-use super::protocol::{ANTHROPIC_VERSION, Protocol};
+use super::protocol::{ANTHROPIC_VERSION, Protocol, address_of};
 use super::retry::Retry;
 use super::secret::Secret;
 
@@ -99,6 +99,11 @@ impl Endpoint {
 
     pub(super) fn address(&self) -> Result<Url, EndpointError> {
         Ok(self.protocol()?.address(&self.base()?))
+    }
+
+    /// The address of embeddings.
+    pub(super) fn embeddings_address(&self) -> Result<Url, EndpointError> {
+        Ok(address_of(&self.base()?, "/embeddings"))
     }
 
     /// The provider's address without a query: what the provider is known by.

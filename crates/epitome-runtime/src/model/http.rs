@@ -26,7 +26,7 @@ use super::retry::{RetrySchedule, asked_wait};
 use super::{Hear, Model, ModelAnswer, ModelError, ModelPrompt};
 
 /// The most bytes read of an answer.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
+pub(super) const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// The most bytes read of an error.
 const ERROR_BYTES_MAX: usize = 64 << 10;
@@ -59,14 +59,8 @@ impl HttpModel {
     }
 
     async fn attempt(&self, body: &str, stream: bool, ears: &mut Ears<'_, '_>) -> Result<ModelAnswer, ModelError> {
-        let pass = self.breaker.ask(Instant::now())?;
         let whole = self.endpoint.timeouts.whole;
-        let outcome = match timeout(whole, self.exchange(body, stream, ears)).await {
-            Ok(outcome) => outcome.map_err(|error| self.without_secrets(error)),
-            Err(_) => Err(ModelError::TimedOut("finish its answer", whole)),
-        };
-        pass.tell(EndpointHealth::by(&outcome), Instant::now());
-        outcome
+        guarded(&self.endpoint, whole, &self.breaker, self.exchange(body, stream, ears)).await
     }
 
     async fn exchange(&self, body: &str, stream: bool, ears: &mut Ears<'_, '_>) -> Result<ModelAnswer, ModelError> {
@@ -91,7 +85,7 @@ impl HttpModel {
         let within = self.endpoint.timeouts.first_byte;
         let response = if stream { timeout(within, request.send()).await } else { Ok(request.send().await) };
         match response {
-            Ok(response) => response.map_err(|error| self.broken(error)),
+            Ok(response) => response.map_err(|error| broken(&self.endpoint, error)),
             Err(_) => Err(ModelError::TimedOut("begin to answer", within)),
         }
     }
@@ -119,28 +113,45 @@ impl HttpModel {
         // A page of some other server holds no event either, and must not be taken for an overflow.
         if assembly.is_empty() && !is_stream { Err(not_a_stream()) } else { assembly.finish() }
     }
+}
 
-    fn broken(&self, error: reqwest::Error) -> ModelError {
-        if error.is_timeout() && error.is_connect() {
-            return ModelError::TimedOut("accept a connection", self.endpoint.timeouts.connect);
-        }
-        unreachable(error)
-    }
+/// Makes one attempt, unless the breaker is open: within the time for a whole answer, and with no secret in its error.
+pub(super) async fn guarded<T>(
+    endpoint: &Endpoint,
+    whole: Duration,
+    breaker: &CircuitBreaker,
+    exchange: impl Future<Output = Result<T, ModelError>>,
+) -> Result<T, ModelError> {
+    let pass = breaker.ask(Instant::now())?;
+    let outcome = match timeout(whole, exchange).await {
+        Ok(outcome) => outcome.map_err(|error| without_secrets(endpoint, error)),
+        Err(_) => Err(ModelError::TimedOut("finish its answer", whole)),
+    };
+    pass.tell(EndpointHealth::by(&outcome), Instant::now());
+    outcome
+}
 
-    /// The error with no secret in it, even where the provider repeats one.
-    fn without_secrets(&self, mut error: ModelError) -> ModelError {
-        let (ModelError::Overflow { message: words, .. }
-        | ModelError::Throttled { message: words, .. }
-        | ModelError::Refused(_, words)
-        | ModelError::Failed(_, words)
-        | ModelError::Unreachable(words)
-        | ModelError::Garbled(words)) = &mut error
-        else {
-            return error;
-        };
-        *words = self.endpoint.secrets().fold(std::mem::take(words), |words, secret| secret.struck_from(&words));
-        error
+/// The error with no secret in it, even where the provider repeats one.
+fn without_secrets(endpoint: &Endpoint, mut error: ModelError) -> ModelError {
+    let (ModelError::Overflow { message: words, .. }
+    | ModelError::Throttled { message: words, .. }
+    | ModelError::Refused(_, words)
+    | ModelError::Failed(_, words)
+    | ModelError::Unreachable(words)
+    | ModelError::Garbled(words)) = &mut error
+    else {
+        return error;
+    };
+    *words = endpoint.secrets().fold(std::mem::take(words), |words, secret| secret.struck_from(&words));
+    error
+}
+
+/// The error of a request that could not be sent.
+pub(super) fn broken(endpoint: &Endpoint, error: reqwest::Error) -> ModelError {
+    if error.is_timeout() && error.is_connect() {
+        return ModelError::TimedOut("accept a connection", endpoint.timeouts.connect);
     }
+    unreachable(error)
 }
 
 #[async_trait]
@@ -186,7 +197,7 @@ impl fmt::Debug for HttpModel {
     }
 }
 
-fn client(url: &Url, timeouts: &Timeouts) -> Result<Client, EndpointError> {
+pub(super) fn client(url: &Url, timeouts: &Timeouts) -> Result<Client, EndpointError> {
     crate::tls::install_provider();
     let builder = Client::builder().redirect(redirect::Policy::none()).connect_timeout(timeouts.connect);
     // A proxy cannot reach what is on this machine.
@@ -204,7 +215,7 @@ fn has_media(response: &Response, media: &str) -> bool {
     named.trim_start().to_ascii_lowercase().starts_with(media)
 }
 
-async fn refusal(response: Response) -> ModelError {
+pub(super) async fn refusal(response: Response) -> ModelError {
     let status = response.status().as_u16();
     let asked = asked_wait(response.headers(), Timestamp::now());
     match text(response, ERROR_BYTES_MAX).await {
@@ -214,7 +225,7 @@ async fn refusal(response: Response) -> ModelError {
 }
 
 /// The body as text, as far as it may go.
-async fn text(mut response: Response, bytes_max: usize) -> Result<String, ModelError> {
+pub(super) async fn text(mut response: Response, bytes_max: usize) -> Result<String, ModelError> {
     let mut bytes = Vec::new();
     while bytes.len() < bytes_max {
         match response.chunk().await.map_err(unreachable)? {

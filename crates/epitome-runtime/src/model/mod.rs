@@ -4,6 +4,7 @@ mod answer;
 mod assembly;
 mod body;
 mod breaker;
+mod embeddings;
 mod endpoint;
 mod error;
 mod http;
@@ -17,6 +18,7 @@ mod secret;
 
 pub use assembly::AnswerReader;
 pub use breaker::{BreakerSettings, CallPermit, CircuitBreaker, EndpointHealth};
+pub use embeddings::{EmbeddingSettings, Embeddings};
 pub use endpoint::{Endpoint, EndpointError, Timeouts};
 pub use error::ModelError;
 pub use http::HttpModel;

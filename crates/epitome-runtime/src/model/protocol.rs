@@ -45,15 +45,7 @@ impl Protocol {
 
     /// The base address with the protocol's path at its end, whatever part of it is already there.
     pub(super) fn address(self, base: &Url) -> Url {
-        let mut url = base.clone();
-        let given = base.path().trim_end_matches('/').to_owned();
-        let path = match () {
-            () if given.ends_with(self.path()) => given,
-            () if has_version(&given) => given + self.path(),
-            () => given + "/v1" + self.path(),
-        };
-        url.set_path(&path);
-        url
+        address_of(base, self.path())
     }
 
     /// The header that carries a key.
@@ -64,6 +56,19 @@ impl Protocol {
             _ => ("authorization", format!("Bearer {}", key.reveal())),
         }
     }
+}
+
+/// The base address with a path at its end, whatever part of it is already there.
+pub(super) fn address_of(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    let given = base.path().trim_end_matches('/').to_owned();
+    let path = match () {
+        () if given.ends_with(path) => given,
+        () if has_version(&given) => given + path,
+        () => given + "/v1" + path,
+    };
+    url.set_path(&path);
+    url
 }
 
 /// Tells whether a path names a version anywhere, as `/v1`, `/api/v4` and `/v1beta/openai` do.

@@ -8,11 +8,11 @@ use epitome::policy::{ToolClass, Tools};
 use epitome::thread::{Part, Role, ToolCall};
 
 use super::entries::Entries;
+use super::fusion::{RankedPassage, Ranks};
 use super::hit::{LeftOut, LeftOutReason, RecallHit};
-use super::passage::{coverage, first_mention, passages, shown};
+use super::passage::{first_mention, held_terms, passages, shown};
 use super::query::{RecallQuery, Who};
 use crate::log::{LogEntry, part_words};
-use crate::store::Candidate;
 
 /// Shorter lines, such as brackets, are in everything.
 const LINE_BYTES_MIN: usize = 4;
@@ -27,8 +27,12 @@ pub(super) struct Found {
     pub(super) place: u64,
     pub(super) passage: u32,
     pub(super) score: f64,
-    /// The number of wanted terms that it holds.
-    pub(super) coverage: usize,
+    /// Its ranks among those that words found, and among those that are near.
+    pub(super) ranks: Ranks,
+    /// The wanted terms that it holds.
+    pub(super) held: BTreeSet<String>,
+    /// What they weigh beside its meaning, from 0 to 1.
+    pub(super) words_weight: f64,
     who: Who,
     tool: Option<String>,
     /// The file whose lines it shows or changes, or that the call names.
@@ -63,7 +67,7 @@ pub(super) enum FileLines {
 impl Found {
     /// Reads what is at a candidate; `None` where a filter leaves it out.
     pub(super) fn new(
-        candidate: &Candidate,
+        candidate: &RankedPassage,
         entries: &Entries<'_>,
         wanted: &BTreeSet<String>,
         query: &RecallQuery<'_>,
@@ -73,7 +77,8 @@ impl Found {
         let all = passages(&words);
         let named = usize::try_from(candidate.passage).ok().and_then(|number| all.get(number));
         // An index that was made of other words still finds its message.
-        let holds = |text: &str| wanted.is_empty() || coverage(text, wanted) > 0;
+        let is_near = candidate.ranks.by_meaning.is_some();
+        let holds = |text: &str| wanted.is_empty() || is_near || !held_terms(text, wanted).is_empty();
         let passage = named.filter(|passage| holds(passage.text)).or_else(|| all.iter().find(|one| holds(one.text)));
         let passage = *passage.or(named)?;
         let start = passage.text.as_ptr() as usize - words.as_ptr() as usize;
@@ -89,7 +94,9 @@ impl Found {
             place: candidate.place,
             passage: candidate.passage,
             score: candidate.score,
-            coverage: coverage(passage.text, wanted),
+            ranks: candidate.ranks,
+            held: held_terms(passage.text, wanted),
+            words_weight: 1.0,
             who: origin.who,
             tool: origin.tool,
             file: origin.file,
@@ -103,6 +110,11 @@ impl Found {
             counted: is_all.then(|| entry.part_tokens.iter().copied().sum()),
             words,
         })
+    }
+
+    /// The number of wanted terms that it holds.
+    pub(super) fn coverage(&self) -> usize {
+        self.held.len()
     }
 
     /// The passage as it stands in its message.

@@ -16,6 +16,43 @@ pub struct RecallResult {
     pub left_out: usize,
     /// The first of those, each with its number and its first line.
     pub others: Vec<LeftOut>,
+    /// What became of the search by meaning.
+    #[serde(skip_serializing_if = "SearchByMeaning::is_off")]
+    pub by_meaning: SearchByMeaning,
+}
+
+crate::named_enum! {
+    /// What became of the search by meaning, which goes along with that by words where there is an embedding endpoint.
+    #[derive(Default, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum SearchByMeaning {
+        /// There was none: no endpoint is configured, or there was no word to search for.
+        #[default]
+        Off = "off",
+        /// All passages were compared.
+        Done = "done",
+        /// Some passages were not compared, because they have no vector yet or are too many; they were searched by words alone.
+        Partly = "partly",
+        /// The endpoint gave no vector of the words; all passages were searched by words alone.
+        Failed = "failed",
+    }
+}
+
+impl SearchByMeaning {
+    /// Tells whether words alone were to be searched.
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+    pub fn is_off(&self) -> bool {
+        *self == SearchByMeaning::Off
+    }
+
+    /// The line that tells a reader what was not searched.
+    fn note(self) -> Option<&'static str> {
+        match self {
+            SearchByMeaning::Off | SearchByMeaning::Done => None,
+            SearchByMeaning::Partly => Some("[some passages were searched by words alone]"),
+            SearchByMeaning::Failed => Some("[searched by words alone: the embedding endpoint gave no answer]"),
+        }
+    }
 }
 
 /// A passage of a message that was compacted.
@@ -87,7 +124,8 @@ impl RecallResult {
     /// The answer as a model reads it.
     pub fn render(&self) -> String {
         if self.hits.is_empty() && self.others.is_empty() {
-            return "Nothing that left the prompt matches.".to_owned();
+            let nothing = ["Nothing that left the prompt matches."].into_iter().chain(self.by_meaning.note());
+            return nothing.collect::<Vec<_>>().join("\n");
         }
         let mut out: Vec<String> = self.hits.iter().map(RecallHit::render).collect();
         out.extend(Some(self.list()).filter(|list| !list.is_empty()));
@@ -111,6 +149,7 @@ impl RecallResult {
         if more > 0 {
             lines.push(format!("[{more} more left out; narrow it with who, file, tool, after or newest]"));
         }
+        lines.extend(self.by_meaning.note().map(str::to_owned));
         lines.join("\n")
     }
 

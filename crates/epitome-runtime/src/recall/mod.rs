@@ -1,4 +1,5 @@
-//! Recall: full-text search over everything that was compacted in a thread, ranked, with ranges, within a token limit.
+//! Recall: search over everything that was compacted in a thread, by words and, where there is an embedding model, by meaning;
+//! ranked, with ranges, within a token limit.
 //!
 //! Passages are indexed when their message leaves the prompt. Where there is a key the index holds blinded terms: the
 //! same word has the same blind name within a tenant, and nobody without the key can tell which word it is.
@@ -13,12 +14,17 @@
 //!                            m6              its lines are shown above: told by its number
 //! ```
 //!
+//! What is near to the query by meaning joins them: both rankings are merged by their ranks (`fusion.rs`), so that neither has
+//! to be measured in the other's units. Everything behind that, filters and limits included, is the same for both.
+//!
 //! A rare term weighs more than a common one, and a passage's length is evened out, which is why long messages are cut into
 //! passages of forty lines before they are indexed: the store can score a passage, and the answer can show it.
 
 mod entries;
 mod found;
+mod fusion;
 mod hit;
+mod meaning;
 mod outdated;
 mod passage;
 mod prompt_lines;
@@ -29,7 +35,8 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use hit::{LeftOut, LeftOutReason, OutdatedLines, RecallHit, RecallResult};
+pub use hit::{LeftOut, LeftOutReason, OutdatedLines, RecallHit, RecallResult, SearchByMeaning};
+pub use meaning::{EmbedError, EmbedLimits, EmbedReport, embed_passages};
 pub use passage::index_rows;
 pub use prompt_lines::PromptLines;
 pub use query::{RecallFilter, RecallQuery, RecallRequest, Who};
@@ -43,6 +50,7 @@ use epitome::budget::{TokenCounter, Tokens};
 
 use self::entries::Entries;
 use self::found::Found;
+use self::fusion::{fuse, weigh};
 use crate::ids::TenantId;
 use crate::log::{Log, Result, searched};
 use crate::store::{Candidate, SearchOrder, ThreadRow};
@@ -65,6 +73,8 @@ const PASSAGE_SHARE: f64 = 0.3;
 const WELL_WITHIN: f64 = 0.9;
 /// A newest passage holds this share of the terms that the best one holds: one that holds nothing but "the" is no answer.
 const COVERAGE_SHARE: f64 = 0.75;
+/// And its words weigh at least this beside what is near by meaning.
+const WEIGHT_MIN: f64 = 0.5;
 /// The tokens of the lines about passages that were left out.
 const LAST_LINES: Tokens = Tokens::new(48);
 
@@ -81,7 +91,13 @@ pub async fn recall(
     let wanted: BTreeSet<String> = terms(query.words).into_iter().collect();
     let mut entries = Entries::new(log, row);
     let mut found: Vec<Found> = Vec::new();
-    for batch in candidates(log, row, query, &wanted).await?.chunks(BATCH) {
+    let (by_words, (near, by_meaning)) =
+        futures_util::future::join(candidates(log, row, query, &wanted), meaning::near_passages(log, row, query)).await;
+    let mut candidates = fuse(&by_words?, &near);
+    if query.filter.newest {
+        candidates.sort_by_key(|one| std::cmp::Reverse((one.place, one.passage)));
+    }
+    for batch in candidates.chunks(BATCH) {
         entries.read_with_calls(batch.iter().map(|candidate| candidate.place)).await?;
         let fitting = batch.iter().filter_map(|candidate| Found::new(candidate, &entries, &wanted, query));
         found.extend(fitting);
@@ -89,8 +105,11 @@ pub async fn recall(
             break;
         }
     }
+    if !near.is_empty() {
+        weigh(&mut found, &wanted);
+    }
     let found = ranked(found, query.filter.newest);
-    let mut answer = choose(&found, query, &wanted, counter);
+    let mut answer = RecallResult { by_meaning, ..choose(&found, query, &wanted, counter) };
     outdated::mark(&mut answer.hits, &found, &mut entries, query.tools).await?;
     settle(&mut answer, query.tokens_max, counter);
     Ok(answer)
@@ -117,9 +136,6 @@ async fn candidates(
     // A fork finds what its parent indexed, and what it indexed itself.
     let mut seen = BTreeSet::new();
     all.retain(|candidate| candidate.place + 1 > after && seen.insert((candidate.place, candidate.passage)));
-    if query.filter.newest {
-        all.sort_by_key(|candidate| std::cmp::Reverse((candidate.place, candidate.passage)));
-    }
     Ok(all)
 }
 
@@ -145,21 +161,23 @@ fn last_places(row: &ThreadRow, after: u64) -> Vec<Candidate> {
     (first..row.length).rev().map(candidate).collect()
 }
 
-/// Orders what was found: the best, the newest, the newest failure, then by fit; or the newest first altogether.
+/// Orders what was found: the best, the newest, the newest failure, then by fit; or the newest first altogether. Whatever holds
+/// nothing but common words is no answer for being new.
 fn ranked(mut found: Vec<Found>, newest_first: bool) -> Vec<Found> {
-    let most = found.iter().map(|one| one.coverage).max().unwrap_or(0);
+    let most = found.iter().map(Found::coverage).max().unwrap_or(0);
     let enough = (most as f64 * COVERAGE_SHARE).ceil() as usize;
     if newest_first {
-        found.retain(|one| one.coverage >= enough);
+        found.retain(|one| one.coverage() >= enough || one.ranks.by_meaning.is_some());
         found.sort_by_key(|one| std::cmp::Reverse((one.place, one.passage)));
         return found;
     }
     found.sort_by(|one, other| {
-        let by_fit = other.score.total_cmp(&one.score).then(other.coverage.cmp(&one.coverage));
+        let by_fit = other.score.total_cmp(&one.score).then(other.coverage().cmp(&one.coverage()));
         by_fit.then(other.place.cmp(&one.place))
     });
     let newest_of = |found: &[Found], failed: bool| {
-        let fits = |one: &&Found| one.coverage >= enough && (one.failed || !failed);
+        let is_named = |one: &Found| one.coverage() >= enough && one.words_weight >= WEIGHT_MIN;
+        let fits = |one: &&Found| is_named(one) && (one.failed || !failed);
         found.iter().filter(fits).max_by_key(|one| (one.place, one.passage)).map(|one| (one.place, one.passage))
     };
     let firsts = [newest_of(&found, false), newest_of(&found, true)];

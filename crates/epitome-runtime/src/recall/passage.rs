@@ -12,7 +12,7 @@ use crate::vault::Vault;
 /// The most lines of a passage.
 const PASSAGE_LINES_MAX: usize = 40;
 /// The most bytes of a passage, but for a single line that is longer.
-const PASSAGE_BYTES_MAX: usize = 4000;
+pub(super) const PASSAGE_BYTES_MAX: usize = 4000;
 /// The bytes that are shown before the first mention in a line that is too long to be shown whole.
 const CONTEXT_BYTES: usize = 80;
 
@@ -65,10 +65,9 @@ pub(super) fn passages(text: &str) -> Vec<Passage<'_>> {
     found
 }
 
-/// Counts how many of the wanted terms a text holds.
-pub(super) fn coverage(text: &str, wanted: &BTreeSet<String>) -> usize {
-    let held: BTreeSet<String> = terms(text).into_iter().filter(|term| wanted.contains(term)).collect();
-    held.len()
+/// The wanted terms that a text holds.
+pub(super) fn held_terms(text: &str, wanted: &BTreeSet<String>) -> BTreeSet<String> {
+    terms(text).into_iter().filter(|term| wanted.contains(term)).collect()
 }
 
 /// As much of a passage as may be shown, and where it begins: a passage that has to be cut is not cut before the words

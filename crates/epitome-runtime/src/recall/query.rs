@@ -5,6 +5,7 @@ use epitome::policy::Tools;
 use serde::Serialize;
 
 use super::prompt_lines::PromptLines;
+use crate::model::Embeddings;
 
 crate::named_enum! {
     /// Who said something.
@@ -87,7 +88,16 @@ impl RecallRequest {
             hits_max: self.limit.unwrap_or(HITS_MAX).max(1),
             tools,
             prompt,
+            embeddings: None,
         }
+    }
+}
+
+impl<'a> RecallQuery<'a> {
+    /// The same search, by meaning too where there is an embedding model.
+    #[must_use]
+    pub fn by_meaning(self, embeddings: Option<&'a Embeddings>) -> RecallQuery<'a> {
+        RecallQuery { embeddings, ..self }
     }
 }
 
@@ -106,4 +116,6 @@ pub struct RecallQuery<'a> {
     pub tools: &'a Tools,
     /// The lines that the prompt holds, where the door knows it.
     pub prompt: Option<&'a PromptLines>,
+    /// The model that tells what words mean, where there is one.
+    pub embeddings: Option<&'a Embeddings>,
 }

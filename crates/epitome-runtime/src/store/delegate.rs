@@ -14,7 +14,7 @@ macro_rules! delegate_store {
             use $crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
             use $crate::store::{
                 ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow,
-                PlanRow, SearchOrder, Segment, Store, StoreError, ThreadRow, Write,
+                Nearest, PlanRow, SearchOrder, Segment, Store, StoreError, ThreadRow, VectorRow, Write,
             };
 
             #[async_trait::async_trait]
@@ -100,6 +100,35 @@ macro_rules! delegate_store {
                     limit: usize,
                 ) -> Result<Vec<Candidate>, StoreError> {
                     self.wrap_call("search", self.inner().search(tenant, segments, terms, order, limit)).await
+                }
+
+                async fn vectors(
+                    &self,
+                    key: &ThreadKey,
+                    before: (u64, u32),
+                    limit: usize,
+                ) -> Result<Vec<VectorRow>, StoreError> {
+                    self.wrap_call("vectors", self.inner().vectors(key, before, limit)).await
+                }
+
+                async fn unembedded(
+                    &self,
+                    key: &ThreadKey,
+                    space: &str,
+                    limit: usize,
+                ) -> Result<Vec<(u64, u32)>, StoreError> {
+                    self.wrap_call("unembedded", self.inner().unembedded(key, space, limit)).await
+                }
+
+                async fn nearest(
+                    &self,
+                    tenant: &TenantId,
+                    segments: &[Segment],
+                    space: &str,
+                    vector: &[f32],
+                    limit: usize,
+                ) -> Result<Option<Nearest>, StoreError> {
+                    self.wrap_call("nearest", self.inner().nearest(tenant, segments, space, vector, limit)).await
                 }
 
                 async fn claim(

@@ -25,3 +25,14 @@ pub(super) fn id_from(bytes: &[u8]) -> Option<MessageId> {
 pub(super) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
+
+/// A vector's numbers as bytes.
+pub(crate) fn number_bytes(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+/// A vector's numbers from their bytes.
+pub(crate) fn numbers_from(bytes: &[u8]) -> Option<Vec<f32>> {
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    rest.is_empty().then(|| numbers.iter().map(|number| f32::from_le_bytes(*number)).collect())
+}

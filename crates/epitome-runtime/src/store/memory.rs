@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::rule::{self, not_at};
 use super::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobKind, JobRow, JobState,
-    Lease, MessageRow, NewJob, PlanRow, Result, SearchOrder, Segment, Store, StoreError, ThreadRow, Write,
+    Lease, MessageRow, NewJob, PlanRow, Result, SearchOrder, Segment, Store, StoreError, ThreadRow, VectorRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -142,6 +142,19 @@ impl Store for MemoryStore {
         Ok(ranked(&passages, terms, order, limit))
     }
 
+    async fn vectors(&self, key: &ThreadKey, before: (u64, u32), limit: usize) -> Result<Vec<VectorRow>> {
+        let state = self.state();
+        let held = state.threads.get(key).into_iter().flat_map(|thread| thread.vectors.range(..before).rev());
+        Ok(held.take(limit).map(|(_, row)| row.clone()).collect())
+    }
+
+    async fn unembedded(&self, key: &ThreadKey, space: &str, limit: usize) -> Result<Vec<(u64, u32)>> {
+        let state = self.state();
+        let Some(thread) = state.threads.get(key) else { return Ok(Vec::new()) };
+        let is_open = |at: &&(u64, u32)| thread.vectors.get(at).is_none_or(|row| row.space != space);
+        Ok(thread.index.keys().rev().filter(is_open).take(limit).copied().collect())
+    }
+
     async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>> {
         Ok(self.state().claim(kind, lease, now))
     }
@@ -198,11 +211,19 @@ struct Thread {
     plans: Vec<PlanRow>,
     events: Vec<EventRow>,
     index: BTreeMap<(u64, u32), IndexRow>,
+    vectors: BTreeMap<(u64, u32), VectorRow>,
 }
 
 impl Thread {
     fn new(row: ThreadRow) -> Self {
-        Thread { row, messages: Vec::new(), plans: Vec::new(), events: Vec::new(), index: BTreeMap::new() }
+        Thread {
+            row,
+            messages: Vec::new(),
+            plans: Vec::new(),
+            events: Vec::new(),
+            index: BTreeMap::new(),
+            vectors: BTreeMap::new(),
+        }
     }
 
     fn has_gap(&self) -> bool {
@@ -233,6 +254,7 @@ impl State {
             Write::Append { key, messages, tokens } => self.append(key, messages, *tokens),
             Write::CommitPlan { key, plan } => self.commit(key, plan),
             Write::Index { key, rows } => self.index(key, rows),
+            Write::PutVectors { key, rows } => self.put_vectors(key, rows),
             Write::Label { key, labels } => {
                 let before = std::mem::replace(&mut self.held(key)?.row.labels, labels.clone());
                 Ok(undo(key, move |thread| thread.row.labels = before))
@@ -335,6 +357,20 @@ impl State {
             }
         }
         Ok(undo(key, move |thread| added.iter().for_each(|at| drop(thread.index.remove(at)))))
+    }
+
+    fn put_vectors(&mut self, key: &ThreadKey, rows: &[VectorRow]) -> Result<Undo> {
+        let thread = self.held(key)?;
+        let mut before = Vec::new();
+        for row in rows {
+            let at = (row.place, row.passage);
+            before.push((at, thread.vectors.insert(at, row.clone())));
+        }
+        Ok(undo(key, move |thread| {
+            for (at, row) in before.into_iter().rev() {
+                set(&mut thread.vectors, at, row);
+            }
+        }))
     }
 
     fn put_document(&mut self, key: &DocumentKey, expected: Option<u64>, row: DocumentRow) -> Result<Undo> {

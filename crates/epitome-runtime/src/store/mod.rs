@@ -24,6 +24,7 @@ mod sqlite;
 mod timeout;
 mod write;
 
+pub(crate) use encode::{number_bytes, numbers_from};
 pub(crate) use error::Result;
 pub use error::StoreError;
 pub use kind::{DocumentKind, Naming, Owner, Retention, StoredKind, UnknownKind};
@@ -33,7 +34,8 @@ pub use postgres::{PostgresSettings, PostgresStore};
 pub use recovering::{Opener, RecoveringStore};
 pub use row::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, IndexRow, JobId, JobKind, JobRow, JobState,
-    Lease, MessageRow, PlanRow, SearchOrder, Segment, Sensitivity, ThreadRow,
+    Lease, MessageRow, Nearest, Neighbor, PlanRow, SearchOrder, Segment, Sensitivity, StoredVector, ThreadRow,
+    VectorRow,
 };
 pub use sqlite::SqliteStore;
 pub use timeout::{StoreWait, TimeoutStore};
@@ -129,6 +131,26 @@ pub trait Store: Send + Sync + std::fmt::Debug + 'static {
         order: SearchOrder,
         limit: usize,
     ) -> Result<Vec<Candidate>>;
+
+    /// The vectors that the thread itself holds, those of the newest passages first, from the one before the passage
+    /// `before` on (a place and its passage), `limit` at most.
+    async fn vectors(&self, key: &ThreadKey, before: (u64, u32), limit: usize) -> Result<Vec<VectorRow>>;
+
+    /// The passages in the thread's own index that have no vector of this space, the newest first, `limit` at most.
+    async fn unembedded(&self, key: &ThreadKey, space: &str, limit: usize) -> Result<Vec<(u64, u32)>>;
+
+    /// The passages whose vectors of this space are nearest to a vector: of each segment those before its end. `None` where
+    /// the back-end cannot compare vectors, or not all of these: then the caller reads and compares them.
+    async fn nearest(
+        &self,
+        _tenant: &TenantId,
+        _segments: &[Segment],
+        _space: &str,
+        _vector: &[f32],
+        _limit: usize,
+    ) -> Result<Option<Nearest>> {
+        Ok(None)
+    }
 
     /// Takes the oldest job that is due: ready, or running with a lease that has run out. Not one of a thread that has
     /// another job running. A job whose attempts are used up is marked dead and passed over.

@@ -212,6 +212,48 @@ pub struct Candidate {
     pub score: f64,
 }
 
+/// The vector of an indexed passage, as an embedding model made it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorRow {
+    /// The message's place.
+    pub place: u64,
+    /// Which passage of it.
+    pub passage: u32,
+    /// The name of the model and the size that it was made with; vectors of one space can be compared.
+    pub space: String,
+    /// The vector.
+    pub vector: StoredVector,
+}
+
+/// A vector as a store holds it. A passage can be guessed from its vector, so that it is sealed where bodies are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StoredVector {
+    /// Its numbers, where there is no key: a back-end may compare them by itself.
+    Plain(Vec<f32>),
+    /// Sealed bytes.
+    Sealed(Vec<u8>),
+}
+
+/// The passages that are nearest to a vector, as a back-end found them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nearest {
+    /// The nearest first.
+    pub neighbors: Vec<Neighbor>,
+    /// The median similarity of all vectors that were compared.
+    pub typical: f64,
+}
+
+/// A passage and its nearness to a vector.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Neighbor {
+    /// The message's place.
+    pub place: u64,
+    /// Which passage of it.
+    pub passage: u32,
+    /// The cosine of the angle between the two vectors.
+    pub similarity: f64,
+}
+
 /// The order in which a search returns passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchOrder {
@@ -242,6 +284,8 @@ impl JobId {
 pub enum JobKind {
     /// Compact a thread.
     Compact,
+    /// Make vectors of the passages of a thread that have none.
+    Embed,
     /// A kind that this version does not know, by its stored name.
     Unknown(Box<str>),
 }
@@ -251,6 +295,7 @@ impl JobKind {
     pub fn from_name(name: &str) -> Self {
         match name {
             "compact" => JobKind::Compact,
+            "embed" => JobKind::Embed,
             _ => JobKind::Unknown(name.into()),
         }
     }
@@ -259,6 +304,7 @@ impl JobKind {
     pub fn name(&self) -> &str {
         match self {
             JobKind::Compact => "compact",
+            JobKind::Embed => "embed",
             JobKind::Unknown(name) => name,
         }
     }

@@ -3,7 +3,9 @@
 use epitome::thread::MessageId;
 use uuid::Uuid;
 
-use super::row::{ArtifactRow, DocumentKey, EventRow, IndexRow, JobId, JobKind, MessageRow, PlanRow, ThreadRow};
+use super::row::{
+    ArtifactRow, DocumentKey, EventRow, IndexRow, JobId, JobKind, MessageRow, PlanRow, ThreadRow, VectorRow,
+};
 use crate::ids::{Moment, TenantId, ThreadKey};
 
 /// One change.
@@ -34,6 +36,13 @@ pub enum Write {
         key: ThreadKey,
         /// The passages.
         rows: Vec<IndexRow>,
+    },
+    /// Vectors of passages of a thread. One that is there already is replaced.
+    PutVectors {
+        /// The thread.
+        key: ThreadKey,
+        /// The vectors.
+        rows: Vec<VectorRow>,
     },
     /// Replaces the caller's labels of a thread.
     Label {
@@ -132,7 +141,7 @@ pub enum Write {
         /// The body; sealed.
         body: Vec<u8>,
     },
-    /// Forgets the full-text index of a thread, so that it can be made anew.
+    /// Forgets the full-text index of a thread, so that it can be made anew. Vectors stay.
     DropIndex(ThreadKey),
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use epitome::thread::{Chain, MessageId};
 
 use super::tally::{SealedRow, Tally};
-use super::{PAGE, ProgressReporter, Result, TenantDocuments, threads};
+use super::{PAGE, ProgressReporter, Result, TenantDocuments, ThreadVectors, threads};
 use crate::artifact::Artifacts;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
 use crate::log::{Log, LogEntry, LogError, wire_dialect};
@@ -74,6 +74,7 @@ impl CheckReport {
             found.extend(plan(log, row, version, &walk.ids).await?);
         }
         found.extend(events(log, &row.key).await?);
+        found.extend(vectors(log, &row.key).await?);
         let over = found.len().saturating_sub(FINDINGS_OF_THREAD_MAX);
         found.truncate(FINDINGS_OF_THREAD_MAX);
         found.extend((over > 0).then(|| format!("There is more of the kind in thread {}: {over} findings.", row.key)));
@@ -143,6 +144,11 @@ impl Stale {
             if let Some(plan) = log.store().plan(&row.key, Some(version)).await? {
                 self.body(log, SealedRow::Plan, &plan.body);
             }
+        }
+        let mut pages = ThreadVectors::of(log, &row.key);
+        while let Some(page) = pages.next().await? {
+            let stale = page.iter().filter(|row| log.is_stale_vector(row)).count();
+            self.unsealed.add(SealedRow::Vector, stale as u64);
         }
         let mut after = 0;
         loop {
@@ -307,6 +313,16 @@ async fn plan(log: &Log, row: &ThreadRow, version: u64, ids: &HashSet<MessageId>
 fn is_within(plan: &PlanRow, row: &ThreadRow) -> bool {
     let ends = plan.compacted.iter().map(|(_, end)| *end);
     plan.live_from <= plan.covers && ends.chain([plan.covers]).all(|end| end <= row.length)
+}
+
+/// Opens the vectors of a thread.
+async fn vectors(log: &Log, key: &ThreadKey) -> Result<Vec<String>, StoreError> {
+    let mut found = Vec::new();
+    let mut pages = ThreadVectors::of(log, key);
+    while let Some(page) = pages.next().await? {
+        found.extend(page.iter().filter_map(|row| log.open_vector(key, row).err()).map(|error| sentence(&error)));
+    }
+    Ok(found)
 }
 
 async fn events(log: &Log, key: &ThreadKey) -> Result<Option<String>> {

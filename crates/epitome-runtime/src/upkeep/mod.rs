@@ -15,9 +15,9 @@ pub(crate) use names::blind_names;
 pub use rotate::{RotationReport, rotate};
 
 use crate::artifact::ArtifactError;
-use crate::ids::TenantId;
+use crate::ids::{TenantId, ThreadKey};
 use crate::log::{Log, LogError};
-use crate::store::{DocumentKey, DocumentRow, StoreError, ThreadRow};
+use crate::store::{DocumentKey, DocumentRow, StoreError, ThreadRow, VectorRow};
 
 /// Rows are asked for so many at once.
 const PAGE: usize = 256;
@@ -57,6 +57,27 @@ async fn threads(log: &Log, tenant: &TenantId) -> Result<Vec<ThreadRow>, StoreEr
         if is_last {
             return Ok(rows);
         }
+    }
+}
+
+/// A thread's own vectors, a page at a time.
+struct ThreadVectors<'a> {
+    log: &'a Log,
+    key: &'a ThreadKey,
+    before: Option<(u64, u32)>,
+}
+
+impl<'a> ThreadVectors<'a> {
+    fn of(log: &'a Log, key: &'a ThreadKey) -> Self {
+        ThreadVectors { log, key, before: Some((u64::MAX, u32::MAX)) }
+    }
+
+    /// The next page; never empty.
+    async fn next(&mut self) -> Result<Option<Vec<VectorRow>>, StoreError> {
+        let Some(before) = self.before else { return Ok(None) };
+        let page = self.log.store().vectors(self.key, before, PAGE).await?;
+        self.before = page.last().filter(|_| page.len() == PAGE).map(|last| (last.place, last.passage));
+        Ok(Some(page).filter(|page| !page.is_empty()))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! for each tenant
-//!   for each thread   labels ─► names ─► messages ─► plans ─► events ─► index, unless a row of the thread could not be opened
+//!   for each thread   labels ─► names ─► messages ─► plans ─► events ─► vectors ─► index, unless a row of the thread could not be opened
 //!   documents         all kinds, known or not: each is written back expecting its version, so that a newer write wins
 //!   artifacts         new bytes first, then the metadata that points to them, then the old bytes go
 //! scrub               the back-end rewrites its files: the replaced bytes are gone from the disk too
@@ -16,13 +16,13 @@ use serde::Deserialize;
 
 use super::names::blind_names;
 use super::tally::{SealedRow, Tally};
-use super::{PAGE, ProgressReporter, Result, TenantDocuments, UpkeepError, threads};
+use super::{PAGE, ProgressReporter, Result, TenantDocuments, ThreadVectors, UpkeepError, threads};
 use crate::artifact::{Artifacts, Finding, Unreadable};
 use crate::ids::{TenantId, ThreadKey};
 use crate::log::{Log, LogError, NewDocument};
 use crate::recall::index_rows;
 use crate::sentence;
-use crate::store::{DocumentKind, StoreError, ThreadRow, Write};
+use crate::store::{DocumentKind, StoreError, ThreadRow, VectorRow, Write};
 use crate::vault::OpenError;
 
 /// The counts of a rotation.
@@ -41,6 +41,8 @@ pub struct RotationReport {
     pub documents: u64,
     /// Artifacts.
     pub artifacts: u64,
+    /// Vectors of passages.
+    pub vectors: u64,
     /// Threads whose index was made anew.
     pub indexed: u64,
     /// Threads and documents that got names which tell nothing.
@@ -149,6 +151,7 @@ impl Rotation {
         self.messages(log, row).await?;
         self.plans(log, row).await?;
         self.events(log, &row.key).await?;
+        self.vectors(log, &row.key).await?;
         // The index of what cannot be read could not be made anew.
         if self.left() == left { self.index(log, row).await } else { Ok(()) }
     }
@@ -204,6 +207,17 @@ impl Rotation {
                 _ => return Ok(()),
             }
         }
+    }
+
+    async fn vectors(&mut self, log: &Log, key: &ThreadKey) -> Result<()> {
+        let mut pages = ThreadVectors::of(log, key);
+        while let Some(page) = pages.next().await? {
+            let rows = page.iter().filter_map(|row| self.taken(SealedRow::Vector, log.reseal_vector(key, row)));
+            let rows: Vec<VectorRow> = rows.collect();
+            self.rotated.vectors += rows.len() as u64;
+            log.apply(&[Write::PutVectors { key: key.clone(), rows }]).await?;
+        }
+        Ok(())
     }
 
     async fn documents(&mut self, log: &Log, tenant: &TenantId) -> Result<()> {

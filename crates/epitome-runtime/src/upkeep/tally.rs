@@ -8,6 +8,7 @@ pub(super) enum SealedRow {
     Label,
     Document,
     Artifact,
+    Vector,
 }
 
 /// Counts of rows by their sort.
@@ -19,6 +20,7 @@ pub(super) struct Tally {
     labels: u64,
     documents: u64,
     artifacts: u64,
+    vectors: u64,
 }
 
 impl Tally {
@@ -30,6 +32,7 @@ impl Tally {
             SealedRow::Label => &mut self.labels,
             SealedRow::Document => &mut self.documents,
             SealedRow::Artifact => &mut self.artifacts,
+            SealedRow::Vector => &mut self.vectors,
         } += count;
     }
 
@@ -46,6 +49,7 @@ impl Tally {
             (self.labels, "label"),
             (self.documents, "document"),
             (self.artifacts, "artifact"),
+            (self.vectors, "vector"),
         ];
         let some = all.into_iter().filter(|(count, _)| *count > 0);
         let words: Vec<String> = some.map(|(n, name)| format!("{n} {name}{}", if n == 1 { "" } else { "s" })).collect();

@@ -48,6 +48,8 @@ pub enum Sealing {
     Label,
     /// An artifact's content.
     Artifact,
+    /// The vector of a passage.
+    Vector,
 }
 
 impl Sealing {
@@ -60,6 +62,7 @@ impl Sealing {
             Sealing::Event => 4,
             Sealing::Label => 5,
             Sealing::Artifact => 6,
+            Sealing::Vector => 7,
         }
     }
 }

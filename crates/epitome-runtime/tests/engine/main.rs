@@ -5,13 +5,16 @@
 mod back;
 mod basics;
 mod commit;
+mod embedder;
 mod faults;
 mod jobs;
 mod limits;
+mod meaning;
 mod notes;
 mod overflow;
 mod properties;
 mod reading;
+mod real_embeddings;
 mod real_model;
 mod rounds;
 mod saving;

@@ -4,6 +4,7 @@
 mod abort;
 mod again;
 mod answers;
+mod embeddings;
 mod real;
 mod refusals;
 mod scripted;

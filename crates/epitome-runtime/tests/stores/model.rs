@@ -5,7 +5,7 @@ use std::sync::Arc;
 use epitome_runtime::ids::{Moment, TenantId, ThreadKey};
 use epitome_runtime::store::{
     ArtifactRow, DocumentKey, DocumentKind, EventRow, IndexRow, JobEnd, JobId, JobKind, Lease, MemoryStore, NewJob,
-    SearchOrder, Segment, Sensitivity, SqliteStore, Store, StoreError, ThreadRow, Write,
+    SearchOrder, Segment, Sensitivity, SqliteStore, Store, StoreError, StoredVector, ThreadRow, VectorRow, Write,
 };
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -29,6 +29,7 @@ enum Intent {
     Commit { thread: u8, skip: u64 },
     Index { thread: u8, place: u64, passage: u32, words: Vec<u8> },
     DropIndex(u8),
+    Vectors { thread: u8, place: u64, passage: u32, space: u8, sealed: bool },
     Label(u8, Vec<u8>),
     Put { name: u8, expected: Option<u64>, expires: Option<i64> },
     Remove(u8),
@@ -62,6 +63,9 @@ fn intent() -> impl Strategy<Value = Intent> {
         3 => (0..6_u8, 0..4_u64, 0..2_u32, prop::collection::vec(0..5_u8, 0..6))
             .prop_map(|(thread, place, passage, words)| Intent::Index { thread, place, passage, words }),
         1 => (0..6_u8).prop_map(Intent::DropIndex),
+        2 => (0..6_u8, 0..4_u64, 0..2_u32, 0..2_u8, any::<bool>()).prop_map(
+            |(thread, place, passage, space, sealed)| Intent::Vectors { thread, place, passage, space, sealed }
+        ),
         1 => (0..6_u8, prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(thread, bytes)| Intent::Label(thread, bytes)),
         3 => (0..4_u8, prop::option::of(0..3_u64), moment())
             .prop_map(|(name, expected, expires)| Intent::Put { name, expected, expires }),
@@ -133,6 +137,14 @@ async fn write(store: &MemoryStore, intent: &Intent) -> Write {
             }
         }
         Intent::DropIndex(number) => Write::DropIndex(thread(number)),
+        Intent::Vectors { thread: number, place, passage, space, sealed } => {
+            let vector = match sealed {
+                true => StoredVector::Sealed(vec![space, number]),
+                false => StoredVector::Plain(vec![f32::from(space), -0.5]),
+            };
+            let rows = vec![VectorRow { place, passage, space: format!("space{space}"), vector }];
+            Write::PutVectors { key: thread(number), rows }
+        }
         Intent::Label(number, labels) => Write::Label { key: thread(number), labels },
         Intent::Put { name, expected, expires } => {
             let (key, body) = (document(name), b"body".to_vec());
@@ -215,6 +227,8 @@ async fn everything(store: &dyn Store) -> String {
             shown += &format!("{:?}\n", store.job(&key, &kind(of)).await.unwrap());
         }
         shown += &format!("{:?}\n", found(store, &key).await);
+        shown += &format!("{:?}\n", store.vectors(&key, (u64::MAX, 0), 100).await.unwrap());
+        shown += &format!("{:?}\n", store.unembedded(&key, "space1", 100).await.unwrap());
     }
     shown
 }

@@ -32,10 +32,13 @@ impl Drop for Folder {
 
 /// The address of the database that tests may use.
 pub fn postgres_url() -> String {
-    std::env::var("EPITOME_TEST_POSTGRES").unwrap_or_else(|_| {
+    variable("EPITOME_TEST_POSTGRES")
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| {
         panic!(
-            "EPITOME_TEST_POSTGRES is not set: run scripts/test, or scripts/services start and then \
-             `set -a; . target/services/env`"
+            "{name} is not set: run scripts/test, or scripts/services start and then `set -a; . target/services/env`"
         )
     })
 }
@@ -50,6 +53,15 @@ pub fn settings(schema: &str) -> PostgresSettings {
 }
 
 pub async fn postgres(schema: &str) -> Arc<dyn Store> {
-    let store = PostgresStore::connect_with(&postgres_url(), &settings(schema)).await;
+    connect(&postgres_url(), schema).await
+}
+
+/// A database that compares vectors by itself.
+pub async fn postgres_with_pgvector(schema: &str) -> Arc<dyn Store> {
+    connect(&variable("EPITOME_TEST_PGVECTOR"), schema).await
+}
+
+async fn connect(url: &str, schema: &str) -> Arc<dyn Store> {
+    let store = PostgresStore::connect_with(url, &settings(schema)).await;
     Arc::new(store.expect("the database of the tests can be reached"))
 }

@@ -42,6 +42,7 @@ async fn is_up_to_date(store: Arc<dyn Store>) {
     let rows = vec![IndexRow { place: 0, passage: 0, first_line: 1, last_line: 1, terms: vec!["found".into()] }];
     store.apply(&[append(&key, 1, 10), Write::Index { key: key.clone(), rows }]).await.unwrap();
     assert_eq!(store.messages(&key, 1..9).await.unwrap(), [message(1, 10)]);
+    assert_eq!(store.unembedded(&key, "a model", 9).await.unwrap(), [(0, 0)]);
     let segments = [Segment { thread: key.thread, until: 2 }];
     let found = store.search(&TenantId::local(), &segments, &["found".into()], SearchOrder::Best, 5).await.unwrap();
     assert_eq!(found.len(), 1);

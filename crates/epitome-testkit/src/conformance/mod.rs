@@ -25,6 +25,7 @@ mod plans;
 mod search;
 mod tenants;
 mod threads;
+mod vectors;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -72,6 +73,7 @@ pub fn cases() -> Vec<Case> {
         artifacts::CASES,
         events::CASES,
         search::CASES,
+        vectors::CASES,
         jobs::CASES,
         tenants::CASES,
         odd::CASES,

@@ -11,6 +11,7 @@ mod step;
 mod value;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Object, Pool};
@@ -24,12 +25,12 @@ pub use self::open::PostgresSettings;
 use self::failure::Fault;
 use self::step::Step;
 use self::value::bound;
-use super::columns::FromColumns;
+use super::columns::{Columns as _, FromColumns};
 use super::encode::limit as most;
 use super::rule::LAPSED;
 use super::{
-    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow,
-    Result, SearchOrder, Segment, Store, StoreError, ThreadRow, Write,
+    ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, Nearest,
+    PlanRow, Result, SearchOrder, Segment, Store, StoreError, ThreadRow, VectorRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -42,6 +43,8 @@ const PIPELINE_MAX: usize = 24;
 #[derive(Clone)]
 pub struct PostgresStore {
     pool: Pool,
+    /// The query that compares vectors in the database, where pgvector was there when the store was opened.
+    nearest: Option<Arc<str>>,
 }
 
 impl std::fmt::Debug for PostgresStore {
@@ -61,7 +64,11 @@ impl PostgresStore {
 
     /// Connects to a database with settings, and brings the schema up to date.
     pub async fn connect_with(url: &str, settings: &PostgresSettings) -> Result<Self> {
-        Ok(PostgresStore { pool: open::pool(url, settings).await? })
+        let pool = open::pool(url, settings).await?;
+        let mut store = PostgresStore { pool, nearest: None };
+        let schema = store.selected(open::VECTOR_SCHEMA, &[]).await?;
+        store.nearest = schema.first().map(|row| search::nearest(row.get(0)).into());
+        Ok(store)
     }
 
     /// Tells whether an address can be one, without asking anybody there.
@@ -194,7 +201,7 @@ const GAPS: &str = "SELECT tenant || '/' || thread AS thread, rows FROM threads 
      SELECT 'events', 1, t.events, count(*), min(number), max(number) FROM events WHERE events.thread = t.no) held \
      WHERE count <> wanted OR (count > 0 AND (min <> first OR max <> first + wanted - 1))";
 
-const REWRITE: &str = "VACUUM (FULL) threads, messages, plans, events, documents, passages";
+const REWRITE: &str = "VACUUM (FULL) threads, messages, plans, events, documents, passages, vectors";
 
 const EXPIRED: &str = "DELETE FROM documents WHERE expires < $1";
 
@@ -310,6 +317,42 @@ impl Store for PostgresStore {
         let values: Values<'_> = &[&tenant.as_str(), &threads, &ends, &query, &most(limit)];
         let rows = self.selected(search::find(order), values).await?;
         Ok(rows.iter().map(search::candidate).collect::<Result<_, _>>()?)
+    }
+
+    async fn vectors(&self, key: &ThreadKey, before: (u64, u32), limit: usize) -> Result<Vec<VectorRow>> {
+        let (place, passage) = (bound(before.0), i64::from(before.1));
+        let values: Values<'_> = &[&key.tenant.as_str(), &key.thread.as_str(), &place, &passage, &most(limit)];
+        let rows = self.selected(search::VECTORS, values).await?;
+        Ok(rows.iter().map(search::vector_row).collect::<Result<_, _>>()?)
+    }
+
+    async fn unembedded(&self, key: &ThreadKey, space: &str, limit: usize) -> Result<Vec<(u64, u32)>> {
+        let values: Values<'_> = &[&key.tenant.as_str(), &key.thread.as_str(), &space, &most(limit)];
+        let rows = self.selected(search::UNEMBEDDED, values).await?;
+        let passage = |row: &Row| Ok((row.amount("place")?, row.small("passage")?));
+        Ok(rows.iter().map(passage).collect::<Result<_, Fault>>()?)
+    }
+
+    async fn nearest(
+        &self,
+        tenant: &TenantId,
+        segments: &[Segment],
+        space: &str,
+        vector: &[f32],
+        limit: usize,
+    ) -> Result<Option<Nearest>> {
+        let Some(nearest) = &self.nearest else { return Ok(None) };
+        let (threads, ends) = search::columns(segments);
+        let sealed = self.selected(search::ANY_SEALED, &[&tenant.as_str(), &threads, &ends, &space]).await?;
+        if !sealed.is_empty() {
+            return Ok(None);
+        }
+        let (text, size) = (search::vector_text(vector), i32::try_from(vector.len()).unwrap_or(i32::MAX));
+        let values: Values<'_> = &[&tenant.as_str(), &threads, &ends, &space, &text, &most(limit), &size];
+        let rows = self.selected(nearest, values).await?;
+        let typical = rows.first().map_or(Ok(0.0), |row| row.try_get("typical")).map_err(Fault::from)?;
+        let neighbors = rows.iter().map(search::neighbor).collect::<Result<_, _>>()?;
+        Ok(Some(Nearest { neighbors, typical }))
     }
 
     async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>> {

@@ -14,10 +14,11 @@ use crate::store::rule::refused;
 use crate::store::{Result, StoreError};
 
 /// All steps of the schema, oldest first.
-pub(super) const STEPS: [&str; 3] = [
+pub(super) const STEPS: [&str; 4] = [
     include_str!("migrations/0001_threads.sql"),
     include_str!("migrations/0002_search.sql"),
     include_str!("migrations/0003_scope.sql"),
+    include_str!("migrations/0004_vectors.sql"),
 ];
 
 /// The settings of a Postgres store. Parameters in the address take precedence.
@@ -46,6 +47,10 @@ impl Default for PostgresSettings {
         }
     }
 }
+
+/// The schema that pgvector is in, where the database has it.
+pub(super) const VECTOR_SCHEMA: &str = "SELECT n.nspname::text FROM pg_extension e \
+     JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'";
 
 /// A pool of connections to an up-to-date schema.
 pub(super) async fn pool(url: &str, settings: &PostgresSettings) -> Result<Pool, Fault> {

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use super::failure::Fault;
 use crate::store::columns::Columns as _;
-use crate::store::{Candidate, SearchOrder, Segment};
+use crate::store::{Candidate, Neighbor, SearchOrder, Segment, StoreError, StoredVector, VectorRow};
 
 /// The most bytes of a lexeme.
 const TERM_BYTES_MAX: usize = 2_000;
@@ -77,6 +77,69 @@ fn quoted(term: &str) -> String {
 fn clipped(term: &str) -> &str {
     let term = &term[..term.floor_char_boundary(TERM_BYTES_MAX)];
     term.split('\0').next().unwrap_or_default()
+}
+
+/// The thread's vectors before a passage, the newest first.
+pub(super) const VECTORS: &str = "SELECT v.place, v.passage, v.space, v.plain, v.sealed FROM threads t \
+     JOIN vectors v ON v.thread = t.no AND (v.place, v.passage) < ($3, $4) WHERE t.tenant = $1 AND t.thread = $2 \
+     ORDER BY v.place DESC, v.passage DESC LIMIT $5";
+
+/// The thread's passages that have no vector of a space, the newest first.
+pub(super) const UNEMBEDDED: &str = "SELECT p.place, p.passage FROM threads t JOIN passages p ON p.thread = t.no \
+     WHERE t.tenant = $1 AND t.thread = $2 AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.thread = p.thread \
+     AND v.place = p.place AND v.passage = p.passage AND v.space = $3) ORDER BY p.place DESC, p.passage DESC LIMIT $4";
+
+/// A vector of a space that the database cannot compare, because it is sealed.
+pub(super) const ANY_SEALED: &str = "SELECT 1 FROM unnest($2::text[], $3::bigint[]) s (thread, until) \
+     JOIN threads t ON t.tenant = $1 AND t.thread = s.thread \
+     JOIN vectors v ON v.thread = t.no AND v.place < s.until WHERE v.space = $4 AND v.plain IS NULL LIMIT 1";
+
+/// Compares all vectors of some segments with one, by pgvector, which is in the schema of this name. A search is within one
+/// thread, whose vectors the primary key finds: an index over those of all threads would find other threads' first.
+pub(super) fn nearest(schema: &str) -> String {
+    let schema = schema.replace('"', "\"\"");
+    let of_vector = format!("\"{schema}\".vector");
+    let distance = format!("OPERATOR(\"{schema}\".<=>)");
+    format!(
+        "WITH near AS (SELECT DISTINCT v.place, v.passage, \
+         1 - (v.plain::{of_vector} {distance} ($5::text::{of_vector})) AS similarity \
+         FROM unnest($2::text[], $3::bigint[]) s (thread, until) \
+         JOIN threads t ON t.tenant = $1 AND t.thread = s.thread \
+         JOIN vectors v ON v.thread = t.no AND v.place < s.until \
+         WHERE v.space = $4 AND cardinality(v.plain) = $7) \
+         SELECT place, passage, similarity, (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY similarity) FROM near) \
+         AS typical FROM near ORDER BY similarity DESC, place DESC, passage DESC LIMIT $6"
+    )
+}
+
+/// Numbers as the text of an array.
+pub(super) fn array(numbers: &[f32]) -> String {
+    format!("{{{}}}", joined(numbers))
+}
+
+/// Numbers as the text of a pgvector.
+pub(super) fn vector_text(numbers: &[f32]) -> String {
+    format!("[{}]", joined(numbers))
+}
+
+fn joined(numbers: &[f32]) -> String {
+    numbers.iter().map(f32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// A vector's row.
+pub(super) fn vector_row(row: &Row) -> Result<VectorRow, Fault> {
+    let unreadable = || StoreError::Damaged("a vector has neither numbers nor a body".to_owned());
+    let vector = match row.try_get::<_, Option<Vec<f32>>>("plain")? {
+        Some(numbers) => StoredVector::Plain(numbers),
+        None => StoredVector::Sealed(row.maybe_bytes("sealed")?.ok_or_else(unreadable)?),
+    };
+    Ok(VectorRow { place: row.amount("place")?, passage: row.small("passage")?, space: row.text("space")?, vector })
+}
+
+/// A passage that is near.
+pub(super) fn neighbor(row: &Row) -> Result<Neighbor, Fault> {
+    let similarity = row.try_get("similarity")?;
+    Ok(Neighbor { place: row.amount("place")?, passage: row.small("passage")?, similarity })
 }
 
 /// The segments as two columns.

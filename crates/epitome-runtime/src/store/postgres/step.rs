@@ -9,7 +9,7 @@ use crate::store::encode::{id_bytes, json};
 use crate::store::rule::{self, not_at};
 use crate::store::{
     ArtifactRow, DocumentKey, EventRow, IndexRow, JobEnd, JobId, MessageRow, NewJob, PlanRow, Result, StoreError,
-    ThreadRow, Write,
+    StoredVector, ThreadRow, VectorRow, Write,
 };
 
 /// A value of a statement.
@@ -50,7 +50,7 @@ fn may<'a>(sql: &'static str, values: Vec<Value<'a>>) -> Step<'a> {
 pub(super) fn all(writes: &[Write]) -> Result<Vec<Step<'_>>> {
     let mut steps = Vec::with_capacity(writes.len());
     for write in writes {
-        if let Write::Index { key, .. } = write {
+        if let Write::Index { key, .. } | Write::PutVectors { key, .. } = write {
             steps.push(is_there(key));
         }
         steps.push(one(write)?);
@@ -64,6 +64,7 @@ fn one(write: &Write) -> Result<Step<'_>> {
         Write::Append { key, messages, tokens } => append(key, messages, *tokens)?,
         Write::CommitPlan { key, plan } => commit(key, plan),
         Write::Index { key, rows } => index(key, rows),
+        Write::PutVectors { key, rows } => put_vectors(key, rows),
         Write::Label { key, labels } => label(key, labels),
         Write::NameThread { key, scope, counter } => name_thread(key, scope, counter),
         Write::PutDocument { key, expected, at, expires, body } => put_document(key, *expected, *at, *expires, body),
@@ -198,6 +199,35 @@ fn index<'a>(key: &'a ThreadKey, rows: &'a [IndexRow]) -> Step<'a> {
             column(rows, |row| i64::from(row.first_line)),
             column(rows, |row| i64::from(row.last_line)),
             column(rows, |row| search::vector(&row.terms)),
+        ],
+    )
+}
+
+/// Arrays of arrays have to be of one length, so that vectors are sent as their text.
+fn put_vectors<'a>(key: &'a ThreadKey, rows: &'a [VectorRow]) -> Step<'a> {
+    let plain = |row: &VectorRow| match &row.vector {
+        StoredVector::Plain(numbers) => Some(search::array(numbers)),
+        StoredVector::Sealed(_) => None,
+    };
+    let sealed = |row: &VectorRow| match &row.vector {
+        StoredVector::Plain(_) => None,
+        StoredVector::Sealed(body) => Some(body.clone()),
+    };
+    may(
+        "INSERT INTO vectors (thread, place, passage, space, plain, sealed) \
+         SELECT t.no, v.place, v.passage, v.space, v.plain::real[], v.sealed FROM threads t, \
+         unnest($3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bytea[]) \
+         v (place, passage, space, plain, sealed) WHERE t.tenant = $1 AND t.thread = $2 \
+         ON CONFLICT (thread, place, passage) DO UPDATE \
+         SET space = excluded.space, plain = excluded.plain, sealed = excluded.sealed",
+        values![
+            key.tenant.as_str(),
+            key.thread.as_str(),
+            column(rows, |row| row.place.cast_signed()),
+            column(rows, |row| i64::from(row.passage)),
+            column(rows, |row| row.space.clone()),
+            column(rows, plain),
+            column(rows, sealed),
         ],
     )
 }

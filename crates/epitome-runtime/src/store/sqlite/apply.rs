@@ -22,6 +22,7 @@ fn one(conn: &Connection, write: &Write) -> Result<()> {
         Write::Append { key, messages, tokens } => append(conn, key, messages, *tokens),
         Write::CommitPlan { key, plan } => commit(conn, key, plan),
         Write::Index { key, rows } => search::index(conn, key, rows),
+        Write::PutVectors { key, rows } => search::put_vectors(conn, key, rows),
         Write::Label { key, labels } => label(conn, key, labels),
         Write::NameThread { key, scope, counter } => name_thread(conn, key, scope, counter),
         Write::PutDocument { key, expected, at, expires, body } => {

@@ -31,7 +31,7 @@ use super::columns::FromColumns;
 use super::encode::limit as most;
 use super::{
     ArtifactRow, Candidate, DocumentKey, DocumentRow, EventRow, Found, JobKind, JobRow, Lease, MessageRow, PlanRow,
-    Result, SearchOrder, Segment, Store, ThreadRow, Write,
+    Result, SearchOrder, Segment, Store, ThreadRow, VectorRow, Write,
 };
 use crate::ids::{Moment, TenantId, ThreadId, ThreadKey};
 
@@ -190,6 +190,16 @@ impl Store for SqliteStore {
     ) -> Result<Vec<Candidate>> {
         let (tenant, segments, terms) = (tenant.clone(), segments.to_vec(), terms.to_vec());
         self.read(move |conn| search::search(conn, &tenant, &segments, &terms, order, limit)).await
+    }
+
+    async fn vectors(&self, key: &ThreadKey, before: (u64, u32), limit: usize) -> Result<Vec<VectorRow>> {
+        let key = key.clone();
+        self.read(move |conn| search::vectors(conn, &key, before, limit)).await
+    }
+
+    async fn unembedded(&self, key: &ThreadKey, space: &str, limit: usize) -> Result<Vec<(u64, u32)>> {
+        let (key, space) = (key.clone(), space.to_owned());
+        self.read(move |conn| search::unembedded(conn, &key, &space, limit)).await
     }
 
     async fn claim(&self, kind: &JobKind, lease: &Lease, now: Moment) -> Result<Option<JobRow>> {

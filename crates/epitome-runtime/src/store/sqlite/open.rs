@@ -25,10 +25,11 @@ const STEP_TIMEOUT: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// All steps of the schema, oldest first.
-pub(super) const STEPS: [&str; 3] = [
+pub(super) const STEPS: [&str; 4] = [
     include_str!("migrations/0001_threads.sql"),
     include_str!("migrations/0002_search.sql"),
     include_str!("migrations/0003_scope.sql"),
+    include_str!("migrations/0004_vectors.sql"),
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| Migrations::new(STEPS.map(M::up).to_vec()));

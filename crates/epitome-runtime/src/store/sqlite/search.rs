@@ -9,9 +9,10 @@ use super::apply::number;
 use super::failure::Result;
 use super::slot;
 use crate::ids::{TenantId, ThreadId, ThreadKey};
-use crate::store::encode::limit;
+use crate::store::columns::Columns as _;
+use crate::store::encode::{limit, number_bytes, numbers_from};
 use crate::store::rule::not_at;
-use crate::store::{Candidate, IndexRow, SearchOrder, Segment};
+use crate::store::{Candidate, IndexRow, SearchOrder, Segment, StoredVector, VectorRow};
 
 /// Adds the passages that are not there.
 pub(super) fn index(conn: &Connection, key: &ThreadKey, rows: &[IndexRow]) -> Result<()> {
@@ -26,6 +27,53 @@ pub(super) fn index(conn: &Connection, key: &ThreadKey, rows: &[IndexRow]) -> Re
         }
     }
     Ok(())
+}
+
+/// Puts vectors of passages, in the place of those that are there.
+pub(super) fn put_vectors(conn: &Connection, key: &ThreadKey, rows: &[VectorRow]) -> Result<()> {
+    let lane = made_lane(conn, key)?;
+    let mut put =
+        conn.prepare_cached("INSERT OR REPLACE INTO vectors (slot, space, sealed, body) VALUES (?, ?, ?, ?)")?;
+    for row in rows {
+        let slot = slot::passage(lane, row.place, row.passage)?;
+        match &row.vector {
+            StoredVector::Plain(numbers) => put.execute(params![slot, row.space, false, number_bytes(numbers)])?,
+            StoredVector::Sealed(body) => put.execute(params![slot, row.space, true, body])?,
+        };
+    }
+    Ok(())
+}
+
+/// The thread's vectors before a passage, the newest first.
+pub(super) fn vectors(conn: &Connection, key: &ThreadKey, before: (u64, u32), most: usize) -> Result<Vec<VectorRow>> {
+    let Some(lane) = lane(conn, key)? else { return Ok(Vec::new()) };
+    let (first, last) = slot::passages_before(lane, before);
+    let sql = "SELECT * FROM vectors WHERE slot BETWEEN ? AND ? ORDER BY slot DESC LIMIT ?";
+    let mut select = conn.prepare_cached(sql)?;
+    let rows = select.query_map(params![first, last, limit(most)], vector)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn vector(row: &Row<'_>) -> Result<VectorRow, Error> {
+    let (place, passage) = slot::of_passage(row.get("slot")?);
+    let body: Vec<u8> = row.get("body")?;
+    let vector = match row.get("sealed")? {
+        true => StoredVector::Sealed(body),
+        false => StoredVector::Plain(numbers_from(&body).ok_or_else(|| Row::unreadable("body"))?),
+    };
+    Ok(VectorRow { place, passage, space: row.get("space")?, vector })
+}
+
+/// The thread's passages that have no vector of a space, the newest first.
+pub(super) fn unembedded(conn: &Connection, key: &ThreadKey, space: &str, most: usize) -> Result<Vec<(u64, u32)>> {
+    let Some(lane) = lane(conn, key)? else { return Ok(Vec::new()) };
+    let (first, last) = slot::passages(lane, u64::MAX);
+    let mut select = conn.prepare_cached(
+        "SELECT p.slot FROM passages p LEFT JOIN vectors v ON v.slot = p.slot AND v.space = ? \
+         WHERE p.slot BETWEEN ? AND ? AND v.slot IS NULL ORDER BY p.slot DESC LIMIT ?",
+    )?;
+    let slots = select.query_map(params![space, first, last, limit(most)], |row| row.get(0).map(slot::of_passage))?;
+    Ok(slots.collect::<Result<_, _>>()?)
 }
 
 /// Forgets a thread's passages.

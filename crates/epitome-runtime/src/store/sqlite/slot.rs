@@ -41,6 +41,16 @@ pub(super) fn passages(lane: i64, until: u64) -> (i64, i64) {
     (first, first + (places << PASSAGE_BITS) - 1)
 }
 
+/// The rows of a lane's passages before one of them: the first, and the last.
+pub(super) fn passages_before(lane: i64, (place, passage): (u64, u32)) -> (i64, i64) {
+    let (first, last) = passages(lane, place);
+    if place < 1 << INDEXED_PLACE_BITS {
+        (first, last + i64::from(passage.min(1 << PASSAGE_BITS)))
+    } else {
+        (first, last)
+    }
+}
+
 /// The place and the number in a passage's row.
 pub(super) fn of_passage(slot: i64) -> (u64, u32) {
     let place = (slot >> PASSAGE_BITS) & ((1 << INDEXED_PLACE_BITS) - 1);
