@@ -32,6 +32,7 @@
 mod ask;
 mod compact;
 mod error;
+mod handoff;
 mod job;
 mod lessons;
 mod memory;
@@ -48,9 +49,10 @@ mod worker;
 
 pub use error::EngineError;
 use error::Result;
+pub use handoff::Handoff;
 pub use lessons::Clock;
 pub use notes::{HiddenMessage, MemoryNotes, NoteChange, ThreadNotes};
-pub use settings::{ArtifactRetention, AutoCompaction, Background, EngineSettings, Jobs};
+pub use settings::{ArtifactRetention, AutoCompaction, Background, EngineSettings, Jobs, SensitivityRule};
 pub use step::{Step, StepRequest};
 pub use thread::{NewEntry, OpenThread, Saved};
 pub use worker::Worker;
