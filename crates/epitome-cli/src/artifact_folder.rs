@@ -56,6 +56,9 @@ pub struct CompactionRecord {
     pub earlier: Option<ArtifactId>,
     /// The plan, the summaries and the receipt.
     pub compaction: Value,
+    /// What tools did in the messages that were summarized.
+    #[serde(default)]
+    pub digest: Value,
     #[serde(default)]
     pub numbering: Numbering,
     #[serde(flatten)]
@@ -122,6 +125,11 @@ impl RecordChain {
 
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// Returns the number of compactions that made the list.
+    pub fn len(&self) -> usize {
+        self.records.len()
     }
 
     /// Returns where a message is stored as it came: in the first compaction that removed or changed it.

@@ -11,11 +11,13 @@ use epitome::policy::{Policy, Preset, preset};
 use epitome::{BelowFloor, Compactor, CompactorError, CountFor, Fitted, Limit};
 use serde_json::json;
 
-use crate::cli::PlanArgs;
+use crate::artifact_folder::{ArtifactFolder, file_name};
+use crate::cli::{InputArgs, PlanArgs};
 use crate::cli_config::CliConfig;
 use crate::failure::{Exit, Failure, Result, words};
 use crate::input::{OpenedFile, open};
 use crate::mistyped::did_you_mean;
+use crate::pi_settings::PiSettings;
 use crate::replayable::compare_files;
 use crate::summary_writer::{SummarySource, SummaryWriter};
 
@@ -23,6 +25,8 @@ use crate::summary_writer::{SummarySource, SummaryWriter};
 pub struct FileCompaction {
     pub opened: OpenedFile,
     policy: Policy,
+    /// The settings of pi that changed the policy.
+    pub pi: Option<PiSettings>,
     options: PlanOptions,
     goal: Goal,
     /// The room for messages: when to act, and how far down to go.
@@ -43,7 +47,7 @@ impl FileCompaction {
     /// Opens the file and resolves policy and limit.
     pub fn new(args: &PlanArgs, config: &CliConfig) -> Result<FileCompaction> {
         let PlanArgs { input, goal: args } = args;
-        let policy = match &args.policy {
+        let mut policy = match &args.policy {
             Some(name) => load_policy(name)?,
             None => config.values().compaction_policy()?,
         };
@@ -52,11 +56,16 @@ impl FileCompaction {
         if opened.conversation.thread.is_empty() {
             return Err(Failure::new(Exit::Unreadable, format!("{} holds no message.", opened.path.display())));
         }
+        let pi = PiSettings::of(&opened.conversation.session, &policy, &config.environment);
+        if let Some(pi) = &pi {
+            pi.apply(&mut policy);
+        }
         let goal = match args.budget {
             Some(budget) => Goal::Budget(Tokens::new(budget)),
             None => Goal::Window(settle_window(&opened, &policy, args.window, args.model.as_deref(), config)),
         };
         let options = PlanOptions {
+            rounds_before: rounds_of_list(input, &opened),
             // A policy that acts only when it is asked is asked now.
             force: args.force || !policy.trigger.auto,
             current: compare_files(&mut opened.conversation, &policy.tools),
@@ -66,7 +75,13 @@ impl FileCompaction {
         };
         let compactor = goal.compactor(&opened, &policy, &options);
         let (room, limit, window) = (compactor.room, compactor.limit, compactor.window);
-        Ok(FileCompaction { opened, policy, options, goal, room, limit, window })
+        Ok(FileCompaction { opened, policy, pi, options, goal, room, limit, window })
+    }
+
+    /// The same for another thread with a goal, which are the instructions: nothing but the summary goes along.
+    pub fn handing_over(mut self) -> FileCompaction {
+        self.options.hands_over = true;
+        self
     }
 
     /// Returns whether a file that fits is to be compacted all the same.
@@ -131,6 +146,15 @@ impl FileCompaction {
             }),
         )
     }
+}
+
+/// Returns how often a list was compacted, by its records; it does not tell by itself. A session's file does.
+fn rounds_of_list(input: &InputArgs, opened: &OpenedFile) -> u32 {
+    if !opened.conversation.is_list() {
+        return 0;
+    }
+    let folder = ArtifactFolder::of(input.artifacts.as_deref(), &opened.path);
+    folder.chain_for(&opened.conversation.session, &file_name(&opened.path)).len() as u32
 }
 
 impl Goal {

@@ -16,6 +16,7 @@ mod input;
 mod mistyped;
 mod numbers;
 mod open_store;
+mod pi_settings;
 mod progress;
 mod receipt;
 mod replayable;

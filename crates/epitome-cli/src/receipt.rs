@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::file_compaction::FileCompaction;
 use crate::input::OpenedFile;
+use crate::pi_settings::PiSettings;
 use crate::screen::Screen;
 use crate::summary_writer::SummarySource;
 use crate::table::Table;
@@ -53,7 +54,8 @@ pub fn window_text(window: &SettledWindow) -> String {
 /// Returns a line about the sizes that a compaction goes by.
 pub fn limits(job: &FileCompaction) -> String {
     let window = job.window.as_ref().map(|window| window_text(window) + "; ").unwrap_or_default();
-    format!("{window}target {}, hard limit {}\n", job.room.target, job.limit)
+    let pi = job.pi.as_ref().map(PiSettings::text).unwrap_or_default();
+    format!("{window}target {}, hard limit {}\n{pi}", job.room.target, job.limit)
 }
 
 /// Returns the window, for programs.
@@ -174,7 +176,15 @@ pub fn unchanged_json(job: &FileCompaction) -> Value {
     json["compacted"] = json!(false);
     json["room"] = json!(job.room);
     json["window"] = json!(job.window.as_ref().map(window_json));
+    add_pi_settings(job, &mut json);
     json
+}
+
+/// Adds the settings of pi that changed the policy.
+fn add_pi_settings(job: &FileCompaction, json: &mut Value) {
+    if let Some(pi) = &job.pi {
+        json["pi_settings"] = pi.to_json();
+    }
 }
 
 /// Returns the receipt for programs, without where it was written.
@@ -196,6 +206,8 @@ pub fn json(job: &FileCompaction, fitted: &Fitted, source: &SummarySource) -> Va
         "lost": receipt.count(Fate::Lost),
         "entries": receipt.entries,
     });
+    add_pi_settings(job, &mut json);
+    json["digest"] = json!(fitted.compaction.digest());
     json["summary"] = source.to_json();
     json["notices"] = notices_json(&job.opened.conversation.session);
     json

@@ -5,7 +5,7 @@
 mod bench;
 
 use bench::{Bench, Run};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn tokens(run: Run, pointer: &str) -> u64 {
     let json = run.ended(0).json();
@@ -206,4 +206,61 @@ fn a_thread_is_found_by_the_beginning_of_its_id_and_missed_alike_by_every_verb()
     assert_eq!(run(&["export", "greenhouse-1"]).ended(0).out, bench.text("chat.json"));
     assert!(run(&["threads"]).ended(0).out.contains("Bed 4 is drying out."));
     run(&["threads", "--limit", "0"]).ended(2);
+}
+
+#[test]
+fn the_digest_of_what_tools_did_is_data_in_every_door_of_the_command_line() {
+    let bench = Bench::new().with("prompts/tools.json");
+    let with = |verb| [verb, "tools.json", "--policy", "timeline", "--budget", "2000", "--json"];
+    let planned = bench.run(&with("plan")).ended(0).json();
+    let run = bench.run(&with("compact")).ended(0).json();
+    let digest = &run["digest"];
+    assert_eq!(&planned["digest"], digest);
+    let record = bench.json(&format!(".epitome/compactions/{}.json", run["record"].as_str().unwrap()));
+    assert_eq!(&record["digest"], digest);
+    let commands = digest["commands"].as_array().unwrap();
+    assert!(!commands.is_empty(), "{digest}");
+    for command in commands {
+        let read = bench.run(&["read", "tools.compacted.json", command["message"].as_str().unwrap()]);
+        read.ended(0);
+    }
+    let keys: Vec<&str> = digest.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, ["artifacts", "writes", "patches", "commands", "memory_reads", "hidden"]);
+}
+
+#[test]
+fn how_a_command_ended_is_told_only_where_something_tells() {
+    let cases = [
+        ("cargo test", "test result: ok. 3 passed; 0 failed", "succeeded"),
+        ("make all", "cc main.c\nld main.o", "unknown"),
+        ("./deploy", "", "unknown"),
+        (
+            "npm run dev",
+            "Command running in background with ID: bash_1. Output is being written to: out.log",
+            "running",
+        ),
+        ("serve", "Chunk ID: 6f\nWall time: 0.1 seconds\nProcess running with session ID 1234\nOutput:\n", "running"),
+        ("watch", "{\"status\":\"running\",\"session\":7}", "running"),
+        ("./check", "Exit code: 0", "succeeded"),
+        ("./fails", "Exit code: 3\nno", "failed"),
+    ];
+    let mut messages = vec![json!({"role": "user", "content": "Build it."})];
+    for (at, (command, output, _)) in cases.iter().enumerate() {
+        let arguments = json!({"command": command}).to_string();
+        let call =
+            json!({"id": format!("c{at}"), "type": "function", "function": {"name": "bash", "arguments": arguments}});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        messages.push(json!({"role": "tool", "tool_call_id": format!("c{at}"), "content": output}));
+    }
+    let bench = Bench::new().holding("list.json", Value::from(messages).to_string());
+    let facts = bench.run(&["facts", "list.json", "--kind", "command", "--json"]).ended(0).json();
+    let told: Vec<(&str, &str)> = facts["facts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|fact| (fact["quote"].as_str().unwrap(), fact["status"].as_str().unwrap()))
+        .collect();
+    assert_eq!(told, cases.map(|(command, _, status)| (command, status)));
+    let state = bench.run(&["facts", "list.json", "--kind", "state", "--json"]).ended(0).json().to_string();
+    assert!(state.contains("`make all` ran; the output does not say how it ended"), "{state}");
 }

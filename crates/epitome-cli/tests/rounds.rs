@@ -100,7 +100,9 @@ fn a_list_that_was_compacted_before_keeps_every_pin_constraint_and_fact_under_ev
             if round == 1 {
                 words.extend(["--pin", PIN]);
             }
-            bench.run(&words).ended(0);
+            let run = bench.run(&words).ended(0);
+            let is_warned = run.out.contains(&format!("This thread was compacted {round} times."));
+            assert_eq!(is_warned, round % 5 == 0, "{preset}, round {round}: {}", run.out);
             messages = bench.json("l.json").as_array().unwrap().clone();
             let prompt = messages.iter().map(|message| message["content"].as_str().unwrap_or_default());
             let prompt = prompt.collect::<Vec<&str>>().join("\n");

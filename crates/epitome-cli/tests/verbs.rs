@@ -287,7 +287,7 @@ fn plan_and_diff_do_nothing_and_say_what_would_be_done() {
     assert_snapshot!(bench.run(&["plan", "chat.json", "--budget", "1500"]).ended(0).outline());
     assert_snapshot!(bench.run(&["diff", "chat.json", "--budget", "1500"]).ended(0).outline());
     let plan = bench.run(&["plan", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&plan), @"file format messages turns tokens reported counted policy before after room limit window steps warnings items summary notices compacted plan");
+    assert_snapshot!(keys(&plan), @"file format messages turns tokens reported counted policy before after room limit window steps warnings items digest summary notices compacted plan");
     let diff = bench.run(&["diff", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
     assert_snapshot!(keys(&diff), @"file format messages turns tokens reported counted removed shortened kept added changes prompt");
     assert_eq!(bench.names(), before);
@@ -368,7 +368,7 @@ fn every_preset_compacts_the_sample() {
 fn json_of_a_compaction_has_the_receipt() {
     let bench = threads();
     let json = bench.run(&["compact", "chat.json", "--budget", "1500", "--json"]).ended(0).json();
-    assert_snapshot!(keys(&json), @"file format messages turns tokens reported counted policy before after room limit window steps warnings items summary notices compacted dry_run trigger record written artifacts");
+    assert_snapshot!(keys(&json), @"file format messages turns tokens reported counted policy before after room limit window steps warnings items digest summary notices compacted dry_run trigger record written artifacts");
     assert_snapshot!(keys(&json["items"]), @"retained recoverable lost entries");
 }
 

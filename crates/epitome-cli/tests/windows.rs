@@ -92,6 +92,37 @@ fn an_automatic_compaction_proves_the_window_it_ran_into() {
 }
 
 #[test]
+fn a_compaction_of_ours_says_whether_it_was_asked_for_and_proves_no_window() {
+    let bench = || {
+        Bench::new()
+            .holding("claude.jsonl", claude("manual", 90_000, 60_000))
+            .holding("codex.jsonl", codex(None, 20_000))
+            .with("sessions/pi-tree.jsonl")
+            .with("sessions/pi-events.jsonl")
+    };
+    for (flag, trigger) in [("--force", "manual"), ("--auto", "auto")] {
+        let bench = bench();
+        for file in ["claude.jsonl", "codex.jsonl", "pi-tree.jsonl", "pi-events.jsonl"] {
+            let before = window(&bench, file, &[]);
+            bench.run(&["compact", file, "--budget", "1500", flag]).ended(0);
+            let shown = bench.run(&["show", file, "--json"]).ended(0).json();
+            let newest = shown["compactions"].as_array().unwrap().last().unwrap();
+            assert_eq!(
+                (&newest["trigger"], &newest["by_epitome"]),
+                (&json!(trigger), &json!(true)),
+                "{file}: {newest}"
+            );
+            assert_eq!(window(&bench, file, &[]), before, "{file}");
+        }
+    }
+    // A context of ninety thousand tokens, which the agent itself would have compacted only in a window of 100 000.
+    let large = Bench::new().holding("s.jsonl", claude("manual", 90_000, 95_000));
+    let before = window(&large, "s.jsonl", &[]);
+    large.run(&["compact", "s.jsonl", "--budget", "1500", "--auto"]).ended(0);
+    assert_eq!(window(&large, "s.jsonl", &[]), before);
+}
+
+#[test]
 fn a_nearly_full_session_is_compacted_by_the_plain_command() {
     let bench = Bench::new().holding("s.jsonl", claude("auto", 170_431, 163_827));
     let shown = bench.run(&["show", "s.jsonl", "--json"]).ended(0).json();
@@ -228,4 +259,65 @@ fn a_recorded_session_that_was_compacted_at_its_window_is_compacted_again() {
     assert_eq!(window(&bench, "s.jsonl", &[]).0, 200_000);
     let run = bench.run(&["compact", "s.jsonl", "--json"]).ended(0).json();
     assert_eq!((&run["compacted"], &run["reported"]), (&json!(true), &json!(163_829)));
+}
+
+/// A session of pi that was held in a folder.
+fn pi_in(bench: &Bench, fixture: &str, folder: &str) {
+    let text =
+        std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(fixture))
+            .unwrap();
+    let (header, rest) = text.split_once('\n').unwrap();
+    let mut header: Value = serde_json::from_str(header).unwrap();
+    header["cwd"] = json!(bench.path(folder));
+    std::fs::write(bench.path("s.jsonl"), format!("{header}\n{rest}")).unwrap();
+}
+
+#[test]
+fn pis_own_settings_hold_for_its_sessions_under_its_own_policy_and_say_where_they_are_from() {
+    for fixture in ["sessions/pi-tree.jsonl", "sessions/pi-events.jsonl"] {
+        let bench = Bench::new();
+        for folder in [".pi/agent", "project/.pi"] {
+            std::fs::create_dir_all(bench.path(folder)).unwrap();
+        }
+        pi_in(&bench, fixture, "project");
+        let plan =
+            |policy: &str| bench.run(&["plan", "s.jsonl", "--policy", policy, "--window", "200000", "--json"]).json();
+        let trigger = |plan: &Value| plan["room"]["trigger"].as_u64().unwrap();
+        let (pi, ladder) = (plan("pi"), plan("ladder"));
+        assert_eq!(pi["pi_settings"], json!({}), "{fixture}: no file says anything");
+        assert!(ladder.get("pi_settings").is_none());
+        let own =
+            json!({"theme": "dark", "compaction": {"reserveTokens": 50_000, "keepRecentTokens": 700, "enabled": true}});
+        std::fs::write(bench.path(".pi/agent/settings.json"), own.to_string()).unwrap();
+        let project = json!({"compaction": {"reserveTokens": 40_000}, "baseUrl": "http://127.0.0.1:1"});
+        std::fs::write(bench.path("project/.pi/settings.json"), project.to_string()).unwrap();
+        let set = plan("pi");
+        assert_eq!(trigger(&pi) - trigger(&set), 40_000 - 16_384, "{fixture}");
+        let from = |name: &str| set["pi_settings"][name]["from"].as_str().unwrap().to_owned();
+        assert!(from("reserveTokens").ends_with("project/.pi/settings.json"), "{fixture}: {set}");
+        assert!(
+            from("keepRecentTokens").ends_with(".pi/agent/settings.json")
+                && set["pi_settings"]["keepRecentTokens"]["value"] == 700
+        );
+        assert_eq!(plan("ladder")["room"], ladder["room"], "another policy is not pi's");
+        let told = bench.run(&["compact", "s.jsonl", "--policy", "pi", "--dry-run", "--force"]);
+        assert!(told.out.contains("compaction.reserveTokens = 40000, from "), "{fixture}: {}", told.out);
+        // Turned off, it is off for hooks and scripts; a person may compact all the same.
+        std::fs::write(bench.path("project/.pi/settings.json"), json!({"compaction": {"enabled": false}}).to_string())
+            .unwrap();
+        let before = bench.text("s.jsonl");
+        let run = bench.run(&["compact", "s.jsonl", "--policy", "pi", "--budget", "1500", "--auto"]).ended(0);
+        assert!(run.out.contains("turns pi's automatic compaction off"), "{fixture}: {}", run.out);
+        assert_eq!(bench.text("s.jsonl"), before);
+        bench.run(&["compact", "s.jsonl", "--policy", "pi", "--budget", "1500"]).ended(0);
+        assert_ne!(bench.text("s.jsonl"), before);
+        std::fs::write(bench.path("project/.pi/settings.json"), "{\"compaction\": {\"reserveTokens\": \"many\"}}")
+            .unwrap();
+        let run = bench.run(&["plan", "s.jsonl", "--policy", "pi"]);
+        assert!(
+            run.out.contains("project/.pi/settings.json cannot be read and do not count"),
+            "{fixture}: {}",
+            run.out
+        );
+    }
 }

@@ -221,6 +221,9 @@ impl<'a> Compactor<'a> {
         let mut policy = policy.clone();
         // Somebody asks for it.
         policy.trigger.auto = true;
+        if let Some(tools) = session.tools().and_then(|tools| policy.tools.with_declared(tools.as_str())) {
+            policy.tools = tools;
+        }
         let mut cuts = None;
         let frame = session.format().worded("\0");
         if frame.len() > 1 {
@@ -235,7 +238,7 @@ impl<'a> Compactor<'a> {
         let options = PlanOptions {
             force: true,
             shape: session.shape(),
-            rounds_before: session.compactions().len() as u32,
+            rounds_before: options.rounds_before.max(session.compactions().len() as u32),
             cuts,
             ..options
         };

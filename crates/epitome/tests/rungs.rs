@@ -186,6 +186,28 @@ fn dropped_spans_leave_an_index_of_what_they_were_about() {
 }
 
 #[test]
+fn a_dropped_span_is_told_by_the_words_it_began_and_ended_with() {
+    let long = "and so on, ".repeat(40);
+    let said = [
+        ("user", format!("Port the parser of src/one.rs to the new API.\n{long}")),
+        ("assistant", "I begin.".to_owned()),
+        ("user", "yes".to_owned()),
+        ("assistant", format!("The parser is ported; {long}")),
+        ("user", "Now the printer.".to_owned()),
+        ("assistant", "It prints.".to_owned()),
+    ];
+    let messages: Vec<Value> = said.iter().map(|(role, text)| json!({"role": role, "content": text})).collect();
+    let (_, thread) = thread(&messages);
+    let policy = policy("\"drop\"", "[protect]\nrecent_turns = 1\n");
+    let compaction = forced(&thread, &policy, 120);
+    let prompt = render(&thread, Some(&compaction), &policy, meter(), &[]);
+    let index = prompt.to_raw(&thread)[0].to_string();
+    assert!(index.contains(r#"It began, m1: \"Port the parser of src/one.rs to the new API.\""#), "{index}");
+    assert!(index.contains(r#"It ended, m4: \"The parser is ported; and so on"#), "{index}");
+    assert!(index.len() < 500, "{index}");
+}
+
+#[test]
 fn trimming_keeps_head_and_tail_and_only_what_is_needed_goes() {
     let (_, thread) = thread(&reads());
     let policy = policy("\"trim\"", "");
@@ -343,4 +365,33 @@ fn what_nobody_has_answered_stays_whole_while_it_fits_beside_a_compacted_past() 
         assert!(last.contains(&newest), "{:?} {room:?}", compaction.plan.steps);
         assert!(compaction.plan.after <= limit, "{} of {limit}", compaction.plan.after);
     }
+}
+
+#[test]
+fn what_a_requests_tools_declare_of_their_results_is_obeyed() {
+    let tool = |name: &str, durability: &str| {
+        let schema = json!({"type": "object", "properties": {}, "x-epitome-durability": durability});
+        json!({"type": "function", "function": {"name": name, "parameters": schema}})
+    };
+    let messages = [
+        &user("Look.")[..],
+        &call("a", "quote", ("page", "1"), &long("alpha")),
+        &call("b", "scan", ("page", "2"), &long("beta")),
+        &user("And now?"),
+        &[json!({"role": "assistant", "content": "Yes."})],
+        &user("Go on."),
+    ]
+    .concat();
+    let policy = policy("\"clear\"", "[protect]\nrecent_turns = 1\n");
+    let cleared = |tools: Value| {
+        let request = json!({"model": "gpt-4o", "tools": tools, "messages": messages}).to_string();
+        let options = PlanOptions { force: true, ..PlanOptions::default() };
+        let conversation = epitome::Conversation::read(&request).unwrap();
+        let limit = epitome::Limit::Budget(Tokens::new(10));
+        let fitted = epitome::Compactor::new(&conversation, &policy, limit, options).preview().unwrap().unwrap();
+        let records = fitted.compaction.plan.records;
+        records.iter().map(|record| record.part.unwrap().place).collect::<Vec<usize>>()
+    };
+    assert_eq!(cleared(json!([tool("quote", "anchoring"), tool("scan", "ephemeral")])), [2, 4]);
+    assert_eq!(cleared(json!([tool("quote", "non-replayable"), tool("scan", "ephemeral")])), [4]);
 }

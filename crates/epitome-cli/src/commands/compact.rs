@@ -19,6 +19,7 @@ use crate::clock;
 use crate::failure::{Answer, Exit, Failure};
 use crate::file_compaction::FileCompaction;
 use crate::input::{OpenedFile, unreadable};
+use crate::pi_settings::PiSettings;
 use crate::progress::Progress;
 use crate::receipt::{self, count};
 use crate::screen::Screen;
@@ -31,6 +32,13 @@ pub fn run(args: &CompactArgs, config: Option<&Path>, screen: Screen, progress: 
     let folder = ArtifactFolder::of(args.plan.input.artifacts.as_deref(), &job.opened.path);
     let writer = SummaryWriter::new(config, &args.summary, &job.opened, folder, args.dry_run, progress)?;
     let target = Target::of(args, &job.opened)?;
+    // A person may compact all the same, as in pi.
+    let off = job.pi.as_ref().filter(|_| args.auto).and_then(PiSettings::turned_off_by);
+    if let Some(file) = off {
+        let mut answer = copy_unchanged(&job, args, &target, screen)?;
+        answer.text = format!("Nothing was done: {} turns pi's automatic compaction off.\n", file.display());
+        return Ok(answer);
+    }
     match job.run(&writer)? {
         None => copy_unchanged(&job, args, &target, screen),
         Some((mut fitted, source)) => {
@@ -206,6 +214,7 @@ fn write_compacted(
             tip: tip_of(session.format(), &written),
             earlier: chain.newest().and_then(|record| record.tip.clone()),
             compaction: serde_json::to_value(&fitted.compaction).unwrap_or_default(),
+            digest: json!(fitted.compaction.digest()),
             numbering: Numbering::Lasting,
             places: MessagePlaces::default(),
         };

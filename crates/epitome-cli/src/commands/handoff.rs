@@ -35,7 +35,7 @@ pub fn run(args: &HandoffArgs, config: Option<&Path>, progress: &Progress) -> Re
     };
     let plan = PlanArgs { input: args.input.clone(), goal };
     let config = CliConfig::load(config, summary_writer::flags(&args.summary))?;
-    let job = FileCompaction::new(&plan, &config)?;
+    let job = FileCompaction::new(&plan, &config)?.handing_over();
     let folder = ArtifactFolder::of(args.input.artifacts.as_deref(), &job.opened.path);
     let writer = SummaryWriter::new(config, &args.summary, &job.opened, folder, false, progress)?;
     let handed = job.run(&writer)?;

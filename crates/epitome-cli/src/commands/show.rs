@@ -270,5 +270,6 @@ fn compaction_json(compaction: &RecordedCompaction) -> Value {
     json!({
         "line": compaction.line, "messages_before": compaction.before.len(), "messages_after": compaction.after.len(),
         "tokens_before": compaction.tokens_before, "summary": compaction.summary,
+        "trigger": if compaction.automatic { "auto" } else { "manual" }, "by_epitome": compaction.own,
     })
 }

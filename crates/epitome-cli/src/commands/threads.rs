@@ -31,7 +31,7 @@ pub fn run(args: &ThreadsArgs, config: Option<&Path>, screen: Screen) -> Result<
         let mut json: Vec<Value> = Vec::new();
         for row in &rows {
             let begins = first_words(&store, row).await;
-            let about = display_summary(&store, row).await;
+            let about = store.log().display_summary(row).await;
             let job = store.log().store().job(&row.key, &JobKind::Compact).await?;
             let is_compacting = job.is_some_and(|job| job.state.is_pending());
             let state = if is_compacting { "compacting" } else { "" };
@@ -57,14 +57,4 @@ async fn first_words(store: &OpenStore, row: &ThreadRow) -> String {
     let opening = store.log().read(row, 0..row.length.min(OPENING_MESSAGES)).await.unwrap_or_default();
     let first = opening.iter().find(|entry| entry.message.opens_turn());
     first.map_or_else(String::new, |entry| excerpt::line(&entry.message.parts))
-}
-
-/// Returns two sentences about a thread that was compacted: what it is about, and how things stand.
-async fn display_summary(store: &OpenStore, row: &ThreadRow) -> Option<String> {
-    if row.version == 0 {
-        return None;
-    }
-    let (_, plan) = store.log().plan(&row.key, None).await.ok()??;
-    let display = plan.compaction.summaries.first()?.items.display();
-    (!display.is_empty()).then_some(display)
 }

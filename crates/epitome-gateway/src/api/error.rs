@@ -47,6 +47,9 @@ pub enum ApiError {
     /// The change is understood and cannot be made.
     #[error("{0}")]
     Note(String),
+    /// There is no handoff.
+    #[error("{0}")]
+    Handoff(String),
     /// The thread is another program's session, and no model is sent it.
     #[error("the thread was imported from another program's session; it has messages and no prompt")]
     NoPrompt,
@@ -69,6 +72,7 @@ named_enum! {
         Parameter = "parameter",
         Body = "body",
         Note = "note",
+        Handoff = "handoff",
         NoPrompt = "no_prompt",
         Unavailable = "unavailable",
         Unreadable = "unreadable",
@@ -93,7 +97,7 @@ impl ApiError {
             ApiError::Method => (
                 StatusCode::METHOD_NOT_ALLOWED,
                 ErrorCode::Method,
-                "Every endpoint accepts GET; `/api/threads/{thread}/notes` accepts POST as well.",
+                "`GET /api/openapi.json` describes every endpoint with its methods.",
             ),
             ApiError::NotFound(_) => {
                 (StatusCode::NOT_FOUND, ErrorCode::NotFound, "`GET /api/threads` lists the threads.")
@@ -110,6 +114,11 @@ impl ApiError {
             ApiError::Note(_) => {
                 (StatusCode::CONFLICT, ErrorCode::Note, "`GET /api/openapi.json` describes the changes.")
             }
+            ApiError::Handoff(_) => (
+                StatusCode::CONFLICT,
+                ErrorCode::Handoff,
+                "Begin the new thread with the goal itself, or allow more tokens.",
+            ),
             ApiError::NoPrompt => (
                 StatusCode::CONFLICT,
                 ErrorCode::NoPrompt,
@@ -175,6 +184,7 @@ impl From<EngineError> for ApiError {
             | EngineError::NotHidden(_)
             | EngineError::NotPinned(_)
             | EngineError::Note(_)) => ApiError::Note(error.to_string()),
+            error @ EngineError::Handoff(_) => ApiError::Handoff(error.to_string()),
             EngineError::NoMessage(_) => ApiError::NotFound("message"),
             error @ EngineError::ForeignNumber(_) => ApiError::Nothing(epitome_runtime::sentence(&error)),
             error => {

@@ -6,13 +6,14 @@
 //!           └─► the table in docs/api.md
 //! ```
 //!
-//! One table says every endpoint once. The API reads, and changes nothing but notes on a thread. A thing of another tenant is answered as one that there is
+//! One table says every endpoint once. The API reads, writes handoffs, and changes nothing but notes on a thread. A thing of another tenant is answered as one that there is
 //! not.
 
 mod artifact;
 mod error;
 mod event;
 mod extract;
+mod handoff;
 mod ledger;
 mod message;
 mod notes;

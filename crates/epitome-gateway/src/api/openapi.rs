@@ -101,14 +101,19 @@ fn path(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     if is_open(endpoint) {
         operation["security"] = json!([]);
     }
-    let mut item = json!({"get": operation});
-    if let AnswerKind::Changeable(_, body) = endpoint.answers {
-        let mut change = item["get"].clone();
-        change["operationId"] = format!("change_{}", operation_id(endpoint.path)).into();
-        change["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": body()}}});
-        item["post"] = change;
+    let with_body = |mut operation: Value, body: fn() -> Value| {
+        operation["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": body()}}});
+        operation
+    };
+    match endpoint.answers {
+        AnswerKind::Written(_, body) => json!({"post": with_body(operation, body)}),
+        AnswerKind::Changeable(_, body) => {
+            let mut change = with_body(operation.clone(), body);
+            change["operationId"] = format!("change_{}", operation_id(endpoint.path)).into();
+            json!({"get": operation, "post": change})
+        }
+        _ => json!({"get": operation}),
     }
-    item
 }
 
 /// True for endpoints that need no key: probes have none.
@@ -124,9 +129,10 @@ fn operation_id(path: &str) -> String {
 
 fn responses(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     let (content_type, schema) = match endpoint.answers {
-        AnswerKind::Json(schema) | AnswerKind::Readiness(schema) | AnswerKind::Changeable(schema, _) => {
-            ("application/json", schema(schemas).to_value())
-        }
+        AnswerKind::Json(schema)
+        | AnswerKind::Readiness(schema)
+        | AnswerKind::Changeable(schema, _)
+        | AnswerKind::Written(schema, _) => ("application/json", schema(schemas).to_value()),
         AnswerKind::Text => ("text/plain", json!({"type": "string"})),
         AnswerKind::Events => ("text/event-stream", json!({"type": "string"})),
     };
@@ -147,7 +153,7 @@ fn errors(endpoint: &Endpoint) -> &'static [&'static str] {
     match () {
         () if is_open(endpoint) => &[],
         () if endpoint.path == "/metrics" => &["401", "403"],
-        () if endpoint.path.ends_with("/prompt") || endpoint.path.ends_with("/notes") => {
+        () if ["/prompt", "/notes", "/handoff"].iter().any(|end| endpoint.path.ends_with(end)) => {
             &["400", "401", "403", "404", "409", "500", "503"]
         }
         () if takes(ParameterPlace::Path) => &["400", "401", "403", "404", "500", "503"],

@@ -65,6 +65,9 @@ pub(super) struct PlanDetail {
     details: Value,
     /// The summaries.
     summaries: Value,
+    /// What tools did in the messages that were summarized: `artifacts`, `writes`, `patches`, `commands`, `memory_reads` and
+    /// `hidden`, each entry with its `message`, such as `m41`.
+    digest: Value,
 }
 
 /// One item of a receipt.
@@ -132,6 +135,7 @@ pub(super) async fn show(
         plan: Plan::of(&plan),
         details: json(serde_json::to_value(&stored.compaction.plan))?,
         summaries: json(serde_json::to_value(&stored.compaction.summaries))?,
+        digest: json(serde_json::to_value(stored.compaction.digest()))?,
     }))
 }
 

@@ -1,13 +1,16 @@
 //! The table of endpoints: each once, with what it takes, what it answers, and who answers it.
 
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::extract::{LIMIT, LIMIT_MAX, SAFE_MAX};
-use super::{Api, artifact, event, ledger, message, notes, openapi, plan, prompt, reading_back, thread, version};
+use super::{
+    Api, artifact, event, handoff, ledger, message, notes, openapi, plan, prompt, reading_back, thread, version,
+};
 use crate::serve::{health, metrics};
 
-/// An endpoint. All are asked with GET; one that can be changed takes POST as well.
+/// An endpoint. It is asked with GET; one that can be changed takes POST as well, and one that writes something for the caller takes
+/// POST alone.
 pub struct Endpoint {
     /// Its path; names in braces stand for what is asked for.
     pub path: &'static str,
@@ -58,6 +61,8 @@ pub(super) enum AnswerKind {
     Readiness(fn(&mut SchemaGenerator) -> Schema),
     /// JSON, and the same after a change: the schema of the answer, and of the body that says what to change.
     Changeable(fn(&mut SchemaGenerator) -> Schema, fn() -> serde_json::Value),
+    /// JSON, written for the body of a POST: the schema of the answer, and of the body.
+    Written(fn(&mut SchemaGenerator) -> Schema, fn() -> serde_json::Value),
     Text,
     Events,
 }
@@ -268,6 +273,13 @@ pub static ENDPOINTS: &[Endpoint] = &[
         parameters: &[THREAD],
         answers: AnswerKind::Changeable(schema::<notes::Notes>, notes::change_schema),
         handler: || get(notes::show).post(notes::change),
+    },
+    Endpoint {
+        path: "/api/threads/{thread}/handoff",
+        about: "What a new thread needs of this one to reach a goal; the thread stays as it is.",
+        parameters: &[THREAD],
+        answers: AnswerKind::Written(schema::<handoff::Handoff>, handoff::request_schema),
+        handler: || post(handoff::write),
     },
     Endpoint {
         path: "/api/threads/{thread}/ledger",

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use epitome_runtime::ids::ThreadId;
 use epitome_runtime::log::Log;
-use epitome_runtime::store::ThreadRow;
+use epitome_runtime::store::{JobKind, ThreadRow};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -39,10 +39,15 @@ pub(super) struct Thread {
     dialect: String,
     /// Its labels; for a thread of the gateway, client and model.
     labels: Value,
+    /// Two sentences about a thread that was compacted: what it is about, and how things stand; null before.
+    summary: Option<String>,
+    /// True while a compaction is under way in the background.
+    compacting: bool,
 }
 
 impl Thread {
-    fn of(row: &ThreadRow, log: &Log) -> Result<Thread, ApiError> {
+    async fn of(row: &ThreadRow, log: &Log) -> Result<Thread, ApiError> {
+        let job = log.store().job(&row.key, &JobKind::Compact).await?;
         Ok(Thread {
             id: row.key.thread.to_string(),
             created: row.created.to_string(),
@@ -53,6 +58,8 @@ impl Thread {
             version: row.version,
             dialect: row.dialect.clone(),
             labels: log.labels(row)?,
+            summary: log.display_summary(row).await,
+            compacting: job.is_some_and(|job| job.state.is_pending()),
         })
     }
 }
@@ -110,7 +117,10 @@ pub(super) async fn list(
     let is_more = rows.len() > limit;
     rows.truncate(limit);
     let next = rows.last().filter(|_| is_more).map(|row| row.key.thread.to_string());
-    let threads = rows.iter().map(|row| Thread::of(row, api.log())).collect::<Result<_, _>>()?;
+    let mut threads = Vec::new();
+    for row in &rows {
+        threads.push(Thread::of(row, api.log()).await?);
+    }
     Ok(Json(Threads { threads, next }))
 }
 
@@ -121,7 +131,7 @@ pub(super) async fn show(
     QueryParams(NoParams {}): QueryParams<NoParams>,
 ) -> Result<Json<ThreadDetail>, ApiError> {
     let row = api.thread(&access, &name).await?;
-    let thread = Thread::of(&row, api.log())?;
+    let thread = Thread::of(&row, api.log()).await?;
     let (forks, forks_truncated) = forks(&api, &row).await?;
     let shared = row.shared.iter();
     let shared = shared.map(|segment| Shared { thread: segment.thread.to_string(), until: segment.until });

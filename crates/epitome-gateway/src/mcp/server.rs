@@ -23,17 +23,18 @@ use super::compact::{COMPACT, CompactParams, CompactReport, compact};
 use super::resource::{ListCursor, ResourceUri, list, template};
 use super::thread::ChosenThread;
 use crate::tools::{
-    ANNOTATE, Call, Caps, NOTES, OpenedThread, Outcome, READ_ARTIFACT, RECALL, ReadTarget, Tool, answer, notes,
-    refused, sentence,
+    ANNOTATE, Call, Caps, HANDOFF, NOTES, OpenedThread, Outcome, READ_ARTIFACT, RECALL, ReadTarget, Tool, answer,
+    handoff, notes, refused, sentence,
 };
 
 /// The instructions that a client gives its model about the server.
 const INSTRUCTIONS: &str = "epitome keeps long conversations inside the model's window: old content is summarized or \
     moved out of the prompt, and nothing is lost. When a summary or a placeholder is not enough, `recall` searches what \
-    was left out and `read_artifact` reads it back, in parts. `compact` makes a thread's prompt smaller now.";
+    was left out and `read_artifact` reads it back, in parts. `compact` makes a thread's prompt smaller now, and `handoff` writes what a new \
+    thread needs of an old one.";
 
 /// The tools of the server.
-const OFFERED: [Tool; 5] = [READ_ARTIFACT, RECALL, COMPACT, NOTES, ANNOTATE];
+const OFFERED: [Tool; 6] = [READ_ARTIFACT, RECALL, COMPACT, HANDOFF, NOTES, ANNOTATE];
 
 /// The tenant that a client belongs to, and its thread.
 #[derive(Clone, Debug)]
@@ -84,6 +85,9 @@ impl Server {
         let thread = chosen.thread.clone();
         let report = if name == COMPACT.name {
             self.compact(session, thread, arguments.into()).await
+        } else if name == HANDOFF.name {
+            let (outcome, facts) = handoff(&self.engine, &session.access, thread, arguments.into()).await;
+            CompactReport { outcome, facts }
         } else if [ANNOTATE, NOTES].iter().any(|tool| tool.name == name) {
             let (outcome, facts) = notes(&self.engine, &session.access, thread, name, arguments.into()).await;
             CompactReport { outcome, facts }
@@ -151,8 +155,9 @@ impl ServerHandler for Server {
         let session = self.session(&context)?;
         if !OFFERED.iter().any(|tool| tool.name == request.name) {
             let said = format!(
-                "There is no tool `{:.64}`. There are `read_artifact`, `recall`, `compact`, `notes` and `annotate`.",
-                request.name
+                "There is no tool `{:.64}`. There are {}.",
+                request.name,
+                OFFERED.map(|tool| format!("`{}`", tool.name)).join(", ")
             );
             return Err(ErrorData::invalid_params(said, None));
         }
@@ -203,6 +208,7 @@ fn tools(is_fixed: bool) -> Vec<McpTool> {
         tool(READ_ARTIFACT, "Read an artifact", reads(), is_fixed),
         tool(RECALL, "Recall", reads(), is_fixed),
         tool(COMPACT, "Compact a thread", writes.clone(), is_fixed),
+        tool(HANDOFF, "Hand a thread over", reads(), is_fixed),
         tool(NOTES, "Notes on a thread", reads(), is_fixed),
         tool(ANNOTATE, "Change the notes on a thread", writes, is_fixed),
     ]

@@ -19,6 +19,10 @@ pub const TOKENS_AFTER: HeaderName = HeaderName::from_static("x-epitome-tokens-a
 pub const CACHE: HeaderName = HeaderName::from_static("x-epitome-cache");
 /// What the plan retained, made recoverable and lost, and how many messages gave way that the policy protects.
 pub const RECEIPT: HeaderName = HeaderName::from_static("x-epitome-receipt");
+/// How often the thread was compacted.
+pub const ROUNDS: HeaderName = HeaderName::from_static("x-epitome-rounds");
+/// What a person should know: that the thread was compacted so often that answers suffer.
+pub const WARNING: HeaderName = HeaderName::from_static("x-epitome-warning");
 /// How often the request was made smaller and sent again.
 pub const RETRIES: HeaderName = HeaderName::from_static("x-epitome-retries");
 /// How long the request's pins hold: `kept` for its conversation or user, or `this-request`.
@@ -27,7 +31,7 @@ pub const PINS: HeaderName = HeaderName::from_static("x-epitome-pins");
 pub const FAILED_OPEN: HeaderName = HeaderName::from_static("x-epitome-failed-open");
 
 /// How many of these an answer usually has.
-const MOST: usize = 9;
+const MOST: usize = 10;
 
 /// Puts what is told of a request into the headers of its answer.
 pub fn put(headers: &mut HeaderMap, told: &Told) {
@@ -52,6 +56,8 @@ pub fn put(headers: &mut HeaderMap, told: &Told) {
         text(&format!("retained={retained} recoverable={recoverable} lost={lost}{gave_way}"))
     };
     set(RECEIPT, told.receipt.and_then(receipt));
+    set(ROUNDS, (told.rounds > 0).then(|| told.rounds.into()));
+    set(WARNING, told.warning.as_deref().and_then(text));
     set(RETRIES, (told.retries > 0).then(|| u16::from(told.retries).into()));
     set(PINS, told.pins.map(|hold| HeaderValue::from_static(hold.name())));
     set(FAILED_OPEN, told.failed_open.map(|reason| HeaderValue::from_static(reason.name())));

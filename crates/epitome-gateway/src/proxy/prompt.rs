@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use epitome::budget::Tokens;
+use epitome::plan::Compaction;
 use epitome::summary::Fate;
 use epitome::wire::{Dialect, MarkLifetime, PromptMessage, cache_marks, set_field, without_field};
 use epitome_runtime::engine::{EngineError, OpenThread, Saved, Step, StepRequest};
@@ -338,6 +339,8 @@ fn told(turn: &Turn, step: &Step) -> Told {
         is_rewritten: step.compacted.is_some(),
         receipt,
         gave_way: step.compaction().map_or(0, |made| made.plan.gave_way),
+        rounds: step.compaction().map_or(0, Compaction::rounds),
+        warning: step.compaction().and_then(Compaction::round_warning),
         ..Told::of(turn)
     }
 }

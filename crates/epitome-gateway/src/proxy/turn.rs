@@ -91,6 +91,10 @@ pub struct Told {
     pub receipt: Option<[usize; 3]>,
     /// How many messages that the policy protects gave way.
     pub gave_way: usize,
+    /// How often the thread was compacted.
+    pub rounds: u32,
+    /// What a person should know of that.
+    pub warning: Option<String>,
     /// How often it was sent again.
     pub retries: u8,
     /// Why it went out as it came although something was to be done.

@@ -9,12 +9,14 @@
 //! that a thread was opened with does.
 
 mod call;
+mod handoff;
 mod notes;
 mod page;
 mod reader;
 mod refusal;
 
 pub use call::{Call, ReadTarget};
+pub(crate) use handoff::{HANDOFF, HandoffRequest, handoff};
 pub(crate) use notes::{ANNOTATE, NOTE_CHANGE, NOTES, notes};
 pub(crate) use page::read;
 pub use reader::{Imported, OpenedThread, Reader};

@@ -47,6 +47,24 @@ fn asked(path: &str, world: &World) -> String {
     path.replace("{thread}", "t-long").replace("{version}", "1").replace("{artifact}", &world.artifact) + needed
 }
 
+/// The body of endpoints that take POST alone.
+fn body(path: &str) -> Option<Value> {
+    path.ends_with("/handoff").then(|| json!({"goal": "Speed module_1 up"}))
+}
+
+/// Asks an endpoint with its method.
+async fn send(world: &World, path: &str, url: &str, headers: &[(&str, &str)]) -> reqwest::Response {
+    let Some(body) = body(path) else { return world.running.get(url, headers).await };
+    let request = crate::fixture::client().post(world.running.url(url)).header("content-type", "application/json");
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    request.body(body.to_string()).send().await.unwrap()
+}
+
+/// An endpoint's own operation in the document.
+fn operation<'d>(path: &str, item: &'d Value) -> &'d Value {
+    &item[if body(path).is_some() { "post" } else { "get" }]
+}
+
 #[tokio::test]
 async fn every_answer_is_as_the_document_says() {
     let world = World::new().await;
@@ -54,10 +72,10 @@ async fn every_answer_is_as_the_document_says() {
     let paths = document["paths"].as_object().unwrap();
     assert_eq!(paths.len(), ENDPOINTS.len());
     for (path, item) in paths {
-        let response = world.running.get(&asked(path, &world), &[ACME]).await;
+        let response = send(&world, path, &asked(path, &world), &[ACME]).await;
         assert_eq!(response.status(), 200, "{path}");
         let said = response.headers()["content-type"].to_str().unwrap().split(';').next().unwrap().to_owned();
-        let content = item["get"]["responses"]["200"]["content"].as_object().unwrap();
+        let content = operation(path, item)["responses"]["200"]["content"].as_object().unwrap();
         let (content_type, content) = content.iter().next().unwrap();
         assert_eq!(said, *content_type, "{path}");
         if said == "application/json" {
@@ -89,21 +107,23 @@ async fn every_error_is_as_the_document_says() {
         assert_eq!(mistakes(&document, schema, &body, ""), Vec::<String>::new(), "{path}");
     }
     for (path, item) in document["paths"].as_object().unwrap() {
-        let responses = item["get"]["responses"].as_object().unwrap();
-        let without_key = world.running.get(&asked(path, &world), &[]).await.status().as_u16().to_string();
+        let responses = operation(path, item)["responses"].as_object().unwrap();
+        let without_key = send(&world, path, &asked(path, &world), &[]).await.status().as_u16().to_string();
         assert!(responses.contains_key(&without_key), "{path} without a key: {without_key}");
-        let (is_open, is_metrics) = (item["get"]["security"].is_array(), path == "/metrics");
+        let (is_open, is_metrics) = (operation(path, item)["security"].is_array(), path == "/metrics");
         assert_eq!(without_key == "401", !is_open, "{path}");
         if !is_open && !is_metrics {
             let asked = asked(path, &world);
             let sign = if asked.contains('?') { '&' } else { '?' };
-            let (status, body) = world.ask(&format!("{asked}{sign}no_such_parameter=1")).await;
-            assert_eq!(status, 400, "{path}: {body}");
+            let answer = send(&world, path, &format!("{asked}{sign}no_such_parameter=1"), &[ACME]).await;
+            assert_eq!(answer.status(), 400, "{path}");
         }
         if path.contains('{') {
             let named = path.replace("{thread}", "none").replace("{version}", "1").replace("{artifact}", "none");
-            let (status, body) = world.ask(&named).await;
-            assert_eq!((status, &body["error"]["code"]), (404, &"not_found".into()), "{named}: {body}");
+            let answer = send(&world, path, &named, &[ACME]).await;
+            let status = answer.status();
+            let body: Value = answer.json().await.unwrap();
+            assert_eq!((status.as_u16(), &body["error"]["code"]), (404, &"not_found".into()), "{named}: {body}");
         }
     }
 }
@@ -160,4 +180,37 @@ async fn a_change_of_the_notes_is_answered_as_the_document_says() {
     }
     let elsewhere = post("/api/threads/b-own/notes", &json!({"action": "pin", "text": "x"})).await;
     assert_eq!(elsewhere.0, 404, "another tenant's: {}", elsewhere.1);
+}
+
+#[tokio::test]
+async fn a_handoff_begins_with_its_goal_and_leaves_the_thread_as_it_is() {
+    let world = World::new().await;
+    let path = "/api/threads/t-long/handoff";
+    let post = async |path: &str, body: &Value| {
+        let request = crate::fixture::client().post(world.running.url(path)).header(ACME.0, ACME.1);
+        let response = request.header("content-type", "application/json").body(body.to_string()).send().await.unwrap();
+        (response.status().as_u16(), response.json::<Value>().await.unwrap())
+    };
+    let before = (world.fine("/api/threads/t-long").await, world.fine("/api/threads/t-long/prompt").await);
+    let (status, handed) = post(path, &json!({"goal": "Speed module_1.rs up", "budget": 2000})).await;
+    assert_eq!(status, 200, "{handed}");
+    let text = handed["text"].as_str().unwrap();
+    assert!(text.contains("## Goal\nSpeed module_1.rs up\n") && text.contains("t-long"), "{text}");
+    // It left the prompt long ago, and is read from the log.
+    assert!(text.contains("m5 (binds): Request 1: look at module_1.rs."), "{text}");
+    assert!(text.contains("left out here: m1, m9,"), "{text}");
+    assert!(text.contains("Never delete production data.") && !text.contains("Request 2:"), "{text}");
+    assert_eq!(handed["messages"], json!([{"role": "user", "content": text}]));
+    assert!(handed["tokens"].as_u64().unwrap() <= 2000 && handed["model"].is_null(), "{handed}");
+    let after = (world.fine("/api/threads/t-long").await, world.fine("/api/threads/t-long/prompt").await);
+    assert_eq!(before, after);
+    for (path, body, status, code) in [
+        (path, json!({"goal": " "}), 409, "handoff"),
+        (path, json!({"goal": "x", "budget": 3}), 409, "handoff"),
+        (path, json!({"aim": "x"}), 400, "body"),
+        ("/api/threads/b-own/handoff", json!({"goal": "x"}), 404, "not_found"),
+    ] {
+        let (answered, said) = post(path, &body).await;
+        assert_eq!((answered, &said["error"]["code"]), (status, &code.into()), "{body}: {said}");
+    }
 }

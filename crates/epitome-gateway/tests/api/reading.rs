@@ -35,6 +35,19 @@ async fn pages_follow_each_other_and_end() {
 }
 
 #[tokio::test]
+async fn a_list_of_threads_says_what_each_is_about_and_how_things_stand() {
+    let world = World::talking().await;
+    let threads = world.fine("/api/threads").await;
+    let thread = &threads["threads"][0];
+    let told = thread["summary"].as_str().unwrap_or_else(|| panic!("{threads}"));
+    assert!(told.starts_with("Request ") && told.contains("tell me what module_"), "{told}");
+    assert_eq!(thread["compacting"], false);
+    assert_eq!(world.fine("/api/threads/t-talk").await["summary"], told);
+    let other = World::new().await.fine("/api/threads/t-short-fork").await;
+    assert!(other["summary"].is_null(), "it was never compacted: {other}");
+}
+
+#[tokio::test]
 async fn a_thread_tells_its_family() {
     let world = World::new().await;
     let parent = world.fine("/api/threads/t-long").await;
@@ -86,7 +99,34 @@ async fn a_receipt_counts_what_it_lists() {
     assert!(count("retained") > 0);
     let plan = world.fine(&format!("/api/threads/t-long/plans/{version}")).await;
     assert!(plan["tokens_after"].as_u64() < plan["tokens_before"].as_u64());
+    for kind in ["artifacts", "writes", "patches", "commands", "memory_reads", "hidden"] {
+        assert!(plan["digest"][kind].is_array(), "{kind}: {}", plan["digest"]);
+    }
     assert_eq!(world.ask("/api/threads/t-short-fork/receipt").await.0, 404, "there is no plan");
+}
+
+#[tokio::test]
+async fn the_spans_of_every_plan_name_the_first_and_the_last_message_that_they_stand_for() {
+    let world = World::talking().await;
+    let messages = world.fine("/api/threads/t-talk/messages?from=1&to=1000").await;
+    let ids: Vec<&Value> = list(&messages, "messages").iter().map(|message| &message["id"]).collect();
+    let newest = world.fine("/api/threads/t-talk").await["version"].as_u64().unwrap();
+    for version in 1..=newest {
+        let plan = world.fine(&format!("/api/threads/t-talk/plans/{version}")).await;
+        let mut summarized = 0;
+        for record in list(&plan["details"], "records") {
+            let place = |end: usize| ids.iter().position(|id| **id == record["span"]["ends"][end]);
+            let (Some(first), Some(last)) = (place(0), place(1)) else { panic!("version {version}: {record}") };
+            if record["part"].is_null() && record.to_string().contains("summarize") {
+                // Behind the first plan, what it took out is not loaded any more, and is named all the same.
+                let fresh = plan["compacted"][0][0].as_u64().unwrap();
+                assert!(version == 1 || (first as u64) + 1 < fresh, "version {version}: {record}");
+                summarized += 1;
+            }
+            assert!(first <= last, "version {version}: {record}");
+        }
+        assert!(version < 2 || summarized > 0, "version {version}: {plan}");
+    }
 }
 
 #[tokio::test]

@@ -55,6 +55,30 @@ impl World {
         World { running, artifact }
     }
 
+    /// A gateway with one thread of acme, `t-talk`, that was summarized twice: a conversation without tools.
+    pub async fn talking() -> World {
+        let settings = epitome_runtime::engine::EngineSettings {
+            window: Some(WINDOW),
+            background: Background::Off,
+            ..epitome_runtime::engine::EngineSettings::new(preset("ladder").unwrap())
+        };
+        let engine = Engine::new(EngineParts::in_memory(settings)).await.unwrap();
+        let mut open = engine.open(&owner("acme"), thread("t-talk"), Dialect::Chat).await.unwrap();
+        for at in 0..200 {
+            let long: String =
+                (0..20).map(|line| format!("Part {line} of module_{at} computes value_{at}_{line}. ")).collect();
+            let asked = format!("Request {at}: tell me what module_{at} does, part by part.");
+            open.append([says("user", &asked), says("assistant", &long)]).await.unwrap();
+            if open.prepare_step(&StepRequest::default()).await.unwrap().version > 1 {
+                break;
+            }
+        }
+        assert!(open.row().version > 1, "it was not summarized twice");
+        let key = ApiKey { tenant: tenant("acme"), secret: Secret::new("ek-acme") };
+        let running = Running::of(Settings { keys: vec![key], ..Settings::default() }, engine).await;
+        World { running, artifact: String::new() }
+    }
+
     /// What acme is answered.
     pub async fn ask(&self, path: &str) -> (u16, Value) {
         self.running.json(path, &[ACME]).await

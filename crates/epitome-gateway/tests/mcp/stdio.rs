@@ -51,8 +51,8 @@ async fn the_tools_say_what_they_do_and_what_they_take() {
     let mut client = Client::of(world.server(owner("acme"), None)).await;
     let listed = client.ask("tools/list", json!({})).await;
     let tools = &listed["result"]["tools"];
-    assert_eq!(names(tools), ["read_artifact", "recall", "compact", "notes", "annotate"]);
-    for (tool, reads) in tools.as_array().unwrap().iter().zip([true, true, false, true, false]) {
+    assert_eq!(names(tools), ["read_artifact", "recall", "compact", "handoff", "notes", "annotate"]);
+    for (tool, reads) in tools.as_array().unwrap().iter().zip([true, true, false, true, true, false]) {
         assert_eq!(tool["annotations"]["readOnlyHint"], reads);
         assert_eq!(tool["annotations"]["openWorldHint"], false);
         assert_ne!(tool["annotations"]["destructiveHint"], true);
@@ -272,4 +272,23 @@ async fn notes_are_changed_and_shown_and_the_next_prompt_has_them() {
         let (text, is_error) = client.call("annotate", arguments).await;
         assert!(is_error && text.contains(says), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_thread_is_handed_over_for_a_goal() {
+    let world = World::new().await;
+    let version = world.moved_out("acme", "long", 3).await.row().version;
+    let mut client = Client::of(world.server(owner("acme"), None)).await;
+    let asked = json!({"name": "handoff", "arguments": {"thread": "long", "goal": "Go on with zephyr1"}});
+    let answer = client.ask("tools/call", asked).await;
+    let facts = &answer["result"]["structuredContent"];
+    let text = facts["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    assert!(text.contains("## Goal\nGo on with zephyr1\n"), "{text}");
+    assert!(text.contains("zephyr1") && facts["tokens"].as_u64().unwrap() > 0, "{answer}");
+    assert_eq!(world.version("acme", "long").await, version);
+    let (text, is_error) = client.call("handoff", json!({"thread": "long"})).await;
+    assert!(is_error && text.contains("missing field `goal`"), "{text}");
+    let mut stranger = Client::of(world.server(owner("bolt"), None)).await;
+    let (text, is_error) = stranger.call("handoff", json!({"thread": "long", "goal": "x"})).await;
+    assert!(is_error && text.contains("There is no thread `long`"), "{text}");
 }

@@ -30,6 +30,12 @@ async fn a_hundred_rounds_through_the_gateway_lose_no_fact_and_no_number() {
         let got = talk.send(&world.gate).await.fine();
         (plan, thread) = (got.plan(), got.placed().0);
         let sent: Value = world.newest().json().unwrap();
+        let number = |name| got.told(name).and_then(|number| number.parse::<u64>().ok());
+        assert_eq!(number("rounds"), (plan > 0).then_some(plan));
+        // Every so many rounds a person is told what that costs.
+        let warning = got.told("warning");
+        assert_eq!(warning.is_some(), plan > 0 && plan % 5 == 0, "plan {plan}: {warning:?}");
+        assert!(warning.is_none_or(|words| words.contains(&format!("compacted {plan} times"))), "{warning:?}");
         if plan > 0 {
             let said = words(&sent);
             for fact in FACTS {

@@ -277,6 +277,8 @@ impl Config {
                 ttl: self.artifacts.ttl_days.map(|days| Duration::from_secs(days * DAY_S)),
                 sensitivity: self.artifacts.sensitivity,
             },
+            sensitivity_rules: self.artifacts.sensitivity_of.clone(),
+            auto_rehydrate: self.rehydrate.sensitivities.clone(),
             recall_tokens: self.recall.tokens_max,
             summary_cache: Duration::from_secs(self.summarizer.cache_days * DAY_S),
             ..EngineSettings::new(self.compaction_policy()?)

@@ -8,7 +8,7 @@ use epitome::wire::Dialect;
 use super::address::{ArtifactsUrl, HttpUrl, ModelUrl, StoreUrl};
 use super::secret::SecretSource;
 use super::setting::{PresetName, SummarizerKind};
-use crate::engine::AutoCompaction;
+use crate::engine::{AutoCompaction, SensitivityRule};
 use crate::ids::TenantId;
 use crate::store::Sensitivity;
 
@@ -33,6 +33,8 @@ crate::sections! {
         guarded ttl_days: Option<u64> = "" in (1, CENTURY_DAYS);
         /// How careful to be with content by default: `public`, `internal`, `confidential` or `restricted`.
         guarded sensitivity: Sensitivity = "internal";
+        /// Other sensitivities by tool or path, such as `crm_*=confidential` or `secrets/*=restricted`; the strictest that fits counts.
+        guarded sensitivity_of: Vec<SensitivityRule> = "";
     }
     /// The keys that content is sealed with.
     keys: Keys {
@@ -118,6 +120,8 @@ crate::sections! {
         free total: Option<Tokens> = "" in (0, TOKENS);
         /// Turns before the same artifact may come again.
         free cooldown_turns: Option<u64> = "" in (0, 1_000_000);
+        /// The sensitivities of content that is brought back; other content is read on purpose only.
+        guarded sensitivities: Vec<Sensitivity> = "public, internal";
     }
     /// Searching what was compacted.
     recall: Recall {

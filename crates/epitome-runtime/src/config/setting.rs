@@ -8,7 +8,7 @@ use epitome::budget::Tokens;
 use epitome::policy::Preset;
 use epitome::wire::Dialect;
 
-use crate::engine::AutoCompaction;
+use crate::engine::{AutoCompaction, SensitivityRule};
 use crate::ids::TenantId;
 use crate::store::Sensitivity;
 
@@ -421,6 +421,21 @@ crate::named_enum! {
 }
 
 setting_by_name!(SummarizerKind, Sensitivity, AutoCompaction);
+
+impl Setting for SensitivityRule {
+    const REACHES_OUT: bool = false;
+    const ALLOWED: &str = "TOOL=SENSITIVITY or PATH=SENSITIVITY, such as crm_*=confidential";
+
+    fn read(written: &WrittenValue, context: &ReadContext<'_>) -> Option<Self> {
+        let (pattern, sensitivity) = written.name_and_value()?;
+        let sensitivity = Sensitivity::read(&sensitivity, context)?;
+        (!pattern.is_empty()).then(|| SensitivityRule { pattern: pattern.to_owned(), sensitivity })
+    }
+
+    fn show(&self) -> String {
+        format!("{}={}", self.pattern, self.sensitivity.name())
+    }
+}
 
 impl Setting for PathBuf {
     const REACHES_OUT: bool = true;

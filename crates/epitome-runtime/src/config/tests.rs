@@ -144,7 +144,8 @@ fn the_closer_to_the_program_the_stronger_and_every_value_knows_where_it_is_from
 fn every_setting_can_be_given_as_a_variable() {
     let sample = |key: &Key| match key.name {
         "store.url" | "artifacts.url" => "memory:",
-        "artifacts.sensitivity" => "restricted",
+        "artifacts.sensitivity" | "rehydrate.sensitivities" => "restricted",
+        "artifacts.sensitivity_of" => "crm_*=confidential",
         "policy.name" => "pi",
         "policy.auto" => "overflow",
         "model.dialect" | "summarizer.dialect" => "responses",

@@ -34,7 +34,7 @@ use crate::ids::{Moment, ThreadKey};
 use crate::log::{ArtifactHint, NewDocument, StoredPlan, place_runs};
 use crate::model::Usage;
 use crate::recall::index_rows;
-use crate::store::{DocumentKind, JobEnd, JobId, PlanRow, StoreError, Write};
+use crate::store::{DocumentKind, JobEnd, JobId, PlanRow, Sensitivity, StoreError, Write};
 use crate::summarize::{ModelSummarizer, NoSummary, Prose, QuestionForm, RequestFrame, SummaryUsage, cache_name};
 
 /// The most artifacts that a thread remembers names of; older ones are still read by their id.
@@ -115,6 +115,7 @@ struct ArtifactContent {
     id: String,
     text: String,
     tokens: Tokens,
+    sensitivity: Sensitivity,
 }
 
 impl Engine {
@@ -209,7 +210,7 @@ impl Engine {
     }
 
     /// Plans a snapshot.
-    async fn draft(&self, snapshot: &Arc<Snapshot>) -> Result<Draft, NotCompacted> {
+    pub(super) async fn draft(&self, snapshot: &Arc<Snapshot>) -> Result<Draft, NotCompacted> {
         let snapshot = Arc::clone(snapshot);
         match run_blocking(move || snapshot.planner().decide()).await? {
             Verdict::Act(draft) => Ok(*draft),
@@ -220,7 +221,7 @@ impl Engine {
 
     /// Asks the model for a draft's summary, with smaller questions while they turn out too long. `None` where code is to
     /// write it.
-    async fn ask_for_summary(
+    pub(super) async fn ask_for_summary(
         &self,
         snapshot: &Arc<Snapshot>,
         draft: &Arc<Draft>,
@@ -296,13 +297,26 @@ impl Engine {
         let artifacts = compaction.artifacts(thread);
         let mut hints = snapshot.hints.clone();
         for artifact in &artifacts {
-            if hints.iter().all(|hint| hint.id != artifact.id.as_str()) {
-                let expires = self.settings().retention.ttl.map(|ttl| Moment::now().after(ttl));
-                hints.push(ArtifactHint { expires, ..hint(artifact, snapshot) });
+            let (mut new, tool) = hint(artifact, snapshot);
+            let sensitivity =
+                self.settings().sensitivity_of(new.names.iter().map(String::as_str).chain([tool.as_str()]));
+            match hints.iter_mut().find(|hint| hint.id == new.id) {
+                // The same content may come from another place, where it is more sensitive.
+                Some(known) => known.sensitivity = known.sensitivity.max(Some(sensitivity)),
+                None => {
+                    new.expires = self.settings().retention.ttl.map(|ttl| Moment::now().after(ttl));
+                    new.sensitivity = Some(sensitivity);
+                    hints.push(new);
+                }
             }
         }
         hints.drain(..hints.len().saturating_sub(HINTS_MAX));
-        let contents = artifacts.iter().map(|artifact| artifact_content(artifact, snapshot)).collect();
+        let sensitivity = |artifact: &Artifact<'_>| {
+            let known = hints.iter().find(|hint| hint.id == artifact.id.as_str()).and_then(|hint| hint.sensitivity);
+            known.unwrap_or(self.settings().retention.sensitivity)
+        };
+        let contents =
+            artifacts.iter().map(|artifact| artifact_content(artifact, snapshot, sensitivity(artifact))).collect();
         let places: Vec<u64> = fresh.iter().map(|place| thread.message(*place).log_place() as u64).collect();
         let index = self.index(snapshot, &fresh);
         let (stored, small) = StoredPlan::of(&compaction, thread, snapshot.length, self.counter_label(), hints);
@@ -379,8 +393,8 @@ impl Engine {
         at: Moment,
     ) -> Vec<Write> {
         let retention = self.settings().retention;
-        let put = |ArtifactContent { id, text, tokens }: ArtifactContent| async move {
-            let options = PutOptions { sensitivity: retention.sensitivity, ttl: retention.ttl, tokens, at };
+        let put = |ArtifactContent { id, text, tokens, sensitivity }: ArtifactContent| async move {
+            let options = PutOptions { sensitivity, ttl: retention.ttl, tokens, at };
             let written = self.inner.artifacts.put(access, &snapshot.key.thread, text.as_bytes(), options).await;
             written.inspect_err(|error| tracing::warn!(artifact = id, %error, "failed to store an artifact"))
         };
@@ -489,7 +503,9 @@ fn completion_events(snapshot: &Snapshot, compaction: &Compaction, is_manual: bo
 }
 
 /// Runs planning on a blocking thread: it takes milliseconds of CPU.
-async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NotCompacted> {
+pub(super) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, NotCompacted> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "the planner panicked");
         NotCompacted::PlannerPanicked
@@ -540,16 +556,16 @@ fn touched(plan: &Plan, thread: &Thread) -> BTreeSet<usize> {
     places
 }
 
-fn artifact_content(artifact: &Artifact<'_>, snapshot: &Snapshot) -> ArtifactContent {
+fn artifact_content(artifact: &Artifact<'_>, snapshot: &Snapshot, sensitivity: Sensitivity) -> ArtifactContent {
     let message = snapshot.thread.message(artifact.place);
     let is_text = message.parts()[artifact.part].media().is_empty();
     let tokens = if is_text { snapshot.counter.count(artifact.content) } else { message.part_tokens(artifact.part) };
-    ArtifactContent { id: artifact.id.as_str().to_owned(), text: artifact.content.to_owned(), tokens }
+    ArtifactContent { id: artifact.id.as_str().to_owned(), text: artifact.content.to_owned(), tokens, sensitivity }
 }
 
 /// Returns the names that a question may use for an artifact: the paths, commands and addresses of the call that it
-/// answers.
-fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> ArtifactHint {
+/// answers; and the name of its tool.
+fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> (ArtifactHint, String) {
     let thread = &snapshot.thread;
     let message = thread.message(artifact.place);
     let mut names = Vec::new();
@@ -570,7 +586,8 @@ fn hint(artifact: &Artifact<'_>, snapshot: &Snapshot) -> ArtifactHint {
     let what = names.first().cloned().unwrap_or_else(|| tool.clone());
     let hint = format!("read it when the full text of {what} ({reference}) is needed");
     let id = artifact.id.as_str().to_owned();
-    ArtifactHint { id, place: message.log_place() as u64, hint, names, expires: None, is_media: !media.is_empty() }
+    let (place, is_media) = (message.log_place() as u64, !media.is_empty());
+    (ArtifactHint { id, place, hint, names, expires: None, sensitivity: None, is_media }, tool)
 }
 
 fn stats(plan: &Plan, thread: &Thread, summaries: usize) -> CompactionStats {

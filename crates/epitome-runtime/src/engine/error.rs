@@ -56,6 +56,9 @@ pub enum EngineError {
     /// The note cannot be kept.
     #[error("the note cannot be kept: {0}")]
     Note(String),
+    /// There is no handoff.
+    #[error("there is nothing to hand over: {0}")]
+    Handoff(String),
     /// The number is one of a compaction that was made before the thread came here.
     #[error("{0} is named by a summary that the thread came with; what it stands for is not kept here")]
     ForeignNumber(String),

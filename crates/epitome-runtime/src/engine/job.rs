@@ -129,7 +129,8 @@ impl Engine {
             current: described.current.clone(),
             ..PlanOptions::default()
         };
-        let snapshot = Snapshot::new(&engine, &loaded, dialect, trigger.room, options);
+        let tools = described.frame.tools.as_deref();
+        let snapshot = Snapshot::new(&engine, &loaded, (dialect, tools), trigger.room, options);
         Ok((engine, snapshot, described))
     }
 }

@@ -17,19 +17,28 @@ use crate::log::LogEntry;
 use crate::recall::{
     FileQuestion, MessageSelection, PromptLines, RecallRequest, RecallResult, file_answer, read_messages,
 };
-use crate::store::ArtifactRow;
+use crate::store::{ArtifactRow, Sensitivity};
 
 /// A summary that a thread came with is among its first messages.
 const FIRST_MESSAGES: u64 = 32;
 
 impl OpenThread {
-    /// Tells whether what left the prompt may be read: the thread's own permission, and that of what is kept of it.
-    fn may_read_back(&self) -> Result<()> {
+    /// Tells whether what left the prompt may be read: the thread's own permission, and that of the most sensitive content that is
+    /// kept of it. Messages have no sensitivity of their own, and one of them may quote another.
+    pub(super) fn may_read_back(&self) -> Result<()> {
         self.require(Permission::ReadThread)?;
-        match Permission::to_read(self.engine.settings().retention.sensitivity) {
+        let kept = self.state.hints.iter().filter_map(|hint| hint.sensitivity);
+        let strictest = kept.fold(self.engine.settings().retention.sensitivity, Sensitivity::max);
+        match Permission::to_read(strictest) {
             Some(permission) => self.require(permission),
             None => Ok(()),
         }
+    }
+
+    /// The sensitivity of an artifact that is read from the log.
+    fn sensitivity_in_log(&self, id: &str) -> Sensitivity {
+        let hint = self.state.hints.iter().find(|hint| hint.id == id);
+        hint.and_then(|hint| hint.sensitivity).unwrap_or(self.engine.settings().retention.sensitivity)
     }
 
     /// An artifact of this thread's tenant, on purpose. Where its bytes cannot be had, the log still holds it.
@@ -66,8 +75,8 @@ impl OpenThread {
 
     /// The content of an artifact as it stands in the log.
     async fn content_in_log(&self, id: &str) -> Option<Content> {
-        let retention = self.engine.settings().retention;
-        if !self.access.may_read(retention.sensitivity) {
+        let sensitivity = self.sensitivity_in_log(id);
+        if !self.access.may_read(sensitivity) {
             return None;
         }
         let hint = self.state.hints.iter().find(|hint| hint.id == id)?;
@@ -96,7 +105,7 @@ impl OpenThread {
             at: entry.at,
             expires: None,
             key_id: None,
-            sensitivity: retention.sensitivity,
+            sensitivity,
             bytes: content.len() as u64,
             tokens: thread.total().get().min(self.engine.counter().count(content).get()),
         };
@@ -125,7 +134,7 @@ impl OpenThread {
     }
 
     async fn if_in_log(&self, id: &str, denied: &Denied) -> Option<String> {
-        let allowed = self.engine.settings().auto_rehydrate.contains(&self.engine.settings().retention.sensitivity);
+        let allowed = self.engine.settings().auto_rehydrate.contains(&self.sensitivity_in_log(id));
         if may_be_in_the_log(denied) && allowed { self.content_in_log(id).await.map(Content::into_text) } else { None }
     }
 

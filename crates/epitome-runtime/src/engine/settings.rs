@@ -26,6 +26,8 @@ pub struct EngineSettings {
     pub retention: ArtifactRetention,
     /// Which artifacts may come back by themselves.
     pub auto_rehydrate: Vec<Sensitivity>,
+    /// Content of another sensitivity than the retention's own, by tool or path.
+    pub sensitivity_rules: Vec<SensitivityRule>,
     /// The most tokens of an answer of recall.
     pub recall_tokens: Tokens,
     /// The lifetime of cached summaries.
@@ -96,6 +98,45 @@ pub struct ArtifactRetention {
     pub sensitivity: Sensitivity,
 }
 
+/// A rule for the sensitivity of content, by what it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SensitivityRule {
+    /// The name of a tool, or a path or the end of one; `*` stands for anything.
+    pub pattern: String,
+    /// The sensitivity of what fits.
+    pub sensitivity: Sensitivity,
+}
+
+impl SensitivityRule {
+    /// Tells whether the name of a tool, a path or a file fits.
+    fn fits(&self, name: &str) -> bool {
+        let (pattern, name) = (self.pattern.to_lowercase(), name.to_lowercase());
+        fits(&pattern, &name) || fits(&format!("*/{pattern}"), &name)
+    }
+}
+
+/// Tells whether a text is a pattern in which `*` stands for anything.
+fn fits(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(start) else { return false };
+    let mut pieces: Vec<&str> = rest.split('*').collect();
+    let end = pieces.pop().unwrap_or_default();
+    for piece in pieces {
+        let Some(at) = left.find(piece) else { return false };
+        left = &left[at + piece.len()..];
+    }
+    left.ends_with(end)
+}
+
+impl EngineSettings {
+    /// The sensitivity of content with these names: its tool's, its file's. Of several rules the strictest counts.
+    pub fn sensitivity_of<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Sensitivity {
+        let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        let fitting = self.sensitivity_rules.iter().filter(|rule| names.iter().any(|name| rule.fits(name)));
+        fitting.map(|rule| rule.sensitivity).max().unwrap_or(self.retention.sensitivity)
+    }
+}
+
 impl EngineSettings {
     /// The settings of a policy.
     pub fn new(policy: Policy) -> Self {
@@ -107,6 +148,7 @@ impl EngineSettings {
             background: Background::Off,
             jobs: Jobs::default(),
             retention: ArtifactRetention::default(),
+            sensitivity_rules: Vec::new(),
             auto_rehydrate: vec![Sensitivity::Public, Sensitivity::Internal],
             recall_tokens: Tokens::new(2000),
             summary_cache: Duration::from_secs(30 * 24 * 3600),
@@ -134,5 +176,40 @@ impl EngineSettings {
 impl Default for EngineSettings {
     fn default() -> Self {
         EngineSettings::new(preset("ladder").expect("the default preset is there"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EngineSettings, SensitivityRule};
+    use crate::store::Sensitivity;
+
+    #[test]
+    fn content_is_as_sensitive_as_the_strictest_rule_for_its_tool_or_path_says() {
+        let rule = |pattern: &str, sensitivity| SensitivityRule { pattern: pattern.to_owned(), sensitivity };
+        let settings = EngineSettings {
+            sensitivity_rules: vec![
+                rule("crm_*", Sensitivity::Confidential),
+                rule("secrets/*", Sensitivity::Restricted),
+                rule("*.pem", Sensitivity::Restricted),
+                rule("ls", Sensitivity::Public),
+                rule("notes/a.md", Sensitivity::Confidential),
+            ],
+            ..EngineSettings::default()
+        };
+        let cases: [(&[&str], Sensitivity); 9] = [
+            (&["crm_lookup"], Sensitivity::Confidential),
+            (&["CRM_Lookup", "/w/secrets/key.txt"], Sensitivity::Restricted),
+            (&["read", "/w/tls/server.pem"], Sensitivity::Restricted),
+            (&["read", "secrets/key.txt"], Sensitivity::Restricted),
+            (&["read", "/w/secrets.md"], Sensitivity::Internal),
+            (&["ls"], Sensitivity::Public),
+            (&["/w/notes/a.md"], Sensitivity::Confidential),
+            (&["/w/notes/aa.md"], Sensitivity::Internal),
+            (&[], Sensitivity::Internal),
+        ];
+        for (names, expected) in cases {
+            assert_eq!(settings.sensitivity_of(names.iter().copied()), expected, "{names:?}");
+        }
     }
 }

@@ -50,9 +50,15 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// Takes a snapshot of what is loaded, under an engine's policy. The compaction and the tenant's artifact key are filled
-    /// into the options here.
-    pub fn new(engine: &Engine, loaded: &LoadedThread, dialect: Dialect, room: Room, options: PlanOptions) -> Self {
+    /// Takes a snapshot of what is loaded, under an engine's policy and what the request's tools declare. The compaction and the
+    /// tenant's artifact key are filled into the options here.
+    pub fn new(
+        engine: &Engine,
+        loaded: &LoadedThread,
+        (dialect, tools): (Dialect, Option<&str>),
+        room: Room,
+        options: PlanOptions,
+    ) -> Self {
         let artifact_key = engine.inner.log.vault().artifact_key(&loaded.row.key.tenant);
         let notes = &loaded.annotations;
         let mut pins = options.pins;
@@ -64,13 +70,17 @@ impl Snapshot {
                 summary.items.pins.retain(|pin| !notes.unpinned.contains(pin));
             }
         }
+        let mut policy = engine.policy();
+        if let Some(tools) = tools.and_then(|tools| policy.tools.with_declared(tools)) {
+            Arc::make_mut(&mut policy).tools = tools;
+        }
         Snapshot {
             key: loaded.row.key.clone(),
             thread: Arc::clone(&loaded.thread),
             hints: loaded.hints.clone(),
             length: loaded.row.length,
             version: loaded.row.version,
-            policy: engine.policy(),
+            policy,
             counter: Arc::clone(engine.counter()),
             dialect,
             room,

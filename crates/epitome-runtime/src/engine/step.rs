@@ -233,7 +233,8 @@ impl OpenThread {
             current: request.current.clone(),
             ..PlanOptions::default()
         };
-        let snapshot = Snapshot::new(&self.engine, &self.state, self.dialect, room, options);
+        let snapshot =
+            Snapshot::new(&self.engine, &self.state, (self.dialect, request.tools.as_deref()), room, options);
         Snapshot { length: self.length(), ..snapshot }
     }
 

@@ -43,16 +43,14 @@ impl Log {
             }
         };
         let (annotations, annotated) = self.annotations(key).await?;
-        let mut thread = Thread::new();
-        let is_threads = self.is_counted_with(&row, counter);
         let Some((_, stored)) = plan else {
-            for entry in self.read(&row, 0..row.length).await? {
-                restore(&mut thread, entry, meter, (is_threads, counter));
-            }
+            let mut thread = self.load_whole(&row, meter, counter).await?;
             annotations.apply(&mut thread);
             let (thread, hints) = (Arc::new(thread), Vec::new());
             return Ok(Some(LoadedThread { row, thread, compaction: None, hints, annotations, annotated }));
         };
+        let mut thread = Thread::new();
+        let is_threads = self.is_counted_with(&row, counter);
         let mut evicted = stored.evicted;
         for (start, end) in stored.loaded.iter().copied().chain([(stored.live_from, row.length)]) {
             for entry in self.read(&row, start..end).await? {
@@ -75,6 +73,16 @@ impl Log {
         annotations.apply(&mut thread);
         let (thread, compaction) = (Arc::new(thread), Some(Arc::new(compaction)));
         Ok(Some(LoadedThread { row, thread, compaction, hints: stored.hints, annotations, annotated }))
+    }
+
+    /// Loads every message of a thread, whatever its plans took out of the prompt.
+    pub(crate) async fn load_whole(&self, row: &ThreadRow, meter: &Meter<'_>, counter: &str) -> Result<Thread> {
+        let mut thread = Thread::new();
+        let is_threads = self.is_counted_with(row, counter);
+        for entry in self.read(row, 0..row.length).await? {
+            restore(&mut thread, entry, meter, (is_threads, counter));
+        }
+        Ok(thread)
     }
 }
 

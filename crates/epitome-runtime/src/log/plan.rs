@@ -5,7 +5,9 @@ use epitome::summary::StructuredSummary;
 use epitome::thread::{EvictedRun, Thread};
 use serde::{Deserialize, Serialize};
 
+use super::Log;
 use crate::ids::{Moment, ThreadKey};
+use crate::store::{Sensitivity, ThreadRow};
 
 /// The most items of a kind that a plan hands on to the next one. More than a summary has room for; without a limit
 /// every plan would hold the whole past once more, in the store and in the memory of whoever opens the thread.
@@ -44,6 +46,9 @@ pub struct ArtifactHint {
     /// When it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Moment>,
+    /// Its sensitivity, where a rule gave it one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sensitivity: Option<Sensitivity>,
     /// True if it is media: it is read on purpose, and never comes back as words.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_media: bool,
@@ -69,6 +74,19 @@ impl StoredPlan {
     }
 }
 
+impl Log {
+    /// Returns two sentences about a thread that was compacted: what it is about, and how things stand. `None` where they cannot be
+    /// read, as in a sealed thread.
+    pub async fn display_summary(&self, row: &ThreadRow) -> Option<String> {
+        if row.version == 0 {
+            return None;
+        }
+        let (_, plan) = self.plan(&row.key, None).await.ok()??;
+        let display = plan.compaction.summaries.first()?.items.display();
+        (!display.is_empty()).then_some(display)
+    }
+}
+
 /// Leaves the oldest items behind: the receipts of earlier plans account for them, and the log holds them. What must be in
 /// every prompt stays, and so does the first request.
 fn hand_on(items: &mut StructuredSummary) {
@@ -76,6 +94,8 @@ fn hand_on(items: &mut StructuredSummary) {
     leave_oldest(&mut items.facts, 0);
     leave_oldest(&mut items.files, 0);
     leave_oldest(&mut items.commands, 0);
+    leave_oldest(&mut items.artifacts, 0);
+    leave_oldest(&mut items.memory_reads, 0);
     leave_oldest(&mut items.errors, 0);
     leave_oldest(&mut items.values, 0);
     leave_oldest(&mut items.urls, 0);

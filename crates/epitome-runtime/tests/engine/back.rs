@@ -1,7 +1,10 @@
 //! What was moved out comes back when it is called for: into one prompt, within its limits, not too often.
 
 use epitome::budget::Tokens;
-use epitome_runtime::engine::{ArtifactRetention, Engine, EngineParts, EngineSettings, OpenThread, StepRequest};
+use epitome_runtime::artifact::{Access, Permission, Permissions};
+use epitome_runtime::engine::{
+    ArtifactRetention, Engine, EngineParts, EngineSettings, OpenThread, SensitivityRule, StepRequest,
+};
 use epitome_runtime::event::EventKind;
 use epitome_runtime::store::Sensitivity;
 use serde_json::json;
@@ -11,8 +14,12 @@ use crate::world::{holds, long, open, said, settings, turn};
 /// A thread with some long results moved out.
 async fn moved_out(sensitivity: Sensitivity) -> (Engine, OpenThread) {
     let retention = ArtifactRetention { sensitivity, ..ArtifactRetention::default() };
+    moved_out_under(EngineSettings { retention, ..settings() }).await
+}
+
+async fn moved_out_under(settings: EngineSettings) -> (Engine, OpenThread) {
     let window = Some(Tokens::new(26_000));
-    let engine = Engine::new(EngineParts::in_memory(EngineSettings { retention, window, ..settings() })).await.unwrap();
+    let engine = Engine::new(EngineParts::in_memory(EngineSettings { window, ..settings })).await.unwrap();
     let mut thread = open(&engine).await;
     for at in 0..5 {
         thread.append(long(at, 400)).await.unwrap();
@@ -104,4 +111,32 @@ async fn what_is_confidential_comes_back_on_purpose_only() {
     assert!(events.iter().any(|(_, event)| event.kind == EventKind::RehydrationBlockedSensitivity));
     assert!(thread.read_artifact(&id).await.unwrap().text().contains("padding"));
     assert_eq!(thread.quality().explicit_reads, 1);
+}
+
+#[tokio::test]
+async fn a_rule_makes_the_content_of_one_file_confidential_and_a_setting_says_what_comes_back() {
+    let (engine, thread) = moved_out(Sensitivity::Internal).await;
+    let names: Vec<String> = ids(&engine, &thread).await.into_iter().map(|(_, names)| names[0].clone()).collect();
+    assert!(names.len() >= 2 && names[0] != names[1], "{names:?}");
+    let file = names[0].rsplit('/').next().unwrap();
+    let rule = SensitivityRule { pattern: file.to_owned(), sensitivity: Sensitivity::Confidential };
+    let ruled = EngineSettings { sensitivity_rules: vec![rule], ..settings() };
+    let (engine, mut thread) = moved_out_under(ruled.clone()).await;
+    let hints = ids(&engine, &thread).await;
+    let id_of = |name: &str| hints.iter().find(|(_, names)| names[0] == *name).map(|(id, _)| id.clone()).unwrap();
+    let (secret, open) = (id_of(&names[0]), id_of(&names[1]));
+    let step = say(&mut thread, "user", &format!("Look at {secret} and at {open}.")).await;
+    assert_eq!(step.rehydrated.len(), 1, "only the other file comes back by itself");
+    // Who may not read confidential content reads the other artifact, and nothing back by number: a message may quote it.
+    let permissions = Permissions::all().without(Permission::ReadConfidential);
+    let access = Access { permissions, ..Access::owner(thread.key().tenant.clone(), "guest") };
+    let mut guest = engine.resume(&access, thread.key().thread.clone()).await.unwrap();
+    assert!(guest.read_artifact(&secret).await.is_err());
+    assert!(guest.read_artifact(&open).await.is_ok());
+    assert!(guest.read_message("m1", None).await.is_err());
+    assert!(thread.read_artifact(&secret).await.is_ok() && thread.read_message("m1", None).await.is_ok());
+    let all = EngineSettings { auto_rehydrate: Sensitivity::ALL.to_vec(), ..ruled };
+    let (_, mut thread) = moved_out_under(all).await;
+    let step = say(&mut thread, "user", &format!("What was in {file}?")).await;
+    assert_eq!(step.rehydrated.len(), 1, "where the setting allows it, it comes back");
 }

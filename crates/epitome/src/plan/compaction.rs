@@ -6,7 +6,7 @@ use super::record::{Action, ArtifactId, Record};
 use super::room::Room;
 use crate::budget::Tokens;
 use crate::policy::Rung;
-use crate::summary::{Receipt, Summary};
+use crate::summary::{Digest, Receipt, Summary};
 use crate::thread::{MessageId, Part, Thread};
 
 /// What leaves the prompt, as data tied to the thread it was made for.
@@ -92,6 +92,9 @@ pub struct Compaction {
     pub receipt: Receipt,
 }
 
+/// Every so many rounds a person is told that there were that many.
+const ROUNDS_MANY: u32 = 5;
+
 /// Content that a plan took out of the prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact<'a> {
@@ -119,6 +122,27 @@ impl Compaction {
             }
         }
         found
+    }
+
+    /// What tools did in the messages that were summarized. A summary stands for the earlier ones as well.
+    pub fn digest(&self) -> Digest {
+        self.summaries.first().map(|summary| summary.items.digest()).unwrap_or_default()
+    }
+
+    /// The number of compactions that the thread went through, this one included. In a message list it stands in the summary alone.
+    pub fn rounds(&self) -> u32 {
+        self.summaries.iter().map(|summary| summary.items.rounds).fold(self.plan.round, u32::max)
+    }
+
+    /// Warns, every so many rounds, that a thread was compacted often.
+    pub fn round_warning(&self) -> Option<String> {
+        let rounds = self.rounds();
+        (rounds > 0 && rounds.is_multiple_of(ROUNDS_MANY)).then(|| {
+            format!(
+                "This thread was compacted {rounds} times. Details are lost each time, and answers get less accurate; begin a \
+                 new thread when the task changes."
+            )
+        })
     }
 
     /// The tokens of the prompt for a thread that may have grown since: what was planned plus what is new.

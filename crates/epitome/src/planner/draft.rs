@@ -89,7 +89,7 @@ impl Planner<'_> {
             state: carried.workstream.as_ref(),
             carried: Some(&carried),
             instructions: &instructions,
-            is_handoff: policy.is_handoff() && !instructions.is_empty(),
+            is_handoff: pending.hands_over,
             tools: &policy.tools,
             shows: &shows,
             limits: RequestLimits {
@@ -119,7 +119,6 @@ impl Planner<'_> {
             return self.carry_out(&plan, self.earlier().to_vec(), false);
         };
         order.pins = self.pins();
-        let plan = Plan { warnings: plan.warnings.into_iter().chain(many_rounds(plan.round)).collect(), ..plan };
         let summarized = |order: &PendingSummary| {
             let pending = SummaryContext { thread: self.thread, policy: self.policy, meter: self.meter, order };
             vec![summarize(&pending, written.clone())]
@@ -141,6 +140,8 @@ impl Planner<'_> {
             }
             compaction = again;
         }
+        let warning = compaction.round_warning();
+        compaction.plan.warnings.extend(warning);
         compaction
     }
 
@@ -226,20 +227,6 @@ impl Planner<'_> {
         let parts = parts.map(|(name, tokens)| (name.to_owned(), tokens)).collect();
         plan.shortfall = (over > Tokens::ZERO).then_some(Shortfall { over, floor: tokens, parts });
     }
-}
-
-/// Every so many rounds a person is told that there were that many.
-const ROUNDS_MANY: u32 = 5;
-
-/// Warns of a thread that was compacted often.
-fn many_rounds(round: u32) -> Option<String> {
-    let is_many = round >= ROUNDS_MANY && round.is_multiple_of(ROUNDS_MANY);
-    is_many.then(|| {
-        format!(
-            "This thread was compacted {round} times. Details are lost each time, and answers get less accurate; begin a new \
-             thread when the task changes."
-        )
-    })
 }
 
 /// What a prompt has of a message.

@@ -81,6 +81,12 @@ impl<'a> Planner<'a> {
         Planner { thread, policy, meter, room, options }
     }
 
+    /// Tells whether the summary is for another thread with a goal.
+    fn hands_over(&self) -> bool {
+        let has_goal = self.options.instructions.as_ref().is_some_and(|goal| !goal.trim().is_empty());
+        self.options.hands_over && has_goal && self.policy.is_handoff()
+    }
+
     /// Plans and carries the plan out with the embedded summarizer; `None` where there is nothing to do or to gain.
     pub fn compact(&self) -> Option<Compaction> {
         match self.decide() {

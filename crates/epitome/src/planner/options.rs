@@ -26,6 +26,9 @@ pub struct PlanOptions {
     pub pins: Vec<String>,
     /// The user's instructions for the summary.
     pub instructions: Option<String>,
+    /// The summary begins another thread, whose goal are the instructions: nothing else of this one goes along. Only under a policy
+    /// that writes handoffs.
+    pub hands_over: bool,
     /// The workstream state that is kept beside the thread; without it, the one in the earlier summary.
     pub workstream: Option<WorkstreamState>,
     /// The state of the provider's cache.

@@ -264,7 +264,8 @@ fn pending(board: &Board<'_>, span: &Span, kept: &[MessageId], limit: Tokens) ->
             edits.entry(part.place).or_default().push(record);
         }
     }
-    for place in (0..thread.len()).filter(stays) {
+    let hands_over = board.planner.hands_over();
+    for place in (0..thread.len()).filter(|place| stays(place) && !hands_over) {
         let edited = edits.get(&place).into_iter().flatten();
         let stand_ins: Vec<String> =
             edited.map(|record| stand_in(thread, record, &board.planner.policy.tools, board.planner.meter)).collect();
@@ -283,6 +284,7 @@ fn pending(board: &Board<'_>, span: &Span, kept: &[MessageId], limit: Tokens) ->
         splits_turn: board.tail.splits_turn,
         pins: Vec::new(),
         focus: board.planner.options.instructions.clone().unwrap_or_default(),
+        hands_over,
         round: board.planner.options.round(),
         earlier: earlier.map(|summary| summary.items.clone()),
         written: earlier.map(|summary| summary.written.clone()).unwrap_or_default(),

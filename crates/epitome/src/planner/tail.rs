@@ -280,7 +280,8 @@ impl Planner<'_> {
 
     fn tail_at(&self, from: usize) -> ProtectedTail {
         let thread = self.thread;
-        let from = self.allowed_start(from.min(thread.in_flight().or_else(|| self.unanswered_start()).unwrap_or(from)));
+        let in_flight = thread.in_flight().filter(|_| !self.hands_over());
+        let from = self.allowed_start(from.min(in_flight.or_else(|| self.unanswered_start()).unwrap_or(from)));
         let (mut held, mut task) = (Vec::new(), None);
         if self.options.shape == PromptShape::Free {
             let request = open_request_with_media(thread).filter(|place| *place < from);
@@ -298,6 +299,10 @@ impl Planner<'_> {
     /// Returns where the tail must begin at the latest, so that unanswered messages stay whole: always with media, otherwise
     /// while they fit.
     fn unanswered_start(&self) -> Option<usize> {
+        // Nothing but the summary goes into the new thread.
+        if self.hands_over() {
+            return None;
+        }
         if let Some(shown) = unanswered_media_from(self.thread) {
             return Some(shown);
         }

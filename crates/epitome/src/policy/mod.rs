@@ -12,7 +12,7 @@ mod tools;
 pub use call::CallMeaning;
 pub(crate) use call::{ArgumentKind, is_partial};
 pub use error::PolicyError;
-pub(crate) use outcome::{CallEnding, only_shows};
+pub(crate) use outcome::{CallEnding, only_shows, still_runs};
 pub use preset::{Preset, preset};
 pub use schema::{
     CachePrices, ClearRules, CountRules, CutPlace, ExternalizeRules, Policy, ProtectRules, ReadBy, RehydrateRules,

@@ -50,6 +50,8 @@ struct OutcomeWords {
     broken_off: LowerList,
     timed_out: LowerList,
     cut_short: LowerList,
+    running: LowerList,
+    running_states: LowerList,
     failures: LowerList,
     nothing_to_show: LowerList,
     failed_lines: WordList,
@@ -107,6 +109,18 @@ impl Tools {
             (_, Some(_)) => read,
         }
     }
+}
+
+/// Tells whether the output of a command says that it goes on in the background: how it ends is not known yet.
+pub(crate) fn still_runs(output: &str) -> bool {
+    let text = output.trim();
+    if text.starts_with('{') && text.len() <= JSON_BYTES_MAX {
+        let object: Option<Map<String, Value>> = serde_json::from_str(text).ok();
+        let state =
+            object.as_ref().and_then(|object| ["status", "state"].iter().find_map(|key| object.get(*key)?.as_str()));
+        return state.is_some_and(|state| WORDS.running_states.contains(&state.to_ascii_lowercase()));
+    }
+    edge_lines(text).any(|line| WORDS.running.starts_ignoring_case(line))
 }
 
 /// The kind of an output, by the call that it answers: it decides what may be read from it.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::budget::Tokens;
 use crate::thread::{Durability, ToolResult};
@@ -33,6 +34,9 @@ impl Default for Tools {
         }
     }
 }
+
+/// The key of a JSON schema under which a tool declares the durability of its results.
+const DECLARED: &str = "x-epitome-durability";
 
 /// One tool's rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -110,11 +114,33 @@ impl Tools {
         }
     }
 
+    /// Returns these with what a request's tool definitions declare, a list in any dialect: `"x-epitome-durability": "ephemeral"` in the
+    /// JSON schema of a tool's parameters. What a rule says of a tool counts more. `None` where nothing is declared, as in most
+    /// requests.
+    pub fn with_declared(&self, definitions: &str) -> Option<Tools> {
+        if !definitions.contains(DECLARED) {
+            return None;
+        }
+        let mut tools = self.clone();
+        let definitions: Vec<Value> = serde_json::from_str(definitions).unwrap_or_default();
+        for definition in &definitions {
+            let tool = definition.get("function").unwrap_or(definition);
+            let schema = ["parameters", "input_schema", "inputSchema"].iter().find_map(|key| tool.get(*key));
+            let declared = schema.and_then(|schema| Durability::deserialize(schema.get(DECLARED)?).ok());
+            let (Some(name), Some(durability)) = (tool.get("name").and_then(Value::as_str), declared) else { continue };
+            let rule = self.rule(name).cloned().unwrap_or_default();
+            if rule.durability.is_none() {
+                tools.rules.insert(name.to_owned(), ToolRule { durability: Some(durability), ..rule });
+            }
+        }
+        Some(tools)
+    }
+
     /// Returns the fields of a result that must survive it: its envelope's own, and those that the tool's rule names.
     pub fn preserved_fields(&self, result: &ToolResult) -> BTreeMap<String, String> {
         let mut fields = result.key_fields.clone();
         let Some(rule) = self.rule(&result.tool) else { return fields };
-        if let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&result.text) {
+        if let Ok(Value::Object(object)) = serde_json::from_str(&result.text) {
             for name in &rule.preserve {
                 if let Some(value) = object.get(name) {
                     fields.insert(name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned));
@@ -223,6 +249,41 @@ mod tests {
         for (tool, own, expected) in cases {
             assert_eq!(tools.durability(&result(tool, own)), expected, "{tool}");
         }
+    }
+
+    #[test]
+    fn a_tool_declares_its_durability_in_its_schema_and_a_rule_says_otherwise() {
+        let mut tools = Tools::default();
+        let rule = ToolRule { durability: Some(Durability::Anchoring), ..ToolRule::default() };
+        tools.rules.insert("order".into(), rule);
+        tools.rules.insert("quote".into(), ToolRule { preserve: vec!["price".into()], ..ToolRule::default() });
+        let schema = |durability: &str| format!(r#"{{"type":"object","x-epitome-durability":"{durability}"}}"#);
+        let chat = format!(
+            r#"[{{"type":"function","function":{{"name":"quote","parameters":{}}}}},{{"type":"function","function":{{"name":"order","parameters":{}}}}}]"#,
+            schema("non-replayable"),
+            schema("ephemeral")
+        );
+        let anthropic = format!(
+            r#"[{{"name":"scan","input_schema":{}}},{{"name":"odd","input_schema":{}}}]"#,
+            schema("ephemeral"),
+            schema("forever")
+        );
+        let responses = format!(r#"[{{"type":"function","name":"page","parameters":{}}}]"#, schema("replayable"));
+        for definitions in [chat.as_str(), &anthropic, &responses, "x-epitome-durability", "[]"] {
+            tools = tools.with_declared(definitions).unwrap_or(tools);
+        }
+        for (tool, expected) in [
+            ("quote", Durability::NonReplayable),
+            ("order", Durability::Anchoring),
+            ("scan", Durability::Ephemeral),
+            ("odd", Durability::Anchoring),
+            ("page", Durability::Replayable),
+        ] {
+            let mut result = ToolResult::new("c", "x", Outcome::Success);
+            result.tool = tool.into();
+            assert_eq!(tools.durability(&result), expected, "{tool}");
+        }
+        assert_eq!(tools.rules["quote"].preserve, ["price"]);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::budget::{Meter, Tokens, truncate};
 use crate::plan::{Action, ClearReason, Record, part_content};
 use crate::policy::{CallEnding, CallMeaning, ReadBy, Tools};
-use crate::summary::{GAP, clip_middle, gist, one_line};
-use crate::thread::{Durability, Media, MediaKind, MessageId, Part, Thread, ToolResult};
+use crate::summary::{CommandEnding, GAP, clip_middle, gist, one_line};
+use crate::thread::{Durability, Media, MediaKind, Message, MessageId, Part, Role, Thread, ToolResult};
 
 /// The words that stand in the place of a record's span or part; empty for a summary, which has its own.
 pub(crate) fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: Meter<'_>) -> String {
@@ -27,7 +27,10 @@ pub(crate) fn stand_in(thread: &Thread, record: &Record, tools: &Tools, meter: M
             let ending = tools.ending_at(thread, part.place, result);
             let mut text = cleared(thread, heading(result, ending), why, preserved);
             if *why == ClearReason::Durability && tools.durability(result) == Durability::Anchoring {
-                text.push_str(&format!("\nSummary: {}", gist(None, &result.text, ending.failed(), "").full));
+                text.push_str(&format!(
+                    "\nSummary: {}",
+                    gist(None, &result.text, CommandEnding::of(ending, &result.text), "").full
+                ));
             }
             text + &media_lines(result)
         }
@@ -49,6 +52,8 @@ pub(crate) fn is_stand_in(text: &str) -> bool {
 
 /// The most results of a dropped span that an index of it names fields of.
 const ANCHORS_MAX: usize = 12;
+/// The most characters of the words that a dropped span is quoted by.
+const QUOTE_CHARS_MAX: usize = 120;
 
 fn dropped(thread: &Thread, record: &Record, keywords: &[String], tools: &Tools) -> String {
     let (first, last) = record.span.turns();
@@ -59,6 +64,14 @@ fn dropped(thread: &Thread, record: &Record, keywords: &[String], tools: &Tools)
         text.push_str("\nIt was about: ");
         text.push_str(&keywords.join(", "));
     }
+    let said = |role: Role| range.clone().filter(move |place| speaks(thread.message(*place), role));
+    for (name, place) in [("It began", said(Role::User).next()), ("It ended", said(Role::Assistant).next_back())] {
+        let Some(place) = place else { continue };
+        let message = thread.message(place);
+        let words = if message.role() == Role::User { message.own_text() } else { message.text() };
+        let words = one_line(words.trim().lines().next().unwrap_or_default(), QUOTE_CHARS_MAX);
+        text.push_str(&format!("\n{name}, {}: \"{words}\"", thread.reference(place)));
+    }
     let results = range.rev().flat_map(|place| thread.message(place).results().map(move |(_, result)| (place, result)));
     let anchored = results.filter(|(_, result)| tools.durability(result) == Durability::Anchoring);
     let fields = anchored.map(|(place, result)| (place, result, tools.preserved_fields(result)));
@@ -67,6 +80,12 @@ fn dropped(thread: &Thread, record: &Record, keywords: &[String], tools: &Tools)
         text.push_str(&format!("\n{} {heading}{}", thread.reference(place), key_data(&fields)));
     }
     text
+}
+
+/// Tells whether somebody says something in a message: a person, or the agent beside its calls.
+fn speaks(message: &Message, role: Role) -> bool {
+    let has_words = if role == Role::User { message.opens_turn() } else { !message.text().trim().is_empty() };
+    message.role() == role && has_words && !message.is_summary()
 }
 
 /// The fields that survive a result, on a line of their own.
@@ -116,7 +135,7 @@ fn pointer(
         let ending = tools.ending_at(thread, place, result);
         let outcome = ending.outcome.map(|outcome| format!("{outcome}, ")).unwrap_or_default();
         let fields = key_data(&tools.preserved_fields(result));
-        summary = format!("; {outcome}{}{fields}", gist(None, content, ending.failed(), "").full);
+        summary = format!("; {outcome}{}{fields}", gist(None, content, CommandEnding::of(ending, content), "").full);
         media = media_lines(result);
         subject = thread.call_of(place, result).and_then(|call| call_subject(&tools.meaning(call)));
     }

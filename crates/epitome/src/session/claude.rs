@@ -226,7 +226,11 @@ impl Claude {
             "parentUuid": null, "logicalParentUuid": logical, "isSidechain": false, "type": "system",
             "subtype": "compact_boundary", "content": "Conversation compacted", "isMeta": false, "timestamp": stamp,
             "uuid": uuid, "level": "info",
-            "compactMetadata": {"trigger": compacted.occasion.name(), "preTokens": compacted.tokens_before},
+            "compactMetadata": {
+                "trigger": compacted.occasion.name(), "preTokens": compacted.tokens_before,
+                // The agent compacts when its window is nearly full; our count of a context says nothing of that.
+                "epitome": {"tokens_after": compacted.tokens_after},
+            },
         });
         let mut lines = vec![with_fields(&boundary.to_string(), &setting)];
         let mut copies =
@@ -418,10 +422,10 @@ fn read_attachment(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> K
 
 fn read_boundary(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> Kind {
     let about = fields.inner("compactMetadata");
-    reading.compaction(line, String::new(), about.as_ref().and_then(|about| about.number("preTokens")));
-    if let Some(mark) = reading.marks.last_mut() {
-        mark.automatic = about.as_ref().and_then(|about| about.text("trigger")).as_deref() == Some("auto");
-    }
+    let tokens_before = about.as_ref().and_then(|about| about.number("preTokens"));
+    let trigger = about.as_ref().and_then(|about| about.text("trigger"));
+    let own = about.as_ref().is_some_and(|about| about.has("epitome"));
+    reading.compaction(line, String::new(), tokens_before, (trigger, own));
     Kind::Boundary(Box::new(about.map(|about| read_kept(&about)).unwrap_or_default()))
 }
 

@@ -203,7 +203,7 @@ impl Codex {
             compacted.messages.iter().map(|message| message.json(Dialect::Responses, kept)).collect();
         let payload = json!({
             "message": compacted.summary, "replacement_history": null, "window_id": null,
-            "epitome": {"tokens_before": compacted.tokens_before, "tokens_after": compacted.tokens_after, "trigger": "manual"},
+            "epitome": {"tokens_before": compacted.tokens_before, "tokens_after": compacted.tokens_after, "trigger": compacted.occasion.name()},
         });
         let mut changes = self.windows.next(ids);
         changes.push(("replacement_history", Some(format!("[{}]", items.join(",")))));
@@ -275,8 +275,10 @@ fn read_compacted(line: &Line, raw: &Raw, payload: &Fields<'_>, reading: &mut Re
         let items: Vec<&serde_json::value::RawValue> = serde_json::from_str(list).ok()?;
         Some(items.into_iter().map(|item| raw.piece(item.get())).collect())
     });
-    let before = payload.inner("epitome").and_then(|own| own.number("tokens_before"));
-    reading.compaction(line, message.clone(), before);
+    let own = payload.inner("epitome");
+    let before = own.as_ref().and_then(|own| own.number("tokens_before"));
+    let trigger = own.as_ref().and_then(|own| own.text("trigger"));
+    reading.compaction(line, message.clone(), before, (trigger, own.is_some()));
     Node::CompactedContext { message, history }
 }
 

@@ -144,8 +144,10 @@ pub struct RecordedCompaction {
     pub summary: String,
     /// The size of the context before it, where the file tells.
     pub tokens_before: Option<u64>,
-    /// Whether the agent made it by itself because its window was nearly full.
+    /// Whether the size of the context was its occasion, rather than a person.
     pub automatic: bool,
+    /// Whether epitome wrote it: its sizes are our counts, and say nothing of the agent's window.
+    pub own: bool,
     /// Which messages of the log the model saw just before it.
     pub before: Vec<usize>,
     /// Which messages of the log the model saw just after it.
@@ -403,6 +405,7 @@ impl RecordedCompaction {
             summary: mark.summary,
             tokens_before: mark.tokens_before,
             automatic: mark.automatic,
+            own: mark.own,
         }
     }
 }

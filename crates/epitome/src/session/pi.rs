@@ -178,7 +178,8 @@ impl Pi {
             }
         }
         entry["tokensBefore"] = json!(compacted.tokens_before);
-        entry["details"] = json!({"tokensAfter": compacted.tokens_after, "trigger": "manual"});
+        entry["details"] =
+            json!({"tokensAfter": compacted.tokens_after, "trigger": compacted.occasion.name(), "by": "epitome"});
         entry["fromHook"] = json!(true);
         Ok(entry.to_string())
     }
@@ -309,7 +310,10 @@ fn read_compaction(line: &Line, fields: &Fields<'_>, reading: &mut Reading) -> W
         (_, _, Some(index)) => Keep::Index(index),
         _ => Keep::Nothing,
     };
-    reading.compaction(line, summary.clone(), fields.number("tokensBefore"));
+    let details = fields.inner("details");
+    let of_details = |key| details.as_ref().and_then(|details| details.text(key));
+    let own = of_details("by").as_deref() == Some("epitome");
+    reading.compaction(line, summary.clone(), fields.number("tokensBefore"), (of_details("trigger"), own));
     What::Compaction { summary, keep, raw: line.raw.clone() }
 }
 

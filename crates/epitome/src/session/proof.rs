@@ -27,7 +27,7 @@ impl Session {
 
     /// The window that the newest automatic compaction ran into, unless a prompt since was larger.
     fn overrun_window(&self) -> Option<ProvenWindow> {
-        let compaction = self.compactions.iter().rev().find(|compaction| compaction.automatic)?;
+        let compaction = self.compactions.iter().rev().find(|compaction| compaction.automatic && !compaction.own)?;
         let at = compaction.tokens_before?;
         let window = SOLD.into_iter().find(|window| at <= *window)?;
         if (at as f64) < window as f64 * FULL_SHARE || !self.is_of_same_model(compaction) {

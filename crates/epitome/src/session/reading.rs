@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::known::is_known_entry;
 use super::lines::Line;
 use super::notice::{Tally, of_type};
-use super::{Entry, EntryKind, Format, LogMessage};
+use super::{CompactionOccasion, Entry, EntryKind, Format, LogMessage};
 use crate::message::{NewMessage, Part, Raw};
 
 /// A session as its reader found it.
@@ -31,6 +31,8 @@ pub(super) struct Mark {
     pub(super) summary: String,
     pub(super) tokens_before: Option<u64>,
     pub(super) automatic: bool,
+    /// epitome wrote it.
+    pub(super) own: bool,
 }
 
 /// What a file tells beside the conversation.
@@ -75,10 +77,19 @@ impl Reading {
         self.entry(line, EntryKind::Message(at));
         &mut self.log[at]
     }
-    pub(super) fn compaction(&mut self, line: &Line, summary: String, tokens_before: Option<u64>) {
+
+    /// Adds the entry of a compaction. `trigger` is its occasion as the file tells it.
+    pub(super) fn compaction(
+        &mut self,
+        line: &Line,
+        summary: String,
+        tokens_before: Option<u64>,
+        (trigger, own): (Option<String>, bool),
+    ) {
         let entry = self.entries.len();
         self.entry(line, EntryKind::Compaction(self.marks.len()));
-        self.marks.push(Mark { entry, settled: entry + 1, summary, tokens_before, automatic: false });
+        let automatic = trigger.as_deref() == Some(CompactionOccasion::Auto.name());
+        self.marks.push(Mark { entry, settled: entry + 1, summary, tokens_before, automatic, own });
     }
 
     /// Adds a line that is neither.

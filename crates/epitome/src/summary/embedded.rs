@@ -21,10 +21,10 @@ use std::fmt::Write;
 use super::arguments::CallArguments;
 use super::clip::{GAP, clip_middle, one_line, outline};
 use super::constraint::gives_reason;
-use super::digest::{file_table, inventory, last_number};
+use super::digest::{digest_lines, file_table, last_number};
 use super::excerpt::render_excerpts;
 use super::extract::{extract, first_line, turn_context, update_request_states};
-use super::handoff::{is_handoff, keep_about};
+use super::handoff::{Subject, is_handoff, left_out_line};
 use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
 use super::merge::{forget_revised, merge, merge_model, without_written};
 use super::parse::{DONE_SO_FAR, RequestLabel, SHORT_BYTES_MAX};
@@ -243,6 +243,8 @@ struct SectionWriter<'p, 'a> {
     open: &'static str,
     /// The sections that the user limits the summary to, where they do and there is something of it.
     wanted: Option<HashSet<Section>>,
+    /// What a handoff is about: nothing else goes along.
+    subject: Option<Subject>,
 }
 
 impl<'p, 'a> SectionWriter<'p, 'a> {
@@ -264,6 +266,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             root: String::new(),
             open: "",
             wanted: wanted.filter(|wanted| has_any(items, wanted)),
+            subject: None,
         }
     }
 
@@ -274,6 +277,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let requests = order.earlier.as_ref().map_or(&[][..], |earlier| &earlier.requests);
         let mut passages = Passages::of(thread, &arguments, tools, requests);
         self.root.clone_from(&passages.root);
+        if is_handoff(self.pending) {
+            self.subject = Some(Subject::of(&order.focus, &passages, &self.items.requests));
+        }
         self.write_handoff_goal();
         self.write_pins();
         self.write_goal();
@@ -325,6 +331,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     fn share(&self, share: f64) -> Tokens {
         self.limit.share(share).min(self.left())
+    }
+
+    /// Tells whether a line goes along: in a handoff, what shares the subject of the goal.
+    fn is_needed(&self, line: &str) -> bool {
+        self.subject.as_ref().is_none_or(|subject| subject.covers(line))
     }
 
     /// Opens a section; `false` when the form leaves it out.
@@ -484,8 +495,12 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if said.iter().map(|words| words.tokens).sum::<Tokens>() > room {
             thin_out(&mut said, room, self.share(CROWDED_SHARE) - self.open_request_tokens());
         }
-        if said.is_empty() || !self.open_section(Section::Requests) {
+        let left_out = left_out_line(&self.not_needed());
+        if said.is_empty() && left_out.is_none() || !self.open_section(Section::Requests) {
             return;
+        }
+        if let Some(line) = left_out {
+            let _ = writeln!(self.out, "{line}");
         }
         for words in said {
             let label = words.label.render();
@@ -505,10 +520,21 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         (self.count(&task.text) + LABEL_TOKENS).min(self.share(OPEN_PASTED_SHARE))
     }
 
+    /// Returns the places of the user's words that a handoff leaves out.
+    fn not_needed(&self) -> Vec<usize> {
+        let Some(subject) = &self.subject else { return Vec::new() };
+        let others = self.items.requests.iter().filter(|request| !subject.covers_request(request));
+        let mut places: Vec<usize> = others.map(|request| request.place).collect();
+        places.dedup();
+        places
+    }
+
     /// Returns the user's words that no other part of the prompt shows.
     fn said(&self) -> Vec<SaidWords> {
         let mut said = Vec::new();
-        for request in &self.items.requests {
+        let is_needed =
+            |request: &&UserRequest| self.subject.as_ref().is_none_or(|subject| subject.covers_request(request));
+        for request in self.items.requests.iter().filter(is_needed) {
             let is_long = request.text.len() > SHORT_BYTES_MAX;
             // Of what is retold, several pieces are in one message.
             let is_retold = request.context == Some(RequestContext::Retold);
@@ -553,10 +579,10 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         // A long list of failures leaves room for the other kinds.
         let most = (self.share(STATE_SHARE).get() * STATE_CHARS_PER_TOKEN) as usize / self.items.state.len().max(1);
         let lines = self.items.state.iter().map(|line| self.state_line(line, most.max(STATE_CHARS_MIN)));
-        let lines = lines.collect();
+        let lines = lines.filter(|line| self.is_needed(line)).collect();
         let least = STATE_TOKENS_MIN / self.limit.get().max(1) as f64;
         self.write_newest(Section::State, lines, STATE_SHARE.max(least));
-        if let Some((number, command)) = self.newest_command()
+        if let Some((number, command)) = self.newest_command().filter(|(_, command)| self.is_needed(command))
             && self.open_section(Section::State)
         {
             let _ = writeln!(self.out, "- The newest command of the user (m{number}): {command}");
@@ -640,6 +666,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
                 _ => {}
             }
         }
+        actions.retain(|(.., line)| self.is_needed(line));
         actions.sort_unstable();
         let mut room = self.share(ACTIONS_SHARE);
         let mut kept = Vec::new();
@@ -674,6 +701,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let split = || self.items.turn_context.as_ref().map(|context| context.request.clone());
         let is_last = self.items.current_task.is_some();
         let Some(task) = self.items.current_task.clone().or_else(split) else { return };
+        if !self.is_needed(&task.text) {
+            return;
+        }
         let is_told = self.is_in_prompt(&task.text);
         if is_told && is_last {
             return self.write_turn_progress();
@@ -742,7 +772,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Writes the names of images and files that left with the span, the newest as far as they fit; the others are counted.
     fn write_media(&mut self) {
-        let gone: Vec<&Quote> = self.items.media.iter().filter(|quote| !self.stays(quote.place)).collect();
+        let is_gone = |quote: &&Quote| !self.stays(quote.place) && self.is_needed(&quote.text);
+        let gone: Vec<&Quote> = self.items.media.iter().filter(is_gone).collect();
         let mut room = self.share(MEDIA_SHARE).max(MEDIA_TOKENS_MIN).min(self.left());
         let mut lines: Vec<String> = Vec::new();
         for Quote { text, place } in gone.iter().rev() {
@@ -765,7 +796,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     }
 
     fn write_facts(&mut self) {
-        let lines: Vec<String> = self.items.facts.iter().map(|quote| quote.text.clone()).collect();
+        let mut lines: Vec<String> = self.items.facts.iter().map(|quote| quote.text.clone()).collect();
+        // A model was told the goal: what it wrote is about it.
+        lines.retain(|line| self.has_written || self.is_needed(line));
         let share = if self.has_written { WRITTEN_FACTS_SHARE } else { FACTS_SHARE };
         self.write_newest(Section::Facts, lines, share);
     }
@@ -787,6 +820,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let mut lines: Vec<String> = done.chain(open).collect();
         // The lists of a workstream have it.
         lines.retain(|line| self.items.workstream.is_none() || !self.out.contains(task_words(line)));
+        lines.retain(|line| self.has_written || self.is_needed(line));
         let kept = self.newest_fitting(lines, self.written_share(PLAN_SHARE));
         // A list that is all ticked looks as if nothing remained, whatever was asked for after it.
         if let Some(after) = self.request_after_plan().filter(|_| !kept.is_empty())
@@ -810,7 +844,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let mut items: Vec<&OpenItem> = self.items.open_items.iter().collect();
         items.sort_by_key(|item| std::cmp::Reverse(item.priority));
         let mut lines: Vec<String> = items.into_iter().map(open_line).collect();
-        lines.retain(|line| !self.is_in_prompt(line));
+        lines.retain(|line| !self.is_in_prompt(line) && (self.has_written || self.is_needed(line)));
         let mut kept = self.newest_fitting(lines, self.written_share(2.0 * SIDE_SHARE));
         kept.reverse();
         self.write_bullets(Section::OpenItems, &kept);
@@ -834,7 +868,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let mut lines: Vec<String> = Vec::new();
         for error in open {
             let line = format!("{}: {} (m{})", error.about, error.line, error.place + 1);
-            if !lines.contains(&line) {
+            if !lines.contains(&line) && self.is_needed(&line) {
                 lines.push(line);
             }
         }
@@ -849,7 +883,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let lines: Vec<String> = lines.collect();
         if !self.has_written {
             // A sentence of the agent that gives no reason is told better by the lines around it.
-            let lines = lines.into_iter().filter(|line| gives_reason(line)).collect();
+            let lines = lines.into_iter().filter(|line| gives_reason(line) && self.is_needed(line)).collect();
             // A small summary has room for one of them too.
             let least = DECISION_TOKENS_MIN / self.limit.get().max(1) as f64;
             return self.write_newest(Section::Decisions, lines, SIDE_SHARE.max(least));
@@ -866,7 +900,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             let ending = outcome.outcome.map(|ending| format!("{ending}, ")).unwrap_or_default();
             format!("{}: {ending}{}", outcome.tool, fields.join(", "))
         });
-        let lines: Vec<String> = lines.filter(|line| !self.is_in_prompt(line)).collect();
+        let lines: Vec<String> = lines.filter(|line| !self.is_in_prompt(line) && self.is_needed(line)).collect();
         self.write_bullets(Section::Outcomes, &lines);
     }
 
@@ -882,9 +916,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         }
         let lines = match self.form {
             SummaryForm::Session => file_table(self.items),
-            _ => {
-                inventory(self.pending.thread, self.pending.order.span.range(), &self.pending.policy.tools, self.items)
-            }
+            _ => digest_lines(self.items),
         };
         // The newest work goes in first, a table's head before it, and files that were only read after it.
         let mut order: Vec<usize> = (0..lines.len()).collect();
@@ -913,8 +945,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if self.wanted.as_ref().is_some_and(|wanted| !wanted.contains(&Section::Files)) {
             return;
         }
-        if is_handoff(pending) {
-            keep_about(passages, &pending.order.focus);
+        if let Some(subject) = &self.subject {
+            subject.keep_about(passages);
         }
         let closing =
             closing(self.form, self.items.rounds).map_or(Tokens::ZERO, |line| self.count(&line) + Tokens::new(1));

@@ -8,16 +8,17 @@ use std::ops::Range;
 use super::answered::answered;
 use super::clip::one_line;
 use super::constraint::decisions;
+use super::digest::{artifact_of, memory_read_of};
 use super::parse::{listed_user_messages, parse_items};
 use super::speech::{approval, constraints, is_rule, takes_back};
 use super::structured::{
-    CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState,
-    StructuredSummary, ToolOutcome, TurnContext, UserRequest,
+    CommandEnding, CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestContext,
+    RequestState, StructuredSummary, ToolOutcome, TurnContext, UserRequest,
 };
 use super::values::{ids, numbers, urls};
 use super::work_state::{note_state, only_reads};
 use crate::message::{SaidInResult, said_in_result};
-use crate::policy::{CallEnding, CallMeaning, ToolClass, Tools};
+use crate::policy::{CallEnding, CallMeaning, ToolClass, Tools, still_runs};
 use crate::thread::{HarnessText, Media, Message, Role, Speaker, Thread, ToolCall, ToolResult, own_words, pieces};
 
 /// What words are about is told in at most so many characters.
@@ -45,6 +46,7 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
         if message.is_summary() {
             parse_items(&message.text(), place, &mut items);
             seen.constraints.extend(items.constraints.iter().map(|quote| quote.text.clone()));
+            seen.files.extend(items.files.iter().enumerate().map(|(at, file)| (file.path.clone(), at)));
         } else if message.role() == Role::User {
             note_listed_messages(&mut items, &mut seen, message);
             note_request(&mut items, &mut seen, thread, at, message);
@@ -71,6 +73,8 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
     keep_newest(&mut items.decisions);
     keep_newest(&mut items.commands);
     keep_newest(&mut items.errors);
+    keep_newest(&mut items.artifacts);
+    keep_newest(&mut items.memory_reads);
     keep_newest(&mut items.media);
     keep_last_mentions(&mut items.urls);
     keep_last_mentions(&mut items.values);
@@ -282,6 +286,9 @@ fn note_calls<'t>(
         if meaning.class == Some(ToolClass::Plan) {
             note_plan(&mut items.current_plan, call, place);
         }
+        if meaning.class == Some(ToolClass::Artifact) {
+            items.artifacts.extend(artifact_of(call, place));
+        }
         seen.calls.insert(&call.id, (call, meaning));
     }
 }
@@ -390,14 +397,18 @@ fn note_result(
     let failed = ending.failed();
     let about = call.map_or_else(|| result.tool.to_string(), |(call, meaning)| subject(call, meaning));
     if let Some((_, CallMeaning { command: Some(command), .. })) = call {
-        note_state(items, command, &result.text, failed, place);
-        items.commands.push(CommandFact { command: command.clone(), exit: ending.exit, failed, place });
+        let (command, exit, ended) = (command.clone(), ending.exit, CommandEnding::of(ending, &result.text));
+        note_state(items, &command, &result.text, ended, place);
+        items.commands.push(CommandFact { command, exit, failed, ending: ended, place });
+    }
+    if tools.class(&result.tool) == Some(ToolClass::MemoryRead) {
+        items.memory_reads.push(memory_read_of(call.map(|(call, _)| *call), result, place));
     }
     if failed {
         let line = error_line(&result.text).to_owned();
         seen.open_errors.entry(repaired_by(&about).to_owned()).or_default().push(items.errors.len());
         items.errors.push(ErrorFact { line, about, place, fixed: None });
-    } else {
+    } else if !still_runs(&result.text) {
         for error in seen.open_errors.remove(repaired_by(&about)).unwrap_or_default() {
             items.errors[error].fixed = Some(place);
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::extract::{extract, first_line};
 use super::speech::{approval, constraints, corrections};
-use super::structured::{PlanItem, RequestContext, RequestState, StructuredSummary, UserRequest};
+use super::structured::{CommandEnding, PlanItem, RequestContext, RequestState, StructuredSummary, UserRequest};
 use crate::policy::Tools;
 use crate::thread::Thread;
 
@@ -109,6 +109,10 @@ pub enum FactStatus {
     Succeeded,
     /// It failed.
     Failed,
+    /// It still runs in the background.
+    Running,
+    /// Nothing tells how it ended.
+    Unknown,
     /// The file was written.
     Written,
     /// The file was edited.
@@ -129,6 +133,8 @@ impl FactStatus {
             FactStatus::Fixed => "fixed",
             FactStatus::Succeeded => "succeeded",
             FactStatus::Failed => "failed",
+            FactStatus::Running => "running",
+            FactStatus::Unknown => "unknown",
             FactStatus::Written => "written",
             FactStatus::Edited => "edited",
             FactStatus::Read => "read",
@@ -175,7 +181,13 @@ fn add_work(facts: &mut Vec<Fact>, items: &StructuredSummary) {
         fact(FactKind::File, &file.path, file.last_touched(), status)
     }));
     facts.extend(items.commands.iter().map(|command| {
-        let status = if command.failed { FactStatus::Failed } else { FactStatus::Succeeded };
+        let status = match command.ending {
+            _ if command.failed => FactStatus::Failed,
+            CommandEnding::Failed => FactStatus::Failed,
+            CommandEnding::Succeeded => FactStatus::Succeeded,
+            CommandEnding::Running => FactStatus::Running,
+            CommandEnding::Unknown => FactStatus::Unknown,
+        };
         fact(FactKind::Command, first_line(&command.command), command.place, status)
     }));
     facts.extend(items.errors.iter().map(|error| {

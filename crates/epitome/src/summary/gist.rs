@@ -18,6 +18,7 @@ use super::arguments::search_hit;
 use super::clip::one_line;
 use super::extract::first_line;
 use super::lines::without_gutter;
+use super::structured::CommandEnding;
 use super::work_state::{failing_lines, run_kind, run_outcome};
 use crate::message::{is_rejected, outside_reminders};
 
@@ -42,7 +43,7 @@ pub(crate) struct ResultGist {
 }
 
 /// Returns the gist of what a call printed. `root` is left out of paths.
-pub(crate) fn gist(command: Option<&str>, output: &str, failed: bool, root: &str) -> ResultGist {
+pub(crate) fn gist(command: Option<&str>, output: &str, ending: CommandEnding, root: &str) -> ResultGist {
     let shown = |line: &str| if root.is_empty() { line.to_owned() } else { line.replace(root, "") };
     let both = |gist: &str| {
         let gist = shown(gist);
@@ -54,7 +55,7 @@ pub(crate) fn gist(command: Option<&str>, output: &str, failed: bool, root: &str
     let text: String = outside_reminders(output).collect();
     let run = command.map(first_line).and_then(|line| Some((line, run_kind(line)?)));
     if let Some((line, kind)) = run {
-        return both(&run_outcome(kind, line, &text, failed));
+        return both(&run_outcome(kind, line, &text, ending));
     }
     let lines: Vec<&str> = text.lines().map(|line| without_gutter(line).trim()).filter(|line| line.len() > 1).collect();
     // A report's title says less than its first sentence.
@@ -62,7 +63,7 @@ pub(crate) fn gist(command: Option<&str>, output: &str, failed: bool, root: &str
     let (Some(first), Some(last)) = (told, lines.last()) else {
         return ResultGist { brief: String::new(), full: "(no output)".to_owned() };
     };
-    if failed {
+    if ending == CommandEnding::Failed {
         let failing = failing_lines(&text);
         return both(&if failing.is_empty() { format!("failed: {first}") } else { failing.join("; ") });
     }
@@ -137,7 +138,7 @@ fn hit_files(hits: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::gist;
+    use super::{CommandEnding, gist};
 
     #[test]
     fn a_call_is_told_with_what_came_of_it() {
@@ -214,7 +215,8 @@ mod tests {
             ("rejected", Some("cargo test"), rejected, true, "rejected by the user", "rejected by the user"),
         ];
         for (why, command, output, failed, brief, full) in cases {
-            let told = gist(command, output, failed, "/w/");
+            let ending = if failed { CommandEnding::Failed } else { CommandEnding::Succeeded };
+            let told = gist(command, output, ending, "/w/");
             assert_eq!((told.brief.as_str(), told.full.as_str()), (brief, full), "{why}");
         }
     }

@@ -40,6 +40,8 @@ pub(crate) fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) 
     prepend(&mut items.state, &earlier.state, |a, b| a.kind == b.kind);
     items.state.sort_by_key(|line| line.kind);
     prepend(&mut items.commands, &earlier.commands, |a, b| a.command == b.command && a.place == b.place);
+    prepend(&mut items.artifacts, &earlier.artifacts, |a, b| a.path == b.path && a.place == b.place);
+    prepend(&mut items.memory_reads, &earlier.memory_reads, |a, b| a.place == b.place);
     prepend(&mut items.errors, &earlier.errors, |a, b| a.about == b.about);
     for error in items.errors.iter_mut().filter(|error| error.fixed.is_none()) {
         let fixes = |command: &&CommandFact| {

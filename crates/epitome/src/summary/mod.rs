@@ -54,6 +54,7 @@ pub use answer::{AnswerError, Finish, InventedItem, Reply};
 pub use cache_key::CacheKey;
 pub(crate) use clip::{GAP, clip_middle, one_line};
 pub use dialogue::{Dialogue, ModelSummary, Progress};
+pub use digest::{Digest, DigestArtifact, DigestCommand, DigestFile, DigestHidden, DigestMemoryRead};
 pub use embedded::{Summary, SummaryAuthor};
 pub(crate) use embedded::{carried_items, summarize};
 pub(crate) use extract::{extract, is_taken_back};
@@ -73,7 +74,7 @@ pub use state::{
     AgentContribution, KeyDecision, MadeArtifact, StateDelta, StateQuestion, StateTask, TaskStatus, WorkstreamState,
 };
 pub use structured::{
-    CommandFact, Decision, ErrorFact, FileFact, OpenItem, PlanItem, Priority, Quote, RequestContext, RequestState,
-    StructuredSummary, ToolOutcome, TurnContext, UserRequest,
+    ArtifactFact, CommandEnding, CommandFact, Decision, ErrorFact, FileFact, MemoryRead, OpenItem, PlanItem, Priority,
+    Quote, RequestContext, RequestState, StructuredSummary, ToolOutcome, TurnContext, UserRequest,
 };
 pub use work_state::{StateKind, StateLine};

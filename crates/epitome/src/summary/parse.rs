@@ -18,6 +18,7 @@
 //! Only text under our own headings becomes items; the rest is left to the ranking. A line that no longer parses is lost to
 //! the next round, so `embedded.rs` and this file change together.
 
+use super::digest::parse_digest;
 use super::headings::{Section, heading, section_of};
 use super::speech::constraints;
 use super::state::WorkstreamState;
@@ -63,6 +64,7 @@ pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummar
                 items.facts.extend(bullets(body).map(|text| Quote { text: text.to_owned(), place }));
             }
             Some(Section::Workstream) => items.workstream = Some(WorkstreamState::parse(body)),
+            Some(Section::Digest) => parse_digest(body, items),
             Some(Section::Outcomes) => items.tool_outcomes.extend(bullets(body).filter_map(tool_outcome)),
             Some(Section::Media) => {
                 let lines = bullets(body).filter_map(parse_label);

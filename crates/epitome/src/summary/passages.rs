@@ -28,7 +28,7 @@ use super::excerpt::{PATHS_BELOW, SPOKE, WITHOUT_LINES};
 use super::gist::gist;
 use super::headings::{Section, is_rendered};
 use super::parse::sections;
-use super::structured::UserRequest;
+use super::structured::{CommandEnding, UserRequest};
 use super::work_state::only_reads;
 use crate::message::outside_reminders;
 use crate::policy::{ArgumentKind, ToolClass, Tools, is_partial};
@@ -212,8 +212,8 @@ impl<'a> PassageSplitter<'a> {
                     }
                 }
                 Part::ToolResult(result) if self.tools.is_summarized(&result.tool) => {
-                    let failed = self.tools.ending_at(thread, at, result).failed();
-                    self.split_result(at, message, result, failed);
+                    let ending = CommandEnding::of(self.tools.ending_at(thread, at, result), &result.text);
+                    self.split_result(at, message, result, ending);
                 }
                 Part::ToolResult(_) | Part::Media(_) | Part::Reasoning(_) | Part::Opaque(_) => {}
             }
@@ -438,14 +438,14 @@ impl<'a> PassageSplitter<'a> {
         });
     }
 
-    fn split_result(&mut self, at: usize, message: &'a Message, result: &'a ToolResult, failed: bool) {
+    fn split_result(&mut self, at: usize, message: &'a Message, result: &'a ToolResult, ending: CommandEnding) {
         let known = self.calls.get(&*result.call_id).copied();
         let KnownCall { source, class, command, is_partial, passages, edited_before } = known.unwrap_or_else(|| {
             let source = self.new_source(SourceKind::Call, format!("m{}", message.number()), at);
             KnownCall { source, ..KnownCall::default() }
         });
         if known.is_some() && matches!(self.out.sources[source].kind, SourceKind::Command | SourceKind::Call) {
-            let told = gist(command, &result.text, failed, &self.out.root);
+            let told = gist(command, &result.text, ending, &self.out.root);
             let source = &mut self.out.sources[source];
             source.action = format!("{}{RESULT}{}", source.label, told.full);
             if !told.brief.is_empty() {
@@ -463,7 +463,7 @@ impl<'a> PassageSplitter<'a> {
             }
             Some(ToolClass::Plan) => {}
             // An edit that failed or was rejected changed no line, and its file stands as it did.
-            Some(ToolClass::Patch | ToolClass::Write) if failed => {
+            Some(ToolClass::Patch | ToolClass::Write) if ending == CommandEnding::Failed => {
                 self.out.passages[passages.0..passages.1].iter_mut().for_each(|passage| passage.text = "");
                 self.out.sources[source].edited = edited_before;
             }
@@ -473,7 +473,7 @@ impl<'a> PassageSplitter<'a> {
             _ => {
                 let before = self.out.passages.len();
                 self.add_output(TextOrigin::Tool, &result.text, at, source);
-                let is_whole_file = class == Some(ToolClass::Read) && !is_partial && !failed;
+                let is_whole_file = class == Some(ToolClass::Read) && !is_partial && ending != CommandEnding::Failed;
                 self.out.passages[before..].iter_mut().for_each(|passage| passage.is_whole_file = is_whole_file);
             }
         }

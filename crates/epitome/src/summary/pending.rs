@@ -29,6 +29,8 @@ pub struct PendingSummary {
     pub pins: Vec<String>,
     /// The user's instructions for it; may be empty.
     pub focus: String,
+    /// It begins a new thread with a goal, which is the focus.
+    pub hands_over: bool,
     /// The number of this round, from 1.
     pub round: u32,
     /// The items of the summary that this one replaces.

@@ -338,7 +338,13 @@ mod tests {
     use super::*;
 
     fn command(words: &str) -> StructuredSummary {
-        let commands = vec![CommandFact { command: words.to_owned(), exit: None, failed: false, place: 40 }];
+        let commands = vec![CommandFact {
+            command: words.to_owned(),
+            exit: None,
+            failed: false,
+            ending: Default::default(),
+            place: 40,
+        }];
         StructuredSummary { commands, ..StructuredSummary::default() }
     }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::state::WorkstreamState;
 use super::work_state::StateLine;
+use crate::policy::{CallEnding, still_runs};
 use crate::thread::{MessageId, Outcome, Span};
 
 /// The version of the fields' meaning, part of every cache key. Bump it when that changes, or old summaries are reused.
@@ -48,6 +49,12 @@ pub struct StructuredSummary {
     pub files: Vec<FileFact>,
     /// Commands, with how they ended.
     pub commands: Vec<CommandFact>,
+    /// Artifacts that were streamed to the user.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<ArtifactFact>,
+    /// Looks into a memory, with what they found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory_reads: Vec<MemoryRead>,
     /// The state of the work, the newest line of each kind.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<StateLine>,
@@ -249,7 +256,71 @@ pub struct CommandFact {
     pub exit: Option<i32>,
     /// It failed.
     pub failed: bool,
+    /// How it ended, as far as something tells; summaries of before it was kept do not say.
+    #[serde(default)]
+    pub ending: CommandEnding,
     /// The place of the message.
+    pub place: usize,
+}
+
+/// How a command ended, as far as something tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CommandEnding {
+    /// Nothing tells.
+    #[default]
+    Unknown,
+    /// It goes on in the background.
+    Running,
+    /// It did what it was to do.
+    Succeeded,
+    /// It failed.
+    Failed,
+}
+
+impl CommandEnding {
+    /// Reads it from what was told of a call and what the call printed.
+    pub(crate) fn of(ending: CallEnding, output: &str) -> CommandEnding {
+        match ending.outcome {
+            Some(Outcome::Failure) => CommandEnding::Failed,
+            _ if still_runs(output) => CommandEnding::Running,
+            Some(Outcome::Success) => CommandEnding::Succeeded,
+            Some(Outcome::Partial) | None => CommandEnding::Unknown,
+        }
+    }
+}
+
+/// An artifact that was streamed to the user, as the call describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArtifactFact {
+    /// Its path or name.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Its media type.
+    #[serde(default)]
+    pub mime: Option<String>,
+    /// Who may see it.
+    #[serde(default)]
+    pub visibility: Option<String>,
+    /// What it was made of.
+    #[serde(default)]
+    pub sources_used: Vec<String>,
+    /// The place of the message.
+    pub place: usize,
+}
+
+/// A look into a memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryRead {
+    /// What was looked for.
+    pub query: String,
+    /// The paths that were found.
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// The turns that were found.
+    #[serde(default)]
+    pub turn_ids: Vec<String>,
+    /// The place of the message with the result.
     pub place: usize,
 }
 

@@ -15,7 +15,7 @@ use super::arguments::search_hit;
 use super::clip::one_line;
 use super::constraint::has_words;
 use super::extract::first_line;
-use super::structured::StructuredSummary;
+use super::structured::{CommandEnding, StructuredSummary};
 
 /// A kind of state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -167,13 +167,19 @@ const READERS: [&str; 24] = [
 const NOT_PUSHED: &str = "the newest commit was not pushed";
 
 /// Notes what a command and its output tell of the state.
-pub(super) fn note_state(items: &mut StructuredSummary, command: &str, output: &str, failed: bool, place: usize) {
+pub(super) fn note_state(
+    items: &mut StructuredSummary,
+    command: &str,
+    output: &str,
+    ending: CommandEnding,
+    place: usize,
+) {
     let simple = first_line(command);
     if let Some(kind) = run_kind(simple) {
         let name = one_line(simple, COMMAND_CHARS_MAX);
-        set_state(items, kind, format!("`{name}` {}", run_outcome(kind, simple, output, failed)), place);
+        set_state(items, kind, format!("`{name}` {}", run_outcome(kind, simple, output, ending)), place);
     }
-    if failed {
+    if matches!(ending, CommandEnding::Failed | CommandEnding::Running) {
         return;
     }
     if command.contains("git commit")
@@ -224,19 +230,24 @@ fn git_status(output: &str) -> Option<String> {
 }
 
 /// Tells how a run of tests, a build or a check ended: `passed`, or `failed` with the lines that say why.
-pub(super) fn run_outcome(kind: StateKind, command: &str, output: &str, failed: bool) -> String {
+pub(super) fn run_outcome(kind: StateKind, command: &str, output: &str, ending: CommandEnding) -> String {
     // Behind a pipe, the exit code is that of `head` or `tail`.
     let is_hidden = command.contains('|');
     let diagnostics = if kind == StateKind::Tests { Vec::new() } else { diagnostics(output) };
-    if failed || !diagnostics.is_empty() && is_hidden {
+    let is_untold = is_hidden || ending == CommandEnding::Unknown;
+    if ending == CommandEnding::Failed || !diagnostics.is_empty() && is_untold {
         let mut lines = failing_lines(output);
         if lines.is_empty() {
             lines = diagnostics;
         }
         let gap = if lines.is_empty() { "" } else { ": " };
         format!("failed{gap}{}", lines.join("; "))
-    } else if is_hidden && !output.trim().is_empty() && !tells_success(output) {
+    } else if ending == CommandEnding::Running {
+        "still runs in the background".to_owned()
+    } else if is_untold && !output.trim().is_empty() && !tells_success(output) {
         "ran; the output does not say how it ended".to_owned()
+    } else if ending == CommandEnding::Unknown && output.trim().is_empty() {
+        "ran and printed nothing; nothing says how it ended".to_owned()
     } else {
         "passed".to_owned()
     }
@@ -371,16 +382,19 @@ pub(super) fn failing_lines(output: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{StateKind, StateLine, note_state, run_kind};
-    use crate::summary::StructuredSummary;
+    use crate::summary::{CommandEnding, StructuredSummary};
+
+    const WELL: CommandEnding = CommandEnding::Succeeded;
+    const FAILED: CommandEnding = CommandEnding::Failed;
 
     #[test]
     fn the_state_is_the_newest_of_each_kind() {
         let mut items = StructuredSummary::default();
-        note_state(&mut items, "go test ./...", "--- FAIL: TestTotal\n    got 3, want 4\nFAIL", true, 1);
-        note_state(&mut items, "git commit -m x", "[feat/cart 3f9a1c7] Round up\n 1 file changed", false, 3);
-        note_state(&mut items, "go test ./cart", "ok", false, 5);
-        note_state(&mut items, "go build ./... && git push", "", false, 7);
-        note_state(&mut items, "golangci-lint run | tail -5", "cart.go:3:1: unused", false, 9);
+        note_state(&mut items, "go test ./...", "--- FAIL: TestTotal\n    got 3, want 4\nFAIL", FAILED, 1);
+        note_state(&mut items, "git commit -m x", "[feat/cart 3f9a1c7] Round up\n 1 file changed", WELL, 3);
+        note_state(&mut items, "go test ./cart", "ok", WELL, 5);
+        note_state(&mut items, "go build ./... && git push", "", WELL, 7);
+        note_state(&mut items, "golangci-lint run | tail -5", "cart.go:3:1: unused", WELL, 9);
         let lines: Vec<String> = items.state.iter().map(StateLine::text).collect();
         assert_eq!(
             lines,
@@ -420,7 +434,25 @@ mod tests {
         ];
         for (command, output, expected) in cases {
             let mut items = StructuredSummary::default();
-            note_state(&mut items, command, output, false, 0);
+            note_state(&mut items, command, output, WELL, 0);
+            assert_eq!(items.state[0].line, format!("`{command}` {expected}"));
+        }
+    }
+
+    #[test]
+    fn how_a_run_ended_is_told_only_where_something_tells() {
+        let (unknown, running) = (CommandEnding::Unknown, CommandEnding::Running);
+        let cases = [
+            ("cargo test", "test result: ok. 3 passed; 0 failed", unknown, "passed"),
+            ("make", "cc main.c\nld main.o", unknown, "ran; the output does not say how it ended"),
+            ("make", "", unknown, "ran and printed nothing; nothing says how it ended"),
+            ("make", "", WELL, "passed"),
+            ("tsc", "src/cart.ts:3:1: undefined: total", unknown, "failed: src/cart.ts:3:1: undefined: total"),
+            ("npm test", "Command running in background with ID: b1", running, "still runs in the background"),
+        ];
+        for (command, output, ending, expected) in cases {
+            let mut items = StructuredSummary::default();
+            note_state(&mut items, command, output, ending, 0);
             assert_eq!(items.state[0].line, format!("`{command}` {expected}"));
         }
     }
@@ -431,9 +463,9 @@ mod tests {
         let push = |items: &StructuredSummary| {
             items.state.iter().find(|line| line.kind == StateKind::Push).unwrap().line.clone()
         };
-        note_state(&mut items, "git commit -m x", "[main 3f9a1c7] Round up", false, 1);
+        note_state(&mut items, "git commit -m x", "[main 3f9a1c7] Round up", WELL, 1);
         assert_eq!(push(&items), super::NOT_PUSHED);
-        note_state(&mut items, "git push", "", false, 3);
+        note_state(&mut items, "git push", "", WELL, 3);
         assert_eq!(push(&items), "pushed");
     }
 
@@ -453,7 +485,7 @@ mod tests {
         for (output, expected) in cases {
             for (command, folder) in [("git status", ""), ("cd ../web && git status", "in ../web, ")] {
                 let mut items = StructuredSummary::default();
-                note_state(&mut items, command, output, false, 0);
+                note_state(&mut items, command, output, WELL, 0);
                 let expected = expected.map(|tree| format!("{folder}{tree}"));
                 assert_eq!(items.state.first().map(|line| line.line.clone()), expected, "{output}");
             }

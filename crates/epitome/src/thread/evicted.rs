@@ -19,6 +19,9 @@ pub struct EvictedRun {
     pub messages: usize,
     /// The newest of them.
     pub id: MessageId,
+    /// The oldest of them; plans of before it was kept do not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest: Option<MessageId>,
     /// The turn of the oldest of them.
     pub first_turn: u32,
     /// The turn of the newest of them.

@@ -30,6 +30,8 @@ pub struct Span {
     pub(super) first: usize,
     pub(super) messages: Vec<MessageId>,
     pub(super) turns: (u32, u32),
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ends: Option<(MessageId, MessageId)>,
 }
 
 impl Span {
@@ -38,9 +40,14 @@ impl Span {
         self.first..self.first + self.messages.len()
     }
 
-    /// The ids of its messages, in order. Never empty.
+    /// The ids of its loaded messages, in order; what is not loaded has one. Never empty.
     pub fn messages(&self) -> &[MessageId] {
         &self.messages
+    }
+
+    /// The ids of its oldest and its newest message, whether they are loaded or not. `None` in plans of before they were kept.
+    pub fn ends(&self) -> Option<(MessageId, MessageId)> {
+        self.ends
     }
 
     /// The first and the last turn it touches.
@@ -48,9 +55,9 @@ impl Span {
         self.turns
     }
 
-    /// The span with fewer messages; it stands for the same turns.
+    /// The span with fewer messages; it stands for the same turns, from the same oldest message to the same newest.
     pub(crate) fn shortened(&self, first: usize, messages: impl Iterator<Item = MessageId>) -> Span {
-        Span { first, messages: messages.collect(), turns: self.turns }
+        Span { first, messages: messages.collect(), turns: self.turns, ends: self.ends }
     }
 
     /// Whether a place in the thread is inside it.

@@ -286,6 +286,7 @@ impl Thread {
             at: run.start,
             messages: gone.len() + before.map_or(0, |evicted| evicted.messages - 1),
             id: last.id,
+            oldest: before.map_or(Some(self.message(gone[0]).id), |evicted| evicted.oldest),
             first_turn: before.map_or(self.message(gone[0]).turn, |evicted| evicted.first_turn),
             turn: last.turn,
             tokens: gone.iter().map(|place| self.message(*place).tokens).sum(),
@@ -423,10 +424,13 @@ impl Thread {
         let messages = &self.messages[first..end];
         let unloaded = self.evicted.as_ref().filter(|evicted| evicted.at == first);
         let first_turn = unloaded.map_or(messages[0].turn, |evicted| evicted.first_turn);
+        let newest = &messages[messages.len() - 1];
+        let oldest = unloaded.map_or(Some(messages[0].id), |evicted| evicted.oldest);
         Some(Span {
             first,
             messages: messages.iter().map(|message| message.id).collect(),
-            turns: (first_turn, messages[messages.len() - 1].turn),
+            turns: (first_turn, newest.turn),
+            ends: oldest.map(|oldest| (oldest, newest.id)),
         })
     }
 }

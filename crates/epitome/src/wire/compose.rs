@@ -97,7 +97,16 @@ fn without_audio(raw: &str, text: &str) -> String {
     set_field(&raw, "content", &words)
 }
 
-/// Chat keeps its calls beside the content: the message with their arguments exchanged.
+/// The field beside the content in which a message keeps its calls: Chat's, and that of old versions of the AI SDK.
+fn calls_field(dialect: Dialect, raw: &str) -> Option<&'static str> {
+    match dialect {
+        Dialect::Chat => Some("tool_calls"),
+        Dialect::AiSdk => Some("toolCalls").filter(|field| block_has(raw, field)),
+        Dialect::Responses | Dialect::Anthropic => None,
+    }
+}
+
+/// The message with the arguments of calls exchanged that stand beside its content.
 fn edit_calls(dialect: Dialect, message: &NewMessage, edits: &[(usize, PartEdit)]) -> Option<String> {
     let exchanged: Vec<(usize, &str)> = edits
         .iter()
@@ -109,17 +118,16 @@ fn edit_calls(dialect: Dialect, message: &NewMessage, edits: &[(usize, PartEdit)
             _ => None,
         })
         .collect();
-    if dialect != Dialect::Chat || exchanged.is_empty() {
-        return None;
-    }
     let raw = message.raw.as_str();
+    let field = calls_field(dialect, raw).filter(|_| !exchanged.is_empty())?;
     let fields: RawFields<'_> = serde_json::from_str(raw).ok()?;
-    let list = fields.get("tool_calls")?;
+    let list = fields.get(field)?;
     let calls: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
     let written: Vec<String> = calls
         .iter()
         .enumerate()
         .map(|(at, call)| match exchanged.iter().find(|(call, _)| *call == at) {
+            Some((_, arguments)) if dialect == Dialect::AiSdk => call_block(dialect, call.get(), arguments),
             Some((_, arguments)) => chat_call(call.get(), arguments),
             None => call.get().to_owned(),
         })
@@ -157,10 +165,10 @@ fn edit_content(dialect: Dialect, message: &NewMessage, raw: &str, edits: &[(usi
             Some((_, PartEdit::Arguments(json))) => kept.push(call_block(dialect, block.get(), json)),
         }
     }
-    let has_calls = message.parts.iter().any(|part| matches!(part, Part::ToolCall(_))) && dialect == Dialect::Chat;
-    match (kept.is_empty(), has_calls) {
+    let has_calls = message.parts.iter().any(|part| matches!(part, Part::ToolCall(_)));
+    match (kept.is_empty(), has_calls && calls_field(dialect, raw).is_some()) {
         (true, false) => None,
-        (true, true) => Some(splice(raw, content.get(), "null")),
+        (true, true) => Some(splice(raw, content.get(), if dialect == Dialect::Chat { "null" } else { "\"\"" })),
         (false, _) => Some(splice(raw, content.get(), &format!("[{}]", kept.join(",")))),
     }
 }

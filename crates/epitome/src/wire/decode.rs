@@ -28,9 +28,7 @@ pub fn decode_message(dialect: Dialect, raw: &Raw) -> NewMessage {
         Dialect::Anthropic => {
             NewMessage::new(role_of(&object), content(raw, object.get("content"), anthropic_block), raw.clone())
         }
-        Dialect::AiSdk => {
-            NewMessage::new(role_of(&object), content(raw, object.get("content"), ai_sdk_part), raw.clone())
-        }
+        Dialect::AiSdk => ai_sdk(&object, raw),
     };
     message.parts.shrink_to_fit();
     message
@@ -390,6 +388,22 @@ fn anthropic_result(block: &Value, json: RawOf<'_>) -> Option<ToolResult> {
 
 // --- AI SDK --------------------------------------------------------------------------------------------------------
 
+fn ai_sdk(object: &Map<String, Value>, raw: &Raw) -> NewMessage {
+    let mut parts = content(raw, object.get("content"), ai_sdk_part);
+    // Old versions keep calls beside the content, as Chat does.
+    let calls = object.get("toolCalls").and_then(Value::as_array).into_iter().flatten();
+    parts.extend(calls.filter_map(ai_sdk_call).map(Part::ToolCall));
+    NewMessage::new(role_of(object), parts, raw.clone())
+}
+
+fn ai_sdk_call(call: &Value) -> Option<ToolCall> {
+    Some(ToolCall {
+        id: call.get("toolCallId")?.as_str()?.into(),
+        name: call.get("toolName").and_then(Value::as_str).unwrap_or_default().into(),
+        arguments: argument_text(call.get("input").or_else(|| call.get("args"))),
+    })
+}
+
 fn ai_sdk_part(part: &Value, json: RawOf<'_>) -> Option<Part> {
     match kind_of(part) {
         "text" => part.get("text").and_then(Value::as_str).map(text),
@@ -397,11 +411,7 @@ fn ai_sdk_part(part: &Value, json: RawOf<'_>) -> Option<Part> {
             text: part.get("text").and_then(Value::as_str).unwrap_or_default().into(),
             seal: if part.get("providerOptions").is_some() { Seal::Signed } else { Seal::Open },
         })),
-        "tool-call" => Some(Part::ToolCall(ToolCall {
-            id: part.get("toolCallId")?.as_str()?.into(),
-            name: part.get("toolName").and_then(Value::as_str).unwrap_or_default().into(),
-            arguments: argument_text(part.get("input").or_else(|| part.get("args"))),
-        })),
+        "tool-call" => ai_sdk_call(part).map(Part::ToolCall),
         "tool-result" => ai_sdk_result(part, json).map(Part::ToolResult),
         _ => None,
     }

@@ -347,13 +347,84 @@ fn no_summary_is_larger_than_the_size_at_which_it_is_rolled_up() {
     assert!(compaction.summaries[0].tokens <= Tokens::new(300), "{}", compaction.summaries[0].tokens);
 }
 
+/// A thread about two files, with a word that binds and a request that nobody has answered.
+fn two_subjects(under: &Under) -> World {
+    let mut messages = vec![
+        json!({"role": "user", "content": format!("Build the export in src/export.rs. {CONSTRAINT} Drafts go too.")}),
+    ];
+    for (at, (file, command)) in
+        [("src/export.rs", "cargo test export"), ("src/dates.rs", "cargo test dates")].into_iter().enumerate()
+    {
+        if at == 1 {
+            messages.push(json!({"role": "user", "content": "Now let src/dates.rs write ISO 8601."}));
+        }
+        for step in 0..12 {
+            let (name, arguments) =
+                if step == 11 { ("bash", json!({"command": command})) } else { ("read", json!({"path": file})) };
+            let id = format!("call_{at}_{step}");
+            messages.push(json!({"role": "assistant", "content": null, "tool_calls": [{"id": id, "type": "function", "function": {"name": name, "arguments": arguments.to_string()}}]}));
+            let text: String =
+                (0..30).map(|line| format!("{line}: let {}_{step}_{line} = shape({line});\n", &file[4..7])).collect();
+            messages.push(json!({"role": "tool", "tool_call_id": id, "content": if step == 11 { "test result: FAILED\nExit code 101".to_owned() } else { text }}));
+        }
+        messages.push(json!({"role": "assistant", "content": format!("{file} is written.")}));
+    }
+    messages.push(json!({"role": "user", "content": "Thanks. One more: show the totals in euros."}));
+    World::read(Value::Array(messages).to_string(), DIALECT, under)
+}
+
+#[test]
+fn a_handoff_takes_along_what_is_about_its_goal_and_what_binds_and_names_the_rest() {
+    let under = preset("amp");
+    let world = two_subjects(under);
+    let numbers =
+        |text: &str| text.lines().find(|line| line.contains("left out here")).map(str::to_owned).unwrap_or_default();
+    let last = world.thread.len();
+    let cases = [
+        (
+            "Finish src/dates.rs",
+            vec!["m27: Now let src/dates.rs", "cargo test dates"],
+            vec!["Drafts go too", "cargo test export", "in euros"],
+            vec!["m1,".to_owned(), format!("m{last}.")],
+        ),
+        (
+            "Show the totals of the report in euros",
+            vec!["in euros"],
+            vec!["ISO 8601", "Drafts go too", "cargo test"],
+            vec!["m1,".to_owned(), "m27.".to_owned()],
+        ),
+        (
+            "Write the release notes",
+            vec!["Drafts go too", "ISO 8601", "in euros", "cargo test dates"],
+            vec!["left out here"],
+            vec![],
+        ),
+    ];
+    for (goal, holds, lacks, named) in cases {
+        let options = PlanOptions { instructions: Some(goal.to_owned()), hands_over: true, ..forced(None) };
+        let planner = planner(&world, under, room(&world), &options);
+        let text = planner.finish(draft(&planner, under), None).summaries[0].text.clone();
+        assert!(text.contains(CONSTRAINT), "{goal}: what binds goes along: {text}");
+        holds.iter().for_each(|words| assert!(text.contains(words), "{goal}: {words}: {text}"));
+        lacks.iter().for_each(|words| assert!(!text.contains(words), "{goal}: {words}: {text}"));
+        named.iter().for_each(|number| assert!(numbers(&text).contains(number), "{goal}: {number}: {text}"));
+    }
+    // In a thread that goes on, the same policy leaves no word of the user out.
+    let options = PlanOptions { instructions: Some("Finish src/dates.rs".to_owned()), ..forced(None) };
+    let planner = planner(&world, under, room(&world), &options);
+    let said = said(&world, under, &planner.finish(draft(&planner, under), None));
+    for words in ["Drafts go too", "ISO 8601", "in euros"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
 #[test]
 fn a_handoff_begins_with_the_goal_that_was_given_and_leaves_out_what_it_does_not_need() {
     let under = preset("amp");
     let world = long_turn(under);
     let goal = "Write the tests of src/part_17.rs";
     for is_asked in [false, true] {
-        let options = PlanOptions { instructions: Some(goal.to_owned()), ..forced(None) };
+        let options = PlanOptions { instructions: Some(goal.to_owned()), hands_over: true, ..forced(None) };
         let planner = planner(&world, under, room(&world), &options);
         let draft = draft(&planner, under);
         let question =

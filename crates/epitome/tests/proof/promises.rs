@@ -130,6 +130,82 @@ fn timeline_case_5_hidden_messages_are_surfaced_in_the_digest() {
     assert!(digest.contains("- hidden: m3: [hidden: a listing of no interest]\n"), "{digest}");
 }
 
+/// Turns in which an agent streams an artifact, writes, changes, runs and looks into a memory; then a chat.
+fn work_with_a_memory() -> Vec<Value> {
+    let found =
+        json!({"hits": [{"path": "notes/tax.md", "turn_id": "turn_4"}, {"path": "notes/vat.md", "turn_id": "turn_7"}]});
+    let calls = [
+        (
+            "write_artifact",
+            json!({"path": "out/report.md", "mime": "text/markdown", "sources_used": ["notes/tax.md"]}),
+            "shown".to_owned(),
+        ),
+        ("write_file", json!({"path": "src/tax.rs", "content": "fn tax() {}"}), "written".to_owned()),
+        ("edit", json!({"path": "src/cart.rs", "old_string": "a", "new_string": "b"}), "edited".to_owned()),
+        ("bash", json!({"command": "cargo test tax"}), "Exit code 101\ntest tax ... FAILED".to_owned()),
+        ("memory_search", json!({"query": "which tax applies"}), found.to_string()),
+    ];
+    let mut messages = vec![json!({"role": "user", "content": "Do the tax."})];
+    for (at, (tool, arguments, result)) in calls.into_iter().enumerate() {
+        let call = json!({"id": format!("w{at}"), "type": "function", "function": {"name": tool, "arguments": arguments.to_string()}});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        messages.push(json!({"role": "tool", "tool_call_id": format!("w{at}"), "content": result}));
+    }
+    messages.extend(chat(24, 6));
+    messages
+}
+
+#[test]
+fn timeline_the_digest_is_data_and_tells_what_a_memory_found_in_every_later_round() {
+    let under = under("timeline");
+    let first = world(&work_with_a_memory(), &under);
+    let once = compacted(&first, &under, 0.6, &PlanOptions::default());
+    let longer = world(&[work_with_a_memory(), chat(12, 6)].concat(), &under);
+    let ask = PlanOptions { previous: Some(Arc::new(once.clone())), ..PlanOptions::default() };
+    let twice = compact(&longer.thread, once.plan.room, &under, Dialect::Chat, &ask).expect("it is over the trigger");
+    for compaction in [once, twice] {
+        let digest = serde_json::to_value(compaction.digest()).expect("it is data");
+        assert_eq!(
+            digest["artifacts"],
+            json!([{"message": "m2", "path": "out/report.md", "mime": "text/markdown", "visibility": null, "sources_used": ["notes/tax.md"]}])
+        );
+        assert_eq!(digest["writes"], json!([{"message": "m4", "path": "src/tax.rs"}]));
+        assert_eq!(digest["patches"], json!([{"message": "m6", "path": "src/cart.rs"}]));
+        assert_eq!(digest["commands"][0]["command"], "cargo test tax");
+        assert_eq!(digest["commands"][0]["exit"], 101);
+        assert_eq!(
+            digest["memory_reads"],
+            json!([{"message": "m11", "query": "which tax applies", "paths": ["notes/tax.md", "notes/vat.md"], "turn_ids": ["turn_4", "turn_7"]}])
+        );
+        let text = &compaction.summaries[0].text;
+        let line = "- memory: query=which tax applies paths=notes/tax.md, notes/vat.md turn_ids=turn_4, turn_7 (m11)\n";
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn layer_calls_beside_the_content_of_an_old_message_count_and_keep_their_results() {
+    let mut messages = Vec::new();
+    for turn in 1..=14 {
+        let id = format!("call_{turn}");
+        let args = json!({"path": format!("src/file_{turn}.rs"), "content": "let a = 1;\n".repeat(20)});
+        messages.push(json!({"role": "user", "content": format!("Request {turn}: write file_{turn}.rs.")}));
+        messages.push(json!({"role": "assistant", "content": "", "toolCalls": [{"toolCallId": id, "toolName": "write", "args": args}]}));
+        messages.push(json!({"role": "tool", "content": [{"type": "tool-result", "toolCallId": id, "toolName": "write", "result": "written"}]}));
+        messages.push(json!({"role": "assistant", "content": format!("File {turn} is written.")}));
+    }
+    for policy in ["layer", "ladder", "opencode", "pi"] {
+        let under = under(policy);
+        let world = World::read(Value::Array(messages.clone()).to_string(), Dialect::AiSdk, &under);
+        let call = world.thread.message(1);
+        assert!(call.tokens() > Tokens::new(40), "{policy}: its arguments count: {}", call.tokens());
+        assert_eq!(&*world.thread.message(2).results().next().expect("a result").1.tool, "write");
+        let compaction = compacted(&world, &under, 0.6, &PlanOptions { force: true, ..PlanOptions::default() });
+        let files = &compaction.summaries[0].items.files;
+        assert!(files.iter().any(|file| file.path == "src/file_1.rs" && file.written.is_some()), "{policy}: {files:?}");
+    }
+}
+
 #[test]
 fn timeline_case_6_the_first_message_kept_is_never_a_tool_result() {
     let under = under("timeline");

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::calls::{Answer, Calls};
-use super::{LastExchange, List, Place, Report, Request, Rule, parts, text};
+use super::{LastExchange, List, Place, Report, Request, Rule, list, parts, text};
 pub(super) fn check(request: &Value, tail: LastExchange, report: &mut Report) {
     let Some(request) = Request::open(request, List::Messages).filter(|request| !request.entries.is_empty()) else {
         let whole = Place::whole(List::Messages);
@@ -45,6 +45,8 @@ fn check_message(message: &Value, place: Place, report: &mut Report) {
         (Role::System, Some(Value::Array(_))) => {
             report.add(Rule::S3, place, "The `content` of a system message must be a string.");
         }
+        // What it says are calls beside its content, as in old versions.
+        (Role::Assistant, Some(Value::String(_) | Value::Array(_))) if !list(message, "toolCalls").is_empty() => {}
         (_, Some(Value::String(text))) if text.is_empty() => report.add(Rule::S4, place, "The message is empty."),
         (_, Some(Value::Array(parts))) if parts.iter().all(is_empty_text) => {
             report.add(Rule::S4, place, "The message has no part that says anything.");
@@ -109,6 +111,11 @@ fn check_pairs(messages: &[Value], tail: LastExchange, report: &mut Report) {
                 Some(Role::Assistant) => exchange.read_said(part, place, report),
                 Some(Role::Tool) => exchange.read_answer(part, place, report),
                 _ => {}
+            }
+        }
+        for call in list(message, "toolCalls").iter().filter(|_| role == Some(Role::Assistant)) {
+            if let Some(id) = text(call, "toolCallId") {
+                exchange.make(call, id, Place::entry(List::Messages, at), report);
             }
         }
         last = role;

@@ -17,6 +17,15 @@ pub(super) const CASES: &[Case] = &[
         expect: "S1 messages.1.content.0",
     },
     Case {
+        claim: "calls beside the content, as old versions have them, are calls",
+        request: r#"[{"role":"user","content":"q"},
+                {"role":"assistant","content":"","toolCalls":[{"toolCallId":"a","toolName":"f","args":{}}]},
+                {"role":"tool","content":[{"type":"tool-result","toolCallId":"a","toolName":"f","result":"r"}]},
+                {"role":"assistant","content":"","toolCalls":[{"toolCallId":"b","toolName":"f","args":{}}]},
+                {"role":"user","content":"and?"}]"#,
+        expect: "S1 messages.3",
+    },
+    Case {
         claim: "calls of a run of assistant messages are answered in the run of tool messages after it",
         request: r#"[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"q"},{"type":"image","image":"u"}]},
                 {"role":"assistant","content":[{"type":"reasoning","text":"t"},{"type":"tool-call","toolCallId":"a","toolName":"f","args":{}}]},
