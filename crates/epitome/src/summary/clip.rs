@@ -34,8 +34,8 @@ const LINES_LEFT_OUT: &str = "…";
 const OUTLINE_CHARS_MAX: usize = 300;
 
 /// Clips a document to the lines that carry it: first `said`, the person's own words about it, then its first and last lines, its
-/// headings, its list items, its prose and the first line of each block of code, the rest of the code, and last what only repeats
-/// names that stand above. `None` when it fits as it is.
+/// headings, its list items, its prose and the first line of each block of code, and the rest of the code; what only repeats names that
+/// stand above comes a step later. `None` when it fits as it is.
 pub(super) fn outline(text: &str, said: &[&str], limit: Tokens, count: &dyn Fn(&str) -> Tokens) -> Option<String> {
     if (text.len() as u64) <= limit.get() || count(text) <= limit {
         return None;
@@ -53,7 +53,7 @@ pub(super) fn outline(text: &str, said: &[&str], limit: Tokens, count: &dyn Fn(&
             _ if (fence || in_code) && !line.contains(char::is_alphanumeric) => 6,
             _ if fence || in_code => 4,
             _ if is_end => 1,
-            rank @ 2.. if repeats_names(line, &known) => rank + 3,
+            rank @ 2.. if repeats_names(line, &known) => rank + 1,
             rank => rank,
         };
         opens_code = fence && !in_code;

@@ -409,8 +409,9 @@ fn note_result(
         seen.open_errors.entry(repaired_by(&about).to_owned()).or_default().push(items.errors.len());
         items.errors.push(ErrorFact { line, about, place, fixed: None });
     } else if !still_runs(&result.text) {
-        for error in seen.open_errors.remove(repaired_by(&about)).unwrap_or_default() {
-            items.errors[error].fixed = Some(place);
+        let repaired = repaired_by(&about).to_owned();
+        for (_, errors) in seen.open_errors.extract_if(|failed, _| *failed == repaired || settles_git(&about, failed)) {
+            errors.into_iter().for_each(|error| items.errors[error].fixed = Some(place));
         }
     }
     note_outcome(items, message, result, ending, tools);
@@ -421,6 +422,13 @@ fn note_result(
 fn repaired_by(about: &str) -> &str {
     let end = about.strip_prefix("git ").and_then(|rest| rest.find(' ')).map(|end| end + "git ".len());
     end.map_or(about, |end| &about[..end])
+}
+
+/// Tells whether a command of git could not have ended well while an earlier one was still in trouble: a commit settles a rebase that
+/// stopped, and a push settles every one.
+fn settles_git(about: &str, failed: &str) -> bool {
+    let is_git = failed.starts_with("git ") || failed.contains("&& git ");
+    is_git && (about.contains("git push") || about.contains("git commit") && !failed.contains("git push"))
 }
 
 /// Names what a call is about, so that a later success on the same subject counts as the fix of an earlier failure.

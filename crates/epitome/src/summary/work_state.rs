@@ -164,6 +164,18 @@ const READERS: [&str; 24] = [
     "printf", "rg", "rm", "sed", "sleep", "sort", "tail", "touch", "wc",
 ];
 
+/// Commands after which the working tree stands otherwise than `git status` told.
+const MOVES_TREE: [&str; 8] = [
+    "git checkout",
+    "git commit",
+    "git merge",
+    "git pull",
+    "git push",
+    "git rebase",
+    "git reset",
+    "git switch",
+];
+
 const NOT_PUSHED: &str = "the newest commit was not pushed";
 
 /// Notes what a command and its output tell of the state.
@@ -181,6 +193,10 @@ pub(super) fn note_state(
     }
     if matches!(ending, CommandEnding::Failed | CommandEnding::Running) {
         return;
+    }
+    if MOVES_TREE.iter().any(|moves| command.contains(moves)) {
+        // What `git status` said before is out of date.
+        items.state.retain(|known| known.kind != StateKind::Tree);
     }
     if command.contains("git commit")
         && let Some((branch, commit)) = output.lines().find_map(commit_line)
@@ -467,6 +483,15 @@ mod tests {
         assert_eq!(push(&items), super::NOT_PUSHED);
         note_state(&mut items, "git push", "", WELL, 3);
         assert_eq!(push(&items), "pushed");
+    }
+
+    #[test]
+    fn what_git_status_told_is_out_of_date_after_a_push() {
+        let mut items = StructuredSummary::default();
+        note_state(&mut items, "git status", "On branch fix\nYour branch and 'origin/fix' have diverged,", WELL, 0);
+        assert!(items.state.iter().any(|line| line.kind == StateKind::Tree));
+        note_state(&mut items, "git push", "", WELL, 2);
+        assert!(items.state.iter().all(|line| line.kind != StateKind::Tree));
     }
 
     #[test]
