@@ -63,7 +63,8 @@ fn named(args: &ReadArgs, id: &str, session: &Session, folder: &ArtifactFolder) 
     }
 }
 
-/// Reads several messages, each under its number and role. A number that nobody knows is an error unless it is a neighbor's.
+/// Reads several messages, each under its number and role. Of a large one its beginning and its end are shown, so that the others are
+/// not lost behind it. Numbers beyond the conversation are named at the end; if there is no other, they are an error.
 fn messages(
     args: &ReadArgs,
     selection: &MessageSelection,
@@ -72,21 +73,51 @@ fn messages(
 ) -> Result<Content> {
     let asked = selection.numbers();
     let last = numbers::whole_log(session, folder, &args.input.file)?.len() as u64;
-    let (mut read, mut text, mut raw) = (Vec::new(), String::new(), String::new());
+    let is_narrowed = args.range.is_some() || args.grep.is_some();
+    let (mut read, mut text, mut raw, mut missing) = (Vec::new(), String::new(), String::new(), Vec::new());
     for number in selection.with_neighbors(args.around.min(AROUND_MAX), last).numbers() {
         let id = format!("m{number}");
         let content = match message(args, &id, session, folder) {
             Ok(content) => content,
-            Err(failure) if asked.contains(&number) => return Err(failure),
-            Err(_) => continue,
+            Err(failure)
+                if asked.contains(&number) && (number <= last || asked.iter().all(|number| *number > last)) =>
+            {
+                return Err(failure);
+            }
+            Err(_) => {
+                missing.extend(asked.contains(&number).then_some(id));
+                continue;
+            }
         };
         let role = content.json["role"].as_str().unwrap_or_default().to_owned();
         let gap = if text.is_empty() { "" } else { "\n" };
-        text.push_str(&format!("{gap}[{id} {role}]\n{}\n", content.text.trim_end_matches('\n')));
+        let shown = if is_narrowed { content.text.clone() } else { without_middle(&content.text, &id) };
+        text.push_str(&format!("{gap}[{id} {role}]\n{}\n", shown.trim_end_matches('\n')));
         raw.extend(content.raw.map(|json| json.replace('\n', " ") + "\n"));
         read.push(json!({"id": id, "role": role, "text": content.text}));
     }
-    Ok(Content { json: json!({"kind": "messages", "messages": read}), text, raw: Some(raw) })
+    let mut json = json!({"kind": "messages", "messages": read});
+    if !missing.is_empty() {
+        text.push_str(&format!("\n[{}: not there, the conversation ends with m{last}]\n", missing.join(", ")));
+        json["missing"] = json!(missing);
+    }
+    Ok(Content { json, text, raw: Some(raw) })
+}
+
+/// The most characters of one of several messages, and how many of them are its beginning.
+const SHOWN_CHARS_MAX: usize = 8_000;
+const SHOWN_CHARS_HEAD: usize = 5_000;
+
+/// Leaves out the middle of a large message.
+fn without_middle(text: &str, id: &str) -> String {
+    let chars = text.chars().count();
+    if chars <= SHOWN_CHARS_MAX {
+        return text.to_owned();
+    }
+    let at = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    let (head, tail) = (&text[..at(SHOWN_CHARS_HEAD)], &text[at(chars - (SHOWN_CHARS_MAX - SHOWN_CHARS_HEAD))..]);
+    let left_out = chars - SHOWN_CHARS_MAX;
+    format!("{head}\n[… {left_out} characters left out here; read {id} alone, or with --grep or --range …]\n{tail}")
 }
 
 /// Follows one file through the whole conversation.

@@ -35,7 +35,7 @@ const OUTLINE_CHARS_MAX: usize = 300;
 
 /// Clips a document to the lines that carry it: first `said`, the person's own words about it, then its first and last lines, its
 /// headings, its list items, its prose and the first line of each block of code, and the rest of the code; what only repeats names that
-/// stand above comes a step later. `None` when it fits as it is.
+/// stand above comes later. `None` when it fits as it is.
 pub(super) fn outline(text: &str, said: &[&str], limit: Tokens, count: &dyn Fn(&str) -> Tokens) -> Option<String> {
     if (text.len() as u64) <= limit.get() || count(text) <= limit {
         return None;
@@ -53,7 +53,7 @@ pub(super) fn outline(text: &str, said: &[&str], limit: Tokens, count: &dyn Fn(&
             _ if (fence || in_code) && !line.contains(char::is_alphanumeric) => 6,
             _ if fence || in_code => 4,
             _ if is_end => 1,
-            rank @ 2.. if repeats_names(line, &known) => rank + 1,
+            rank @ 2.. if repeats_names(line, &known) => rank + if says_more_than_names(line) { 1 } else { 3 },
             rank => rank,
         };
         opens_code = fence && !in_code;
@@ -98,6 +98,17 @@ fn repeats_names(line: &str, known: &HashSet<&str>) -> bool {
     let mut names = line_names(line).peekable();
     names.peek().is_some() && names.all(|name| known.contains(name))
 }
+
+/// Tells whether a line says something beside the names in it: a step of a plan, rather than an entry of a list of files.
+fn says_more_than_names(line: &str) -> bool {
+    let names: usize = line_names(line).map(str::len).sum();
+    let letters =
+        line.bytes().filter(u8::is_ascii_alphabetic).count() + line.bytes().filter(|byte| *byte >= 128).count();
+    letters > names + SAID_BESIDE_MIN
+}
+
+/// So many letters beside the names of a line say something.
+const SAID_BESIDE_MIN: usize = 8;
 
 /// Ranks a line of a document: headings, then items of its outer lists, then prose.
 fn line_rank(line: &str) -> u8 {

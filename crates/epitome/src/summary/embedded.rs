@@ -577,7 +577,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     /// Writes how things are: tests, builds, commits, and the newest actions that leave the prompt.
     fn write_state(&mut self, passages: &mut Passages<'_>) {
         // A long list of failures leaves room for the other kinds.
-        let most = (self.share(STATE_SHARE).get() * STATE_CHARS_PER_TOKEN) as usize / self.items.state.len().max(1);
+        let room = (self.share(STATE_SHARE).get() * STATE_CHARS_PER_TOKEN) as usize;
+        let most = even_share(self.items.state.iter().map(|line| line.text().len()).collect(), room);
         let lines = self.items.state.iter().map(|line| self.state_line(line, most.max(STATE_CHARS_MIN)));
         let lines = lines.filter(|line| self.is_needed(line)).collect();
         let least = STATE_TOKENS_MIN / self.limit.get().max(1) as f64;
@@ -985,6 +986,19 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let quoted = !message.is_summary() && self.quoted_whole.contains(&message.log_place());
         quoted || self.pending.order.kept_whole.contains(&place)
     }
+}
+
+/// Returns the most that each of some lengths may have, so that all fit into the room: what a short one leaves is the others'.
+fn even_share(mut lengths: Vec<usize>, mut room: usize) -> usize {
+    lengths.sort_unstable();
+    for (at, length) in lengths.iter().enumerate() {
+        let share = room / (lengths.len() - at);
+        if *length > share {
+            return share;
+        }
+        room -= length;
+    }
+    usize::MAX
 }
 
 /// Tells whether the message of a number is loaded, before a place.

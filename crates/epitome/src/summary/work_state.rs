@@ -100,6 +100,9 @@ impl StateLine {
 /// Stands between the number of a run and what was changed after it.
 pub(super) const SINCE: &str = "; ";
 
+/// The most complaints of a compiler that are quoted; those about one file name it once.
+const DIAGNOSTICS_MAX: usize = 10;
+
 /// The most lines of a failed run that are quoted, and the most characters of each.
 const FAILING_LINES_MAX: usize = 6;
 const FAILING_CHARS_MAX: usize = 160;
@@ -165,16 +168,8 @@ const READERS: [&str; 24] = [
 ];
 
 /// Commands after which the working tree stands otherwise than `git status` told.
-const MOVES_TREE: [&str; 8] = [
-    "git checkout",
-    "git commit",
-    "git merge",
-    "git pull",
-    "git push",
-    "git rebase",
-    "git reset",
-    "git switch",
-];
+const MOVES_TREE: [&str; 8] =
+    ["git checkout", "git commit", "git merge", "git pull", "git push", "git rebase", "git reset", "git switch"];
 
 const NOT_PUSHED: &str = "the newest commit was not pushed";
 
@@ -187,7 +182,9 @@ pub(super) fn note_state(
     place: usize,
 ) {
     let simple = first_line(command);
-    if let Some(kind) = run_kind(simple) {
+    // All commands of a line ended well where the line did; which of them failed it does not say.
+    let told = if ending == CommandEnding::Failed { 1 } else { usize::MAX };
+    for kind in run_kinds(simple).take(told) {
         let name = one_line(simple, COMMAND_CHARS_MAX);
         set_state(items, kind, format!("`{name}` {}", run_outcome(kind, simple, output, ending)), place);
     }
@@ -221,26 +218,34 @@ pub(super) fn note_state(
     }
 }
 
-/// Tells in one line what `git status` printed: the branch, how it stands to its remote, and how many files are staged, changed and
+/// So many files of each kind are named.
+const TREE_NAMED_MAX: usize = 5;
+
+/// Tells in one line what `git status` printed: the branch, how it stands to its remote, and which files are staged, changed and
 /// untracked. `None` where it printed something else, such as the short form.
 fn git_status(output: &str) -> Option<String> {
     let branch = output.lines().find_map(|line| line.trim().strip_prefix("On branch "))?;
     let mut told = vec![format!("on {}", branch.trim())];
     let remote = output.lines().map(str::trim).find(|line| line.starts_with("Your branch "));
     told.extend(remote.map(|line| line.trim_start_matches("Your branch ").trim_end_matches(['.', ',']).to_owned()));
-    let lists =
+    let heads =
         [("Changes to be committed:", "staged"), ("Changes not staged", "changed"), ("Untracked files:", "untracked")];
-    let mut lists: Vec<(&str, &str, usize)> = lists.into_iter().map(|(head, name)| (head, name, 0)).collect();
+    let mut files: [Vec<&str>; 3] = Default::default();
     let mut open = None;
     for line in output.lines() {
-        let opened = lists.iter().position(|(head, ..)| line.trim().starts_with(head));
+        let opened = heads.iter().position(|(head, _)| line.trim().starts_with(head));
         open = opened.or(open).filter(|_| !line.trim().is_empty() || opened.is_some());
         let is_hint = line.trim().starts_with('(');
         if let Some(at) = open.filter(|_| opened.is_none() && !is_hint && line.starts_with([' ', '\t'])) {
-            lists[at].2 += 1;
+            // `modified:   src/cart.rs`
+            files[at].push(line.rsplit_once(":   ").map_or(line, |(_, name)| name).trim());
         }
     }
-    told.extend(lists.iter().filter(|(.., files)| *files > 0).map(|(_, name, files)| format!("{files} {name}")));
+    for ((_, name), files) in heads.iter().zip(files).filter(|(_, files)| !files.is_empty()) {
+        let more = if files.len() > TREE_NAMED_MAX { ", …" } else { "" };
+        let named = &files[..files.len().min(TREE_NAMED_MAX)];
+        told.push(format!("{} {name} ({}{more})", files.len(), named.join(", ")));
+    }
     told.extend(output.contains("working tree clean").then(|| "nothing to commit".to_owned()));
     Some(told.join(", "))
 }
@@ -252,10 +257,7 @@ pub(super) fn run_outcome(kind: StateKind, command: &str, output: &str, ending: 
     let diagnostics = if kind == StateKind::Tests { Vec::new() } else { diagnostics(output) };
     let is_untold = is_hidden || ending == CommandEnding::Unknown;
     if ending == CommandEnding::Failed || !diagnostics.is_empty() && is_untold {
-        let mut lines = failing_lines(output);
-        if lines.is_empty() {
-            lines = diagnostics;
-        }
+        let lines = if diagnostics.is_empty() { failing_lines(output) } else { diagnostics };
         let gap = if lines.is_empty() { "" } else { ": " };
         format!("failed{gap}{}", lines.join("; "))
     } else if ending == CommandEnding::Running {
@@ -301,7 +303,12 @@ const GIT_LOOKUPS: [&str; 10] =
 
 /// Returns what the first command of a line that runs something runs.
 pub(super) fn run_kind(line: &str) -> Option<StateKind> {
-    line.split(['&', '|', ';', '\n']).find_map(|command| {
+    run_kinds(line).next()
+}
+
+/// Returns what the commands of a line run, in their order.
+fn run_kinds(line: &str) -> impl Iterator<Item = StateKind> {
+    line.split(['&', '|', ';', '\n']).filter_map(|command| {
         let words = command.split_whitespace().skip_while(|word| word.contains('=')).take(5);
         let words: Vec<&str> = words.map(|word| word.trim_matches(['"', '\'', '(', ')'])).collect();
         // A search for the word, or a file with that name, runs nothing.
@@ -334,8 +341,20 @@ fn switched_branch(command: &str) -> Option<&str> {
 /// Returns the complaints of a compiler or a linter: `src/cart.go:12:3: undefined: total`. Warnings are none.
 fn diagnostics(output: &str) -> Vec<String> {
     let complains = |line: &&str| search_hit(line).is_some_and(|(_, rest)| !rest.to_lowercase().contains("warning"));
-    let lines = output.lines().map(str::trim).filter(complains).take(FAILING_LINES_MAX);
-    lines.map(|line| one_line(line, FAILING_CHARS_MAX)).collect()
+    let mut lines: Vec<String> = Vec::new();
+    let (mut file, mut more) = ("", 0);
+    for line in output.lines().map(str::trim).filter(complains) {
+        let own = search_hit(line).map_or("", |(path, _)| path);
+        let told = line.strip_prefix(file).filter(|_| own == file).map_or(line, |rest| rest.trim_start_matches(':'));
+        file = own;
+        if lines.len() < DIAGNOSTICS_MAX {
+            lines.push(one_line(told, FAILING_CHARS_MAX));
+        } else {
+            more += 1;
+        }
+    }
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    lines
 }
 
 /// Tells whether an output says that all went well.
@@ -447,6 +466,11 @@ mod tests {
             ("go build ./... | head", "# shop\ncart.go:3:1: undefined: total", "failed: cart.go:3:1: undefined: total"),
             ("make | tail -3", "linking\ndone with it", "ran; the output does not say how it ended"),
             ("cargo build 2>&1 | tail -1", "Finished dev in 3s", "passed"),
+            (
+                "go vet ./... | head",
+                "cart.go:3:1: undefined: total\ncart.go:9:2: undefined: tax\nmain.go:4:1: unused",
+                "failed: cart.go:3:1: undefined: total; 9:2: undefined: tax; main.go:4:1: unused",
+            ),
         ];
         for (command, output, expected) in cases {
             let mut items = StructuredSummary::default();
@@ -486,6 +510,17 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_runs_two_things_tells_of_both_where_it_ended_well() {
+        let kinds = |ending| {
+            let mut items = StructuredSummary::default();
+            note_state(&mut items, "mise run lint && mise run test", "all passed", ending, 3);
+            items.state.iter().map(|line| line.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(WELL), [StateKind::Tests, StateKind::Checks]);
+        assert_eq!(kinds(CommandEnding::Failed), [StateKind::Checks]);
+    }
+
+    #[test]
     fn what_git_status_told_is_out_of_date_after_a_push() {
         let mut items = StructuredSummary::default();
         note_state(&mut items, "git status", "On branch fix\nYour branch and 'origin/fix' have diverged,", WELL, 0);
@@ -503,7 +538,9 @@ mod tests {
             ),
             (
                 "On branch fix\nYour branch is behind 'origin/fix' by 1 commit, and can be fast-forwarded.\n  (use \"git pull\")\n\nChanges not staged for commit:\n  (use \"git add\")\n\tmodified:   a.rs\n\tmodified:   b.rs\n\nUntracked files:\n  (use \"git add\")\n\tc.rs\n",
-                Some("on fix, is behind 'origin/fix' by 1 commit, and can be fast-forwarded, 2 changed, 1 untracked"),
+                Some(
+                    "on fix, is behind 'origin/fix' by 1 commit, and can be fast-forwarded, 2 changed (a.rs, b.rs), 1 untracked (c.rs)",
+                ),
             ),
             (" M a.rs\n?? b.rs", None),
         ];
