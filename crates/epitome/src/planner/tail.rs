@@ -392,7 +392,11 @@ pub fn system_most(target: Tokens) -> Tokens {
 /// System messages stay: those that open a thread in any case, later ones, newest first, while they leave room for the
 /// conversation. A thread that was put together of many has as many system prompts.
 fn held_before(thread: &Thread, from: usize, target: Tokens) -> Vec<usize> {
-    let is_system = |place: &usize| thread.message(*place).role() == Role::System;
+    // A summary in the system's voice is replaced like any other.
+    let is_system = |place: &usize| {
+        let message = thread.message(*place);
+        message.role() == Role::System && !message.is_summary()
+    };
     let opening = (0..from).take_while(is_system).count();
     let most = system_most(target);
     let mut taken = thread.tokens(0..opening);

@@ -25,14 +25,15 @@ use super::digest::{file_table, inventory, last_number};
 use super::excerpt::render_excerpts;
 use super::extract::{extract, first_line, turn_context, update_request_states};
 use super::handoff::{is_handoff, keep_about};
-use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
+use super::headings::{LAST_ACTIONS, Section, closing, heading, title, titled_round, titled_turns};
 use super::homes::find_homes;
 use super::merge::{forget_revised, merge, merge_model, without_written};
-use super::parse::{DONE_SO_FAR, RequestLabel, SHORT_BYTES_MAX};
+use super::parse::{DONE_SO_FAR, REQUEST_ABOVE, RequestLabel, SHORT_BYTES_MAX};
 use super::passages::{Passage, Passages, RESULT, SourceKind};
 use super::pending::SummaryContext;
 use super::said_words::{SaidWords, thin_out};
 use super::select::{Pick, select};
+use super::set_apart::{holds, set_apart, set_apart_item, set_apart_rest};
 use super::speech::{constraints, corrections, is_pasted_mostly, typed};
 use super::state::StateDelta;
 use super::structured::{
@@ -93,7 +94,6 @@ const SAME_RESULT_CHARS: usize = 40;
 const ACTIONS_SHARE: f64 = 0.1;
 /// Files that were changed after a run are named up to so many.
 const CHANGED_NAMED_MAX: usize = 3;
-const LAST_ACTIONS: &str = "Last actions before what follows, oldest first:";
 /// The longest words of one message, where the user's words do not fit as they are.
 const LONG_WORDS_TOKENS_MAX: Tokens = Tokens::new(150);
 /// The tokens of the label before the request that is open.
@@ -295,7 +295,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if let Some(line) = closing(self.form, self.items.rounds) {
             let _ = write!(self.out, "\n{line}");
         }
-        let mut text = self.out.trim_end().to_owned();
+        let mut text = self.out.trim().to_owned();
         if text.is_empty() {
             // No provider takes an empty message.
             text.push_str(GAP);
@@ -342,7 +342,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Tells whether words are in the prompt already: in the summary so far, or in the messages that stay.
     fn is_in_prompt(&self, words: &str) -> bool {
-        self.out.contains(words) || self.kept_texts.contains(words)
+        holds(&self.out, words) || self.kept_texts.contains(words)
     }
 
     fn write_pins(&mut self) {
@@ -356,7 +356,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             return;
         }
         for line in lines {
-            let _ = writeln!(self.out, "- {}", line.as_ref());
+            let _ = writeln!(self.out, "- {}", set_apart_item(line.as_ref()));
         }
     }
 
@@ -384,7 +384,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     /// Writes the goal of the new thread that a handoff is for: it leads, whatever the old thread was about.
     fn write_handoff_goal(&mut self) {
         if is_handoff(self.pending) && self.open_section(Section::Task) {
-            let _ = writeln!(self.out, "{}", self.pending.order.focus.trim());
+            let _ = writeln!(self.out, "{}", set_apart(self.pending.order.focus.trim()));
         }
     }
 
@@ -450,7 +450,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if clipped.is_none() {
             self.quoted_whole.insert(place);
         }
-        let _ = writeln!(self.out, "{label}{}", clipped.as_deref().unwrap_or(text));
+        let _ = writeln!(self.out, "{label}{}", set_apart(clipped.as_deref().unwrap_or(text)));
     }
 
     /// Clips words to `most`: pasted material to its outline, other words to head and tail. `None` when they fit.
@@ -489,7 +489,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         for words in said {
             let label = words.label.render();
             let label = if self.root.is_empty() { label } else { label.replace(&self.root, "") };
-            let _ = writeln!(self.out, "{label}{}", words.text);
+            let _ = writeln!(self.out, "{label}{}", set_apart_rest(&words.text));
             if words.is_whole {
                 self.quoted_whole.insert(words.label.place);
             }
@@ -521,7 +521,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             let is_marked = has_marks || request.state == RequestState::Superseded;
             let text = request.text.clone();
             let mut words = SaidWords { label, text, tokens: Tokens::ZERO, is_whole: true, is_marked };
-            words.tokens = self.count(&words.text) + self.count(&words.label.render()) + Tokens::new(1);
+            words.tokens = self.words_tokens(&words);
             if is_pasted_mostly(&request.text) {
                 self.clip_words(&mut words, self.limit.share(PASTED_SHARE).max(Tokens::new(60)));
             }
@@ -534,10 +534,15 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     fn clip_words(&self, words: &mut SaidWords, most: Tokens) {
         let clipped = self.clip(&words.text, most);
         if let Some(text) = clipped.filter(|text| text != GAP) {
-            words.tokens = self.count(&text) + self.count(&words.label.render()) + Tokens::new(1);
             words.text = text;
+            words.tokens = self.words_tokens(words);
             words.is_whole = false;
         }
+    }
+
+    /// Counts words of the user as they will be written.
+    fn words_tokens(&self, words: &SaidWords) -> Tokens {
+        self.count(&set_apart_rest(&words.text)) + self.count(&words.label.render()) + Tokens::new(1)
     }
 
     /// Tells whether the message at a place of the log stays in the prompt unchanged.
@@ -686,7 +691,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let label = self.items.requests.iter().find(opens).map(|request| self.label(request));
         let label = label.unwrap_or_else(|| RequestLabel::at(task.place)).render_latest();
         if is_told {
-            let _ = writeln!(self.out, "Request: m{}", task.place + 1);
+            let _ = writeln!(self.out, "{REQUEST_ABOVE}{}", task.place + 1);
         } else {
             self.write_quote(&task.text, task.place, most, &label);
         }
@@ -770,7 +775,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if self.open_section(Section::Goal) {
             let most = self.share(GOAL_SHARE);
             let clipped = clip_middle(&goal, most, &|text| self.pending.meter.text(text));
-            let _ = writeln!(self.out, "{}", clipped.as_deref().unwrap_or(&goal));
+            let _ = writeln!(self.out, "{}", set_apart(clipped.as_deref().unwrap_or(&goal)));
         }
     }
 

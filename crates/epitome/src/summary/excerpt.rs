@@ -20,9 +20,10 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use super::headings::{Section, heading};
+use super::headings::{OTHER_WORDS, Section, heading};
 use super::passages::{Passages, Source, SourceKind};
 use super::select::Pick;
+use super::set_apart::set_apart_line;
 use crate::files::is_definition;
 use crate::policy::SummaryForm;
 
@@ -98,7 +99,7 @@ impl<'a> ExcerptWriter<'_, 'a> {
         }
         let home = pick.home;
         if let Some(home) = home.filter(|home| *home != self.home) {
-            let _ = writeln!(self.out, "{home}");
+            let _ = writeln!(self.out, "{}", set_apart_line(home));
             self.home = home;
         }
         if is_definition(pick.text) {
@@ -115,7 +116,7 @@ impl<'a> ExcerptWriter<'_, 'a> {
         }
         let heading = heading(self.form, section).unwrap_or_default();
         let _ = match section {
-            Section::Requests => writeln!(self.out, "\nFrom other messages of the user:"),
+            Section::Requests => writeln!(self.out, "\n{OTHER_WORDS}"),
             Section::Files if !self.passages.root.is_empty() => {
                 writeln!(self.out, "\n{heading}\n{PATHS_BELOW}{})", self.passages.root)
             }
@@ -145,7 +146,9 @@ fn write_line(out: &mut String, pick: &Pick<'_>, is_next: bool) {
         out.pop();
     }
     if !pick.text.is_empty() {
-        out.push_str(pick.text);
+        // Behind the beginning of its line, nothing is in the first column.
+        let begins = out.is_empty() || out.ends_with('\n');
+        out.push_str(&if begins { set_apart_line(pick.text) } else { pick.text.into() });
         out.push('\n');
     }
 }
@@ -168,7 +171,8 @@ fn write_label(out: &mut String, source: &Source, text: &str) {
         (SourceKind::File, None, None) => writeln!(out, "{label}:"),
         (SourceKind::Command | SourceKind::Call, _, _) => writeln!(out, "{label}"),
     };
-    if !text.is_empty() || matches!(source.kind, SourceKind::Note | SourceKind::Request) {
-        let _ = writeln!(out, "{text}");
+    let is_behind_label = matches!(source.kind, SourceKind::Note | SourceKind::Request);
+    if !text.is_empty() || is_behind_label {
+        let _ = writeln!(out, "{}", if is_behind_label { text.into() } else { set_apart_line(text) });
     }
 }

@@ -18,7 +18,8 @@
 //! Only text under our own headings becomes items; the rest is left to the ranking. A line that no longer parses is lost to
 //! the next round, so `embedded.rs` and this file change together.
 
-use super::headings::{Section, heading, section_of};
+use super::headings::{Section, heading, is_closing, section_of};
+use super::set_apart::{is_ours, put_back, put_back_item, put_back_rest};
 use super::speech::constraints;
 use super::state::WorkstreamState;
 use super::structured::{
@@ -35,6 +36,9 @@ pub(super) const LATEST_REQUEST: &str = "Latest request (m";
 /// Stands before what was done about it.
 pub(super) const DONE_SO_FAR: &str = "Done so far for m";
 
+/// Stands before the number of the request that is open, where its words are told above.
+pub(super) const REQUEST_ABOVE: &str = "Request: m";
+
 /// Adds the items of an earlier summary's text to `items`; those without a place of their own get the text's.
 pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummary) {
     let first = items.requests.len();
@@ -42,30 +46,29 @@ pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummar
     for (section, body) in sections(text) {
         match section {
             Some(Section::Pins) => {
-                let new: Vec<String> =
-                    bullets(body).filter(|pin| !items.pins.iter().any(|own| own == pin)).map(str::to_owned).collect();
+                let new: Vec<String> = bullets(body).filter(|pin| !items.pins.contains(pin)).collect();
                 items.pins.extend(new);
             }
-            Some(Section::Constraints) => bullets(body).for_each(|item| add_constraint(items, item, place)),
+            Some(Section::Constraints) => bullets(body).for_each(|item| add_constraint(items, &item, place)),
             Some(Section::Task) if workstream => parse_key_facts(items, body, place),
-            Some(Section::Task) => add_request(items, body.trim(), RequestLabel::at(place)),
+            Some(Section::Task) => add_request(items, put_back(body).trim(), RequestLabel::at(place)),
             Some(Section::Requests | Section::TurnContext) => parse_requests(items, body),
-            Some(Section::Plan) => items.current_plan = bullets(body).map(|item| plan_item(item, place)).collect(),
+            Some(Section::Plan) => items.current_plan = bullets(body).map(|item| plan_item(&item, place)).collect(),
             Some(Section::Decisions) => items.decisions.extend(bullets(body).map(|item| decision(item, place))),
-            Some(Section::Errors) => items.errors.extend(bullets(body).map(|item| error(item, place))),
+            Some(Section::Errors) => items.errors.extend(bullets(body).map(|item| error(&item, place))),
             Some(Section::State) => {
-                let lines = bullets(body).filter_map(|line| StateLine::parse(line, place));
+                let lines = bullets(body).filter_map(|line| StateLine::parse(&line, place));
                 lines.for_each(|line| set_state(items, line.kind, line.line, line.place));
             }
-            Some(Section::Goal) => items.goal = Some(body.trim().to_owned()).filter(|goal| !goal.is_empty()),
+            Some(Section::Goal) => items.goal = Some(put_back(body).trim().to_owned()).filter(|goal| !goal.is_empty()),
             Some(Section::OpenItems) => items.open_items.extend(bullets(body).map(open_item)),
             Some(Section::Facts) => {
-                items.facts.extend(bullets(body).map(|text| Quote { text: text.to_owned(), place }));
+                items.facts.extend(bullets(body).map(|text| Quote { text, place }));
             }
             Some(Section::Workstream) => items.workstream = Some(WorkstreamState::parse(body)),
-            Some(Section::Outcomes) => items.tool_outcomes.extend(bullets(body).filter_map(tool_outcome)),
+            Some(Section::Outcomes) => items.tool_outcomes.extend(bullets(body).filter_map(|item| tool_outcome(&item))),
             Some(Section::Media) => {
-                let lines = bullets(body).filter_map(parse_label);
+                let lines = bullets(body).filter_map(|item| parse_label(&item));
                 items.media.extend(lines.map(|(label, text)| Quote { text, place: label.place }));
             }
             _ => {}
@@ -93,9 +96,10 @@ pub(super) fn sections(text: &str) -> Vec<(Option<Section>, &str)> {
     let mut pieces = Vec::new();
     let (mut section, mut from, mut at) = (None, 0, 0);
     for line in text.split_inclusive('\n') {
-        if let Some(found) = section_of(line.trim()) {
+        let found = section_of(line.trim_end());
+        if found.is_some() || is_closing(line.trim_end()) {
             pieces.push((section, &text[from..at]));
-            (section, from) = (Some(found), at + line.len());
+            (section, from) = (found, at + line.len());
         }
         at += line.len();
     }
@@ -103,8 +107,22 @@ pub(super) fn sections(text: &str) -> Vec<(Option<Section>, &str)> {
     pieces
 }
 
-fn bullets(body: &str) -> impl Iterator<Item = &str> {
-    body.lines().filter_map(|line| line.trim().strip_prefix("- "))
+/// Returns the items of a list; one may go over several lines.
+fn bullets(body: &str) -> impl Iterator<Item = String> {
+    let mut items: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for line in body.lines() {
+        if let Some(item) = line.strip_prefix("- ") {
+            items.push(item.to_owned());
+            is_open = true;
+        } else if is_ours(line) {
+            is_open = false;
+        } else if let Some(item) = items.last_mut().filter(|_| is_open) {
+            item.push('\n');
+            item.push_str(line);
+        }
+    }
+    items.into_iter().map(|item| put_back_item(item.trim_end()).into_owned())
 }
 
 fn add_constraint(items: &mut StructuredSummary, sentence: &str, place: usize) {
@@ -225,12 +243,12 @@ fn plain(text: &str) -> String {
 /// Parses requests: `m12: words`, over as many lines as they have, and the latest under a line of its own.
 fn parse_requests(items: &mut StructuredSummary, body: &str) {
     let mut open: Option<(RequestLabel, String)> = None;
-    // A bullet of the progress ends a request; one past the last line ends the last request.
+    // A line of ours ends a request; one past the last line ends the last request.
     for line in body.lines().chain(["- (m0)"]) {
         let started = parse_label(line);
-        if started.is_some() || is_progress(line) {
+        if started.is_some() || is_ours(line) {
             if let Some((label, words)) = std::mem::replace(&mut open, started) {
-                add_request(items, words.trim(), label);
+                add_request(items, put_back_rest(&words).trim(), label);
             }
         } else if let Some((_, words)) = &mut open {
             words.push('\n');
@@ -240,7 +258,7 @@ fn parse_requests(items: &mut StructuredSummary, body: &str) {
 }
 
 /// Tells whether a line is progress under the latest request, `- edited src/a.rs (m13)`, or opens it.
-fn is_progress(line: &str) -> bool {
+pub(super) fn is_progress(line: &str) -> bool {
     if line.starts_with(DONE_SO_FAR) {
         return true;
     }
@@ -308,8 +326,8 @@ fn plan_item(item: &str, place: usize) -> PlanItem {
     PlanItem { text: text.to_owned(), state: state.to_owned(), place }
 }
 
-fn open_item(item: &str) -> OpenItem {
-    OpenItem { description: item.to_owned(), context: String::new(), priority: Priority::default() }
+fn open_item(item: String) -> OpenItem {
+    OpenItem { description: item, context: String::new(), priority: Priority::default() }
 }
 
 /// Parses `tool: outcome, name=value, name=value`.
@@ -330,8 +348,8 @@ fn tool_outcome(item: &str) -> Option<ToolOutcome> {
     Some(ToolOutcome { tool: tool.to_owned(), outcome, key_fields, error: None, message: None })
 }
 
-fn decision(item: &str, place: usize) -> Decision {
-    Decision { decision: item.to_owned(), rationale: String::new(), turn: 0, place }
+fn decision(item: String, place: usize) -> Decision {
+    Decision { decision: item, rationale: String::new(), turn: 0, place }
 }
 
 fn error(item: &str, place: usize) -> ErrorFact {
