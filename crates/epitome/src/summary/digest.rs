@@ -101,21 +101,6 @@ pub(super) fn inventory(thread: &Thread, range: Range<usize>, tools: &Tools, ite
     named.into_iter().flat_map(with_name).collect()
 }
 
-/// Returns the files as the table of a session summary; those that were only read come last.
-pub(super) fn file_table(items: &StructuredSummary) -> Vec<String> {
-    if items.files.is_empty() {
-        return Vec::new();
-    }
-    let mut lines = vec!["| File/Component | Action | Description |".to_owned(), "|---|---|---|".to_owned()];
-    let mut files: Vec<_> = items.files.iter().collect();
-    files.sort_by_key(|file| (file.last_action() == "read", file.last_touched()));
-    lines.extend(files.into_iter().map(|file| {
-        let path = file.path.replace('|', "\\|");
-        format!("| {path} | {} | last touched in m{} |", file.last_action(), file.last_touched() + 1)
-    }));
-    lines
-}
-
 /// Returns the number of the message that a line of the digest names last; a line that names none comes before all others.
 pub(super) fn last_number(line: &str) -> usize {
     let words = line.split(|c: char| !c.is_alphanumeric()).rev();

@@ -32,8 +32,13 @@ pub(super) const PATHS_BELOW: &str = "(paths are below ";
 /// Stands before the files of which no line is quoted.
 pub(super) const WITHOUT_LINES: &str = "Without lines: ";
 
-/// Renders picks under their sources, in the order of the thread.
-pub(super) fn render_excerpts<'a>(passages: &Passages<'a>, picks: &[Pick<'a>], form: SummaryForm) -> String {
+/// Renders picks under their sources, in the order of the thread; the directory of the paths once.
+pub(super) fn render_excerpts<'a>(
+    passages: &Passages<'a>,
+    picks: &[Pick<'a>],
+    form: SummaryForm,
+    is_root_told: bool,
+) -> String {
     let quoted: HashSet<usize> = picks.iter().filter(|pick| !pick.text.is_empty()).map(|pick| pick.source).collect();
     let is_bare =
         |pick: &Pick<'_>| passages.sources[pick.source].kind == SourceKind::File && !quoted.contains(&pick.source);
@@ -43,10 +48,10 @@ pub(super) fn render_excerpts<'a>(passages: &Passages<'a>, picks: &[Pick<'a>], f
         (section(source), source.first, pick.source, pick.line)
     });
     let bare: Vec<&Source> = bare.into_iter().map(|pick| &passages.sources[pick.source]).collect();
-    let mut writer = ExcerptWriter { out: String::new(), passages, form, open: None, home: "" };
+    let mut writer = ExcerptWriter { out: String::new(), passages, form, is_root_told, open: None, home: "" };
     let mut last: Option<&Pick<'a>> = None;
     let files = picks.iter().filter(|pick| section(&passages.sources[pick.source]) <= Section::Files).count();
-    if files == 0 && !passages.root.is_empty() {
+    if files == 0 && !passages.root.is_empty() && !is_root_told {
         // Paths above are shortened too.
         writer.open_section(Section::Files);
     }
@@ -82,6 +87,7 @@ struct ExcerptWriter<'p, 'a> {
     out: String,
     passages: &'p Passages<'a>,
     form: SummaryForm,
+    is_root_told: bool,
     open: Option<Section>,
     /// The definition or heading of the file that was written last.
     home: &'a str,
@@ -117,7 +123,7 @@ impl<'a> ExcerptWriter<'_, 'a> {
         let heading = heading(self.form, section).unwrap_or_default();
         let _ = match section {
             Section::Requests => writeln!(self.out, "\n{OTHER_WORDS}"),
-            Section::Files if !self.passages.root.is_empty() => {
+            Section::Files if !self.passages.root.is_empty() && !self.is_root_told => {
                 writeln!(self.out, "\n{heading}\n{PATHS_BELOW}{})", self.passages.root)
             }
             _ => writeln!(self.out, "\n{heading}"),

@@ -57,16 +57,16 @@ const HEADINGS: [(Section, [&str; 4]); 19] = {
         (Pins, ["## Pinned", "### Pinned", "PINNED:", "## Pinned"]),
         (Constraints, ["## Constraints", "### Constraints", "ACTIVE CONSTRAINTS:", "## Constraints and preferences"]),
         (Goal, ["## Current goal", "### Current Goal", "CURRENT GOAL:", "## Current goal"]),
-        (Task, ["## Task", "### Original Task", "KEY FACTS:", "## Goal"]),
+        (Task, ["## Task", "### Original Task", "", "## Goal"]),
         (Requests, ["## What the user said", "### What the User Said", "CONVERSATION FLOW:", "## What the user said"]),
         (TurnContext, [
             "## Turn Context (split turn)", "### Turn Context (split turn)", "TURN CONTEXT (SPLIT TURN):", "## Turn Context (split turn)",
         ]),
-        (State, ["## State now", "### State Now", "STATE NOW:", "## State now"]),
+        (State, ["## State now", "### Current State", "STATE NOW:", "## State now"]),
         (Workstream, ["", "", "WORKSTREAM STATE:", ""]),
         (Facts, ["## What is known", "### What Is Known", "KEY FACTS:", "## What is known"]),
         (Plan, ["## Plan", "### Pending Work", "OPEN THREADS:", "## Next steps"]),
-        (OpenItems, ["## Open items", "### Open Items", "OPEN THREADS:", "## Open items"]),
+        (OpenItems, ["## Open items", "### Pending Work", "OPEN THREADS:", "## Open items"]),
         (Decisions, ["## Decisions", "### Key Technical Decisions", "KEY FACTS:", "## Key decisions"]),
         (Errors, ["## Errors not fixed yet", "### Errors & Resolutions", "OPEN THREADS:", "## Blocked or failing"]),
         (Outcomes, ["## Tool outcomes", "### Tool Outcomes", "TOOL OUTCOMES:", "## Tool outcomes"]),
@@ -76,7 +76,7 @@ const HEADINGS: [(Section, [&str; 4]); 19] = {
         (Hidden, ["## Hidden messages", "", "", ""]),
         (Digest, ["## Compaction digest", "### Completed Work", "", ""]),
         (Files, ["## Files, with lines from them", "### Files", "FILES:", "## Files, with lines from them"]),
-        (Notes, ["## The work so far, in order", "### Current State", "DETAILS:", "## Progress"]),
+        (Notes, ["## The work so far, in order", "### Details", "DETAILS:", "## Progress"]),
     ]
 };
 

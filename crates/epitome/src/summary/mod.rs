@@ -15,6 +15,7 @@ mod constraint;
 mod dialogue;
 mod digest;
 mod display;
+mod done;
 mod embedded;
 mod evidence;
 mod excerpt;

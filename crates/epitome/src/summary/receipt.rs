@@ -372,7 +372,7 @@ mod tests {
     }
 
     fn file(path: &str) -> StructuredSummary {
-        let file = FileFact { path: path.to_owned(), read: Some(40), written: None, patched: None };
+        let file = FileFact { path: path.to_owned(), read: Some(40), written: None, patched: None, purpose: None };
         StructuredSummary { files: vec![file], ..StructuredSummary::default() }
     }
 

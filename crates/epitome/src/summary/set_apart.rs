@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn quoted_lines_of_ours_stay_the_users_words_over_twenty_rounds_in_every_preset() {
         for preset in Preset::ALL {
-            for words in words_with_lines_of_ours().chunks(8) {
+            for words in words_with_lines_of_ours().chunks(5) {
                 check_rounds(&preset.policy(), words);
             }
         }

@@ -48,6 +48,9 @@ pub struct StructuredSummary {
     pub files: Vec<FileFact>,
     /// Commands, with how they ended.
     pub commands: Vec<CommandFact>,
+    /// What the agent told at the end of each turn, in one line.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conclusions: Vec<Quote>,
     /// The state of the work, the newest line of each kind.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<StateLine>,
@@ -221,6 +224,9 @@ pub struct FileFact {
     /// The newest message that changed a part of it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub patched: Option<usize>,
+    /// What the agent said that the newest change was for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub purpose: Option<String>,
 }
 
 impl FileFact {
@@ -264,6 +270,9 @@ pub struct ErrorFact {
     pub place: usize,
     /// The place of a later message in which the same thing succeeded.
     pub fixed: Option<usize>,
+    /// What was changed before that.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub resolution: String,
 }
 
 /// A tool's answer.
