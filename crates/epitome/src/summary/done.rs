@@ -14,6 +14,7 @@ use super::clip::one_line;
 use super::constraint::{announces, sentences};
 use super::excerpt::PATHS_BELOW;
 use super::parse::{parse_label, plan_item};
+use super::speech::offers_choice;
 use super::structured::{FileFact, Quote, StructuredSummary};
 use crate::thread::{Message, Role, Thread};
 
@@ -27,16 +28,22 @@ const ANNOUNCING_BYTES_MAX: usize = 64;
 /// The most files that are named as the fix of an error.
 const FIXED_FILES_MAX: usize = 3;
 
-/// Returns what the agent told at the end of a turn, in one line; `None` where a message ends none or only asks.
+/// Returns what the agent told at the end of a turn, in one line, without the question behind it; `None` where a message ends no
+/// turn, only asks, or offers a choice.
 pub(super) fn conclusion(thread: &Thread, at: usize) -> Option<String> {
     let message = thread.message(at);
     let ends_turn = || at + 1 == thread.len() || thread.message(at + 1).opens_turn();
     if message.role() != Role::Assistant || message.is_summary() || message.calls().next().is_some() || !ends_turn() {
         return None;
     }
-    let line = one_line(&told(&message.text()), CONCLUSION_CHARS_MAX);
-    let only_asks = line.ends_with(['?', '？', '؟']) && !line.contains(['.', '。', ':']);
-    (line.chars().count() >= CONCLUSION_CHARS_MIN && !only_asks).then_some(line)
+    let text = message.text();
+    let asked = sentences(&text).last().filter(|last| last.ends_with(['?', '？', '؟']));
+    if asked.is_some_and(offers_choice) {
+        return None;
+    }
+    let told = told(asked.and_then(|asked| text.trim_end().strip_suffix(asked)).unwrap_or(&text));
+    let line = one_line(&told, CONCLUSION_CHARS_MAX);
+    (line.chars().count() >= CONCLUSION_CHARS_MIN).then_some(line)
 }
 
 /// Returns the prose of a text behind what only announces it, if anything follows: "Here's my review: …".
@@ -227,9 +234,10 @@ mod tests {
     #[test]
     fn a_message_that_ends_no_turn_concludes_nothing() {
         let thread = thread(
-            "user: a\nassistant: I look at all of it now.\ncall sh: {}\nresult sh: x\nassistant: Shall I push it to the remote now?\nuser: b\nassistant: Understood.\nuser: c",
+            "user: a\nassistant: I look at all of it now.\ncall sh: {}\nresult sh: x\nassistant: Shall I push it to the remote now?\nuser: b\nassistant: Understood.\nuser: c\nassistant: 1. Round each line\\n2. Round the sum\\nWhich one?\nuser: 2\nassistant: The sum rounds half up now. Shall I commit it?\nuser: yes",
         );
-        assert!((0..thread.len()).all(|at| conclusion(&thread, at).is_none()));
+        let told: Vec<String> = (0..thread.len()).filter_map(|at| conclusion(&thread, at)).collect();
+        assert_eq!(told, ["The sum rounds half up now."]);
         assert_eq!(resolution([("/w/a.rs", None), ("b/a.rs", Some("x"))].into_iter()), "a.rs: x");
     }
 }

@@ -80,6 +80,7 @@ const GOAL_SHARE: f64 = 0.1;
 const SESSION_SAID_SHARE: f64 = 0.6;
 const WORKING_SHARE: f64 = 0.1;
 const COMPLETED_TABLE_SHARE: f64 = 0.12;
+const COMPLETED_TABLE_TOKENS_MIN: f64 = 60.0;
 const COMPLETED_TASKS_SHARE: f64 = 0.06;
 const COMPLETED_CONCLUSIONS_SHARE: f64 = 0.14;
 const SESSION_CHOICES_SHARE: f64 = 0.2;
@@ -350,6 +351,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if self.has_written { WRITTEN_SHARE } else { without }
     }
 
+    /// Returns a share, or what makes so many tokens: a small summary has room for one or two lines of a kind too.
+    fn at_least(&self, share: f64, tokens_min: f64) -> f64 {
+        share.max(tokens_min / self.limit.get().max(1) as f64)
+    }
+
     fn share(&self, share: f64) -> Tokens {
         self.limit.share(share).min(self.left())
     }
@@ -505,7 +511,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             SummaryForm::Session => (SESSION_SAID_SHARE, SESSION_SAID_SHARE),
             _ => (SAID_SHARE, CROWDED_SHARE),
         };
-        let mut room = self.share(most) - self.open_request_tokens();
+        // The headings take their part too: one token over the limit would cost whole words.
+        let left = self.left() - self.said_heading_tokens();
+        let mut room = self.share(most).min(left) - self.open_request_tokens();
         for most in [LONG_WORDS_TOKENS_MAX, Tokens::new(60)] {
             if said.iter().map(|words| words.tokens).sum::<Tokens>() <= room {
                 break;
@@ -519,9 +527,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
                 words.label.forget_question();
                 words.tokens = self.words_tokens(words);
             }
-            let most =
-                if self.form == SummaryForm::Session { self.share(most) } else { self.left() - SECTION_TOKENS_MIN };
-            room = most - self.open_request_tokens();
+            let all = if self.form == SummaryForm::Session { self.share(most).min(left) } else { left };
+            room = all - self.open_request_tokens();
         }
         if said.iter().map(|words| words.tokens).sum::<Tokens>() > room {
             thin_out(&mut said, room, self.share(crowded) - self.open_request_tokens());
@@ -545,6 +552,14 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             return Tokens::ZERO;
         };
         (self.count(&task.text) + self.count(&self.open_label(task))).min(self.share(OPEN_PASTED_SHARE))
+    }
+
+    /// Returns the tokens of the headings above the user's words and the request that is open.
+    fn said_heading_tokens(&self) -> Tokens {
+        let splits = self.items.turn_context.is_some();
+        let sections = [Some(Section::Requests), Some(Section::TurnContext).filter(|_| splits)];
+        let headings = sections.into_iter().flatten().filter_map(|section| heading(self.form, section));
+        headings.map(|heading| self.count(heading) + Tokens::new(2)).sum()
     }
 
     /// Returns what stands before the request that is open.
@@ -966,9 +981,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if !self.has_written {
             // A sentence of the agent that gives no reason is told better by the lines around it.
             let lines = lines.into_iter().filter(|line| gives_reason(line)).collect();
-            // A small summary has room for one of them too.
-            let least = DECISION_TOKENS_MIN / self.limit.get().max(1) as f64;
-            return self.write_newest(Section::Decisions, lines, SIDE_SHARE.max(least));
+            return self.write_newest(Section::Decisions, lines, self.at_least(SIDE_SHARE, DECISION_TOKENS_MIN));
         }
         // A model's decisions come first in the list, so the list is filled from its front.
         let mut kept = self.newest_fitting(lines.into_iter().rev().collect(), WRITTEN_SHARE);
@@ -1022,7 +1035,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     /// Writes what was done: the files that were changed and what for, finished tasks, and what the agent told at the end of turns.
     /// The newest go in first; of the older conclusions, some of every part of the thread.
     fn write_completed(&mut self) {
-        let table = self.newest_fitting(file_lines(self.items, &self.root), COMPLETED_TABLE_SHARE);
+        let share = self.at_least(COMPLETED_TABLE_SHARE, COMPLETED_TABLE_TOKENS_MIN);
+        let table = self.newest_fitting(file_lines(self.items, &self.root), share);
         let done = self.items.current_plan.iter().filter(|item| item.is_done());
         let done = done.map(|item| format!("[x] {}", item.text)).collect();
         let done = self.newest_fitting(done, COMPLETED_TASKS_SHARE);
@@ -1067,10 +1081,10 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             return;
         }
         passages.keep_newest(READ_BYTES_MAX);
-        // The user's words are told already, unless there was no room for them.
+        // The user's words are told already, unless there was no room for them; so may be the agent's.
         let is_told = |passage: &Passage<'_>| {
-            let is_request = passages.sources[passage.source].kind == SourceKind::Request;
-            is_request && self.is_in_prompt(passage.text.trim())
+            let is_speech = matches!(passages.sources[passage.source].kind, SourceKind::Request | SourceKind::Note);
+            is_speech && self.is_in_prompt(passage.text.trim())
         };
         let is_kept = passages.passages.iter().map(|passage| self.is_whole(passage.message) || is_told(passage));
         let is_kept: Vec<bool> = is_kept.collect();

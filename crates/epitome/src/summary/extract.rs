@@ -70,6 +70,7 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
     let latest = items.requests.iter().rev().find(opens);
     items.current_task = latest.map(|request| Quote { text: request.text.clone(), place: request.place });
     update_request_states(&mut items, thread);
+    items.conclusions.sort_by_key(|told| told.place);
     keep_newest(&mut items.conclusions);
     keep_newest(&mut items.decisions);
     keep_newest(&mut items.commands);

@@ -58,6 +58,60 @@ fn rounds(
     }
 }
 
+/// A job with something for each section of seed 003's summary.
+fn job() -> Vec<Value> {
+    let chat = Dialect::Chat;
+    let todo = |name: &str, status: &str| json!({"content": name, "status": status, "activeForm": name});
+    let todos = json!({"todos": [todo("Write the parser", "completed"), todo("Add the rollback", "pending")]});
+    let edit = json!({"path": "/w/shop/src/cart.rs", "old_string": "floor", "new_string": "round"});
+    let test = json!({"command": "cargo test -p shop"});
+    let mut messages = vec![
+        say(chat, "user", "Totals round down. Make them round half up, and keep the tests green."),
+        say(chat, "assistant", "1. Round each line\n2. Round the sum\n\nWhich one?"),
+        say(chat, "user", "2"),
+        say(chat, "assistant", "I decided to keep cents as integers because floats lose half cents."),
+    ];
+    messages.extend(step(chat, "a", "TodoWrite", &todos, "The list was updated."));
+    messages.extend(step(chat, "b", "read", &json!({"path": "/w/shop/src/tax.rs"}), "fn tax() {}"));
+    messages.extend(step(chat, "c", "bash", &test, "error[E0599]: no method named `round_up`\nExit code: 101"));
+    messages.push(say(chat, "assistant", "`Cents` has no such method: I round in the sum itself."));
+    messages.extend(step(chat, "d", "edit", &edit, "The file was edited."));
+    messages.extend(step(chat, "e", "bash", &test, "test result: ok. 14 passed; 0 failed"));
+    messages.push(say(chat, "assistant", "The sum of a cart rounds half up now, and all 14 tests pass."));
+    messages
+}
+
+#[test]
+fn the_six_sections_of_a_layer_have_their_content_within_800_tokens_over_twenty_rounds() {
+    let layer = Preset::ALL.into_iter().find(|preset| preset.policy().name == "layer").expect("a preset");
+    rounds(Dialect::Chat, layer, job(), 4_000, |round, compaction, list| {
+        let summary = &compaction.summaries[0];
+        let text = &summary.text;
+        assert!(summary.tokens.get() <= 800, "round {round}: {} tokens", summary.tokens);
+        let sections = [
+            ("### Original Task", "Totals round down. Make them round half up, and keep the tests green."),
+            ("### Completed Work", "src/cart.rs | edited | `Cents` has no such method: I round in the sum itself. (m"),
+            ("### Completed Work", "- [x] Write the parser"),
+            ("### Completed Work", "The sum of a cart rounds half up now, and all 14 tests pass."),
+            ("### Key Technical Decisions", "(answers \"2. Round the sum\"): 2"),
+            ("### Key Technical Decisions", "I decided to keep cents as integers because floats lose half cents."),
+            ("### Current State", "- Tests: `cargo test -p shop` passed"),
+            ("### Current State", "- Last completed: m"),
+            ("### Pending Work", "- [ ] Add the rollback"),
+            ("### Errors & Resolutions", "error[E0599]: no method named `round_up` (m"),
+            ("### Errors & Resolutions", " → cart.rs: `Cents` has no such method: I round in the sum itself. (m"),
+        ];
+        for (heading, words) in sections {
+            let (_, below) = text.split_once(heading).unwrap_or_else(|| panic!("round {round}: no {heading}: {text}"));
+            let section = below.split("\n### ").next().unwrap_or_default();
+            // The newest conclusion is told with the state.
+            let is_last = round == 1 && text.contains(words) && words.starts_with("The sum");
+            assert!(section.contains(words) || is_last, "round {round}: {words} is not under {heading}: {text}");
+        }
+        assert!(!list.contains("tax.rs | read"), "round {round}: what was read is no work: {text}");
+    });
+}
+
 #[test]
 fn an_earlier_summary_is_known_again_and_replaced_in_every_dialect_and_preset() {
     let mut wrong = Vec::new();
