@@ -252,8 +252,8 @@ struct SectionWriter<'p, 'a> {
     root: String,
     /// The heading that is open: two sections may share one.
     open: &'static str,
-    /// There is no room for what the user's words answer.
-    without_questions: bool,
+    /// The user's words leave no room for what only explains them: the questions that they answer, a heading of their own.
+    is_crowded: bool,
     /// The sections that the user limits the summary to, where they do and there is something of it.
     wanted: Option<HashSet<Section>>,
 }
@@ -276,7 +276,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             quoted_whole: HashSet::new(),
             root: String::new(),
             open: "",
-            without_questions: false,
+            is_crowded: false,
             wanted: wanted.filter(|wanted| has_any(items, wanted)),
         }
     }
@@ -522,11 +522,12 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         }
         if said.iter().filter(|words| words.is_marked).map(|words| words.tokens).sum::<Tokens>() > room {
             // The agent's questions leave before what the user answered.
-            self.without_questions = true;
+            self.is_crowded = true;
             for words in &mut said {
                 words.label.forget_question();
                 words.tokens = self.words_tokens(words);
             }
+            let left = self.left() - self.said_heading_tokens();
             let all = if self.form == SummaryForm::Session { self.share(most).min(left) } else { left };
             room = all - self.open_request_tokens();
         }
@@ -556,7 +557,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Returns the tokens of the headings above the user's words and the request that is open.
     fn said_heading_tokens(&self) -> Tokens {
-        let splits = self.items.turn_context.is_some();
+        let splits = self.items.turn_context.is_some() && !self.is_crowded;
         let sections = [Some(Section::Requests), Some(Section::TurnContext).filter(|_| splits)];
         let headings = sections.into_iter().flatten().filter_map(|section| heading(self.form, section));
         headings.map(|heading| self.count(heading) + Tokens::new(2)).sum()
@@ -567,7 +568,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let opens = |request: &&UserRequest| request.place == task.place && request.text == task.text;
         let label = self.items.requests.iter().find(opens).map(|request| self.label(request));
         let mut label = label.unwrap_or_else(|| RequestLabel::at(task.place));
-        if self.without_questions {
+        if self.is_crowded {
             label.forget_question();
         }
         label.render_latest()
@@ -771,7 +772,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if is_told && is_last {
             return self.write_turn_progress();
         }
-        let section = if self.items.turn_context.is_some() { Section::TurnContext } else { Section::Requests };
+        let has_section = self.items.turn_context.is_some() && !self.is_crowded;
+        let section = if has_section { Section::TurnContext } else { Section::Requests };
         if !self.open_section(section) {
             return;
         }
