@@ -227,6 +227,30 @@ fn read_finds_by_number_line_and_id_and_takes_ranges() {
 }
 
 #[test]
+fn several_messages_are_read_although_one_is_not_there_and_one_is_large() {
+    let large = format!("begin {} end", "stamp ".repeat(4000));
+    let list = json!([{"role": "user", "content": "Count the stamps."}, {"role": "assistant", "content": large}]);
+    let bench = Bench::new();
+    std::fs::write(bench.path("l.json"), list.to_string()).unwrap();
+    let both = bench.run(&["read", "l.json", "m1,m2,m9"]).ended(0).out;
+    for told in [
+        "Count the stamps.",
+        "begin stamp",
+        "stamp end",
+        "read m2 alone",
+        "[m9: not there, the conversation ends with m2]",
+    ] {
+        assert!(both.contains(told), "{told}: {both}");
+    }
+    assert!(both.len() < large.len() / 2, "{}", both.len());
+    assert!(bench.run(&["read", "l.json", "m2"]).ended(0).out.contains(&large));
+    let json = bench.run(&["read", "l.json", "m1,m2,m9", "--json"]).ended(0).json();
+    assert_eq!(json["messages"][1]["text"], large);
+    assert_eq!(json["missing"], json!(["m9"]));
+    bench.run(&["read", "l.json", "m8,m9"]).ended(2);
+}
+
+#[test]
 fn show_tells_where_the_tokens_are() {
     let bench = threads();
     assert_snapshot!(bench.run(&["show", "chat.json", "--top", "3"]).whole());

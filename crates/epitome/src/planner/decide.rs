@@ -232,7 +232,8 @@ fn system_left(board: &Board<'_>) -> Option<String> {
     }
     let thread = board.planner.thread;
     let is_left = |place: &usize| {
-        thread.message(*place).role() == Role::System && board.is_gone(*place) && !board.tail.holds(*place)
+        let message = thread.message(*place);
+        message.role() == Role::System && !message.is_summary() && board.is_gone(*place) && !board.tail.holds(*place)
     };
     let left: Vec<usize> = (0..board.tail.from).filter(is_left).collect();
     let span = span_in_words(thread, *left.first()?, *left.last()?);

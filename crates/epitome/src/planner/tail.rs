@@ -242,9 +242,10 @@ impl Planner<'_> {
         }
         let place = self.thread.messages().iter().position(|message| message.opens_turn())?;
         let message = self.thread.message(place);
-        // The first that is loaded, or that an earlier summary left in a list, need not be the first there was.
-        let is_behind_summary = self.thread.messages()[..place].iter().any(|message| message.is_summary());
-        let is_first = message.turn() <= 1 || self.thread.evicted().is_none() && !is_behind_summary;
+        // The first that is loaded, or that an earlier summary left in a list, need not be the first there was; a list counts its
+        // turns anew.
+        let is_behind_summary = || self.thread.messages()[..place].iter().any(|message| message.is_summary());
+        let is_first = if self.thread.evicted().is_some() { message.turn() <= 1 } else { !is_behind_summary() };
         // What the user took back is told in the summary, with the words that took it back.
         let is_taken_back = is_taken_back(self.thread, place);
         let is_small = message.tokens() <= self.room.target.share(REQUEST_SHARE);
@@ -397,7 +398,11 @@ pub fn system_most(target: Tokens) -> Tokens {
 /// System messages stay: those that open a thread in any case, later ones, newest first, while they leave room for the
 /// conversation. A thread that was put together of many has as many system prompts.
 fn held_before(thread: &Thread, from: usize, target: Tokens) -> Vec<usize> {
-    let is_system = |place: &usize| thread.message(*place).role() == Role::System;
+    // A summary in the system's voice is replaced like any other.
+    let is_system = |place: &usize| {
+        let message = thread.message(*place);
+        message.role() == Role::System && !message.is_summary()
+    };
     let opening = (0..from).take_while(is_system).count();
     let most = system_most(target);
     let mut taken = thread.tokens(0..opening);

@@ -8,7 +8,7 @@ use super::stand_in::stand_in;
 use crate::budget::{Meter, Tokens};
 use crate::plan::{Action, Compaction, Record};
 use crate::policy::{Policy, SummaryPlace};
-use crate::summary::{PromptWords, STILL_HOLDS, ShownMessage, all_words};
+use crate::summary::{PromptWords, ShownMessage, all_words, still_holds};
 use crate::thread::{Message, Part, Raw, Role, Thread};
 use crate::wire::{
     Dialect, MarkLifetime, PartEdit, PromptMessage, Voice, cache_marks, decode_message, edit, item_id, say, without_id,
@@ -216,8 +216,7 @@ impl<'a> Renderer<'a> {
     fn carried(&mut self) {
         let carried = &self.compaction.plan.carried;
         if !carried.is_empty() {
-            let text = format!("{STILL_HOLDS}\n- {}", carried.join("\n- "));
-            self.messages.push(PromptMessage::note(Voice::User, text));
+            self.messages.push(PromptMessage::note(Voice::User, still_holds(carried)));
         }
     }
 

@@ -76,7 +76,7 @@ fn add(lines: &[Line], dialect: Dialect, reading: &mut Reading) {
             _ => None,
         });
         let text = text.unwrap_or_default();
-        let is_summary = matches!(message.role, Role::User | Role::Assistant) && is_rendered(text, &before);
+        let is_summary = message.role != Role::Tool && is_rendered(text, &before);
         before.clear();
         before.push_str(Some(text).filter(|text| text.len() <= QUESTION_BYTES_MAX).unwrap_or_default());
         message.summary = is_summary;

@@ -28,6 +28,7 @@ struct ConstraintWords {
     telling: LowerList,
     reasons: LowerList,
     deciding: LowerList,
+    announcing: LowerList,
     obligations: Obligations,
 }
 
@@ -37,6 +38,13 @@ pub(super) fn decisions(text: &str) -> impl Iterator<Item = &str> {
         let lower = sentence.to_lowercase();
         WORDS.deciding.iter().any(|words| has_words(&lower, words))
     })
+}
+
+/// Tells whether a sentence only announces what comes next: "Here's my proposal:".
+pub(super) fn announces(sentence: &str) -> bool {
+    let lower = sentence.to_lowercase().replace('’', "'");
+    let is_word_end = |end: usize| !lower[end..].starts_with(char::is_alphanumeric) || !lower.is_ascii();
+    WORDS.announcing.prefixes_of(&lower).any(|words| is_word_end(words.len()))
 }
 
 /// Tells whether a sentence that tells a decision gives its reason.

@@ -330,7 +330,7 @@ pub(super) fn parse_digest(body: &str, items: &mut StructuredSummary) {
 
 fn file_named<'i>(items: &'i mut StructuredSummary, path: &str) -> &'i mut FileFact {
     let at = items.files.iter().position(|file| file.path == path).unwrap_or_else(|| {
-        items.files.push(FileFact { path: path.to_owned(), read: None, written: None, patched: None });
+        items.files.push(FileFact { path: path.to_owned(), read: None, written: None, patched: None, purpose: None });
         items.files.len() - 1
     });
     &mut items.files[at]
@@ -357,21 +357,6 @@ fn split(words: Option<String>) -> Vec<String> {
     words.split(", ").filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// Returns the files as the table of a session summary; those that were only read come last.
-pub(super) fn file_table(items: &StructuredSummary) -> Vec<String> {
-    if items.files.is_empty() {
-        return Vec::new();
-    }
-    let mut lines = vec!["| File/Component | Action | Description |".to_owned(), "|---|---|---|".to_owned()];
-    let mut files: Vec<_> = items.files.iter().collect();
-    files.sort_by_key(|file| (file.last_action() == "read", file.last_touched()));
-    lines.extend(files.into_iter().map(|file| {
-        let path = file.path.replace('|', "\\|");
-        format!("| {path} | {} | last touched in m{} |", file.last_action(), file.last_touched() + 1)
-    }));
-    lines
-}
-
 /// Returns the number of the message that a line of the digest names last; a line that names none comes before all others.
 pub(super) fn last_number(line: &str) -> usize {
     let words = line.split(|c: char| !c.is_alphanumeric()).rev();
@@ -393,7 +378,8 @@ mod tests {
             let failed = ending == CommandEnding::Failed;
             CommandFact { command: command.into(), exit, failed, ending, place }
         };
-        let file = |path: &str, written, patched| FileFact { path: path.into(), read: None, written, patched };
+        let file =
+            |path: &str, written, patched| FileFact { path: path.into(), read: None, written, patched, purpose: None };
         let items = StructuredSummary {
             artifacts: vec![ArtifactFact {
                 path: Some("out/a plan.md".into()),

@@ -20,19 +20,22 @@ use std::fmt::Write;
 
 use super::arguments::CallArguments;
 use super::clip::{GAP, clip_middle, one_line, outline};
+use super::constraint::decisions;
 use super::constraint::gives_reason;
-use super::digest::{digest_lines, file_table, last_number};
-use super::excerpt::render_excerpts;
+use super::digest::{digest_lines, last_number};
+use super::done::{TABLE_HEAD, file_lines};
+use super::excerpt::{PATHS_BELOW, render_excerpts};
 use super::extract::{extract, first_line, turn_context, update_request_states};
 use super::handoff::{Subject, is_handoff, left_out_line};
-use super::headings::{Section, closing, heading, title, titled_round, titled_turns};
+use super::headings::{LAST_ACTIONS, Section, closing, heading, title, titled_round, titled_turns};
 use super::merge::{forget_revised, merge, merge_model, without_written};
-use super::parse::{DONE_SO_FAR, RequestLabel, SHORT_BYTES_MAX};
+use super::parse::{DECIDED, DONE_SO_FAR, LAST_COMPLETED, REQUEST_ABOVE, RESOLVED, RequestLabel, SHORT_BYTES_MAX};
 use super::passages::{Passage, Passages, RESULT, SourceKind};
 use super::pending::SummaryContext;
 use super::said_words::{SaidWords, thin_out};
 use super::select::{Pick, select};
-use super::speech::{constraints, corrections, is_pasted_mostly, typed};
+use super::set_apart::{holds, set_apart, set_apart_item, set_apart_rest};
+use super::speech::{approval, choice, constraints, corrections, is_pasted_mostly, typed};
 use super::state::StateDelta;
 use super::structured::{
     ErrorFact, OpenItem, PlanItem, Quote, RequestContext, RequestState, StructuredSummary, UserRequest,
@@ -41,7 +44,7 @@ use super::text_index::TextIndex;
 use super::wishes::{ALWAYS, has_any, wanted_sections};
 use super::work_state::{SINCE, StateLine, only_reads, run_kind};
 use crate::budget::{Recount, Tokens, longest};
-use crate::message::is_user_command;
+use crate::message::{is_rejected, is_user_command};
 use crate::policy::{SummaryForm, ToolClass};
 use crate::thread::{HarnessText, Message, Role, Speaker, Thread, pieces};
 
@@ -74,6 +77,16 @@ const MEDIA_TOKENS_MIN: Tokens = Tokens::new(60);
 /// Errors, decisions and progress that code extracted: the chosen lines quote most of them where they matter.
 const BRIEF_SHARE: f64 = 0.01;
 const GOAL_SHARE: f64 = 0.1;
+/// In the session form: the user's words, what was completed, decisions, and errors with what resolved them.
+const SESSION_SAID_SHARE: f64 = 0.6;
+const WORKING_SHARE: f64 = 0.1;
+const COMPLETED_TABLE_SHARE: f64 = 0.12;
+const COMPLETED_TABLE_TOKENS_MIN: f64 = 60.0;
+const COMPLETED_TASKS_SHARE: f64 = 0.06;
+const COMPLETED_CONCLUSIONS_SHARE: f64 = 0.14;
+const SESSION_CHOICES_SHARE: f64 = 0.2;
+const SESSION_DECISIONS_SHARE: f64 = 0.1;
+const SESSION_ERRORS_SHARE: f64 = 0.08;
 /// A model's items of one kind, its facts aside.
 const WRITTEN_SHARE: f64 = 0.25;
 /// A model's findings, which are most of what it writes.
@@ -94,11 +107,10 @@ const SAME_RESULT_CHARS: usize = 40;
 const ACTIONS_SHARE: f64 = 0.1;
 /// Files that were changed after a run are named up to so many.
 const CHANGED_NAMED_MAX: usize = 3;
-const LAST_ACTIONS: &str = "Last actions before what follows, oldest first:";
+/// The most characters of an error, and of the command that failed, beside what resolved it.
+const ERROR_CHARS_MAX: usize = 100;
 /// The longest words of one message, where the user's words do not fit as they are.
 const LONG_WORDS_TOKENS_MAX: Tokens = Tokens::new(150);
-/// The tokens of the label before the request that is open.
-const LABEL_TOKENS: Tokens = Tokens::new(12);
 /// Smaller shares are not worth a heading.
 const SECTION_TOKENS_MIN: Tokens = Tokens::new(16);
 
@@ -241,6 +253,8 @@ struct SectionWriter<'p, 'a> {
     root: String,
     /// The heading that is open: two sections may share one.
     open: &'static str,
+    /// The user's words leave no room for what only explains them: the questions that they answer, a heading of their own.
+    is_crowded: bool,
     /// The sections that the user limits the summary to, where they do and there is something of it.
     wanted: Option<HashSet<Section>>,
     /// What a handoff is about: nothing else goes along.
@@ -265,6 +279,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             quoted_whole: HashSet::new(),
             root: String::new(),
             open: "",
+            is_crowded: false,
             wanted: wanted.filter(|wanted| has_any(items, wanted)),
             subject: None,
         }
@@ -287,22 +302,36 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         self.write_requests();
         self.write_turn_context();
         self.write_workstream();
+        let joins_facts = heading(self.form, Section::Decisions) == heading(self.form, Section::Facts);
+        if self.form == SummaryForm::Session {
+            // The user's choices among them.
+            self.write_decisions();
+        }
         self.write_constraints();
         self.write_state(&mut passages);
         self.write_media();
         self.write_facts();
+        // Sections under one heading stand together.
+        if joins_facts {
+            self.write_decisions();
+        }
         self.write_plan();
         self.write_open_items();
         self.write_errors();
-        self.write_decisions();
+        if !joins_facts && self.form != SummaryForm::Session {
+            self.write_decisions();
+        }
         self.write_outcomes();
         self.write_hidden();
-        self.write_digest();
+        match self.form {
+            SummaryForm::Session => self.write_completed(),
+            _ => self.write_digest(),
+        }
         self.write_excerpts(&mut passages);
         if let Some(line) = closing(self.form, self.items.rounds) {
             let _ = write!(self.out, "\n{line}");
         }
-        let mut text = self.out.trim_end().to_owned();
+        let mut text = self.out.trim().to_owned();
         if text.is_empty() {
             // No provider takes an empty message.
             text.push_str(GAP);
@@ -327,6 +356,11 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     /// Returns the share of a kind that a model may have written: what it was asked for is shown.
     fn written_share(&self, without: f64) -> f64 {
         if self.has_written { WRITTEN_SHARE } else { without }
+    }
+
+    /// Returns a share, or what makes so many tokens: a small summary has room for one or two lines of a kind too.
+    fn at_least(&self, share: f64, tokens_min: f64) -> f64 {
+        share.max(tokens_min / self.limit.get().max(1) as f64)
     }
 
     fn share(&self, share: f64) -> Tokens {
@@ -354,7 +388,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Tells whether words are in the prompt already: in the summary so far, or in the messages that stay.
     fn is_in_prompt(&self, words: &str) -> bool {
-        self.out.contains(words) || self.kept_texts.contains(words)
+        holds(&self.out, words) || self.kept_texts.contains(words)
     }
 
     fn write_pins(&mut self) {
@@ -368,7 +402,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             return;
         }
         for line in lines {
-            let _ = writeln!(self.out, "- {}", line.as_ref());
+            let _ = writeln!(self.out, "- {}", set_apart_item(line.as_ref()));
         }
     }
 
@@ -396,7 +430,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     /// Writes the goal of the new thread that a handoff is for: it leads, whatever the old thread was about.
     fn write_handoff_goal(&mut self) {
         if is_handoff(self.pending) && self.open_section(Section::Task) {
-            let _ = writeln!(self.out, "{}", self.pending.order.focus.trim());
+            let _ = writeln!(self.out, "{}", set_apart(self.pending.order.focus.trim()));
         }
     }
 
@@ -462,7 +496,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if clipped.is_none() {
             self.quoted_whole.insert(place);
         }
-        let _ = writeln!(self.out, "{label}{}", clipped.as_deref().unwrap_or(text));
+        let _ = writeln!(self.out, "{label}{}", set_apart(clipped.as_deref().unwrap_or(text)));
     }
 
     /// Clips words to `most`: pasted material to its outline, other words to head and tail. `None` when they fit.
@@ -485,15 +519,32 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     /// is clipped further, and then words leave that neither bind nor correct anything.
     fn write_requests(&mut self) {
         let mut said = self.said();
-        let room = self.share(SAID_SHARE) - self.open_request_tokens();
+        let (most, crowded) = match self.form {
+            SummaryForm::Session => (SESSION_SAID_SHARE, SESSION_SAID_SHARE),
+            _ => (SAID_SHARE, CROWDED_SHARE),
+        };
+        // The headings take their part too: one token over the limit would cost whole words.
+        let left = self.left() - self.said_heading_tokens();
+        let mut room = self.share(most).min(left) - self.open_request_tokens();
         for most in [LONG_WORDS_TOKENS_MAX, Tokens::new(60)] {
             if said.iter().map(|words| words.tokens).sum::<Tokens>() <= room {
                 break;
             }
             said.iter_mut().for_each(|words| self.clip_words(words, most));
         }
+        if said.iter().filter(|words| words.is_marked).map(|words| words.tokens).sum::<Tokens>() > room {
+            // The agent's questions leave before what the user answered.
+            self.is_crowded = true;
+            for words in &mut said {
+                words.label.forget_question();
+                words.tokens = self.words_tokens(words);
+            }
+            let left = self.left() - self.said_heading_tokens();
+            let all = if self.form == SummaryForm::Session { self.share(most).min(left) } else { left };
+            room = all - self.open_request_tokens();
+        }
         if said.iter().map(|words| words.tokens).sum::<Tokens>() > room {
-            thin_out(&mut said, room, self.share(CROWDED_SHARE) - self.open_request_tokens());
+            thin_out(&mut said, room, self.share(crowded) - self.open_request_tokens());
         }
         let left_out = left_out_line(&self.not_needed());
         if said.is_empty() && left_out.is_none() || !self.open_section(Section::Requests) {
@@ -505,7 +556,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         for words in said {
             let label = words.label.render();
             let label = if self.root.is_empty() { label } else { label.replace(&self.root, "") };
-            let _ = writeln!(self.out, "{label}{}", words.text);
+            let _ = writeln!(self.out, "{label}{}", set_apart_rest(&words.text));
             if words.is_whole {
                 self.quoted_whole.insert(words.label.place);
             }
@@ -517,7 +568,26 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let Some(task) = self.items.current_task.as_ref().filter(|task| !self.is_in_prompt(&task.text)) else {
             return Tokens::ZERO;
         };
-        (self.count(&task.text) + LABEL_TOKENS).min(self.share(OPEN_PASTED_SHARE))
+        (self.count(&task.text) + self.count(&self.open_label(task))).min(self.share(OPEN_PASTED_SHARE))
+    }
+
+    /// Returns the tokens of the headings above the user's words and the request that is open.
+    fn said_heading_tokens(&self) -> Tokens {
+        let splits = self.items.turn_context.is_some() && !self.is_crowded;
+        let sections = [Some(Section::Requests), Some(Section::TurnContext).filter(|_| splits)];
+        let headings = sections.into_iter().flatten().filter_map(|section| heading(self.form, section));
+        headings.map(|heading| self.count(heading) + Tokens::new(2)).sum()
+    }
+
+    /// Returns what stands before the request that is open.
+    fn open_label(&self, task: &Quote) -> String {
+        let opens = |request: &&UserRequest| request.place == task.place && request.text == task.text;
+        let label = self.items.requests.iter().find(opens).map(|request| self.label(request));
+        let mut label = label.unwrap_or_else(|| RequestLabel::at(task.place));
+        if self.is_crowded {
+            label.forget_question();
+        }
+        label.render_latest()
     }
 
     /// Returns the places of the user's words that a handoff leaves out.
@@ -534,7 +604,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let mut said = Vec::new();
         let is_needed =
             |request: &&UserRequest| self.subject.as_ref().is_none_or(|subject| subject.covers_request(request));
-        for request in self.items.requests.iter().filter(is_needed) {
+        for request in self.items.requests.iter().filter(is_needed).filter(|own| !self.is_told_as_choice(own)) {
             let is_long = request.text.len() > SHORT_BYTES_MAX;
             // Of what is retold, several pieces are in one message.
             let is_retold = request.context == Some(RequestContext::Retold);
@@ -548,7 +618,7 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             let is_marked = has_marks || request.state == RequestState::Superseded;
             let text = request.text.clone();
             let mut words = SaidWords { label, text, tokens: Tokens::ZERO, is_whole: true, is_marked };
-            words.tokens = self.count(&words.text) + self.count(&words.label.render()) + Tokens::new(1);
+            words.tokens = self.words_tokens(&words);
             if is_pasted_mostly(&request.text) {
                 self.clip_words(&mut words, self.limit.share(PASTED_SHARE).max(Tokens::new(60)));
             }
@@ -561,10 +631,15 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     fn clip_words(&self, words: &mut SaidWords, most: Tokens) {
         let clipped = self.clip(&words.text, most);
         if let Some(text) = clipped.filter(|text| text != GAP) {
-            words.tokens = self.count(&text) + self.count(&words.label.render()) + Tokens::new(1);
             words.text = text;
+            words.tokens = self.words_tokens(words);
             words.is_whole = false;
         }
+    }
+
+    /// Counts words of the user as they will be written.
+    fn words_tokens(&self, words: &SaidWords) -> Tokens {
+        self.count(&set_apart_rest(&words.text)) + self.count(&words.label.render()) + Tokens::new(1)
     }
 
     /// Tells whether the message at a place of the log stays in the prompt unchanged.
@@ -572,6 +647,18 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let thread = self.pending.thread;
         let loaded = thread.messages().iter().position(|message| message.log_place() == place && !message.is_summary());
         loaded.is_some_and(|at| self.pending.order.kept_whole.contains(&at))
+    }
+
+    /// Tells whether words of the user only choose or approve what the agent proposed: in the session form, that is a decision.
+    fn is_told_as_choice(&self, request: &UserRequest) -> bool {
+        let Some(RequestContext::Answers(asked)) = &request.context else { return false };
+        let is_short = request.text.len() <= SHORT_BYTES_MAX;
+        let chooses = || choice(&request.text).is_some() || is_question(asked) && approval(&request.text).is_some();
+        let is_open = || {
+            let split = self.items.turn_context.as_ref().map(|turn| turn.request.place);
+            self.is_current(request.place) || split == Some(request.place)
+        };
+        self.form == SummaryForm::Session && is_short && chooses() && !is_open()
     }
 
     /// Writes how things are: tests, builds, commits, and the newest actions that leave the prompt.
@@ -583,6 +670,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let lines = lines.filter(|line| self.is_needed(line)).collect();
         let least = STATE_TOKENS_MIN / self.limit.get().max(1) as f64;
         self.write_newest(Section::State, lines, STATE_SHARE.max(least));
+        if self.form == SummaryForm::Session {
+            self.write_newest(Section::State, self.working_on(), WORKING_SHARE);
+        }
         if let Some((number, command)) = self.newest_command().filter(|(_, command)| self.is_needed(command))
             && self.open_section(Section::State)
         {
@@ -597,6 +687,15 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             passages.sources[source].is_told = true;
             let _ = writeln!(self.out, "- {line}");
         }
+    }
+
+    /// Tells what is in progress and what was completed last.
+    fn working_on(&self) -> Vec<String> {
+        let task = self.items.current_plan.iter().find(|item| item.state == "in_progress");
+        let working = task.map(|item| format!("Working on: {}", item.text));
+        let last = self.items.conclusions.last().filter(|told| !self.is_in_prompt(&told.text));
+        let last = last.map(|told| format!("{LAST_COMPLETED}{}{}", RequestLabel::at(told.place).render(), told.text));
+        working.into_iter().chain(last).collect()
     }
 
     /// Renders a line of the state; of a run, with what was changed after it, or where it was run once more.
@@ -709,7 +808,8 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if is_told && is_last {
             return self.write_turn_progress();
         }
-        let section = if self.items.turn_context.is_some() { Section::TurnContext } else { Section::Requests };
+        let has_section = self.items.turn_context.is_some() && !self.is_crowded;
+        let section = if has_section { Section::TurnContext } else { Section::Requests };
         if !self.open_section(section) {
             return;
         }
@@ -718,11 +818,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         } else {
             self.left()
         };
-        let opens = |request: &&UserRequest| request.place == task.place && request.text == task.text;
-        let label = self.items.requests.iter().find(opens).map(|request| self.label(request));
-        let label = label.unwrap_or_else(|| RequestLabel::at(task.place)).render_latest();
+        let label = self.open_label(&task);
         if is_told {
-            let _ = writeln!(self.out, "Request: m{}", task.place + 1);
+            let _ = writeln!(self.out, "{REQUEST_ABOVE}{}", task.place + 1);
         } else {
             self.write_quote(&task.text, task.place, most, &label);
         }
@@ -809,12 +907,16 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         if self.open_section(Section::Goal) {
             let most = self.share(GOAL_SHARE);
             let clipped = clip_middle(&goal, most, &|text| self.pending.meter.text(text));
-            let _ = writeln!(self.out, "{}", clipped.as_deref().unwrap_or(&goal));
+            let _ = writeln!(self.out, "{}", set_apart(clipped.as_deref().unwrap_or(&goal)));
         }
     }
 
     fn write_plan(&mut self) {
-        let (done, open): (Vec<_>, Vec<_>) = self.items.current_plan.iter().partition(|item| item.is_done());
+        let (mut done, open): (Vec<_>, Vec<_>) = self.items.current_plan.iter().partition(|item| item.is_done());
+        if self.form == SummaryForm::Session {
+            // They are told as completed work.
+            done.clear();
+        }
         // What is open comes last, so that it is the last to go.
         let done = done.into_iter().map(|item| format!("[x] {}", item.text));
         let open = open.into_iter().map(|item| format!("[ ] {} ({})", item.text, item.state));
@@ -856,38 +958,72 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
         let is_told = |error: &ErrorFact| {
             run_kind(&error.about).is_some_and(|kind| self.items.state.iter().any(|line| line.kind == kind))
         };
+        let tells_resolved = self.form == SummaryForm::Session;
         let tools = &self.pending.policy.tools;
         let looked_up = |error: &ErrorFact| {
             let tool = error.about.split_once(' ').map_or(error.about.as_str(), |(tool, _)| tool);
             matches!(tools.class(tool), Some(ToolClass::Read | ToolClass::Search))
         };
+        // Of what an earlier round told, only runs were told with what resolved them.
+        let is_loaded = |place: usize| {
+            self.pending.thread.messages().iter().any(|message| message.log_place() == place && !message.is_summary())
+        };
         let is_of_work = |error: &&ErrorFact| {
             let is_command = self.items.commands.iter().any(|command| command.place == error.place);
-            error.fixed.is_none() && !is_told(error) && !looked_up(error) && (!is_command || !only_reads(&error.about))
+            let is_open = error.fixed.is_none() && !is_told(error) && (!is_command || !only_reads(&error.about));
+            // Of what was fixed, only a run is worth a word: that an edit went through at last is seen from the file.
+            let is_run = is_command || !is_loaded(error.place);
+            let is_resolved = tells_resolved && error.fixed.is_some() && is_run && !only_reads(&error.about);
+            (is_open || is_resolved) && !looked_up(error) && !is_rejected(&error.line)
         };
-        let open = self.items.errors.iter().filter(is_of_work);
         let mut lines: Vec<String> = Vec::new();
-        for error in open {
-            let line = format!("{}: {} (m{})", error.about, error.line, error.place + 1);
+        for error in self.items.errors.iter().filter(is_of_work) {
+            let mut line = format!("{}: {} (m{})", error.about, error.line, error.place + 1);
+            if tells_resolved {
+                line = format!(
+                    "{}: {} (m{})",
+                    one_line(&error.about, ERROR_CHARS_MAX),
+                    one_line(&error.line, ERROR_CHARS_MAX),
+                    error.place + 1
+                );
+            }
+            if let Some(fixed) = error.fixed {
+                let gap = if error.resolution.is_empty() { "" } else { " " };
+                let _ = write!(line, "{RESOLVED}{}{gap}(m{})", error.resolution, fixed + 1);
+            }
             if !lines.contains(&line) && self.is_needed(&line) {
                 lines.push(line);
             }
         }
-        self.write_newest(Section::Errors, lines, BRIEF_SHARE);
+        self.write_newest(Section::Errors, lines, if tells_resolved { SESSION_ERRORS_SHARE } else { BRIEF_SHARE });
     }
 
     fn write_decisions(&mut self) {
-        let lines = self.items.decisions.iter().map(|decision| match decision.rationale.is_empty() {
-            true => decision.decision.clone(),
-            false => format!("{} ({})", decision.decision, decision.rationale),
+        let joins_facts = heading(self.form, Section::Decisions) == heading(self.form, Section::Facts);
+        let lines = self.items.decisions.iter().map(|decision| {
+            let told = match decision.rationale.is_empty() {
+                true => decision.decision.clone(),
+                false => format!("{} ({})", decision.decision, decision.rationale),
+            };
+            // Among facts, a decision that does not say so itself is marked.
+            let is_marked = !joins_facts || decisions(&told).next().is_some();
+            if is_marked { told } else { format!("{DECIDED}{told}") }
         });
         let lines: Vec<String> = lines.collect();
+        if !self.has_written && self.form == SummaryForm::Session {
+            // Those with a reason are the last to go, after them the newest.
+            let (with_reason, bare): (Vec<String>, Vec<String>) =
+                lines.into_iter().partition(|line| gives_reason(line));
+            let choices = self.items.requests.iter().filter(|request| self.is_told_as_choice(request));
+            let choices = choices.map(|request| format!("{}{}", self.label(request).render(), request.text)).collect();
+            let mut kept = self.newest_fitting(choices, SESSION_CHOICES_SHARE);
+            kept.extend(self.newest_fitting(bare.into_iter().chain(with_reason).collect(), SESSION_DECISIONS_SHARE));
+            return self.write_bullets(Section::Decisions, &kept);
+        }
         if !self.has_written {
             // A sentence of the agent that gives no reason is told better by the lines around it.
             let lines = lines.into_iter().filter(|line| gives_reason(line) && self.is_needed(line)).collect();
-            // A small summary has room for one of them too.
-            let least = DECISION_TOKENS_MIN / self.limit.get().max(1) as f64;
-            return self.write_newest(Section::Decisions, lines, SIDE_SHARE.max(least));
+            return self.write_newest(Section::Decisions, lines, self.at_least(SIDE_SHARE, DECISION_TOKENS_MIN));
         }
         // A model's decisions come first in the list, so the list is filled from its front.
         let mut kept = self.newest_fitting(lines.into_iter().rev().collect(), WRITTEN_SHARE);
@@ -912,16 +1048,13 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
     }
 
     fn write_digest(&mut self) {
-        if !matches!(self.form, SummaryForm::Digest | SummaryForm::Session) {
+        if self.form != SummaryForm::Digest {
             return;
         }
-        let lines = match self.form {
-            SummaryForm::Session => file_table(self.items),
-            _ => digest_lines(self.items),
-        };
-        // The newest work goes in first, a table's head before it, and files that were only read after it.
+        let lines = digest_lines(self.items);
+        // The newest work goes in first.
         let mut order: Vec<usize> = (0..lines.len()).collect();
-        order.sort_by_key(|at| (lines[*at].contains("| read |"), Reverse(last_number(&lines[*at]))));
+        order.sort_by_key(|at| Reverse(last_number(&lines[*at])));
         let mut room = self.share(DIGEST_SHARE);
         let mut fits = vec![false; lines.len()];
         for at in order {
@@ -937,6 +1070,39 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             for line in kept {
                 let _ = writeln!(self.out, "{line}");
             }
+        }
+    }
+
+    /// Writes what was done: the files that were changed and what for, finished tasks, and what the agent told at the end of turns.
+    /// The newest go in first; of the older conclusions, some of every part of the thread.
+    fn write_completed(&mut self) {
+        let share = self.at_least(COMPLETED_TABLE_SHARE, COMPLETED_TABLE_TOKENS_MIN);
+        let table = self.newest_fitting(file_lines(self.items, &self.root), share);
+        let done = self.items.current_plan.iter().filter(|item| item.is_done());
+        let done = done.map(|item| format!("[x] {}", item.text)).collect();
+        let done = self.newest_fitting(done, COMPLETED_TASKS_SHARE);
+        let conclusions = self.items.conclusions.iter().filter(|told| !self.is_in_prompt(&told.text)).map(|told| {
+            let mut words = SaidWords::routine(told.place, told.text.clone());
+            words.tokens = self.words_tokens(&words);
+            words
+        });
+        let mut conclusions: Vec<SaidWords> = conclusions.collect();
+        let room = self.share(COMPLETED_CONCLUSIONS_SHARE);
+        if conclusions.iter().map(|words| words.tokens).sum::<Tokens>() > room {
+            thin_out(&mut conclusions, room, room);
+        }
+        if table.is_empty() && done.is_empty() && conclusions.is_empty() || !self.open_section(Section::Digest) {
+            return;
+        }
+        if !table.is_empty() {
+            if !self.root.is_empty() {
+                let _ = writeln!(self.out, "{PATHS_BELOW}{})", self.root);
+            }
+            let _ = writeln!(self.out, "{TABLE_HEAD}\n{}", table.join("\n"));
+        }
+        let conclusions = conclusions.iter().map(|words| format!("{}{}", words.label.render(), words.text));
+        for line in done.into_iter().chain(conclusions) {
+            let _ = writeln!(self.out, "- {line}");
         }
     }
 
@@ -956,10 +1122,10 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
             return;
         }
         passages.keep_newest(READ_BYTES_MAX);
-        // The user's words are told already, unless there was no room for them.
+        // The user's words are told already, unless there was no room for them; so may be the agent's.
         let is_told = |passage: &Passage<'_>| {
-            let is_request = passages.sources[passage.source].kind == SourceKind::Request;
-            is_request && self.is_in_prompt(passage.text.trim())
+            let is_speech = matches!(passages.sources[passage.source].kind, SourceKind::Request | SourceKind::Note);
+            is_speech && self.is_in_prompt(passage.text.trim())
         };
         let is_kept = passages.passages.iter().map(|passage| self.is_whole(passage.message) || is_told(passage));
         let is_kept: Vec<bool> = is_kept.collect();
@@ -975,7 +1141,9 @@ impl<'p, 'a> SectionWriter<'p, 'a> {
 
     /// Renders as many picks, best first, as the limit holds.
     fn largest_fit<'t>(&self, passages: &Passages<'t>, picks: &[Pick<'t>], limit: Tokens, spoken: usize) -> String {
-        let written = |most: usize| render_excerpts(passages, &picks[..most], self.form, spoken);
+        let told_root = format!("{PATHS_BELOW}{})", passages.root);
+        let told_root = self.out.contains(&told_root);
+        let written = |most: usize| render_excerpts(passages, &picks[..most], self.form, told_root, spoken);
         let cost = |most: usize| self.recount(&format!("{}{}", self.out, written(most)));
         written(longest(picks.len(), limit, |most, _| cost(most)))
     }
@@ -999,6 +1167,10 @@ fn even_share(mut lengths: Vec<usize>, mut room: usize) -> usize {
         room -= length;
     }
     usize::MAX
+}
+
+fn is_question(asked: &str) -> bool {
+    asked.ends_with(['?', '？', '؟'])
 }
 
 /// Tells whether the message of a number is loaded, before a place.

@@ -22,9 +22,10 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use super::headings::{Section, heading};
+use super::headings::{OTHER_WORDS, Section, heading};
 use super::passages::{Passage, Passages, RESULT, Source, SourceKind, TextOrigin};
 use super::select::Pick;
+use super::set_apart::set_apart_line;
 use crate::files::is_definition;
 use crate::policy::SummaryForm;
 
@@ -36,13 +37,14 @@ pub(super) const WITHOUT_LINES: &str = "Without lines: ";
 /// Stands before the numbers of the user's messages at a place of the story.
 pub(super) const SPOKE: &str = "(the user spoke: ";
 
-/// Renders picks under their sources, in the order of the thread.
+/// Renders picks under their sources, in the order of the thread; the directory of the paths once.
 ///
 /// The user's words up to `spoken_until` are marked in the story.
 pub(super) fn render_excerpts<'a>(
     passages: &Passages<'a>,
     picks: &[Pick<'a>],
     form: SummaryForm,
+    is_root_told: bool,
     spoken_until: usize,
 ) -> String {
     let quoted: HashSet<usize> = picks.iter().filter(|pick| !pick.text.is_empty()).map(|pick| pick.source).collect();
@@ -59,10 +61,10 @@ pub(super) fn render_excerpts<'a>(
     let bare: Vec<&Source> = bare.into_iter().map(|pick| &passages.sources[pick.source]).collect();
     let is_spoken = |passage: &&Passage<'_>| passage.origin == TextOrigin::User && passage.message < spoken_until;
     let spoken = passages.passages.iter().filter(is_spoken).collect();
-    let mut writer = ExcerptWriter { out: String::new(), passages, form, open: None, home: "", spoken };
+    let mut writer = ExcerptWriter { out: String::new(), passages, form, is_root_told, open: None, home: "", spoken };
     let mut last: Option<&Pick<'a>> = None;
     let files = picks.iter().filter(|pick| section(&passages.sources[pick.source]) <= Section::Files).count();
-    if files == 0 && !passages.root.is_empty() {
+    if files == 0 && !passages.root.is_empty() && !is_root_told {
         // Paths above are shortened too.
         writer.open_section(Section::Files);
     }
@@ -118,6 +120,7 @@ struct ExcerptWriter<'p, 'a> {
     out: String,
     passages: &'p Passages<'a>,
     form: SummaryForm,
+    is_root_told: bool,
     open: Option<Section>,
     /// The definition or heading of the file that was written last.
     home: &'a str,
@@ -137,7 +140,7 @@ impl<'a> ExcerptWriter<'_, 'a> {
         }
         let home = pick.home;
         if let Some(home) = home.filter(|home| *home != self.home) {
-            let _ = writeln!(self.out, "{home}");
+            let _ = writeln!(self.out, "{}", set_apart_line(home));
             self.home = home;
         }
         if is_definition(pick.text) {
@@ -170,8 +173,8 @@ impl<'a> ExcerptWriter<'_, 'a> {
         }
         let heading = heading(self.form, section).unwrap_or_default();
         let _ = match section {
-            Section::Requests => writeln!(self.out, "\nFrom other messages of the user:"),
-            Section::Files if !self.passages.root.is_empty() => {
+            Section::Requests => writeln!(self.out, "\n{OTHER_WORDS}"),
+            Section::Files if !self.passages.root.is_empty() && !self.is_root_told => {
                 writeln!(self.out, "\n{heading}\n{PATHS_BELOW}{})", self.passages.root)
             }
             _ => writeln!(self.out, "\n{heading}"),
@@ -200,7 +203,9 @@ fn write_line(out: &mut String, pick: &Pick<'_>, is_next: bool) {
         out.pop();
     }
     if !pick.text.is_empty() {
-        out.push_str(pick.text);
+        // Behind the beginning of its line, nothing is in the first column.
+        let begins = out.is_empty() || out.ends_with('\n');
+        out.push_str(&if begins { set_apart_line(pick.text) } else { pick.text.into() });
         out.push('\n');
     }
 }
@@ -227,7 +232,8 @@ fn write_label(out: &mut String, source: &Source, text: &str) {
         (SourceKind::File, None, None) => writeln!(out, "{label}:"),
         (SourceKind::Command | SourceKind::Call, _, _) => writeln!(out, "{label}"),
     };
-    if !text.is_empty() || matches!(source.kind, SourceKind::Note | SourceKind::Request) {
-        let _ = writeln!(out, "{text}");
+    let is_behind_label = matches!(source.kind, SourceKind::Note | SourceKind::Request);
+    if !text.is_empty() || is_behind_label {
+        let _ = writeln!(out, "{}", if is_behind_label { text.into() } else { set_apart_line(text) });
     }
 }

@@ -9,6 +9,7 @@ use super::answered::answered;
 use super::clip::one_line;
 use super::constraint::decisions;
 use super::digest::{artifact_of, memory_read_of};
+use super::done::{conclusion, purpose, resolution};
 use super::parse::{listed_user_messages, parse_items};
 use super::speech::{approval, constraints, is_rule, takes_back};
 use super::structured::{
@@ -45,8 +46,7 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
         }
         if message.is_summary() {
             parse_items(&message.text(), place, &mut items);
-            seen.constraints.extend(items.constraints.iter().map(|quote| quote.text.clone()));
-            seen.files.extend(items.files.iter().enumerate().map(|(at, file)| (file.path.clone(), at)));
+            seen.know(&items);
         } else if message.role() == Role::User {
             note_listed_messages(&mut items, &mut seen, message);
             note_request(&mut items, &mut seen, thread, at, message);
@@ -60,6 +60,7 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
             note_said_in_result(&mut items, &mut seen, message, result);
         }
         note_words(&mut items, place, message);
+        items.conclusions.extend(conclusion(thread, at).map(|text| Quote { text, place }));
         items.media.extend(message.media().map(|media| Quote { text: media_line(media), place }));
     }
     let planned = open_items(&items.current_plan);
@@ -70,6 +71,8 @@ pub(crate) fn extract(thread: &Thread, range: Range<usize>, tools: &Tools) -> St
     let latest = items.requests.iter().rev().find(opens);
     items.current_task = latest.map(|request| Quote { text: request.text.clone(), place: request.place });
     update_request_states(&mut items, thread);
+    items.conclusions.sort_by_key(|told| told.place);
+    keep_newest(&mut items.conclusions);
     keep_newest(&mut items.decisions);
     keep_newest(&mut items.commands);
     keep_newest(&mut items.errors);
@@ -95,6 +98,24 @@ struct SeenItems<'t> {
     constraints: HashSet<String>,
     /// Indexes into the errors of those that nothing has fixed yet, by their subject.
     open_errors: HashMap<String, Vec<usize>>,
+    /// What the agent said last, and in which turn.
+    purpose: Option<(u32, String)>,
+    /// The changes of files: place, path, and what they are for.
+    changes: Vec<(usize, String, Option<String>)>,
+    /// What was known of files before a call changed them, by the call: it may turn out that it changed nothing.
+    before_change: HashMap<&'t str, Vec<FileFact>>,
+}
+
+impl SeenItems<'_> {
+    /// Takes in the items of an earlier summary.
+    fn know(&mut self, items: &StructuredSummary) {
+        self.constraints.extend(items.constraints.iter().map(|quote| quote.text.clone()));
+        self.files.extend(items.files.iter().enumerate().map(|(at, file)| (file.path.clone(), at)));
+        self.open_errors.clear();
+        for (at, error) in items.errors.iter().enumerate().filter(|(_, error)| error.fixed.is_none()) {
+            self.open_errors.entry(repaired_by(&error.about).to_owned()).or_default().push(at);
+        }
+    }
 }
 
 /// Returns the beginning of the turn that a cut at the end of the range splits: its request, and what was done since.
@@ -274,6 +295,11 @@ fn note_calls<'t>(
     message: &'t Message,
     tools: &Tools,
 ) {
+    if message.role() == Role::Assistant
+        && let Some(purpose) = purpose(message)
+    {
+        seen.purpose = Some((message.turn(), purpose));
+    }
     for call in message.calls() {
         let meaning = tools.meaning(call);
         // A summarizer that is not shown a tool's parts is not told of them either. A list of tasks is the agent's own words.
@@ -281,7 +307,8 @@ fn note_calls<'t>(
             continue;
         }
         for path in &meaning.paths {
-            note_file(items, seen, path, &meaning, place);
+            let before = note_file(items, seen, path, &meaning, message);
+            seen.before_change.entry(&call.id).or_default().extend(before);
         }
         if meaning.class == Some(ToolClass::Plan) {
             note_plan(&mut items.current_plan, call, place);
@@ -293,16 +320,45 @@ fn note_calls<'t>(
     }
 }
 
-fn note_file(items: &mut StructuredSummary, seen: &mut SeenItems<'_>, path: &str, meaning: &CallMeaning, place: usize) {
+/// Notes a file that a call names. Returns what was known of it before, where the call changes it.
+fn note_file(
+    items: &mut StructuredSummary,
+    seen: &mut SeenItems<'_>,
+    path: &str,
+    meaning: &CallMeaning,
+    message: &Message,
+) -> Option<FileFact> {
+    let place = message.log_place();
     let at = *seen.files.entry(path.to_owned()).or_insert_with(|| {
-        items.files.push(FileFact { path: path.to_owned(), read: None, written: None, patched: None });
+        items.files.push(FileFact { path: path.to_owned(), read: None, written: None, patched: None, purpose: None });
         items.files.len() - 1
     });
     let file = &mut items.files[at];
+    let before = file.clone();
     match meaning.class {
         Some(ToolClass::Write) => file.written = Some(place),
         Some(ToolClass::Patch) => file.patched = Some(place),
         _ => file.read = Some(place),
+    }
+    if !matches!(meaning.class, Some(ToolClass::Write | ToolClass::Patch)) {
+        return None;
+    }
+    let purpose = seen.purpose.clone().filter(|(turn, _)| *turn == message.turn()).map(|(_, purpose)| purpose);
+    let request = items.requests.last().map(|request| format!("for m{}", request.place + 1));
+    let purpose = purpose.or(request);
+    seen.changes.push((place, path.to_owned(), purpose.clone()));
+    file.purpose = purpose;
+    Some(before)
+}
+
+/// Takes back what was noted of the files that a call was to change: it failed, or the user rejected it.
+fn undo_changes(items: &mut StructuredSummary, seen: &mut SeenItems<'_>, call: &str, place: usize) {
+    for before in seen.before_change.remove(call).unwrap_or_default() {
+        let Some(file) = items.files.iter_mut().find(|file| file.path == before.path) else { continue };
+        let newest = file.written.max(file.patched);
+        seen.changes.retain(|(changed, path, _)| Some(*changed) != newest || *path != file.path);
+        // It was looked at all the same.
+        *file = FileFact { read: before.read.or(Some(place)), ..before };
     }
 }
 
@@ -405,13 +461,19 @@ fn note_result(
         items.memory_reads.push(memory_read_of(call.map(|(call, _)| *call), result, place));
     }
     if failed {
+        undo_changes(items, seen, &result.call_id, place);
         let line = error_line(&result.text).to_owned();
         seen.open_errors.entry(repaired_by(&about).to_owned()).or_default().push(items.errors.len());
-        items.errors.push(ErrorFact { line, about, place, fixed: None });
+        items.errors.push(ErrorFact { line, about, place, fixed: None, resolution: String::new() });
     } else if !still_runs(&result.text) {
         let repaired = repaired_by(&about).to_owned();
         for (_, errors) in seen.open_errors.extract_if(|failed, _| *failed == repaired || settles_git(&about, failed)) {
-            errors.into_iter().for_each(|error| items.errors[error].fixed = Some(place));
+            for error in errors {
+                let error = &mut items.errors[error];
+                let changed = seen.changes.iter().filter(|(changed, ..)| *changed > error.place);
+                error.resolution = resolution(changed.map(|(_, path, purpose)| (path.as_str(), purpose.as_deref())));
+                error.fixed = Some(place);
+            }
         }
     }
     note_outcome(items, message, result, ending, tools);
@@ -420,6 +482,10 @@ fn note_result(
 /// Returns the beginning of a subject that a success must share to count as its repair: of git, `git rebase`, whatever its options.
 /// Other commands have to be the same, since another test that passes repairs none.
 fn repaired_by(about: &str) -> &str {
+    // Where a command is run, and which lines of its output are shown, is nothing of it.
+    let about =
+        about.strip_prefix("cd ").and_then(|rest| rest.split_once(" && ")).map_or(about, |(_, command)| command);
+    let about = [" | ", " 2>&1", " > "].iter().fold(about, |rest, sign| rest.split(sign).next().unwrap_or(rest)).trim();
     let end = about.strip_prefix("git ").and_then(|rest| rest.find(' ')).map(|end| end + "git ".len());
     end.map_or(about, |end| &about[..end])
 }

@@ -5,6 +5,8 @@
 
 use std::sync::LazyLock;
 
+use super::clip::GAP;
+use super::set_apart::set_apart_item;
 use crate::policy::{Preset, SummaryForm};
 
 /// The version of the layout, written into the titles of the structured forms. Bump it when the layout changes.
@@ -55,16 +57,16 @@ const HEADINGS: [(Section, [&str; 4]); 19] = {
         (Pins, ["## Pinned", "### Pinned", "PINNED:", "## Pinned"]),
         (Constraints, ["## Constraints", "### Constraints", "ACTIVE CONSTRAINTS:", "## Constraints and preferences"]),
         (Goal, ["## Current goal", "### Current Goal", "CURRENT GOAL:", "## Current goal"]),
-        (Task, ["## Task", "### Original Task", "KEY FACTS:", "## Goal"]),
+        (Task, ["## Task", "### Original Task", "", "## Goal"]),
         (Requests, ["## What the user said", "### What the User Said", "CONVERSATION FLOW:", "## What the user said"]),
         (TurnContext, [
             "## Turn Context (split turn)", "### Turn Context (split turn)", "TURN CONTEXT (SPLIT TURN):", "## Turn Context (split turn)",
         ]),
-        (State, ["## State now", "### State Now", "STATE NOW:", "## State now"]),
+        (State, ["## State now", "### Current State", "STATE NOW:", "## State now"]),
         (Workstream, ["", "", "WORKSTREAM STATE:", ""]),
         (Facts, ["## What is known", "### What Is Known", "KEY FACTS:", "## What is known"]),
         (Plan, ["## Plan", "### Pending Work", "OPEN THREADS:", "## Next steps"]),
-        (OpenItems, ["## Open items", "### Open Items", "OPEN THREADS:", "## Open items"]),
+        (OpenItems, ["## Open items", "### Pending Work", "OPEN THREADS:", "## Open items"]),
         (Decisions, ["## Decisions", "### Key Technical Decisions", "KEY FACTS:", "## Key decisions"]),
         (Errors, ["## Errors not fixed yet", "### Errors & Resolutions", "OPEN THREADS:", "## Blocked or failing"]),
         (Outcomes, ["## Tool outcomes", "### Tool Outcomes", "TOOL OUTCOMES:", "## Tool outcomes"]),
@@ -74,7 +76,7 @@ const HEADINGS: [(Section, [&str; 4]); 19] = {
         (Hidden, ["## Hidden messages", "", "", ""]),
         (Digest, ["## Compaction digest", "### Completed Work", "", ""]),
         (Files, ["## Files, with lines from them", "### Files", "FILES:", "## Files, with lines from them"]),
-        (Notes, ["## The work so far, in order", "### Current State", "DETAILS:", "## Progress"]),
+        (Notes, ["## The work so far, in order", "### Details", "DETAILS:", "## Progress"]),
     ]
 };
 
@@ -92,24 +94,47 @@ pub(super) fn heading(form: SummaryForm, section: Section) -> Option<&'static st
 }
 
 /// Stands before words that must be in a prompt and that no summary in it holds.
-pub(crate) const STILL_HOLDS: &str = "[Still holds]";
+const STILL_HOLDS: &str = "[Still holds]";
+
+/// Returns the message that tells words which must be in a prompt and are nowhere else in it.
+pub(crate) fn still_holds(words: &[String]) -> String {
+    let items = words.iter().map(|words| format!("\n- {}", set_apart_item(words)));
+    items.fold(STILL_HOLDS.to_owned(), |text, item| text + &item)
+}
+
+/// Stands before lines of the user's words for which there was no room among the others.
+pub(super) const OTHER_WORDS: &str = "From other messages of the user:";
+
+/// Stands before the newest actions, under the heading of the state.
+pub(super) const LAST_ACTIONS: &str = "Last actions before what follows, oldest first:";
 
 /// Returns the section that a heading of any form opens.
 pub(super) fn section_of(line: &str) -> Option<Section> {
-    if line == STILL_HOLDS {
-        return Some(Section::Pins);
+    match line {
+        STILL_HOLDS => return Some(Section::Pins),
+        OTHER_WORDS => return Some(Section::Requests),
+        _ => {}
     }
     let of_form = |column: usize| HEADINGS.iter().find(|(_, headings)| !line.is_empty() && headings[column] == line);
     (0..4).find_map(of_form).map(|(section, _)| *section)
+}
+
+const TURNS_TITLE: &str = "[Context Summary - Turns ";
+const VERSION_TITLE: &str = "[Summary ";
+const ROUND_TITLE: &str = "## Session Summary (Compaction Round ";
+
+/// Tells whether a line is one of those that open a summary.
+pub(super) fn is_title_line(line: &str) -> bool {
+    [TURNS_TITLE, VERSION_TITLE, ROUND_TITLE].iter().any(|title| line.starts_with(title))
 }
 
 /// Returns the line that opens a summary, with the turns it stands for and the round.
 pub(super) fn title(form: SummaryForm, turns: (u32, u32), round: u32) -> String {
     match form {
         SummaryForm::Structured | SummaryForm::Digest => {
-            format!("[Context Summary - Turns {}-{}]\n[Summary {RENDER_VERSION}]", turns.0, turns.1)
+            format!("{TURNS_TITLE}{}-{}]\n{VERSION_TITLE}{RENDER_VERSION}]", turns.0, turns.1)
         }
-        SummaryForm::Session => format!("## Session Summary (Compaction Round {round})"),
+        SummaryForm::Session => format!("{ROUND_TITLE}{round})"),
         SummaryForm::Workstream | SummaryForm::Handoff => String::new(),
     }
 }
@@ -123,7 +148,11 @@ static INTRODUCTIONS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
 /// Tells whether a message's text is a summary as it is rendered here; `before` is the text of the message before it. A list
 /// file has no other mark: where this fails, the next round quotes the summary as the user's words.
 pub(crate) fn is_rendered(text: &str, before: &str) -> bool {
-    let opens = |text: &str| text.lines().next().is_some_and(|line| section_of(line).is_some());
+    let opens = |text: &str| {
+        // Earlier versions began some summaries with an empty line.
+        let line = text.trim_start().lines().next().unwrap_or_default();
+        section_of(line).is_some() || line == GAP
+    };
     let is_introduced = |(prefix, question): &(String, String)| {
         let body =
             Some(prefix).filter(|prefix| !prefix.is_empty()).and_then(|prefix| text.strip_prefix(prefix.as_str()));
@@ -140,7 +169,7 @@ fn is_titled(text: &str) -> bool {
 /// Returns the turns that a summary's title names.
 pub(crate) fn titled_turns(text: &str) -> Option<(u32, u32)> {
     let line = text.lines().next()?;
-    let turns = line.strip_prefix("[Context Summary - Turns ")?.strip_suffix(']')?;
+    let turns = line.strip_prefix(TURNS_TITLE)?.strip_suffix(']')?;
     let (first, last) = turns.split_once('-')?;
     Some((first.parse().ok()?, last.parse().ok()?))
 }
@@ -148,7 +177,7 @@ pub(crate) fn titled_turns(text: &str) -> Option<(u32, u32)> {
 /// Returns the round that a summary's title names.
 pub(super) fn titled_round(text: &str) -> Option<u32> {
     let line = text.lines().next()?;
-    line.strip_prefix("## Session Summary (Compaction Round ")?.strip_suffix(')')?.parse().ok()
+    line.strip_prefix(ROUND_TITLE)?.strip_suffix(')')?.parse().ok()
 }
 
 /// Returns the line that closes a summary, in the form that has one.
@@ -157,8 +186,52 @@ pub(super) fn closing(form: SummaryForm, round: u32) -> Option<String> {
         (SummaryForm::Session, 2..) => {
             let rounds = round - 1;
             let s = if rounds == 1 { "" } else { "s" };
-            Some(format!("This summary includes what {rounds} earlier round{s} held."))
+            Some(format!("{CLOSING}{rounds} earlier round{s} held."))
         }
         _ => None,
+    }
+}
+
+const CLOSING: &str = "This summary includes what ";
+
+/// Tells whether a line is the one that closes a summary.
+pub(super) fn is_closing(line: &str) -> bool {
+    line.starts_with(CLOSING) && line.ends_with(" held.")
+}
+
+/// Every line of ours that some form has, as it would stand in a summary.
+#[cfg(test)]
+pub(super) fn lines_of_ours() -> Vec<String> {
+    let headings = HEADINGS.iter().flat_map(|(_, headings)| headings.iter().map(|heading| (*heading).to_owned()));
+    let mut lines: Vec<String> = headings.filter(|heading| !heading.is_empty()).collect();
+    for form in [SummaryForm::Structured, SummaryForm::Session] {
+        lines.extend(title(form, (1, 9), 3).lines().map(str::to_owned));
+        lines.extend(closing(form, 3));
+    }
+    lines.extend([STILL_HOLDS, OTHER_WORDS, LAST_ACTIONS].map(str::to_owned));
+    lines.sort_unstable();
+    lines.dedup();
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{INTRODUCTIONS, is_rendered};
+
+    #[test]
+    fn a_summary_is_known_again_whatever_it_begins_with() {
+        let bodies = [
+            "## Files, with lines from them\nsrc/a.rs (read m3):\nfn a()",
+            "\n## Files, with lines from them\nsrc/a.rs (read m3):\nfn a()",
+            "From other messages of the user:\nm3: and test it",
+            "[Still holds]\n- Never push.",
+            "[... left out ...]",
+        ];
+        for (prefix, _) in INTRODUCTIONS.iter().filter(|(prefix, _)| !prefix.is_empty()) {
+            for body in bodies {
+                assert!(is_rendered(&format!("{prefix}{body}"), ""), "{prefix}{body}");
+            }
+            assert!(!is_rendered(&format!("{prefix}What does this mean?"), ""), "{prefix}");
+        }
     }
 }

@@ -33,10 +33,14 @@ pub(crate) fn merge(items: &mut StructuredSummary, earlier: &StructuredSummary) 
     for old in &earlier.files {
         if let Some(new) = items.files.iter_mut().find(|new| new.path == old.path) {
             new.read = new.read.max(old.read);
+            if new.written.max(new.patched).is_none() {
+                new.purpose.clone_from(&old.purpose);
+            }
             new.written = new.written.max(old.written);
             new.patched = new.patched.max(old.patched);
         }
     }
+    prepend(&mut items.conclusions, &earlier.conclusions, |a, b| a.place == b.place);
     prepend(&mut items.state, &earlier.state, |a, b| a.kind == b.kind);
     items.state.sort_by_key(|line| line.kind);
     prepend(&mut items.commands, &earlier.commands, |a, b| a.command == b.command && a.place == b.place);

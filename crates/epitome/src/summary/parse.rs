@@ -18,8 +18,11 @@
 //! Only text under our own headings becomes items; the rest is left to the ranking. A line that no longer parses is lost to
 //! the next round, so `embedded.rs` and this file change together.
 
+use super::constraint::decisions;
 use super::digest::parse_digest;
-use super::headings::{Section, heading, section_of};
+use super::done::{parse_completed, parse_conclusion};
+use super::headings::{Section, is_closing, section_of};
+use super::set_apart::{is_ours, put_back, put_back_item, put_back_rest};
 use super::speech::constraints;
 use super::state::WorkstreamState;
 use super::structured::{
@@ -27,7 +30,6 @@ use super::structured::{
     ToolOutcome, UserRequest,
 };
 use super::work_state::{StateLine, set_state};
-use crate::policy::SummaryForm;
 use crate::thread::{Outcome, own_words};
 
 /// Stands before the request that is open.
@@ -36,38 +38,53 @@ pub(super) const LATEST_REQUEST: &str = "Latest request (m";
 /// Stands before what was done about it.
 pub(super) const DONE_SO_FAR: &str = "Done so far for m";
 
+/// Stands before the number of the request that is open, where its words are told above.
+pub(super) const REQUEST_ABOVE: &str = "Request: m";
+
+/// Stands before a decision among facts.
+pub(super) const DECIDED: &str = "Decided: ";
+
+/// Stands before the agent's newest conclusion.
+pub(super) const LAST_COMPLETED: &str = "Last completed: ";
+
+/// Stands between an error and what resolved it.
+pub(super) const RESOLVED: &str = " → ";
+
 /// Adds the items of an earlier summary's text to `items`; those without a place of their own get the text's.
 pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummary) {
     let first = items.requests.len();
-    let workstream = text.lines().any(|line| heading(SummaryForm::Workstream, Section::Facts) == Some(line));
     for (section, body) in sections(text) {
         match section {
             Some(Section::Pins) => {
-                let new: Vec<String> =
-                    bullets(body).filter(|pin| !items.pins.iter().any(|own| own == pin)).map(str::to_owned).collect();
+                let new: Vec<String> = bullets(body).filter(|pin| !items.pins.contains(pin)).collect();
                 items.pins.extend(new);
             }
-            Some(Section::Constraints) => bullets(body).for_each(|item| add_constraint(items, item, place)),
-            Some(Section::Task) if workstream => parse_key_facts(items, body, place),
-            Some(Section::Task) => add_request(items, body.trim(), RequestLabel::at(place)),
+            Some(Section::Constraints) => bullets(body).for_each(|item| add_constraint(items, &item, place)),
+            Some(Section::Task) => add_request(items, put_back(body).trim(), RequestLabel::at(place)),
             Some(Section::Requests | Section::TurnContext) => parse_requests(items, body),
-            Some(Section::Plan) => items.current_plan = bullets(body).map(|item| plan_item(item, place)).collect(),
-            Some(Section::Decisions) => items.decisions.extend(bullets(body).map(|item| decision(item, place))),
-            Some(Section::Errors) => items.errors.extend(bullets(body).map(|item| error(item, place))),
+            Some(Section::Plan) => parse_open(items, body, place),
+            Some(Section::Decisions) => parse_decisions(items, body, place),
+            Some(Section::Digest) => {
+                parse_completed(items, body, place);
+                parse_digest(body, items);
+            }
+            Some(Section::Errors) => items.errors.extend(bullets(body).map(|item| error(&item, place))),
             Some(Section::State) => {
-                let lines = bullets(body).filter_map(|line| StateLine::parse(line, place));
-                lines.for_each(|line| set_state(items, line.kind, line.line, line.place));
+                for line in bullets(body) {
+                    if let Some(line) = StateLine::parse(&line, place) {
+                        set_state(items, line.kind, line.line, line.place);
+                    } else if let Some(told) = line.strip_prefix(LAST_COMPLETED) {
+                        items.conclusions.extend(parse_conclusion(told));
+                    }
+                }
             }
-            Some(Section::Goal) => items.goal = Some(body.trim().to_owned()).filter(|goal| !goal.is_empty()),
+            Some(Section::Goal) => items.goal = Some(put_back(body).trim().to_owned()).filter(|goal| !goal.is_empty()),
             Some(Section::OpenItems) => items.open_items.extend(bullets(body).map(open_item)),
-            Some(Section::Facts) => {
-                items.facts.extend(bullets(body).map(|text| Quote { text: text.to_owned(), place }));
-            }
+            Some(Section::Facts) => parse_facts(items, body, place),
             Some(Section::Workstream) => items.workstream = Some(WorkstreamState::parse(body)),
-            Some(Section::Digest) => parse_digest(body, items),
-            Some(Section::Outcomes) => items.tool_outcomes.extend(bullets(body).filter_map(tool_outcome)),
+            Some(Section::Outcomes) => items.tool_outcomes.extend(bullets(body).filter_map(|item| tool_outcome(&item))),
             Some(Section::Media) => {
-                let lines = bullets(body).filter_map(parse_label);
+                let lines = bullets(body).filter_map(|item| parse_label(&item));
                 items.media.extend(lines.map(|(label, text)| Quote { text, place: label.place }));
             }
             _ => {}
@@ -83,11 +100,43 @@ pub(super) fn parse_items(text: &str, place: usize, items: &mut StructuredSummar
     items.rounds += 1;
 }
 
-/// Parses the section of the form that has one heading for the task and for facts: the task is not a list.
-fn parse_key_facts(items: &mut StructuredSummary, body: &str, place: usize) {
-    let task: Vec<&str> = body.lines().filter(|line| !line.trim_start().starts_with("- ")).collect();
-    add_request(items, task.join("\n").trim(), RequestLabel::at(place));
-    items.facts.extend(bullets(body).map(|text| Quote { text: text.to_owned(), place }));
+/// Parses facts, and the decisions among them in the form that has one heading for both.
+fn parse_facts(items: &mut StructuredSummary, body: &str, place: usize) {
+    for item in bullets(body) {
+        if let Some(told) = item.strip_prefix(DECIDED) {
+            items.decisions.push(decision(told.to_owned(), place));
+        } else if decisions(&item).next().is_some() {
+            items.decisions.push(decision(item, place));
+        } else {
+            items.facts.push(Quote { text: item, place });
+        }
+    }
+}
+
+/// Parses decisions: the agent's, and the answers with which the user chose.
+fn parse_decisions(items: &mut StructuredSummary, body: &str, place: usize) {
+    for item in bullets(body) {
+        match parse_label(&item) {
+            Some((label, words)) => add_request(items, &words, label),
+            None => items.decisions.push(decision(item, place)),
+        }
+    }
+}
+
+/// Parses what is open: steps of the plan in boxes, and, in the forms that have one heading for all, errors and other work.
+fn parse_open(items: &mut StructuredSummary, body: &str, place: usize) {
+    let has_number = |item: &str| item.strip_suffix(')').and_then(|item| item.rsplit_once(" (m")).is_some();
+    let mut plan = Vec::new();
+    for item in bullets(body) {
+        if item.starts_with("[ ] ") || item.starts_with("[x] ") {
+            plan.push(plan_item(&item, place));
+        } else if item.contains(": ") && has_number(&item) {
+            items.errors.push(error(&item, place));
+        } else {
+            items.open_items.push(open_item(item));
+        }
+    }
+    items.current_plan = plan;
 }
 
 /// Splits a summary's text into pieces, each with the section that its heading opens.
@@ -95,9 +144,10 @@ pub(super) fn sections(text: &str) -> Vec<(Option<Section>, &str)> {
     let mut pieces = Vec::new();
     let (mut section, mut from, mut at) = (None, 0, 0);
     for line in text.split_inclusive('\n') {
-        if let Some(found) = section_of(line.trim()) {
+        let found = section_of(line.trim_end());
+        if found.is_some() || is_closing(line.trim_end()) {
             pieces.push((section, &text[from..at]));
-            (section, from) = (Some(found), at + line.len());
+            (section, from) = (found, at + line.len());
         }
         at += line.len();
     }
@@ -105,8 +155,22 @@ pub(super) fn sections(text: &str) -> Vec<(Option<Section>, &str)> {
     pieces
 }
 
-fn bullets(body: &str) -> impl Iterator<Item = &str> {
-    body.lines().filter_map(|line| line.trim().strip_prefix("- "))
+/// Returns the items of a list; one may go over several lines.
+fn bullets(body: &str) -> impl Iterator<Item = String> {
+    let mut items: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for line in body.lines() {
+        if let Some(item) = line.strip_prefix("- ") {
+            items.push(item.to_owned());
+            is_open = true;
+        } else if is_ours(line) {
+            is_open = false;
+        } else if let Some(item) = items.last_mut().filter(|_| is_open) {
+            item.push('\n');
+            item.push_str(line);
+        }
+    }
+    items.into_iter().map(|item| put_back_item(item.trim_end()).into_owned())
 }
 
 fn add_constraint(items: &mut StructuredSummary, sentence: &str, place: usize) {
@@ -142,6 +206,11 @@ impl RequestLabel {
     pub(super) fn at(place: usize) -> RequestLabel {
         let state = RequestState::Answered;
         RequestLabel { place, state, superseded_by: None, supersedes: None, context: None, binds: false }
+    }
+
+    /// Leaves out what the words answer.
+    pub(super) fn forget_question(&mut self) {
+        self.context.take_if(|context| matches!(context, RequestContext::Answers(_)));
     }
 
     /// Renders the label, with what `parse_label` looks for.
@@ -227,12 +296,12 @@ fn plain(text: &str) -> String {
 /// Parses requests: `m12: words`, over as many lines as they have, and the latest under a line of its own.
 fn parse_requests(items: &mut StructuredSummary, body: &str) {
     let mut open: Option<(RequestLabel, String)> = None;
-    // A bullet of the progress ends a request; one past the last line ends the last request.
+    // A line of ours ends a request; one past the last line ends the last request.
     for line in body.lines().chain(["- (m0)"]) {
         let started = parse_label(line);
-        if started.is_some() || is_progress(line) {
+        if started.is_some() || is_ours(line) {
             if let Some((label, words)) = std::mem::replace(&mut open, started) {
-                add_request(items, words.trim(), label);
+                add_request(items, put_back_rest(&words).trim(), label);
             }
         } else if let Some((_, words)) = &mut open {
             words.push('\n');
@@ -242,7 +311,7 @@ fn parse_requests(items: &mut StructuredSummary, body: &str) {
 }
 
 /// Tells whether a line is progress under the latest request, `- edited src/a.rs (m13)`, or opens it.
-fn is_progress(line: &str) -> bool {
+pub(super) fn is_progress(line: &str) -> bool {
     if line.starts_with(DONE_SO_FAR) {
         return true;
     }
@@ -251,7 +320,7 @@ fn is_progress(line: &str) -> bool {
 }
 
 /// Parses the beginning of a user's words: the label, and the first words.
-fn parse_label(line: &str) -> Option<(RequestLabel, String)> {
+pub(super) fn parse_label(line: &str) -> Option<(RequestLabel, String)> {
     if let Some(rest) = line.strip_prefix(LATEST_REQUEST) {
         let (number, notes) = leading_number(rest.strip_suffix("):")?)?;
         let mut label = RequestLabel::at(number.checked_sub(1)?);
@@ -301,7 +370,7 @@ pub(super) fn listed_user_messages(text: &str) -> Vec<&str> {
         .collect()
 }
 
-fn plan_item(item: &str, place: usize) -> PlanItem {
+pub(super) fn plan_item(item: &str, place: usize) -> PlanItem {
     if let Some(done) = item.strip_prefix("[x] ") {
         return PlanItem { text: done.to_owned(), state: "completed".to_owned(), place };
     }
@@ -310,8 +379,8 @@ fn plan_item(item: &str, place: usize) -> PlanItem {
     PlanItem { text: text.to_owned(), state: state.to_owned(), place }
 }
 
-fn open_item(item: &str) -> OpenItem {
-    OpenItem { description: item.to_owned(), context: String::new(), priority: Priority::default() }
+fn open_item(item: String) -> OpenItem {
+    OpenItem { description: item, context: String::new(), priority: Priority::default() }
 }
 
 /// Parses `tool: outcome, name=value, name=value`.
@@ -332,17 +401,25 @@ fn tool_outcome(item: &str) -> Option<ToolOutcome> {
     Some(ToolOutcome { tool: tool.to_owned(), outcome, key_fields, error: None, message: None })
 }
 
-fn decision(item: &str, place: usize) -> Decision {
-    Decision { decision: item.to_owned(), rationale: String::new(), turn: 0, place }
+fn decision(item: String, place: usize) -> Decision {
+    Decision { decision: item, rationale: String::new(), turn: 0, place }
 }
 
+/// Parses `make: error: no rule (m14)` and `make: error: no rule (m14) → Makefile: the rule was missing (m19)`.
 fn error(item: &str, place: usize) -> ErrorFact {
+    if let Some((error_part, fix)) = item.rsplit_once(RESOLVED)
+        && let Some((resolution, number)) = fix.strip_suffix(')').and_then(|fix| fix.rsplit_once("(m"))
+        && let Ok(number) = number.parse::<usize>()
+    {
+        let (fixed, resolution) = (number.checked_sub(1), resolution.trim().to_owned());
+        return ErrorFact { fixed, resolution, ..error(error_part, place) };
+    }
     let (words, place) = match item.strip_suffix(')').and_then(|words| words.rsplit_once(" (m")) {
         Some((words, number)) => (words, number.parse::<usize>().map_or(place, |number| number.saturating_sub(1))),
         None => (item, place),
     };
     let (about, line) = words.split_once(": ").unwrap_or(("", words));
-    ErrorFact { line: line.to_owned(), about: about.to_owned(), place, fixed: None }
+    ErrorFact { line: line.to_owned(), about: about.to_owned(), place, fixed: None, resolution: String::new() }
 }
 
 #[cfg(test)]

@@ -226,11 +226,11 @@ impl<'a> PassageSplitter<'a> {
         }
         let label = format!("m{}:", message.number());
         match message.role() {
-            Role::System => {}
             // A message without raw JSON stands for unloaded messages: its summary is ours, in any form.
             _ if message.is_summary() => {
                 self.split_summary(at, text, message.raw().is_empty() || is_rendered(text, ""));
             }
+            Role::System => {}
             Role::User => self.split_speech(at, label, text),
             _ => {
                 let source = self.new_source(SourceKind::Note, label, at);

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::excerpt::PATHS_BELOW;
 use super::extract::{first_line, media_line};
+use super::set_apart::{holds, indented};
 use super::structured::{OpenItem, Quote, StructuredSummary};
 use super::text_index::TextIndex;
 use crate::thread::{Media, Thread};
@@ -135,13 +136,13 @@ impl PromptWords {
     }
 
     fn holds_pin(&self, pin: &str) -> bool {
-        self.written.contains(pin) || self.shown.iter().any(|message| message.words.contains(pin))
+        holds(&self.written, pin) || self.shown.iter().any(|message| message.words.contains(pin))
     }
 
     /// Tells whether the user's words stand as the user's: a tool's output with the same words does not bind anybody.
     fn holds_constraint(&self, text: &str, place: usize) -> bool {
         let speaks = |message: &&ShownMessage| message.is_user || message.place == place;
-        self.written.contains(text) || self.shown.iter().filter(speaks).any(|message| message.words.contains(text))
+        holds(&self.written, text) || self.shown.iter().filter(speaks).any(|message| message.words.contains(text))
     }
 }
 
@@ -189,6 +190,10 @@ impl<'p> ItemFinder<'p> {
 
     /// Tells whether a summary says the words, in a line that is not about another message.
     fn is_told(&self, text: &str, number: Option<usize>) -> bool {
+        self.is_told_as(text, number) || indented(text).is_some_and(|text| self.is_told_as(&text, number))
+    }
+
+    fn is_told_as(&self, text: &str, number: Option<usize>) -> bool {
         let written = &self.prompt.written;
         if text.is_empty() || !self.written.contains(text) {
             return false;
@@ -373,7 +378,7 @@ mod tests {
     }
 
     fn file(path: &str) -> StructuredSummary {
-        let file = FileFact { path: path.to_owned(), read: Some(40), written: None, patched: None };
+        let file = FileFact { path: path.to_owned(), read: Some(40), written: None, patched: None, purpose: None };
         StructuredSummary { files: vec![file], ..StructuredSummary::default() }
     }
 

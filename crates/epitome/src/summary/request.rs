@@ -546,7 +546,13 @@ mod tests {
     fn the_model_is_told_its_size_in_words_and_what_code_carries() {
         let carried = StructuredSummary {
             constraints: vec![Quote { text: "Never push.".into(), place: 0 }],
-            files: vec![FileFact { path: "src/a.rs".into(), read: Some(3), written: None, patched: None }],
+            files: vec![FileFact {
+                path: "src/a.rs".into(),
+                read: Some(3),
+                written: None,
+                patched: None,
+                purpose: None,
+            }],
             ..StructuredSummary::default()
         };
         let thread = thread("user: a\nassistant: b");

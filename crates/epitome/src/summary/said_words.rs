@@ -16,6 +16,14 @@ pub(super) struct SaidWords {
     pub(super) is_marked: bool,
 }
 
+impl SaidWords {
+    /// Words that neither bind nor correct anything.
+    pub(super) fn routine(place: usize, text: String) -> SaidWords {
+        let label = RequestLabel::at(place);
+        SaidWords { label, text, tokens: Tokens::ZERO, is_whole: false, is_marked: false }
+    }
+}
+
 /// Leaves words out that do not fit. Those that bind or correct something stay as long as `room` allows. Of the others, as many as
 /// `crowded` holds stay: half of that for the newest, half for older ones at even distances, so that every part of a long thread
 /// is still told.

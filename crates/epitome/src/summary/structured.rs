@@ -55,6 +55,9 @@ pub struct StructuredSummary {
     /// Looks into a memory, with what they found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub memory_reads: Vec<MemoryRead>,
+    /// What the agent told at the end of each turn, in one line.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conclusions: Vec<Quote>,
     /// The state of the work, the newest line of each kind.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<StateLine>,
@@ -228,6 +231,9 @@ pub struct FileFact {
     /// The newest message that changed a part of it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub patched: Option<usize>,
+    /// What the agent said that the newest change was for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub purpose: Option<String>,
 }
 
 impl FileFact {
@@ -335,6 +341,9 @@ pub struct ErrorFact {
     pub place: usize,
     /// The place of a later message in which the same thing succeeded.
     pub fixed: Option<usize>,
+    /// What was changed before that.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub resolution: String,
 }
 
 /// A tool's answer.

@@ -89,9 +89,6 @@ const TASKS: [Task; 8] = [
     },
 ];
 
-/// What does not survive twenty rounds yet: a value that only a tool gave, in a summary of 800 tokens. It is in the log.
-const NOT_YET: [(&str, &str); 1] = [("layer", "a value that a tool gave")];
-
 /// `workstream` lists the tools whose parts a summary tells of, and the one that ran the tests is none of them.
 const UNSEEN: (&str, &str) = ("workstream", "the state of the tests");
 
@@ -224,8 +221,7 @@ fn agents_go_on(thread: &Thread, compaction: &Compaction, under: &Under, round: 
     for task in &TASKS {
         let step = (task.act)(&said);
         let case = (under.policy.name.as_str(), task.name);
-        let is_not_yet = round > 1 && NOT_YET.contains(&case) || case == UNSEEN;
-        if step.as_deref() != Some(task.right) && !is_not_yet {
+        if step.as_deref() != Some(task.right) && case != UNSEEN {
             let summary = compaction.summaries.first().map_or("", |summary| summary.text.as_str());
             wrong.push(format!("{at}: {}: {step:?}, from\n{summary}\n", task.name));
         }

@@ -10,6 +10,7 @@ mod generate;
 mod golden;
 mod harness;
 mod hundred_rounds;
+mod lists;
 mod matching;
 mod model_words;
 mod outcomes;

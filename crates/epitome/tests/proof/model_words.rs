@@ -1,5 +1,6 @@
 //! What a model writes of a summary: shown in every preset, and replaced by the next model's words, round after round.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use epitome::budget::Tokens;
@@ -136,6 +137,13 @@ fn what_does_not_fit_of_a_models_words_is_in_the_receipt() {
     assert!(kept > 0 && lost > 0 && kept + lost == 80, "{kept} kept, {lost} told as lost");
 }
 
+/// Tells whether a line is the heading of a section: `## Plan`, `KEY FACTS:`.
+fn is_heading(line: &str) -> bool {
+    let is_capital =
+        line.strip_suffix(':').is_some_and(|words| !words.is_empty() && !words.contains(char::is_lowercase));
+    line.starts_with("##") || is_capital
+}
+
 #[test]
 fn a_later_models_words_replace_the_earlier_ones_and_what_code_carries_stays() {
     for under in PRESETS.iter() {
@@ -168,6 +176,10 @@ fn a_later_models_words_replace_the_earlier_ones_and_what_code_carries_stays() {
             }
             let items = &compaction.summaries[0].items;
             assert_eq!(items.facts.len(), 2, "{name}, round {round}: {:?}", items.facts);
+            let text = &compaction.summaries[0].text;
+            let headings: Vec<&str> = text.lines().filter(|line| is_heading(line)).collect();
+            let once: HashSet<&str> = headings.iter().copied().collect();
+            assert!(headings.len() > 2 && once.len() == headings.len(), "{name}, round {round}: {headings:?}");
             previous = Some(compaction);
         }
     }

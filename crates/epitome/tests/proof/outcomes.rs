@@ -10,7 +10,7 @@ use crate::claims::words;
 use crate::world::{Under, World, compact, prompt};
 
 /// A call of a tool and its answer, as a dialect writes them.
-fn step(dialect: Dialect, id: &str, tool: &str, arguments: &Value, output: &str) -> Vec<Value> {
+pub fn step(dialect: Dialect, id: &str, tool: &str, arguments: &Value, output: &str) -> Vec<Value> {
     match dialect {
         Dialect::Chat => vec![
             json!({"role": "assistant", "content": null, "tool_calls": [{"id": id, "type": "function", "function": {"name": tool, "arguments": arguments.to_string()}}]}),
@@ -31,7 +31,7 @@ fn step(dialect: Dialect, id: &str, tool: &str, arguments: &Value, output: &str)
     }
 }
 
-fn say(dialect: Dialect, role: &str, text: &str) -> Value {
+pub fn say(dialect: Dialect, role: &str, text: &str) -> Value {
     match dialect {
         Dialect::Responses => {
             let kind = if role == "user" { "input_text" } else { "output_text" };
