@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::parse::RequestLabel;
+use super::structured::RequestState;
 use crate::budget::Tokens;
 
 /// Words of the user as they will be written.
@@ -17,6 +18,11 @@ pub(super) struct SaidWords {
 }
 
 impl SaidWords {
+    /// Tells whether they bind, take something back, or were taken back as far as other words differ.
+    fn is_order(&self) -> bool {
+        self.label.binds || self.label.supersedes.is_some() || self.label.state == RequestState::Superseded
+    }
+
     /// Words that neither bind nor correct anything.
     pub(super) fn routine(place: usize, text: String) -> SaidWords {
         let label = RequestLabel::at(place);
@@ -31,7 +37,9 @@ pub(super) fn thin_out(said: &mut Vec<SaidWords>, room: Tokens, crowded: Tokens)
     let cost =
         |said: &[SaidWords]| said.iter().filter(|words| words.is_marked).map(|words| words.tokens).sum::<Tokens>();
     while cost(said) > room {
-        let Some(oldest) = said.iter().position(|words| words.is_marked) else { break };
+        // A remark that may correct something leaves before what binds, and before what an order took back or gave in its place.
+        let mild = said.iter().position(|words| words.is_marked && !words.is_order());
+        let Some(oldest) = mild.or_else(|| said.iter().position(|words| words.is_marked)) else { break };
         said.remove(oldest);
     }
     let mut left = crowded - cost(said);
@@ -59,4 +67,28 @@ pub(super) fn thin_out(said: &mut Vec<SaidWords>, room: Tokens, crowded: Tokens)
         at += 1;
         words.is_marked || kept.contains(&(at - 1))
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SaidWords, thin_out};
+    use crate::budget::Tokens;
+    use crate::summary::RequestState;
+
+    #[test]
+    fn a_remark_leaves_before_an_order_and_what_it_took_back() {
+        let words = |place: usize, text: &str| SaidWords {
+            tokens: Tokens::new(10),
+            is_marked: true,
+            ..SaidWords::routine(place, text.to_owned())
+        };
+        let mut goal = words(0, "Rebuild the shed with Mila. Heat with tires.");
+        goal.label.state = RequestState::Superseded;
+        let mut order = words(2, "Heat with pellets instead.");
+        order.label.supersedes = Some(0);
+        let mut said = vec![goal, words(1, "My tea went cold again."), order, words(3, "Rain again.")];
+        thin_out(&mut said, Tokens::new(25), Tokens::new(25));
+        let places: Vec<usize> = said.iter().map(|words| words.label.place).collect();
+        assert_eq!(places, [0, 2]);
+    }
 }
