@@ -22,6 +22,8 @@ use crate::thread::{Message, Role, Thread};
 
 /// A longer answer explains itself.
 const ANSWER_BYTES_MAX: usize = 240;
+/// In a longer message, a question at the end is not what it is about.
+const ASKED_BYTES_MAX: usize = 600;
 /// A question is shown with at most so many characters.
 const QUESTION_CHARS_MAX: usize = 200;
 /// A chosen option is shown with at most so many characters.
@@ -49,11 +51,27 @@ pub(super) fn answered(thread: &Thread, at: usize, words: &str) -> Option<String
     let proposal = || ending.lines().map(str::trim).rfind(|line| !line.is_empty()).filter(|_| is_approval && is_terse);
     let is_question = words.trim_end().ends_with(['?', '？']);
     let asked = question.filter(|_| is_approval || !is_question).or_else(proposal)?;
+    Some(told_question(ending, asked, !is_approval)).filter(|asked| !asked.is_empty())
+}
+
+/// Returns the choice that the agent offered last, where the user asks something else instead: it waits for an answer.
+pub(super) fn left_open(thread: &Thread, at: usize, words: &str) -> Option<String> {
+    if words.len() > ASKED_BYTES_MAX || !words.trim_end().ends_with(['?', '？']) || approval(words).is_some() {
+        return None;
+    }
+    let before = said_before(thread, at)?.text();
+    let ending = &before[before.ceil_char_boundary(before.len().saturating_sub(ENDING_BYTES_MAX))..];
+    let asked = sentences(ending).last().filter(|asked| asked.ends_with(['?', '？', '؟']) && offers_choice(asked))?;
+    Some(told_question(ending, asked, true))
+}
+
+/// Returns a question of the agent in one line, with what it is about where it does not say so itself.
+fn told_question(ending: &str, asked: &str, may_choose: bool) -> String {
     let bare = asked.trim_start_matches(MARKS).trim_end_matches('*');
     let asked = one_line(bare, QUESTION_CHARS_MAX);
     let is_bare = bare.chars().count() <= BARE_QUESTION_CHARS_MAX;
-    let subject = if is_bare { subject(ending, bare, !is_approval || offers_choice(bare)) } else { None };
-    Some(subject.map_or(asked.clone(), |subject| format!("{subject} {asked}"))).filter(|asked| !asked.is_empty())
+    let subject = if is_bare { subject(ending, bare, may_choose || offers_choice(bare)) } else { None };
+    subject.map_or(asked.clone(), |subject| format!("{subject} {asked}"))
 }
 
 /// Stands before an item, a heading or a quotation.
@@ -181,7 +199,7 @@ fn names(option: &str, choice: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{answered, options, unchosen};
+    use super::{answered, left_open, options, unchosen};
     use crate::summary::testing;
 
     #[test]
@@ -218,6 +236,22 @@ mod tests {
                 }
                 None => assert_eq!(told, None, "{words}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_choice_that_the_user_did_not_make_is_left_open() {
+        let offer = "- **Revert fully:** go back\\n- **Keep it:** the reason was wrong\\n\\nWhich do you prefer?";
+        let cases = [
+            (offer, "a quick question first: what would explain the three commits?", Some("Which do you prefer?")),
+            (offer, "keep it", None),
+            ("All green. Want me to push?", "what about the docs?", None),
+        ];
+        for (said, words, expected) in cases {
+            let thread = testing::thread(&format!("user: go\nassistant: {said}\nuser: {words}"));
+            let told = left_open(&thread, 2, words);
+            assert_eq!(told.is_some(), expected.is_some(), "{words}: {told:?}");
+            assert!(told.unwrap_or_default().ends_with(expected.unwrap_or_default()), "{words}");
         }
     }
 

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::answered::answered;
+use super::answered::{answered, left_open};
 use super::clip::one_line;
 use super::constraint::decisions;
 use super::digest::{artifact_of, memory_read_of};
@@ -164,7 +164,8 @@ fn note_request(
         return;
     }
     let (place, turn, state) = (message.log_place(), message.turn(), RequestState::Answered);
-    let context = answered(thread, at, text).map(RequestContext::Answers);
+    let open = || left_open(thread, at, text).map(RequestContext::LeavesOpen);
+    let context = answered(thread, at, text).map(RequestContext::Answers).or_else(open);
     add_words(items, seen, UserRequest { text: text.to_owned(), place, turn, state, context, supersedes: None });
 }
 

@@ -207,6 +207,7 @@ fn request_fact(request: &UserRequest) -> Fact {
     };
     let about = match &request.context {
         Some(RequestContext::Answers(question)) => Some(question.clone()),
+        Some(RequestContext::LeavesOpen(question)) => Some(format!("leaves open: {question}")),
         Some(RequestContext::Rejects(call)) => Some(format!("rejects {call}")),
         Some(RequestContext::Retold) | None => None,
     };

@@ -71,7 +71,9 @@ impl Subject {
     /// Tells whether words of the user share it, or what they answer does.
     pub(super) fn covers_request(&self, request: &UserRequest) -> bool {
         let about = match &request.context {
-            Some(RequestContext::Answers(words) | RequestContext::Rejects(words)) => words.as_str(),
+            Some(
+                RequestContext::Answers(words) | RequestContext::LeavesOpen(words) | RequestContext::Rejects(words),
+            ) => words.as_str(),
             Some(RequestContext::Retold) | None => "",
         };
         self.covers(&request.text) || self.covers(about)

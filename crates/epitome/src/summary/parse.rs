@@ -200,6 +200,7 @@ const SUPERSEDES: &str = "supersedes m";
 const BINDS: &str = "binds";
 const RETOLD: &str = "retold in a summary";
 const ANSWERS: &str = "answers \"";
+const LEAVES_OPEN: &str = "leaves open \"";
 const REJECTS: &str = "while rejecting `";
 
 impl RequestLabel {
@@ -210,7 +211,7 @@ impl RequestLabel {
 
     /// Leaves out what the words answer.
     pub(super) fn forget_question(&mut self) {
-        self.context.take_if(|context| matches!(context, RequestContext::Answers(_)));
+        self.context.take_if(|context| matches!(context, RequestContext::Answers(_) | RequestContext::LeavesOpen(_)));
     }
 
     /// Renders the label, with what `parse_label` looks for.
@@ -241,6 +242,7 @@ impl RequestLabel {
         }
         match &self.context {
             Some(RequestContext::Answers(question)) => notes.push(format!("{ANSWERS}{}\"", plain(question))),
+            Some(RequestContext::LeavesOpen(question)) => notes.push(format!("{LEAVES_OPEN}{}\"", plain(question))),
             Some(RequestContext::Rejects(call)) => notes.push(format!("{REJECTS}{}`", plain(call))),
             Some(RequestContext::Retold) => notes.push(RETOLD.to_owned()),
             None => {}
@@ -271,6 +273,9 @@ impl RequestLabel {
                 rest = after;
             } else if let Some(question) = rest.strip_prefix(ANSWERS) {
                 self.context = Some(RequestContext::Answers(question.strip_suffix('"')?.to_owned()));
+                rest = "";
+            } else if let Some(question) = rest.strip_prefix(LEAVES_OPEN) {
+                self.context = Some(RequestContext::LeavesOpen(question.strip_suffix('"')?.to_owned()));
                 rest = "";
             } else {
                 let call = rest.strip_prefix(REJECTS)?.strip_suffix('`')?;

@@ -131,6 +131,8 @@ pub struct UserRequest {
 pub enum RequestContext {
     /// They answer this question, or choose this option.
     Answers(String),
+    /// They ask something else, and this choice waits for an answer.
+    LeavesOpen(String),
     /// They were said while this call was rejected.
     Rejects(String),
     /// A summary of another harness lists them: they are the user's as far as that summary is right.
