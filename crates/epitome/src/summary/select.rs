@@ -267,8 +267,8 @@ impl<'a> Reading<'a> {
                 passage.argument == Some(ArgumentKind::Written) && outdated.is_surrounding(passage, text);
             let weight = if is_surrounding { weight * SURROUNDING_WEIGHT / CALL_WEIGHT } else { weight };
             let features = self.scan(text, weight);
-            let says_something = !is_label && !features.is_empty() && !(is_tool && is_link_list(text));
-            if quotable.is_some() && says_something && !outdated.has(passage, text) {
+            let says_nothing = is_label || features.is_empty() || is_tool && is_link_list(text);
+            if quotable.is_some() && !says_nothing && !outdated.has(passage, text) {
                 // One more for the line end.
                 let tokens = estimate_tokens(text) + 1.0 + LINE_OVERHEAD_TOKENS;
                 let favor = weight.sqrt() * if is_file && is_import(text) { IMPORT_FAVOR } else { 1.0 };
